@@ -1,0 +1,107 @@
+package refusal
+
+// Could not do the work (exit 1).
+const (
+	Failed          Name = "Failed"
+	Unreadable      Name = "Unreadable"
+	Malformed       Name = "Malformed"
+	TooLarge        Name = "TooLarge"
+	NotFound        Name = "NotFound"
+	AlreadyExists   Name = "AlreadyExists"
+	WriteFailed     Name = "WriteFailed"
+	DiskFull        Name = "DiskFull"
+	LedgerBusy      Name = "LedgerBusy"
+	TornTail        Name = "TornTail"
+	KeyModeTooOpen  Name = "KeyModeTooOpen"
+	NotAnOperator   Name = "NotAnOperator"
+	WitnessFailed   Name = "WitnessFailed"
+	Interrupted     Name = "Interrupted"
+	MemoryDamaged   Name = "MemoryDamaged"
+	NothingToRepair Name = "NothingToRepair"
+)
+
+// Asked wrongly (exit 2).
+const (
+	Usage        Name = "Usage"
+	UnknownKind  Name = "UnknownKind"
+	Unrecognised Name = "Unrecognised"
+)
+
+// Evidence does not verify (exit 3).
+const (
+	ChainTamperDetected    Name = "ChainTamperDetected"
+	SealInvalid            Name = "SealInvalid"
+	HistoryRolledBack      Name = "HistoryRolledBack"
+	HistoryForked          Name = "HistoryForked"
+	TimeWentBack           Name = "TimeWentBack"
+	MissingAnchor          Name = "MissingAnchor"
+	AnchorMismatch         Name = "AnchorMismatch"
+	AnchorSignatureInvalid Name = "AnchorSignatureInvalid"
+	CheckpointInvalid      Name = "CheckpointInvalid"
+	WitnessQuorumMissing   Name = "WitnessQuorumMissing"
+	ReceiptInvalid         Name = "ReceiptInvalid"
+	TileMismatch           Name = "TileMismatch"
+	EntryInvalid           Name = "EntryInvalid"
+	StrictGap              Name = "StrictGap"
+	SignatureInvalid       Name = "SignatureInvalid"
+	SignerUnknown          Name = "SignerUnknown"
+	SignerNotValidThen     Name = "SignerNotValidThen"
+	NamespaceNotAllowed    Name = "NamespaceNotAllowed"
+	TwoPersonRule          Name = "TwoPersonRule"
+	RoleMissing            Name = "RoleMissing"
+	SignersChainBroken     Name = "SignersChainBroken"
+	WeakKey                Name = "WeakKey"
+	DigestMismatch         Name = "DigestMismatch"
+)
+
+type meaning struct {
+	exit int
+	text string
+}
+
+var meanings = map[Name]meaning{
+	Failed:          {ExitFailed, "the work could not be done; the message says why"},
+	Unreadable:      {ExitFailed, "a file or folder could not be read: missing, a folder where a file is expected, or no permission"},
+	Malformed:       {ExitFailed, "the bytes were read and are not in the expected form"},
+	TooLarge:        {ExitFailed, "the input is larger than the stated limit"},
+	NotFound:        {ExitFailed, "the named thing does not exist in this workspace or ledger"},
+	AlreadyExists:   {ExitFailed, "the thing to create exists already and is not overwritten"},
+	WriteFailed:     {ExitFailed, "writing or syncing a file failed; what was acknowledged before is kept"},
+	DiskFull:        {ExitFailed, "the disk is full; what was acknowledged before is kept"},
+	LedgerBusy:      {ExitFailed, "another process is writing to this ledger"},
+	TornTail:        {ExitFailed, "the ledger ends in bytes that a crash left behind and no seal covers"},
+	KeyModeTooOpen:  {ExitFailed, "a private key file can be read by others"},
+	NotAnOperator:   {ExitFailed, "the key is not an operator's in the signers file in force, so nothing is appended"},
+	WitnessFailed:   {ExitFailed, "a witness could not be reached or refused; the local anchor stands"},
+	Interrupted:     {ExitFailed, "stopped by a signal; the state left behind can be resumed"},
+	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
+	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
+
+	Usage:        {ExitUsage, "wrong flags or arguments"},
+	UnknownKind:  {ExitUsage, "no such entry kind"},
+	Unrecognised: {ExitUsage, "the file is nothing that Tallystick writes"},
+
+	ChainTamperDetected:    {ExitUnverified, "an entry is not the one that was sealed: changed, dropped, added or moved"},
+	SealInvalid:            {ExitUnverified, "a seal is not a signature of an operator in force over the tree at that point"},
+	HistoryRolledBack:      {ExitUnverified, "the ledger is shorter than a checkpoint that was signed or published before"},
+	HistoryForked:          {ExitUnverified, "the ledger contradicts a checkpoint that was signed or published before"},
+	TimeWentBack:           {ExitUnverified, "an entry is dated before the one in front of it"},
+	MissingAnchor:          {ExitUnverified, "no anchor where one is required"},
+	AnchorMismatch:         {ExitUnverified, "an anchor and the ledger disagree"},
+	AnchorSignatureInvalid: {ExitUnverified, "an anchor is not signed by a trusted operator"},
+	CheckpointInvalid:      {ExitUnverified, "a checkpoint is malformed or not signed by a trusted key"},
+	WitnessQuorumMissing:   {ExitUnverified, "fewer witnesses cosigned than the policy asks for"},
+	ReceiptInvalid:         {ExitUnverified, "a receipt does not prove that its entry is in the ledger"},
+	TileMismatch:           {ExitUnverified, "a published tile differs from the tree of the entries"},
+	EntryInvalid:           {ExitUnverified, "a sealed entry is not canonical or not in the form of its kind"},
+	StrictGap:              {ExitUnverified, "strict verification found a gap"},
+	SignatureInvalid:       {ExitUnverified, "a signature does not match what it should cover"},
+	SignerUnknown:          {ExitUnverified, "the signing key is not in the signers file"},
+	SignerNotValidThen:     {ExitUnverified, "the signing key was not valid at that point of the ledger"},
+	NamespaceNotAllowed:    {ExitUnverified, "the signature was made for another act, or the key may not sign this one"},
+	TwoPersonRule:          {ExitUnverified, "fewer distinct people or distinct keys signed than required"},
+	RoleMissing:            {ExitUnverified, "no signer holds the required role"},
+	SignersChainBroken:     {ExitUnverified, "the signers file does not follow from the version before it or from the trust root"},
+	WeakKey:                {ExitUnverified, "a public key is of small order, not canonical, too short or of a refused type"},
+	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
+}
