@@ -1,0 +1,195 @@
+// Package cli is the command line: flags, output and exit codes.
+//
+// Each command is one file. It holds an options struct, a function newX that
+// declares the flags, and a function runX(ctx, env, options) that does the work
+// and never sees the flag library. [Main] is the only place that turns an error
+// into an exit code, by the table in package refusal, and the only place that
+// prints one.
+//
+// Standard output carries the answer and nothing else; with --json exactly one
+// JSON document (or JSON lines, where a command says so). Everything else goes
+// to standard error.
+//
+// The package decides nothing about evidence: it asks the packages below it and
+// prints what they say.
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+// commands makes the program's commands, in the order in which help lists
+// their groups. To add a command, write its file and name it here.
+func commands(env *Env) []*cobra.Command {
+	return []*cobra.Command{
+		newVersion(env),
+	}
+}
+
+// Main runs one command line, without the program's name in args, and returns
+// the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	// The first signal asks the command to stop and lets it leave a clean
+	// state. Restoring the default right after means that a second one kills,
+	// should the command not listen.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	env := newEnv(stdin, stdout, stderr, getenv)
+	p := newProgram(env)
+	err := p.run(ctx, args)
+	if err == nil {
+		return refusal.ExitCode(nil)
+	}
+	// Flags may not have been parsed when the command line itself is wrong, yet
+	// a script that asked for JSON must get JSON.
+	if !p.started {
+		env.JSON = asksForJSON(args)
+	}
+	env.printError(err)
+	return refusal.ExitCode(err)
+}
+
+// A program is the command tree and what happened while it ran.
+type program struct {
+	env  *Env
+	root *cobra.Command
+
+	// text is what the flag library itself writes: help and completions.
+	text bytes.Buffer
+
+	// started is set once flags and arguments are accepted. Whatever goes wrong
+	// before that is the caller's mistake, whatever goes wrong after is not.
+	started bool
+
+	// misdirected is the mistake in "tally nonsense --help": the flag library's
+	// help hook cannot return an error.
+	misdirected error
+}
+
+func newProgram(env *Env) *program {
+	p := &program{env: env}
+	p.root = newRoot(env)
+	p.root.AddCommand(commands(env)...)
+	p.root.SetHelpCommand(newHelp(p.root))
+	p.root.InitDefaultHelpCmd()
+	p.root.InitDefaultCompletionCmd("completion") // it is left out unless it has company or is called
+
+	p.root.SetOut(&p.text)
+	p.root.SetErr(env.Stderr)
+	p.root.SetIn(env.Stdin)
+	p.root.SetFlagErrorFunc(flagError)
+	printHelp := p.root.HelpFunc()
+	p.root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
+			p.misdirected = unknownCommand(cmd, rest[0])
+			return
+		}
+		printHelp(cmd, args)
+		fmt.Fprintf(cmd.OutOrStdout(), "\n%s", exitCodes())
+	})
+	p.adopt(p.root)
+	return p
+}
+
+// adopt gives cmd and everything below it the manners that all commands share,
+// so that no command file has to remember them.
+func (p *program) adopt(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		p.adopt(sub)
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args = noSuchCommand
+		cmd.RunE = p.needsCommand
+	}
+	if cmd.RunE == nil {
+		run := cmd.Run
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			run(cmd, args)
+			return nil
+		}
+		cmd.Run = nil
+	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p.started = true
+		return run(cmd, args)
+	}
+}
+
+// run executes one command line and names whatever went wrong.
+func (p *program) run(ctx context.Context, args []string) (err error) {
+	defer func() {
+		// An unrecovered panic exits with 2, which here means that the caller
+		// asked wrongly. It is our fault, so it must not look like theirs.
+		if r := recover(); r != nil {
+			p.started = true
+			if !p.env.JSON {
+				io.WriteString(p.env.Stderr, plain.Block(string(debug.Stack())))
+			}
+			err = refusal.Newf(refusal.Failed, "internal error: %v", r).
+				WithHint("this is a bug in tally; please report it with everything printed above")
+		}
+	}()
+
+	p.root.SetArgs(append([]string{}, args...)) // never nil: nil means os.Args
+	cmd, err := p.root.ExecuteContextC(ctx)
+	switch {
+	case p.misdirected != nil:
+		return p.misdirected
+	case err == nil:
+		return p.flush()
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return refusal.Newf(refusal.Interrupted, "%s: stopped by a signal", cmd.CommandPath()).
+			WithHint("run the same command again")
+	case !p.started:
+		return usage(cmd, err)
+	default:
+		return err
+	}
+}
+
+// flush prints what the flag library wrote. It is an answer like any other, so
+// with --json it is one document.
+func (p *program) flush() error {
+	if p.text.Len() == 0 {
+		return nil
+	}
+	text := p.text.String()
+	answer := struct {
+		Text string `json:"text"`
+	}{text}
+	return p.env.Answer(answer, func(w io.Writer) { io.WriteString(w, text) })
+}
+
+// printError is the one place where a refusal reaches a person or a script.
+func (e *Env) printError(err error) {
+	r := refusal.Of(err)
+	if e.JSON {
+		doc, _ := encode(struct {
+			Error string       `json:"error"`
+			Name  refusal.Name `json:"name"`
+			Hint  string       `json:"hint"`
+			Code  int          `json:"code"`
+		}{r.Error(), r.Name, r.Hint, refusal.ExitCode(err)})
+		e.Stderr.Write(doc)
+		return
+	}
+	fmt.Fprintf(e.Stderr, "tally: error: %s\n", plain.Line(r.Error()))
+	if r.Hint != "" {
+		fmt.Fprintf(e.Stderr, "tally: hint: %s\n", plain.Line(r.Hint))
+	}
+}

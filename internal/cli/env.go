@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+// settingsFile marks the top folder of a workspace.
+const settingsFile = "tally.yaml"
+
+// An Env is everything a command may ask of the world around it. Tests give
+// their own.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Now            func() time.Time
+
+	// The global flags.
+	WorkspaceDir string // as given; commands call [Env.Workspace]
+	JSON         bool
+	Quiet        bool
+	NoColor      bool
+}
+
+func newEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
+	return &Env{
+		Stdin:  stdin,
+		Stdout: stdout,
+		Stderr: stderr,
+		Getenv: getenv,
+		Now:    func() time.Time { return time.Now().UTC() },
+	}
+}
+
+// Workspace returns the absolute path of the workspace: the folder given with
+// --workspace, else the nearest parent with a tally.yaml, else the current
+// folder. The folder exists; it need not be a workspace yet.
+func (e *Env) Workspace() (string, error) {
+	if e.WorkspaceDir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return "", refusal.Newf(refusal.Unreadable, "finding the current folder: %w", err).
+				WithHint("change to a folder that exists, or name one with --workspace")
+		}
+		return nearestWorkspace(dir), nil
+	}
+
+	dir, err := filepath.Abs(e.WorkspaceDir)
+	if err != nil {
+		return "", refusal.Newf(refusal.Unreadable, "workspace %s: %w", e.WorkspaceDir, err)
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		return "", refusal.Newf(refusal.Unreadable, "workspace %s: %w", e.WorkspaceDir, cause(err)).
+			WithHint("--workspace names the folder that holds %s", settingsFile)
+	}
+	if !st.IsDir() {
+		return "", refusal.Newf(refusal.Unreadable, "workspace %s: is a file, expected a folder", e.WorkspaceDir).
+			WithHint("--workspace names the folder that holds %s", settingsFile)
+	}
+	return dir, nil
+}
+
+// nearestWorkspace walks up from dir to the first folder with a settings file.
+// Only a regular file counts: a folder of that name says nothing.
+func nearestWorkspace(dir string) string {
+	for d := dir; ; d = filepath.Dir(d) {
+		if st, err := os.Stat(filepath.Join(d, settingsFile)); err == nil && st.Mode().IsRegular() {
+			return d
+		}
+		if d == filepath.Dir(d) {
+			return dir
+		}
+	}
+}
+
+// cause drops the path from a file error when the message names it already.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Answer prints the command's answer on standard output: v as one line of JSON
+// with --json, else what text writes. A command whose answer is a list that
+// grows while it works calls it once for each element; with --json that makes
+// JSON lines.
+//
+// text passes everything that is not its own words through [plain.Line].
+func (e *Env) Answer(v any, text func(w io.Writer)) error {
+	var out []byte
+	if e.JSON {
+		doc, err := encode(v)
+		if err != nil {
+			return fmt.Errorf("encoding the answer: %w", err)
+		}
+		out = doc
+	} else {
+		var b bytes.Buffer
+		text(&b)
+		out = b.Bytes()
+	}
+	// One write: a full disk or a closed pipe must not look like a short but
+	// complete answer.
+	if _, err := e.Stdout.Write(out); err != nil {
+		name := refusal.WriteFailed
+		if errors.Is(err, syscall.ENOSPC) {
+			name = refusal.DiskFull
+		}
+		return refusal.Newf(name, "writing the answer to standard output: %w", cause(err)).
+			WithHint("the work itself may be done; only its answer was not printed")
+	}
+	return nil
+}
+
+// encode gives v as one line of JSON that is safe on a terminal.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return plain.JSON(b.Bytes()), nil
+}
+
+// Note tells a person how the work is going, on standard error. It is silent
+// with --quiet, and with --json, where standard error is for a script.
+func (e *Env) Note(format string, args ...any) {
+	if e.Quiet || e.JSON {
+		return
+	}
+	fmt.Fprintf(e.Stderr, "tally: %s\n", plain.Line(fmt.Sprintf(format, args...)))
+}
+
+// Color reports whether w may be given colours: it is a terminal, and neither
+// --no-color, nor NO_COLOR (no-color.org: any value but the empty one), nor a
+// terminal that calls itself dumb forbids it.
+func (e *Env) Color(w io.Writer) bool {
+	return !e.NoColor && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+// Interactive reports whether a person is there to answer a question.
+func (e *Env) Interactive() bool {
+	return !e.JSON && isTerminal(e.Stdin) && isTerminal(e.Stderr)
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isTerminalFile(f)
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/refusal"
+)
+
+// A topic is a page of help that belongs to no single command.
+type topic struct {
+	name, short string
+	text        func() string
+}
+
+var topics = []topic{
+	{"exit-codes", "what each exit code means", exitCodesTopic},
+	{"refusals", "every named refusal and its exit code", refusalsTopic},
+}
+
+// newHelp replaces the flag library's help command, which answers an unknown
+// topic with exit code 0.
+func newHelp(root *cobra.Command) *cobra.Command {
+	var long strings.Builder
+	long.WriteString("Show help for a command, or one of these topics:\n")
+	for _, t := range topics {
+		fmt.Fprintf(&long, "\n  %-12s %s", t.name, t.short)
+	}
+	return &cobra.Command{
+		Use:   "help [COMMAND... | TOPIC]",
+		Short: "Help for a command or a topic",
+		Long:  long.String(),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return helpCompletions(root, args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runHelp(cmd.OutOrStdout(), root, args)
+		},
+	}
+}
+
+func runHelp(w io.Writer, root *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		for _, t := range topics {
+			if t.name == args[0] {
+				_, err := io.WriteString(w, t.text())
+				return err
+			}
+		}
+	}
+	cmd := root
+	for _, name := range args {
+		sub := subcommand(cmd, name)
+		if sub == nil {
+			return unknownTopic(cmd, name)
+		}
+		cmd = sub
+	}
+	cmd.InitDefaultHelpFlag()
+	return cmd.Help()
+}
+
+func subcommand(cmd *cobra.Command, name string) *cobra.Command {
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == name || sub.HasAlias(name) {
+			return sub
+		}
+	}
+	return nil
+}
+
+func unknownTopic(parent *cobra.Command, name string) error {
+	known := commandNames(parent)
+	if !parent.HasParent() {
+		for _, t := range topics {
+			known = append(known, t.name)
+		}
+	}
+	err := refusal.Newf(refusal.Usage, "no help for %q in %q", name, parent.CommandPath())
+	if near, ok := closest(name, known); ok {
+		return err.WithHint("did you mean %q?", near)
+	}
+	return err.WithHint("list commands and topics with %q", "tally help help")
+}
+
+func helpCompletions(root *cobra.Command, args []string) []cobra.Completion {
+	cmd := root
+	for _, name := range args {
+		if cmd = subcommand(cmd, name); cmd == nil {
+			return nil
+		}
+	}
+	var found []cobra.Completion
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			found = append(found, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+		}
+	}
+	if cmd == root {
+		for _, t := range topics {
+			found = append(found, cobra.CompletionWithDesc(t.name, t.short))
+		}
+	}
+	return found
+}
+
+func exitCodesTopic() string {
+	return exitCodes() + `
+The name of a refusal decides the code; see "tally help refusals". Codes are
+never renumbered, so CI can tell "worse" (4) from "forged" (3).
+`
+}
+
+func refusalsTopic() string {
+	var b strings.Builder
+	b.WriteString("Every refusal has a name that never changes. With --json it is the field \"name\"\nof the error.\n")
+	exit := -1
+	for _, row := range refusal.Table() {
+		if row.Exit != exit {
+			exit = row.Exit
+			fmt.Fprintf(&b, "\nExit code %d:\n", exit)
+		}
+		fmt.Fprintf(&b, "  %-24s %s\n", row.Name, row.Meaning)
+	}
+	return b.String()
+}

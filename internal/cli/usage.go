@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tallystick/internal/refusal"
+)
+
+// usage names an error that came up before a command began to work.
+func usage(cmd *cobra.Command, err error) error {
+	var r *refusal.Error
+	if errors.As(err, &r) {
+		return err
+	}
+	return refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err).
+		WithHint("usage: %s", cmd.UseLine())
+}
+
+// flagError says what is wrong with a flag and which one may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	// In "tally nonsense --flag" the flag is unknown because the command is.
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	r := refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err)
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		if near, ok := closest(missing.GetSpecifiedName(), flagNames(cmd)); ok {
+			return r.WithHint("did you mean --%s?", near)
+		}
+	}
+	return r.WithHint("list the flags with %q", cmd.CommandPath()+" --help")
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// asksForJSON looks for --json in a command line that could not be parsed. As
+// with parsed flags the last one counts, and nothing after "--" is a flag.
+func asksForJSON(args []string) bool {
+	asks := false
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		if a == "--json" {
+			asks = true
+		}
+		if v, ok := strings.CutPrefix(a, "--json="); ok {
+			on, err := strconv.ParseBool(v)
+			// "--json=maybe" is itself the mistake; whoever wrote it reads JSON.
+			asks = on || err != nil
+		}
+	}
+	return asks
+}
+
+// closest returns the candidate that a person most likely meant by name: the
+// one with the fewest edits, as long as at least half of the name is right.
+func closest(name string, candidates []string) (string, bool) {
+	best, bestEdits := "", len(name)/2+1
+	for _, c := range candidates {
+		if edits := distance(name, c); edits < bestEdits {
+			best, bestEdits = c, edits
+		}
+	}
+	if best == "" && len(name) >= 2 {
+		for _, c := range candidates {
+			if strings.HasPrefix(c, name) {
+				return c, true
+			}
+		}
+	}
+	return best, best != ""
+}
+
+// distance counts the bytes to insert, delete or replace to turn a into b
+// (Levenshtein), one row of the table at a time.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// exitCodes is printed at the end of every help text.
+func exitCodes() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n")
+	for _, c := range exitCodeMeanings {
+		fmt.Fprintf(&b, "  %d  %s\n", c.code, c.meaning)
+	}
+	return b.String()
+}
+
+var exitCodeMeanings = []struct {
+	code    int
+	meaning string
+}{
+	{refusal.ExitDone, "done"},
+	{refusal.ExitFailed, "could not do the work (unreadable or malformed input included)"},
+	{refusal.ExitUsage, "asked wrongly (flags, arguments, unknown names)"},
+	{refusal.ExitUnverified, "evidence does not verify"},
+	{refusal.ExitGate, "evidence verifies and the gate is not met"},
+}

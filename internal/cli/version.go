@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Set by the linker in a release build:
+//
+//	go build -ldflags "-X tallystick/internal/cli.version=v1.2.3 -X tallystick/internal/cli.commit=..."
+var version, commit string
+
+type versionOptions struct{}
+
+func newVersion(env *Env) *cobra.Command {
+	var o versionOptions
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit and the Go release it was built with",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runVersion(cmd.Context(), env, o)
+		},
+	}
+}
+
+func runVersion(_ context.Context, env *Env, _ versionOptions) error {
+	info, _ := debug.ReadBuildInfo()
+	v := describeBuild(version, commit, info)
+	return env.Answer(v, func(w io.Writer) {
+		fmt.Fprintf(w, "tally %s (commit %s, %s)\n", v.Version, v.Commit, v.Go)
+	})
+}
+
+// A build says which program this is.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// describeBuild prefers what the linker was told and falls back to what the Go
+// tool recorded. Both are claims of whoever built the binary, not proof.
+func describeBuild(version, commit string, info *debug.BuildInfo) build {
+	b := build{Version: version, Commit: commit, Go: runtime.Version()}
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
+	}
+	if b.Commit == "" {
+		b.Commit = recordedCommit(info)
+	}
+	return b
+}
+
+// recordedCommit is the commit that the Go tool stamped into the binary, marked
+// when the tree had changes that no commit holds.
+func recordedCommit(info *debug.BuildInfo) string {
+	commit, modified := "unknown", false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	if modified {
+		commit += "+modified"
+	}
+	return commit
+}
