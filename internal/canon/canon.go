@@ -1,0 +1,220 @@
+// Package canon is the one encoder and the one strict decoder of every JSON
+// document that Tallystick hashes or signs.
+//
+// The encoder writes RFC 8785 canonical JSON, in which a value has exactly one
+// spelling. The decoder refuses whatever two readers could understand
+// differently: duplicate and unknown names, invalid UTF-8, lone surrogates,
+// numbers that a double cannot hold, nesting beyond [MaxDepth], bytes before
+// or after the value. docs/formats/canonical-json.md states the rules.
+//
+// What passes is well spelled, and no more than that: whether a document is
+// complete, and whether its values make sense, is for the package that owns
+// the document. Unicode is not normalised, so two names that look alike may
+// be different names.
+//
+// Every function works in time and memory proportional to the input, apart
+// from sorting the names of an object. The caller bounds the input.
+package canon
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"tallystick/internal/refusal"
+)
+
+// MaxDepth is how many arrays and objects may be open inside each other. No
+// document of ours comes near it; without a bound, readers with a smaller
+// stack would fail on a text that this package accepted.
+const MaxDepth = 64
+
+// A RawMessage holds one JSON value of any shape as a field of a document.
+// Decoding keeps its text; encoding writes it in canonical spelling. A nil
+// RawMessage encodes as null, unless the field says omitempty.
+type RawMessage = jsontext.Value
+
+// encoding makes omitempty mean what it means in encoding/json: false, 0, "",
+// nil and empty are left out. The library alone would keep false and 0.
+var encoding = json.JoinOptions(
+	json.Deterministic(true),
+	jsonv1.OmitEmptyWithLegacySemantics(true),
+)
+
+// Marshal returns the canonical bytes of v. Field names come from json struct
+// tags; omitempty, omitzero and TextMarshaler are honoured; a nil slice is []
+// and a nil map is {}. NaN, infinities, integers beyond 2^53-1 and invalid
+// UTF-8 are refused.
+func Marshal(v any) ([]byte, error) {
+	data, err := json.Marshal(v, encoding)
+	if err != nil {
+		return nil, refuseLibraryError("encoding", err)
+	}
+	return canonicalize(data)
+}
+
+// Canonicalize returns the canonical bytes of the one JSON value in data,
+// however it is spelled. The result never shares memory with data.
+func Canonicalize(data []byte) ([]byte, error) {
+	return canonicalize(slices.Clone(data))
+}
+
+// canonicalize is [Canonicalize] for bytes that it may overwrite and keep.
+func canonicalize(data []byte) ([]byte, error) {
+	s := scanner{data: data}
+	if err := s.scan(); err != nil {
+		return nil, err
+	}
+	if s.isCanonical() {
+		return data, nil
+	}
+	value := jsontext.Value(data)
+	if err := value.Canonicalize(); err != nil {
+		return nil, refuseLibraryError("reading JSON", err)
+	}
+	return value, nil
+}
+
+// Validate returns nil only if data is exactly the canonical spelling of one
+// JSON value.
+func Validate(data []byte) error {
+	s := scanner{data: data}
+	if err := s.scan(); err != nil {
+		return err
+	}
+	return s.refuseSpelling()
+}
+
+// Unmarshal decodes the one JSON value in data into v, however it is spelled.
+// Names must match the fields of v exactly, unknown ones are refused, and null
+// is refused unless the Go type is a pointer, an interface, a [RawMessage] or
+// decodes itself.
+//
+// After an error v may hold part of the document and must not be used.
+func Unmarshal(data []byte, v any) error {
+	s := scanner{data: data}
+	if err := s.scan(); err != nil {
+		return err
+	}
+	return decode(&s, v)
+}
+
+// UnmarshalCanonical is [Unmarshal] for data that must also be canonical, as
+// [Validate] has it.
+func UnmarshalCanonical(data []byte, v any) error {
+	s := scanner{data: data}
+	if err := s.scan(); err != nil {
+		return err
+	}
+	if err := s.refuseSpelling(); err != nil {
+		return err
+	}
+	return decode(&s, v)
+}
+
+var (
+	decoding         = json.JoinOptions(json.RejectUnknownMembers(true))
+	decodingWithNull = json.JoinOptions(decoding, json.WithUnmarshalers(json.UnmarshalFromFunc(refuseNull)))
+)
+
+func decode(s *scanner, v any) error {
+	options := decoding
+	// Looking at every value through reflection doubles the work, and few
+	// documents have a null.
+	if s.hasNull {
+		options = decodingWithNull
+	}
+	if err := json.Unmarshal(s.data, v, options); err != nil {
+		return refuseLibraryError("decoding JSON", err)
+	}
+	return nil
+}
+
+var errNull = errors.New("found null, expected a value")
+
+// refuseNull is called with a pointer to every value about to be decoded. The
+// library would turn null into the zero value, so a missing score would read
+// as the score 0.
+func refuseNull(dec *jsontext.Decoder, target any) error {
+	if dec.PeekKind() == 'n' && !takesNull(reflect.TypeOf(target)) {
+		return errNull
+	}
+	return errors.ErrUnsupported
+}
+
+func takesNull(pointer reflect.Type) bool {
+	switch pointer.Elem().Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return true
+	}
+	// A time has the method but is decoded by the library, which would make
+	// null the year 1.
+	if pointer == reflect.TypeFor[*time.Time]() {
+		return false
+	}
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		pointer.Implements(reflect.TypeFor[json.UnmarshalerFrom]())
+}
+
+// refuseLibraryError names an error of the JSON library and says where in the
+// text, or in the Go value, it arose.
+func refuseLibraryError(doing string, err error) error {
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		r := refusal.Newf(refusal.Malformed, "%s: at byte %d%s: %w", doing, e.ByteOffset, within(e.JSONPointer), e.Err)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return r.WithHint("keep one of the members with this name; two readers would not agree on which one counts")
+		}
+		return r.WithHint("correct the document at that place")
+	}
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		r := refusal.Newf(refusal.Malformed, "%s: at byte %d%s: %w", doing, e.ByteOffset, within(e.JSONPointer), cause(e))
+		if errors.Is(err, json.ErrUnknownName) {
+			return r.WithHint("remove the member or correct its name; names are case-sensitive")
+		}
+		return r.WithHint("correct the document at that place")
+	}
+	return refusal.Newf(refusal.Malformed, "%s: %w", doing, err)
+}
+
+func within(p jsontext.Pointer) string {
+	if p == "" {
+		return ""
+	}
+	return fmt.Sprintf(", member %.100q", string(p))
+}
+
+// cause says what was found and what was expected, as far as the library
+// tells.
+func cause(e *json.SemanticError) error {
+	if errors.Is(e.Err, json.ErrUnknownName) {
+		return e.Err
+	}
+	found := ""
+	switch e.JSONKind {
+	case 'n', 't', 'f':
+		found = e.JSONKind.String()
+	case '"':
+		found = "a string"
+	case '0':
+		found = "a number"
+	case '{':
+		found = "an object"
+	case '[':
+		found = "an array"
+	}
+	switch {
+	case e.Err != nil && (found == "" || e.GoType == nil):
+		return e.Err
+	case e.Err != nil:
+		return fmt.Errorf("%s for a Go %s: %w", found, e.GoType, e.Err)
+	case found != "" && e.GoType != nil:
+		return fmt.Errorf("found %s, expected a Go %s", found, e.GoType)
+	}
+	return e
+}
