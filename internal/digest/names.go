@@ -1,0 +1,126 @@
+package digest
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"tallystick/internal/refusal"
+)
+
+// checkPath refuses a path that some system could not store, could store as
+// another path, or could show as another path. The stream itself would carry
+// it; the people who sign and compare trees would be misled.
+func checkPath(path string) error {
+	if path == "" {
+		return refuseName(path, "is empty")
+	}
+	if !utf8.ValidString(path) {
+		return refuseName(path, "is not valid UTF-8")
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if problem := oddName(name); problem != "" {
+			return refuseName(path, problem)
+		}
+	}
+	return nil
+}
+
+// oddName says what is wrong with one part of a path, "" if nothing is.
+func oddName(name string) string {
+	switch {
+	case name == "":
+		return "has an empty part"
+	case name == "." || name == "..":
+		return "has the part " + name
+	case name[0] == '-':
+		return "has a part that begins with '-', which programs read as an option"
+	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+		return "has a part that ends in a dot or a space, which Windows drops"
+	}
+	for _, r := range name {
+		switch {
+		case r == '\\':
+			return "has a backslash, which Windows reads as '/'"
+		case r < 0x20 || 0x7f <= r && r < 0xa0:
+			return "has a control character"
+		case invisible(r):
+			return "has a character that is invisible or changes the direction of text"
+		}
+	}
+	return ""
+}
+
+// invisible reports whether r shows nothing by itself and so lets two
+// different names look the same. The list is fixed: a table that grows with
+// Unicode would make old trees refusable.
+func invisible(r rune) bool {
+	switch {
+	case r == 0x00ad, r == 0x034f, r == 0x061c, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x3164, r == 0xfeff, r == 0xffa0:
+		return true
+	case 0x180b <= r && r <= 0x180f, 0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e,
+		0x2060 <= r && r <= 0x206f, 0xfe00 <= r && r <= 0xfe0f, 0xfff0 <= r && r <= 0xfffb,
+		0xe0000 <= r && r <= 0xe0fff:
+		return true
+	}
+	return false
+}
+
+func refuseName(path, problem string) error {
+	return refusal.Newf(refusal.Malformed, "tree: path %q %s", path, problem).
+		WithHint("rename the file; trees that are signed have names that every system stores and shows alike")
+}
+
+// names finds paths that are one path on a system that ignores case, and a
+// file where another path needs a folder.
+type names struct {
+	seen map[string]entry // by folded path
+}
+
+type entry struct {
+	path   string
+	folder bool
+}
+
+func newNames() *names { return &names{seen: make(map[string]entry)} }
+
+// addFile adds a file and the folders above it.
+func (n *names) addFile(path string) error {
+	for i, c := range path {
+		if c == '/' {
+			if err := n.add(entry{path[:i], true}); err != nil {
+				return err
+			}
+		}
+	}
+	return n.add(entry{path, false})
+}
+
+func (n *names) add(e entry) error {
+	key := fold(e.path)
+	old, ok := n.seen[key]
+	if !ok {
+		n.seen[key] = e
+		return nil
+	}
+	if old.path == e.path && old.folder && e.folder {
+		return nil
+	}
+	if old.path == e.path {
+		return refuseName(e.path, "occurs twice")
+	}
+	return refuseName(e.path, "differs only in case from "+strconv.Quote(old.path))
+}
+
+// fold maps paths that differ only in case to one text, by Unicode's simple
+// case folding.
+func fold(path string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, path)
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package digest
+
+const openFlags = 0
