@@ -41,26 +41,7 @@ func commands(env *Env) []*cobra.Command {
 // Main runs one command line, without the program's name in args, and returns
 // the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	// The first signal asks the command to stop and lets it leave a clean
-	// state. Restoring the default right after means that a second one kills,
-	// should the command not listen.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-
-	env := newEnv(stdin, stdout, stderr, getenv)
-	p := newProgram(env)
-	err := p.run(ctx, args)
-	if err == nil {
-		return refusal.ExitCode(nil)
-	}
-	// Flags may not have been parsed when the command line itself is wrong, yet
-	// a script that asked for JSON must get JSON.
-	if !p.started {
-		env.JSON = asksForJSON(args)
-	}
-	env.printError(err)
-	return refusal.ExitCode(err)
+	return newProgram(newEnv(stdin, stdout, stderr, getenv)).main(args)
 }
 
 // A program is the command tree and what happened while it ran.
@@ -83,14 +64,14 @@ type program struct {
 func newProgram(env *Env) *program {
 	p := &program{env: env}
 	p.root = newRoot(env)
-	p.root.AddCommand(commands(env)...)
-	p.root.SetHelpCommand(newHelp(p.root))
-	p.root.InitDefaultHelpCmd()
-	p.root.InitDefaultCompletionCmd("completion") // it is left out unless it has company or is called
-
 	p.root.SetOut(&p.text)
 	p.root.SetErr(env.Stderr)
 	p.root.SetIn(env.Stdin)
+	p.root.AddCommand(commands(env)...)
+	p.root.SetHelpCommand(newHelp(p.root))
+	p.root.InitDefaultHelpCmd()
+	// After SetOut: the completion commands remember where to write from here on.
+	p.root.InitDefaultCompletionCmd()
 	p.root.SetFlagErrorFunc(flagError)
 	printHelp := p.root.HelpFunc()
 	p.root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -103,6 +84,29 @@ func newProgram(env *Env) *program {
 	})
 	p.adopt(p.root)
 	return p
+}
+
+// main runs one command line under signals, prints the error if there is one,
+// and chooses the exit code.
+func (p *program) main(args []string) int {
+	// The first signal asks the command to stop and lets it leave a clean
+	// state. Restoring the default right after means that a second one kills,
+	// should the command not listen.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	err := p.run(ctx, args)
+	if err == nil {
+		return refusal.ExitCode(nil)
+	}
+	// Flags may not have been parsed when the command line itself is wrong, yet
+	// a script that asked for JSON must get JSON.
+	if !p.started {
+		p.env.JSON = asksForJSON(args)
+	}
+	p.env.printError(err)
+	return refusal.ExitCode(err)
 }
 
 // adopt gives cmd and everything below it the manners that all commands share,

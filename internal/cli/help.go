@@ -33,6 +33,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		Use:   "help [COMMAND... | TOPIC]",
 		Short: "Help for a command or a topic",
 		Long:  long.String(),
+		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return helpCompletions(root, args), cobra.ShellCompDirectiveNoFileComp
 		},

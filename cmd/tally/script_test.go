@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tally": main})
+}
+
+// TestScripts runs testdata/script/*.txtar against the real main. Scripts are
+// named for the command first, then for what happens.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               isolate,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"edit": cmdEdit,
+			"exit": cmdExit,
+			"flip": cmdFlip,
+			"json": cmdJSON,
+		},
+	})
+}
+
+// isolate keeps a script from the person's own keys, settings and ledgers, and
+// sends whatever would leave the machine over HTTP to a port where nobody
+// listens.
+func isolate(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, ".home")
+	state := filepath.Join(env.WorkDir, ".state")
+	for _, dir := range []string{home, state} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("XDG_STATE_HOME", state)
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	env.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+	env.Setenv("ESC", "\n::error::\x1b[31m\u202e") // what a script file cannot hold
+	const nobody = "http://127.0.0.1:1"
+	env.Setenv("HTTP_PROXY", nobody)
+	env.Setenv("HTTPS_PROXY", nobody)
+	env.Setenv("NO_PROXY", "127.0.0.1,localhost")
+	return nil
+}
+
+// edit FILE OLD NEW is the forger: it replaces the one occurrence of OLD. A
+// forgery that hits nothing, or more than meant, would prove nothing.
+func cmdEdit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if n := strings.Count(text, args[1]); n != 1 {
+		ts.Fatalf("edit: %q occurs %d times in %s, want once", args[1], n, args[0])
+	}
+	overwrite(ts, args[0], []byte(strings.Replace(text, args[1], args[2], 1)))
+}
+
+// flip FILE BYTE BIT changes one bit. A negative BYTE counts from the end.
+func cmdFlip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: flip FILE BYTE BIT")
+	}
+	data := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	bit, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	if at < 0 {
+		at += len(data)
+	}
+	if at < 0 || at >= len(data) || bit < 0 || bit > 7 {
+		ts.Fatalf("flip: %s has %d bytes of 8 bits, there is no byte %s bit %s", args[0], len(data), args[1], args[2])
+	}
+	data[at] ^= 1 << bit
+	overwrite(ts, args[0], data)
+}
+
+// overwrite keeps the file's mode: a forger changes bytes, not permissions.
+func overwrite(ts *testscript.TestScript, name string, data []byte) {
+	path := ts.MkAbs(name)
+	st, err := os.Stat(path)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, data, st.Mode().Perm()))
+}
+
+// exit CODE COMMAND... runs a command and requires that exit code, which is the
+// contract with CI. Its output is then there for stdout, stderr and cmp.
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var failed *exec.ExitError
+	switch {
+	case errors.As(err, &failed):
+		got = failed.ExitCode()
+	case err != nil:
+		ts.Fatalf("exit: running %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("exit: %s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// json FILE PATH VALUE requires that FILE (or stdout, stderr) is exactly one
+// JSON document whose field PATH, with dots between names and positions, is
+// VALUE: the text of a string, the JSON of anything else. "json FILE PATH" asks
+// only that the field is there, "! json FILE PATH" that it is not.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 && (neg || len(args) != 3) {
+		ts.Fatalf("usage: json FILE PATH [VALUE], or ! json FILE PATH")
+	}
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		ts.Fatalf("json: %s is not JSON: %v", args[0], err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		ts.Fatalf("json: %s holds more than one JSON document", args[0])
+	}
+
+	value, found := field(doc, args[1])
+	switch {
+	case neg && found:
+		ts.Fatalf("json: %s has a field %s: %s", args[0], args[1], show(value))
+	case !neg && !found:
+		ts.Fatalf("json: %s has no field %s", args[0], args[1])
+	case len(args) == 3 && show(value) != args[2]:
+		ts.Fatalf("json: %s field %s is %s, want %s", args[0], args[1], show(value), args[2])
+	}
+}
+
+func field(doc any, path string) (any, bool) {
+	for name := range strings.SplitSeq(path, ".") {
+		switch d := doc.(type) {
+		case map[string]any:
+			v, ok := d[name]
+			if !ok {
+				return nil, false
+			}
+			doc = v
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(d) {
+				return nil, false
+			}
+			doc = d[i]
+		default:
+			return nil, false
+		}
+	}
+	return doc, true
+}
+
+func show(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
