@@ -18,6 +18,9 @@ const (
 	Interrupted     Name = "Interrupted"
 	MemoryDamaged   Name = "MemoryDamaged"
 	NothingToRepair Name = "NothingToRepair"
+
+	SandboxUnavailable Name = "SandboxUnavailable"
+	SandboxFailed      Name = "SandboxFailed"
 )
 
 // Asked wrongly (exit 2).
@@ -51,6 +54,7 @@ const (
 	RoleMissing            Name = "RoleMissing"
 	SignersChainBroken     Name = "SignersChainBroken"
 	WeakKey                Name = "WeakKey"
+	DuplicateKey           Name = "DuplicateKey"
 	DigestMismatch         Name = "DigestMismatch"
 )
 
@@ -76,6 +80,9 @@ var meanings = map[Name]meaning{
 	Interrupted:     {ExitFailed, "stopped by a signal; the state left behind can be resumed"},
 	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
+
+	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},
+	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
 	UnknownKind:  {ExitUsage, "no such entry kind"},
@@ -103,5 +110,6 @@ var meanings = map[Name]meaning{
 	RoleMissing:            {ExitUnverified, "no signer holds the required role"},
 	SignersChainBroken:     {ExitUnverified, "the signers file does not follow from the version before it or from the trust root"},
 	WeakKey:                {ExitUnverified, "a public key is of small order, not canonical, too short or of a refused type"},
+	DuplicateKey:           {ExitUnverified, "one public key is listed for, or signed as, more than one person"},
 	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
 }
