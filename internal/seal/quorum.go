@@ -1,0 +1,191 @@
+package seal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+// A Rule says how many people an act needs, and who.
+type Rule struct {
+	People int    // how many distinct people; at least 1
+	Of     Role   // if set, only people who hold this role are counted
+	Roles  []Role // each must be held by at least one of the people counted
+}
+
+// VerifyQuorum verifies signatures over one message and counts the people
+// behind them. Every signature must verify: a bad one among good ones is
+// refused and named by its place, because somebody put it there.
+//
+// People are counted, not signatures: a person who signs twice, or with two
+// keys, counts once. One key that signed under two names is refused. The
+// result has one signature for each person counted, in the order given, with
+// all the roles that the person's signatures carry.
+func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at time.Time, rule Rule) ([]Signature, error) {
+	if rule.People < 1 {
+		return nil, refusal.Newf(refusal.Failed, "verifying signatures: a rule of %d people asks for nothing", rule.People)
+	}
+	if len(sigs) > maxSignatures {
+		return nil, refusal.Newf(refusal.TooLarge, "verifying signatures: %d signatures, at most %d are accepted", len(sigs), maxSignatures)
+	}
+	var people []Signature
+	nameOf := map[string]string{} // by key material
+	for i, armored := range sigs {
+		sig, err := s.Verify(armored, message, ns, at)
+		if err != nil {
+			return nil, fmt.Errorf("signature %d of %d: %w", i+1, len(sigs), err)
+		}
+		material := sig.key.material()
+		if other, ok := nameOf[material]; ok && other != sig.person() {
+			return nil, refusal.Newf(refusal.DuplicateKey, "signature %d of %d: the key %s signed as %s and as %s",
+				i+1, len(sigs), sig.key.Fingerprint(), other, sig.person())
+		}
+		nameOf[material] = sig.person()
+		people = addPerson(people, sig)
+	}
+
+	counted := people
+	if rule.Of != "" {
+		counted = slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !sig.Holds(rule.Of) })
+	}
+	if len(counted) < rule.People {
+		return nil, refusal.Newf(refusal.TwoPersonRule, "%s, needs %s", signedBy(people), s.needs(ns, at, rule)).
+			WithHint(`each missing person signs with "ssh-keygen -Y sign -n %s -f KEY FILE"`, ns)
+	}
+	for _, role := range rule.Roles {
+		if !slices.ContainsFunc(counted, func(sig Signature) bool { return sig.Holds(role) }) {
+			return nil, refusal.Newf(refusal.RoleMissing, "%s, needs one of them to hold the role %s: %s",
+				signedBy(counted), role, listNames(s.candidates(ns, at, role)))
+		}
+	}
+	return counted, nil
+}
+
+// addPerson adds a signature, or its roles to the person who signed already.
+func addPerson(people []Signature, sig Signature) []Signature {
+	for i, p := range people {
+		if p.person() != sig.person() {
+			continue
+		}
+		roles := append(slices.Clone(p.roles), sig.roles...)
+		slices.Sort(roles)
+		people[i].roles = slices.Compact(roles)
+		return people
+	}
+	return append(people, sig)
+}
+
+func signedBy(people []Signature) string {
+	if len(people) == 0 {
+		return "not signed"
+	}
+	names := make([]string, len(people))
+	for i, p := range people {
+		names[i] = p.principal
+	}
+	return "signed by " + strings.Join(names, ", ")
+}
+
+// needs says what would satisfy the count: "2 of alice, bob, carol".
+func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
+	who := listNames(s.candidates(ns, at, rule.Of))
+	if rule.Of != "" {
+		return fmt.Sprintf("%d with the role %s of %s", rule.People, rule.Of, who)
+	}
+	return fmt.Sprintf("%d of %s", rule.People, who)
+}
+
+// candidates lists who could sign the act at that time; a role of "" asks for
+// none.
+func (s *Signers) candidates(ns Namespace, at time.Time, role Role) []string {
+	var names []string
+	for _, e := range s.entries {
+		if !e.allows(ns) || !e.validAt(at) || role != "" && !slices.Contains(e.Roles, role) {
+			continue
+		}
+		name := e.Principals
+		if e.Authority {
+			name = "anyone certified as " + name
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func listNames(names []string) string {
+	const most = 12
+	switch n := len(names); {
+	case n == 0:
+		return "nobody (the signers file has none)"
+	case n > most:
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), n-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// signersRule is what it takes to change who is trusted.
+var signersRule = Rule{People: 2}
+
+// Root reads version 1 of a signers file and compares it with the digest that
+// the ledger's first entry or the person pinned.
+func Root(name string, data []byte, pin digest.ID) (*Signers, error) {
+	if found := digest.IDOf(data); found != pin {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: the trust root is %s, the file is %s", name, pin, found).
+			WithHint("whoever can change this file can change who is trusted; compare it with the copy that was pinned")
+	}
+	s, err := ParseSigners(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if s.version != 1 {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: a trust root is version 1, the file is version %d", name, s.version)
+	}
+	return s, nil
+}
+
+// Extend reads the next version of a signers file, which two people of the
+// version before must have signed as it is, in [NamespaceSigners]. The people
+// it names itself do not count.
+func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, error) {
+	s, err := ParseSigners(prev.name, next)
+	if err != nil {
+		return nil, err
+	}
+	if s.version != prev.version+1 {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d cannot follow version %d", prev.name, s.version, prev.version).
+			WithHint("versions follow one another without gaps, so that each is signed by people of the one before")
+	}
+	if s.previous != prev.Digest() {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d follows %s, version %d is %s", prev.name, s.version, s.previous, prev.version, prev.Digest())
+	}
+	if _, err := prev.VerifyQuorum(sigs, next, NamespaceSigners, at, signersRule); err != nil {
+		return nil, fmt.Errorf("%s version %d: %w", prev.name, s.version, err)
+	}
+	// Two people are needed for the version after this one too.
+	if !s.hasAuthority() && len(s.people()) < signersRule.People {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d names %d people, and could never be changed again", prev.name, s.version, len(s.people())).
+			WithHint("keep at least two people in the file")
+	}
+	return s, nil
+}
+
+func (s *Signers) hasAuthority() bool {
+	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Authority })
+}
+
+// people lists the names on the plain lines.
+func (s *Signers) people() []string {
+	var names []string
+	for _, e := range s.entries {
+		if !e.Authority && !slices.Contains(names, e.Principals) {
+			names = append(names, e.Principals)
+		}
+	}
+	return names
+}

@@ -1,0 +1,159 @@
+package seal
+
+import (
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+var message = []byte("case axios-ssrf\n")
+
+func TestVerifyNamesThePersonAndTheirRoles(t *testing.T) {
+	sig, err := team(t).Verify(signAs(t, "bob", NamespaceCase, message), message, NamespaceCase, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sig.Principal() != "bob" || !sig.Key().Equal(testKey(t, "bob").Public()) {
+		t.Errorf("got %s with %s", sig.Principal(), sig.Key())
+	}
+	if !sig.Holds(Security) || !sig.Holds(Operator) || sig.Holds(Curator) {
+		t.Errorf("roles are %v", sig.Roles())
+	}
+}
+
+func TestVerifyQuorumCountsPeople(t *testing.T) {
+	alice := signAs(t, "alice", NamespaceCase, message)
+	bob := signAs(t, "bob", NamespaceCase, message)
+	carol := signAs(t, "carol", NamespaceCase, message)
+
+	tests := []struct {
+		name    string
+		sigs    [][]byte
+		rule    Rule
+		refusal refusal.Name // empty when accepted
+		text    string
+		people  int
+	}{
+		{"two people", [][]byte{alice, bob}, Rule{People: 2}, "", "", 2},
+		{"three where two are needed", [][]byte{alice, bob, carol}, Rule{People: 2}, "", "", 3},
+		{"one person", [][]byte{alice}, Rule{People: 2}, refusal.TwoPersonRule, "signed by alice, needs 2 of alice, bob, carol", 0},
+		{"one person twice", [][]byte{alice, alice}, Rule{People: 2}, refusal.TwoPersonRule, "signed by alice, needs 2 of alice, bob, carol", 0},
+		{"signatures stripped", nil, Rule{People: 2}, refusal.TwoPersonRule, "not signed, needs 2 of alice, bob, carol", 0},
+		{"with the role", [][]byte{alice, bob}, Rule{People: 2, Roles: []Role{Security}}, "", "", 2},
+		{"without the role", [][]byte{alice, carol}, Rule{People: 2, Roles: []Role{Security}}, refusal.RoleMissing, "signed by alice, carol, needs one of them to hold the role security: bob", 0},
+		{"only of a role", [][]byte{alice, carol}, Rule{People: 1, Of: Curator}, "", "", 1},
+		{"too few of a role", [][]byte{alice, carol}, Rule{People: 2, Of: Curator}, refusal.TwoPersonRule, "signed by alice, carol, needs 2 with the role curator of alice", 0},
+		{"the role is held by one who is not counted", [][]byte{alice, bob}, Rule{People: 1, Of: Curator, Roles: []Role{Security}}, refusal.RoleMissing, "needs one of them to hold the role security: bob", 0},
+		{"a rule that asks for nobody", [][]byte{alice}, Rule{}, refusal.Failed, "asks for nothing", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sigs, err := team(t).VerifyQuorum(tt.sigs, message, NamespaceCase, noon, tt.rule)
+			if tt.refusal != "" {
+				refused(t, err, tt.refusal, tt.text)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(sigs) != tt.people {
+				t.Errorf("counted %d people, expected %d", len(sigs), tt.people)
+			}
+		})
+	}
+}
+
+func TestVerifyQuorumRefusesOneBadSignatureAmongGoodOnes(t *testing.T) {
+	sigs := [][]byte{
+		signAs(t, "alice", NamespaceCase, message),
+		signAs(t, "carol", NamespaceCase, []byte("another message")),
+		signAs(t, "bob", NamespaceCase, message),
+	}
+	_, err := team(t).VerifyQuorum(sigs, message, NamespaceCase, noon, Rule{People: 2})
+	refused(t, err, refusal.SignatureInvalid, "signature 2 of 3")
+}
+
+func TestOnePersonWithTwoKeysCountsOnce(t *testing.T) {
+	s := mustParse(t, signersText(
+		line(t, "alice", "", "roles=curator"),
+		"alice "+testKey(t, "alice-second").Public().String()+" roles=security",
+		line(t, "bob", "", "")))
+	sigs := [][]byte{signAs(t, "alice", NamespaceCase, message), signAs(t, "alice-second", NamespaceCase, message)}
+	_, err := s.VerifyQuorum(sigs, message, NamespaceCase, noon, Rule{People: 2})
+	refused(t, err, refusal.TwoPersonRule, "signed by alice, needs 2 of alice, bob")
+
+	// With bob it is two, and alice brings the roles of both her keys.
+	sigs = append(sigs, signAs(t, "bob", NamespaceCase, message))
+	people, err := s.VerifyQuorum(sigs, message, NamespaceCase, noon, Rule{People: 2, Roles: []Role{Curator, Security}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(people) != 2 || !people[0].Holds(Curator) || !people[0].Holds(Security) {
+		t.Errorf("got %v", people)
+	}
+}
+
+func TestRootComparesWithThePin(t *testing.T) {
+	data := []byte(signersText(line(t, "alice", "", ""), line(t, "bob", "", "")))
+	if _, err := Root("signers", data, digest.IDOf(data)); err != nil {
+		t.Fatal(err)
+	}
+	other := []byte(signersText(line(t, "mallory", "", ""), line(t, "mallet", "", "")))
+	_, err := Root("signers", other, digest.IDOf(data))
+	refused(t, err, refusal.SignersChainBroken, "the trust root is sha256:")
+
+	v2 := nextVersion(mustParse(t, string(data)), line(t, "alice", "", ""), line(t, "bob", "", ""))
+	_, err = Root("signers", v2, digest.IDOf(v2))
+	refused(t, err, refusal.SignersChainBroken, "a trust root is version 1, the file is version 2")
+}
+
+func TestExtendTakesTwoPeopleOfTheVersionBefore(t *testing.T) {
+	prev := team(t)
+	next := nextVersion(prev, line(t, "alice", "", ""), line(t, "bob", "", ""), line(t, "dave", "", ""))
+	sign := func(data []byte, names ...string) (sigs [][]byte) {
+		for _, n := range names {
+			sigs = append(sigs, signAs(t, n, NamespaceSigners, data))
+		}
+		return sigs
+	}
+
+	s, err := Extend(prev, next, sign(next, "alice", "carol"), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Version() != 2 || s.Previous() != prev.Digest() || string(s.Bytes()) != string(next) {
+		t.Errorf("got version %d after %s", s.Version(), s.Previous())
+	}
+
+	usurped := nextVersion(prev, line(t, "mallory", "", ""), line(t, "mallet", "", ""))
+	skipped := []byte("# tallystick-signers v1\n# version: 3\n# previous: " + prev.Digest().String() + "\n" + line(t, "alice", "", "") + "\n" + line(t, "bob", "", "") + "\n")
+	again := []byte(signersText(line(t, "alice", "", ""), line(t, "bob", "", "")))
+	orphan := []byte("# tallystick-signers v1\n# version: 2\n# previous: " + digest.IDOf([]byte("another file")).String() + "\n" + line(t, "alice", "", "") + "\n" + line(t, "bob", "", "") + "\n")
+	dead := nextVersion(prev, line(t, "alice", "", ""))
+
+	tests := []struct {
+		name    string
+		next    []byte
+		sigs    [][]byte
+		refusal refusal.Name
+		text    string
+	}{
+		{"one signer", next, sign(next, "alice"), refusal.TwoPersonRule, "signed by alice, needs 2 of alice, bob, carol"},
+		{"not signed", next, nil, refusal.TwoPersonRule, "not signed"},
+		{"a newcomer vouches for themselves", next, sign(next, "alice", "dave"), refusal.SignerUnknown, "is not in signers version 1"},
+		{"swapped file signed by its own signers", usurped, sign(usurped, "mallory", "mallet"), refusal.SignerUnknown, "is not in signers version 1"},
+		{"signatures of another version", usurped, sign(next, "alice", "bob"), refusal.SignatureInvalid, "does not match what it should cover"},
+		{"a version is skipped", skipped, sign(skipped, "alice", "bob"), refusal.SignersChainBroken, "version 3 cannot follow version 1"},
+		{"a second version 1", again, sign(again, "alice", "bob"), refusal.SignersChainBroken, "version 1 cannot follow version 1"},
+		{"it follows another file", orphan, sign(orphan, "alice", "bob"), refusal.SignersChainBroken, "version 2 follows sha256:"},
+		{"signed for another act", next, [][]byte{signAs(t, "alice", NamespaceCase, next), signAs(t, "bob", NamespaceCase, next)}, refusal.NamespaceNotAllowed, `made for "tallystick-case", expected "tallystick-signers"`},
+		{"nobody could change it again", dead, sign(dead, "alice", "bob"), refusal.SignersChainBroken, "names 1 people"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Extend(prev, tt.next, tt.sigs, noon)
+			refused(t, err, tt.refusal, tt.text)
+		})
+	}
+}
