@@ -1,0 +1,111 @@
+package structure
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "tallystick"
+
+// A group is a run of packages with one reason for where it stands.
+type group struct {
+	reason   string
+	packages []string
+}
+
+// order is the import rule: a package imports only packages before it.
+var order = []group{
+	{
+		"bytes and keys come first and know nothing about evaluation, so that a verifier needs nothing else",
+		[]string{"refusal", "plain", "canon", "digest", "seal", "store", "evidence", "sandbox"},
+	},
+	{
+		"writers come before readers, so that code that produces a score cannot read a threshold",
+		[]string{"ledger", "sequencer", "cosign", "bench", "cassette", "policy", "trajectory", "agent", "extract", "judge", "grade", "witness", "harness", "fleet"},
+	},
+	{
+		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
+		[]string{"scorecard", "gate", "audit", "promote", "attest"},
+	},
+	{
+		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",
+		[]string{"registry", "viewer", "cli", "structure"},
+	},
+}
+
+// position returns where the package that a path under internal/ belongs to
+// stands in the order, and why.
+func position(importPath string) (at int, name, reason string) {
+	rest, _ := strings.CutPrefix(importPath, module+"/internal/")
+	name, _, _ = strings.Cut(rest, "/")
+	before := 0
+	for _, g := range order {
+		if i := slices.Index(g.packages, name); i >= 0 {
+			return before + i, name, g.reason
+		}
+		before += len(g.packages)
+	}
+	return -1, name, ""
+}
+
+func checkImports(t *testing.T, tree fs.FS) []string {
+	var problems []string
+	unknown := map[string]bool{}
+	for _, f := range goFiles(t, tree) {
+		if !strings.HasPrefix(f.path, "internal/") || f.isTest() {
+			continue
+		}
+		at, name, reason := position(module + "/" + f.path)
+		if at < 0 {
+			if !unknown[name] {
+				unknown[name] = true
+				problems = append(problems, fmt.Sprintf("internal/%s: unknown package: add it to the list in internal/structure/imports_test.go and to ARCHITECTURE.md", name))
+			}
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(imported, module+"/cmd/") {
+				problems = append(problems, fmt.Sprintf("%s:%d: imports %s: a program is the end of the line, nothing imports it", f.path, f.line(spec), imported))
+			}
+			if !strings.HasPrefix(imported, module+"/internal/") {
+				continue
+			}
+			// An unknown package is reported where its own files are.
+			if there, other, _ := position(imported); there > at {
+				problems = append(problems, fmt.Sprintf("%s:%d: %s imports %s, which comes after it: %s", f.path, f.line(spec), name, other, reason))
+			}
+		}
+	}
+	return problems
+}
+
+func TestPackagesImportOnlyWhatComesBefore(t *testing.T) {
+	requireClean(t, checkImports)
+}
+
+func TestImportCheckFindsEachFault(t *testing.T) {
+	for _, tt := range []struct{ name, file, source, want string }{
+		{"a writer may read bytes", "internal/grade/x.go", `import "tallystick/internal/canon"`, ""},
+		{"a package may import its own parts", "internal/sandbox/x.go", `import "tallystick/internal/sandbox/probe"`, ""},
+		{"tests may use later packages", "internal/grade/x_test.go", `import "tallystick/internal/gate"`, ""},
+		{"a writer reads a threshold", "internal/grade/x.go", `import "tallystick/internal/gate"`, "cannot read a threshold"},
+		{"a part counts as its package", "internal/grade/star/x.go", `import g "tallystick/internal/gate/junit"`, "grade imports gate"},
+		{"a build tag hides nothing", "internal/canon/x_plan9.go", `import _ "tallystick/internal/seal"`, "canon imports seal"},
+		{"an import of a program", "internal/cli/x.go", `import "tallystick/cmd/tally"`, "nothing imports it"},
+		{"an unknown package", "internal/shiny/x.go", ``, "add it to the list"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := fstest.MapFS{tt.file: {Data: []byte("package x\n" + tt.source + "\n")}}
+			requireProblem(t, checkImports, tree, tt.want)
+		})
+	}
+}
