@@ -17,6 +17,7 @@
 package canon
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -105,8 +106,11 @@ func Unmarshal(data []byte, v any) error {
 	return decode(&s, v)
 }
 
-// UnmarshalCanonical is [Unmarshal] for data that must also be canonical, as
-// [Validate] has it.
+// UnmarshalCanonical is [Unmarshal] for stored documents: data must be exactly
+// what [Marshal] writes for the v that was decoded. So besides every spelling
+// that is not canonical it refuses what canonical spelling leaves open: an
+// optional member that is there but empty, a member that is missing though its
+// field is not optional, a time written in two ways.
 func UnmarshalCanonical(data []byte, v any) error {
 	s := scanner{data: data}
 	if err := s.scan(); err != nil {
@@ -115,7 +119,56 @@ func UnmarshalCanonical(data []byte, v any) error {
 	if err := s.refuseSpelling(); err != nil {
 		return err
 	}
-	return decode(&s, v)
+	if err := decode(&s, v); err != nil {
+		return err
+	}
+	return compareEncoding(data, v)
+}
+
+// compareEncoding refuses canonical data that is not the encoding of v.
+func compareEncoding(data []byte, v any) error {
+	// Most documents declare their fields in the order of their names, and
+	// then the text needs no sorting and no memory. Looking for duplicate
+	// names here would find none: data has none.
+	rest := sameBytes{want: data}
+	if err := json.MarshalWrite(&rest, v, encoding, jsontext.AllowDuplicateNames(true)); err == nil && len(rest.want) == 0 {
+		return nil
+	}
+	again, err := Marshal(v)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(again, data) {
+		return nil
+	}
+	at := 0
+	for at < min(len(again), len(data)) && again[at] == data[at] {
+		at++
+	}
+	return refusal.Newf(refusal.Malformed, "decoding JSON: at byte %d: found %s, expected %s, which is how a Go %T with these values is written",
+		at, excerptAt(data, at), excerptAt(again, at), v).
+		WithHint("a stored document has every required member and leaves out empty optional ones; restore the bytes as they were written")
+}
+
+// A sameBytes is a writer that accepts only the bytes it wants.
+type sameBytes struct{ want []byte }
+
+var errDiffers = errors.New("differs")
+
+func (w *sameBytes) Write(p []byte) (int, error) {
+	if !bytes.HasPrefix(w.want, p) {
+		return 0, errDiffers
+	}
+	w.want = w.want[len(p):]
+	return len(p), nil
+}
+
+// excerptAt quotes a little of data for a message.
+func excerptAt(data []byte, at int) string {
+	if at >= len(data) {
+		return "the end of the text"
+	}
+	return fmt.Sprintf("%q", data[at:min(len(data), at+24)])
 }
 
 var (

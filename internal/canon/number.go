@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// maxInteger is 2^53-1, the largest integer n for which no other integer
-// rounds to the same double as n or n+1 does (RFC 7493, section 2.2).
+// maxInteger is 2^53-1. Beyond it a double no longer tells neighbouring
+// integers apart (RFC 7493, section 2.2).
 const maxInteger = 1<<53 - 1
 
 // number reads a number and refuses one that would change its value, or
