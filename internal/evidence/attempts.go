@@ -1,0 +1,371 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+
+	"tallystick/internal/digest"
+)
+
+// SchemaVersion is the version of the attempt records.
+const SchemaVersion = 1
+
+// A PlannedCase is one case that an attempt promised to run.
+type PlannedCase struct {
+	ID       string          `json:"id"`
+	Digest   digest.Content  `json:"digest"`
+	Cassette *digest.Content `json:"cassette,omitempty"`
+}
+
+// A Plan fixes, before the first case runs, everything that decides a score.
+type Plan struct {
+	BenchDigest        digest.ID       `json:"bench_digest"`
+	RegistrationDigest digest.Content  `json:"registration_digest"`
+	RubricDigest       *digest.Content `json:"rubric_digest,omitempty"`
+	TargetDigest       digest.Content  `json:"target_digest"`
+	ImageDigest        *digest.Content `json:"image_digest,omitempty"`
+	// Cases lists the plan here, or CasesDigest names the list in the evidence
+	// when it is too long for an entry.
+	Cases       []PlannedCase   `json:"cases,omitempty"`
+	CasesDigest *digest.Content `json:"cases_digest,omitempty"`
+	CaseCount   int             `json:"case_count"`
+	Repeat      int             `json:"repeat"`
+	// Filtered says that a case or tag filter was given: such an attempt is
+	// shown and never counts for promotion.
+	Filtered bool `json:"filtered,omitempty"`
+}
+
+func (p *Plan) validate() error {
+	switch {
+	case p.CaseCount < 1:
+		return fmt.Errorf("plan: case_count is %d, expected at least 1", p.CaseCount)
+	case p.Repeat < 1:
+		return fmt.Errorf("plan: repeat is %d, expected at least 1", p.Repeat)
+	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
+		return errors.New("plan: expected either cases or cases_digest")
+	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
+		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
+	}
+	seen := make(map[string]bool, len(p.Cases))
+	for _, c := range p.Cases {
+		if err := required("plan: case id", c.ID); err != nil {
+			return err
+		}
+		if seen[c.ID] {
+			return fmt.Errorf("plan: case %q is listed twice", c.ID)
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+// AttemptRegistered announces an attempt before its first case runs. The
+// number is the ledger's: the count of attempts of this class by this target.
+type AttemptRegistered struct {
+	SchemaVersion int    `json:"schema_version"`
+	Attempt       string `json:"attempt"`
+	Origin        string `json:"origin"`
+	Class         string `json:"class"`
+	Target        string `json:"target"`
+	Number        int    `json:"number"`
+	Mode          string `json:"mode"` // replay or live
+	Scratch       bool   `json:"scratch,omitempty"`
+	Plan          Plan   `json:"plan"`
+	// Operator is a salted hash of the operator's identity; the signature is
+	// the operator's, over this record without it.
+	Operator  digest.ID `json:"operator"`
+	Signature string    `json:"signature"`
+}
+
+// Validate checks the shape.
+func (a *AttemptRegistered) Validate() error {
+	if a.Number < 1 {
+		return fmt.Errorf("number is %d, attempts count from 1", a.Number)
+	}
+	if a.Mode != "replay" && a.Mode != "live" {
+		return fmt.Errorf("mode is %q, expected replay or live", a.Mode)
+	}
+	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt), CheckOrigin(a.Origin),
+		required("class", a.Class), required("target", a.Target), a.Plan.validate(), required("signature", a.Signature))
+}
+
+// CaseStarted is on disk before the agent sees the case, so that looking and
+// then killing the run leaves a trace.
+type CaseStarted struct {
+	Attempt   string `json:"attempt"`
+	CaseID    string `json:"case_id"`
+	Repeat    int    `json:"repeat"`    // from 1, which repetition of the case
+	Execution int    `json:"execution"` // from 1, how often this repetition was started
+}
+
+// Validate checks the shape.
+func (c *CaseStarted) Validate() error {
+	return firstError(required("attempt", c.Attempt), required("case_id", c.CaseID),
+		countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution))
+}
+
+// Outcome says how a case ended.
+type Outcome string
+
+// The outcomes. Unscored and truncated are states of their own, never zero.
+const (
+	Passed    Outcome = "passed"
+	Failed    Outcome = "failed"
+	Skipped   Outcome = "skipped"
+	Errored   Outcome = "errored"
+	Unscored  Outcome = "unscored"
+	Truncated Outcome = "truncated"
+)
+
+func (o Outcome) validate() error {
+	switch o {
+	case Passed, Failed, Skipped, Errored, Unscored, Truncated:
+		return nil
+	}
+	return fmt.Errorf("outcome is %q", string(o))
+}
+
+// A PolicyCount sums up what the policy said during a case.
+type PolicyCount struct {
+	Violations        int `json:"violations"`
+	Rollbacks         int `json:"rollbacks"`
+	RollbacksVerified int `json:"rollbacks_verified"`
+}
+
+// CaseScored is the record of one case: what ran, how it was scored, and the
+// digests of everything that shows it.
+type CaseScored struct {
+	SchemaVersion   int              `json:"schema_version"`
+	Attempt         string           `json:"attempt"`
+	Class           string           `json:"class"`
+	CaseID          string           `json:"case_id"`
+	Repeat          int              `json:"repeat"`
+	Execution       int              `json:"execution"`
+	CaseDigest      digest.Content   `json:"case_digest"`
+	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
+	CassetteDigest  *digest.Content  `json:"cassette_digest,omitempty"`
+	ImageDigest     *digest.Content  `json:"image_digest,omitempty"`
+	HarnessVersion  string           `json:"harness_version"`
+	IsolationClass  string           `json:"isolation_class"`
+	IsolationScope  string           `json:"isolation_scope,omitempty"`
+	AgentIsolation  string           `json:"agent_isolation,omitempty"`
+	Outcome         Outcome          `json:"outcome"`
+	Reason          string           `json:"reason,omitempty"`
+	Score           *Score           `json:"score,omitempty"`
+	StartedAt       Time             `json:"started_at"`
+	FinishedAt      Time             `json:"finished_at"`
+	Operator        digest.ID        `json:"operator"`
+	Policy          PolicyCount      `json:"policy"`
+	Turns           int              `json:"turns"`
+	Tokens          int64            `json:"tokens"`
+	CostMicroUSD    int64            `json:"cost_microdollars"`
+	Retries         int              `json:"retries"`
+	Vantage         string           `json:"vantage"`
+	Provenance      string           `json:"cassette_provenance,omitempty"`
+	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
+	EvidenceDigests []digest.Content `json:"evidence"`
+}
+
+// Validate checks the shape. A score is there exactly when the case was scored.
+func (c *CaseScored) Validate() error {
+	scored := c.Outcome == Passed || c.Outcome == Failed
+	switch {
+	case scored && c.Score == nil:
+		return fmt.Errorf("outcome is %s and there is no score", c.Outcome)
+	case !scored && c.Score != nil:
+		return fmt.Errorf("outcome is %s and there is a score", c.Outcome)
+	case !scored && c.Reason == "":
+		return fmt.Errorf("outcome is %s and there is no reason", c.Outcome)
+	case c.FinishedAt.Before(c.StartedAt):
+		return fmt.Errorf("finished at %s, before it started at %s", c.FinishedAt, c.StartedAt)
+	case scored && c.Score.Passed != (c.Outcome == Passed):
+		return fmt.Errorf("outcome is %s and the score says passed %v", c.Outcome, c.Score.Passed)
+	}
+	if c.Score != nil {
+		if err := c.Score.Validate(); err != nil {
+			return err
+		}
+	}
+	return firstError(schemaVersion(c.SchemaVersion), required("attempt", c.Attempt), required("class", c.Class),
+		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
+		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
+		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens))
+}
+
+// AttemptFinished closes an attempt: the sets of what ran and the totals.
+type AttemptFinished struct {
+	SchemaVersion   int              `json:"schema_version"`
+	Attempt         string           `json:"attempt"`
+	Outcomes        map[Outcome]int  `json:"outcomes"`
+	CaseDigests     digest.Content   `json:"case_digests"` // of the canonical, sorted list
+	RubricDigests   []digest.Content `json:"rubric_digests"`
+	CassetteDigests digest.Content   `json:"cassette_digests"`
+	ImageDigests    []digest.Content `json:"image_digests"`
+	MeanScore       *float64         `json:"mean_score,omitempty"`
+	FailureModes    []string         `json:"failure_modes"`
+	RuntimeMS       int64            `json:"runtime_ms"`
+	CostMicroUSD    int64            `json:"cost_microdollars"`
+}
+
+// Validate checks the shape.
+func (a *AttemptFinished) Validate() error {
+	for o, n := range a.Outcomes {
+		if err := firstError(o.validate(), notNegative("outcomes", int64(n))); err != nil {
+			return err
+		}
+	}
+	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
+		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD))
+}
+
+// AttemptReproduced says that an attempt was run again from its evidence by
+// somebody else, and whether the two agree.
+type AttemptReproduced struct {
+	Attempt    string    `json:"attempt"`
+	Original   string    `json:"original"`
+	Origin     string    `json:"origin"`
+	Agrees     bool      `json:"agrees"`
+	Divergence string    `json:"divergence,omitempty"`
+	Operator   digest.ID `json:"operator"`
+	Signature  string    `json:"signature"`
+}
+
+// Validate checks that a disagreement names its first divergence.
+func (a *AttemptReproduced) Validate() error {
+	if a.Agrees != (a.Divergence == "") {
+		return errors.New("a divergence is named exactly when the two do not agree")
+	}
+	return firstError(required("attempt", a.Attempt), required("original", a.Original), required("signature", a.Signature))
+}
+
+// ScoreAmended sets another score beside the one in the ledger, with author
+// and reason. It never replaces it.
+type ScoreAmended struct {
+	Entry  int64  `json:"entry"` // index of the case.scored record
+	Score  Score  `json:"score"`
+	Author string `json:"author"`
+	Reason string `json:"reason"`
+}
+
+// Validate checks the shape.
+func (s *ScoreAmended) Validate() error {
+	return firstError(notNegative("entry", s.Entry), s.Score.Validate(), required("author", s.Author), required("reason", s.Reason))
+}
+
+// JudgeDrawn records one draw of a verdict, so that deleting a bad verdict to
+// roll again leaves a gap in the numbers.
+type JudgeDrawn struct {
+	Attempt string         `json:"attempt"`
+	CaseID  string         `json:"case_id"`
+	Draw    int            `json:"draw"`
+	Key     string         `json:"key"`
+	Verdict digest.Content `json:"verdict"`
+}
+
+// Validate checks the shape.
+func (j *JudgeDrawn) Validate() error {
+	return firstError(required("case_id", j.CaseID), countsFromOne("draw", j.Draw), required("key", j.Key))
+}
+
+// CassetteRecorded records that a cassette was made, kept or not.
+type CassetteRecorded struct {
+	Class      string         `json:"class"`
+	CaseID     string         `json:"case_id"`
+	Digest     digest.Content `json:"digest"`
+	Provenance string         `json:"provenance"` // recorded, edited or authored
+	Kept       bool           `json:"kept"`
+	Calls      int            `json:"calls"`
+	CostMicro  int64          `json:"cost_microdollars"`
+}
+
+// Validate checks the provenance.
+func (c *CassetteRecorded) Validate() error {
+	switch c.Provenance {
+	case "recorded", "edited", "authored":
+	default:
+		return fmt.Errorf("provenance is %q, expected recorded, edited or authored", c.Provenance)
+	}
+	return firstError(required("class", c.Class), required("case_id", c.CaseID), notNegative("cost_microdollars", c.CostMicro))
+}
+
+// CasePending records that a draft case was made of something that happened
+// in production.
+type CasePending struct {
+	Class  string         `json:"class"`
+	CaseID string         `json:"case_id"`
+	Source string         `json:"source"`
+	Digest digest.Content `json:"digest"`
+}
+
+// Validate checks the shape.
+func (c *CasePending) Validate() error {
+	return firstError(required("class", c.Class), required("case_id", c.CaseID), required("source", c.Source))
+}
+
+// CaseAccepted fixes the point in the ledger at which the signatures of a case
+// are judged.
+type CaseAccepted struct {
+	Class      string         `json:"class"`
+	CaseID     string         `json:"case_id"`
+	Digest     digest.Content `json:"digest"`
+	Signed     digest.ID      `json:"signed"` // of the bytes that the signatures cover
+	Signatures []string       `json:"signatures"`
+}
+
+// Validate checks the shape; the bench verifies the signatures.
+func (c *CaseAccepted) Validate() error {
+	if len(c.Signatures) < 2 {
+		return fmt.Errorf("%d signatures, needs two", len(c.Signatures))
+	}
+	return firstError(required("class", c.Class), required("case_id", c.CaseID))
+}
+
+// Recommendation records what promotion advised a human to do.
+type Recommendation struct {
+	Class                 string   `json:"class"`
+	CurrentTier           string   `json:"current_tier"`
+	RecommendedTier       string   `json:"recommended_tier"`
+	Evidence              []int64  `json:"evidence"`
+	Rationale             []string `json:"rationale"`
+	RequiresHumanApproval bool     `json:"requires_human_approval"`
+}
+
+// Validate checks that a human still decides.
+func (r *Recommendation) Validate() error {
+	if !r.RequiresHumanApproval {
+		return errors.New("requires_human_approval is false; a recommendation is never an action")
+	}
+	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier))
+}
+
+// ApplyBlocked records that somebody asked a program to change a tier.
+type ApplyBlocked struct {
+	Class string `json:"class"`
+	Tier  string `json:"tier"`
+}
+
+// Validate checks the shape.
+func (a *ApplyBlocked) Validate() error {
+	return firstError(required("class", a.Class), required("tier", a.Tier))
+}
+
+func schemaVersion(v int) error {
+	if v != SchemaVersion {
+		return fmt.Errorf("schema_version is %d, this program knows %d", v, SchemaVersion)
+	}
+	return nil
+}
+
+func countsFromOne(field string, n int) error {
+	if n < 1 {
+		return fmt.Errorf("%s is %d, counts from 1", field, n)
+	}
+	return nil
+}
+
+func notNegative(field string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d, less than zero", field, n)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"tallystick/internal/canon"
+)
+
+// A Score is what a rubric or grader says about one case.
+//
+// There is no room in it for a model's opinion of itself: the four words of
+// bannedWords may stand nowhere in it, or the discipline of objective signals
+// would leak away through a field called confidence.
+type Score struct {
+	Passed          bool               `json:"passed"`
+	Score           float64            `json:"score"`
+	Breakdown       map[string]float64 `json:"breakdown"`
+	FailureModes    []string           `json:"failure_modes"`
+	CostUSD         float64            `json:"cost_usd"`
+	DurationSeconds float64            `json:"duration_seconds"`
+}
+
+// bannedWords are refused as whole words between separators, so "enrollment"
+// is fine and "llm_grade" is not.
+var bannedWords = []string{"confidence", "llm", "self_reported", "model_says"}
+
+// Bounds that keep one score from filling an entry.
+const (
+	maxBreakdown    = 256
+	maxFailureModes = 256
+	maxScoreName    = 128
+)
+
+// ParseScore decodes and validates a score that an untrusted program wrote.
+// The spelling is free, the shape is strict: all six fields, no others.
+func ParseScore(data []byte) (Score, error) {
+	var strict struct {
+		Passed          *bool               `json:"passed"`
+		Score           *float64            `json:"score"`
+		Breakdown       *map[string]float64 `json:"breakdown"`
+		FailureModes    *[]string           `json:"failure_modes"`
+		CostUSD         *float64            `json:"cost_usd"`
+		DurationSeconds *float64            `json:"duration_seconds"`
+	}
+	if err := canon.Unmarshal(data, &strict); err != nil {
+		return Score{}, err
+	}
+	if strict.Passed == nil || strict.Score == nil || strict.Breakdown == nil || strict.FailureModes == nil ||
+		strict.CostUSD == nil || strict.DurationSeconds == nil {
+		return Score{}, fmt.Errorf("score: needs passed, score, breakdown, failure_modes, cost_usd and duration_seconds")
+	}
+	s := Score{*strict.Passed, *strict.Score, *strict.Breakdown, *strict.FailureModes, *strict.CostUSD, *strict.DurationSeconds}
+	return s, s.Validate()
+}
+
+// Validate checks ranges and names.
+func (s *Score) Validate() error {
+	if !(s.Score >= 0 && s.Score <= 1) { // also refuses NaN
+		return fmt.Errorf("score: score is %v, expected 0 to 1", s.Score)
+	}
+	if !(s.CostUSD >= 0 && s.CostUSD <= 1e9) || !sixDecimals(s.CostUSD) {
+		return fmt.Errorf("score: cost_usd is %v, expected dollars with at most six decimals", s.CostUSD)
+	}
+	if !(s.DurationSeconds >= 0 && s.DurationSeconds <= 1e9) {
+		return fmt.Errorf("score: duration_seconds is %v, expected 0 or more", s.DurationSeconds)
+	}
+	if len(s.Breakdown) > maxBreakdown || len(s.FailureModes) > maxFailureModes {
+		return fmt.Errorf("score: more than %d breakdown keys or %d failure modes", maxBreakdown, maxFailureModes)
+	}
+	for key, v := range s.Breakdown {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("score: breakdown %q is not a number", key)
+		}
+		if err := checkScoreName("breakdown key", key); err != nil {
+			return err
+		}
+	}
+	for _, mode := range s.FailureModes {
+		if err := checkScoreName("failure mode", mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sixDecimals(v float64) bool {
+	micro := math.Round(v * 1e6)
+	return micro/1e6 == v
+}
+
+func checkScoreName(what, name string) error {
+	if name == "" || len(name) > maxScoreName {
+		return fmt.Errorf("score: %s has %d bytes, expected 1 to %d", what, len(name), maxScoreName)
+	}
+	if word := BannedWord(name); word != "" {
+		return fmt.Errorf("score: %s %q contains %q, which no score may claim", what, name, word)
+	}
+	return nil
+}
+
+// BannedWord returns the banned word that name contains as a whole word
+// between separators, in any case and joined in any way (self-reported,
+// selfReported), or "".
+func BannedWord(name string) string {
+	words := splitWords(name)
+	joined := "_" + strings.Join(words, "_") + "_"
+	for _, banned := range bannedWords {
+		if strings.Contains(joined, "_"+banned+"_") {
+			return banned
+		}
+	}
+	return ""
+}
+
+// splitWords splits at everything that is no letter or digit and where lower
+// case turns to upper case.
+func splitWords(name string) []string {
+	var words []string
+	var word []rune
+	var last rune
+	flush := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+			word = word[:0]
+		}
+	}
+	for _, r := range name {
+		upper := 'A' <= r && r <= 'Z'
+		lower := 'a' <= r && r <= 'z'
+		digit := '0' <= r && r <= '9'
+		if upper && 'a' <= last && last <= 'z' {
+			flush()
+		}
+		if upper || lower || digit || r > 127 {
+			word = append(word, r)
+		} else {
+			flush()
+		}
+		last = r
+	}
+	flush()
+	return words
+}

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+)
+
+// MaxReceiptBytes is the size that a receipt with its entry inside does not
+// exceed. The entry of a longer one lies beside it.
+const MaxReceiptBytes = 4096
+
+// maxReceiptRead bounds what is read as a receipt.
+const maxReceiptRead = 64 << 10
+
+const receiptHeader = "c2sp.org/tlog-proof@v1"
+
+// receiptExtra is what a verifier needs besides the proof to compute the leaf.
+// It is not authenticated by itself; a wrong one gives a wrong leaf.
+type receiptExtra struct {
+	Content digest.Content   `json:"content"`
+	Entry   canon.RawMessage `json:"entry,omitempty"`
+	Prev    digest.ID        `json:"prev"`
+}
+
+// A Receipt proves that one entry is in a ledger: a C2SP tlog-proof file. It
+// proves nothing until [VerifyReceipt] has checked it.
+type Receipt struct {
+	Index      int64
+	Prev       digest.ID
+	Content    digest.Content
+	Entry      []byte // canonical bytes, or nil if they lie beside the receipt
+	Proof      tlog.RecordProof
+	Checkpoint []byte
+}
+
+// NewReceipt makes the receipt of an entry. The entry goes inside if the whole
+// stays within [MaxReceiptBytes].
+func NewReceipt(p Position, entry []byte, proof tlog.RecordProof, checkpoint []byte) *Receipt {
+	r := &Receipt{Index: p.Index, Prev: p.Prev, Content: p.Content, Entry: entry, Proof: proof, Checkpoint: checkpoint}
+	if data, err := r.Marshal(); err != nil || len(data) > MaxReceiptBytes {
+		r.Entry = nil
+	}
+	return r
+}
+
+// Marshal writes the receipt in its one spelling.
+func (r *Receipt) Marshal() ([]byte, error) {
+	extra, err := canon.Marshal(receiptExtra{Content: r.Content, Entry: r.Entry, Prev: r.Prev})
+	if err != nil {
+		return nil, fmt.Errorf("receipt: %w", err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\nextra %s\nindex %d\n", receiptHeader, base64.StdEncoding.EncodeToString(extra), r.Index)
+	for _, h := range r.Proof {
+		fmt.Fprintf(&b, "%s\n", base64.StdEncoding.EncodeToString(h[:]))
+	}
+	b.WriteByte('\n')
+	b.Write(r.Checkpoint)
+	return b.Bytes(), nil
+}
+
+// IsReceipt reports whether data begins as a receipt does.
+func IsReceipt(data []byte) bool { return bytes.HasPrefix(data, []byte(receiptHeader+"\n")) }
+
+// ParseReceipt reads a receipt and refuses every spelling but the one that
+// [Receipt.Marshal] writes. It verifies nothing.
+func ParseReceipt(data []byte) (*Receipt, error) {
+	if len(data) > maxReceiptRead {
+		return nil, refusal.Newf(refusal.TooLarge, "receipt has %d bytes, at most %d are read", len(data), maxReceiptRead)
+	}
+	r, err := parseReceipt(data)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "receipt: %w", err).WithHint("it was cut or changed, or is no receipt")
+	}
+	if again, err := r.Marshal(); err != nil || !bytes.Equal(again, data) {
+		return nil, refusal.Newf(refusal.Malformed, "receipt: not in the one accepted spelling").WithHint("it was changed after it was written")
+	}
+	return r, nil
+}
+
+func parseReceipt(data []byte) (*Receipt, error) {
+	head, checkpoint, ok := strings.Cut(string(data), "\n\n")
+	if !ok {
+		return nil, fmt.Errorf("no empty line before the checkpoint")
+	}
+	lines := strings.Split(head, "\n")
+	if len(lines) < 3 || lines[0] != receiptHeader {
+		return nil, fmt.Errorf("expected %q, then extra, index and the proof", receiptHeader)
+	}
+	r := &Receipt{Checkpoint: []byte(checkpoint)}
+	encoded, ok := strings.CutPrefix(lines[1], "extra ")
+	if !ok {
+		return nil, fmt.Errorf("line 2: expected extra")
+	}
+	extraBytes, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("line 2: %w", err)
+	}
+	var extra receiptExtra
+	if err := canon.UnmarshalCanonical(extraBytes, &extra); err != nil {
+		return nil, fmt.Errorf("line 2: %w", err)
+	}
+	r.Prev, r.Content, r.Entry = extra.Prev, extra.Content, extra.Entry
+	number, ok := strings.CutPrefix(lines[2], "index ")
+	if !ok {
+		return nil, fmt.Errorf("line 3: expected index")
+	}
+	if r.Index, err = strconv.ParseInt(number, 10, 64); err != nil || r.Index < 0 {
+		return nil, fmt.Errorf("line 3: %q is not an index", number)
+	}
+	for i, l := range lines[3:] {
+		h, err := base64.StdEncoding.Strict().DecodeString(l)
+		if err != nil || len(h) != tlog.HashSize {
+			return nil, fmt.Errorf("line %d: not a hash", i+4)
+		}
+		r.Proof = append(r.Proof, tlog.Hash(h))
+	}
+	return r, nil
+}
+
+// A Proved is an entry that a receipt has been verified for.
+type Proved struct {
+	Checkpoint *Checkpoint
+	Position
+	Raw   []byte
+	Entry evidence.Entry
+	Body  evidence.Body
+}
+
+// VerifyReceipt checks that the receipt's entry is in the ledger whose
+// checkpoint the policy believes. The entry is given when the receipt does not
+// carry it.
+func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
+	r, err := ParseReceipt(data)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := VerifyCheckpoint(r.Checkpoint, p)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Entry == nil && entry == nil:
+		return nil, refusal.Newf(refusal.Usage, "the receipt does not carry its entry").
+			WithHint("give the entry that was saved beside it")
+	case r.Entry == nil:
+		r.Entry = entry
+	case entry != nil && !bytes.Equal(entry, r.Entry):
+		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the entry given is not the one inside", r.Index)
+	}
+	pos := Position{Index: r.Index, Content: digest.ContentOf(r.Entry), Prev: r.Prev}
+	if pos.Content != r.Content {
+		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the entry is %s, the receipt says %s", r.Index, pos.Content, r.Content).
+			WithHint("the entry was changed after the receipt was made")
+	}
+	pos.Head = nextHead(pos.Prev, pos.Content)
+	pos.Leaf = tlog.RecordHash(AppendLeaf(nil, checkpoint.Origin, pos.Index, pos.Prev, pos.Content))
+	if pos.Index >= checkpoint.Size {
+		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the checkpoint covers %d entries", r.Index, checkpoint.Size)
+	}
+	if err := tlog.CheckRecord(r.Proof, checkpoint.Size, checkpoint.Root, pos.Index, pos.Leaf); err != nil {
+		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the proof does not lead to the signed root", r.Index).
+			WithHint("the entry, its index or the proof was changed, or it was made for another ledger")
+	}
+	e, body, err := evidence.DecodeEntry(r.Entry)
+	if err != nil {
+		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err)
+	}
+	return &Proved{Checkpoint: checkpoint, Position: pos, Raw: r.Entry, Entry: e, Body: body}, nil
+}

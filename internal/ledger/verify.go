@@ -1,0 +1,551 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// A Segment is one file of a ledger as [Verify] reads it.
+type Segment struct {
+	Name  string
+	First int64 // index of its first entry, which its file name states
+	Open  func() (io.ReadCloser, error)
+}
+
+// A Problem is one thing that does not verify, and where.
+type Problem struct {
+	Index  int64        `json:"index"` // entry at which it shows, or -1
+	Kind   string       `json:"kind"`
+	Detail string       `json:"detail"`
+	Name   refusal.Name `json:"name"`
+	// Fork holds both sides when the ledger contradicts a tree head from
+	// elsewhere.
+	Fork *Fork `json:"-"`
+}
+
+// A Fork is two tree heads that cannot both be of one ledger.
+type Fork struct {
+	Source   string
+	Expected TreeHead
+	Found    TreeHead
+}
+
+func (p *Problem) Error() string {
+	if p.Index < 0 {
+		return p.Detail
+	}
+	return fmt.Sprintf("entry %d: %s", p.Index, p.Detail)
+}
+
+// Refusal turns the problem into the error that a command ends with.
+func (p *Problem) Refusal() *refusal.Error {
+	r := refusal.Newf(p.Name, "ledger does not verify: %w", p)
+	switch p.Name {
+	case refusal.HistoryRolledBack, refusal.HistoryForked:
+		return r.WithHint(`someone rewrote history after it was signed or published, or this is a different ledger; see "tally help forks"`)
+	case refusal.TornTail:
+		return r.WithHint(`a crash left these bytes and nobody was promised them; "tally ledger repair" sets them aside`)
+	case refusal.ChainTamperDetected, refusal.SealInvalid:
+		return r.WithHint("nothing in this ledger can be trusted from that entry on; restore it from a copy whose head matches your last anchor")
+	}
+	return r.WithHint(`see "tally help refusals" for what %s means`, p.Name)
+}
+
+// An Expectation is a tree head known from elsewhere that the ledger must
+// contain: the memory of what was signed here, an anchor, a witness.
+type Expectation struct {
+	TreeHead
+	Source string // what a message calls it, as in "the anchor of 2026-05-12"
+	// Confirm, if set, verifies the expectation itself against the signers in
+	// force at its size, before the ledger is blamed for not meeting it.
+	Confirm func(*seal.Signers) error
+}
+
+// Options say how to verify. The zero value is not usable: who is trusted is
+// always given, by the digest of version 1 of the signers file.
+type Options struct {
+	// Origin is the name the ledger must have.
+	Origin string
+	// TrustRoot is the digest of version 1 of the signers file.
+	TrustRoot digest.ID
+	// UnsafeAnyRoot trusts whatever the first entry says. It is for looking at
+	// a ledger that nobody vouches for, and the result says so.
+	UnsafeAnyRoot bool
+	// Expect lists the tree heads that the ledger must contain.
+	Expect []Expectation
+	// Decode decodes and validates every entry; without it only the hashes,
+	// the seals and the order of time are checked.
+	Decode bool
+	// EverySeal checks the signature of each seal. Otherwise the last seal in
+	// each run by one key is checked, which covers all before it.
+	EverySeal bool
+	// Salvage treats a damaged last batch as torn even if it has a seal, as a
+	// power cut can leave it. It is for repair, which sets the batch aside.
+	Salvage bool
+	// Visit sees each entry in order. What it gathers may be used only after
+	// Verify has succeeded. The record's bytes are reused afterwards.
+	Visit func(Record) error
+}
+
+// A Record is an entry on its way through [Verify].
+type Record struct {
+	Position
+	Envelope evidence.Envelope
+	Body     evidence.Body // nil unless Options.Decode
+	Raw      []byte        // the entry's canonical bytes
+}
+
+// A Verified is a ledger whose every sealed entry has been checked. Only
+// [Verify] makes one, so a function that takes a *Verified cannot be handed a
+// ledger that nobody checked.
+type Verified struct {
+	TreeHead
+	Head       digest.ID
+	LastTime   evidence.Time
+	Signers    *seal.Signers // the version in force at the end
+	RootPinned bool          // false when UnsafeAnyRoot let it in
+	Checkpoint []byte        // signed note of this tree head: the last seal
+	Seals      int64
+	Tail       Tail
+
+	chain   Chain
+	history []*seal.Signers // every version, oldest first
+}
+
+// EveryKey lists the keys that ever were an operator's, to recognise what was
+// signed under an earlier version.
+func (v *Verified) EveryKey() []LogKey {
+	var keys []LogKey
+	seen := make(map[string]bool)
+	for _, signers := range v.history {
+		for _, e := range signers.Entries() {
+			pub, ok := e.Key.Ed25519()
+			if ok && slices.Contains(e.Roles, seal.Operator) && !seen[string(pub)] {
+				seen[string(pub)] = true
+				keys = append(keys, LogKey{Origin: v.Origin, Key: pub})
+			}
+		}
+	}
+	return keys
+}
+
+// Chain returns the end of the ledger, ready to be appended to.
+func (v *Verified) Chain() *Chain {
+	c := v.chain
+	c.edge = append([]tlog.Hash(nil), v.chain.edge...)
+	c.leaf = nil
+	return &c
+}
+
+// A Tail is what follows the last seal: nothing, or what a crash left.
+type Tail struct {
+	Segment  string // name of the last segment
+	GoodSize int64  // bytes of it up to and including the last seal
+	Torn     int64  // bytes after that
+	// FirstBad describes the first line that is wrong, if one is.
+	FirstBad string
+}
+
+// Verify reads all segments in order and checks them: each entry against its
+// place in the chain, each seal against the operators in force, times, changes
+// of signers, and the expected tree heads. On failure the error is a [*Problem]
+// for bytes that are wrong, and anything else for bytes that could not be read.
+func Verify(segments []Segment, o Options) (*Verified, error) {
+	if o.TrustRoot.IsZero() && !o.UnsafeAnyRoot {
+		return nil, refusal.Newf(refusal.Usage, "verifying a ledger needs a trust root").
+			WithHint("give the digest of version 1 of the signers file; there is no default")
+	}
+	v, err := verify(segments, o)
+	if p, wrong := err.(*Problem); wrong && p.Kind == "seal" && !o.EverySeal {
+		// A seal late in the ledger does not fit. Look for the first that does
+		// not: the damage lies between it and the one before.
+		o.EverySeal, o.Visit = true, nil
+		_, err = verify(segments, o)
+	}
+	return v, err
+}
+
+func verify(segments []Segment, o Options) (*Verified, error) {
+	w := &walk{opt: o}
+	w.expect = append(w.expect, o.Expect...)
+	sort.SliceStable(w.expect, func(i, j int) bool { return w.expect[i].Size < w.expect[j].Size })
+	for i, s := range segments {
+		w.last = i == len(segments)-1
+		if err := w.segment(s); err != nil {
+			return nil, err
+		}
+	}
+	return w.finish()
+}
+
+// walk is the state of one verification.
+type walk struct {
+	opt    Options
+	expect []Expectation // not yet reached, in order of size
+
+	chain   *Chain
+	time    evidence.Time
+	signers *seal.Signers // after the entries read so far
+	inForce *seal.Signers // before the current batch: who may seal it
+	history []*seal.Signers
+
+	// What the last good seal covers.
+	sealed   Verified
+	unsealed int64        // entries read since
+	pending  *pendingSeal // the last seal, its signature not checked yet
+
+	last    bool // this is the last segment
+	segName string
+	offset  int64
+}
+
+// A pendingSeal is a seal whose signature need not be checked if the same key
+// signs a later one: that signature covers everything this one does.
+type pendingSeal struct {
+	head      TreeHead
+	edge      []tlog.Hash
+	signature []byte
+	keyHash   uint32
+	signers   *seal.Signers
+	at        evidence.Time
+}
+
+func (w *walk) segment(s Segment) error {
+	if w.unsealed > 0 {
+		return w.problem(refusal.ChainTamperDetected, "seal", "the segment before %s ends without a seal", s.Name)
+	}
+	if s.First != w.size() {
+		return w.problem(refusal.ChainTamperDetected, "segment", "%s begins at entry %d, expected %d: a segment is missing or was added", s.Name, s.First, w.size())
+	}
+	w.segName, w.offset = s.Name, 0
+	w.sealed.Tail = Tail{Segment: s.Name}
+	r, err := s.Open()
+	if err != nil {
+		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, err)
+	}
+	defer r.Close()
+	lines := readLines(r, w.opt.Decode)
+	defer lines.stop()
+	for b := range lines.blocks {
+		<-b.done
+		for i := range b.lines {
+			l := &b.lines[i]
+			err := w.line(l)
+			if p, wrong := err.(*Problem); wrong && w.last {
+				return w.tear(p, b, i, lines)
+			}
+			if err != nil {
+				return err
+			}
+			w.offset += int64(len(l.bytes)) + 1
+		}
+		lines.recycle(b)
+	}
+	if lines.err != nil {
+		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, lines.err)
+	}
+	return w.endOfSegment(lines.rest)
+}
+
+// endOfSegment judges bytes after the last newline and lines after the last
+// seal: in the last segment a crash may leave them, elsewhere nothing can.
+func (w *walk) endOfSegment(rest []byte) error {
+	torn := w.offset - w.sealed.Tail.GoodSize + int64(len(rest))
+	if torn == 0 {
+		return nil
+	}
+	if !w.last {
+		return w.problem(refusal.ChainTamperDetected, "seal", "%s ends in %d bytes that no seal covers", w.segName, torn)
+	}
+	w.sealed.Tail.Torn = torn
+	return nil
+}
+
+// tear judges a wrong line in the last segment. If no whole seal follows it,
+// it is what a crash leaves in the middle of a batch.
+func (w *walk) tear(p *Problem, b *block, i int, lines *lineReader) error {
+	rest := append([]byte(nil), b.data[b.lines[i].start:b.end]...)
+	for nb := range lines.blocks {
+		<-nb.done
+		if len(rest) < 2*maxLineBytes {
+			rest = append(rest, nb.data[:nb.end]...)
+		}
+	}
+	if lines.err != nil {
+		return refusal.Newf(refusal.Unreadable, "reading %s: %w", w.segName, lines.err)
+	}
+	rest = append(rest, lines.rest...)
+	if seals := countSeals(rest); seals > 1 || seals == 1 && !w.opt.Salvage || len(rest) >= 2*maxLineBytes {
+		return p
+	}
+	w.sealed.Tail.Torn = w.offset - w.sealed.Tail.GoodSize + int64(len(rest))
+	w.sealed.Tail.FirstBad = p.Error()
+	return nil
+}
+
+func (w *walk) line(l *line) error {
+	check, text, err := splitLine(l.bytes)
+	if err != nil {
+		return w.problem(refusal.ChainTamperDetected, "line", "%s at byte %d: %v", w.segName, w.offset, err)
+	}
+	if isSeal(text) {
+		return w.seal(check, text)
+	}
+	return w.entry(check, text, l)
+}
+
+func (w *walk) entry(check, text []byte, l *line) error {
+	if w.unsealed == 0 {
+		w.inForce = w.signers
+	}
+	env, err := evidence.SplitEntry(text)
+	if err != nil {
+		return w.problem(refusal.ChainTamperDetected, "entry", "%v", err)
+	}
+	if w.chain == nil {
+		if err := w.genesis(env); err != nil {
+			return err
+		}
+	}
+	// The chain is copied forward only when the line is right, so that a torn
+	// one leaves it as the last good line did.
+	head := nextHead(w.chain.head, l.content)
+	var want [checkLen]byte
+	hex.Encode(want[:], head[:checkLen/2])
+	if !bytes.Equal(check, want[:]) {
+		return w.problem(refusal.ChainTamperDetected, "entry", "the line says %s, its bytes and the entries before it give %s", check, want)
+	}
+	if env.Time.Before(w.time) {
+		return w.problem(refusal.TimeWentBack, "time", "dated %s, the entry before it %s", env.Time, w.time)
+	}
+	if l.decodeErr != nil {
+		return w.problem(refusal.EntryInvalid, "entry", "%v", l.decodeErr)
+	}
+	if env.Kind == evidence.SignersChangedKind {
+		if err := w.changeSigners(env); err != nil {
+			return err
+		}
+	}
+	pos := w.chain.Append(l.content)
+	w.time = env.Time
+	w.unsealed++
+	if err := w.expected(); err != nil {
+		return err
+	}
+	if w.opt.Visit != nil {
+		return w.opt.Visit(Record{Position: pos, Envelope: env, Body: l.body, Raw: text})
+	}
+	return nil
+}
+
+// genesis reads the first entry, which pins version 1 of the signers.
+func (w *walk) genesis(env evidence.Envelope) error {
+	if env.Kind != evidence.LedgerOpened {
+		return w.problem(refusal.EntryInvalid, "entry", "the first entry is %q, expected %q", string(env.Kind), evidence.LedgerOpened)
+	}
+	body, err := evidence.DecodeBody(env.Kind, env.Body)
+	if err != nil {
+		return w.problem(refusal.EntryInvalid, "entry", "%v", err)
+	}
+	opened := body.(*evidence.Opened)
+	if w.opt.Origin != "" && opened.Origin != w.opt.Origin {
+		return w.problem(refusal.HistoryForked, "origin", "this is the ledger %s, expected %s", opened.Origin, w.opt.Origin)
+	}
+	file := []byte(opened.Signers)
+	root := w.opt.TrustRoot
+	if w.opt.UnsafeAnyRoot {
+		root = digest.IDOf(file)
+	}
+	signers, err := seal.Root("signers version 1 in entry 0", file, root)
+	if err != nil {
+		return w.problem(refusal.Of(err).Name, "signers", "%v", err)
+	}
+	w.chain = NewChain(opened.Origin)
+	w.signers, w.inForce = signers, signers
+	w.history = append(w.history, signers)
+	w.sealed.RootPinned = !w.opt.UnsafeAnyRoot
+	return nil
+}
+
+func (w *walk) changeSigners(env evidence.Envelope) error {
+	body, err := evidence.DecodeBody(env.Kind, env.Body)
+	if err != nil {
+		return w.problem(refusal.EntryInvalid, "entry", "%v", err)
+	}
+	change := body.(*evidence.SignersChanged)
+	next, err := ExtendSigners(w.signers, change, env.Time)
+	if err != nil {
+		return w.problem(refusal.Of(err).Name, "signers", "%v", err)
+	}
+	w.signers = next
+	w.history = append(w.history, next)
+	return nil
+}
+
+// ExtendSigners verifies a change of the signers file against the version
+// before it, at the time of its entry.
+func ExtendSigners(before *seal.Signers, change *evidence.SignersChanged, at evidence.Time) (*seal.Signers, error) {
+	sigs := make([][]byte, len(change.Signatures))
+	for i, s := range change.Signatures {
+		sigs[i] = []byte(s)
+	}
+	next, err := seal.Extend(before, []byte(change.Signers), sigs, at.Go())
+	if err != nil {
+		return nil, err
+	}
+	if next.Version() != change.Version {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "the record says version %d, the file %d", change.Version, next.Version())
+	}
+	return next, nil
+}
+
+func (w *walk) seal(check, text []byte) error {
+	if w.unsealed == 0 {
+		return w.problem(refusal.ChainTamperDetected, "seal", "a seal with no entry since the one before it")
+	}
+	size, signature, err := parseSeal(text)
+	if err != nil {
+		return w.problem(refusal.ChainTamperDetected, "seal", "%v", err)
+	}
+	if want := appendSealCheck(nil, w.chain.head, text); !bytes.Equal(check, want) {
+		return w.problem(refusal.ChainTamperDetected, "seal", "the line says %s, its bytes give %s", check, want)
+	}
+	if size != w.chain.size {
+		return w.problem(refusal.SealInvalid, "seal", "a seal over %d entries stands after %d", size, w.chain.size)
+	}
+	s := &pendingSeal{
+		head:      TreeHead{Origin: w.chain.origin, Size: size},
+		edge:      append([]tlog.Hash(nil), w.chain.edge...),
+		signature: signature,
+		keyHash:   binary.BigEndian.Uint32(signature),
+		signers:   w.inForce,
+		at:        w.time,
+	}
+	if p := w.pending; p != nil && (w.opt.EverySeal || p.keyHash != s.keyHash || p.signers != s.signers) {
+		if err := w.checkSeal(p); err != nil {
+			return err
+		}
+	}
+	w.pending = s
+	w.sealed.Seals++
+	w.sealed.Tail.GoodSize = w.offset + checkLen + 1 + int64(len(text)) + 1
+	w.unsealed = 0
+	w.sealed.chain = Chain{origin: w.chain.origin, size: w.chain.size, head: w.chain.head, edge: s.edge}
+	w.sealed.LastTime = w.time
+	w.sealed.Signers = w.signers
+	w.sealed.history = slices.Clip(w.history)
+	return nil
+}
+
+// checkSeal verifies a seal's signature: an operator in force when the batch
+// began, over the checkpoint of the tree.
+func (w *walk) checkSeal(s *pendingSeal) error {
+	s.head.Root = rootOf(s.edge)
+	text := []byte(s.head.Text())
+	for _, key := range s.signers.OperatorKeys(s.at.Go()) {
+		v, err := seal.NoteVerifier(key, s.head.Origin)
+		if err != nil {
+			return err
+		}
+		if v.KeyHash() != s.keyHash {
+			continue
+		}
+		if v.Verify(text, s.signature[4:]) {
+			return nil
+		}
+		return sealProblem(s, refusal.ChainTamperDetected, "the seal over %d entries is not the operator's signature over their root: an entry was changed after it was sealed, or the seal was", s.head.Size)
+	}
+	return sealProblem(s, refusal.SealInvalid, "the seal over %d entries is by key %08x, which is no operator in force there", s.head.Size, s.keyHash)
+}
+
+func sealProblem(s *pendingSeal, name refusal.Name, format string, args ...any) *Problem {
+	return &Problem{Index: s.head.Size - 1, Kind: "seal", Detail: fmt.Sprintf(format, args...), Name: name}
+}
+
+// expected compares the tree with the heads known for this size.
+func (w *walk) expected() error {
+	for len(w.expect) > 0 && w.expect[0].Size <= w.chain.size {
+		e := w.expect[0]
+		w.expect = w.expect[1:]
+		if err := w.confirm(e, w.signers); err != nil {
+			return err
+		}
+		found := TreeHead{Origin: w.chain.origin, Size: w.chain.size, Root: w.chain.Root()}
+		switch {
+		case e.Origin != found.Origin:
+			return forked(e, found, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
+		case e.Size == found.Size && e.Root != found.Root:
+			return forked(e, found, e.Size-1, "%s has root %s over %d entries, this ledger has %s", e.Source, e.Root, e.Size, found.Root)
+		}
+	}
+	return nil
+}
+
+func (w *walk) confirm(e Expectation, signers *seal.Signers) error {
+	if e.Confirm == nil {
+		return nil
+	}
+	err := e.Confirm(signers)
+	if err == nil {
+		return nil
+	}
+	return &Problem{Index: e.Size - 1, Kind: "anchor", Detail: fmt.Sprintf("%s: %v", e.Source, err), Name: refusal.Of(err).Name}
+}
+
+func forked(e Expectation, found TreeHead, index int64, format string, args ...any) *Problem {
+	return &Problem{Index: index, Kind: "fork", Detail: fmt.Sprintf(format, args...), Name: refusal.HistoryForked,
+		Fork: &Fork{Source: e.Source, Expected: e.TreeHead, Found: found}}
+}
+
+func (w *walk) finish() (*Verified, error) {
+	if w.pending == nil {
+		if t := w.sealed.Tail; t.Torn > 0 {
+			return nil, w.problem(refusal.TornTail, "torn-tail", "%s holds %d bytes and no seal: its first batch was never finished", t.Segment, t.Torn)
+		}
+		return nil, refusal.Newf(refusal.NotFound, "the ledger is empty").WithHint(`"tally init" starts one`)
+	}
+	if err := w.checkSeal(w.pending); err != nil {
+		return nil, err
+	}
+	v := w.sealed
+	v.TreeHead = w.pending.head
+	v.Head = v.chain.head
+	v.Checkpoint = AssembleCheckpoint(v.TreeHead, w.pending.signature)
+	// What is expected beyond the last seal is missing, even if unsealed bytes
+	// reach that far: nobody was promised those.
+	for _, e := range w.opt.Expect {
+		if e.Size <= v.Size {
+			continue
+		}
+		if err := w.confirm(e, v.Signers); err != nil {
+			return nil, err
+		}
+		return nil, &Problem{Index: v.Size, Kind: "rollback", Name: refusal.HistoryRolledBack,
+			Detail: fmt.Sprintf("%s covers %d entries, this ledger ends after %d", e.Source, e.Size, v.Size),
+			Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: v.TreeHead}}
+	}
+	return &v, nil
+}
+
+func (w *walk) size() int64 {
+	if w.chain == nil {
+		return 0
+	}
+	return w.chain.size
+}
+
+func (w *walk) problem(name refusal.Name, kind, format string, args ...any) *Problem {
+	return &Problem{Index: w.size(), Kind: kind, Detail: fmt.Sprintf(format, args...), Name: name}
+}

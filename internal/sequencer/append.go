@@ -1,0 +1,248 @@
+package sequencer
+
+import (
+	"fmt"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// A Pending is an entry on its way to disk.
+type Pending struct {
+	kind   evidence.Kind
+	body   []byte
+	manual bool
+
+	done chan struct{}
+	pos  ledger.Position
+	err  error
+}
+
+// Wait returns when the entry is on disk, or will not be.
+func (p *Pending) Wait() (ledger.Position, error) {
+	<-p.done
+	return p.pos, p.err
+}
+
+// Append appends a record and returns when it is on disk. The body must be
+// canonical JSON of the record's kind; the ledger adds index and time.
+func (l *Ledger) Append(kind evidence.Kind, body []byte) (ledger.Position, error) {
+	return l.Submit(kind, body).Wait()
+}
+
+// AppendRecord encodes a record and appends it.
+func (l *Ledger) AppendRecord(kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+	if err := record.Validate(); err != nil {
+		return ledger.Position{}, refusal.Newf(refusal.Malformed, "%s: %w", kind, err)
+	}
+	body, err := canon.Marshal(record)
+	if err != nil {
+		return ledger.Position{}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return l.Append(kind, body)
+}
+
+// Submit hands a record over without waiting. Entries are ordered as they are
+// submitted by one goroutine. The body must not change until Wait returns.
+func (l *Ledger) Submit(kind evidence.Kind, body []byte) *Pending {
+	return l.submit(&Pending{kind: kind, body: body})
+}
+
+// SubmitManual is Submit for what a person appends by hand. The record is
+// validated and marked, so that it is never taken for the harness's own.
+func (l *Ledger) SubmitManual(kind evidence.Kind, body []byte) (*Pending, error) {
+	if _, err := evidence.DecodeBody(kind, body); err != nil {
+		return nil, err
+	}
+	canonical, err := canon.Canonicalize(body)
+	if err != nil {
+		return nil, err
+	}
+	return l.submit(&Pending{kind: kind, body: canonical, manual: true}), nil
+}
+
+func (l *Ledger) submit(p *Pending) *Pending {
+	p.done = make(chan struct{})
+	if len(p.body) > evidence.MaxEntryBytes-1024 {
+		p.err = refusal.Newf(refusal.TooLarge, "%s: the record has %d bytes, an entry takes at most %d", p.kind, len(p.body), evidence.MaxEntryBytes-1024).
+			WithHint("put the large part into the evidence and its digest into the record")
+		close(p.done)
+		return p
+	}
+	l.queue <- p
+	return p
+}
+
+// Close waits for what was submitted, syncs the memory and lets the next
+// writer in. Nothing may be submitted any more.
+func (l *Ledger) Close() error {
+	close(l.queue)
+	<-l.closed
+	err := l.broken
+	for _, c := range []func() error{l.log.Close, l.memory.close, l.lock.Close} {
+		if cerr := c(); err == nil && cerr != nil {
+			err = cerr
+		}
+	}
+	return err
+}
+
+// sequence is the one goroutine that orders, chains, seals and writes. It
+// takes whatever is waiting as one batch: a lone writer pays one sync an
+// entry, many writers share one.
+func (l *Ledger) sequence() {
+	defer close(l.closed)
+	var batch []*Pending
+	for first := range l.queue {
+		batch = append(batch[:0], first)
+		size := len(first.body)
+	gather:
+		for len(batch) < maxBatchEntries && size < maxBatchBytes && !first.alone() {
+			select {
+			case p, open := <-l.queue:
+				if !open {
+					break gather
+				}
+				batch = append(batch, p)
+				size += len(p.body)
+				if p.alone() {
+					break gather
+				}
+			default:
+				break gather
+			}
+		}
+		l.commit(batch)
+	}
+}
+
+// alone reports whether the entry must end its batch: a change of signers is
+// in force from the next seal on.
+func (p *Pending) alone() bool { return p.kind == evidence.SignersChangedKind }
+
+// commit writes one batch. All of it is acknowledged or none.
+func (l *Ledger) commit(batch []*Pending) {
+	if l.broken == nil {
+		l.broken = l.write(batch)
+	}
+	for _, p := range batch {
+		if p.err == nil {
+			p.err = l.broken
+		}
+		close(p.done)
+	}
+}
+
+// write frames, seals and writes a batch. An entry that is refused for itself
+// is left out and the rest goes on; any other error ends this writer.
+func (l *Ledger) write(batch []*Pending) error {
+	at, late := l.clock()
+	l.buf = l.buf[:0]
+	if late != nil {
+		l.frame(&Pending{kind: evidence.IntegrityEventKind, body: late}, at)
+	}
+	accepted := 0
+	next := l.signers
+	for _, p := range batch {
+		if p.kind == evidence.SignersChangedKind {
+			changed, err := l.extendSigners(p.body, at)
+			if err != nil {
+				p.err = err
+				continue
+			}
+			next = changed
+		}
+		l.frame(p, at)
+		accepted++
+	}
+	if accepted == 0 && late == nil {
+		return nil
+	}
+	head := ledger.TreeHead{Origin: l.cfg.Origin, Size: l.chain.Size(), Root: l.chain.Root()}
+	signature, err := l.sign(head)
+	if err != nil {
+		return err
+	}
+	l.buf = ledger.AppendSealLine(l.buf, head.Size, l.chain.Head(), signature)
+	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > segmentBytes {
+		// The new segment's name must be the index of its first entry, and
+		// that is known only here.
+		first := head.Size - int64(accepted)
+		if late != nil {
+			first--
+		}
+		if err := l.log.Rotate(uint64(first)); err != nil {
+			return err
+		}
+	}
+	// Crash before this returns: unsealed or whole, nobody was promised it.
+	if err := l.log.Append(l.buf); err != nil {
+		return err
+	}
+	l.last, l.signers = at, next
+	l.mu.Lock()
+	l.tip = Tip{head, l.chain.Head(), ledger.AssembleCheckpoint(head, signature), next, at}
+	l.mu.Unlock()
+	// Crash here: the memory is behind the ledger, which is allowed.
+	return l.memory.remember(head)
+}
+
+// frame adds one entry to the batch.
+func (l *Ledger) frame(p *Pending, at evidence.Time) {
+	l.line = evidence.AppendEntry(l.line[:0], p.body, p.kind, p.manual, at)
+	p.pos = l.chain.Append(digest.ContentOf(l.line))
+	l.buf = ledger.AppendEntryLine(l.buf, l.line, p.pos.Head)
+}
+
+// sign makes the note signature of a tree head.
+func (l *Ledger) sign(head ledger.TreeHead) ([]byte, error) {
+	sig, err := l.signer.Sign([]byte(head.Text()))
+	if err != nil {
+		return nil, fmt.Errorf("sealing: %w", err)
+	}
+	hash := l.signer.KeyHash()
+	return append([]byte{byte(hash >> 24), byte(hash >> 16), byte(hash >> 8), byte(hash)}, sig...), nil
+}
+
+// clock returns the time of the next batch. Entries never go back in time: a
+// clock that does is overruled, and if it is far behind that is recorded.
+func (l *Ledger) clock() (at evidence.Time, late []byte) {
+	now := evidence.At(l.cfg.Now())
+	at = l.stamp()
+	if l.last.Go().Sub(now.Go()) <= clockTolerance || l.lateTold {
+		return at, nil
+	}
+	l.lateTold = true
+	event := evidence.IntegrityEvent{
+		Name: "ClockWentBack", Severity: evidence.Warn, Boundary: "TB-4",
+		Detail: fmt.Sprintf("the clock says %s, the last entry is of %s; entries keep that time until the clock has passed it", now, l.last),
+	}
+	late, err := canon.Marshal(event)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return at, late
+}
+
+// stamp is now, or the time of the last entry if that is later.
+func (l *Ledger) stamp() evidence.Time {
+	now := evidence.At(l.cfg.Now())
+	if now.Before(l.last) {
+		return l.last
+	}
+	return now
+}
+
+// extendSigners verifies a change of signers before it is written, at the time
+// it will carry.
+func (l *Ledger) extendSigners(body []byte, at evidence.Time) (*seal.Signers, error) {
+	record, err := evidence.DecodeBody(evidence.SignersChangedKind, body)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.ExtendSigners(l.signers, record.(*evidence.SignersChanged), at)
+}

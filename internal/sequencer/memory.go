@@ -1,0 +1,129 @@
+package sequencer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"path/filepath"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+)
+
+// slotLen is the length of one remembered tree head: size, root, check.
+const slotLen = 8 + tlog.HashSize + 8
+
+// A memory remembers, outside the ledger's folder, the last tree head that was
+// sealed here, so that putting back an old copy of the whole folder is
+// noticed. It is written after each batch is durable and therefore never ahead
+// of the ledger. It holds two slots, written in turn: a torn write of one
+// leaves the other.
+//
+// The lock on its file also keeps a second copy of the folder from being
+// written to at the same time, which the lock inside the folder cannot.
+type memory struct {
+	lock  *store.Lock
+	next  int              // slot to write next
+	known *ledger.TreeHead // what was remembered when it was opened, or nil
+}
+
+// memoryPath names the file by the ledger's origin.
+func memoryPath(stateDir, origin string) string {
+	sum := sha256.Sum256([]byte(origin))
+	return filepath.Join(stateDir, "ledgers", hex.EncodeToString(sum[:16])+".head")
+}
+
+// openMemory locks and reads the memory of a ledger.
+func openMemory(ctx context.Context, fsys store.FS, stateDir, origin string) (*memory, error) {
+	path := memoryPath(stateDir, origin)
+	if err := store.MakeDir(fsys, filepath.Dir(path), 0o700); err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err).
+			WithHint("the memory of signed checkpoints is kept in %s; set XDG_STATE_HOME to a folder that can be written", stateDir)
+	}
+	lock, err := store.TakeLock(ctx, fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	head, slot, err := readSlots(lock.File(), path, origin)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &memory{lock: lock, next: 1 - slot, known: head}, nil
+}
+
+// Remembered returns the tree head that this machine remembers of a ledger, or
+// nil. It takes no lock and changes nothing.
+func Remembered(fsys store.FS, stateDir, origin string) (*ledger.TreeHead, error) {
+	path := memoryPath(stateDir, origin)
+	if _, err := fsys.Stat(path); err != nil {
+		return nil, nil
+	}
+	data, err := store.ReadFile(fsys, path, 2*slotLen)
+	if err != nil {
+		return nil, err
+	}
+	head, _, err := parseSlots(data, path, origin)
+	return head, err
+}
+
+func readSlots(f store.File, path, origin string) (*ledger.TreeHead, int, error) {
+	buf := make([]byte, 2*slotLen+1)
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && err != io.EOF {
+		return nil, 0, refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err)
+	}
+	return parseSlots(buf[:n], path, origin)
+}
+
+// parseSlots returns the larger of the two remembered heads and its slot.
+func parseSlots(data []byte, path, origin string) (best *ledger.TreeHead, slot int, err error) {
+	if len(data) == 0 {
+		return nil, 1, nil
+	}
+	for i := 0; i < 2 && (i+1)*slotLen <= len(data); i++ {
+		head, ok := parseSlot(data[i*slotLen:(i+1)*slotLen], origin)
+		if ok && (best == nil || head.Size > best.Size) {
+			best, slot = &head, i
+		}
+	}
+	if best == nil || len(data) > 2*slotLen {
+		return nil, 0, refusal.Newf(refusal.MemoryDamaged, "%s is damaged: it does not say what was last signed for %s", path, origin).
+			WithHint(`compare the ledger with an anchor ("tally anchor verify"), then move this file away`)
+	}
+	return best, slot, nil
+}
+
+func parseSlot(slot []byte, origin string) (ledger.TreeHead, bool) {
+	head := ledger.TreeHead{Origin: origin, Size: int64(binary.BigEndian.Uint64(slot))}
+	copy(head.Root[:], slot[8:])
+	return head, string(appendSlot(nil, head)) == string(slot)
+}
+
+func appendSlot(dst []byte, head ledger.TreeHead) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(head.Size))
+	dst = append(dst, head.Root[:]...)
+	sum := sha256.Sum256([]byte(head.Text()))
+	return append(dst, sum[:8]...)
+}
+
+// remember notes a sealed tree head. It is not synced each time: a power cut
+// may bring an older head back, which is still one that the ledger contains.
+func (m *memory) remember(head ledger.TreeHead) error {
+	_, err := m.lock.File().WriteAt(appendSlot(nil, head), int64(m.next*slotLen))
+	if err != nil {
+		return refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err)
+	}
+	m.next = 1 - m.next
+	return nil
+}
+
+func (m *memory) close() error {
+	m.lock.File().Sync()
+	return m.lock.Close()
+}

@@ -1,0 +1,295 @@
+// Package sequencer keeps a ledger on disk: one writer at a time puts entries
+// in order, seals them in batches, and acknowledges an entry only when it is
+// on disk.
+//
+// Opening a ledger for writing verifies all of it, against its own seals,
+// against the memory of the last seal made on this machine and against the
+// published anchors. A ledger that does not extend what was signed before is
+// refused: nothing is ever appended to it and nothing signed over it.
+//
+// A failure while writing poisons the writer. What it had acknowledged is on
+// disk; what it had not may or may not be there, and the next opening tells.
+package sequencer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+// A Place says where a ledger and what belongs to it are.
+type Place struct {
+	FS       store.FS
+	Dir      string // of the ledger: segments, tiles, lock
+	StateDir string // of the memory, outside the workspace
+	Anchors  string // folder of published anchors; "" for none
+}
+
+// SegmentsDir is the folder of the segments.
+func (p Place) SegmentsDir() string { return filepath.Join(p.Dir, "segments") }
+
+// TornDir is the folder that keeps what repair set aside.
+func (p Place) TornDir() string { return filepath.Join(p.Dir, "torn") }
+
+// Config is what opening a ledger for writing needs.
+type Config struct {
+	Place
+	Origin    string
+	TrustRoot digest.ID
+	Key       *seal.Key // the operator's
+	Now       func() time.Time
+	// Visit sees each entry while the ledger is verified at opening, for a
+	// caller that wants to know what is in it without reading it twice.
+	Visit func(ledger.Record) error
+}
+
+// segmentBytes is when a new segment is started: large enough that files are
+// few, small enough to copy and to look at.
+const segmentBytes = 64 << 20
+
+// A batch ends when it has this many entries or bytes, so that one sync never
+// keeps the first of its writers waiting for long.
+const (
+	maxBatchEntries = 4096
+	maxBatchBytes   = 8 << 20
+)
+
+// clockTolerance is how far the clock may be behind the last entry without a
+// record of it: machines that share a ledger are never exactly alike.
+const clockTolerance = 5 * time.Second
+
+// A Ledger is a ledger open for appending. Its methods may be called from any
+// number of goroutines.
+type Ledger struct {
+	cfg    Config
+	signer note.Signer
+	lock   *store.Lock
+	memory *memory
+	log    *store.Log
+
+	queue  chan *Pending
+	closed chan struct{} // closed when the sequencing goroutine has ended
+
+	// Owned by the sequencing goroutine until closed.
+	chain    *ledger.Chain
+	last     evidence.Time
+	signers  *seal.Signers
+	lateTold bool // the clock being behind is recorded once
+	broken   error
+	buf      []byte // the batch being framed
+	line     []byte // the entry being framed
+
+	mu  sync.Mutex
+	tip Tip // what is on disk
+}
+
+// A Tip is the acknowledged end of a ledger.
+type Tip struct {
+	ledger.TreeHead
+	Head       digest.ID
+	Checkpoint []byte // signed note
+	Signers    *seal.Signers
+	Time       evidence.Time
+}
+
+// Tip returns the end of what is on disk.
+func (l *Ledger) Tip() Tip {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tip
+}
+
+// Create starts a ledger: its first entry pins version 1 of the signers file,
+// in which the key must be an operator's.
+func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error) {
+	signers, err := seal.Root("signers file", signersFile, cfg.TrustRoot)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.MakeDir(cfg.FS, cfg.SegmentsDir(), 0o700); err != nil {
+		return nil, err
+	}
+	segments, err := store.Segments(cfg.FS, cfg.SegmentsDir())
+	if err != nil {
+		return nil, err
+	}
+	// An empty first segment is what a crash of an earlier Create left.
+	if len(segments) > 1 || len(segments) == 1 && segments[0].Size > 0 {
+		return nil, refusal.Newf(refusal.AlreadyExists, "%s holds a ledger already", cfg.Dir)
+	}
+	l, err := open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if l.memory.known != nil {
+		l.abandon()
+		return nil, refusal.Newf(refusal.HistoryRolledBack, "a ledger called %s was written on this machine before and is not in %s", cfg.Origin, cfg.Dir).
+			WithHint("restore it, or give the new ledger another origin")
+	}
+	if l.log, err = store.OpenLog(cfg.FS, cfg.SegmentsDir(), 0); err != nil {
+		l.abandon()
+		return nil, err
+	}
+	l.chain, l.signers = ledger.NewChain(cfg.Origin), signers
+	if err := l.checkOperator(); err != nil {
+		l.abandon()
+		return nil, err
+	}
+	go l.sequence()
+	body, err := canon.Marshal(evidence.Opened{Origin: cfg.Origin, Signers: string(signersFile)})
+	if err == nil {
+		_, err = l.Append(evidence.LedgerOpened, body)
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Open verifies a ledger and opens it for appending. It waits for another
+// writer until ctx ends.
+func Open(ctx context.Context, cfg Config) (*Ledger, error) {
+	l, err := open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.load(); err != nil {
+		l.abandon()
+		return nil, err
+	}
+	go l.sequence()
+	return l, nil
+}
+
+// open takes the locks.
+func open(ctx context.Context, cfg Config) (*Ledger, error) {
+	signer, err := seal.NoteSigner(cfg.Key, cfg.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := cfg.FS.Stat(cfg.Dir); err != nil {
+		return nil, refusal.Newf(refusal.NotFound, "no ledger in %s", cfg.Dir).WithHint(`"tally init" starts one`)
+	}
+	lock, err := store.TakeLock(ctx, cfg.FS, filepath.Join(cfg.Dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	m, err := openMemory(ctx, cfg.FS, cfg.StateDir, cfg.Origin)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &Ledger{
+		cfg: cfg, signer: signer, lock: lock, memory: m,
+		queue:  make(chan *Pending, maxBatchEntries),
+		closed: make(chan struct{}),
+	}, nil
+}
+
+// load verifies what is on disk and makes it the beginning of what is to come.
+func (l *Ledger) load() error {
+	anchors, err := LoadAnchors(l.cfg.FS, l.cfg.Anchors)
+	if err != nil {
+		return err
+	}
+	expect := AnchorExpectations(anchors)
+	if l.memory.known != nil {
+		expect = append(expect, MemoryExpectation(*l.memory.known))
+	}
+	v, err := l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot, Expect: expect, Visit: l.cfg.Visit})
+	if err != nil {
+		return err
+	}
+	if t := v.Tail; t.Torn > 0 {
+		return refusal.Newf(refusal.TornTail, "%s ends in %d bytes that a crash left and no seal covers", t.Segment, t.Torn).
+			WithHint(`run "tally ledger repair": it sets them aside; nothing that was acknowledged is in them`)
+	}
+	l.chain, l.last, l.signers = v.Chain(), v.LastTime, v.Signers
+	if err := l.checkOperator(); err != nil {
+		return err
+	}
+	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.GoodSize); err != nil {
+		return err
+	}
+	l.tip = Tip{v.TreeHead, v.Head, v.Checkpoint, v.Signers, v.LastTime}
+	return l.memory.remember(v.TreeHead)
+}
+
+// MemoryExpectation is what a ledger must contain to agree with the memory.
+func MemoryExpectation(head ledger.TreeHead) ledger.Expectation {
+	return ledger.Expectation{TreeHead: head, Source: "the memory of what was signed on this machine"}
+}
+
+// checkOperator refuses to write with a key that is not an operator's now: the
+// seal it would make could never verify.
+func (l *Ledger) checkOperator() error {
+	pub, _ := l.cfg.Key.Public().Ed25519()
+	at := l.stamp()
+	if _, err := l.signers.OperatorOf(pub, at.Go()); err != nil {
+		return refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
+			WithHint("use the key of an operator (TALLY_OPERATOR_KEY), or have two signers add this one with the operator role")
+	}
+	return nil
+}
+
+// abandon gives up a ledger whose sequencing never began.
+func (l *Ledger) abandon() {
+	if l.log != nil {
+		l.log.Close()
+	}
+	l.memory.close()
+	l.lock.Close()
+}
+
+// Segments lists the ledger's segments for verification.
+func (p Place) Segments() ([]ledger.Segment, error) {
+	if _, err := p.FS.Stat(p.SegmentsDir()); err != nil {
+		return nil, refusal.Newf(refusal.NotFound, "no ledger in %s", p.Dir).WithHint(`"tally init" starts one`)
+	}
+	files, err := store.Segments(p.FS, p.SegmentsDir())
+	if err != nil {
+		return nil, err
+	}
+	segments := make([]ledger.Segment, len(files))
+	for i, f := range files {
+		segments[i] = ledger.Segment{
+			Name:  filepath.Base(f.Path),
+			First: int64(f.First),
+			Open: func() (io.ReadCloser, error) {
+				return p.FS.OpenFile(f.Path, os.O_RDONLY, 0)
+			},
+		}
+	}
+	return segments, nil
+}
+
+// Verify verifies the ledger on disk.
+func (p Place) Verify(o ledger.Options) (*ledger.Verified, error) {
+	segments, err := p.Segments()
+	if err != nil {
+		return nil, err
+	}
+	v, err := ledger.Verify(segments, o)
+	if problem, wrong := err.(*ledger.Problem); wrong {
+		return nil, problem.Refusal()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ledger in %s: %w", p.Dir, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,118 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tallystick/internal/refusal"
+)
+
+// ReadFile reads a whole regular file of at most limit bytes. A larger one is
+// refused before it fills memory.
+func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: it is a %s, not a regular file", name, kindOf(info)).
+			WithHint("give a file; nothing was changed")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
+	}
+	return data, nil
+}
+
+func kindOf(info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	default:
+		return "special file"
+	}
+}
+
+// WriteFile replaces name with data, whole or not at all, and returns when the
+// new file and its name are on disk. A crash leaves the old file or the new
+// one, and at worst a leftover whose name ends in ".tmp".
+func WriteFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
+	tmp, err := writeTemp(fsys, name, data, perm)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		fsys.Remove(tmp)
+		return writeError("writing", name, err)
+	}
+	// Until the folder is synced a power cut may bring the old name back.
+	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+		return writeError("writing", name, err)
+	}
+	return nil
+}
+
+// CreateFile writes a file that must not exist yet, and otherwise promises
+// what [WriteFile] does.
+func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
+	if _, err := fsys.Stat(name); err == nil {
+		return refusal.Newf(refusal.AlreadyExists, "%s exists already and is not overwritten", name)
+	}
+	return WriteFile(fsys, name, data, perm)
+}
+
+// writeTemp writes and syncs a file beside name.
+func writeTemp(fsys FS, name string, data []byte, perm fs.FileMode) (tmp string, err error) {
+	tmp = fmt.Sprintf("%s.%d.tmp", name, os.Getpid())
+	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return "", writeError("writing", name, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		fsys.Remove(tmp)
+		return "", writeError("writing", name, err)
+	}
+	return tmp, nil
+}
+
+// MakeDir makes a folder, its parents, and their names durable.
+func MakeDir(fsys FS, name string, perm fs.FileMode) error {
+	if info, err := fsys.Stat(name); err == nil {
+		if info.IsDir() {
+			return nil
+		}
+		return refusal.Newf(refusal.AlreadyExists, "%s is a %s, not a folder", name, kindOf(info))
+	}
+	if err := fsys.MkdirAll(name, perm); err != nil {
+		return writeError("making folder", name, err)
+	}
+	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+		return writeError("making folder", name, err)
+	}
+	return nil
+}
