@@ -74,7 +74,7 @@ func openTop(root *os.Root, dir string) (*os.Root, error) {
 		return top, nil
 	}
 	for part := range strings.SplitSeq(dir, "/") {
-		next, err := openFolder(top, part, dir)
+		next, err := openPart(top, part, dir)
 		top.Close()
 		if err != nil {
 			return nil, err
@@ -84,24 +84,33 @@ func openTop(root *os.Root, dir string) (*os.Root, error) {
 	return top, nil
 }
 
-// openFolder opens the folder called name in parent. OpenRoot follows links
-// that stay inside parent, so what was opened is compared with what was there.
-func openFolder(parent *os.Root, name, fullPath string) (*os.Root, error) {
+func openPart(parent *os.Root, name, dir string) (*os.Root, error) {
 	info, err := parent.Lstat(name)
 	if err != nil {
-		return nil, unreadable(fullPath, err)
+		return nil, unreadable(dir, err)
 	}
 	if !info.IsDir() {
-		return nil, refuseType(fullPath, info.Mode())
+		return nil, refuseType(dir, info.Mode())
 	}
+	return openFolder(parent, name, dir, info)
+}
+
+// openFolder opens the folder called name in parent that was seen as info; at
+// is its path in the tree. OpenRoot follows links that stay inside parent, so
+// what was opened is compared with what was seen.
+func openFolder(parent *os.Root, name, at string, info fs.FileInfo) (*os.Root, error) {
 	folder, err := parent.OpenRoot(name)
 	if err != nil {
-		return nil, unreadable(fullPath, err)
+		return nil, unreadable(at, err)
 	}
 	opened, err := folder.Stat(".")
-	if err != nil || !os.SameFile(info, opened) {
+	if err != nil {
 		folder.Close()
-		return nil, changed(fullPath)
+		return nil, unreadable(at, err)
+	}
+	if !os.SameFile(info, opened) {
+		folder.Close()
+		return nil, changed(at)
 	}
 	return folder, nil
 }
@@ -165,7 +174,7 @@ func (r *reader) entry(folder *os.Root, name, at string) error {
 	}
 	switch {
 	case info.IsDir():
-		below, err := openFolder(folder, name, at)
+		below, err := openFolder(folder, name, at, info)
 		if err != nil {
 			return err
 		}
