@@ -53,6 +53,11 @@ func signedData(ns, reserved, hash string, sum []byte) []byte {
 	}{ns, reserved, hash, sum})...)
 }
 
+func sum512(data []byte) []byte {
+	sum := sha512.Sum512(data)
+	return sum[:]
+}
+
 // honest is alice's signature over message, taken apart.
 func honest(t testing.TB, ns Namespace) rawSig {
 	t.Helper()

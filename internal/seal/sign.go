@@ -23,7 +23,11 @@ func SignWith(s ssh.Signer, ns Namespace, message []byte) ([]byte, error) {
 	if ns == "" {
 		return nil, refusal.Newf(refusal.NamespaceNotAllowed, "signing: the namespace is empty")
 	}
-	key := s.PublicKey()
+	// An agent's signer gives its key as bytes behind a type of its own.
+	key, err := ssh.ParsePublicKey(s.PublicKey().Marshal())
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "signing: decoding public key: %v", err)
+	}
 	if cert, ok := key.(*ssh.Certificate); ok {
 		key = cert.Key
 	}
