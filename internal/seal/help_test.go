@@ -2,6 +2,8 @@ package seal
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -89,4 +91,35 @@ func refused(t testing.TB, err error, name refusal.Name, text string) {
 func nextVersion(prev *Signers, lines ...string) []byte {
 	return fmt.Appendf(nil, "# tallystick-signers v1\n# version: %d\n# previous: %s\n%s\n",
 		prev.Version()+1, prev.Digest(), strings.Join(lines, "\n"))
+}
+
+func mustSigner(t testing.TB, key crypto.Signer) ssh.Signer {
+	t.Helper()
+	signer, err := ssh.NewSignerFromSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// certifiedBlob is a signature by carol under a certificate.
+func certifiedBlob(t testing.TB) []byte {
+	t.Helper()
+	cert := &ssh.Certificate{
+		Key: testKey(t, "carol").Signer().PublicKey(), CertType: ssh.UserCert, KeyId: "badge",
+		ValidPrincipals: []string{"carol@example.org"}, ValidBefore: ssh.CertTimeInfinity,
+	}
+	cert.Extensions = map[string]string{"permit-pty": ""}
+	if err := cert.SignCert(rand.Reader, testKey(t, "authority").Signer()); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := WithCertificate(testKey(t, "carol").Signer(), ssh.MarshalAuthorizedKey(cert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := unarmor(string(mustSign(t, signer, NamespaceCase, message)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blob
 }
