@@ -325,6 +325,22 @@ func TestUnmarshalCanonicalRefusesSecondFormsOfOneDocument(t *testing.T) {
 	}
 }
 
+// The fields are in order here, so that the text is compared as it is written.
+func TestUnmarshalCanonicalComparesEveryByte(t *testing.T) {
+	var ordered struct {
+		A shout `json:"a"`
+		B shout `json:"b"`
+	}
+	if err := UnmarshalCanonical([]byte(`{"a":"HI","b":"HO"}`), &ordered); err != nil {
+		t.Fatal(err)
+	}
+	checkRefused(t, "same length", UnmarshalCanonical([]byte(`{"a":"HI","b":"Ho"}`), &ordered), `at byte 16: found "o`)
+
+	// The encoding, 0.1, is where the text begins.
+	var narrow float32
+	checkRefused(t, "longer text", UnmarshalCanonical([]byte(`0.10000000149011612`), &narrow), "expected the end of the text")
+}
+
 func TestMarshalThenUnmarshalCanonicalGivesTheValueBack(t *testing.T) {
 	want := sampleEntry()
 	var got benchEntry

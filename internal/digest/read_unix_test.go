@@ -191,3 +191,22 @@ func TestExchangedFolderIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestGrowingFileIsRefused(t *testing.T) {
+	// Files of /proc say that they have no bytes, and then have some: to a
+	// reader they have grown since.
+	root, err := os.OpenRoot("/proc/self")
+	if err != nil {
+		t.Skipf("no /proc here: %v", err)
+	}
+	defer root.Close()
+	seen, err := root.Lstat("status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader{limits: TreeLimits{MaxBytes: 1 << 20}, names: newNames()}
+	data, err := r.file(root, "status", "status", seen)
+	if !refusal.Is(err, refusal.Unreadable) || !strings.Contains(err.Error(), "changed while it was read") || data != nil {
+		t.Errorf("got %q, %v", data, err)
+	}
+}
