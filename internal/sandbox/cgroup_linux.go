@@ -1,0 +1,262 @@
+package sandbox
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cgroup caps the memory and the number of tasks of one sandbox. Where we
+// may not make one, the sandbox's other limits hold the line alone.
+type cgroup struct {
+	dirs    []string // one for v2; memory and pids for v1
+	v2      bool
+	memory  string   // the one of dirs that counts memory
+	fd      *os.File // v2: the folder, for CLONE_INTO_CGROUP
+	oldHome []string // v1: the folders that our own thread returns to
+}
+
+// maxTasks bounds the tasks of a sandbox, gVisor's own threads included.
+const maxTasks = 512
+
+// newCgroup makes a cgroup below our own, or returns nil when this user or
+// this machine does not allow it. The run folder notes it first, so that a
+// crash right after leaves nothing unknown.
+func newCgroup(r *runFolder, memoryBytes int64) *cgroup {
+	name := "tallystick-" + filepath.Base(r.dir)
+	own, err := ownCgroups()
+	if err != nil {
+		return nil
+	}
+	if c := newCgroupV1(r, own, name, memoryBytes); c != nil {
+		return c
+	}
+	return newCgroupV2(r, own, name, memoryBytes)
+}
+
+func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes int64) *cgroup {
+	if own["memory"] == "" {
+		return nil
+	}
+	c := &cgroup{}
+	for _, controller := range []string{"memory", "pids"} {
+		home := own[controller]
+		if home == "" {
+			continue
+		}
+		dir := filepath.Join(home, name)
+		if noteCgroup(r, dir) != nil || os.Mkdir(dir, 0o755) != nil {
+			c.remove()
+			return nil
+		}
+		c.dirs = append(c.dirs, dir)
+		c.oldHome = append(c.oldHome, home)
+	}
+	c.memory = c.dirs[0]
+	limit := strconv.FormatInt(memoryBytes, 10)
+	if c.set(c.memory, "memory.limit_in_bytes", limit) != nil {
+		c.remove()
+		return nil
+	}
+	c.set(c.memory, "memory.memsw.limit_in_bytes", limit) // absent without swap accounting
+	if len(c.dirs) > 1 {
+		c.set(c.dirs[1], "pids.max", strconv.Itoa(maxTasks))
+	}
+	return c
+}
+
+// newCgroupV2 tries our own cgroup first and then its parents: a cgroup that
+// holds processes may not hand controllers down, its parent may.
+func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes int64) *cgroup {
+	home, root := own["v2"], own["v2 root"]
+	for ; home != "" && strings.HasPrefix(home, root); home = filepath.Dir(home) {
+		os.WriteFile(filepath.Join(home, "cgroup.subtree_control"), []byte("+memory +pids"), 0)
+		dir := filepath.Join(home, name)
+		if noteCgroup(r, dir) != nil || os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		c := &cgroup{dirs: []string{dir}, memory: dir, v2: true}
+		if c.set(dir, "memory.max", strconv.FormatInt(memoryBytes, 10)) == nil {
+			c.set(dir, "memory.swap.max", "0")
+			c.set(dir, "memory.oom.group", "1")
+			c.set(dir, "pids.max", strconv.Itoa(maxTasks))
+			if fd, err := os.Open(dir); err == nil {
+				c.fd = fd
+				return c
+			}
+		}
+		c.remove()
+	}
+	return nil
+}
+
+// ownCgroups maps each v1 controller, and "v2", to the folder of our own
+// cgroup; "v2 root" is where that hierarchy is mounted.
+func ownCgroups() (map[string]string, error) {
+	mounts := map[string]string{}
+	err := eachLine("/proc/self/mountinfo", func(line string) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, tail := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(tail) < 3 {
+			return
+		}
+		switch tail[0] {
+		case "cgroup":
+			for _, o := range strings.Split(tail[2], ",") {
+				mounts[o] = fields[4]
+			}
+		case "cgroup2":
+			mounts["v2"] = fields[4]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]string{}
+	err = eachLine("/proc/self/cgroup", func(line string) {
+		parts := strings.SplitN(line, ":", 3)
+		if len(parts) != 3 {
+			return
+		}
+		controllers := strings.Split(parts[1], ",")
+		if parts[1] == "" {
+			controllers = []string{"v2"}
+		}
+		for _, c := range controllers {
+			if m := mounts[c]; m != "" {
+				own[c] = filepath.Join(m, parts[2])
+			}
+		}
+	})
+	own["v2 root"] = mounts["v2"]
+	return own, err
+}
+
+func eachLine(file string, f func(string)) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	s := bufio.NewScanner(in)
+	for s.Scan() {
+		f(s.Text())
+	}
+	return s.Err()
+}
+
+func (c *cgroup) set(dir, file, value string) error {
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
+}
+
+// enter moves the calling thread into the cgroup, so that a process forked
+// now is born in it and there is no moment in which it runs uncapped. The
+// thread must be locked and must leave again. v2 needs no such thing: there
+// the kernel forks right into the folder that c.fd names.
+func (c *cgroup) enter() error {
+	if c.v2 {
+		return nil
+	}
+	for _, dir := range c.dirs {
+		if err := c.set(dir, "tasks", "0"); err != nil {
+			return errors.Join(err, c.leave())
+		}
+	}
+	return nil
+}
+
+func (c *cgroup) leave() error {
+	if c.v2 {
+		return nil
+	}
+	var errs []error
+	for _, dir := range c.oldHome {
+		errs = append(errs, c.set(dir, "tasks", "0"))
+	}
+	return errors.Join(errs...)
+}
+
+// oomKills counts the processes that the kernel killed here for memory.
+func (c *cgroup) oomKills() int64 {
+	file := "memory.oom_control"
+	if c.v2 {
+		file = "memory.events"
+	}
+	var n int64
+	eachLine(filepath.Join(c.memory, file), func(line string) {
+		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, _ = strconv.ParseInt(v, 10, 64)
+		}
+	})
+	return n
+}
+
+// peak is the most memory that was ever in use, 0 when unknown.
+func (c *cgroup) peak() int64 {
+	file := "memory.max_usage_in_bytes"
+	if c.v2 {
+		file = "memory.peak"
+	}
+	b, err := os.ReadFile(filepath.Join(c.memory, file))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n
+}
+
+// remove kills what is left in the cgroup and deletes it.
+func (c *cgroup) remove() error {
+	if c.fd != nil {
+		c.fd.Close()
+	}
+	var errs []error
+	for _, dir := range c.dirs {
+		errs = append(errs, removeCgroup(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeCgroup waits for up to two seconds: a killed process stays in its
+// cgroup until the kernel has taken it apart.
+func removeCgroup(dir string) error {
+	var err error
+	for range 200 {
+		os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // v2 only
+		eachLine(filepath.Join(dir, "cgroup.procs"), func(line string) {
+			if pid, err := strconv.Atoi(line); err == nil && pid > 1 && pid != os.Getpid() {
+				unix.Kill(pid, unix.SIGKILL)
+			}
+		})
+		if err = os.Remove(dir); err == nil || os.IsNotExist(err) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+func noteCgroup(r *runFolder, dir string) error {
+	f, err := os.OpenFile(r.path(cgroupsName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(dir + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// sweepCgroups removes the cgroups that a dead owner noted. Only names that
+// we give are touched: the note is a file, and a file can be edited.
+func sweepCgroups(note string) {
+	eachLine(note, func(dir string) {
+		if strings.HasPrefix(filepath.Base(dir), "tallystick-"+runPrefix) && strings.Contains(dir, "/cgroup") {
+			removeCgroup(dir)
+		}
+	})
+}

@@ -1,0 +1,344 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/runsc"
+)
+
+// gvisorOverhead is memory of gVisor itself, which a cgroup counts too: its
+// kernel, its file server, and the runsc command that starts them.
+const gvisorOverhead = 256 << 20
+
+// A gvisorCase runs every job in a fresh gVisor sandbox.
+type gvisorCase struct {
+	options Options
+	base    *runBase
+}
+
+func (g *gvisorCase) close() error { return nil }
+
+func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
+	began := time.Now()
+	b, err := newGvisorBundle(g.options, g.base, limits)
+	if err != nil {
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
+	}
+	defer b.remove()
+	if err := b.writeSpec(b.command(), ordinaryUser); err != nil {
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
+	}
+	l := b.launch("run", "--bundle="+b.folder.dir, b.id)
+	l.stdin, l.limits = stdin, limits
+	watch := newMemoryWatch(limits.MemoryBytes)
+	defer watch.stop()
+	e, err := l.converse(ctx, watch.start, watch.over)
+	if err != nil {
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %w", err)
+	}
+	if err := b.settle(watch.peakPIDs()); err != nil {
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "ending gvisor: %w", err)
+	}
+	if e.verdict == "" {
+		// gVisor writes to this log only when it could not do its own work.
+		// The rubric cannot reach it.
+		if msg := b.complaint(); msg != "" {
+			return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %s", msg)
+		}
+	}
+	r := b.result(e, watch.peak())
+	r.Wall = time.Since(began)
+	return r, nil
+}
+
+// ordinaryUser is who the rubric is inside gVisor.
+const ordinaryUser = 1000
+
+// A gvisorBundle is one sandbox's folder and what goes with it.
+type gvisorBundle struct {
+	options  Options
+	limits   Limits
+	id       string
+	folder   *runFolder
+	cgroup   *cgroup
+	attempts *attempts
+	trace    *trace // nil when blind
+	config   string // the trace's, for gVisor
+	root     bind   // what becomes /
+	program  bind   // this program, for Starlark and for pausing
+	rubric   string
+}
+
+func newGvisorBundle(o Options, base *runBase, limits Limits) (*gvisorBundle, error) {
+	folder, err := base.make()
+	if err != nil {
+		return nil, err
+	}
+	b := &gvisorBundle{options: o, limits: limits, folder: folder, id: filepath.Base(folder.dir), attempts: &attempts{}}
+	if err := b.prepare(); err != nil {
+		b.remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *gvisorBundle) prepare() error {
+	var err error
+	if b.rubric, err = b.folder.writeRubric(b.options.Rubric); err != nil {
+		return err
+	}
+	root, err := b.folder.mkdir("root", 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := b.folder.mkdir("state", 0o700); err != nil {
+		return err
+	}
+	b.root = bind{from: root, to: root}
+	if image := b.options.Image; image != nil {
+		b.root.from = image.root()
+		if b.attempts.image, err = os.OpenRoot(image.root()); err != nil {
+			return err
+		}
+	} else {
+		for _, m := range append([]string{starlarkDir}, mountPoints...) {
+			if err := os.Mkdir(filepath.Join(root, m), 0o755); err != nil {
+				return err
+			}
+		}
+		// gVisor's file server mounts over it and may not make it.
+		if _, err := b.folder.write(filepath.Join("root", starlarkDir, starlarkName), nil); err != nil {
+			return err
+		}
+	}
+	exe, err := b.folder.write("exe", nil)
+	if err != nil {
+		return err
+	}
+	b.program = bind{from: b.options.Executable, to: exe}
+	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes+gvisorOverhead)
+	// Starlark has no means to try anything, so there is nothing to watch.
+	if !b.options.Blind && b.options.Image != nil {
+		if b.trace, b.config, err = listenTrace(b.folder, b.attempts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch makes a runsc command. Its namespaces are ours to make: then gVisor
+// need not start itself once more to get them, and as root it is an ordinary
+// user of this machine.
+func (b *gvisorBundle) launch(command ...string) *launch {
+	args := []string{runsc.Name,
+		"--root=" + b.folder.path("state"),
+		"--log=" + b.folder.path("state/log"),
+		"--platform=systrap",
+		"--network=none",
+		"--gofer-network-namespace=host", // ours is new and empty
+		"--rootless",
+		"--ignore-cgroups", // we make them
+		"--overlay2=none",
+		"--oci-seccomp",
+		"--host-uds=none",
+		"--file-access=exclusive",
+	}
+	if b.trace != nil {
+		args = append(args, "--pod-init-config="+b.config)
+	}
+	return &launch{
+		executable: b.options.Executable,
+		args:       append(args, command...),
+		cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		binds:      b.binds(),
+		cgroup:     b.cgroup,
+		limits:     b.limits,
+	}
+}
+
+func (b *gvisorBundle) binds() []bind {
+	binds := []bind{b.program}
+	if b.options.Image != nil {
+		binds = append(binds, b.root)
+	}
+	return binds
+}
+
+// starlarkDir holds this program inside a sandbox that runs Starlark.
+const starlarkDir = "tally"
+
+// command is what runs inside.
+func (b *gvisorBundle) command() []string {
+	return rubricCommand(b.options, b.limits)
+}
+
+// rubricCommand is the rubric's interpreter with its arguments. Its first
+// element is both the file and, for Starlark, the name to run under.
+func rubricCommand(o Options, limits Limits) []string {
+	script := rubricDir + "/" + o.Rubric.Main
+	if o.Image != nil {
+		return append(append([]string{}, o.Image.About.Command...), script)
+	}
+	return []string{"/" + starlarkDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
+}
+
+func rubricEnv(o Options) []string {
+	if o.Image != nil {
+		return o.Image.About.Env
+	}
+	return nil
+}
+
+// writeSpec writes the OCI configuration of the sandbox.
+func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
+	mounts := []specs.Mount{
+		{Destination: rubricDir, Type: "bind", Source: b.rubric, Options: []string{"bind", "ro"}},
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"ro"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro"}},
+		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=0"}},
+	}
+	if b.options.Image == nil {
+		mounts = append(mounts, specs.Mount{Destination: "/" + starlarkDir + "/" + starlarkName,
+			Type: "bind", Source: b.program.source(), Options: []string{"bind", "ro"}})
+	}
+	spec := specs.Spec{
+		Version:  "1.0.2",
+		Hostname: "sandbox",
+		Root:     &specs.Root{Path: b.root.source(), Readonly: true},
+		Mounts:   mounts,
+		Process: &specs.Process{
+			User: specs.User{UID: user, GID: user},
+			Args: command, Env: rubricEnv(b.options), Cwd: rubricDir,
+			Capabilities:    &specs.LinuxCapabilities{},
+			Rlimits:         b.rlimits(),
+			NoNewPrivileges: true,
+		},
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace}},
+			Seccomp: gvisorSeccomp(),
+		},
+	}
+	j, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	_, err = b.folder.write("config.json", j)
+	return err
+}
+
+// goAddressSpace is what the Go runtime of our interpreter reserves without
+// using it, and 4 GiB that the Starlark library reserves for its integers.
+// gVisor counts both against RLIMIT_AS.
+const goAddressSpace = 6 << 30
+
+// rlimits hold without any cgroup. With one process, the limit on its address
+// space is a limit on the whole sandbox; everything outside an address space
+// that could hold bytes is denied or tiny.
+func (b *gvisorBundle) rlimits() []specs.POSIXRlimit {
+	limit := func(name string, n uint64) specs.POSIXRlimit {
+		return specs.POSIXRlimit{Type: name, Hard: n, Soft: n}
+	}
+	limits := []specs.POSIXRlimit{limit("RLIMIT_CORE", 0), limit("RLIMIT_FSIZE", 0), limit("RLIMIT_NOFILE", 64), limit("RLIMIT_MEMLOCK", 0)}
+	if b.options.Image != nil {
+		return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)), limit("RLIMIT_NPROC", 1))
+	}
+	return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)+goAddressSpace), limit("RLIMIT_NPROC", 64))
+}
+
+// gvisorSeccomp is a filter inside gVisor, in front of its own kernel. Only
+// what gVisor itself would let pass and we do not want is in it: a call that
+// it denies is not seen by the trace.
+func gvisorSeccomp() *specs.LinuxSeccomp {
+	var names []string
+	for _, c := range storingCalls {
+		names = append(names, c.name)
+	}
+	eperm, enosys := uint(unix.EPERM), uint(unix.ENOSYS)
+	return &specs.LinuxSeccomp{
+		DefaultAction: specs.ActAllow,
+		Syscalls: []specs.LinuxSyscall{
+			{Names: names, Action: specs.ActErrno, ErrnoRet: &eperm},
+			// Its flags are behind a pointer. Told that it does not exist, the
+			// C library takes clone, whose flags the trace can see.
+			{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
+		},
+	}
+}
+
+// complaint is what gVisor said when it failed.
+func (b *gvisorBundle) complaint() string {
+	log, err := os.ReadFile(b.folder.path("state/log"))
+	if err != nil || len(log) == 0 {
+		return ""
+	}
+	return strings.Join(strings.Fields(headString(log[:min(len(log), 1000)])), " ")
+}
+
+// settle waits until no process of the sandbox is left.
+func (b *gvisorBundle) settle(pids []int) error {
+	for deadline := time.Now().Add(afterKill); ; time.Sleep(5 * time.Millisecond) {
+		alive := 0
+		for _, pid := range pids {
+			if !gone(pid) {
+				unix.Kill(pid, unix.SIGKILL)
+				alive++
+			}
+		}
+		if alive == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d of its processes do not die", alive)
+		}
+	}
+	if b.trace != nil {
+		b.trace.finish()
+		b.trace = nil
+	}
+	return nil
+}
+
+// result turns how the process ended into a Result.
+func (b *gvisorBundle) result(e ending, peak int64) Result {
+	r := verdictOf(e, b.options.Image != nil)
+	r.MaxRSS = max(r.MaxRSS, peak)
+	if b.cgroup != nil {
+		r.MaxRSS = max(r.MaxRSS, b.cgroup.peak())
+		if b.cgroup.oomKills() > 0 {
+			r.Verdict = OOM
+		}
+	}
+	r.Attempted = b.attempts.snapshot()
+	r.Watched = !b.options.Blind
+	return r
+}
+
+func (b *gvisorBundle) remove() error {
+	if b.trace != nil {
+		b.trace.finish()
+	}
+	if b.attempts.image != nil {
+		b.attempts.image.Close()
+	}
+	var err error
+	if b.cgroup != nil {
+		err = b.cgroup.remove()
+	}
+	if rmErr := b.folder.remove(); err == nil {
+		err = rmErr
+	}
+	return err
+}

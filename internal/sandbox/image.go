@@ -1,0 +1,270 @@
+package sandbox
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"tallystick/internal/refusal"
+)
+
+// An Image is a folder tree with a Python in it, named by its digest.
+//
+// On disk it is <cache>/<hex of the digest>/, with image.json beside the tree
+// "root". The digest covers both, see [Image.Verify].
+type Image struct {
+	Digest string // blake3:<64 hex>
+	Dir    string // the folder that holds image.json and root
+	About  About
+}
+
+// About is image.json: what an image is and how its Python is started.
+type About struct {
+	Kind    string   `json:"kind"`    // built, oci or host
+	Source  string   `json:"source"`  // what it was made from, with that thing's own digest
+	Pinned  bool     `json:"pinned"`  // false: made of whatever this machine has; never promotable
+	Command []string `json:"command"` // the interpreter and its flags; the rubric's path follows
+	Env     []string `json:"env"`     // the whole environment of the rubric
+}
+
+// mountPoints are folders that every image has, empty: the sandbox puts the
+// rubric and its kernel's own file systems there.
+var mountPoints = []string{"dev", "proc", "sys", "tmp", "rubric"}
+
+// OpenImage loads an image and verifies it.
+func OpenImage(dir string) (*Image, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "image.json"))
+	if err != nil {
+		return nil, refusal.Newf(refusal.NotFound, "reading image: %w", err).
+			WithHint(`"tally sandbox image show" lists the images there are`)
+	}
+	i := &Image{Dir: dir, Digest: "blake3:" + filepath.Base(dir)}
+	if err := json.Unmarshal(b, &i.About); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err)
+	}
+	if len(i.About.Command) == 0 {
+		return nil, refusal.Newf(refusal.Malformed, "%s: image.json names no command", dir)
+	}
+	return i, i.Verify()
+}
+
+// root is the folder that becomes / in the sandbox.
+func (i *Image) root() string { return filepath.Join(i.Dir, "root") }
+
+// Verify hashes the image again and compares. The digest is BLAKE3 of a
+// listing: one line for image.json and one for each entry of the tree, sorted
+// by path bytes,
+//
+//	f <0755 or 0644> <size> <blake3 of the content, hex> <path>
+//	l <target> <path>
+//	d <path>
+//
+// each ended by a newline; target and path have backslash and newline escaped
+// as \\ and \n, space as \s.
+func (i *Image) Verify() error {
+	got, err := treeDigest(i.Dir)
+	if err != nil {
+		return refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
+	}
+	if got != i.Digest {
+		return refusal.Newf(refusal.DigestMismatch, "image %s: its files now have the digest %s", i.Digest, got).
+			WithHint("the image was changed; remove %s and make it again", i.Dir)
+	}
+	return nil
+}
+
+func treeDigest(dir string) (string, error) {
+	var lines []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		line, err := treeLine(p, d)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line+" "+escapePath(filepath.ToSlash(rel))+"\n")
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	// WalkDir's order is by name within a folder, not by whole path.
+	sort.Slice(lines, func(a, b int) bool { return pathOf(lines[a]) < pathOf(lines[b]) })
+	h := blake3.New()
+	for _, l := range lines {
+		io.WriteString(h, l)
+	}
+	return "blake3:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func treeLine(p string, d fs.DirEntry) (string, error) {
+	switch {
+	case d.IsDir():
+		return "d", nil
+	case d.Type() == fs.ModeSymlink:
+		target, err := os.Readlink(p)
+		return "l " + escapePath(target), err
+	case !d.Type().IsRegular():
+		return "", fmt.Errorf("%s: neither file, folder nor link", p)
+	}
+	f, err := os.Open(p)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	h := blake3.New()
+	n, err := io.Copy(h, f)
+	mode := "0644"
+	if info.Mode()&0o111 != 0 {
+		mode = "0755"
+	}
+	return fmt.Sprintf("f %s %d %x", mode, n, h.Sum(nil)), err
+}
+
+func escapePath(p string) string {
+	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, " ", `\s`).Replace(p)
+}
+
+func pathOf(line string) string { return line[strings.LastIndexByte(line, ' ')+1:] }
+
+// ImageCache is where images are kept unless told otherwise: below the user's
+// cache folder.
+func ImageCache() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", refusal.Newf(refusal.Failed, "finding the cache folder: %w", err).WithHint("set XDG_CACHE_HOME or HOME")
+	}
+	return filepath.Join(dir, "tallystick", "images"), nil
+}
+
+// Images lists the images in a cache, unverified, by digest.
+func Images(cache string) ([]*Image, error) {
+	entries, err := os.ReadDir(cache)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, refusal.Newf(refusal.Unreadable, "listing images: %w", err)
+	}
+	var images []*Image
+	for _, e := range entries {
+		if raw, err := hex.DecodeString(e.Name()); err != nil || len(raw) != 32 {
+			continue
+		}
+		dir := filepath.Join(cache, e.Name())
+		b, err := os.ReadFile(filepath.Join(dir, "image.json"))
+		if err != nil {
+			return nil, refusal.Newf(refusal.Unreadable, "reading image: %w", err)
+		}
+		i := &Image{Dir: dir, Digest: "blake3:" + e.Name()}
+		if err := json.Unmarshal(b, &i.About); err != nil {
+			return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err)
+		}
+		images = append(images, i)
+	}
+	return images, nil
+}
+
+// FindImage opens the image with this digest from a cache.
+func FindImage(cache, digest string) (*Image, error) {
+	name, ok := strings.CutPrefix(digest, "blake3:")
+	if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != 32 {
+		return nil, refusal.Newf(refusal.Usage, "image digest %q: want blake3: and 64 hex digits", digest)
+	}
+	return OpenImage(filepath.Join(cache, name))
+}
+
+// An imageDraft is an image being made. Until finish it is a folder that
+// nothing looks at; a crash leaves only that, under a name that starts with a
+// dot.
+type imageDraft struct{ cache, dir string }
+
+func newImageDraft(cache string) (*imageDraft, error) {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "making the image cache: %w", err)
+	}
+	dir, err := os.MkdirTemp(cache, ".draft-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "root"), 0o755)
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "making an image: %w", err)
+	}
+	return &imageDraft{cache: cache, dir: dir}, nil
+}
+
+func (d *imageDraft) root() string { return filepath.Join(d.dir, "root") }
+
+func (d *imageDraft) discard() { removeTree(d.dir) }
+
+// finish adds the mount points and image.json, and moves the draft to its
+// digest's name. An image that is there already is kept.
+func (d *imageDraft) finish(about About) (*Image, error) {
+	for _, m := range mountPoints {
+		p := filepath.Join(d.root(), m)
+		if err := os.RemoveAll(p); err != nil {
+			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
+		}
+		if err := os.Mkdir(p, 0o755); err != nil {
+			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
+		}
+	}
+	if err := settleModes(d.dir); err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
+	}
+	b, err := json.MarshalIndent(about, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.dir, "image.json"), append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
+	}
+	digest, err := treeDigest(d.dir)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "making image: %w", err)
+	}
+	final := filepath.Join(d.cache, strings.TrimPrefix(digest, "blake3:"))
+	if _, err := os.Stat(final); err == nil {
+		d.discard()
+		return OpenImage(final)
+	}
+	if err := os.Rename(d.dir, final); err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
+	}
+	return &Image{Digest: digest, Dir: final, About: about}, nil
+}
+
+// settleModes makes everything readable for all, whatever the umask was: as
+// root the sandbox reads the image as another user.
+func settleModes(dir string) error {
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type() == fs.ModeSymlink {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if d.IsDir() || info.Mode()&0o111 != 0 {
+			return os.Chmod(p, 0o755)
+		}
+		return os.Chmod(p, 0o644)
+	})
+}

@@ -1,0 +1,329 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// A launch is one program to start in fresh namespaces.
+type launch struct {
+	executable string
+	args       []string // args[0] is the name to start under
+	cloneflags uintptr  // beyond CLONE_NEWUSER and CLONE_NEWNS, which are always set
+	files      []*os.File
+	binds      []bind  // see private
+	cgroup     *cgroup // nil for none
+	stdin      []byte
+	limits     Limits
+}
+
+// A bind makes from visible at to, an existing file or folder of the run
+// folder, for the started program alone.
+type bind struct{ from, to string }
+
+// A running is a started launch.
+type running struct {
+	pid    int
+	exited chan struct{} // closed after the process is reaped
+	state  *os.ProcessState
+}
+
+// start forks the program. Its parent-death signal is tied to the thread that
+// forked it, so that thread is kept until the end: when this process is
+// killed, however it is, the sandbox dies with it.
+func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
+	uid, gid := hostID()
+	cmd := &exec.Cmd{
+		Path: l.executable,
+		Args: l.args,
+		Env:  []string{}, // not nil, which would mean ours
+		Dir:  "/",
+		SysProcAttr: &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | l.cloneflags,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+			// Without becoming user 0 of the new namespace the exec would
+			// lose the capabilities that the set-up needs.
+			Credential: &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true},
+			Pdeathsig:  syscall.SIGKILL,
+			Setsid:     true, // Ctrl-C is for us; we end the sandbox ourselves
+		},
+		ExtraFiles: l.files,
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	if l.cgroup != nil && l.cgroup.v2 {
+		cmd.SysProcAttr.UseCgroupFD = true
+		cmd.SysProcAttr.CgroupFD = int(l.cgroup.fd.Fd())
+	}
+
+	r := &running{exited: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		keepThread, err := l.fork(cmd)
+		if err == nil {
+			r.pid = cmd.Process.Pid
+		}
+		started <- err
+		if err == nil {
+			cmd.Wait() // what it returns is in ProcessState too
+			r.state = cmd.ProcessState
+			close(r.exited)
+		}
+		if keepThread {
+			runtime.UnlockOSThread()
+		}
+		// Otherwise the thread ends with this goroutine, and the private
+		// mount namespace with it.
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// fork runs on a locked thread. It reports whether that thread is still fit
+// for other work.
+func (l *launch) fork(cmd *exec.Cmd) (threadIsClean bool, err error) {
+	threadIsClean = true
+	if len(l.binds) > 0 && needsPrivateMounts() {
+		threadIsClean = false
+		if err := privateMounts(l.binds); err != nil {
+			return threadIsClean, err
+		}
+	}
+	if l.cgroup != nil {
+		if err := l.cgroup.enter(); err != nil {
+			return false, fmt.Errorf("entering the cgroup: %w", err)
+		}
+	}
+	err = cmd.Start()
+	if l.cgroup != nil {
+		if leaveErr := l.cgroup.leave(); leaveErr != nil {
+			threadIsClean = false
+		}
+	}
+	if err != nil {
+		return threadIsClean, fmt.Errorf("starting in new namespaces: %w", err)
+	}
+	return threadIsClean, nil
+}
+
+// needsPrivateMounts reports whether the sandbox runs as another user than
+// we: that user may not pass through our home folder to the image, so what it
+// needs is bound into its run folder.
+func needsPrivateMounts() bool {
+	uid, _ := hostID()
+	return uid != os.Getuid()
+}
+
+// source is where the sandbox finds what b names.
+func (b bind) source() string {
+	if needsPrivateMounts() {
+		return b.to
+	}
+	return b.from
+}
+
+// privateMounts gives the calling thread a mount namespace of its own and
+// makes the binds there. The host's mount table never shows them, so no crash
+// can leave one behind.
+func privateMounts(binds []bind) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("making a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	for _, b := range binds {
+		if err := unix.Mount(b.from, b.to, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("binding %s: %w", b.from, err)
+		}
+		flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
+		if err := unix.Mount("", b.to, "", flags, ""); err != nil {
+			return fmt.Errorf("sealing %s: %w", b.to, err)
+		}
+	}
+	return nil
+}
+
+// kill ends the process. It is safe after the end: the process is reaped only
+// by our own wait, which closes exited first.
+func (r *running) kill() {
+	select {
+	case <-r.exited:
+	default:
+		unix.Kill(r.pid, unix.SIGKILL)
+	}
+}
+
+// An ending is why and how a conversation with a program ended.
+type ending struct {
+	verdict Verdict // set when we ended it, else empty
+	exit    int
+	stdout  []byte
+	stderr  string
+	maxRSS  int64
+}
+
+const (
+	stderrHeadBytes = 4 << 10
+	// afterKill is how long we wait for a killed sandbox before calling it
+	// stuck. gVisor's processes take up to a second.
+	afterKill = 10 * time.Second
+)
+
+// converse feeds stdin, collects the output, and enforces time and output
+// limits. started is called with the running process. stop ends whatever must
+// end with it.
+func (l *launch) converse(ctx context.Context, started func(*running), over <-chan Verdict) (ending, error) {
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return ending{}, err
+	}
+	outR, outW, err1 := os.Pipe()
+	errR, errW, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return ending{}, err
+	}
+	// The other user's kernel reopens them; root's pipes would be closed to it.
+	uid, gid := hostID()
+	for _, f := range []*os.File{inR, outW, errW} {
+		f.Chown(uid, gid)
+	}
+
+	deadline := time.NewTimer(l.limits.Timeout)
+	defer deadline.Stop()
+	r, err := l.start(inR, outW, errW)
+	for _, f := range []*os.File{inR, outW, errW} {
+		f.Close()
+	}
+	if err != nil {
+		for _, f := range []*os.File{inW, outR, errR} {
+			f.Close()
+		}
+		return ending{}, err
+	}
+	if started != nil {
+		started(r)
+	}
+
+	tooMuch := make(chan Verdict, 2)
+	var stdout, stderr capped
+	var readers sync.WaitGroup
+	for _, s := range []struct {
+		to   *capped
+		from *os.File
+		keep int64
+	}{{&stdout, outR, l.limits.OutputBytes}, {&stderr, errR, stderrHeadBytes}} {
+		readers.Go(func() { s.to.fill(s.from, s.keep, l.limits.OutputBytes, tooMuch) })
+	}
+	go func() {
+		inW.Write(l.stdin) // a rubric that does not read is its own affair
+		inW.Close()
+	}()
+
+	var e ending
+	var cause error
+	select {
+	case <-r.exited:
+	case <-deadline.C:
+		e.verdict = Timeout
+	case e.verdict = <-tooMuch:
+	case e.verdict = <-over:
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	}
+	r.kill()
+	select {
+	case <-r.exited:
+	case <-time.After(afterKill):
+		return ending{}, fmt.Errorf("process %d does not die", r.pid)
+	}
+	// A descendant could hold the pipes open; it must not hold us.
+	drained := make(chan struct{})
+	go func() { readers.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-time.After(afterKill):
+		outR.SetReadDeadline(time.Now())
+		errR.SetReadDeadline(time.Now())
+		<-drained
+	}
+	outR.Close()
+	errR.Close()
+	inW.Close()
+	if cause != nil {
+		return ending{}, cause
+	}
+	// The process may have ended by itself between writing too much and our
+	// noticing.
+	if e.verdict == "" {
+		select {
+		case e.verdict = <-tooMuch:
+		default:
+		}
+	}
+	e.stdout, e.stderr = stdout.bytes, headString(stderr.bytes)
+	e.exit, e.maxRSS = exitCode(r.state), maxRSS(r.state)
+	return e, nil
+}
+
+// A capped keeps the first bytes of a stream.
+type capped struct{ bytes []byte }
+
+// fill reads from r to its end, keeps the first keep bytes, and says so once
+// when more than limit bytes came.
+func (c *capped) fill(r io.Reader, keep, limit int64, over chan<- Verdict) {
+	var total int64
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if room := keep - int64(len(c.bytes)); room > 0 {
+			c.bytes = append(c.bytes, buf[:min(int64(n), room)]...)
+		}
+		before := total
+		if total += int64(n); before <= limit && total > limit {
+			over <- OutputLimit
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// headString cuts b on a rune and replaces what is not UTF-8.
+func headString(b []byte) string {
+	for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
+		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
+			break
+		}
+		b = b[:len(b)-1]
+	}
+	return string([]rune(string(b)))
+}
+
+func exitCode(s *os.ProcessState) int {
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return s.ExitCode()
+}
+
+func maxRSS(s *os.ProcessState) int64 {
+	if ru, ok := s.SysUsage().(*syscall.Rusage); ok {
+		return ru.Maxrss << 10 // the kernel counts in KiB
+	}
+	return 0
+}

@@ -1,0 +1,183 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Where the parent run of the tests leaves things for the run as an ordinary
+// user.
+const (
+	boxVariable   = "TALLYSTICK_TEST_BOX"
+	imageVariable = "TALLYSTICK_TEST_IMAGE"
+	asUser        = 65534
+)
+
+var (
+	box     string // a static program that calls Reexec
+	scratch string // removed at the end
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "tallystick-sandbox-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer removeTree(scratch)
+	os.Chmod(scratch, 0o755)
+	if box = os.Getenv(boxVariable); box == "" {
+		box = filepath.Join(scratch, "tallybox")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", box, "./testdata/tallybox")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building tallybox: %v\n%s", err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// TestAsOrdinaryUser runs every other test again as a user without rights.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("not root: every test already runs as an ordinary user")
+	}
+	image := hostImage(t)
+	home := filepath.Join(scratch, "user")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, asUser, asUser); err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(scratch, "sandbox.test")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := copyFile(self, exe); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-test.timeout=9m"}
+	for _, a := range os.Args[1:] {
+		if strings.HasPrefix(a, "-test.v") || strings.HasPrefix(a, "-test.short") {
+			args = append(args, a)
+		}
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Dir = home
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, boxVariable + "=" + box, imageVariable + "=" + image.Dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: asUser, Gid: asUser}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as user %d: %v\n%s", asUser, err, out)
+	}
+	t.Logf("as user %d:\n%s", asUser, out)
+}
+
+var hostImageOnce struct {
+	sync.Once
+	image *Image
+	err   error
+}
+
+// hostImage is a snapshot of this machine's Python, which unlike the pinned
+// image has sockets and ctypes: without them a hostile rubric proves nothing.
+func hostImage(t testing.TB) *Image {
+	t.Helper()
+	o := &hostImageOnce
+	o.Do(func() {
+		if dir := os.Getenv(imageVariable); dir != "" {
+			o.image, o.err = OpenImage(dir)
+			return
+		}
+		python := "/usr/bin/python3"
+		if _, err := os.Stat(python); err != nil {
+			if python, err = exec.LookPath("python3"); err != nil {
+				o.err = err
+				return
+			}
+		}
+		o.image, o.err = SnapshotHost(filepath.Join(scratch, "images"), python)
+	})
+	if o.err != nil {
+		t.Skipf("no Python to snapshot: %v", o.err)
+	}
+	return o.image
+}
+
+func python(source string) Rubric {
+	return Rubric{Main: "rubric.py", Files: map[string][]byte{"rubric.py": []byte(source)}}
+}
+
+func star(source string) Rubric {
+	return Rubric{Main: "rubric.star", Files: map[string][]byte{"rubric.star": []byte(source)}}
+}
+
+// open opens a sandbox of one class, or skips when the class does not work on
+// this machine.
+func open(t testing.TB, class Class, rubric Rubric, change ...func(*Options)) *Sandbox {
+	t.Helper()
+	o := Options{Accept: []Class{class}, Rubric: rubric, Executable: box, TempDir: filepath.Join(scratch, "runs")}
+	if lang, _ := rubric.Language(); lang == Python {
+		o.Image = hostImage(t)
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return s
+}
+
+// run runs a rubric once in a class.
+func run(t testing.TB, class Class, rubric Rubric, stdin string, limits Limits, change ...func(*Options)) Result {
+	t.Helper()
+	s := open(t, class, rubric, change...)
+	if limits.Timeout == 0 {
+		limits.Timeout = 30 * time.Second
+	}
+	r, err := s.Run(context.Background(), Job{Stdin: []byte(stdin), Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// eachClass runs f for every class that works on this machine. Classes that
+// do not are named in the log.
+func eachClass(t *testing.T, f func(t *testing.T, class Class)) {
+	t.Helper()
+	statuses, err := Probe(context.Background(), box, filepath.Join(scratch, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statuses {
+		t.Run(string(s.Class), func(t *testing.T) {
+			if !s.Works {
+				t.Skipf("does not work here: %s", s.Reason)
+			}
+			f(t, s.Class)
+		})
+	}
+}

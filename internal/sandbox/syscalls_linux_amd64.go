@@ -1,0 +1,44 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// The calls that gVisor describes on this architecture, beside openat.
+var (
+	legacyOpens = []string{"open", "creat"}
+	tracedCalls = []string{"socket", "connect", "bind", "clone", "fork", "vfork", "execve"}
+)
+
+const (
+	openCall  = unix.SYS_OPEN
+	creatCall = unix.SYS_CREAT
+	forkCall  = unix.SYS_FORK
+	vforkCall = unix.SYS_VFORK
+)
+
+// legacyAllowedCalls and legacyPathCalls belong to allowedCalls.
+var (
+	legacyAllowedCalls = []uintptr{
+		unix.SYS_ARCH_PRCTL, unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_GETDENTS, unix.SYS_DUP2, unix.SYS_PIPE, unix.SYS_POLL,
+		unix.SYS_SELECT, unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_CREATE, unix.SYS_GETPGRP, unix.SYS_TIME, unix.SYS_ALARM, unix.SYS_PAUSE,
+	}
+	legacyPathCalls = []uintptr{unix.SYS_OPEN, unix.SYS_CREAT, unix.SYS_STAT, unix.SYS_LSTAT}
+)
+
+// legacyWatchedCalls exist only on older architectures.
+var legacyWatchedCalls = map[int]struct{ what, name string }{
+	unix.SYS_UNLINK:     {aboutFile, "unlink"},
+	unix.SYS_RMDIR:      {aboutFile, "rmdir"},
+	unix.SYS_RENAME:     {aboutFile, "rename"},
+	unix.SYS_RENAMEAT:   {aboutFile, "renameat"},
+	unix.SYS_LINK:       {aboutFile, "link"},
+	unix.SYS_SYMLINK:    {aboutFile, "symlink"},
+	unix.SYS_MKDIR:      {aboutFile, "mkdir"},
+	unix.SYS_MKNOD:      {aboutFile, "mknod"},
+	unix.SYS_CHMOD:      {aboutFile, "chmod"},
+	unix.SYS_CHOWN:      {aboutFile, "chown"},
+	unix.SYS_LCHOWN:     {aboutFile, "lchown"},
+	unix.SYS_UTIME:      {aboutFile, "utime"},
+	unix.SYS_IOPL:       {aboutKernel, "iopl"},
+	unix.SYS_IOPERM:     {aboutKernel, "ioperm"},
+	unix.SYS_MODIFY_LDT: {aboutKernel, "modify_ldt"},
+}

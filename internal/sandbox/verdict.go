@@ -1,0 +1,35 @@
+package sandbox
+
+import (
+	"strings"
+	"unicode"
+)
+
+// verdictOf judges how a rubric ended. What we did to it comes first, then
+// what its status says.
+func verdictOf(e ending, python bool) Result {
+	r := Result{Verdict: e.verdict, ExitCode: e.exit, Stdout: e.stdout, StderrHead: e.stderr, MaxRSS: e.maxRSS}
+	switch {
+	case r.Verdict != "":
+	case e.exit == 0:
+		r.Verdict = OK
+	case python && diedOfMemory(e.stderr):
+		r.Verdict = OOM
+	case !python && e.exit == starlarkNoMemory, !python && strings.Contains(e.stderr, "runtime: out of memory"):
+		r.Verdict = OOM
+	case !python && e.exit == starlarkNoSteps:
+		r.Verdict = Timeout
+	case e.exit > 128:
+		r.Verdict = Killed
+	default:
+		r.Verdict = Failed
+	}
+	return r
+}
+
+// diedOfMemory recognises Python's last words after a refused allocation. A
+// rubric could print them itself; it would fail either way.
+func diedOfMemory(stderr string) bool {
+	lines := strings.Split(strings.TrimRightFunc(stderr, unicode.IsSpace), "\n")
+	return strings.HasPrefix(lines[len(lines)-1], "MemoryError")
+}
