@@ -34,6 +34,14 @@ import (
 // their groups. To add a command, write its file and name it here.
 func commands(env *Env) []*cobra.Command {
 	return []*cobra.Command{
+		newDemo(env),
+		newInit(env),
+		newKeys(env),
+		newSigners(env),
+		newLedger(env),
+		newAnchor(env),
+		newWitnessServer(env),
+		newVerify(env),
 		newVersion(env),
 	}
 }

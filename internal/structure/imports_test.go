@@ -22,7 +22,7 @@ type group struct {
 var order = []group{
 	{
 		"bytes and keys come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "plain", "canon", "digest", "seal", "store", "evidence", "sandbox"},
+		[]string{"refusal", "plain", "canon", "digest", "seal", "store", "evidence", "workspace", "sandbox"},
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
@@ -34,7 +34,7 @@ var order = []group{
 	},
 	{
 		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",
-		[]string{"registry", "viewer", "cli", "structure"},
+		[]string{"verify", "registry", "viewer", "cli", "structure"},
 	},
 }
 

@@ -1,0 +1,360 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+func newLedger(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "The record: append, verify, show, prove, repair",
+	}
+	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env))
+	return cmd
+}
+
+// expectations gathers what the workspace's ledger must contain: the published
+// anchors and this machine's memory. The memory is read before the ledger, so
+// a writer at work meanwhile cannot make it look ahead.
+func (e *Env) expectations(w *workspace.Workspace, place sequencer.Place) ([]sequencer.AnchorFile, []ledger.Expectation, error) {
+	remembered, err := sequencer.Remembered(place.FS, place.StateDir, w.Settings.Origin)
+	if err != nil {
+		return nil, nil, err
+	}
+	anchors, err := sequencer.LoadAnchors(place.FS, place.Anchors)
+	if err != nil {
+		return nil, nil, err
+	}
+	expect := sequencer.AnchorExpectations(anchors)
+	if remembered != nil {
+		expect = append(expect, sequencer.MemoryExpectation(*remembered))
+	}
+	return anchors, expect, nil
+}
+
+// verifiedLedger verifies the workspace's ledger against everything known.
+func (e *Env) verifiedLedger() (*workspace.Workspace, *ledger.Verified, error) {
+	return e.visitLedger(nil)
+}
+
+func (e *Env) visitLedger(visit func(ledger.Record) error) (*workspace.Workspace, *ledger.Verified, error) {
+	w, err := e.loadWorkspace()
+	if err != nil {
+		return nil, nil, err
+	}
+	place, err := e.place(w)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, expect, err := e.expectations(w, place)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Decode: true, Visit: visit})
+	if err != nil {
+		return nil, nil, e.alarm(w, err)
+	}
+	return w, v, nil
+}
+
+type ledgerAppendOptions struct{ kind string }
+
+func newLedgerAppend(env *Env) *cobra.Command {
+	var o ledgerAppendOptions
+	cmd := &cobra.Command{
+		Use:   "append --kind KIND",
+		Short: "Append records from standard input, one JSON body a line",
+		Long: `Append records from standard input, one JSON body a line. Each is answered with
+its index and head after it is on disk. The records are marked as made by hand and
+never count as scores. --kind note takes any JSON object.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerAppend(cmd.Context(), env, o) },
+	}
+	cmd.Flags().StringVar(&o.kind, "kind", "", "`KIND` of the records")
+	cmd.MarkFlagRequired("kind")
+	return cmd
+}
+
+type appendAnswer struct {
+	Index int64     `json:"index"`
+	Head  digest.ID `json:"head"`
+}
+
+// aheadLimit bounds how many bodies wait for the disk at once: enough to fill
+// a batch, few enough to hold in memory.
+const aheadLimit = 4096
+
+func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error {
+	kind := evidence.Kind(o.kind)
+	if _, err := evidence.DecodeBody(kind, []byte(`{}`)); refusal.Is(err, refusal.UnknownKind) {
+		return err
+	}
+	w, err := env.loadWorkspace()
+	if err != nil {
+		return err
+	}
+	l, err := env.openLedger(ctx, w)
+	if err != nil {
+		return err
+	}
+	err = appendLines(ctx, env, l, kind)
+	if cerr := l.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// appendLines submits bodies as fast as they come and answers each when it is
+// durable. A bad line stops the reading; what was accepted before it is on
+// disk and answered.
+func appendLines(ctx context.Context, env *Env, l *sequencer.Ledger, kind evidence.Kind) error {
+	pending := make(chan *sequencer.Pending, aheadLimit)
+	answered := make(chan error, 1)
+	go func() {
+		var first error
+		for p := range pending {
+			pos, err := p.Wait()
+			if err == nil && first == nil {
+				first = env.Answer(appendAnswer{pos.Index, pos.Head}, func(out io.Writer) {
+					fmt.Fprintf(out, "%d %s\n", pos.Index, pos.Head)
+				})
+			} else if first == nil {
+				first = err
+			}
+		}
+		answered <- first
+	}()
+	err := submitLines(ctx, env.Stdin, l, kind, pending)
+	close(pending)
+	if aerr := <-answered; aerr != nil {
+		return aerr
+	}
+	return err
+}
+
+func submitLines(ctx context.Context, in io.Reader, l *sequencer.Ledger, kind evidence.Kind, pending chan<- *sequencer.Pending) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), evidence.MaxEntryBytes)
+	for n := 1; lines.Scan(); n++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		p, err := l.SubmitManual(kind, bytes.Clone(lines.Bytes()))
+		if err != nil {
+			return fmt.Errorf("standard input line %d: %w", n, err)
+		}
+		pending <- p
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return refusal.Newf(refusal.TooLarge, "standard input: a line is longer than the %d bytes of an entry", evidence.MaxEntryBytes)
+	} else if err != nil {
+		return refusal.Newf(refusal.Unreadable, "reading standard input: %w", err)
+	}
+	return nil
+}
+
+func newLedgerShow(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show N",
+		Short: "Print entry N after verifying the ledger",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := parseIndex(args[0])
+			if err != nil {
+				return err
+			}
+			return runLedgerShow(cmd.Context(), env, n)
+		},
+	}
+}
+
+// showAnswer is an entry and its place.
+type showAnswer struct {
+	Index   int64            `json:"index"`
+	Head    digest.ID        `json:"head"`
+	Prev    digest.ID        `json:"prev"`
+	Content digest.Content   `json:"content"`
+	Entry   canon.RawMessage `json:"entry"`
+}
+
+func runLedgerShow(_ context.Context, env *Env, n int64) error {
+	var found *showAnswer
+	_, v, err := env.visitLedger(func(r ledger.Record) error {
+		if r.Index == n {
+			found = &showAnswer{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if found == nil || n >= v.Size {
+		return noEntry(n, v.Size)
+	}
+	return env.Answer(found, func(out io.Writer) {
+		fmt.Fprintf(out, "entry    %d\nhead     %s\nprev     %s\ncontent  %s\n%s\n", found.Index, found.Head, found.Prev, found.Content, plain.JSON(found.Entry))
+	})
+}
+
+func noEntry(n, size int64) error {
+	return refusal.Newf(refusal.NotFound, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
+}
+
+type ledgerProveOptions struct {
+	index int64
+	out   string
+}
+
+func newLedgerProve(env *Env) *cobra.Command {
+	var o ledgerProveOptions
+	cmd := &cobra.Command{
+		Use:   "prove N -o FILE",
+		Short: "Write a receipt that proves entry N to anybody, offline",
+		Long: `Write a receipt (C2SP tlog-proof) that entry N is in this ledger. It is signed by
+the operator's seal, and by the witnesses of the last anchor if that covers the
+entry. An entry too long for a receipt of 4 KB is written beside it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := parseIndex(args[0])
+			if err != nil {
+				return err
+			}
+			o.index = n
+			return runLedgerProve(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "`FILE` to write the receipt to")
+	cmd.MarkFlagRequired("out")
+	return cmd
+}
+
+func runLedgerProve(_ context.Context, env *Env, o ledgerProveOptions) error {
+	tree := &ledger.Tree{}
+	var pos ledger.Position
+	var entry []byte
+	w, v, err := env.visitLedger(func(r ledger.Record) error {
+		if r.Index == o.index {
+			pos, entry = r.Position, bytes.Clone(r.Raw)
+		}
+		return tree.Add(r.Leaf)
+	})
+	if err != nil {
+		return err
+	}
+	if o.index >= v.Size {
+		return noEntry(o.index, v.Size)
+	}
+	head, checkpoint := env.bestCheckpoint(w, v, o.index)
+	proof, err := tree.ProveInclusion(head.Size, o.index)
+	if err != nil {
+		return fmt.Errorf("proving entry %d: %w", o.index, err)
+	}
+	receipt := ledger.NewReceipt(pos, entry, proof, checkpoint)
+	data, err := receipt.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := store.WriteFile(store.OS{}, o.out, data, 0o644); err != nil {
+		return err
+	}
+	a := map[string]any{"receipt": o.out, "index": o.index, "size": head.Size, "bytes": len(data)}
+	if receipt.Entry == nil {
+		a["entry"] = o.out + ".entry.json"
+		if err := store.WriteFile(store.OS{}, o.out+".entry.json", entry, 0o644); err != nil {
+			return err
+		}
+	}
+	keys := ledger.KeysOf(v.Signers, v.Origin, v.LastTime.Go())
+	return env.Answer(a, func(out io.Writer) {
+		fmt.Fprintf(out, "%s proves entry %d of %s (%d bytes)\n", plain.Line(o.out), o.index, v.Origin, len(data))
+		if receipt.Entry == nil {
+			fmt.Fprintf(out, "the entry itself is in %s.entry.json: send both\n", plain.Line(o.out))
+		}
+		for _, k := range keys {
+			fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", vkeyOf(k), plain.Line(o.out))
+		}
+	})
+}
+
+// bestCheckpoint prefers the last anchor, whose checkpoint witnesses may have
+// cosigned, and falls back to the last seal.
+func (e *Env) bestCheckpoint(w *workspace.Workspace, v *ledger.Verified, index int64) (ledger.TreeHead, []byte) {
+	anchors, err := sequencer.LoadAnchors(store.OS{}, w.AnchorsDir())
+	if err == nil {
+		for i := len(anchors) - 1; i >= 0; i-- {
+			if a := anchors[i]; a.Size > index && a.Size <= v.Size {
+				if head, err := a.TreeHead(); err == nil {
+					return head, []byte(a.Checkpoint)
+				}
+			}
+		}
+	}
+	return v.TreeHead, v.Checkpoint
+}
+
+func newLedgerRepair(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair",
+		Short: "Set aside what a crash left after the last seal",
+		Long: `Set aside what a crash left after the last seal. The bytes are kept in
+.tally/ledger/torn. Nothing that was acknowledged is ever among them: if the memory
+or an anchor says otherwise, repair refuses.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerRepair(cmd.Context(), env) },
+	}
+}
+
+func runLedgerRepair(ctx context.Context, env *Env) error {
+	w, err := env.loadWorkspace()
+	if err != nil {
+		return err
+	}
+	cfg, err := env.config(w)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	r, err := sequencer.Repair(ctx, cfg)
+	if err != nil {
+		return env.alarm(w, err)
+	}
+	return env.Answer(map[string]any{"segment": r.Segment, "bytes": r.Bytes, "kept": r.Kept, "entries": r.Entries}, func(out io.Writer) {
+		fmt.Fprintf(out, "set aside %d bytes of %s, kept in %s; the ledger has %d entries\n", r.Bytes, r.Segment, plain.Line(r.Kept), r.Entries)
+	})
+}
+
+func parseIndex(s string) (int64, error) {
+	var n int64
+	if _, err := fmt.Sscanf(s, "%d", &n); err != nil || n < 0 || fmt.Sprint(n) != s {
+		return 0, refusal.Newf(refusal.Usage, "%q is not the index of an entry", s).WithHint("entries count from 0")
+	}
+	return n, nil
+}
+
+// fileExists reports whether there is something at path.
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+// strictDays is how far back strict verification looks unless told otherwise.
+const strictDays = 30
+
+type ledgerVerifyOptions struct {
+	strict bool
+	since  string
+}
+
+func newLedgerVerify(env *Env) *cobra.Command {
+	var o ledgerVerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Verify chain, tree, seals, anchors, tiles and memory",
+		Long: `Verify every entry against its place in the chain, every batch against its seal,
+the published anchors and tiles against the tree, and all of it against this
+machine's memory of what it signed.
+
+With --strict it also looks for gaps in the last 30 days: a day with entries and no
+anchor, an attempt registered and never finished, a planned case without a record, a
+record whose evidence is missing. --since moves the beginning of that window: to
+entry N, to some days ago (90d), or to a date (2026-05-01).`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerVerify(cmd.Context(), env, o) },
+	}
+	cmd.Flags().BoolVar(&o.strict, "strict", false, "look for gaps too, and check the signature of every seal")
+	cmd.Flags().StringVar(&o.since, "since", "", "begin of the strict window: entry `N`, DAYSd, or a date (default 30d)")
+	return cmd
+}
+
+// verifyAnswer is the report. Notes are told and are no problems: a crash may
+// leave bytes that nobody was promised.
+type verifyAnswer struct {
+	OK       bool             `json:"ok"`
+	Entries  int64            `json:"entries"`
+	Head     string           `json:"head"`
+	Root     string           `json:"root"`
+	Anchors  int              `json:"anchors"`
+	Problems []ledger.Problem `json:"problems"`
+	Origin   string           `json:"origin"`
+	Notes    []string         `json:"notes"`
+}
+
+func runLedgerVerify(_ context.Context, env *Env, o ledgerVerifyOptions) error {
+	w, err := env.loadWorkspace()
+	if err != nil {
+		return err
+	}
+	covers, err := o.window(env.Now())
+	if err != nil {
+		return err
+	}
+	a := verifyAnswer{Origin: w.Settings.Origin, Problems: []ledger.Problem{}, Notes: []string{}}
+	err = env.verifyInto(w, o, covers, &a)
+	var p *ledger.Problem
+	switch {
+	case errors.As(err, &p):
+		a.Problems = append(a.Problems, *p)
+		env.alarm(w, err)
+	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
+		r := refusal.Of(err)
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "anchor", Detail: r.Error(), Name: r.Name})
+	case err != nil:
+		return err
+	case len(a.Problems) > 0:
+		err = a.Problems[0].Refusal()
+		if len(a.Problems) > 1 {
+			err = refusal.Newf(a.Problems[0].Name, "%d problems, the first: %w", len(a.Problems), &a.Problems[0]).
+				WithHint("%s", a.Problems[0].Refusal().Hint)
+		}
+	}
+	a.OK = err == nil
+	if aerr := env.Answer(a, a.text); aerr != nil {
+		return aerr
+	}
+	return err
+}
+
+func (a verifyAnswer) text(out io.Writer) {
+	if !a.OK {
+		fmt.Fprintf(out, "NOT VERIFIED  %s\n", a.Origin)
+		for _, p := range a.Problems {
+			fmt.Fprintf(out, "  %s: %s\n", p.Kind, plain.Line(p.Error()))
+		}
+		return
+	}
+	fmt.Fprintf(out, "verified  %s\nentries   %d\nhead      %s\nroot      %s\nanchors   %d\n", a.Origin, a.Entries, a.Head, a.Root, a.Anchors)
+	for _, n := range a.Notes {
+		fmt.Fprintf(out, "note      %s\n", plain.Line(n))
+	}
+}
+
+// verifyInto verifies and fills the report. Problems beside the chain itself
+// are gathered; the first in the chain ends the walk and is returned.
+func (e *Env) verifyInto(w *workspace.Workspace, o ledgerVerifyOptions, covers func(int64, evidence.Time) bool, a *verifyAnswer) error {
+	place, err := e.place(w)
+	if err != nil {
+		return err
+	}
+	anchors, expect, err := e.expectations(w, place)
+	if err != nil {
+		return err
+	}
+	a.Anchors = len(anchors)
+	complete := completeness(w, anchors, covers)
+	tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: w.Settings.Origin}
+	v, err := place.Verify(ledger.Options{
+		Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.strict,
+		Visit: func(r ledger.Record) error {
+			leaves.Add(r.Position)
+			if err := tree.Add(r.Leaf); err != nil {
+				return err
+			}
+			return complete.Visit(r)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	a.Entries, a.Head, a.Root = v.Size, v.Head.String(), base64.StdEncoding.EncodeToString(v.Root[:])
+	a.note(v, expect)
+	problems, err := place.CheckTiles(v, tree, leaves)
+	if err != nil {
+		return err
+	}
+	a.Problems = append(a.Problems, problems...)
+	if o.strict {
+		gaps, err := complete.Gaps()
+		if err != nil {
+			return err
+		}
+		a.Problems = append(a.Problems, gaps...)
+	}
+	return nil
+}
+
+// note tells what is no problem and yet worth knowing.
+func (a *verifyAnswer) note(v *ledger.Verified, expect []ledger.Expectation) {
+	if t := v.Tail; t.Torn > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf(`%s ends in %d bytes that a crash left and nobody was promised; "tally ledger repair" sets them aside`, t.Segment, t.Torn))
+	}
+	if len(expect) == 0 {
+		a.Notes = append(a.Notes, "no anchor and no memory on this machine: entries cut from the end would not be noticed here")
+	}
+}
+
+func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
+	blobs := store.NewBlobs(store.OS{}, w.EvidenceDir())
+	anchored := make(map[string]bool)
+	for _, f := range anchors {
+		anchored[f.Date] = true
+	}
+	return &ledger.Completeness{
+		Covers:      covers,
+		Anchored:    anchored,
+		HasEvidence: blobs.Has,
+		Cases: func(d digest.Content) ([]evidence.PlannedCase, error) {
+			data, err := blobs.Get(d, 64<<20)
+			if err != nil {
+				return nil, err
+			}
+			var cases []evidence.PlannedCase
+			return cases, canon.UnmarshalCanonical(data, &cases)
+		},
+	}
+}
+
+// window reads --since.
+func (o ledgerVerifyOptions) window(now time.Time) (func(int64, evidence.Time) bool, error) {
+	since := o.since
+	if since == "" {
+		since = fmt.Sprintf("%dd", strictDays)
+	}
+	if n, err := strconv.ParseInt(since, 10, 64); err == nil && n >= 0 {
+		return func(index int64, _ evidence.Time) bool { return index >= n }, nil
+	}
+	if days, ok := strings.CutSuffix(since, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 100_000 {
+			return after(now.AddDate(0, 0, -n)), nil
+		}
+	}
+	if day, err := time.Parse(time.DateOnly, since); err == nil {
+		return after(day), nil
+	}
+	return nil, refusal.Newf(refusal.Usage, "--since %q is neither an entry, nor days as in 90d, nor a date as in 2026-05-01", since)
+}
+
+func after(begin time.Time) func(int64, evidence.Time) bool {
+	return func(_ int64, at evidence.Time) bool { return !at.Go().Before(begin) }
+}

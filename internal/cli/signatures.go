@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/crypto/ssh"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+// maxSignedFile bounds a file that people sign by hand.
+const maxSignedFile = 4 << 20
+
+// addSignature signs a file and adds the signature to those in FILE.sig.
+func addSignature(file string, signer ssh.Signer, ns seal.Namespace) error {
+	message, err := store.ReadFile(store.OS{}, file, maxSignedFile)
+	if err != nil {
+		return err
+	}
+	signature, err := seal.SignWith(signer, ns, message)
+	if err != nil {
+		return err
+	}
+	// Signatures over earlier bytes of the file are of no use any more.
+	kept := []byte{}
+	old, err := signaturesOf(file)
+	if err != nil {
+		return err
+	}
+	for _, s := range old {
+		if _, err := seal.VerifySignature(s, message, ns); err == nil && !bytes.Equal(s, signature) {
+			kept = append(kept, s...)
+		}
+	}
+	return store.WriteFile(store.OS{}, file+".sig", append(kept, signature...), 0o644)
+}
+
+// signaturesOf reads the signatures beside a file: FILE.sig, which may hold
+// several, and FILE.NAME.sig, as people send them who sign with ssh-keygen.
+func signaturesOf(file string) ([][]byte, error) {
+	names := []string{file + ".sig"}
+	more, err := filepath.Glob(globQuote(file) + ".*.sig")
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", file, err)
+	}
+	var sigs [][]byte
+	for _, name := range append(names, more...) {
+		if _, err := os.Stat(name); os.IsNotExist(err) {
+			continue
+		}
+		data, err := store.ReadFile(store.OS{}, name, 1<<20)
+		if err != nil {
+			return nil, err
+		}
+		blocks, err := seal.SplitArmored(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		sigs = append(sigs, blocks...)
+	}
+	return sigs, nil
+}
+
+// globQuote keeps a file's name from being read as a pattern.
+func globQuote(name string) string {
+	var b bytes.Buffer
+	for _, c := range []byte(name) {
+		if bytes.IndexByte([]byte(`*?[\`), c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}

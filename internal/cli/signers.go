@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+func newSigners(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "signers",
+		Short: "Who is trusted: show, change, sign and apply the signers file",
+		Long: `The people of a workspace are in signers/allowed_signers, a file that ssh-keygen
+reads too. Version n+1 needs the signatures of two people of version n:
+
+  tally signers next            prepare the next version for editing
+  tally signers sign --key K    each of two people signs it
+  tally signers apply           record it in the ledger; from then on it counts`,
+	}
+	cmd.AddCommand(newSignersShow(env), newSignersNext(env), newSignersSign(env), newSignersApply(env))
+	return cmd
+}
+
+// signersAnswer is the version in force and whether the file is that version.
+type signersAnswer struct {
+	Version int           `json:"version"`
+	Digest  digest.ID     `json:"digest"`
+	People  []personEntry `json:"people"`
+	File    string        `json:"file"` // in-force, proposed or differs
+}
+
+type personEntry struct {
+	Principal   string      `json:"principal"`
+	Roles       []seal.Role `json:"roles"`
+	Fingerprint string      `json:"fingerprint"`
+	Authority   bool        `json:"cert_authority,omitempty"`
+}
+
+func newSignersShow(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Print the people in force, as the ledger has them",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersShow(cmd.Context(), env) },
+	}
+}
+
+func runSignersShow(_ context.Context, env *Env) error {
+	w, v, err := env.verifiedLedger()
+	if err != nil {
+		return err
+	}
+	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	if err != nil {
+		return err
+	}
+	a := signersAnswer{Version: v.Signers.Version(), Digest: v.Signers.Digest(), File: "in-force"}
+	if digest.IDOf(data) != a.Digest {
+		a.File = "differs"
+		if s, err := seal.ParseSigners(w.SignersFile(), data); err == nil && s.Version() == a.Version+1 && s.Previous() == a.Digest {
+			a.File = "proposed"
+		}
+	}
+	for _, e := range v.Signers.Entries() {
+		a.People = append(a.People, personEntry{e.Principals, append([]seal.Role{}, e.Roles...), e.Key.Fingerprint(), e.Authority})
+	}
+	return env.Answer(a, func(out io.Writer) {
+		fmt.Fprintf(out, "version %d in force, %s\n", a.Version, a.Digest)
+		for _, p := range a.People {
+			fmt.Fprintf(out, "  %-28s %-26s %s\n", plain.Line(p.Principal), joinRoles(p.Roles), p.Fingerprint)
+		}
+		switch a.File {
+		case "proposed":
+			fmt.Fprintf(out, "signers/allowed_signers proposes version %d; two of the people above sign it with \"tally signers sign\"\n", a.Version+1)
+		case "differs":
+			fmt.Fprintf(out, "signers/allowed_signers is NOT this version and does not follow from it; the ledger counts, the file does not\n")
+		}
+	})
+}
+
+func joinRoles(roles []seal.Role) string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ",")
+}
+
+func newSignersNext(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "next",
+		Short: "Prepare the next version of the signers file for editing",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersNext(cmd.Context(), env) },
+	}
+}
+
+func runSignersNext(_ context.Context, env *Env) error {
+	w, v, err := env.verifiedLedger()
+	if err != nil {
+		return err
+	}
+	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	if err != nil {
+		return err
+	}
+	if digest.IDOf(data) != v.Signers.Digest() {
+		return refusal.Newf(refusal.AlreadyExists, "%s is not the version in force; it is not overwritten", w.SignersFile()).
+			WithHint(`"tally signers show" tells what it is`)
+	}
+	next, err := seal.Compose(v.Signers.Version()+1, v.Signers.Digest(), v.Signers.Entries())
+	if err != nil {
+		return err
+	}
+	if err := store.WriteFile(store.OS{}, w.SignersFile(), next, 0o644); err != nil {
+		return err
+	}
+	version := v.Signers.Version() + 1
+	return env.Answer(map[string]any{"file": w.SignersFile(), "version": version}, func(out io.Writer) {
+		fmt.Fprintf(out, "%s is ready to become version %d\n", plain.Line(w.SignersFile()), version)
+		fmt.Fprintf(out, "Next: edit it, then two of %s run \"tally signers sign --key THEIR-SSH-KEY\"\n", plain.Line(people(v.Signers)))
+	})
+}
+
+func people(s *seal.Signers) string {
+	var names []string
+	for _, e := range s.Entries() {
+		names = append(names, e.Principals)
+	}
+	return strings.Join(names, ", ")
+}
+
+type signersSignOptions struct{ key string }
+
+func newSignersSign(env *Env) *cobra.Command {
+	var o signersSignOptions
+	cmd := &cobra.Command{
+		Use:   "sign --key FILE",
+		Short: "Sign the proposed signers file",
+		Long: `Sign the proposed signers file with an SSH key: a private key file, or a .pub
+file whose private half the SSH agent holds. A signature made by hand counts too:
+
+  ssh-keygen -Y sign -n tallystick-signers -f KEY signers/allowed_signers`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSignersSign(cmd.Context(), env, o) },
+	}
+	cmd.Flags().StringVar(&o.key, "key", "", "SSH key `FILE` to sign with")
+	cmd.MarkFlagRequired("key")
+	return cmd
+}
+
+func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
+	w, v, err := env.verifiedLedger()
+	if err != nil {
+		return err
+	}
+	signer, err := seal.LoadSigner(o.key)
+	if err != nil {
+		return err
+	}
+	if err := addSignature(w.SignersFile(), signer, seal.NamespaceSigners); err != nil {
+		return err
+	}
+	_, missing := proposedSigners(env, w, v)
+	return env.Answer(map[string]any{"file": w.SignersFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
+		fmt.Fprintf(out, "signed %s\n", plain.Line(w.SignersFile()))
+		if missing != nil {
+			fmt.Fprintf(out, "Still missing: %s\n", plain.Line(missing.Error()))
+			return
+		}
+		fmt.Fprintln(out, `Next: tally signers apply`)
+	})
+}
+
+// proposedSigners verifies that the file follows from the version in force.
+func proposedSigners(env *Env, w *workspace.Workspace, v *ledger.Verified) (*evidence.SignersChanged, error) {
+	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	if err != nil {
+		return nil, err
+	}
+	sigs, err := signaturesOf(w.SignersFile())
+	if err != nil {
+		return nil, err
+	}
+	next, err := seal.Extend(v.Signers, data, sigs, env.Now())
+	if err != nil {
+		return nil, err
+	}
+	change := &evidence.SignersChanged{Version: next.Version(), Signers: string(data)}
+	for _, s := range sigs {
+		change.Signatures = append(change.Signatures, string(s))
+	}
+	return change, nil
+}
+
+func newSignersApply(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "apply",
+		Short: "Record the signed next version in the ledger",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersApply(cmd.Context(), env) },
+	}
+}
+
+func runSignersApply(ctx context.Context, env *Env) error {
+	w, v, err := env.verifiedLedger()
+	if err != nil {
+		return err
+	}
+	change, err := proposedSigners(env, w, v)
+	if err != nil {
+		return err
+	}
+	l, err := env.openLedger(ctx, w)
+	if err != nil {
+		return err
+	}
+	pos, err := l.AppendRecord(evidence.SignersChangedKind, change)
+	if cerr := l.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"version": change.Version, "index": pos.Index, "head": pos.Head}, func(out io.Writer) {
+		fmt.Fprintf(out, "version %d of the signers is in force from entry %d on\n", change.Version, pos.Index)
+	})
+}

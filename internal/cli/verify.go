@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
+	"tallystick/internal/store"
+	"tallystick/internal/verify"
+	"tallystick/internal/workspace"
+)
+
+type verifyOptions struct {
+	paths     []string
+	keys      []string
+	witnesses []string
+	quorum    int
+	trustRoot string
+	signers   string
+	entry     string
+}
+
+func newVerify(env *Env) *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify PATH...",
+		Short: "Verify anything Tallystick wrote: it recognises it",
+		Long: `Verify ledger folders, receipts, anchors and checkpoints. Who is trusted is given by
+--key and --trust-root; inside a workspace its own trust root and the operators of
+its verified ledger are trusted too. tally-verify does the same without a workspace.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.paths = args
+			return runVerify(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.keys, "key", nil, "trusted ledger key `NAME+ID+KEY`; may be given again")
+	f.StringArrayVar(&o.witnesses, "witness", nil, "trusted witness key `NAME+ID+KEY`; may be given again")
+	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned")
+	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
+	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
+	return cmd
+}
+
+func runVerify(_ context.Context, env *Env, o verifyOptions) error {
+	trust, err := o.trust()
+	if err != nil {
+		return err
+	}
+	if err := env.workspaceTrust(&trust); err != nil {
+		return err
+	}
+	items, worst := verify.Paths(o.paths, trust)
+	err = env.Answer(map[string]any{"items": items}, func(out io.Writer) {
+		for _, i := range items {
+			word := "verified"
+			if !i.Verified {
+				word = "REFUSED "
+			}
+			fmt.Fprintf(out, "%s  %-10s %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return worst
+}
+
+func (o verifyOptions) trust() (verify.Trust, error) {
+	t := verify.Trust{Quorum: o.quorum}
+	var err error
+	for _, k := range o.keys {
+		if err := t.AddLog(k); err != nil {
+			return t, err
+		}
+	}
+	for _, k := range o.witnesses {
+		if err := t.AddWitness(k); err != nil {
+			return t, err
+		}
+	}
+	if o.trustRoot != "" {
+		if t.Root, err = digest.ParseID(o.trustRoot); err != nil {
+			return t, err
+		}
+	}
+	if o.signers != "" {
+		if t.Root, err = verify.RootOf(o.signers); err != nil {
+			return t, err
+		}
+	}
+	if o.entry != "" {
+		t.Entry, err = store.ReadFile(store.OS{}, o.entry, maxSignedFile)
+	}
+	return t, err
+}
+
+// workspaceTrust adds what the workspace trusts, if there is one. Its keys
+// count only after its ledger has verified.
+func (e *Env) workspaceTrust(t *verify.Trust) error {
+	dir, err := e.Workspace()
+	if err != nil {
+		return err
+	}
+	w, err := workspace.Load(dir)
+	if err != nil {
+		return nil // no workspace here: only what was given counts
+	}
+	if t.Root.IsZero() {
+		t.Root = w.Settings.TrustRoot
+	}
+	if len(t.Logs) > 0 {
+		return nil
+	}
+	place, err := e.place(w)
+	if err != nil {
+		return err
+	}
+	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot})
+	if err != nil {
+		e.Note("the ledger of this workspace does not verify, so its keys are not trusted: %v", err)
+		return nil
+	}
+	t.Logs = v.EveryKey()
+	return nil
+}

@@ -1,0 +1,241 @@
+// Package verify recognises what Tallystick wrote and verifies it: a ledger
+// folder, a receipt, an anchor, a checkpoint. It is what the stranger's program
+// tally-verify consists of, and what "tally verify" calls.
+//
+// It reads files and nothing else: no network, no key, no memory of this
+// machine. Who is trusted is given by the caller; there is no default.
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+)
+
+// maxFileBytes bounds a single file that is to be recognised.
+const maxFileBytes = 16 << 20
+
+// Trust says whom the caller believes.
+type Trust struct {
+	Root      digest.ID       // version 1 of the signers file, for ledgers
+	Logs      []ledger.LogKey // for receipts, anchors and checkpoints
+	Witnesses []note.Verifier
+	Quorum    int
+	Entry     []byte // of a receipt that does not carry its own
+}
+
+// AddLog trusts a ledger's key in the form NAME+ID+KEY.
+func (t *Trust) AddLog(vkey string) error {
+	origin, key, err := seal.ParseLogKey(vkey)
+	if err != nil {
+		return err
+	}
+	t.Logs = append(t.Logs, ledger.LogKey{Origin: origin, Key: key})
+	return nil
+}
+
+// AddWitness trusts a witness's key in the form NAME+ID+KEY.
+func (t *Trust) AddWitness(vkey string) error {
+	v, err := seal.CosignatureVerifier(vkey)
+	if err != nil {
+		return err
+	}
+	t.Witnesses = append(t.Witnesses, v)
+	return nil
+}
+
+func (t Trust) policy() ledger.Policy {
+	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: t.Quorum}
+}
+
+// An Item is what was found at one path.
+type Item struct {
+	Path     string `json:"path"`
+	Type     string `json:"type"`
+	Verified bool   `json:"verified"`
+	Detail   string `json:"detail"`
+	err      error
+}
+
+// Err is why the item did not verify, or nil.
+func (i Item) Err() error { return i.err }
+
+// Path recognises what is at path and verifies it.
+func Path(path string, t Trust) Item {
+	kind, detail, err := recognise(path, t)
+	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, err: err}
+	if err != nil {
+		item.Detail = err.Error()
+	}
+	return item
+}
+
+func recognise(path string, t Trust) (kind, detail string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "unknown", "", refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err).WithHint("check the path")
+	}
+	if info.IsDir() {
+		return folder(path, t)
+	}
+	data, err := store.ReadFile(store.OS{}, path, maxFileBytes)
+	if err != nil {
+		return "unknown", "", err
+	}
+	switch {
+	case ledger.IsReceipt(data):
+		return receipt(path, data, t)
+	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
+		return anchor(data, t)
+	case bytes.Contains(data, []byte("\n\n— ")):
+		return checkpoint(data, t)
+	}
+	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
+		WithHint("it knows ledger folders, receipts, anchors and checkpoints")
+}
+
+// looksLikeAnchor recognises an anchor by what it cannot do without, so that
+// one whose schema was changed is refused as an anchor and not as a stranger.
+func looksLikeAnchor(data []byte) bool {
+	return len(data) > 0 && data[0] == '{' && bytes.Contains(data, []byte(`"checkpoint":`)) && bytes.Contains(data, []byte(`"published_at":`))
+}
+
+func receipt(path string, data []byte, t Trust) (string, string, error) {
+	entry := t.Entry
+	if beside := path + ".entry.json"; entry == nil {
+		if _, err := os.Stat(beside); err == nil {
+			if entry, err = store.ReadFile(store.OS{}, beside, maxFileBytes); err != nil {
+				return "receipt", "", err
+			}
+		}
+	}
+	p, err := ledger.VerifyReceipt(data, entry, t.policy())
+	if err != nil {
+		return "receipt", "", err
+	}
+	return "receipt", fmt.Sprintf("entry %d of %s: %s of %s, in a tree of %d%s", p.Index, p.Checkpoint.Origin, p.Entry.Kind, p.Entry.Time,
+		p.Checkpoint.Size, cosigned(p.Checkpoint)), nil
+}
+
+func anchor(data []byte, t Trust) (string, string, error) {
+	a, err := ledger.VerifyAnchor(data, t.policy())
+	if err != nil {
+		return "anchor", "", err
+	}
+	return "anchor", fmt.Sprintf("%s on %s: %d entries, head %s%s", a.Origin, a.Date, a.Size, a.Head, cosigned(a.Checkpoint)), nil
+}
+
+func checkpoint(data []byte, t Trust) (string, string, error) {
+	c, err := ledger.VerifyCheckpoint(data, t.policy())
+	if err != nil {
+		return "checkpoint", "", err
+	}
+	return "checkpoint", fmt.Sprintf("%s: %d entries, root %s%s", c.Origin, c.Size, c.Root, cosigned(c)), nil
+}
+
+func cosigned(c *ledger.Checkpoint) string {
+	if len(c.Cosignatures) == 0 {
+		return ""
+	}
+	return ", cosigned by " + strings.Join(c.Cosignatures, ", ")
+}
+
+// folder verifies a ledger folder, or the one inside a workspace.
+func folder(path string, t Trust) (string, string, error) {
+	dir, anchors := path, ""
+	if _, err := os.Stat(filepath.Join(path, ".tally", "ledger", "segments")); err == nil {
+		dir, anchors = filepath.Join(path, ".tally", "ledger"), filepath.Join(path, "audit", "anchors")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "segments")); err != nil {
+		return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is a folder without a ledger", path).
+			WithHint("give the workspace, or the folder that holds segments")
+	}
+	detail, err := ledgerFolder(sequencer.Place{FS: store.OS{}, Dir: dir, Anchors: anchors}, t)
+	return "ledger", detail, err
+}
+
+func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
+	if t.Root.IsZero() {
+		return "", refusal.Newf(refusal.Usage, "verifying a ledger needs a trust root").
+			WithHint("give the digest of version 1 of the signers file; there is no default")
+	}
+	anchors, err := sequencer.LoadAnchors(place.FS, place.Anchors)
+	if err != nil {
+		return "", err
+	}
+	tree, leaves := &ledger.Tree{}, &ledger.Leaves{}
+	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: sequencer.AnchorExpectations(anchors), Decode: true, EverySeal: true,
+		Visit: func(r ledger.Record) error {
+			leaves.Add(r.Position)
+			return tree.Add(r.Leaf)
+		}})
+	if err != nil {
+		return "", err
+	}
+	leaves.Origin = v.Origin
+	problems, err := place.CheckTiles(v, tree, leaves)
+	if err != nil {
+		return "", err
+	}
+	if len(problems) > 0 {
+		return "", problems[0].Refusal()
+	}
+	detail := fmt.Sprintf("%s: %d entries, head %s, %d anchors", v.Origin, v.Size, v.Head, len(anchors))
+	if v.Tail.Torn > 0 {
+		detail += fmt.Sprintf("; %d bytes after the last seal, left by a crash, are not part of it", v.Tail.Torn)
+	}
+	return detail, nil
+}
+
+// Paths verifies several paths. The error is the one that decides the exit
+// code: evidence that does not verify before anything else.
+func Paths(paths []string, t Trust) ([]Item, error) {
+	var items []Item
+	var worst error
+	for _, p := range paths {
+		item := Path(p, t)
+		items = append(items, item)
+		if err := item.Err(); err != nil && (worst == nil || rank(err) > rank(worst)) {
+			worst = err
+		}
+	}
+	return items, worst
+}
+
+// rank orders errors by how much they matter to somebody who asked for proof.
+func rank(err error) int {
+	switch refusal.ExitCode(err) {
+	case refusal.ExitUnverified:
+		return 3
+	case refusal.ExitUsage:
+		return 2
+	}
+	return 1
+}
+
+// RootOf is the trust root that a file with version 1 of the signers gives.
+func RootOf(path string) (digest.ID, error) {
+	data, err := store.ReadFile(store.OS{}, path, 1<<20)
+	if err != nil {
+		return digest.ID{}, err
+	}
+	s, err := seal.ParseSigners(path, data)
+	if err != nil {
+		return digest.ID{}, err
+	}
+	if s.Version() != 1 {
+		return digest.ID{}, refusal.Newf(refusal.Usage, "%s is version %d of the signers; trust starts at version 1", path, s.Version())
+	}
+	return s.Digest(), nil
+}
