@@ -15,7 +15,7 @@ const (
 	prefixSize = 155
 
 	// maxFileSize is what eleven octal digits hold.
-	maxFileSize = 1<<33 - 1
+	maxFileSize int64 = 1<<33 - 1
 )
 
 // zeroBlocks ends the stream; a part of it pads file data to whole blocks.
