@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -73,34 +75,21 @@ var examplePeople = []struct {
 }
 
 func runInit(ctx context.Context, env *Env, o initOptions) error {
-	dir, err := env.initDir(o.dir)
+	w, err := env.newWorkspace(o)
 	if err != nil {
 		return err
 	}
-	w := &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.origin}}
-	if w.Settings.Origin == "" {
-		w.Settings.Origin = randomOrigin()
+	// What can be refused is refused before anything is written.
+	p, err := env.planInit(w, o)
+	if err != nil {
+		return err
+	}
+	if err := p.write(w); err != nil {
+		return err
 	}
 	// The settings come last: a folder without them is no workspace, so a
 	// crash half-way leaves something that init can be run on again.
-	key, err := newKeyFile(filepath.Join(w.KeysDir(), "operator"), o.operator)
-	if err != nil {
-		return err
-	}
-	signers, err := initSigners(w, key, o)
-	if err != nil {
-		return err
-	}
-	w.Settings.TrustRoot = digest.IDOf(signers)
-	cfg, err := env.config(w)
-	if err != nil {
-		return err
-	}
-	l, err := sequencer.Create(ctx, cfg, signers)
-	if err != nil {
-		return err
-	}
-	if err := l.Close(); err != nil {
+	if err := env.beginLedger(ctx, w, p); err != nil {
 		return err
 	}
 	if err := writeOperators(env, w, o.operator); err != nil {
@@ -112,7 +101,203 @@ func runInit(ctx context.Context, env *Env, o initOptions) error {
 	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
 		return err
 	}
-	return env.answerInit(w, key, signers)
+	return env.answerInit(w, p.operator, p.signers)
+}
+
+// newWorkspace is the workspace that init will make. One that exists is
+// refused.
+func (e *Env) newWorkspace(o initOptions) (*workspace.Workspace, error) {
+	dir := o.dir
+	if dir == "" {
+		dir = e.WorkspaceDir
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
+	}
+	if fileExists(filepath.Join(dir, workspace.SettingsFile)) {
+		return nil, refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
+			WithHint(`"tally ledger verify" looks at it; init another folder`)
+	}
+	w := &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.origin}}
+	if w.Settings.Origin == "" {
+		w.Settings.Origin = randomOrigin()
+	}
+	if err := evidence.CheckOrigin(w.Settings.Origin); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "--origin: %w", err).WithHint("a host name and a path, as in example.com/evals")
+	}
+	// Without a place for the memory there can be no ledger.
+	_, err = e.place(w)
+	return w, err
+}
+
+// An initPlan is what init will write.
+type initPlan struct {
+	operator *seal.Key
+	signers  []byte
+	keys     []keyFile
+	begun    bool // an interrupted init has begun the ledger already
+}
+
+// A keyFile is a key that is to be written.
+type keyFile struct {
+	path, comment string
+	key           *seal.Key
+}
+
+// planInit reads what is given or was left by an interrupted init, and makes
+// the rest.
+func (e *Env) planInit(w *workspace.Workspace, o initOptions) (*initPlan, error) {
+	p := &initPlan{}
+	var err error
+	if path := e.Getenv("TALLY_OPERATOR_KEY"); path != "" {
+		p.operator, err = e.operatorKey(w)
+	} else if path = filepath.Join(w.KeysDir(), "operator"); o.signers == "" || fileExists(path) {
+		p.operator, err = p.key(path, o.operator)
+	} else {
+		return nil, refusal.Newf(refusal.NotAnOperator, "%s cannot name the operator's key: there is none yet", o.signers).
+			WithHint(`make one with "ssh-keygen -t ed25519 -N '' -f KEY", name it in the file with roles=operator, and set TALLY_OPERATOR_KEY=KEY`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.begun, err = e.ledgerBegun(w, p, o); p.begun || err != nil {
+		return p, err
+	}
+	if o.signers != "" {
+		p.signers, err = store.ReadFile(store.OS{}, o.signers, 1<<20)
+	} else {
+		p.signers, err = p.exampleSigners(w, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Settings.TrustRoot = digest.IDOf(p.signers)
+	name := "the signers file"
+	if o.signers != "" {
+		name = o.signers
+	}
+	signers, err := seal.Root(name, p.signers, w.Settings.TrustRoot)
+	if err != nil {
+		return nil, err
+	}
+	pub, _ := p.operator.Public().Ed25519()
+	if _, err := signers.OperatorOf(pub, e.Now()); err != nil {
+		return nil, refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
+			WithHint("name the operator's public key in the file with roles=operator; TALLY_OPERATOR_KEY names its private half")
+	}
+	return p, nil
+}
+
+// key reads the key that an interrupted init left, or makes one.
+func (p *initPlan) key(path, comment string) (*seal.Key, error) {
+	if fileExists(path) {
+		return seal.LoadKey(path)
+	}
+	key, err := seal.NewKey(rand.Reader)
+	if err == nil {
+		p.keys = append(p.keys, keyFile{path, comment, key})
+	}
+	return key, err
+}
+
+// exampleSigners composes a signers file of the operator and the example
+// people.
+func (p *initPlan) exampleSigners(w *workspace.Workspace, o initOptions) ([]byte, error) {
+	entries := []seal.Entry{{Principals: o.operator, Key: p.operator.Public(), Roles: []seal.Role{seal.Operator}}}
+	for _, person := range examplePeople {
+		key, err := p.key(filepath.Join(w.KeysDir(), person.name), person.name)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, seal.Entry{Principals: person.name, Key: key.Public(), Roles: person.roles})
+	}
+	return seal.Compose(1, digest.ID{}, entries)
+}
+
+// write makes the folders, the keys and version 1 of the signers file.
+func (p *initPlan) write(w *workspace.Workspace) error {
+	for _, dir := range []struct {
+		name string
+		perm os.FileMode
+	}{{w.Dir, 0o755}, {w.KeysDir(), 0o700}, {filepath.Dir(w.SignersFile()), 0o755}} {
+		if err := store.MakeDir(store.OS{}, dir.name, dir.perm); err != nil {
+			return err
+		}
+	}
+	for _, k := range p.keys {
+		if err := k.write(); err != nil {
+			return err
+		}
+	}
+	return store.WriteFile(store.OS{}, w.SignersFile(), p.signers, 0o644)
+}
+
+func (k keyFile) write() error {
+	data, err := k.key.MarshalPEM(k.comment)
+	if err != nil {
+		return err
+	}
+	if err := store.CreateFile(store.OS{}, k.path, data, 0o600); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, k.path+".pub", []byte(k.key.Public().String()+" "+k.comment+"\n"), 0o600)
+}
+
+// ledgerBegun looks for a ledger that an init began before it was interrupted,
+// and takes its name and its signers from it. A ledger with more than the
+// first entry is somebody's: it is left alone.
+func (e *Env) ledgerBegun(w *workspace.Workspace, p *initPlan, o initOptions) (bool, error) {
+	place, err := e.place(w)
+	if err != nil {
+		return false, err
+	}
+	if !fileExists(place.SegmentsDir()) {
+		return false, nil
+	}
+	// No root is pinned yet. What is found is shown to the person, and counts
+	// only if it is nothing but the first entry and names our key.
+	v, err := place.Verify(ledger.Options{UnsafeAnyRoot: true, Decode: true})
+	// Nothing was promised of a first batch that has no seal, nor of none.
+	if refusal.Is(err, refusal.TornTail) || refusal.Is(err, refusal.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	pub, _ := p.operator.Public().Ed25519()
+	_, err = v.Signers.OperatorOf(pub, e.Now())
+	if v.Size > 1 || err != nil || o.origin != "" && o.origin != v.Origin {
+		return false, refusal.Newf(refusal.AlreadyExists, "%s holds the ledger %s of %d entries already", w.LedgerDir(), v.Origin, v.Size).
+			WithHint("put its %s back, or init another folder", workspace.SettingsFile)
+	}
+	w.Settings.Origin, w.Settings.TrustRoot, p.signers = v.Origin, v.Signers.Digest(), v.Signers.Bytes()
+	return true, nil
+}
+
+// beginLedger writes the first entry, unless an interrupted init has.
+func (e *Env) beginLedger(ctx context.Context, w *workspace.Workspace, p *initPlan) error {
+	if p.begun {
+		l, err := e.openLedger(ctx, w)
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	}
+	cfg, err := e.config(w)
+	if err != nil {
+		return err
+	}
+	if torn, _ := store.Segments(store.OS{}, cfg.SegmentsDir()); len(torn) == 1 && torn[0].Size > 0 {
+		if _, err := sequencer.Repair(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	l, err := sequencer.Create(ctx, cfg, p.signers)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 func (e *Env) answerInit(w *workspace.Workspace, key *seal.Key, signers []byte) error {
@@ -134,79 +319,10 @@ func (e *Env) answerInit(w *workspace.Workspace, key *seal.Key, signers []byte) 
 	})
 }
 
-// initDir makes the folder and refuses one that is a workspace already.
-func (e *Env) initDir(given string) (string, error) {
-	dir := given
-	if dir == "" {
-		dir = e.WorkspaceDir
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, workspace.SettingsFile)); err == nil {
-		return "", refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
-			WithHint(`"tally ledger verify" looks at it; init another folder`)
-	}
-	return dir, store.MakeDir(store.OS{}, dir, 0o755)
-}
-
 func randomOrigin() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return "local/" + hex.EncodeToString(b[:])
-}
-
-// newKeyFile makes a key, or reads the one that an interrupted init left.
-func newKeyFile(path, comment string) (*seal.Key, error) {
-	if _, err := os.Lstat(path); err == nil {
-		return seal.LoadKey(path)
-	}
-	key, err := seal.NewKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	data, err := key.MarshalPEM(comment)
-	if err != nil {
-		return nil, err
-	}
-	if err := store.MakeDir(store.OS{}, filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	if err := store.CreateFile(store.OS{}, path, data, 0o600); err != nil {
-		return nil, err
-	}
-	return key, store.WriteFile(store.OS{}, path+".pub", []byte(key.Public().String()+" "+comment+"\n"), 0o644)
-}
-
-// initSigners writes version 1 of the signers file.
-func initSigners(w *workspace.Workspace, operator *seal.Key, o initOptions) ([]byte, error) {
-	var data []byte
-	var err error
-	if o.signers != "" {
-		if data, err = store.ReadFile(store.OS{}, o.signers, 1<<20); err != nil {
-			return nil, err
-		}
-		if _, err := seal.ParseSigners(o.signers, data); err != nil {
-			return nil, err
-		}
-	} else {
-		entries := []seal.Entry{{Principals: o.operator, Key: operator.Public(), Roles: []seal.Role{seal.Operator}}}
-		for _, p := range examplePeople {
-			key, err := newKeyFile(filepath.Join(w.KeysDir(), p.name), p.name)
-			if err != nil {
-				return nil, err
-			}
-			entries = append(entries, seal.Entry{Principals: p.name, Key: key.Public(), Roles: p.roles})
-		}
-		if data, err = seal.Compose(1, digest.ID{}, entries); err != nil {
-			return nil, err
-		}
-	}
-	if err := store.MakeDir(store.OS{}, filepath.Dir(w.SignersFile()), 0o755); err != nil {
-		return nil, err
-	}
-	return data, store.WriteFile(store.OS{}, w.SignersFile(), data, 0o644)
 }
 
 func writeIfMissing(path string, data []byte, perm os.FileMode) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
+	"tallystick/internal/store"
 	"tallystick/internal/workspace"
 )
 
@@ -63,8 +65,14 @@ func runKeysNew(_ context.Context, env *Env, name string) error {
 		return refusal.Newf(refusal.AlreadyExists, "key %s exists already and is not overwritten", name).
 			WithHint("what it signed needs it; make a key of another name")
 	}
-	key, err := newKeyFile(path, name)
+	key, err := seal.NewKey(rand.Reader)
 	if err != nil {
+		return err
+	}
+	if err := store.MakeDir(store.OS{}, w.KeysDir(), 0o700); err != nil {
+		return err
+	}
+	if err := (keyFile{path, name, key}).write(); err != nil {
 		return err
 	}
 	a := describeKey(name, key, w.Settings.Origin)
