@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -74,11 +73,11 @@ type demoForgery struct {
 }
 
 func runDemo(ctx context.Context, env *Env, dir string) error {
-	temp, err := os.MkdirTemp("", "tally-demo-")
+	temp, remove, err := store.TempDir("tally-demo-")
 	if err != nil {
-		return refusal.Newf(refusal.WriteFailed, "making a temporary folder: %w", err)
+		return err
 	}
-	defer os.RemoveAll(temp)
+	defer remove()
 	if dir == "" {
 		dir = filepath.Join(temp, "workspace")
 	}
@@ -188,7 +187,7 @@ var demoForgeries = []forgery{
 		return lines[:6]
 	}), nil},
 	{"put back yesterday's copy of the whole folder", refusal.HistoryRolledBack, func(d *demo, copied string) error {
-		if err := os.RemoveAll(copied); err != nil {
+		if err := store.RemoveTree(copied); err != nil {
 			return err
 		}
 		return copyFolder(d.old, copied)
@@ -208,8 +207,10 @@ var demoForgeries = []forgery{
 func (d *demo) try(f forgery) demoForgery {
 	out := demoForgery{Forgery: f.what, Expected: f.refused}
 	copied := filepath.Join(d.scratch, "forged")
-	os.RemoveAll(copied)
-	err := copyFolder(d.dir, copied)
+	err := store.RemoveTree(copied)
+	if err == nil {
+		err = copyFolder(d.dir, copied)
+	}
 	if err == nil {
 		err = f.forge(d, copied)
 	}
