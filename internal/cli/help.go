@@ -18,6 +18,7 @@ type topic struct {
 
 var topics = []topic{
 	{"exit-codes", "what each exit code means", exitCodesTopic},
+	{"forks", "what to do when a ledger contradicts its past", forksTopic},
 	{"refusals", "every named refusal and its exit code", refusalsTopic},
 }
 
@@ -112,6 +113,26 @@ func exitCodesTopic() string {
 	return exitCodes() + `
 The name of a refusal decides the code; see "tally help refusals". Codes are
 never renumbered, so CI can tell "worse" (4) from "forged" (3).
+`
+}
+
+func forksTopic() string {
+	return `HistoryRolledBack: the ledger is shorter than something that was signed or published
+before. An older copy was put back, or entries were cut off its end.
+HistoryForked: the ledger has other entries than something that was signed or
+published before. History was rewritten, or this is a different ledger.
+
+Nothing was written to the ledger, and tally signs nothing more in it. What was
+known is this machine's memory, an anchor or a witness; the message says which.
+
+What to do:
+  1. Keep the folder as it is. Both tree heads are in .tally/evidence/fork-*.json,
+     and every refusal is in .tally/alarms.jsonl.
+  2. Find the copy that contains what was published: compare each with the anchors
+     in git, "tally anchor verify --against DIR".
+  3. If you put an old copy back yourself, restore the newest one instead. If no copy
+     has the missing entries, they are lost: begin a ledger of another origin, and
+     say so where the anchors are published.
 `
 }
 

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +11,6 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -73,105 +70,6 @@ func (e *Env) visitLedger(visit func(ledger.Record) error) (*workspace.Workspace
 		return nil, nil, e.alarm(w, err)
 	}
 	return w, v, nil
-}
-
-type ledgerAppendOptions struct{ kind string }
-
-func newLedgerAppend(env *Env) *cobra.Command {
-	var o ledgerAppendOptions
-	cmd := &cobra.Command{
-		Use:   "append --kind KIND",
-		Short: "Append records from standard input, one JSON body a line",
-		Long: `Append records from standard input, one JSON body a line. Each is answered with
-its index and head after it is on disk. The records are marked as made by hand and
-never count as scores. --kind note takes any JSON object.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerAppend(cmd.Context(), env, o) },
-	}
-	cmd.Flags().StringVar(&o.kind, "kind", "", "`KIND` of the records")
-	cmd.MarkFlagRequired("kind")
-	return cmd
-}
-
-type appendAnswer struct {
-	Index int64     `json:"index"`
-	Head  digest.ID `json:"head"`
-}
-
-// aheadLimit bounds how many bodies wait for the disk at once: enough to fill
-// a batch, few enough to hold in memory.
-const aheadLimit = 4096
-
-func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error {
-	kind := evidence.Kind(o.kind)
-	if _, err := evidence.DecodeBody(kind, []byte(`{}`)); refusal.Is(err, refusal.UnknownKind) {
-		return err
-	}
-	w, err := env.loadWorkspace()
-	if err != nil {
-		return err
-	}
-	l, err := env.openLedger(ctx, w)
-	if err != nil {
-		return err
-	}
-	err = appendLines(ctx, env, l, kind)
-	if cerr := l.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// appendLines submits bodies as fast as they come and answers each when it is
-// durable. A bad line stops the reading; what was accepted before it is on
-// disk and answered.
-func appendLines(ctx context.Context, env *Env, l *sequencer.Ledger, kind evidence.Kind) error {
-	pending := make(chan *sequencer.Pending, aheadLimit)
-	answered := make(chan error, 1)
-	go func() {
-		var first error
-		for p := range pending {
-			pos, err := p.Wait()
-			if err == nil && first == nil {
-				first = env.Answer(appendAnswer{pos.Index, pos.Head}, func(out io.Writer) {
-					fmt.Fprintf(out, "%d %s\n", pos.Index, pos.Head)
-				})
-			} else if first == nil {
-				first = err
-			}
-		}
-		answered <- first
-	}()
-	err := submitLines(ctx, env.Stdin, l, kind, pending)
-	close(pending)
-	if aerr := <-answered; aerr != nil {
-		return aerr
-	}
-	return err
-}
-
-func submitLines(ctx context.Context, in io.Reader, l *sequencer.Ledger, kind evidence.Kind, pending chan<- *sequencer.Pending) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 64<<10), evidence.MaxEntryBytes)
-	for n := 1; lines.Scan(); n++ {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		p, err := l.SubmitManual(kind, bytes.Clone(lines.Bytes()))
-		if err != nil {
-			return fmt.Errorf("standard input line %d: %w", n, err)
-		}
-		pending <- p
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return refusal.Newf(refusal.TooLarge, "standard input: a line is longer than the %d bytes of an entry", evidence.MaxEntryBytes)
-	} else if err != nil {
-		return refusal.Newf(refusal.Unreadable, "reading standard input: %w", err)
-	}
-	return nil
 }
 
 func newLedgerShow(env *Env) *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
@@ -70,11 +72,16 @@ func (e *Env) config(w *workspace.Workspace) (sequencer.Config, error) {
 // openLedger opens the workspace's ledger for appending. If its evidence does
 // not verify an alarm is left, because the ledger cannot take a record of it.
 func (e *Env) openLedger(ctx context.Context, w *workspace.Workspace) (*sequencer.Ledger, error) {
+	return e.openLedgerWithin(ctx, w, lockWait)
+}
+
+// openLedgerWithin is openLedger for who waits longer, or not at all.
+func (e *Env) openLedgerWithin(ctx context.Context, w *workspace.Workspace, wait time.Duration) (*sequencer.Ledger, error) {
 	cfg, err := e.config(w)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l, err := sequencer.Open(ctx, cfg)
 	if err != nil {
@@ -103,7 +110,7 @@ func (e *Env) alarm(w *workspace.Workspace, err error) error {
 		e.Note("the alarm could not be written to %s: %v", w.AlarmsFile(), merr)
 	}
 	if !e.JSON {
-		fmt.Fprint(e.Stderr, securityBlock(err, proof))
+		io.WriteString(e.Stderr, plain.Block(securityBlock(err, proof)))
 	}
 	return err
 }
