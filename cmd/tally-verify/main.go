@@ -12,7 +12,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,6 +32,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	var trust verify.Trust
 	var asJSON bool
+	var signers, entry string
 	flags := flag.NewFlagSet("tally-verify", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
@@ -45,42 +48,80 @@ func run(args []string, stdout, stderr io.Writer) int {
 		trust.Root, err = digest.ParseID(s)
 		return err
 	})
-	flags.Func("signers", "version 1 of the signers `FILE`, whose digest becomes the trust root", func(s string) (err error) {
-		trust.Root, err = verify.RootOf(s)
-		return err
-	})
-	flags.Func("entry", "`FILE` with the entry of a receipt that does not carry it", func(s string) (err error) {
-		trust.Entry, err = store.ReadFile(store.OS{}, s, 2<<20)
-		return err
-	})
-	if err := flags.Parse(args); err != nil {
+	flags.StringVar(&signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	flags.StringVar(&entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return refusal.ExitUsage
 	}
 	if flags.NArg() == 0 {
 		flags.Usage()
 		return refusal.ExitUsage
 	}
+	err := readTrust(&trust, signers, entry)
+	if err != nil {
+		printError(stderr, err, asJSON)
+		return refusal.ExitCode(err)
+	}
 	items, err := verify.Paths(flags.Args(), trust)
-	print(stdout, items, asJSON)
-	if err != nil && !asJSON {
-		if hint := refusal.Of(err).Hint; hint != "" {
-			fmt.Fprintf(stderr, "tally-verify: hint: %s\n", plain.Line(hint))
-		}
+	if werr := print(stdout, items, asJSON); werr != nil {
+		err = refusal.Newf(refusal.WriteFailed, "writing the answer to standard output: %w", werr)
+	}
+	if err != nil {
+		printError(stderr, err, asJSON)
 	}
 	return refusal.ExitCode(err)
 }
 
-func print(w io.Writer, items []verify.Item, asJSON bool) {
+// readTrust reads the files that the flags name. A file that cannot be read is
+// no mistake in the flags.
+func readTrust(trust *verify.Trust, signers, entry string) (err error) {
+	if signers != "" {
+		if trust.Root, err = verify.RootOf(signers); err != nil {
+			return err
+		}
+	}
+	if entry != "" {
+		if trust.Entry, err = store.ReadFile(store.OS{}, entry, 2<<20); err != nil {
+			return err
+		}
+	}
+	return trust.Validate()
+}
+
+// printError prints an error in the form that tally gives it.
+func printError(w io.Writer, err error, asJSON bool) {
+	r := refusal.Of(err)
 	if asJSON {
-		data, _ := json.Marshal(map[string]any{"items": items})
+		data, _ := json.Marshal(map[string]any{"error": r.Error(), "name": r.Name, "hint": r.Hint, "code": refusal.ExitCode(err)})
 		fmt.Fprintf(w, "%s\n", plain.JSON(data))
 		return
 	}
-	for _, i := range items {
-		word := "VERIFIED"
-		if !i.Verified {
-			word = "REFUSED "
-		}
-		fmt.Fprintf(w, "%s  %s  %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+	fmt.Fprintf(w, "tally-verify: error: %s\n", plain.Line(r.Error()))
+	if r.Hint != "" {
+		fmt.Fprintf(w, "tally-verify: hint: %s\n", plain.Line(r.Hint))
 	}
+}
+
+func print(w io.Writer, items []verify.Item, asJSON bool) error {
+	var out bytes.Buffer
+	if asJSON {
+		data, err := json.Marshal(map[string]any{"items": items})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "%s\n", plain.JSON(data))
+	} else {
+		for _, i := range items {
+			word := "VERIFIED"
+			if !i.Verified {
+				word = "REFUSED "
+			}
+			fmt.Fprintf(&out, "%s  %s  %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+		}
+	}
+	_, err := w.Write(out.Bytes())
+	return err
 }

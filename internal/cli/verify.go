@@ -10,6 +10,8 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/verify"
 	"tallystick/internal/workspace"
@@ -32,7 +34,8 @@ func newVerify(env *Env) *cobra.Command {
 		Short: "Verify anything Tallystick wrote: it recognises it",
 		Long: `Verify ledger folders, receipts, anchors and checkpoints. Who is trusted is given by
 --key and --trust-root; inside a workspace its own trust root and the operators of
-its verified ledger are trusted too. tally-verify does the same without a workspace.`,
+its verified ledger are trusted too. A ledger must also contain what this machine
+remembers of it. tally-verify does the same without a workspace and without memory.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
@@ -57,6 +60,9 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	if err := env.workspaceTrust(&trust); err != nil {
 		return err
 	}
+	if err := trust.Validate(); err != nil {
+		return err
+	}
 	items, worst := verify.Paths(o.paths, trust)
 	err = env.Answer(map[string]any{"items": items}, func(out io.Writer) {
 		for _, i := range items {
@@ -78,17 +84,17 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 	var err error
 	for _, k := range o.keys {
 		if err := t.AddLog(k); err != nil {
-			return t, err
+			return t, refusal.Newf(refusal.Usage, "--key: %w", err)
 		}
 	}
 	for _, k := range o.witnesses {
 		if err := t.AddWitness(k); err != nil {
-			return t, err
+			return t, refusal.Newf(refusal.Usage, "--witness: %w", err)
 		}
 	}
 	if o.trustRoot != "" {
 		if t.Root, err = digest.ParseID(o.trustRoot); err != nil {
-			return t, err
+			return t, refusal.Newf(refusal.Usage, "--trust-root: %w", err)
 		}
 	}
 	if o.signers != "" {
@@ -109,9 +115,17 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 	if err != nil {
 		return err
 	}
+	if state, err := workspace.StateDir(e.Getenv); err == nil {
+		t.Remembered = func(origin string) (*ledger.TreeHead, error) {
+			return sequencer.Remembered(store.OS{}, state, origin)
+		}
+	}
 	w, err := workspace.Load(dir)
-	if err != nil {
+	if refusal.Is(err, refusal.NotFound) {
 		return nil // no workspace here: only what was given counts
+	}
+	if err != nil {
+		return err
 	}
 	if t.Root.IsZero() {
 		t.Root = w.Settings.TrustRoot

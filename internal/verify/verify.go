@@ -8,6 +8,7 @@ package verify
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -33,6 +35,9 @@ type Trust struct {
 	Witnesses []note.Verifier
 	Quorum    int
 	Entry     []byte // of a receipt that does not carry its own
+	// Remembered, if set, gives what this machine remembers of a ledger, which
+	// the ledger must contain. It returns nil for one that it never signed.
+	Remembered func(origin string) (*ledger.TreeHead, error)
 }
 
 // AddLog trusts a ledger's key in the form NAME+ID+KEY.
@@ -52,6 +57,16 @@ func (t *Trust) AddWitness(vkey string) error {
 		return err
 	}
 	t.Witnesses = append(t.Witnesses, v)
+	return nil
+}
+
+// Validate refuses what nothing could ever meet, which is the caller's mistake
+// and no fault of the evidence.
+func (t Trust) Validate() error {
+	if t.Quorum < 0 || t.Quorum > len(t.Witnesses) {
+		return refusal.Newf(refusal.Usage, "a quorum of %d cannot be reached: %d witnesses are trusted", t.Quorum, len(t.Witnesses)).
+			WithHint("name each trusted witness with --witness")
+	}
 	return nil
 }
 
@@ -89,6 +104,10 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	if info.IsDir() {
 		return folder(path, t)
 	}
+	// Opening a pipe would wait for somebody to write to it.
+	if !info.Mode().IsRegular() {
+		return "unknown", "", refusal.Newf(refusal.Unreadable, "reading %s: neither a regular file nor a folder", path).WithHint("give a file or a folder")
+	}
 	data, err := store.ReadFile(store.OS{}, path, maxFileBytes)
 	if err != nil {
 		return "unknown", "", err
@@ -113,8 +132,9 @@ func looksLikeAnchor(data []byte) bool {
 
 func receipt(path string, data []byte, t Trust) (string, string, error) {
 	entry := t.Entry
-	if beside := path + ".entry.json"; entry == nil {
-		if _, err := os.Stat(beside); err == nil {
+	// What lies beside a receipt that carries its entry is no part of it.
+	if r, err := ledger.ParseReceipt(data); err == nil && r.Entry == nil && entry == nil {
+		if beside := path + ".entry.json"; exists(beside) {
 			if entry, err = store.ReadFile(store.OS{}, beside, maxFileBytes); err != nil {
 				return "receipt", "", err
 			}
@@ -126,6 +146,11 @@ func receipt(path string, data []byte, t Trust) (string, string, error) {
 	}
 	return "receipt", fmt.Sprintf("entry %d of %s: %s of %s, in a tree of %d%s", p.Index, p.Checkpoint.Origin, p.Entry.Kind, p.Entry.Time,
 		p.Checkpoint.Size, cosigned(p.Checkpoint)), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func anchor(data []byte, t Trust) (string, string, error) {
@@ -174,8 +199,13 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	expect, err := t.memory(place)
+	if err != nil {
+		return "", err
+	}
+	expect = append(expect, sequencer.AnchorExpectations(anchors)...)
 	tree, leaves := &ledger.Tree{}, &ledger.Leaves{}
-	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: sequencer.AnchorExpectations(anchors), Decode: true, EverySeal: true,
+	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: expect, Decode: true, EverySeal: true,
 		Visit: func(r ledger.Record) error {
 			leaves.Add(r.Position)
 			return tree.Add(r.Leaf)
@@ -196,6 +226,31 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 		detail += fmt.Sprintf("; %d bytes after the last seal, left by a crash, are not part of it", v.Tail.Torn)
 	}
 	return detail, nil
+}
+
+// memory is what this machine remembers of the ledger. It is filed by origin,
+// which the first entry states, and read before the walk: a writer at work
+// meanwhile must not make the memory look ahead of the ledger.
+func (t Trust) memory(place sequencer.Place) ([]ledger.Expectation, error) {
+	if t.Remembered == nil {
+		return nil, nil
+	}
+	var origin string
+	stop := errors.New("the origin is known")
+	_, err := place.Verify(ledger.Options{TrustRoot: t.Root, Decode: true, Visit: func(r ledger.Record) error {
+		if opened, ok := r.Body.(*evidence.Opened); ok {
+			origin = opened.Origin
+		}
+		return stop
+	}})
+	if !errors.Is(err, stop) {
+		return nil, err
+	}
+	known, err := t.Remembered(origin)
+	if err != nil || known == nil {
+		return nil, err
+	}
+	return []ledger.Expectation{sequencer.MemoryExpectation(*known)}, nil
 }
 
 // Paths verifies several paths. The error is the one that decides the exit
