@@ -212,7 +212,7 @@ func TestVerifyJudgesTheTimeGiven(t *testing.T) {
 
 func rsaSigner(t testing.TB) (*rsa.PrivateKey, *Signers) {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 3072)
+	key, err := strongRSA()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,9 @@ func TestSplitArmored(t *testing.T) {
 		{"cut off", alice[:len(alice)-10], "signature 1: no line"},
 		{"odd width", rewrap(alice, 65), "lines of 65 characters, expected 70"},
 		{"one long line", rewrap(alice, 1000), "expected 70"},
-		{"ragged lines", bytes.Replace(alice, []byte("\n"), []byte("\nAAAA\n"), 1), ""},
+		{"ragged lines", []byte(armorBegin + "\n" + strings.Repeat("A", 70) + "\n" + strings.Repeat("A", 68) + "\n" + strings.Repeat("A", 70) + "\n" + armorEnd + "\n"), "base64 line 2 has 68 characters, the first has 70"},
+		{"a last line longer than the others", []byte(armorBegin + "\n" + strings.Repeat("A", 64) + "\n" + strings.Repeat("A", 68) + "\n" + armorEnd + "\n"), "last base64 line has 68 characters, expected 1 to 64"},
+		{"an empty last line", []byte(armorBegin + "\n" + strings.Repeat("A", 64) + "\n\n" + armorEnd + "\n"), "last base64 line has 0 characters"},
 		{"too many", bytes.Repeat(alice, 65), "more than 64 signatures"},
 		{"too long", []byte(armorBegin + "\n" + strings.Repeat(strings.Repeat("A", 70)+"\n", 1000) + armorEnd + "\n"), "bytes long"},
 	}

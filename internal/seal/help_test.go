@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,3 +125,9 @@ func certifiedBlob(t testing.TB) []byte {
 	}
 	return blob
 }
+
+// Making RSA keys is slow, so all tests share one of each size.
+var (
+	strongRSA = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 3072) })
+	weakRSA   = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+)

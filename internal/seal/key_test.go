@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"io/fs"
@@ -117,7 +116,7 @@ func TestLoadKeyRefusesUnsafeFiles(t *testing.T) {
 }
 
 func TestParseKeyRefuses(t *testing.T) {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, err := weakRSA()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +161,7 @@ func TestSignWithRefuses(t *testing.T) {
 	_, err := SignWith(testKey(t, "alice").Signer(), "", message)
 	refused(t, err, refusal.NamespaceNotAllowed, "the namespace is empty")
 
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, err := weakRSA()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"slices"
 	"testing"
 
 	"tallystick/internal/digest"
@@ -72,6 +73,12 @@ func TestVerifyQuorumRefusesOneBadSignatureAmongGoodOnes(t *testing.T) {
 	}
 	_, err := team(t).VerifyQuorum(sigs, message, NamespaceCase, noon, Rule{People: 2})
 	refused(t, err, refusal.SignatureInvalid, "signature 2 of 3")
+}
+
+func TestVerifyQuorumBoundsItsWork(t *testing.T) {
+	sigs := slices.Repeat([][]byte{signAs(t, "alice", NamespaceCase, message)}, 65)
+	_, err := team(t).VerifyQuorum(sigs, message, NamespaceCase, noon, Rule{People: 1})
+	refused(t, err, refusal.TooLarge, "65 signatures, at most 64")
 }
 
 func TestOnePersonWithTwoKeysCountsOnce(t *testing.T) {

@@ -173,6 +173,9 @@ func (s *Signers) inForce(lines []Entry, who string, ns Namespace, at time.Time)
 // in the file made it.
 func (s *Signers) admitCertificate(cert *ssh.Certificate, ns Namespace, at time.Time) (Signature, error) {
 	authority := cert.SignatureKey
+	if err := checkStrength(authority); err != nil {
+		return Signature{}, fmt.Errorf("verifying signature: certificate authority: %w", err)
+	}
 	var lines []Entry
 	for _, e := range s.entries {
 		if e.Authority && bytes.Equal(e.Key.Marshal(), authority.Marshal()) {
@@ -182,11 +185,6 @@ func (s *Signers) admitCertificate(cert *ssh.Certificate, ns Namespace, at time.
 	if len(lines) == 0 {
 		return Signature{}, refusal.Newf(refusal.SignerUnknown, "verifying signature: the certificate's authority %s is not in %s",
 			ssh.FingerprintSHA256(authority), s.title())
-	}
-	// The authority's key was checked when the file was parsed; the rule is
-	// that keys are checked again when used.
-	if err := checkStrength(authority); err != nil {
-		return Signature{}, fmt.Errorf("verifying signature: certificate authority: %w", err)
 	}
 	if err := checkSignatureForm(authority, cert.Signature); err != nil {
 		return Signature{}, invalid("verifying signature: certificate: %w", err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hiddeco/sshsig"
@@ -277,6 +278,24 @@ func TestRSAKeyWithPaddedNumbersIsNotCanonical(t *testing.T) {
 	}{ssh.KeyAlgoRSA, []byte{0, 0, 1, 0, 1}, append([]byte{0, 0}, n.Bytes()...)})
 	_, err := ParsePublicKey([]byte("ssh-rsa " + base64.StdEncoding.EncodeToString(padded)))
 	refused(t, err, refusal.Malformed, "")
+}
+
+func TestKeyHasOneBase64Spelling(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 104 bytes leave two bits of the last character unused, so it is one of
+	// every fourth letter and the next letter decodes to the same bytes.
+	text := []byte(keyText(mustSigner(t, key)))
+	last := len(text) - 2
+	if text[last+1] != '=' {
+		t.Fatalf("%s does not end in one =", text)
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	text[last] = alphabet[strings.IndexByte(alphabet, text[last])+1]
+	_, err = ParsePublicKey(text)
+	refused(t, err, refusal.Malformed, "not base64")
 }
 
 func TestFingerprintIsThatOfSSHKeygen(t *testing.T) {
