@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/hex"
 	"path/filepath"
 
@@ -22,16 +23,20 @@ func (b *Blobs) path(d digest.Content) string {
 	return filepath.Join(b.dir, name[:2], name)
 }
 
-// Put stores data and returns its name, on disk when it returns. Putting the
-// same data again costs nothing.
+// Put stores data and returns its name, on disk when it returns. Data that is
+// there already is read and compared and not written again.
 func (b *Blobs) Put(data []byte) (digest.Content, error) {
 	d := digest.ContentOf(data)
 	path := b.path(d)
-	if _, err := b.fsys.Stat(path); err == nil {
-		return d, nil
-	}
 	if err := MakeDir(b.fsys, filepath.Dir(path), 0o700); err != nil {
 		return d, err
+	}
+	if old, err := ReadFile(b.fsys, path, int64(len(data))); err == nil && bytes.Equal(old, data) {
+		// It was synced before it got its name, the name perhaps not.
+		if err := b.fsys.SyncDir(filepath.Dir(path)); err != nil {
+			return d, writeError("writing", path, err)
+		}
+		return d, nil
 	}
 	return d, WriteFile(b.fsys, path, data, 0o600)
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -40,6 +42,8 @@ func kindOf(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		return "folder"
+	case mode&fs.ModeSymlink != 0:
+		return "link"
 	case mode&fs.ModeNamedPipe != 0:
 		return "pipe"
 	case mode&fs.ModeSocket != 0:
@@ -73,16 +77,21 @@ func WriteFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
 // CreateFile writes a file that must not exist yet, and otherwise promises
 // what [WriteFile] does.
 func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
-	if _, err := fsys.Stat(name); err == nil {
+	switch _, err := fsys.Stat(name); {
+	case err == nil:
 		return refusal.Newf(refusal.AlreadyExists, "%s exists already and is not overwritten", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return readError(name, err)
 	}
 	return WriteFile(fsys, name, data, perm)
 }
 
-// writeTemp writes and syncs a file beside name.
+// writeTemp writes and syncs a file beside name. Its name is new each time:
+// two writers of the same file must not write into each other's, and nobody
+// can lay a link in its way.
 func writeTemp(fsys FS, name string, data []byte, perm fs.FileMode) (tmp string, err error) {
-	tmp = fmt.Sprintf("%s.%d.tmp", name, os.Getpid())
-	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	tmp = fmt.Sprintf("%s.%s.tmp", name, rand.Text())
+	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return "", writeError("writing", name, err)
 	}
@@ -100,18 +109,31 @@ func writeTemp(fsys FS, name string, data []byte, perm fs.FileMode) (tmp string,
 	return tmp, nil
 }
 
-// MakeDir makes a folder, its parents, and their names durable.
+// MakeDir makes a folder and its parents, and returns when their names are on
+// disk.
 func MakeDir(fsys FS, name string, perm fs.FileMode) error {
-	if info, err := fsys.Stat(name); err == nil {
-		if info.IsDir() {
-			return nil
-		}
+	parent := filepath.Dir(name)
+	info, err := fsys.Stat(name)
+	switch {
+	case err == nil && !info.IsDir():
 		return refusal.Newf(refusal.AlreadyExists, "%s is a %s, not a folder", name, kindOf(info))
-	}
-	if err := fsys.MkdirAll(name, perm); err != nil {
+	case err == nil:
+		// Whoever made it may have died before the name was on disk. A parent
+		// that may not even be read is none that we made it in.
+		if err := fsys.SyncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return writeError("making folder", name, err)
+		}
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
 		return writeError("making folder", name, err)
 	}
-	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+	if err := MakeDir(fsys, parent, perm); err != nil {
+		return err
+	}
+	if err := fsys.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return writeError("making folder", name, err)
+	}
+	if err := fsys.SyncDir(parent); err != nil {
 		return writeError("making folder", name, err)
 	}
 	return nil

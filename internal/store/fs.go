@@ -15,18 +15,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"tallystick/internal/refusal"
 )
 
 // FS is the part of a file system that store uses. There are two: [OS], and
-// the fault-injecting one in the tests.
+// the one in package faultfs that the tests break.
 type FS interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Rename(oldName, newName string) error
 	Remove(name string) error
-	MkdirAll(name string, perm fs.FileMode) error
+	Mkdir(name string, perm fs.FileMode) error
 	ReadDir(name string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
 	// SyncDir makes the names in a folder durable.
@@ -44,8 +45,9 @@ type File interface {
 	// Sync returns when the file's bytes are on disk.
 	Sync() error
 	Stat() (fs.FileInfo, error)
-	// Fd is the descriptor that locks are taken on.
-	Fd() uintptr
+	// TryLock locks the file against other openings of it, here and in other
+	// processes, until it is closed; it reports false when one has the lock.
+	TryLock() (bool, error)
 }
 
 // OS is the real file system.
@@ -66,8 +68,8 @@ func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newN
 // Remove removes a file or an empty folder.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// MkdirAll makes a folder and its parents.
-func (OS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+// Mkdir makes a folder.
+func (OS) Mkdir(name string, perm fs.FileMode) error { return os.Mkdir(name, perm) }
 
 // ReadDir lists a folder by name.
 func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
@@ -75,8 +77,12 @@ func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) 
 // Stat describes a file, following links.
 func (OS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
-// SyncDir makes the names in a folder durable.
+// SyncDir makes the names in a folder durable. Windows has no such call; there
+// the journal of NTFS keeps names in order.
 func (OS) SyncDir(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(name)
 	if err != nil {
 		return err

@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
 )
@@ -28,13 +25,11 @@ func TakeLock(ctx context.Context, fsys FS, name string) (*Lock, error) {
 		return nil, writeError("opening lock", name, err)
 	}
 	for {
-		// flock and not fcntl: a record lock is dropped when any descriptor
-		// of the file is closed anywhere in the process.
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		held, err := f.TryLock()
+		if held {
 			return &Lock{f}, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if err != nil {
 			f.Close()
 			return nil, writeError("locking", name, err)
 		}

@@ -1,9 +1,8 @@
 package store
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,12 +40,15 @@ func Segments(fsys FS, dir string) ([]Segment, error) {
 			return nil, refusal.Newf(refusal.Malformed, "%s: %w", path, err).
 				WithHint("only the ledger writes to this folder; move the file elsewhere if you put it there")
 		}
-		info, err := fsys.Stat(path)
+		// The entry's own type, not that of what it may link to: where a link
+		// leads can be changed without touching this folder.
+		info, err := e.Info()
 		if err != nil {
 			return nil, readError(path, err)
 		}
 		if !info.Mode().IsRegular() {
-			return nil, refusal.Newf(refusal.Malformed, "%s: is a %s, not a segment file", path, kindOf(info))
+			return nil, refusal.Newf(refusal.Malformed, "%s: is a %s, not a segment file", path, kindOf(info)).
+				WithHint("only the ledger writes to this folder; put the file itself back")
 		}
 		segments = append(segments, Segment{Path: path, First: first, Size: info.Size()})
 	}
@@ -102,6 +104,17 @@ func OpenLog(fsys FS, dir string, good int64) (*Log, error) {
 	}
 	f, err := fsys.OpenFile(last.Path, os.O_RDWR, 0)
 	if err != nil {
+		return nil, writeError("opening", last.Path, err)
+	}
+	// The process before this one may have been killed between writing and
+	// syncing. What was read back is built upon from now on, so it must be on
+	// disk first, the segment's name included.
+	err = f.Sync()
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		f.Close()
 		return nil, writeError("opening", last.Path, err)
 	}
 	l.f, l.name, l.good = f, last.Path, good
@@ -183,6 +196,9 @@ func CutTail(fsys FS, name string, good int64, keep string) error {
 	if err != nil {
 		return readError(name, err)
 	}
+	if info.Size() < good {
+		return fmt.Errorf("cutting %s at %d: it has %d bytes", name, good, info.Size())
+	}
 	tail := make([]byte, info.Size()-good)
 	if _, err := f.ReadAt(tail, good); err != nil {
 		return readError(name, err)
@@ -190,8 +206,13 @@ func CutTail(fsys FS, name string, good int64, keep string) error {
 	if err := MakeDir(fsys, filepath.Dir(keep), 0o700); err != nil {
 		return err
 	}
-	if err := CreateFile(fsys, keep, tail, 0o600); err != nil {
-		return err
+	// An earlier attempt may have got as far as this.
+	if old, err := ReadFile(fsys, keep, int64(len(tail))); err != nil || !bytes.Equal(old, tail) {
+		if err := CreateFile(fsys, keep, tail, 0o600); err != nil {
+			return err
+		}
+	} else if err := fsys.SyncDir(filepath.Dir(keep)); err != nil {
+		return writeError("writing", keep, err)
 	}
 	if err := f.Truncate(good); err != nil {
 		return writeError("cutting", name, err)
@@ -200,12 +221,4 @@ func CutTail(fsys FS, name string, good int64, keep string) error {
 		return writeError("cutting", name, err)
 	}
 	return nil
-}
-
-// RemoveEmpty removes an empty file whose name was made and never used.
-func RemoveEmpty(fsys FS, name string) error {
-	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return writeError("removing", name, err)
-	}
-	return fsys.SyncDir(filepath.Dir(name))
 }
