@@ -189,7 +189,15 @@ func (c *CaseScored) Validate() error {
 	return firstError(schemaVersion(c.SchemaVersion), required("attempt", c.Attempt), required("class", c.Class),
 		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
-		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens))
+		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
+		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), c.Policy.validate())
+}
+
+func (p PolicyCount) validate() error {
+	if p.RollbacksVerified > p.Rollbacks {
+		return fmt.Errorf("policy: %d of %d rollbacks verified", p.RollbacksVerified, p.Rollbacks)
+	}
+	return firstError(notNegative("policy: violations", int64(p.Violations)), notNegative("policy: rollbacks_verified", int64(p.RollbacksVerified)))
 }
 
 // AttemptFinished closes an attempt: the sets of what ran and the totals.
@@ -214,6 +222,14 @@ func (a *AttemptFinished) Validate() error {
 			return err
 		}
 	}
+	if m := a.MeanScore; m != nil && !(*m >= 0 && *m <= 1) {
+		return fmt.Errorf("mean_score is %v, expected 0 to 1", *m)
+	}
+	for _, mode := range a.FailureModes {
+		if err := checkScoreName("failure mode", mode); err != nil {
+			return err
+		}
+	}
 	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
 		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD))
 }
@@ -235,7 +251,7 @@ func (a *AttemptReproduced) Validate() error {
 	if a.Agrees != (a.Divergence == "") {
 		return errors.New("a divergence is named exactly when the two do not agree")
 	}
-	return firstError(required("attempt", a.Attempt), required("original", a.Original), required("signature", a.Signature))
+	return firstError(required("attempt", a.Attempt), required("original", a.Original), CheckOrigin(a.Origin), required("signature", a.Signature))
 }
 
 // ScoreAmended sets another score beside the one in the ledger, with author
@@ -285,7 +301,8 @@ func (c *CassetteRecorded) Validate() error {
 	default:
 		return fmt.Errorf("provenance is %q, expected recorded, edited or authored", c.Provenance)
 	}
-	return firstError(required("class", c.Class), required("case_id", c.CaseID), notNegative("cost_microdollars", c.CostMicro))
+	return firstError(required("class", c.Class), required("case_id", c.CaseID),
+		notNegative("calls", int64(c.Calls)), notNegative("cost_microdollars", c.CostMicro))
 }
 
 // CasePending records that a draft case was made of something that happened

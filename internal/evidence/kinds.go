@@ -90,14 +90,30 @@ func newBody(k Kind) Body {
 	return nil
 }
 
-// DecodeBody decodes and validates the body of a record of the given kind.
+// Known reports whether k is one of the kinds.
+func (k Kind) Known() bool { return newBody(k) != nil }
+
+// ParseBody reads a record of the given kind as a person or a program spells
+// it, and returns it with its canonical bytes. All members must be there that
+// are not optional.
+func ParseBody(k Kind, data []byte) (Body, []byte, error) {
+	canonical, err := canon.Canonicalize(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := DecodeBody(k, canonical)
+	return b, canonical, err
+}
+
+// DecodeBody decodes and validates the canonical bytes of a record of the
+// given kind.
 func DecodeBody(k Kind, data []byte) (Body, error) {
 	b := newBody(k)
 	if b == nil {
 		return nil, refusal.Newf(refusal.UnknownKind, "no entry kind %q", string(k)).
 			WithHint("kinds: %s", kindList())
 	}
-	if err := canon.Unmarshal(data, b); err != nil {
+	if err := canon.UnmarshalCanonical(data, b); err != nil {
 		return nil, err
 	}
 	if err := b.Validate(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
 
 	"tallystick/internal/canon"
 )
@@ -114,32 +115,29 @@ func BannedWord(name string) string {
 	return ""
 }
 
-// splitWords splits at everything that is no letter or digit and where lower
-// case turns to upper case.
+// splitWords splits at everything that is no letter, where lower case turns to
+// upper case (selfReported), and before the last capital of several that a
+// small letter follows (LLMGrade).
 func splitWords(name string) []string {
+	runes := []rune(name)
 	var words []string
-	var word []rune
-	var last rune
-	flush := func() {
-		if len(word) > 0 {
-			words = append(words, strings.ToLower(string(word)))
-			word = word[:0]
+	start := 0
+	cut := func(end int) {
+		if end > start {
+			words = append(words, strings.ToLower(string(runes[start:end])))
+		}
+		start = end
+	}
+	for i, r := range runes {
+		switch {
+		case !unicode.IsLetter(r):
+			cut(i)
+			start = i + 1
+		case unicode.IsUpper(r) && i > start &&
+			(unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+			cut(i)
 		}
 	}
-	for _, r := range name {
-		upper := 'A' <= r && r <= 'Z'
-		lower := 'a' <= r && r <= 'z'
-		digit := '0' <= r && r <= '9'
-		if upper && 'a' <= last && last <= 'z' {
-			flush()
-		}
-		if upper || lower || digit || r > 127 {
-			word = append(word, r)
-		} else {
-			flush()
-		}
-		last = r
-	}
-	flush()
+	cut(len(runes))
 	return words
 }
