@@ -79,6 +79,9 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	if a.Schema != AnchorSchema {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: schema is %q, expected %q", a.Schema, AnchorSchema)
 	}
+	if a.Size < 1 {
+		return nil, refusal.Newf(refusal.Malformed, "anchor: size is %d, an anchor covers at least one entry", a.Size)
+	}
 	if a.Date != a.PublishedAt.Date() {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: date is %s and it was published on %s", a.Date, a.PublishedAt.Date())
 	}
@@ -94,7 +97,7 @@ type VerifiedAnchor struct {
 
 // Expectation is what a ledger must contain to agree with the anchor.
 func (a *VerifiedAnchor) Expectation() Expectation {
-	return Expectation{TreeHead: a.Checkpoint.TreeHead, Source: "the anchor of " + a.Date}
+	return Expectation{TreeHead: a.Checkpoint.TreeHead, Head: a.Head, Source: "the anchor of " + a.Date}
 }
 
 // VerifyAnchor checks an anchor file: its checkpoint against the policy, its

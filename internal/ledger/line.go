@@ -62,6 +62,9 @@ func appendSealCheck(dst []byte, head digest.ID, text []byte) []byte {
 
 // splitLine cuts a line, without its newline, into check and text.
 func splitLine(line []byte) (check, text []byte, err error) {
+	if len(line) >= maxLineBytes {
+		return nil, nil, fmt.Errorf("a line of %d bytes or more, an entry takes at most %d", len(line), evidence.MaxEntryBytes)
+	}
 	if len(line) < checkLen+2 || line[checkLen] != ' ' {
 		return nil, nil, fmt.Errorf("expected %d hexadecimal digits, a space and an entry or seal", checkLen)
 	}

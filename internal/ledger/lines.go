@@ -20,6 +20,7 @@ type lineReader struct {
 	err    error       // set before blocks is closed
 	rest   []byte      // bytes after the last newline, set before blocks is closed
 
+	want int // how much to read at a time
 	free chan *block
 	quit chan struct{}
 }
@@ -40,12 +41,18 @@ type line struct {
 	decodeErr error
 }
 
-func readLines(r io.Reader, decode bool) *lineReader {
+// readLines reads the lines of r, which is about size bytes long; 0 means that
+// nobody knows.
+func readLines(r io.Reader, size int64, decode bool) *lineReader {
 	workers := runtime.GOMAXPROCS(0)
 	lr := &lineReader{
+		want:   blockBytes,
 		blocks: make(chan *block, 2*workers),
 		free:   make(chan *block, 4*workers),
 		quit:   make(chan struct{}),
+	}
+	if size > 0 && size < blockBytes {
+		lr.want = int(size) + 1 // one more, to meet the end
 	}
 	work := make(chan *block, 2*workers)
 	for range workers {
@@ -84,7 +91,7 @@ func (lr *lineReader) read(r io.Reader, work chan<- *block) {
 	for {
 		b := lr.newBlock()
 		b.data = append(b.data[:0], carry...)
-		n, err := fill(r, b)
+		n, err := fill(r, b, lr.want)
 		if n == 0 && err != nil {
 			lr.rest = b.data
 			if err != io.EOF {
@@ -122,14 +129,14 @@ func (lr *lineReader) newBlock() *block {
 	case b := <-lr.free:
 		return b
 	default:
-		return &block{data: make([]byte, 0, blockBytes+64<<10)}
+		return &block{data: make([]byte, 0, lr.want+lr.want/4)}
 	}
 }
 
-// fill reads about blockBytes more into b.
-func fill(r io.Reader, b *block) (int, error) {
+// fill reads up to more bytes into b.
+func fill(r io.Reader, b *block, more int) (int, error) {
 	old := len(b.data)
-	want := old + blockBytes
+	want := old + more
 	if cap(b.data) < want {
 		b.data = append(make([]byte, 0, want), b.data...)
 	}

@@ -21,6 +21,7 @@ import (
 type Segment struct {
 	Name  string
 	First int64 // index of its first entry, which its file name states
+	Size  int64 // in bytes, if known: how much memory reading it takes
 	Open  func() (io.ReadCloser, error)
 }
 
@@ -67,7 +68,8 @@ func (p *Problem) Refusal() *refusal.Error {
 // contain: the memory of what was signed here, an anchor, a witness.
 type Expectation struct {
 	TreeHead
-	Source string // what a message calls it, as in "the anchor of 2026-05-12"
+	Head   digest.ID // chain head at that size; zero if not known
+	Source string    // what a message calls it, as in "the anchor of 2026-05-12"
 	// Confirm, if set, verifies the expectation itself against the signers in
 	// force at its size, before the ledger is blamed for not meeting it.
 	Confirm func(*seal.Signers) error
@@ -94,8 +96,9 @@ type Options struct {
 	// Salvage treats a damaged last batch as torn even if it has a seal, as a
 	// power cut can leave it. It is for repair, which sets the batch aside.
 	Salvage bool
-	// Visit sees each entry in order. What it gathers may be used only after
-	// Verify has succeeded. The record's bytes are reused afterwards.
+	// Visit sees each entry in order, once a seal stands after it: what no seal
+	// covers is never seen. What it gathers may be used only after Verify has
+	// succeeded. The record's bytes are reused afterwards.
 	Visit func(Record) error
 }
 
@@ -172,9 +175,14 @@ func Verify(segments []Segment, o Options) (*Verified, error) {
 		// A seal late in the ledger does not fit. Look for the first that does
 		// not: the damage lies between it and the one before.
 		o.EverySeal, o.Visit = true, nil
-		_, err = verify(segments, o)
+		if _, err = verify(segments, o); err == nil {
+			err = refusal.Newf(refusal.Unreadable, "the ledger changed while it was read").WithHint("verify it again when nobody writes to it")
+		}
 	}
-	return v, err
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 func verify(segments []Segment, o Options) (*Verified, error) {
@@ -204,6 +212,8 @@ type walk struct {
 	// What the last good seal covers.
 	sealed   Verified
 	unsealed int64        // entries read since
+	batch    []Record     // the same, for Visit to see when they are sealed
+	held     []*block     // which hold the bytes of these
 	pending  *pendingSeal // the last seal, its signature not checked yet
 
 	last    bool // this is the last segment
@@ -236,7 +246,7 @@ func (w *walk) segment(s Segment) error {
 		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, err)
 	}
 	defer r.Close()
-	lines := readLines(r, w.opt.Decode)
+	lines := readLines(r, s.Size, w.opt.Decode)
 	defer lines.stop()
 	for b := range lines.blocks {
 		<-b.done
@@ -251,7 +261,13 @@ func (w *walk) segment(s Segment) error {
 			}
 			w.offset += int64(len(l.bytes)) + 1
 		}
-		lines.recycle(b)
+		w.held = append(w.held, b)
+		if len(w.batch) == 0 {
+			for _, b := range w.held {
+				lines.recycle(b)
+			}
+			w.held = w.held[:0]
+		}
 	}
 	if lines.err != nil {
 		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, lines.err)
@@ -266,33 +282,58 @@ func (w *walk) endOfSegment(rest []byte) error {
 	if torn == 0 {
 		return nil
 	}
-	if !w.last {
+	if !w.last || torn > maxTornBytes {
 		return w.problem(refusal.ChainTamperDetected, "seal", "%s ends in %d bytes that no seal covers", w.segName, torn)
 	}
 	w.sealed.Tail.Torn = torn
 	return nil
 }
 
-// tear judges a wrong line in the last segment. If no whole seal follows it,
-// it is what a crash leaves in the middle of a batch.
+// maxTornBytes bounds what a crash can leave, which is one batch: larger
+// leavings were put there. Package sequencer keeps its batches below it.
+const maxTornBytes = 16 << 20
+
+// tear judges a wrong line in the last segment. It is what a crash leaves in
+// the middle of a batch if no whole seal follows it, or if the last seal does
+// and a sector before it was never written.
 func (w *walk) tear(p *Problem, b *block, i int, lines *lineReader) error {
 	rest := append([]byte(nil), b.data[b.lines[i].start:b.end]...)
 	for nb := range lines.blocks {
 		<-nb.done
-		if len(rest) < 2*maxLineBytes {
+		if len(rest) <= maxTornBytes {
 			rest = append(rest, nb.data[:nb.end]...)
 		}
+		lines.recycle(nb)
 	}
 	if lines.err != nil {
 		return refusal.Newf(refusal.Unreadable, "reading %s: %w", w.segName, lines.err)
 	}
 	rest = append(rest, lines.rest...)
-	if seals := countSeals(rest); seals > 1 || seals == 1 && !w.opt.Salvage || len(rest) >= 2*maxLineBytes {
+	if len(rest) > maxTornBytes {
+		return p
+	}
+	if seals := countSeals(rest); seals > 1 || seals == 1 && !w.opt.Salvage && !lostSector(rest, w.offset, w.sealed.Tail.GoodSize) {
 		return p
 	}
 	w.sealed.Tail.Torn = w.offset - w.sealed.Tail.GoodSize + int64(len(rest))
 	w.sealed.Tail.FirstBad = p.Error()
 	return nil
+}
+
+// lostSector reports whether a sector of the bytes that begin at offset reads
+// as zeros from where the good bytes end: what a power cut leaves of a write
+// whose other sectors reached the disk. No single changed bit looks like that:
+// it takes a NUL where a line begins, or 512 of them.
+func lostSector(data []byte, offset, good int64) bool {
+	const sector = 512
+	end := offset + int64(len(data))
+	for at := offset / sector * sector; at < end; at += sector {
+		lo, hi := max(at, good)-offset, min(at+sector, end)-offset
+		if lo >= 0 && len(bytes.Trim(data[lo:hi], "\x00")) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *walk) line(l *line) error {
@@ -309,6 +350,10 @@ func (w *walk) line(l *line) error {
 func (w *walk) entry(check, text []byte, l *line) error {
 	if w.unsealed == 0 {
 		w.inForce = w.signers
+	}
+	// Whoever seals this batch may be an operator no longer.
+	if w.signers != w.inForce {
+		return w.problem(refusal.SealInvalid, "entry", "stands between a change of signers and its seal")
 	}
 	env, err := evidence.SplitEntry(text)
 	if err != nil {
@@ -345,7 +390,7 @@ func (w *walk) entry(check, text []byte, l *line) error {
 		return err
 	}
 	if w.opt.Visit != nil {
-		return w.opt.Visit(Record{Position: pos, Envelope: env, Body: l.body, Raw: text})
+		w.batch = append(w.batch, Record{Position: pos, Envelope: env, Body: l.body, Raw: text})
 	}
 	return nil
 }
@@ -446,6 +491,13 @@ func (w *walk) seal(check, text []byte) error {
 	w.sealed.LastTime = w.time
 	w.sealed.Signers = w.signers
 	w.sealed.history = slices.Clip(w.history)
+	for _, r := range w.batch {
+		if err := w.opt.Visit(r); err != nil {
+			return err
+		}
+	}
+	clear(w.batch)
+	w.batch = w.batch[:0]
 	return nil
 }
 
@@ -488,6 +540,8 @@ func (w *walk) expected() error {
 			return forked(e, found, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
 		case e.Size == found.Size && e.Root != found.Root:
 			return forked(e, found, e.Size-1, "%s has root %s over %d entries, this ledger has %s", e.Source, e.Root, e.Size, found.Root)
+		case e.Size == found.Size && !e.Head.IsZero() && e.Head != w.chain.head:
+			return forked(e, found, e.Size-1, "%s has head %s after %d entries, this ledger has %s", e.Source, e.Head, e.Size, w.chain.head)
 		}
 	}
 	return nil
