@@ -76,6 +76,7 @@ func AnchorExpectations(files []AnchorFile) []ledger.Expectation {
 	for i, f := range files {
 		expect[i] = ledger.Expectation{
 			TreeHead: ledger.TreeHead{Origin: f.Origin, Size: f.Size},
+			Head:     f.Head,
 			Source:   "the anchor of " + f.Date,
 			Confirm: func(signers *seal.Signers) error {
 				_, err := ledger.VerifyAnchor(f.Data, ledger.Policy{Logs: ledger.KeysOf(signers, f.Origin, f.PublishedAt.Go())})
@@ -111,11 +112,27 @@ type Published struct {
 // last saw.
 func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner) (*Published, error) {
 	tip := l.Tip()
+	at := l.anchorTime(tip)
+	if err := l.cfg.checkOperator(tip.Signers, evidence.At(at)); err != nil {
+		return nil, err
+	}
+	// The last seal may be that of an operator whom its own batch replaced;
+	// what is published is signed by one in force.
+	signature, err := l.sign(tip.TreeHead)
+	if err != nil {
+		return nil, err
+	}
+	tip.Checkpoint = ledger.AssembleCheckpoint(tip.TreeHead, signature)
+	anchors, err := LoadAnchors(l.cfg.FS, l.cfg.Anchors)
+	if err != nil {
+		return nil, err
+	}
 	tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: tip.Origin}
 	// Walk the disk once more: what is published is what is there, and not
-	// only what this process believes it wrote.
-	_, err := l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot,
-		Expect: []ledger.Expectation{{TreeHead: tip.TreeHead, Source: "the seal just made"}},
+	// only what this process believes it wrote; and an anchor that came here
+	// in the meantime, by git for one, is not replaced unless it agrees.
+	_, err = l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot,
+		Expect: append(AnchorExpectations(anchors), ledger.Expectation{TreeHead: tip.TreeHead, Head: tip.Head, Source: "the seal just made"}),
 		Visit: func(r ledger.Record) error {
 			leaves.Add(r.Position)
 			return tree.Add(r.Leaf)
@@ -128,7 +145,7 @@ func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner) (*Publ
 	}
 	pub := &Published{}
 	signed := l.cosign(ctx, tip, tree, cosigners, pub)
-	if err := l.writeAnchor(tip, signed, pub); err != nil {
+	if err := l.writeAnchor(tip, signed, at, pub); err != nil {
 		return nil, err
 	}
 	slices.Sort(pub.Witnesses)
@@ -154,10 +171,9 @@ func (l *Ledger) cosign(ctx context.Context, tip Tip, tree *ledger.Tree, cosigne
 }
 
 // writeAnchor signs and writes the day's file. An older one of the same day is
-// replaced only by a larger one: opening the ledger has verified that it
-// contains the older.
-func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, pub *Published) error {
-	a := ledger.NewAnchor(tip.TreeHead, tip.Head, checkpoint, l.anchorTime(tip))
+// replaced only by a larger one, after the ledger was found to contain it.
+func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, at time.Time, pub *Published) error {
+	a := ledger.NewAnchor(tip.TreeHead, tip.Head, checkpoint, at)
 	message, err := a.Message()
 	if err != nil {
 		return err
@@ -175,7 +191,11 @@ func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, pub *Published) error {
 	if err := store.MakeDir(l.cfg.FS, l.cfg.Anchors, 0o755); err != nil {
 		return err
 	}
-	if old, err := loadAnchor(l.cfg.FS, pub.Path); err == nil && old.Size > a.Size {
+	switch old, err := loadAnchor(l.cfg.FS, pub.Path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case old.Size > a.Size:
 		return refusal.Newf(refusal.HistoryRolledBack, "%s covers %d entries, the ledger has %d", pub.Path, old.Size, a.Size)
 	}
 	return store.WriteFile(l.cfg.FS, pub.Path, data, 0o644)

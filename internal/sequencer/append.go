@@ -1,6 +1,7 @@
 package sequencer
 
 import (
+	"bytes"
 	"fmt"
 
 	"tallystick/internal/canon"
@@ -55,26 +56,40 @@ func (l *Ledger) Submit(kind evidence.Kind, body []byte) *Pending {
 // SubmitManual is Submit for what a person appends by hand. The record is
 // validated and marked, so that it is never taken for the harness's own.
 func (l *Ledger) SubmitManual(kind evidence.Kind, body []byte) (*Pending, error) {
-	if _, err := evidence.DecodeBody(kind, body); err != nil {
-		return nil, err
-	}
-	canonical, err := canon.Canonicalize(body)
+	_, canonical, err := evidence.ParseBody(kind, body)
 	if err != nil {
 		return nil, err
 	}
-	return l.submit(&Pending{kind: kind, body: canonical, manual: true}), nil
+	p := &Pending{kind: kind, body: canonical, manual: true}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return l.submit(p), nil
 }
 
 func (l *Ledger) submit(p *Pending) *Pending {
 	p.done = make(chan struct{})
-	if len(p.body) > evidence.MaxEntryBytes-1024 {
-		p.err = refusal.Newf(refusal.TooLarge, "%s: the record has %d bytes, an entry takes at most %d", p.kind, len(p.body), evidence.MaxEntryBytes-1024).
-			WithHint("put the large part into the evidence and its digest into the record")
+	if p.err = p.check(); p.err != nil {
 		close(p.done)
 		return p
 	}
 	l.queue <- p
 	return p
+}
+
+// check refuses what would make the ledger unreadable. It is no substitute for
+// canonical bytes, which the caller promises.
+func (p *Pending) check() error {
+	switch n := len(p.body); {
+	case n > evidence.MaxEntryBytes-1024:
+		return refusal.Newf(refusal.TooLarge, "%s: the record has %d bytes, an entry takes at most %d", p.kind, n, evidence.MaxEntryBytes-1024).
+			WithHint("put the large part into the evidence and its digest into the record")
+	case !p.kind.Known():
+		return refusal.Newf(refusal.UnknownKind, "no entry kind %q", string(p.kind))
+	case n < 2 || p.body[0] != '{' || p.body[n-1] != '}' || bytes.IndexByte(p.body, '\n') >= 0:
+		return refusal.Newf(refusal.Malformed, "%s: the record is not one canonical JSON object", p.kind)
+	}
+	return nil
 }
 
 // Close waits for what was submitted, syncs the memory and lets the next
@@ -140,7 +155,13 @@ func (l *Ledger) commit(batch []*Pending) {
 // write frames, seals and writes a batch. An entry that is refused for itself
 // is left out and the rest goes on; any other error ends this writer.
 func (l *Ledger) write(batch []*Pending) error {
-	at, late := l.clock()
+	at, late, err := l.clock()
+	if err == nil {
+		err = l.cfg.checkOperator(l.signers, at)
+	}
+	if err != nil {
+		return err
+	}
 	l.buf = l.buf[:0]
 	if late != nil {
 		l.frame(&Pending{kind: evidence.IntegrityEventKind, body: late}, at)
@@ -168,7 +189,7 @@ func (l *Ledger) write(batch []*Pending) error {
 		return err
 	}
 	l.buf = ledger.AppendSealLine(l.buf, head.Size, l.chain.Head(), signature)
-	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > segmentBytes {
+	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > l.cfg.segmentBytes {
 		// The new segment's name must be the index of its first entry, and
 		// that is known only here.
 		first := head.Size - int64(accepted)
@@ -210,22 +231,25 @@ func (l *Ledger) sign(head ledger.TreeHead) ([]byte, error) {
 
 // clock returns the time of the next batch. Entries never go back in time: a
 // clock that does is overruled, and if it is far behind that is recorded.
-func (l *Ledger) clock() (at evidence.Time, late []byte) {
+func (l *Ledger) clock() (at evidence.Time, late []byte, err error) {
 	now := evidence.At(l.cfg.Now())
-	at = l.stamp()
+	if _, err := now.MarshalText(); err != nil {
+		return now, nil, refusal.Newf(refusal.Failed, "the clock of this machine: %w", err)
+	}
+	if !now.Before(l.last) {
+		l.lateTold = false
+		return now, nil, nil
+	}
 	if l.last.Go().Sub(now.Go()) <= clockTolerance || l.lateTold {
-		return at, nil
+		return l.last, nil, nil
 	}
 	l.lateTold = true
 	event := evidence.IntegrityEvent{
 		Name: "ClockWentBack", Severity: evidence.Warn, Boundary: "TB-4",
 		Detail: fmt.Sprintf("the clock says %s, the last entry is of %s; entries keep that time until the clock has passed it", now, l.last),
 	}
-	late, err := canon.Marshal(event)
-	if err != nil {
-		panic(err) // strings only
-	}
-	return at, late
+	late, err = canon.Marshal(event)
+	return l.last, late, err
 }
 
 // stamp is now, or the time of the last entry if that is later.

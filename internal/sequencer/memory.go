@@ -1,11 +1,14 @@
 package sequencer
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -30,6 +33,8 @@ type memory struct {
 	lock  *store.Lock
 	next  int              // slot to write next
 	known *ledger.TreeHead // what was remembered when it was opened, or nil
+	// sync makes the first head and the file's name durable, nil afterwards.
+	sync func() error
 }
 
 // memoryPath names the file by the ledger's origin.
@@ -54,14 +59,23 @@ func openMemory(ctx context.Context, fsys store.FS, stateDir, origin string) (*m
 		lock.Close()
 		return nil, err
 	}
-	return &memory{lock: lock, next: 1 - slot, known: head}, nil
+	m := &memory{lock: lock, next: 1 - slot, known: head}
+	if head == nil {
+		m.sync = func() error {
+			if err := lock.File().Sync(); err != nil {
+				return err
+			}
+			return fsys.SyncDir(filepath.Dir(path))
+		}
+	}
+	return m, nil
 }
 
 // Remembered returns the tree head that this machine remembers of a ledger, or
 // nil. It takes no lock and changes nothing.
 func Remembered(fsys store.FS, stateDir, origin string) (*ledger.TreeHead, error) {
 	path := memoryPath(stateDir, origin)
-	if _, err := fsys.Stat(path); err != nil {
+	if _, err := fsys.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	data, err := store.ReadFile(fsys, path, 2*slotLen)
@@ -83,7 +97,8 @@ func readSlots(f store.File, path, origin string) (*ledger.TreeHead, int, error)
 
 // parseSlots returns the larger of the two remembered heads and its slot.
 func parseSlots(data []byte, path, origin string) (best *ledger.TreeHead, slot int, err error) {
-	if len(data) == 0 {
+	// A first head that was never finished is not there at all.
+	if len(data) < slotLen || len(bytes.Trim(data, "\x00")) == 0 {
 		return nil, 1, nil
 	}
 	for i := 0; i < 2 && (i+1)*slotLen <= len(data); i++ {
@@ -112,10 +127,14 @@ func appendSlot(dst []byte, head ledger.TreeHead) []byte {
 	return append(dst, sum[:8]...)
 }
 
-// remember notes a sealed tree head. It is not synced each time: a power cut
-// may bring an older head back, which is still one that the ledger contains.
+// remember notes a sealed tree head. Only the first is synced: later a power
+// cut may bring an older head back, which is still one that the ledger
+// contains.
 func (m *memory) remember(head ledger.TreeHead) error {
 	_, err := m.lock.File().WriteAt(appendSlot(nil, head), int64(m.next*slotLen))
+	if err == nil && m.sync != nil {
+		err, m.sync = m.sync(), nil
+	}
 	if err != nil {
 		return refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err)
 	}

@@ -13,8 +13,10 @@ package sequencer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -55,6 +57,8 @@ type Config struct {
 	// Visit sees each entry while the ledger is verified at opening, for a
 	// caller that wants to know what is in it without reading it twice.
 	Visit func(ledger.Record) error
+
+	segmentBytes int64 // 0 means segmentBytes; the tests cross it often
 }
 
 // segmentBytes is when a new segment is started: large enough that files are
@@ -88,7 +92,7 @@ type Ledger struct {
 	chain    *ledger.Chain
 	last     evidence.Time
 	signers  *seal.Signers
-	lateTold bool // the clock being behind is recorded once
+	lateTold bool // the clock being behind is recorded, once until it catches up
 	broken   error
 	buf      []byte // the batch being framed
 	line     []byte // the entry being framed
@@ -145,7 +149,7 @@ func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error
 		return nil, err
 	}
 	l.chain, l.signers = ledger.NewChain(cfg.Origin), signers
-	if err := l.checkOperator(); err != nil {
+	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
 		l.abandon()
 		return nil, err
 	}
@@ -182,8 +186,8 @@ func open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cfg.FS.Stat(cfg.Dir); err != nil {
-		return nil, refusal.Newf(refusal.NotFound, "no ledger in %s", cfg.Dir).WithHint(`"tally init" starts one`)
+	if err := cfg.exists(cfg.Dir); err != nil {
+		return nil, err
 	}
 	lock, err := store.TakeLock(ctx, cfg.FS, filepath.Join(cfg.Dir, "lock"))
 	if err != nil {
@@ -193,6 +197,9 @@ func open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err != nil {
 		lock.Close()
 		return nil, err
+	}
+	if cfg.segmentBytes == 0 {
+		cfg.segmentBytes = segmentBytes
 	}
 	return &Ledger{
 		cfg: cfg, signer: signer, lock: lock, memory: m,
@@ -220,7 +227,7 @@ func (l *Ledger) load() error {
 			WithHint(`run "tally ledger repair": it sets them aside; nothing that was acknowledged is in them`)
 	}
 	l.chain, l.last, l.signers = v.Chain(), v.LastTime, v.Signers
-	if err := l.checkOperator(); err != nil {
+	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
 		return err
 	}
 	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.GoodSize); err != nil {
@@ -235,12 +242,11 @@ func MemoryExpectation(head ledger.TreeHead) ledger.Expectation {
 	return ledger.Expectation{TreeHead: head, Source: "the memory of what was signed on this machine"}
 }
 
-// checkOperator refuses to write with a key that is not an operator's now: the
-// seal it would make could never verify.
-func (l *Ledger) checkOperator() error {
-	pub, _ := l.cfg.Key.Public().Ed25519()
-	at := l.stamp()
-	if _, err := l.signers.OperatorOf(pub, at.Go()); err != nil {
+// checkOperator refuses to sign with a key that is not an operator's at that
+// time: the seal it would make could never verify.
+func (c *Config) checkOperator(signers *seal.Signers, at evidence.Time) error {
+	pub, _ := c.Key.Public().Ed25519()
+	if _, err := signers.OperatorOf(pub, at.Go()); err != nil {
 		return refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
 			WithHint("use the key of an operator (TALLY_OPERATOR_KEY), or have two signers add this one with the operator role")
 	}
@@ -256,10 +262,21 @@ func (l *Ledger) abandon() {
 	l.lock.Close()
 }
 
+// exists tells a ledger that is not there from one that cannot be looked at.
+func (p Place) exists(dir string) error {
+	switch _, err := p.FS.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return refusal.Newf(refusal.NotFound, "no ledger in %s", p.Dir).WithHint(`"tally init" starts one`)
+	case err != nil:
+		return refusal.Newf(refusal.Unreadable, "reading ledger: %w", err).WithHint("nothing was changed; check the permissions and the disk of %s", dir)
+	}
+	return nil
+}
+
 // Segments lists the ledger's segments for verification.
 func (p Place) Segments() ([]ledger.Segment, error) {
-	if _, err := p.FS.Stat(p.SegmentsDir()); err != nil {
-		return nil, refusal.Newf(refusal.NotFound, "no ledger in %s", p.Dir).WithHint(`"tally init" starts one`)
+	if err := p.exists(p.SegmentsDir()); err != nil {
+		return nil, err
 	}
 	files, err := store.Segments(p.FS, p.SegmentsDir())
 	if err != nil {
@@ -270,6 +287,7 @@ func (p Place) Segments() ([]ledger.Segment, error) {
 		segments[i] = ledger.Segment{
 			Name:  filepath.Base(f.Path),
 			First: int64(f.First),
+			Size:  f.Size,
 			Open: func() (io.ReadCloser, error) {
 				return p.FS.OpenFile(f.Path, os.O_RDONLY, 0)
 			},

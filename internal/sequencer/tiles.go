@@ -1,6 +1,8 @@
 package sequencer
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -51,7 +53,7 @@ func (p Place) publishedSize(tip Tip) int64 {
 }
 
 func (p Place) publishedCheckpoint(keys []ledger.LogKey) (*ledger.Checkpoint, error) {
-	if _, err := p.FS.Stat(p.checkpointPath()); err != nil {
+	if _, err := p.FS.Stat(p.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	data, err := store.ReadFile(p.FS, p.checkpointPath(), 1<<20)
@@ -109,7 +111,7 @@ func (p Place) CheckTiles(v *ledger.Verified, tree *ledger.Tree, leaves *ledger.
 
 func (p Place) checkTile(t ledger.Tile) (*ledger.Problem, error) {
 	path := filepath.Join(p.TilesDir(), filepath.FromSlash(t.Path))
-	if _, err := p.FS.Stat(path); err != nil {
+	if _, err := p.FS.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
 			Detail: strings.TrimPrefix(t.Path, "/") + " is missing; publishing an anchor makes it again"}, nil
 	}
