@@ -162,7 +162,8 @@ func sockaddr(raw []byte) string {
 	case family == 1 && len(raw) > 2 && raw[2] == 0:
 		return "unix @" + quote(strings.TrimRight(string(raw[3:]), "\x00"))
 	case family == 1:
-		return "unix " + quote(strings.TrimRight(string(raw[2:]), "\x00"))
+		name, _, _ := strings.Cut(string(raw[2:]), "\x00")
+		return "unix " + quote(name)
 	case family == 2 && len(raw) >= 8:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(raw[4:8])), binary.BigEndian.Uint16(raw[2:])).String()
 	case family == 10 && len(raw) >= 24:

@@ -5,6 +5,8 @@ import "tallystick/internal/refusal"
 // openBackend prepares a class. It does not tell whether the class works.
 func openBackend(class Class, o Options, base *runBase) (backend, error) {
 	switch {
+	case class == GVisor && o.Scope == ScopeAttempt:
+		return newGvisorAttempt(o, base), nil
 	case class == GVisor:
 		return &gvisorCase{options: o, base: base}, nil
 	case class == Namespace:

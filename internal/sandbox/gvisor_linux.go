@@ -31,23 +31,28 @@ func (g *gvisorCase) close() error { return nil }
 
 func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
 	began := time.Now()
-	b, err := newGvisorBundle(g.options, g.base, limits)
+	b, err := newGvisorBundle(g.options, g.base, limits, 1)
 	if err != nil {
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
 	}
 	defer b.remove()
-	if err := b.writeSpec(b.command(), ordinaryUser); err != nil {
+	if err := b.writeSpec(rubricCommand(g.options, limits), ordinaryUser); err != nil {
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
 	}
 	l := b.launch("run", "--bundle="+b.folder.dir, b.id)
-	l.stdin, l.limits = stdin, limits
 	watch := newMemoryWatch(limits.MemoryBytes)
 	defer watch.stop()
-	e, err := l.converse(ctx, watch.start, watch.over)
+	e, err := converse(ctx, stdin, limits, watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
+		r, err := l.start(stdin, stdout, stderr)
+		if err == nil {
+			watch.start(r)
+		}
+		return r, err
+	})
 	if err != nil {
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %w", err)
 	}
-	if err := b.settle(watch.peakPIDs()); err != nil {
+	if err := b.settle(watch.lastPIDs()); err != nil {
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "ending gvisor: %w", err)
 	}
 	if e.verdict == "" {
@@ -76,16 +81,18 @@ type gvisorBundle struct {
 	trace    *trace // nil when blind
 	config   string // the trace's, for gVisor
 	root     bind   // what becomes /
+	jobs     int    // how many may run in it at once
 	program  bind   // this program, for Starlark and for pausing
 	rubric   string
+	pause    string // a folder with what the first process runs, if it is kept
 }
 
-func newGvisorBundle(o Options, base *runBase, limits Limits) (*gvisorBundle, error) {
+func newGvisorBundle(o Options, base *runBase, limits Limits, jobs int) (*gvisorBundle, error) {
 	folder, err := base.make()
 	if err != nil {
 		return nil, err
 	}
-	b := &gvisorBundle{options: o, limits: limits, folder: folder, id: filepath.Base(folder.dir), attempts: &attempts{}}
+	b := &gvisorBundle{options: o, limits: limits, jobs: jobs, folder: folder, id: filepath.Base(folder.dir), attempts: &attempts{}}
 	if err := b.prepare(); err != nil {
 		b.remove()
 		return nil, err
@@ -118,8 +125,10 @@ func (b *gvisorBundle) prepare() error {
 			}
 		}
 		// gVisor's file server mounts over it and may not make it.
-		if _, err := b.folder.write(filepath.Join("root", starlarkDir, starlarkName), nil); err != nil {
-			return err
+		for _, name := range []string{starlarkName, pauseName} {
+			if _, err := b.folder.write(filepath.Join("root", starlarkDir, name), nil); err != nil {
+				return err
+			}
 		}
 	}
 	exe, err := b.folder.write("exe", nil)
@@ -127,10 +136,10 @@ func (b *gvisorBundle) prepare() error {
 		return err
 	}
 	b.program = bind{from: b.options.Executable, to: exe}
-	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes+gvisorOverhead)
+	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes*int64(b.jobs)+gvisorOverhead)
 	// Starlark has no means to try anything, so there is nothing to watch.
 	if !b.options.Blind && b.options.Image != nil {
-		if b.trace, b.config, err = listenTrace(b.folder, b.attempts); err != nil {
+		if b.trace, b.config, err = listenTrace(b.folder, b.attempts, b.options.Scope == ScopeAttempt); err != nil {
 			return err
 		}
 	}
@@ -163,7 +172,6 @@ func (b *gvisorBundle) launch(command ...string) *launch {
 		cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		binds:      b.binds(),
 		cgroup:     b.cgroup,
-		limits:     b.limits,
 	}
 }
 
@@ -177,11 +185,6 @@ func (b *gvisorBundle) binds() []bind {
 
 // starlarkDir holds this program inside a sandbox that runs Starlark.
 const starlarkDir = "tally"
-
-// command is what runs inside.
-func (b *gvisorBundle) command() []string {
-	return rubricCommand(b.options, b.limits)
-}
 
 // rubricCommand is the rubric's interpreter with its arguments. Its first
 // element is both the file and, for Starlark, the name to run under.
@@ -209,9 +212,14 @@ func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro"}},
 		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=0"}},
 	}
+	if b.pause != "" {
+		mounts[len(mounts)-1] = specs.Mount{Destination: "/tmp", Type: "bind", Source: b.pause, Options: []string{"bind", "ro"}}
+	}
 	if b.options.Image == nil {
-		mounts = append(mounts, specs.Mount{Destination: "/" + starlarkDir + "/" + starlarkName,
-			Type: "bind", Source: b.program.source(), Options: []string{"bind", "ro"}})
+		for _, name := range []string{starlarkName, pauseName} {
+			mounts = append(mounts, specs.Mount{Destination: "/" + starlarkDir + "/" + name,
+				Type: "bind", Source: b.program.source(), Options: []string{"bind", "ro"}})
+		}
 	}
 	spec := specs.Spec{
 		Version:  "1.0.2",

@@ -22,21 +22,23 @@ type launch struct {
 	args       []string // args[0] is the name to start under
 	cloneflags uintptr  // beyond CLONE_NEWUSER and CLONE_NEWNS, which are always set
 	files      []*os.File
-	binds      []bind  // see private
+	binds      []bind  // see privateMounts
 	cgroup     *cgroup // nil for none
-	stdin      []byte
-	limits     Limits
 }
 
 // A bind makes from visible at to, an existing file or folder of the run
 // folder, for the started program alone.
 type bind struct{ from, to string }
 
-// A running is a started launch.
+// A running is a program that was started.
 type running struct {
-	pid    int
-	exited chan struct{} // closed after the process is reaped
-	state  *os.ProcessState
+	pid    int           // on this machine; 0 for a process inside gVisor
+	kill   func()        // may be called at any time, also after the end
+	exited chan struct{} // closed after the end; what follows is then set
+
+	exit   int // 128+n when signal n ended it
+	maxRSS int64
+	err    error // its end could not be observed
 }
 
 // start forks the program. Its parent-death signal is tied to the thread that
@@ -74,11 +76,12 @@ func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
 		keepThread, err := l.fork(cmd)
 		if err == nil {
 			r.pid = cmd.Process.Pid
+			r.kill = func() { cmd.Process.Kill() } // harmless once it is reaped
 		}
 		started <- err
 		if err == nil {
 			cmd.Wait() // what it returns is in ProcessState too
-			r.state = cmd.ProcessState
+			r.exit, r.maxRSS = exitCode(cmd.ProcessState), maxRSS(cmd.ProcessState)
 			close(r.exited)
 		}
 		if keepThread {
@@ -158,16 +161,6 @@ func privateMounts(binds []bind) error {
 	return nil
 }
 
-// kill ends the process. It is safe after the end: the process is reaped only
-// by our own wait, which closes exited first.
-func (r *running) kill() {
-	select {
-	case <-r.exited:
-	default:
-		unix.Kill(r.pid, unix.SIGKILL)
-	}
-}
-
 // An ending is why and how a conversation with a program ended.
 type ending struct {
 	verdict Verdict // set when we ended it, else empty
@@ -184,10 +177,10 @@ const (
 	afterKill = 10 * time.Second
 )
 
-// converse feeds stdin, collects the output, and enforces time and output
-// limits. started is called with the running process. stop ends whatever must
-// end with it.
-func (l *launch) converse(ctx context.Context, started func(*running), over <-chan Verdict) (ending, error) {
+// converse starts a program, feeds its standard input, collects its output,
+// and ends it when a limit is passed, when over says so, or with ctx.
+func converse(ctx context.Context, stdin []byte, limits Limits, over <-chan Verdict,
+	start func(stdin, stdout, stderr *os.File) (*running, error)) (ending, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return ending{}, err
@@ -203,9 +196,9 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 		f.Chown(uid, gid)
 	}
 
-	deadline := time.NewTimer(l.limits.Timeout)
+	deadline := time.NewTimer(limits.Timeout)
 	defer deadline.Stop()
-	r, err := l.start(inR, outW, errW)
+	r, err := start(inR, outW, errW)
 	for _, f := range []*os.File{inR, outW, errW} {
 		f.Close()
 	}
@@ -215,9 +208,6 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 		}
 		return ending{}, err
 	}
-	if started != nil {
-		started(r)
-	}
 
 	tooMuch := make(chan Verdict, 2)
 	var stdout, stderr capped
@@ -226,11 +216,11 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 		to   *capped
 		from *os.File
 		keep int64
-	}{{&stdout, outR, l.limits.OutputBytes}, {&stderr, errR, stderrHeadBytes}} {
-		readers.Go(func() { s.to.fill(s.from, s.keep, l.limits.OutputBytes, tooMuch) })
+	}{{&stdout, outR, limits.OutputBytes}, {&stderr, errR, stderrHeadBytes}} {
+		readers.Go(func() { s.to.fill(s.from, s.keep, limits.OutputBytes, tooMuch) })
 	}
 	go func() {
-		inW.Write(l.stdin) // a rubric that does not read is its own affair
+		inW.Write(stdin) // a rubric that does not read is its own affair
 		inW.Close()
 	}()
 
@@ -249,7 +239,7 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 	select {
 	case <-r.exited:
 	case <-time.After(afterKill):
-		return ending{}, fmt.Errorf("process %d does not die", r.pid)
+		return ending{}, errors.New("the sandbox does not die")
 	}
 	// A descendant could hold the pipes open; it must not hold us.
 	drained := make(chan struct{})
@@ -267,6 +257,9 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 	if cause != nil {
 		return ending{}, cause
 	}
+	if r.err != nil && e.verdict == "" {
+		return ending{}, r.err
+	}
 	// The process may have ended by itself between writing too much and our
 	// noticing.
 	if e.verdict == "" {
@@ -276,7 +269,7 @@ func (l *launch) converse(ctx context.Context, started func(*running), over <-ch
 		}
 	}
 	e.stdout, e.stderr = stdout.bytes, headString(stderr.bytes)
-	e.exit, e.maxRSS = exitCode(r.state), maxRSS(r.state)
+	e.exit, e.maxRSS = r.exit, r.maxRSS
 	return e, nil
 }
 

@@ -18,15 +18,16 @@ import (
 // looking is one stat.
 type memoryWatch struct {
 	limit int64
-	over  chan Verdict
+	over  chan Verdict // gets an OOM once
 
 	quit chan struct{}
 	wg   sync.WaitGroup
 	once sync.Once
 
-	mu   sync.Mutex
-	most int64
-	pids []int
+	mu       sync.Mutex
+	most     int64
+	exceeded bool
+	pids     []int
 }
 
 const (
@@ -63,10 +64,7 @@ func (w *memoryWatch) start(r *running) {
 				continue
 			}
 			if held := st.Blocks * 512; w.seen(held) {
-				select {
-				case w.over <- OOM:
-				default:
-				}
+				w.over <- OOM
 				return
 			}
 		}
@@ -78,7 +76,8 @@ func (w *memoryWatch) seen(held int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.most = max(w.most, held)
-	return held > w.limit
+	w.exceeded = w.exceeded || held > w.limit
+	return w.exceeded
 }
 
 // note remembers the sandbox's processes while their parents still live and
@@ -118,7 +117,15 @@ func (w *memoryWatch) peak() int64 {
 	return w.most
 }
 
-func (w *memoryWatch) peakPIDs() []int {
+// wasExceeded reports whether the sandbox ever held too much.
+func (w *memoryWatch) wasExceeded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.exceeded
+}
+
+// lastPIDs stops the watch and lists the sandbox's processes as last seen.
+func (w *memoryWatch) lastPIDs() []int {
 	w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()

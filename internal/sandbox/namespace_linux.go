@@ -59,8 +59,6 @@ func (n *namespaceCase) runIn(ctx context.Context, folder *runFolder, stdin []by
 		files:      []*os.File{theirs},
 		binds:      binds,
 		cgroup:     group,
-		stdin:      stdin,
-		limits:     limits,
 	}
 	seen := &attempts{}
 	if n.options.Image != nil {
@@ -75,13 +73,16 @@ func (n *namespaceCase) runIn(ctx context.Context, folder *runFolder, stdin []by
 		s.addressSpace = uint64(limits.MemoryBytes)
 	}
 	started := false
-	e, err := l.converse(ctx, func(r *running) {
+	e, err := converse(ctx, stdin, limits, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
+		r, err := l.start(stdin, stdout, stderr)
 		theirs.Close()
-		started = true
-		go s.serve(ours, plan, r.pid)
-	}, nil)
+		if err == nil {
+			started = true
+			go s.serve(ours, plan, r.pid)
+		}
+		return r, err
+	})
 	if !started {
-		theirs.Close()
 		return Result{}, err
 	}
 	ours.Close()

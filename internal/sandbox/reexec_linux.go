@@ -16,6 +16,14 @@ const (
 	pauseName    = "tally-sandbox-pause"    // keeps an attempt's sandbox open; runs inside it
 )
 
+// pauseReady is what the pausing process says, and pausePython that process in
+// an image's own Python: its limits are the rubric's, in which our program
+// does not fit.
+const (
+	pauseReady  = "ready\n"
+	pausePython = "import sys\nsys.stdout.write('ready\\n')\nsys.stdout.flush()\nsys.stdin.read()\n"
+)
+
 // Reexec turns this process into a part of a sandbox and does not return,
 // when it was started as one; otherwise it does nothing. It must be the first
 // statement of main: those processes have their own flags, no environment,
@@ -34,10 +42,11 @@ func Reexec() {
 	}
 }
 
-// pause sleeps until it is killed. Reading the pipe that nobody writes to
-// ends it as well when the harness is gone.
+// pause says that it runs, and sleeps until it is killed. Reading the pipe
+// that nobody writes to ends it as well when the harness is gone.
 func pause() {
 	var b [1]byte
+	os.Stdout.WriteString(pauseReady)
 	for {
 		if n, err := os.Stdin.Read(b[:]); n == 0 || err != nil {
 			os.Exit(0)

@@ -164,6 +164,7 @@ type Options struct {
 	Scope  Scope // empty means ScopeCase
 	Rubric Rubric
 	Image  *Image // for a Python rubric; a Starlark rubric needs none
+	Jobs   int    // how many runs ScopeAttempt admits at once; 0 means 2
 
 	// Blind turns the watching of attempts off. Nothing more is allowed by
 	// it; the Result just cannot list what was tried.

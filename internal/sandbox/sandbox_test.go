@@ -1,7 +1,13 @@
 package sandbox
 
 import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 const echoPython = `
@@ -32,4 +38,97 @@ func TestRunGivesTheRubricItsInputAndReturnsItsAnswer(t *testing.T) {
 			})
 		}
 	})
+}
+
+func attemptScope(o *Options) { o.Scope = ScopeAttempt }
+
+func TestScopeAttemptRunsEachJobInAFreshProcess(t *testing.T) {
+	// The rubric leaves whatever it can behind and looks for what others left.
+	rubric := python(`
+import sys, os, json
+json.load(sys.stdin)
+left = []
+try: open("/tmp/left", "w"); left.append("file")
+except OSError: pass
+import builtins
+if hasattr(builtins, "been_here"): left.append("memory")
+builtins.been_here = 1
+print(json.dumps({"uid": os.getuid(), "pid": os.getpid(), "left": left}))`)
+	s := open(t, GVisor, rubric, attemptScope)
+	users := map[int]bool{}
+	for range 4 {
+		r, err := s.Run(context.Background(), Job{Stdin: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			UID  int
+			Left []string
+		}
+		if err := json.Unmarshal(r.Stdout, &got); err != nil {
+			t.Fatalf("%v: %s, %s", err, r.Stdout, r.StderrHead)
+		}
+		if len(got.Left) != 0 || users[got.UID] {
+			t.Errorf("left behind: %v; user %d seen before: %v", got.Left, got.UID, users[got.UID])
+		}
+		users[got.UID] = true
+		if want := []Attempt{{aboutFile, `open "/tmp/left" for writing`}}; !slices.Equal(r.Attempted, want) {
+			t.Errorf("attempted %v, want %v", r.Attempted, want)
+		}
+	}
+}
+
+func TestScopeAttemptStarlark(t *testing.T) {
+	s := open(t, GVisor, star(echoStar), attemptScope)
+	for range 3 {
+		r, err := s.Run(context.Background(), Job{Stdin: []byte(`{"harness_output":1,"expected":1}`)})
+		if err != nil || r.Verdict != OK || !strings.Contains(string(r.Stdout), `"passed":true`) {
+			t.Fatalf("%v %+v", err, r)
+		}
+	}
+}
+
+// One job's end, however bad, is not another's.
+func TestScopeAttemptKeepsJobsApart(t *testing.T) {
+	rubric := python(`
+import sys, json, socket
+do = json.load(sys.stdin)["harness_output"]
+if do == "loop":
+    while True: pass
+if do == "hoard":
+    x = []
+    while True: x.append(bytearray(1 << 20))
+if do == "flood":
+    while True: sys.stdout.write("x" * 100000)
+if do == "connect":
+    try: socket.create_connection(("127.0.0.1", 9), 1)
+    except OSError: pass
+if do == "crash":
+    import ctypes; ctypes.string_at(0)
+print(do)`)
+	s := open(t, GVisor, rubric, attemptScope, func(o *Options) { o.Jobs = 3 })
+	want := map[string]Verdict{"loop": Timeout, "hoard": OOM, "flood": OutputLimit, "connect": OK, "crash": Killed, "nothing": OK}
+	var wg sync.WaitGroup
+	for range 2 {
+		for do, verdict := range want {
+			limits := Limits{Timeout: time.Minute, MemoryBytes: 256 << 20}
+			if do == "loop" {
+				limits.Timeout = 2 * time.Second
+			}
+			wg.Go(func() {
+				r, err := s.Run(context.Background(), Job{Stdin: []byte(`{"harness_output":"` + do + `"}`), Limits: limits})
+				if err != nil {
+					t.Errorf("%s: %v", do, err)
+					return
+				}
+				if r.Verdict != verdict {
+					t.Errorf("%s: verdict %s (%d), want %s; %s", do, r.Verdict, r.ExitCode, verdict, r.StderrHead)
+				}
+				if tried := len(r.Attempted) > 0; tried != (do == "connect") {
+					t.Errorf("%s: attempted %v", do, r.Attempted)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }

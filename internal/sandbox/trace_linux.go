@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -19,13 +21,22 @@ type trace struct {
 	attempts *attempts
 	listener int
 	done     chan struct{} // closed when the sandbox's end is closed
-	dropped  uint32
+
+	// reading is held while a message is taken and judged.
+	reading sync.Mutex
+	conn    int // -1 before and after
+	dropped uint32
+	byUser  map[uint32]*attempts // for a sandbox that several runs share
 }
 
-// tracePoints are the calls to watch. gVisor reports a call when it is
+// tracePoints are the calls to watch, each reported with its user if several
+// runs share the sandbox. gVisor reports a call when it is
 // entered, whether it then succeeds or not.
-func tracePoints() []map[string]any {
-	cwd := []string{"cwd"}
+func tracePoints(withUser bool) []map[string]any {
+	cwd, who := []string{"cwd"}, []string{}
+	if withUser {
+		cwd, who = []string{"cwd", "credentials"}, []string{"credentials"}
+	}
 	points := []map[string]any{
 		{"name": "syscall/openat/enter", "context_fields": cwd, "optional_fields": []string{"fd_path"}},
 	}
@@ -33,7 +44,7 @@ func tracePoints() []map[string]any {
 		points = append(points, map[string]any{"name": "syscall/" + n + "/enter", "context_fields": cwd})
 	}
 	for _, n := range tracedCalls {
-		points = append(points, map[string]any{"name": "syscall/" + n + "/enter"})
+		points = append(points, map[string]any{"name": "syscall/" + n + "/enter", "context_fields": who})
 	}
 	var numbers []int
 	for n, call := range watchedCalls {
@@ -45,19 +56,19 @@ func tracePoints() []map[string]any {
 		numbers = append(numbers, n)
 	}
 	for _, n := range numbers {
-		points = append(points, map[string]any{"name": fmt.Sprintf("syscall/sysno/%d/enter", n)})
+		points = append(points, map[string]any{"name": fmt.Sprintf("syscall/sysno/%d/enter", n), "context_fields": who})
 	}
 	return points
 }
 
 // listenTrace opens the socket and writes gVisor's configuration for it.
-func listenTrace(r *runFolder, a *attempts) (t *trace, config string, err error) {
+func listenTrace(r *runFolder, a *attempts, shared bool) (t *trace, config string, err error) {
 	socket := r.path("t")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, "", err
 	}
-	t = &trace{attempts: a, listener: fd, done: make(chan struct{})}
+	t = &trace{attempts: a, listener: fd, done: make(chan struct{}), conn: -1, byUser: map[uint32]*attempts{}}
 	uid, gid := hostID()
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err == nil {
 		err = os.Chown(socket, uid, gid)
@@ -71,7 +82,7 @@ func listenTrace(r *runFolder, a *attempts) (t *trace, config string, err error)
 	}
 	b, err := json.Marshal(map[string]any{"trace_session": map[string]any{
 		"name":   "Default",
-		"points": tracePoints(),
+		"points": tracePoints(shared),
 		// Rather slow down a rubric that floods the socket than miss a call.
 		"sinks": []map[string]any{{"name": "remote", "config": map[string]any{
 			"endpoint": socket, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
@@ -117,16 +128,76 @@ func (t *trace) serve() {
 	if _, err := unix.Write(conn, hello); err != nil {
 		return
 	}
+	t.reading.Lock()
+	t.conn = conn
+	t.reading.Unlock()
 	for {
-		n, err := unix.Read(conn, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
+		poll := []unix.PollFd{{Fd: int32(conn), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
 			return
 		}
-		t.message(buf[:n])
+		if !t.take(conn, buf) {
+			return
+		}
 	}
+}
+
+// take reads and judges what waits, and reports whether more may come.
+func (t *trace) take(conn int, buf []byte) bool {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	for {
+		n, _, err := unix.Recvfrom(conn, buf, unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EAGAIN:
+			return true
+		case err == unix.EINTR:
+		case err != nil || n == 0:
+			t.conn = -1
+			return false
+		default:
+			t.message(buf[:n])
+		}
+	}
+}
+
+// settle returns when every call made so far has been judged. gVisor sends
+// before the call proceeds, so what a process did is in the socket when the
+// process has ended.
+func (t *trace) settle() {
+	for {
+		t.reading.Lock()
+		waiting := 0
+		if t.conn >= 0 {
+			waiting, _ = unix.IoctlGetInt(t.conn, fionread)
+		}
+		t.reading.Unlock()
+		if waiting == 0 {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// share makes the calls of one user go to a.
+func (t *trace) share(user uint32, a *attempts) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	t.byUser[user] = a
+}
+
+func (t *trace) unshare(user uint32) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	delete(t.byUser, user)
+}
+
+// of finds whose call it is.
+func (t *trace) of(c *pb.ContextData) *attempts {
+	if a, ok := t.byUser[c.GetCredentials().GetRealUid()]; ok {
+		return a
+	}
+	return t.attempts
 }
 
 // message judges one call. The layout of the header is in gVisor's package
@@ -151,30 +222,33 @@ func (t *trace) message(b []byte) {
 	case pb.MessageType_MESSAGE_SYSCALL_SOCKET:
 		var m pb.Socket
 		if proto.Unmarshal(body, &m) == nil {
-			t.attempts.socket(int(m.Domain))
+			t.of(m.ContextData).socket(int(m.Domain))
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_CONNECT:
 		var m pb.Connect
 		if proto.Unmarshal(body, &m) == nil {
-			t.attempts.address("connect", m.Address)
+			t.of(m.ContextData).address("connect", m.Address)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_BIND:
 		var m pb.Bind
 		if proto.Unmarshal(body, &m) == nil {
-			t.attempts.address("bind", m.Address)
+			t.of(m.ContextData).address("bind", m.Address)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_EXECVE:
 		var m pb.Execve
 		if proto.Unmarshal(body, &m) == nil {
-			t.attempts.exec(m.Pathname)
+			t.of(m.ContextData).exec(m.Pathname)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_CLONE:
 		var m pb.Clone
 		if proto.Unmarshal(body, &m) == nil {
-			t.attempts.clone("clone", m.Flags)
+			t.of(m.ContextData).clone("clone", m.Flags)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_FORK:
-		t.attempts.clone("fork", 0)
+		var m pb.Fork
+		if proto.Unmarshal(body, &m) == nil {
+			t.of(m.ContextData).clone("fork", 0)
+		}
 	case pb.MessageType_MESSAGE_SYSCALL_RAW:
 		var m pb.Syscall
 		if proto.Unmarshal(body, &m) == nil {
@@ -192,13 +266,13 @@ func (t *trace) open(m *pb.Open) {
 	if m.Sysno == creatCall {
 		flags = openCreating
 	}
-	t.attempts.open(base, m.Pathname, flags)
+	t.of(m.ContextData).open(base, m.Pathname, flags)
 }
 
 func (t *trace) raw(m *pb.Syscall) {
 	if call, ok := watchedCalls[int(m.Sysno)]; ok && call.what != "" {
-		t.attempts.add(call.what, "%s", call.name)
+		t.of(m.ContextData).add(call.what, "%s", call.name)
 	} else if call, ok := legacyWatchedCalls[int(m.Sysno)]; ok {
-		t.attempts.add(call.what, "%s", call.name)
+		t.of(m.ContextData).add(call.what, "%s", call.name)
 	}
 }

@@ -15,7 +15,7 @@ func verdictOf(e ending, python bool) Result {
 		r.Verdict = OK
 	case python && diedOfMemory(e.stderr):
 		r.Verdict = OOM
-	case !python && e.exit == starlarkNoMemory, !python && strings.Contains(e.stderr, "runtime: out of memory"):
+	case !python && (e.exit == starlarkNoMemory || goDiedOfMemory(e)):
 		r.Verdict = OOM
 	case !python && e.exit == starlarkNoSteps:
 		r.Verdict = Timeout
@@ -32,4 +32,11 @@ func verdictOf(e ending, python bool) Result {
 func diedOfMemory(stderr string) bool {
 	lines := strings.Split(strings.TrimRightFunc(stderr, unicode.IsSpace), "\n")
 	return strings.HasPrefix(lines[len(lines)-1], "MemoryError")
+}
+
+// goDiedOfMemory recognises the end of our interpreter when the system
+// refused it memory before it noticed by itself. Status 2 is the runtime's
+// own; the rubric cannot choose a status.
+func goDiedOfMemory(e ending) bool {
+	return e.exit == 2 && (strings.Contains(e.stderr, "out of memory") || strings.Contains(e.stderr, "cannot allocate memory"))
 }

@@ -1,0 +1,288 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/runsc"
+)
+
+// A gvisorAttempt keeps gVisor running between jobs and starts a fresh
+// process for each, as a user of its own. It starts with the first job. A
+// sandbox in which something could not be ended is thrown away.
+type gvisorAttempt struct {
+	options Options
+	base    *runBase
+	slots   chan struct{} // bounds the jobs at once
+
+	mu   sync.Mutex
+	warm map[int64]*warmGvisor // by memory limit, which belongs to the sandbox
+	user uint32                // the last one given to a job
+}
+
+// defaultJobs is how many jobs share a sandbox at once; chosen for the two
+// cores of a small machine.
+const defaultJobs = 2
+
+// firstUser is above every user that an image could know.
+const firstUser = 100000
+
+func newGvisorAttempt(o Options, base *runBase) *gvisorAttempt {
+	if o.Jobs == 0 {
+		o.Jobs = defaultJobs
+	}
+	return &gvisorAttempt{options: o, base: base, slots: make(chan struct{}, o.Jobs),
+		warm: map[int64]*warmGvisor{}, user: firstUser}
+}
+
+func (g *gvisorAttempt) close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var errs []error
+	for memory, w := range g.warm {
+		errs = append(errs, w.close())
+		delete(g.warm, memory)
+	}
+	return errors.Join(errs...)
+}
+
+func (g *gvisorAttempt) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
+	began := time.Now()
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	}
+	w, user, err := g.sandboxFor(ctx, limits)
+	if err != nil && ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "starting gvisor: %w", err)
+	}
+	r, err := w.run(ctx, stdin, limits, user)
+	if err != nil {
+		g.discard(limits.MemoryBytes, w)
+		if ctx.Err() != nil {
+			return Result{}, context.Cause(ctx)
+		}
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %w", err)
+	}
+	r.Wall = time.Since(began)
+	return r, nil
+}
+
+// sandboxFor returns a running sandbox with this memory limit and a user that
+// no job had before.
+func (g *gvisorAttempt) sandboxFor(ctx context.Context, limits Limits) (*warmGvisor, uint32, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.user++
+	w := g.warm[limits.MemoryBytes]
+	if w != nil && w.alive() {
+		return w, g.user, nil
+	}
+	if w != nil {
+		delete(g.warm, limits.MemoryBytes)
+		w.close()
+	}
+	w, err := startWarm(ctx, g.options, g.base, limits)
+	if err != nil {
+		return nil, 0, err
+	}
+	g.warm[limits.MemoryBytes] = w
+	return w, g.user, nil
+}
+
+func (g *gvisorAttempt) discard(memory int64, w *warmGvisor) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.warm[memory] == w {
+		delete(g.warm, memory)
+	}
+	w.close()
+}
+
+// A warmGvisor is a sandbox whose first process only waits.
+type warmGvisor struct {
+	bundle  *gvisorBundle
+	control runsc.Control
+	running *running
+	stdin   *os.File // closing it ends the first process
+	watch   *memoryWatch
+	once    sync.Once
+	err     error
+}
+
+const startDeadline = 20 * time.Second
+
+func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*warmGvisor, error) {
+	b, err := newGvisorBundle(o, base, limits, o.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	w := &warmGvisor{bundle: b, control: runsc.ControlOf(b.folder.path("state"), b.id), watch: newMemoryWatch(limits.MemoryBytes * int64(o.Jobs))}
+	if err := w.start(ctx); err != nil {
+		if msg := b.complaint(); msg != "" {
+			err = fmt.Errorf("%w: %s", err, msg)
+		}
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *warmGvisor) start(ctx context.Context) error {
+	command, err := w.bundle.pauseCommand()
+	if err != nil {
+		return err
+	}
+	if err := w.bundle.writeSpec(command, ordinaryUser); err != nil {
+		return err
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer inR.Close()
+	w.stdin = inW
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer outR.Close()
+	uid, gid := hostID()
+	inR.Chown(uid, gid)
+	outW.Chown(uid, gid)
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	w.running, err = w.bundle.launch("run", "--bundle="+w.bundle.folder.dir, w.bundle.id).start(inR, outW, null)
+	outW.Close()
+	if err != nil {
+		return err
+	}
+	w.watch.start(w.running)
+	// Whose memory it was cannot be told from outside: the whole sandbox goes.
+	go func() {
+		select {
+		case <-w.watch.over:
+			w.running.kill()
+		case <-w.running.exited:
+		}
+	}()
+	outR.SetReadDeadline(time.Now().Add(startDeadline))
+	stop := context.AfterFunc(ctx, func() { outR.SetReadDeadline(time.Now()) })
+	defer stop()
+	line, err := bufio.NewReader(outR).ReadString('\n')
+	if err == nil && line != pauseReady {
+		err = fmt.Errorf("its first process said %q", line)
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for the sandbox: %w", err)
+	}
+	return nil
+}
+
+func (w *warmGvisor) alive() bool {
+	select {
+	case <-w.running.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user uint32) (Result, error) {
+	seen := &attempts{image: w.bundle.attempts.image}
+	if w.bundle.trace != nil {
+		w.bundle.trace.share(user, seen)
+		defer w.bundle.trace.unshare(user)
+	}
+	e, err := converse(ctx, stdin, limits, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
+		return w.exec(runsc.Process{
+			Command: rubricCommand(w.bundle.options, limits),
+			Env:     rubricEnv(w.bundle.options),
+			Dir:     rubricDir,
+			User:    user,
+			Files:   [3]*os.File{stdin, stdout, stderr},
+		})
+	})
+	if err != nil && ctx.Err() == nil && w.outOfMemory() {
+		e, err = ending{verdict: OOM, exit: 128 + int(unix.SIGKILL)}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if w.bundle.trace != nil {
+		w.bundle.trace.settle()
+	}
+	r := w.bundle.result(e, w.watch.peak())
+	r.Attempted = seen.snapshot()
+	return r, nil
+}
+
+// outOfMemory reports whether the sandbox as a whole was ended for memory.
+func (w *warmGvisor) outOfMemory() bool {
+	return w.watch.wasExceeded() || w.bundle.cgroup != nil && w.bundle.cgroup.oomKills() > 0
+}
+
+// exec starts a process in the sandbox.
+func (w *warmGvisor) exec(p runsc.Process) (*running, error) {
+	pid, err := w.control.Start(p)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{exited: make(chan struct{}), kill: func() { w.control.Kill(pid) }}
+	go func() {
+		defer close(r.exited)
+		var status unix.WaitStatus
+		if status, r.err = w.control.Wait(pid); status.Signaled() {
+			r.exit = 128 + int(status.Signal())
+		} else {
+			r.exit = status.ExitStatus()
+		}
+	}()
+	return r, nil
+}
+
+func (w *warmGvisor) close() error {
+	w.once.Do(func() {
+		if w.stdin != nil {
+			w.stdin.Close()
+		}
+		var pids []int
+		if w.running != nil {
+			w.watch.note(w.running.pid)
+			pids = w.watch.lastPIDs()
+			w.running.kill()
+			<-w.running.exited
+		}
+		w.err = errors.Join(w.bundle.settle(pids), w.bundle.remove())
+	})
+	return w.err
+}
+
+// pauseCommand is the first process of a sandbox that is kept.
+func (b *gvisorBundle) pauseCommand() ([]string, error) {
+	if b.options.Image == nil {
+		return []string{filepath.Join("/", starlarkDir, pauseName)}, nil
+	}
+	if _, err := b.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
+		return nil, err
+	}
+	b.pause = b.folder.path("pause")
+	return append(append([]string{}, b.options.Image.About.Command...), "/tmp/pause.py"), nil
+}

@@ -1,0 +1,256 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What a sandbox may leave on a machine: processes of our program, mounts and
+// folders below the folder for runs, cgroups.
+func leftovers(t *testing.T, runs string) []string {
+	t.Helper()
+	var left []string
+	entries, _ := os.ReadDir(runs)
+	for _, e := range entries {
+		left = append(left, "folder "+e.Name())
+	}
+	eachLine("/proc/self/mountinfo", func(line string) {
+		if strings.Contains(line, runs) {
+			left = append(left, "mount "+line)
+		}
+	})
+	procs, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, p := range procs {
+		if exe, _ := os.Readlink(p); exe == box && !gone(pidOf(p)) && ofThisTest(p, runs) {
+			b, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
+			left = append(left, "process "+strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	own, err := ownCgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range own {
+		found, _ := filepath.Glob(filepath.Join(dir, "tallystick-r*"))
+		left = append(left, found...)
+	}
+	return left
+}
+
+func pidOf(procFile string) int {
+	n, _ := strconv.Atoi(strings.Split(procFile, "/")[2])
+	return n
+}
+
+// ofThisTest tells this test's processes from those of one that runs at the
+// same time. gVisor's processes name their folder; our own init has no
+// arguments and counts always.
+func ofThisTest(procFile, runs string) bool {
+	b, _ := os.ReadFile(filepath.Join(filepath.Dir(procFile), "cmdline"))
+	return strings.Contains(string(b), runs) || !strings.Contains(string(b), "runsc")
+}
+
+// checkClean waits: a killed process is taken apart by the kernel in its own
+// time.
+func checkClean(t *testing.T, runs string) {
+	t.Helper()
+	var left []string
+	for range 500 {
+		if left = leftovers(t, runs); len(left) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+}
+
+// runsFolder is a folder for runs that only this test uses.
+func runsFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(dir, 0o711)
+	return dir
+}
+
+func TestNothingIsLeftAfterAnyEnding(t *testing.T) {
+	eachClass(t, func(t *testing.T, class Class) {
+		for _, c := range []struct {
+			name, source string
+			limits       Limits
+			cancel       time.Duration
+		}{
+			{name: "success", source: `print("{}")`},
+			{name: "failure", source: `raise SystemExit(3)`},
+			{name: "crash", source: `import ctypes; ctypes.string_at(0)`},
+			{name: "timeout", source: `while True: pass`, limits: Limits{Timeout: 1500 * time.Millisecond}},
+			{name: "out of memory", source: `x = bytearray(4 << 30)`},
+			{name: "too much output", source: `while True: print("x" * 1000)`},
+			{name: "cancelled", source: `while True: pass`, cancel: 1500 * time.Millisecond},
+			{name: "cancelled while starting", source: `while True: pass`, cancel: 30 * time.Millisecond},
+		} {
+			for _, scope := range []Scope{ScopeCase, ScopeAttempt} {
+				if scope == ScopeAttempt && class != GVisor {
+					continue
+				}
+				t.Run(c.name+" in scope "+string(scope), func(t *testing.T) {
+					runs := runsFolder(t)
+					s, err := Open(context.Background(), Options{Accept: []Class{class}, Scope: scope, Rubric: python(c.source),
+						Image: hostImage(t), Executable: box, TempDir: runs})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx := context.Background()
+					if c.cancel > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.cancel)
+						defer cancel()
+					}
+					_, err = s.Run(ctx, Job{Limits: c.limits})
+					if c.cancel > 0 && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("cancelled, but %v", err)
+					}
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+					checkClean(t, runs)
+				})
+			}
+		}
+	})
+}
+
+// The harness can be killed at any moment. Its sandboxes die with it, and the
+// next one removes what it left on disk.
+func TestNothingSurvivesTheHarness(t *testing.T) {
+	if os.Getenv("TALLYSTICK_TEST_VICTIM") != "" {
+		victim(t)
+		return
+	}
+	image := hostImage(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachClass(t, func(t *testing.T, class Class) {
+		for _, scope := range []Scope{ScopeCase, ScopeAttempt} {
+			if scope == ScopeAttempt && class != GVisor {
+				continue
+			}
+			for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+				t.Run(signal.String()+" in scope "+string(scope), func(t *testing.T) {
+					runs := runsFolder(t)
+					cmd := exec.Command(self, "-test.run=^TestNothingSurvivesTheHarness$")
+					cmd.Env = append(os.Environ(), "TALLYSTICK_TEST_VICTIM="+string(class)+" "+string(scope)+" "+runs,
+						boxVariable+"="+box, imageVariable+"="+image.Dir)
+					out, err := cmd.StdoutPipe()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+					// Wait until the rubric, which never ends, is under way.
+					waitForProcess(t, runs)
+					if left := strings.Join(leftovers(t, runs), "\n"); !strings.Contains(left, "process ") || !strings.Contains(left, "folder ") {
+						t.Fatalf("the test would not see a leftover: it sees only %q", left)
+					}
+					cmd.Process.Signal(signal)
+					cmd.Wait()
+					out.Close()
+
+					base, err := openRunBase(runs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					base.sweep()
+					checkClean(t, runs)
+				})
+			}
+		}
+	})
+}
+
+// victim runs a rubric that never ends, for its parent to kill.
+func victim(t *testing.T) {
+	args := strings.Fields(os.Getenv("TALLYSTICK_TEST_VICTIM"))
+	s, err := Open(context.Background(), Options{Accept: []Class{Class(args[0])}, Scope: Scope(args[1]), TempDir: args[2],
+		Rubric: python("while True: pass"), Image: hostImage(t), Executable: box})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Run(context.Background(), Job{})
+}
+
+func waitForProcess(t *testing.T, runs string) {
+	t.Helper()
+	for range 3000 {
+		folders, _ := filepath.Glob(filepath.Join(runs, "r*", "rubric", "rubric.py"))
+		if len(folders) > 0 && strings.Contains(strings.Join(leftovers(t, runs), "\n"), "process ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the rubric was never started")
+}
+
+func TestSweepTakesOnlyFoldersWithoutAnOwner(t *testing.T) {
+	runs := runsFolder(t)
+	base, err := openRunBase(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned, err := base.make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owned.remove()
+	left, err := base.make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.lock.Close() // as when the process ends
+	if err := os.Mkdir(filepath.Join(runs, "not-ours"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	base.sweep()
+	entries, err := os.ReadDir(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := "not-ours " + filepath.Base(owned.dir); strings.Join(names, " ") != want {
+		t.Errorf("left %v, want %s", names, want)
+	}
+}
+
+func TestRunFolderOfSomebodyElseIsRefused(t *testing.T) {
+	dir := runsFolder(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRunBase(dir); err == nil || !strings.Contains(err.Error(), "not a folder of ours alone") {
+		t.Errorf("a folder that anybody can write to: %v", err)
+	}
+	target := runsFolder(t)
+	link := filepath.Join(target, "link")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openRunBase(link); err == nil {
+		t.Error("a link was accepted")
+	}
+}
