@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -300,8 +301,9 @@ func (w *walk) tear(p *Problem, b *block, i int, lines *lineReader) error {
 	rest := append([]byte(nil), b.data[b.lines[i].start:b.end]...)
 	for nb := range lines.blocks {
 		<-nb.done
-		if len(rest) <= maxTornBytes {
-			rest = append(rest, nb.data[:nb.end]...)
+		rest = append(rest, nb.data[:nb.end]...)
+		if len(rest) > maxTornBytes {
+			return p // however much more there is
 		}
 		lines.recycle(nb)
 	}
@@ -563,8 +565,23 @@ func forked(e Expectation, found TreeHead, index int64, format string, args ...a
 		Fork: &Fork{Source: e.Source, Expected: e.TreeHead, Found: found}}
 }
 
+// vanished reports a ledger without a seal of which more is known: it is no new
+// one, everything was taken out of it.
+func (w *walk) vanished() error {
+	if len(w.opt.Expect) == 0 {
+		return nil
+	}
+	e := slices.MaxFunc(w.opt.Expect, func(a, b Expectation) int { return cmp.Compare(a.Size, b.Size) })
+	return &Problem{Index: 0, Kind: "rollback", Name: refusal.HistoryRolledBack,
+		Detail: fmt.Sprintf("%s covers %d entries, this ledger has none", e.Source, e.Size),
+		Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: TreeHead{Origin: e.Origin}}}
+}
+
 func (w *walk) finish() (*Verified, error) {
 	if w.pending == nil {
+		if err := w.vanished(); err != nil {
+			return nil, err
+		}
 		if t := w.sealed.Tail; t.Torn > 0 {
 			return nil, w.problem(refusal.TornTail, "torn-tail", "%s holds %d bytes and no seal: its first batch was never finished", t.Segment, t.Torn)
 		}
