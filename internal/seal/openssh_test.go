@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -72,6 +73,23 @@ func (k sshKeygen) generate(t testing.TB, name string, args ...string) string {
 	k.mustRun(t, nil, append([]string{"-q", "-N", "", "-C", name, "-f", name}, args...)...)
 	fields := strings.Fields(string(k.read(t, name+".pub")))
 	return fields[0] + " " + fields[1]
+}
+
+// writeRSA puts the shared RSA key there, because making one takes seconds.
+func (k sshKeygen) writeRSA(t testing.TB, name string) string {
+	t.Helper()
+	key, err := strongRSA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := keyText(mustSigner(t, key))
+	k.write(t, name, pem.EncodeToMemory(block))
+	k.write(t, name+".pub", []byte(public+"\n"))
+	return public
 }
 
 // sign makes a signature with "ssh-keygen -Y sign".
@@ -212,8 +230,8 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 	ca := k.generate(t, "ca", "-t", "ed25519")
 	k.generate(t, "other_ca", "-t", "ed25519")
 	aliceKey := k.generate(t, "alice", "-t", "ed25519")
-	rsaCA := k.generate(t, "rsa_ca", "-t", "rsa", "-b", "3072")
-	k.generate(t, "rita", "-t", "rsa", "-b", "3072")
+	rsaCA := k.writeRSA(t, "rsa_ca")
+	k.writeRSA(t, "rita")
 
 	// certify makes NAME-cert.pub and returns a signer that carries it.
 	certify := func(t *testing.T, ca, name string, args ...string) ssh.Signer {
