@@ -137,7 +137,12 @@ func (p PublicKey) material() string {
 	case ed25519.PublicKey:
 		return "ed25519 " + string(pub)
 	case *ecdsa.PublicKey:
-		return fmt.Sprintf("ecdsa %s %x %x", pub.Curve.Params().Name, pub.X, pub.Y)
+		point, err := pub.Bytes()
+		if err != nil {
+			panic("seal: a point off the curve passed the decoder: " + err.Error())
+		}
+		// The point's length tells the three curves apart.
+		return "ecdsa " + string(point)
 	case *rsa.PublicKey:
 		return "rsa " + string(pub.N.Bytes())
 	}

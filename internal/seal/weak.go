@@ -31,7 +31,7 @@ func checkKeyType(typ string) error {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
 		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA:
 		return nil
-	case ssh.InsecureKeyAlgoDSA:
+	case "ssh-dss":
 		return refusal.Newf(refusal.WeakKey, "DSA keys are refused").WithHint(strongKeyHint)
 	}
 	if strings.Contains(typ, "-cert-v01@") {

@@ -8,7 +8,6 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -89,9 +88,7 @@ func smallOrderPoints(t *testing.T) []point {
 			continue
 		}
 		x := sqrt(neg(y2))
-		for _, p := range []point{{x, y}, {neg(x), y}, {x, neg(y)}, {neg(x), neg(y)}} {
-			points = append(points, p)
-		}
+		points = append(points, point{x, y}, point{neg(x), y}, point{x, neg(y)}, point{neg(x), neg(y)})
 	}
 	for _, p := range points {
 		lhs := add(neg(mul(p.x, p.x)), mul(p.y, p.y))
@@ -219,7 +216,7 @@ func TestWeakKeysOfOtherKindsAreRefused(t *testing.T) {
 	dsaKey := ssh.Marshal(struct {
 		Name       string
 		P, Q, G, Y *big.Int
-	}{ssh.InsecureKeyAlgoDSA, odd(1024), odd(160), big.NewInt(2), big.NewInt(4)})
+	}{"ssh-dss", odd(1024), odd(160), big.NewInt(2), big.NewInt(4)})
 	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +245,7 @@ func TestWeakKeysOfOtherKindsAreRefused(t *testing.T) {
 		{"DSA", []byte("ssh-dss " + base64.StdEncoding.EncodeToString(dsaKey)), refusal.WeakKey, "DSA keys are refused"},
 		{"ECDSA on P-224", []byte("ecdsa-sha2-nistp224 " + base64.StdEncoding.EncodeToString(p224Key)), refusal.WeakKey, `"ecdsa-sha2-nistp224" is not accepted`},
 		{"ML-DSA", []byte("ssh-mldsa-44 AAAA"), refusal.WeakKey, `"ssh-mldsa-44" is not accepted`},
-		{"labelled as another kind", []byte("ssh-ed25519 " + fmt.Sprintf("%s", rsaLine(t, odd(3072), 65537)[len("ssh-rsa "):])), refusal.Malformed, "labelled ssh-ed25519 and encodes a ssh-rsa key"},
+		{"labelled as another kind", []byte("ssh-ed25519 " + string(rsaLine(t, odd(3072), 65537)[len("ssh-rsa "):])), refusal.Malformed, "labelled ssh-ed25519 and encodes a ssh-rsa key"},
 		{"a certificate", []byte("ssh-ed25519-cert-v01@openssh.com AAAA"), refusal.Malformed, "is a certificate"},
 		{"not base64", []byte("ssh-ed25519 AA*A"), refusal.Malformed, "not base64"},
 		{"trailing bytes", append(authorizedLine(testKey(t, "alice").Ed25519()[32:]), []byte("AAAA")...), refusal.Malformed, "cannot be decoded"},
