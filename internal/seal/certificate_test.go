@@ -129,3 +129,14 @@ func TestCertificateHasTheRolesOfTheLinesThatNameThePerson(t *testing.T) {
 		t.Errorf("roles %v", sig.Roles())
 	}
 }
+
+func TestVerifySignatureTakesPlainKeysOnly(t *testing.T) {
+	key, err := VerifySignature(signAs(t, "alice", NamespaceAnchor, message), message, NamespaceAnchor)
+	if err != nil || !key.Equal(testKey(t, "alice").Public()) {
+		t.Errorf("got %s, %v", key, err)
+	}
+	_, err = VerifySignature(signAs(t, "alice", NamespaceAnchor, message), []byte("another"), NamespaceAnchor)
+	refused(t, err, refusal.SignatureInvalid, "does not match")
+	_, err = VerifySignature(forgeCert(t, testKey(t, "authority").Signer(), unchanged), message, NamespaceCase)
+	refused(t, err, refusal.SignerUnknown, "made with a certificate")
+}

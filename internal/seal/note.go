@@ -50,7 +50,7 @@ func keyID(name string, key []byte) uint32 {
 }
 
 // parseVKey reads a verifier key of the given signature type, strictly: one
-// key has one spelling. Whether the key is weak is for newNoteKey to say.
+// key has one spelling. Weak keys are refused.
 func parseVKey(text string, alg byte) (string, ed25519.PublicKey, error) {
 	malformed := func(format string, args ...any) error {
 		return refusal.Newf(refusal.Malformed, "verifier key %q: %w", text, fmt.Errorf(format, args...)).
@@ -75,7 +75,11 @@ func parseVKey(text string, alg byte) (string, ed25519.PublicKey, error) {
 	if id := fmt.Sprintf("%08x", keyID(parts[0], key)); id != parts[1] {
 		return "", nil, malformed("key id is %q, that of this name and key is %q", parts[1], id)
 	}
-	return parts[0], ed25519.PublicKey(key[1:]), nil
+	pub := ed25519.PublicKey(key[1:])
+	if err := CheckEd25519(pub); err != nil {
+		return "", nil, fmt.Errorf("verifier key %q: %w", text, err)
+	}
+	return parts[0], pub, nil
 }
 
 // checkNoteName insists on a name that a note can carry (C2SP signed-note,
