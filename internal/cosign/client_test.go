@@ -185,24 +185,29 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 		name    string
 		witness http.Handler
 		want    refusal.Name // "" for a good line
+		says    string       // what the message must hold, where several controls would refuse
 	}{
-		{"a good answer", hostile(200, "text/plain", good), ""},
-		{"others' cosignatures around it", hostile(200, "", otherWitness+good+sameName), ""},
+		{"a good answer", hostile(200, "text/plain", good), "", ""},
+		{"others' cosignatures around it", hostile(200, "", otherWitness+good+sameName), "", ""},
 
-		{"a signature over another text", hostile(200, "", otherText), refusal.SignatureInvalid},
-		{"a note signature", hostile(200, "", notCosigned), refusal.SignatureInvalid},
-		{"a short signature", hostile(200, "", string(signature{testWitness, ownID(t), []byte{1}}.appendLine(nil))), refusal.SignatureInvalid},
-		{"only another witness's signature", hostile(200, "", otherWitness), refusal.WitnessFailed},
-		{"another key under its name", hostile(200, "", sameName), refusal.WitnessFailed},
-		{"nothing", hostile(200, "", ""), refusal.WitnessFailed},
-		{"a good line and a malformed one", hostile(200, "", good+"— x y\n"), refusal.WitnessFailed},
-		{"a good line twice", hostile(200, "", good+good), refusal.WitnessFailed},
-		{"a good line without newline", hostile(200, "", strings.TrimSuffix(good, "\n")), refusal.WitnessFailed},
-		{"a good line and an empty one", hostile(200, "", good+"\n"), refusal.WitnessFailed},
-		{"a good line in other line ends", hostile(200, "", strings.ReplaceAll(good, "\n", "\r\n")), refusal.WitnessFailed},
-		{"a page", hostile(200, "text/html", "<html>"), refusal.WitnessFailed},
-		{"too many lines", hostile(200, "", manySignatures(maxSignatures)+good), refusal.WitnessFailed},
-		{"a good line with another status", hostile(201, "", good), refusal.WitnessFailed},
+		{"a signature over another text", hostile(200, "", otherText), refusal.SignatureInvalid, ""},
+		{"a note signature", hostile(200, "", notCosigned), refusal.SignatureInvalid, ""},
+		{"a short signature", hostile(200, "", string(signature{testWitness, ownID(t), []byte{1}}.appendLine(nil))), refusal.SignatureInvalid, ""},
+		{"only another witness's signature", hostile(200, "", otherWitness), refusal.WitnessFailed, ""},
+		{"another key under its name", hostile(200, "", sameName), refusal.WitnessFailed, ""},
+		{"nothing", hostile(200, "", ""), refusal.WitnessFailed, ""},
+		{"a good line and a malformed one", hostile(200, "", good+"— x y\n"), refusal.WitnessFailed, ""},
+		{"a good line twice", hostile(200, "", good+good), refusal.WitnessFailed, ""},
+		{"a good line without newline", hostile(200, "", strings.TrimSuffix(good, "\n")), refusal.WitnessFailed, ""},
+		{"a good line and an empty one", hostile(200, "", good+"\n"), refusal.WitnessFailed, ""},
+		{"a good line in other line ends", hostile(200, "", strings.ReplaceAll(good, "\n", "\r\n")), refusal.WitnessFailed, ""},
+		{"a name with a plus", hostile(200, "", "— a+b AAAAAAE=\n"+good), refusal.WitnessFailed, ""},
+		{"no name", hostile(200, "", "—  AAAAAAE=\n"+good), refusal.WitnessFailed, ""},
+		{"as many bytes as are read", hostile(200, "", fill(good, maxBodyBytes)), "", ""},
+		{"a byte more", hostile(200, "", fill(good, maxBodyBytes+1)), refusal.WitnessFailed, "more than 65536 bytes"},
+		{"a page", hostile(200, "text/html", "<html>"), refusal.WitnessFailed, ""},
+		{"too many lines", hostile(200, "", manySignatures(maxSignatures)+good), refusal.WitnessFailed, ""},
+		{"a good line with another status", hostile(201, "", good), refusal.WitnessFailed, ""},
 
 		{"an endless body", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for {
@@ -210,7 +215,7 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 					return
 				}
 			}
-		}), refusal.WitnessFailed},
+		}), refusal.WitnessFailed, "more than 65536 bytes"},
 		{"an endless refusal", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			for {
@@ -218,33 +223,33 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 					return
 				}
 			}
-		}), refusal.WitnessFailed},
+		}), refusal.WitnessFailed, "more than 65536 bytes"},
 		{"an endless header", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
-		}), refusal.WitnessFailed},
-		{"a closed connection", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }), refusal.WitnessFailed},
+		}), refusal.WitnessFailed, "could not be reached"},
+		{"a closed connection", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }), refusal.WitnessFailed, ""},
 		{"half an answer", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(good)+9))
 			io.WriteString(w, good)
-		}), refusal.WitnessFailed},
+		}), refusal.WitnessFailed, ""},
 
-		{"unknown log", hostile(404, "", ""), refusal.WitnessFailed},
-		{"untrusted key", hostile(403, "", ""), refusal.WitnessFailed},
-		{"malformed, it says", hostile(400, "", ""), refusal.WitnessFailed},
-		{"broken", hostile(500, "", "\x1b[31m"), refusal.WitnessFailed},
-		{"away", hostile(503, "", ""), refusal.WitnessFailed},
-		{"a status nobody knows", hostile(799, "", ""), refusal.WitnessFailed},
-		{"a bad proof from nothing", hostile(422, "", ""), refusal.WitnessFailed},
+		{"unknown log", hostile(404, "", ""), refusal.WitnessFailed, ""},
+		{"untrusted key", hostile(403, "", ""), refusal.WitnessFailed, ""},
+		{"malformed, it says", hostile(400, "", ""), refusal.WitnessFailed, ""},
+		{"broken", hostile(500, "", "\x1b[31m"), refusal.WitnessFailed, ""},
+		{"away", hostile(503, "", ""), refusal.WitnessFailed, ""},
+		{"a status nobody knows", hostile(799, "", ""), refusal.WitnessFailed, ""},
+		{"a bad proof from nothing", hostile(422, "", ""), refusal.WitnessFailed, ""},
 
-		{"a conflict without size", hostile(409, "text/plain", "5\n"), refusal.WitnessFailed},
-		{"a conflict with two sizes", hostile(409, sizeType, "5\n6\n"), refusal.WitnessFailed},
-		{"a conflict with a size that is none", hostile(409, sizeType, "05\n"), refusal.WitnessFailed},
-		{"a conflict with the size that was sent", hostile(409, sizeType, "0\n"), refusal.WitnessFailed},
-		{"a conflict that never ends", hostile(409, sizeType, "5\n"), refusal.WitnessFailed},
+		{"a conflict without size", hostile(409, "text/plain", "5\n"), refusal.WitnessFailed, `expected "text/x.tlog.size"`},
+		{"a conflict with two sizes", hostile(409, sizeType, "5\n6\n"), refusal.WitnessFailed, "after the size"},
+		{"a conflict with a size that is none", hostile(409, sizeType, "05\n"), refusal.WitnessFailed, ""},
+		{"a conflict with the size that was sent", hostile(409, sizeType, "0\n"), refusal.WitnessFailed, "yet knows"},
+		{"a conflict that never ends", hostile(409, sizeType, "5\n"), refusal.WitnessFailed, "yet knows"},
 		{"a conflict that always changes", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			hostile(409, sizeType, fmt.Sprintf("%d\n", 1+sizes.Add(1)%7)).ServeHTTP(w, r)
-		}), refusal.WitnessFailed},
-		{"a conflict beyond counting", hostile(409, sizeType, "9223372036854775807\n"), refusal.WitnessFailed},
+		}), refusal.WitnessFailed, "then"},
+		{"a conflict beyond counting", hostile(409, sizeType, "9223372036854775807\n"), refusal.WitnessFailed, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, requests := newTestClient(t, tt.witness, ClientOptions{})
@@ -261,6 +266,9 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 			if !refusal.Is(err, tt.want) || line != nil {
 				t.Fatalf("got %q, %v; want %s", line, err, tt.want)
 			}
+			if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%q does not say %q", err, tt.says)
+			}
 			if refusal.Of(err).Hint == "" || !strings.Contains(err.Error(), testWitness) {
 				t.Errorf("%q (hint %q) should name the witness and say what to do", err, refusal.Of(err).Hint)
 			}
@@ -272,6 +280,14 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fill adds one line by an unknown key, to get exactly that many bytes.
+func fill(lines string, size int) string {
+	const frame = len(signatureMark) + len(" \n")
+	rest := size - len(lines) - frame
+	name := 1 + (rest-1)%4
+	return lines + signatureMark + strings.Repeat("x", name) + " " + strings.Repeat("A", rest-name) + "\n"
 }
 
 func TestClientFollowsNoRedirect(t *testing.T) {

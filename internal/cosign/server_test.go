@@ -99,6 +99,11 @@ func TestStatusMatrix(t *testing.T) {
 		{"no checkpoint", "old 5\n\n", 400, ""},
 		{"no signature", rawRequest(5, proof, []byte(log.head(7).Text()+"\n")), 400, ""},
 		{"an extension line", strings.Replace(log.request(5, 7), "=\n\n— ", "=\nextension\n\n— ", 1), 400, ""},
+		{"a line in place of the empty one", strings.Replace(log.request(5, 7), "=\n\n— ", "=\nextension\n— ", 1), 400, ""},
+		{"a key name with a plus", withLine("— a+b AAAAAAE=\n"), 400, ""},
+		{"a key name with a control character", withLine("— a\x01b AAAAAAE=\n"), 400, ""},
+		{"an empty key name", withLine("—  AAAAAAE=\n"), 400, ""},
+		{"a key name that is not UTF-8", withLine("— a\xff AAAAAAE=\n"), 400, ""},
 		{"no newline at the end", strings.TrimSuffix(log.request(5, 7), "\n"), 400, ""},
 		{"a line after the signatures", withLine("more\n"), 400, ""},
 		{"the same signature twice", withLine(lastLine(log.request(5, 7))), 400, ""},
@@ -124,7 +129,10 @@ func TestStatusMatrix(t *testing.T) {
 			if got := w.Header().Get("Content-Type"); got != wantType {
 				t.Errorf("Content-Type %q, want %q", got, wantType)
 			}
-			// Whatever was refused has changed nothing.
+			// Whatever was refused has changed nothing, and nothing that was
+			// taken keeps the witness from starting again.
+			s.Close()
+			s = openTestServer(t, s.dir)
 			if tt.status != 200 {
 				verifyLine(t, mustPost(t, s, 200, log.request(5, 6)), log.head(6))
 			}
@@ -407,6 +415,26 @@ func TestLoadRefusesForgedState(t *testing.T) {
 	openTestServer(t, dir)
 }
 
+// TestLoadRefusesTheStateOfAnotherLog: the file of one log, copied over that of
+// another, is cosigned by the witness and all the same not its memory.
+func TestLoadRefusesTheStateOfAnotherLog(t *testing.T) {
+	dir, a, b := t.TempDir(), honestLog(t, 5), honestLog(t, 5)
+	b.origin = "example.com/b"
+	both := func(cfg *ServerConfig) {
+		cfg.Logs = append(cfg.Logs, ledger.LogKey{Origin: b.origin, Key: pub(b.key)})
+	}
+	s := openTestServer(t, dir, both)
+	mustPost(t, s, 200, a.request(0, 5))
+	mustPost(t, s, 200, b.request(0, 2))
+	s.Close()
+	if err := os.WriteFile(s.logs[testOrigin].path, s.logs[b.origin].note, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryTestServer(t, dir, both); !refusal.Is(err, refusal.MemoryDamaged) {
+		t.Errorf("got %v, want MemoryDamaged", err)
+	}
+}
+
 // TestNoSingleBitOfTheStateMayChange flips each bit of the state file. What
 // loads all the same must be the same state: only the log's own signature is
 // not looked at again.
@@ -473,9 +501,9 @@ func TestForksAreKept(t *testing.T) {
 	dir, log, forked := t.TempDir(), honestLog(t, 9), newLog(t, 9, 3, "!")
 	s := openTestServer(t, dir)
 	mustPost(t, s, 200, log.request(0, 5))
-	for range 3 {
-		mustPost(t, s, 409, forked.request(5, 5))
-		mustPost(t, s, 409, forked.request(0, 5))
+	// Whatever it claims to extend, it is a fork, and the same one.
+	for _, old := range []int64{0, 5, 4} {
+		mustPost(t, s, 409, forked.request(old, 5))
 		mustPost(t, s, 422, forked.request(5, 7))
 	}
 	if len(s.conflicts) != 2 || len(s.errors) != 0 {
