@@ -365,6 +365,8 @@ func (w *walk) entry(check, text []byte, l *line) error {
 		if err := w.genesis(env); err != nil {
 			return err
 		}
+	} else if env.Kind == evidence.LedgerOpened {
+		return w.problem(refusal.EntryInvalid, "entry", "%s stands only at the beginning", env.Kind)
 	}
 	// The chain is copied forward only when the line is right, so that a torn
 	// one leaves it as the last good line did.
@@ -415,7 +417,7 @@ func (w *walk) genesis(env evidence.Envelope) error {
 	if w.opt.UnsafeAnyRoot {
 		root = digest.IDOf(file)
 	}
-	signers, err := seal.Root("signers version 1 in entry 0", file, root)
+	signers, err := seal.Root("signers", file, root)
 	if err != nil {
 		return w.problem(refusal.Of(err).Name, "signers", "%v", err)
 	}

@@ -169,6 +169,10 @@ func (l *Ledger) write(batch []*Pending) error {
 	accepted := 0
 	next := l.signers
 	for _, p := range batch {
+		if p.kind == evidence.LedgerOpened && l.chain.Size() > 0 {
+			p.err = refusal.Newf(refusal.Malformed, "%s stands only at the beginning of a ledger", p.kind)
+			continue
+		}
 		if p.kind == evidence.SignersChangedKind {
 			changed, err := l.extendSigners(p.body, at)
 			if err != nil {

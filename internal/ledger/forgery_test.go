@@ -1,0 +1,291 @@
+package ledger
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+)
+
+func TestAnHonestLedgerVerifies(t *testing.T) {
+	items := honest(t)
+	var seen int64
+	o := trust(t)
+	o.EverySeal = true
+	o.Visit = func(r Record) error {
+		if r.Index != seen || digest.ContentOf(r.Raw) != r.Content || r.Body == nil {
+			t.Errorf("record %d: %+v", seen, r)
+		}
+		seen++
+		return nil
+	}
+	v := mustVerify(t, one(render(items)), o)
+	want := chainOf(items)
+	if v.Size != 10 || v.Seals != 5 || v.Tail.Torn != 0 || seen != 10 || v.Root != want.Root() || v.Head != want.Head() || !v.RootPinned {
+		t.Errorf("verified as %+v", v)
+	}
+	if v.Signers.Version() != 2 || len(v.EveryKey()) != 2 {
+		t.Errorf("signers version %d, %d operators ever", v.Signers.Version(), len(v.EveryKey()))
+	}
+	if _, err := VerifyCheckpoint(v.Checkpoint, Policy{Logs: []LogKey{{testOrigin, pub(t, olga)}}}); err != nil {
+		t.Errorf("the last seal as a checkpoint: %v", err)
+	}
+}
+
+// TestForgeriesAreRefused changes the ledger as somebody could who can write
+// to the disk and computes all checks again. Rows that sign do it with the
+// named key; the others have none.
+func TestForgeriesAreRefused(t *testing.T) {
+	insert := func(items []item, i int, its ...item) []item { return slices.Insert(slices.Clone(items), i, its...) }
+	without := func(items []item, i, n int) []item { return slices.Delete(slices.Clone(items), i, i+n) }
+	later := evidence.At(testTime.Go().Add(time.Hour))
+	for _, tt := range []struct {
+		name  string
+		forge func([]item) []item
+		want  refusal.Name
+		index int64 // the entry at which it shows
+	}{
+		{"entry changed", func(l []item) []item { l[at(l, 3)] = noteItem(33); return l }, refusal.ChainTamperDetected, 5},
+		{"last entry changed", func(l []item) []item { l[at(l, 9)] = noteItem(99); return l }, refusal.ChainTamperDetected, 9},
+		{"entry dropped", func(l []item) []item { return without(l, at(l, 3), 1) }, refusal.SealInvalid, 5},
+		{"entry dropped, sizes of seals made to fit", func(l []item) []item {
+			l = without(l, at(l, 3), 1)
+			for i := at(l, 3); i < len(l); i++ {
+				l[i].size--
+			}
+			return l
+		}, refusal.ChainTamperDetected, 4},
+		{"entry duplicated", func(l []item) []item { return insert(l, at(l, 3), l[at(l, 3)]) }, refusal.SealInvalid, 7},
+		{"entries swapped", func(l []item) []item { l[at(l, 3)], l[at(l, 4)] = l[at(l, 4)], l[at(l, 3)]; return l }, refusal.ChainTamperDetected, 5},
+		{"entry inserted", func(l []item) []item { return insert(l, at(l, 7), noteItem(77)) }, refusal.SealInvalid, 9},
+		{"entry appended with an old seal", func(l []item) []item { return append(l, noteItem(10), l[sealAt(l, 4)]) }, refusal.SealInvalid, 11},
+		{"entry appended with an old seal of the right size", func(l []item) []item {
+			s := l[sealAt(l, 4)]
+			s.size = 11
+			return append(l, noteItem(10), s)
+		}, refusal.ChainTamperDetected, 10},
+		{"entries from the fourth on rewritten", func(l []item) []item {
+			for i := at(l, 6); i < len(l); i++ {
+				if l[i].sig == nil {
+					l[i] = noteItem(100 + i)
+				}
+			}
+			return l
+		}, refusal.ChainTamperDetected, 7},
+		{"rewritten and sealed by a stranger", func(l []item) []item {
+			l = l[:at(l, 6)]
+			l = append(l, noteItem(60))
+			return append(l, sealItem(t, l, stranger))
+		}, refusal.SealInvalid, 6},
+		{"sealed by a curator who is no operator", func(l []item) []item {
+			l = append(l, noteItem(10))
+			return append(l, sealItem(t, l, alice))
+		}, refusal.SealInvalid, 10},
+		{"sealed by an operator who was taken out before", func(l []item) []item {
+			l = append(l, noteItem(10))
+			return append(l, sealItem(t, l, omar))
+		}, refusal.SealInvalid, 10},
+		{"sealed by an operator who takes himself out, with more behind it", func(l []item) []item {
+			l = l[:at(l, 5)]
+			l = append(l, changeItem(t, []byte{olga}, alice, bob), noteItem(6))
+			return append(l, sealItem(t, l, omar))
+		}, refusal.SealInvalid, 6},
+		{"sealed by the operator for another ledger", func(l []item) []item {
+			l = append(l, noteItem(10))
+			return append(l, sealAs(t, l, olga, "example.com/other"))
+		}, refusal.SealInvalid, 10},
+		{"sealed with the operator's key hash and another key", func(l []item) []item {
+			l = append(l, noteItem(10))
+			s := sealItem(t, l, stranger)
+			copy(s.sig, l[sealAt(l, 4)].sig[:4])
+			return append(l, s)
+		}, refusal.ChainTamperDetected, 10},
+		{"seal of the change of signers stripped", func(l []item) []item { return without(l, sealAt(l, 2), 1) }, refusal.SealInvalid, 6},
+		{"seal twice", func(l []item) []item { return insert(l, sealAt(l, 1), l[sealAt(l, 1)]) }, refusal.ChainTamperDetected, 3},
+		{"seal of another size", func(l []item) []item { l[sealAt(l, 3)] = l[sealAt(l, 1)]; return l }, refusal.SealInvalid, 8},
+		{"seal before everything", func(l []item) []item { return insert(l, 0, l[sealAt(l, 0)]) }, refusal.ChainTamperDetected, 0},
+		{"time goes back, sealed by the operator", func(l []item) []item {
+			l = append(l, entryItem(evidence.NoteKind, []byte(`{}`), later), noteItem(11))
+			return append(l, sealItem(t, l, olga))
+		}, refusal.TimeWentBack, 11},
+		{"not canonical, sealed by the operator", func(l []item) []item {
+			l = append(l, entryItem(evidence.NoteKind, []byte(`{"b":1,"a":2}`), testTime))
+			return append(l, sealItem(t, l, olga))
+		}, refusal.EntryInvalid, 10},
+		{"unknown kind, sealed by the operator", func(l []item) []item {
+			l = append(l, entryItem("novelty", []byte(`{}`), testTime))
+			return append(l, sealItem(t, l, olga))
+		}, refusal.EntryInvalid, 10},
+		{"genesis replaced", func(l []item) []item {
+			l[0] = entryItem(evidence.LedgerOpened, mustMarshal(t, evidence.Opened{Origin: testOrigin, Signers: string(signersFile(t, 1, digest.ID{}, stranger))}), testTime)
+			return append(l[:1], sealItem(t, l[:1], stranger))
+		}, refusal.SignersChainBroken, 0},
+		{"genesis of another ledger", func(l []item) []item {
+			l[0] = entryItem(evidence.LedgerOpened, mustMarshal(t, evidence.Opened{Origin: "example.com/other", Signers: string(version1(t))}), testTime)
+			return append(l[:1], sealAs(t, l[:1], olga, "example.com/other"))
+		}, refusal.HistoryForked, 0},
+		{"genesis dropped", func(l []item) []item { return l[2:] }, refusal.EntryInvalid, 0},
+		{"second genesis, sealed by the operator", func(l []item) []item {
+			l = append(l, entryItem(evidence.LedgerOpened, mustMarshal(t, evidence.Opened{Origin: testOrigin, Signers: string(signersFile(t, 1, digest.ID{}, stranger))}), testTime))
+			l = append(l, sealItem(t, l, olga), noteItem(11))
+			return append(l, sealItem(t, l, stranger))
+		}, refusal.EntryInvalid, 10},
+		{"change of signers by one person twice", func(l []item) []item {
+			l = l[:at(l, 5)]
+			l = append(l, changeItem(t, []byte{stranger}, alice, alice))
+			return append(l, sealItem(t, l, omar))
+		}, refusal.TwoPersonRule, 5},
+		{"change of signers by an operator and a stranger", func(l []item) []item {
+			l = l[:at(l, 5)]
+			l = append(l, changeItem(t, []byte{stranger}, alice, stranger))
+			return append(l, sealItem(t, l, omar))
+		}, refusal.SignerUnknown, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			data := render(tt.forge(honest(t)))
+			for _, everySeal := range []bool{false, true} {
+				o := trust(t)
+				o.EverySeal = everySeal
+				_, err := Verify(one(data), o)
+				refusedAt(t, err, tt.want, tt.index)
+			}
+		})
+	}
+}
+
+// TestBytesWithoutASealAreNotPartOfTheLedger appends what anybody could: lines
+// with the right checks and no seal. They are reported as torn, counted
+// nowhere and shown to nobody.
+func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
+	l := honest(t)
+	whole := render(l)
+	tails := map[string][]byte{
+		"entries":       render(append(l, noteItem(10), noteItem(11)))[len(whole):],
+		"half an entry": render(append(l, noteItem(10)))[len(whole) : len(render(append(l, noteItem(10))))-5],
+		"noise":         []byte("noise\nand more noise"),
+		"zeros":         make([]byte, 700),
+	}
+	for name, tail := range tails {
+		t.Run(name, func(t *testing.T) {
+			var seen int64
+			o := trust(t)
+			o.Visit = func(r Record) error { seen++; return nil }
+			v := mustVerify(t, one(slices.Concat(whole, tail)), o)
+			if v.Size != 10 || seen != 10 || v.Tail.Torn != int64(len(tail)) || v.Tail.GoodSize != int64(len(whole)) {
+				t.Errorf("size %d, seen %d, tail %+v", v.Size, seen, v.Tail)
+			}
+		})
+	}
+	o := trust(t)
+	_, err := Verify(one(slices.Concat(whole, bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), maxTornBytes/1024+1))), o)
+	refusedAt(t, err, refusal.ChainTamperDetected, 10)
+}
+
+// TestCutTailIsCaughtOnlyFromOutside states the limit: the segments alone do
+// not show that whole batches are missing from the end.
+func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
+	l := honest(t)
+	full := mustVerify(t, one(render(l)), trust(t))
+	cut := render(l[:at(l, 8)])
+	if v := mustVerify(t, one(cut), trust(t)); v.Size != 8 {
+		t.Fatalf("size %d after the cut", v.Size)
+	}
+	o := trust(t)
+	o.Expect = []Expectation{{TreeHead: full.TreeHead, Source: "the memory"}}
+	_, err := Verify(one(cut), o)
+	refusedAt(t, err, refusal.HistoryRolledBack, 8)
+
+	// Unsealed bytes that reach as far do not make up for it.
+	_, err = Verify(one(render(l[:len(l)-1])), o)
+	refusedAt(t, err, refusal.HistoryRolledBack, 8)
+
+	// Another end, signed by the operator himself, is a fork.
+	other := append(slices.Clone(l[:at(l, 9)]), noteItem(99))
+	other = append(other, sealItem(t, other, olga), noteItem(10))
+	other = append(other, sealItem(t, other, olga))
+	_, err = Verify(one(render(other)), o)
+	refusedAt(t, err, refusal.HistoryForked, 9)
+	if p := err.(*Problem); p.Fork == nil || p.Fork.Expected != full.TreeHead {
+		t.Errorf("the fork does not show both sides: %+v", p.Fork)
+	}
+
+	// The right root with a wrong chain head is no agreement either.
+	o.Expect[0].Head = digest.IDOf(nil)
+	_, err = Verify(one(render(l)), o)
+	refusedAt(t, err, refusal.HistoryForked, 9)
+	o.Expect[0].Head = full.Head
+	mustVerify(t, one(render(l)), o)
+}
+
+// TestASealStrippedChangesNothing: a seal in the middle repeats what the next
+// one says. Without it the entries, head and root are the same; without the
+// last one its batch is not part of the ledger.
+func TestASealStrippedChangesNothing(t *testing.T) {
+	l := honest(t)
+	full := mustVerify(t, one(render(l)), trust(t))
+	v := mustVerify(t, one(render(slices.Delete(slices.Clone(l), sealAt(l, 1), sealAt(l, 1)+1))), trust(t))
+	if v.TreeHead != full.TreeHead || v.Head != full.Head || v.Seals != full.Seals-1 {
+		t.Errorf("verified as %+v", v)
+	}
+	v = mustVerify(t, one(render(l[:len(l)-1])), trust(t))
+	if v.Size != 8 || v.Tail.Torn == 0 {
+		t.Errorf("without the last seal: size %d, tail %+v", v.Size, v.Tail)
+	}
+}
+
+func TestVerifyNeedsTheTrustRoot(t *testing.T) {
+	data := render(honest(t))
+	_, err := Verify(one(data), Options{Origin: testOrigin})
+	if !refusal.Is(err, refusal.Usage) {
+		t.Errorf("without a trust root: %v", err)
+	}
+	o := trust(t)
+	o.TrustRoot = digest.IDOf([]byte("another"))
+	_, err = Verify(one(data), o)
+	refusedAt(t, err, refusal.SignersChainBroken, 0)
+	v := mustVerify(t, one(data), Options{UnsafeAnyRoot: true})
+	if v.RootPinned {
+		t.Error("a ledger that nobody vouches for claims a pinned root")
+	}
+}
+
+func TestSegmentsMustFollowEachOther(t *testing.T) {
+	l := honest(t)
+	a, b, c := render(l[:at(l, 3)]), render(l[:at(l, 6)]), render(l)
+	b, c = b[len(a):], c[len(b):]
+	parts := []Segment{segment(0, a), segment(3, b), segment(6, c)}
+	mustVerify(t, parts, trust(t))
+	mustVerify(t, append(slices.Clone(parts), segment(10, nil)), trust(t)) // rotated, then killed
+	noisy := slices.Clone(parts)
+	noisy[1] = segment(3, append(slices.Clone(b), "noise"...))
+	for _, tt := range []struct {
+		name     string
+		segments []Segment
+		want     refusal.Name
+		index    int64
+	}{
+		{"first missing", parts[1:], refusal.ChainTamperDetected, 0},
+		{"middle missing", []Segment{parts[0], parts[2]}, refusal.ChainTamperDetected, 3},
+		{"middle empty", []Segment{parts[0], segment(3, nil), parts[2]}, refusal.ChainTamperDetected, 3},
+		{"middle twice", []Segment{parts[0], parts[1], parts[1], parts[2]}, refusal.ChainTamperDetected, 6},
+		{"renamed", []Segment{parts[0], segment(4, b), parts[2]}, refusal.ChainTamperDetected, 3},
+		{"contents swapped", []Segment{parts[0], segment(3, c), segment(6, b)}, refusal.ChainTamperDetected, 3},
+		{"noise at the end of the middle", noisy, refusal.ChainTamperDetected, 6},
+		{"seal of the middle cut off", []Segment{parts[0], segment(3, b[:len(b)-100]), parts[2]}, refusal.ChainTamperDetected, 6},
+		{"extra, empty, elsewhere", append(slices.Clone(parts), segment(11, nil)), refusal.ChainTamperDetected, 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Verify(tt.segments, trust(t))
+			refusedAt(t, err, tt.want, tt.index)
+		})
+	}
+	_, err := Verify(nil, trust(t))
+	if !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("no segment: %v", err)
+	}
+}
