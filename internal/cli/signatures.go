@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/crypto/ssh"
@@ -40,19 +39,28 @@ func addSignature(file string, signer ssh.Signer, ns seal.Namespace) error {
 	return store.WriteFile(store.OS{}, file+".sig", append(kept, signature...), 0o644)
 }
 
-// signaturesOf reads the signatures beside a file: FILE.sig, which may hold
-// several, and FILE.NAME.sig, as people send them who sign with ssh-keygen.
-func signaturesOf(file string) ([][]byte, error) {
-	names := []string{file + ".sig"}
-	more, err := filepath.Glob(globQuote(file) + ".*.sig")
+// signatureFiles lists the files with signatures beside a file: FILE.sig, which
+// may hold several, and FILE.NAME.sig, as people send them who sign with
+// ssh-keygen.
+func signatureFiles(file string) ([]string, error) {
+	names, err := filepath.Glob(globQuote(file) + ".*.sig")
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", file, err)
 	}
+	if fileExists(file + ".sig") {
+		names = append([]string{file + ".sig"}, names...)
+	}
+	return names, nil
+}
+
+// signaturesOf reads the signatures beside a file.
+func signaturesOf(file string) ([][]byte, error) {
+	names, err := signatureFiles(file)
+	if err != nil {
+		return nil, err
+	}
 	var sigs [][]byte
-	for _, name := range append(names, more...) {
-		if _, err := os.Stat(name); os.IsNotExist(err) {
-			continue
-		}
+	for _, name := range names {
 		data, err := store.ReadFile(store.OS{}, name, 1<<20)
 		if err != nil {
 			return nil, err

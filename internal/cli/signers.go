@@ -124,6 +124,17 @@ func runSignersNext(_ context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	// The signatures of the version in force are in the ledger. Left here they
+	// would count as wrong ones of the next.
+	stale, err := signatureFiles(w.SignersFile())
+	if err != nil {
+		return err
+	}
+	for _, name := range stale {
+		if err := store.RemoveTree(name); err != nil {
+			return err
+		}
+	}
 	if err := store.WriteFile(store.OS{}, w.SignersFile(), next, 0o644); err != nil {
 		return err
 	}
