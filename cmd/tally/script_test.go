@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,12 +15,17 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tallystick/internal/verify"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tally": main})
+	testscript.Main(m, map[string]func(){
+		"tally":        main,
+		"tally-verify": func() { os.Exit(verify.Main(os.Args[1:], os.Stdout, os.Stderr)) },
+	})
 }
 
 // TestScripts runs testdata/script/*.txtar against the real main. Scripts are
@@ -30,14 +36,25 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition:           condition,
 		Setup:               isolate,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"edit": cmdEdit,
-			"exit": cmdExit,
-			"flip": cmdFlip,
-			"json": cmdJSON,
+			"edit":  cmdEdit,
+			"exit":  cmdExit,
+			"flip":  cmdFlip,
+			"json":  cmdJSON,
+			"lines": cmdLines,
+			"mode":  cmdMode,
 		},
 	})
+}
+
+// condition knows what a script may ask of the machine it runs on.
+func condition(name string) (bool, error) {
+	if name == "root" {
+		return os.Getuid() == 0, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 // isolate keeps a script from the person's own keys, settings and ledgers, and
@@ -55,6 +72,7 @@ func isolate(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", state)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 	env.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+	env.Setenv("SEGMENT", filepath.Join(".tally", "ledger", "segments", "0000000000000000.log"))
 	env.Setenv("ESC", "\n::error::\x1b[31m\u202e") // what a script file cannot hold
 	const nobody = "http://127.0.0.1:1"
 	env.Setenv("HTTP_PROXY", nobody)
@@ -94,6 +112,40 @@ func cmdFlip(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	data[at] ^= 1 << bit
 	overwrite(ts, args[0], data)
+}
+
+// lines FILE N... keeps the named lines of a file, counted from 1, in the order
+// given: what drops, moves and repeats them.
+func cmdLines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: lines FILE N...")
+	}
+	all := strings.SplitAfter(strings.TrimSuffix(ts.ReadFile(args[0]), "\n"), "\n")
+	all[len(all)-1] += "\n"
+	var kept strings.Builder
+	for _, arg := range args[1:] {
+		n, err := strconv.Atoi(arg)
+		ts.Check(err)
+		if n < 1 || n > len(all) {
+			ts.Fatalf("lines: %s has %d lines, there is no line %d", args[0], len(all), n)
+		}
+		kept.WriteString(all[n-1])
+	}
+	overwrite(ts, args[0], []byte(kept.String()))
+}
+
+// mode PERM PATH... requires the permissions of files and folders.
+func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: mode PERM PATH...")
+	}
+	for _, name := range args[1:] {
+		st, err := os.Lstat(ts.MkAbs(name))
+		ts.Check(err)
+		if got := fmt.Sprintf("%04o", st.Mode().Perm()); got != args[0] {
+			ts.Fatalf("mode: %s has %s, want %s", name, got, args[0])
+		}
+	}
 }
 
 // overwrite keeps the file's mode: a forger changes bytes, not permissions.
