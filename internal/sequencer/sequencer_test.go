@@ -46,7 +46,11 @@ func testSigners(t testing.TB) []byte {
 // unless the test moves it.
 func testConfig(t testing.TB) Config {
 	t.Helper()
-	dir := t.TempDir()
+	return testConfigIn(t, t.TempDir())
+}
+
+func testConfigIn(t testing.TB, dir string) Config {
+	t.Helper()
 	now := time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC)
 	if err := os.MkdirAll(filepath.Join(dir, "ledger"), 0o700); err != nil {
 		t.Fatal(err)
