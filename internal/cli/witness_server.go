@@ -73,6 +73,9 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 	for _, vkey := range o.logs {
 		k, err := cosign.ParseLog(vkey)
 		if err != nil {
+			if r := refusal.Of(err); r.Name == refusal.Malformed {
+				return refusal.Newf(refusal.Usage, "--log: %w", err).WithHint("%s", r.Hint)
+			}
 			return fmt.Errorf("--log: %w", err)
 		}
 		logs = append(logs, k)

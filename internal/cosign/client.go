@@ -103,7 +103,8 @@ func (c *Client) Known() int64 { return c.known.Load() }
 //
 // A witness that cosigned a longer tree, or another one, is evidence against
 // this ledger: HistoryRolledBack and HistoryForked. A witness that cannot be
-// reached, refuses otherwise or answers nonsense is WitnessFailed.
+// reached, refuses otherwise or answers nonsense is WitnessFailed. Errors do
+// not name the witness: the caller, who may ask several, does.
 func (c *Client) Cosign(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -196,14 +197,14 @@ func (c *Client) conflict(r *reply, signed signedHead, old int64) (int64, error)
 	case err != nil && old == signed.Size, err == nil && size == old && old == signed.Size:
 		// The sizes agree, so the roots do not: the specification knows no
 		// third reason, and no body for this one.
-		return 0, refusal.Newf(refusal.HistoryForked, "witness %s cosigned %s at size %d with another root than that of this ledger at size %d, %s",
-			c.Name(), signed.Origin, old, signed.Size, signed.Root).
+		return 0, refusal.Newf(refusal.HistoryForked, "cosigned %s at size %d with another root than that of this ledger at size %d, %s",
+			signed.Origin, old, signed.Size, signed.Root).
 			WithHint("somebody rewrote this ledger after the witness saw it, or runs a second one under the same origin and key; keep both and compare them")
 	case err != nil:
 		return 0, c.failed("answers 409 Conflict without the size it knows: %w", err)
 	case size > signed.Size:
-		return 0, refusal.Newf(refusal.HistoryRolledBack, "witness %s cosigned %s at size %d, this ledger has size %d",
-			c.Name(), signed.Origin, size, signed.Size).
+		return 0, refusal.Newf(refusal.HistoryRolledBack, "cosigned %s at size %d, this ledger has size %d",
+			signed.Origin, size, signed.Size).
 			WithHint("an old copy of the ledger was put back; find the one with %d entries", size)
 	case size == old:
 		return 0, c.failed("answers 409 Conflict and yet knows the size %d that the proof starts from", old)
@@ -233,8 +234,8 @@ func (c *Client) accept(r *reply, signed signedHead) ([]byte, error) {
 	case r.status == http.StatusUnprocessableEntity && r.asked > 0:
 		// Our proof was made from the tree that the checkpoint states, so it
 		// fails only if the witness saw another tree at that size.
-		return nil, refusal.Newf(refusal.HistoryForked, "witness %s: the %d entries of %s that it cosigned are not the beginning of this ledger of size %d",
-			c.Name(), r.asked, signed.Origin, signed.Size).
+		return nil, refusal.Newf(refusal.HistoryForked, "the %d entries of %s that it cosigned are not the beginning of this ledger of size %d",
+			r.asked, signed.Origin, signed.Size).
 			WithHint("somebody rewrote this ledger after the witness saw it, or runs a second one under the same origin and key; keep both and compare them")
 	case r.status == http.StatusNotFound:
 		return nil, c.failed("does not know %s (404 Not Found)", signed.Origin).
@@ -262,7 +263,7 @@ func (c *Client) verifyCosignature(body []byte, signed signedHead) ([]byte, erro
 			continue
 		}
 		if !c.verifier.Verify([]byte(signed.Text()), s.bytes) {
-			return nil, refusal.Newf(refusal.SignatureInvalid, "witness %s: its cosignature is not one of %s at size %d", c.Name(), signed.Origin, signed.Size).
+			return nil, refusal.Newf(refusal.SignatureInvalid, "its cosignature is not one of %s at size %d", signed.Origin, signed.Size).
 				WithHint("it was changed on the way, or the witness signs something else; it is not used")
 		}
 		return s.appendLine(nil), nil
@@ -272,7 +273,7 @@ func (c *Client) verifyCosignature(body []byte, signed signedHead) ([]byte, erro
 }
 
 func (c *Client) failed(format string, args ...any) *refusal.Error {
-	return refusal.Newf(refusal.WitnessFailed, "witness %s at %s %w", c.Name(), c.url, fmt.Errorf(format, args...)).
+	return refusal.Newf(refusal.WitnessFailed, "%s %w", c.url, fmt.Errorf(format, args...)).
 		WithHint("the local anchor stands; publish again later, the witness is caught up then")
 }
 

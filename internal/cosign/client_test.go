@@ -269,8 +269,8 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 			if !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%q does not say %q", err, tt.says)
 			}
-			if refusal.Of(err).Hint == "" || !strings.Contains(err.Error(), testWitness) {
-				t.Errorf("%q (hint %q) should name the witness and say what to do", err, refusal.Of(err).Hint)
+			if refusal.Of(err).Hint == "" {
+				t.Errorf("%q does not say what to do", err)
 			}
 			if strings.ContainsRune(err.Error(), 0x1b) {
 				t.Errorf("the witness's bytes are in the message: %q", err)
