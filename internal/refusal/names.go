@@ -19,8 +19,11 @@ const (
 	MemoryDamaged   Name = "MemoryDamaged"
 	NothingToRepair Name = "NothingToRepair"
 
+	TaskClassAlreadyRegistered Name = "TaskClassAlreadyRegistered"
+
 	SandboxUnavailable Name = "SandboxUnavailable"
 	SandboxFailed      Name = "SandboxFailed"
+	RubricFailed       Name = "RubricFailed"
 )
 
 // Asked wrongly (exit 2).
@@ -56,6 +59,18 @@ const (
 	WeakKey                Name = "WeakKey"
 	DuplicateKey           Name = "DuplicateKey"
 	DigestMismatch         Name = "DigestMismatch"
+
+	BenchCaseDigestMismatch    Name = "BenchCaseDigestMismatch"
+	RubricDigestMismatch       Name = "RubricDigestMismatch"
+	CassetteDigestMismatch     Name = "CassetteDigestMismatch"
+	RegistrationDigestMismatch Name = "RegistrationDigestMismatch"
+	DatasetDigestMismatch      Name = "DatasetDigestMismatch"
+	ManifestMismatch           Name = "ManifestMismatch"
+	BenchTreeInvalid           Name = "BenchTreeInvalid"
+	BenchIncomplete            Name = "BenchIncomplete"
+	PinMismatch                Name = "PinMismatch"
+	FenceMissing               Name = "FenceMissing"
+	FenceDidNotRun             Name = "FenceDidNotRun"
 )
 
 type meaning struct {
@@ -81,7 +96,10 @@ var meanings = map[Name]meaning{
 	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
 
+	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
+
 	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},
+	RubricFailed:       {ExitFailed, "the rubric did not answer with a score within its limits"},
 	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
@@ -112,4 +130,16 @@ var meanings = map[Name]meaning{
 	WeakKey:                {ExitUnverified, "a public key is of small order, not canonical, too short or of a refused type"},
 	DuplicateKey:           {ExitUnverified, "one public key is listed for, or signed as, more than one person"},
 	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
+
+	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
+	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
+	CassetteDigestMismatch:     {ExitUnverified, "a case's cassette is not the one that its people signed for"},
+	RegistrationDigestMismatch: {ExitUnverified, "the registration of a task class is not the one in the signed manifest"},
+	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},
+	ManifestMismatch:           {ExitUnverified, "the manifest of a task class and its cases disagree: one was added, dropped or changed"},
+	BenchTreeInvalid:           {ExitUnverified, "a bench holds a link, a device, an odd or look-alike name, or something that is no part of one"},
+	BenchIncomplete:            {ExitUnverified, "a task class or the pins lack a file that they must have"},
+	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
+	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
+	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
 }

@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+// maxDatasetLine bounds one case of a dataset.
+const maxDatasetLine = 1 << 20
+
+// A Dataset is dataset.jsonl: the light form of cases, one a line, signed as a
+// whole by its digest in the manifest.
+type Dataset struct {
+	Digest digest.Content
+	Lines  []DatasetLine
+}
+
+// A DatasetLine is one case: any JSON object with an id.
+type DatasetLine struct {
+	ID   string
+	JSON []byte
+}
+
+func (d *Draft) loadDataset() error {
+	data, ok := d.files[DatasetFile]
+	if !ok {
+		return nil
+	}
+	set := &Dataset{Digest: digest.ContentOf(data)}
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		return refusal.Newf(refusal.Malformed, "%s: the last line has no newline", DatasetFile)
+	}
+	ids, lookAlike := map[string]int{}, nameSet{}
+	for n := 1; len(data) > 0; n++ {
+		end := bytes.IndexByte(data, '\n')
+		line := data[:end:end]
+		data = data[end+1:]
+		id, err := datasetID(line)
+		if err != nil {
+			return refusal.Newf(refusal.Malformed, "%s:%d: %w", DatasetFile, n, err).WithHint("each line is one JSON object with an id of its own")
+		}
+		if first, ok := ids[id]; ok {
+			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q is that of line %d", DatasetFile, n, id, first)
+		}
+		if other := lookAlike.add(id); other != "" {
+			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q looks like %q in line %d", DatasetFile, n, id, other, ids[other])
+		}
+		ids[id] = n
+		set.Lines = append(set.Lines, DatasetLine{ID: id, JSON: line})
+	}
+	d.Dataset = set
+	return nil
+}
+
+func datasetID(line []byte) (string, error) {
+	if len(line) > maxDatasetLine {
+		return "", refusal.Newf(refusal.TooLarge, "%d bytes, at most %d are accepted", len(line), maxDatasetLine)
+	}
+	var object map[string]canon.RawMessage
+	if err := canon.Unmarshal(line, &object); err != nil {
+		return "", err
+	}
+	var id string
+	raw, ok := object["id"]
+	if !ok {
+		return "", refusal.Newf(refusal.Malformed, `there is no "id"`)
+	}
+	if err := canon.Unmarshal(raw, &id); err != nil {
+		return "", err
+	}
+	if id != strings.TrimSpace(id) {
+		return "", refusal.Newf(refusal.Malformed, "the id %q has blanks around it", id)
+	}
+	return id, CheckID(id)
+}

@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Example returns the files of a small real class, by path relative to its
+// folder: a Starlark rubric and one case. Its tier is bronze, as that of every
+// new class is.
+func Example(class string, trust Trust, added, reviewed *Person, now time.Time) map[string][]byte {
+	return map[string][]byte{
+		RegistrationFile:                   exampleRegistration(class, trust),
+		"rubric.star":                      []byte(exampleRubric),
+		"cases/greeting/case.yaml":         NewCase("greeting", "Answer a greeting", added, reviewed, now).yaml(),
+		"cases/greeting/input/prompt.txt":  []byte("Reply with exactly the word hello, in lower case.\n"),
+		"cases/greeting/expected/note.txt": []byte("The answer is the word hello, alone.\n"),
+	}
+}
+
+// A Template is a new case before somebody fills it in.
+type Template struct {
+	ID, Title       string
+	Disposition     Disposition
+	Source          Source
+	RefType, Ref    string
+	Expected        string // JSON of a mapping; none if empty
+	Added, Reviewed *Person
+	Now             time.Time
+}
+
+// NewCase returns a case for a person to fill in, with an example of an
+// expected answer.
+func NewCase(id, title string, added, reviewed *Person, now time.Time) Template {
+	return Template{ID: id, Title: title, Disposition: Positive, Source: Curated, RefType: "synthetic", Ref: "written by hand",
+		Expected: `{"answer": "hello"}`, Added: added, Reviewed: reviewed, Now: now}
+}
+
+// YAML returns case.yaml.
+func (t Template) YAML() []byte { return t.yaml() }
+
+func (t Template) yaml() []byte {
+	at := At(t.Now)
+	expected := ""
+	if t.Expected != "" {
+		expected = "# The rubric is given this; whole documents go into expected/.\nexpected: " + t.Expected + "\n"
+	}
+	var people strings.Builder
+	for _, p := range []struct {
+		field string
+		who   *Person
+	}{{"added_by", t.Added}, {"reviewed_by", t.Reviewed}} {
+		if p.who != nil {
+			people.WriteString("  " + strings.ReplaceAll(personText(p.field, p.who), "\n", "\n  ") + "\n")
+		}
+	}
+	return fmt.Appendf(nil, `# One case. Two people sign it: the one who added it, a curator, and the one who
+# reviewed it, a curator or someone with the security role.
+schema_version: 1
+case_id: %s
+title: %s
+disposition: %s # positive, negative or ambiguous
+difficulty: easy # easy, medium or hard
+held_out: false # true keeps it from those who build agents
+provenance:
+  source: %s # curated, outcome-ledger-derived or regression-converted
+  source_ref:
+    type: %s # ghsa, ledger, commit or synthetic
+    value: %s
+  added_at: "%s"
+%s  last_validated_at: "%s"
+%s`, appendQuoted(nil, t.ID), appendQuoted(nil, t.Title), t.Disposition, t.Source, t.RefType, appendQuoted(nil, t.Ref), at, people.String(), at, expected)
+}
+
+func exampleRegistration(class string, trust Trust) []byte {
+	return fmt.Appendf(nil, `# What this task class is and what it takes to move up. Two people sign it, with
+# the manifest; one of them holds the security role.
+version: 1
+class: %s
+trust: %s # scratch: nobody signs, runs at once, never counts for promotion
+# Moved by people only: edit, review, sign. No command changes it.
+current_tier: %s
+# Lower bounds of the 95 percent interval. Defaults, not derived from data.
+thresholds:
+  bronze: {lower_bound_95: 0.6, calibrated: false}
+  silver: {lower_bound_95: 0.75, calibrated: false}
+  gold: {lower_bound_95: 0.9, calibrated: false}
+  platinum: {lower_bound_95: 0.95, calibrated: false}
+minimum_cases: {bronze: 10, silver: 30, gold: 100, platinum: 300}
+gates:
+  - {tag: "*", metric: solve_rate, threshold: 0.6}
+# What a rubric may report, and how bad it is: block, warn or info.
+failure_modes:
+  wrong_answer: warn
+  no_answer: block
+# The keys that a score's breakdown may have.
+breakdown: [exact]
+limits:
+  wall_clock_seconds: 300
+  memory_bytes: 1073741824
+  turns: 20
+  tokens: 100000
+  cost_microdollars: 1000000
+governance: restricted # restricted, approved or autonomous
+isolation:
+  classes: [gvisor, microvm]
+  scope: case
+  allow_weaker: false
+judged_scores_count: false
+`, appendQuoted(nil, class), trust, Bronze)
+}
+
+const exampleRubric = `# Scores one answer. It runs in a sandbox without network, files or clock.
+
+def score(harness_output, expected, case_metadata):
+    answer = harness_output
+    if type(answer) == "dict":
+        answer = answer.get("answer")
+    if answer == None or answer == "":
+        return result(False, ["no_answer"])
+    if str(answer).strip() == expected["answer"]:
+        return result(True, [])
+    return result(False, ["wrong_answer"])
+
+def result(passed, failure_modes):
+    value = 1.0 if passed else 0.0
+    return {
+        "passed": passed,
+        "score": value,
+        "breakdown": {"exact": value},
+        "failure_modes": failure_modes,
+        "cost_usd": 0.0,
+        "duration_seconds": 0.0,
+    }
+`
+
+// CodeOwners is a CODEOWNERS file for a repository with benches: what the
+// signatures ask for, asked for by the review too. The teams are placeholders.
+const CodeOwners = `# Who must review what, as the signatures ask too. Replace the teams with yours,
+# put the file where your host reads it, and require code owner review.
+/bench/                         @your-org/security @your-org/eval-curators
+/bench/digests.yaml*            @your-org/security
+/bench/*/registration.yaml      @your-org/security
+/bench/*/manifest.yaml*         @your-org/security
+/bench/*/rubric*                @your-org/security
+/cassettes/                     @your-org/security @your-org/eval-curators
+/signers/                       @your-org/security
+/audit/                         @your-org/security
+/.github/workflows/             @your-org/security
+/CODEOWNERS                     @your-org/security
+`

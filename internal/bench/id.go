@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxIDBytes bounds the name of a case or a class; it is part of paths, of
+// entries and of lines on a terminal.
+const maxIDBytes = 100
+
+// CheckID refuses a name of a case or a class that is not 1 to 100 ASCII
+// letters, digits, dots, dashes and underscores, or that begins with a dot or
+// a dash. Being ASCII, no letter of another alphabet can pose as one of them.
+func CheckID(id string) error {
+	if id == "" || len(id) > maxIDBytes {
+		return fmt.Errorf("the name %.120q has %d characters, expected 1 to %d", id, len(id), maxIDBytes)
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return fmt.Errorf("the name %q has the character %q, expected only A-Z a-z 0-9 . _ -", id, c)
+		}
+	}
+	switch {
+	case id[0] == '.' || id[0] == '-':
+		return fmt.Errorf("the name %q begins with %q, expected a letter, a digit or an underscore", id, id[0])
+	case id[len(id)-1] == '.':
+		return fmt.Errorf("the name %q ends in a dot, which Windows drops", id)
+	}
+	return nil
+}
+
+// lookAlikes are the ASCII texts that are taken for each other in common
+// fonts, each with the text that stands for its group. They are applied after
+// lower-casing, in this order. Names are ASCII, so this short table is the
+// whole of the confusable folding: Unicode's own table has nothing else within
+// ASCII that is more than a similarity of single letters across case.
+var lookAlikes = []struct{ from, to string }{
+	{"rn", "m"},
+	{"vv", "w"},
+	{"0", "o"},
+	{"1", "l"},
+	{"i", "l"}, // upper-case I is lower-cased before
+	{"_", "-"},
+}
+
+// fold maps names that a person could take for each other to one text.
+func fold(id string) string {
+	s := strings.ToLower(id)
+	for _, l := range lookAlikes {
+		s = strings.ReplaceAll(s, l.from, l.to)
+	}
+	return s
+}
+
+// A nameSet finds names that look alike.
+type nameSet map[string]string
+
+// add returns the name that was added before and looks like id, or "".
+func (s nameSet) add(id string) string {
+	key := fold(id)
+	if other, ok := s[key]; ok {
+		return other
+	}
+	s[key] = id
+	return ""
+}

@@ -1,0 +1,579 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+// Dir is the folder of the benches in a workspace.
+const Dir = "bench"
+
+// The files of a class, relative to its folder.
+const (
+	RegistrationFile = "registration.yaml"
+	ManifestFile     = "manifest.yaml"
+	DatasetFile      = "dataset.jsonl"
+	CasesDir         = "cases"
+	PendingDir       = "cases-pending"
+	DigestsFile      = "cases/digests.yaml"
+	CaseFile         = "case.yaml"
+	helpersDir       = "rubric"
+	readmeFile       = "README.md"
+)
+
+// Limits of what one class may hold: its bytes are kept in memory.
+const (
+	maxClassFiles    = 200_000
+	maxClassBytes    = 1 << 30
+	maxCassetteBytes = 256 << 20
+	// keptCassette is the largest cassette that is kept in memory when there
+	// is a store for larger ones.
+	keptCassette = 4 << 20
+)
+
+// A Draft is a class as it lies on disk: well-formed, and not yet trusted.
+type Draft struct {
+	Class        string
+	Registration Registration
+	Rubric       Rubric
+	Dataset      *Dataset
+	Cases        []*DraftCase // in the order of their ids
+
+	// Manifest and Digests are what the files say; nil when there is no file.
+	Manifest   *Manifest
+	Digests    *CaseDigests
+	Signatures [][]byte // beside the manifest
+
+	registration []byte // canonical JSON
+	files        map[string][]byte
+}
+
+// A Rubric is the program that scores, with its helpers, as bytes.
+type Rubric struct {
+	Main   string // rubric.star or rubric.py
+	Files  map[string][]byte
+	Digest digest.Content // of the tree of these files
+}
+
+// A DraftCase is a case as it lies on disk.
+type DraftCase struct {
+	Case
+	Pending bool
+	Files   []digest.File  // everything in the folder but case.yaml
+	Digest  digest.Content // of the tree of these files
+	YAML    []byte         // case.yaml as it is
+
+	Cassette *Cassette // nil when there is none
+
+	class string
+}
+
+// A Cassette is the recording that a case replays, as bytes or as a name in
+// the store that took it.
+type Cassette struct {
+	Digest digest.Content
+	Bytes  int64
+	data   []byte
+	blobs  *store.Blobs
+}
+
+// Data returns the recording. If it was put into a store, what comes back was
+// compared with its digest again.
+func (c *Cassette) Data() ([]byte, error) {
+	if c.blobs == nil {
+		return c.data, nil
+	}
+	return c.blobs.Get(c.Digest, c.Bytes)
+}
+
+// Class is the class that the case is in.
+func (c *DraftCase) Class() string { return c.class }
+
+// Message returns what the two signatures of the case cover.
+func (c *DraftCase) Message() ([]byte, error) { return c.message(c.class, c.Digest) }
+
+// Load reads a class from a workspace without verifying anything but its
+// shape.
+func Load(root *os.Root, class string) (*Draft, error) { return load(root, class, nil) }
+
+func load(root *os.Root, class string, blobs *store.Blobs) (*Draft, error) {
+	if err := CheckID(class); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "class: %w", err).WithHint(`list the classes with "tally bench list"`)
+	}
+	d := &Draft{Class: class}
+	if err := d.load(root, blobs); err != nil {
+		return nil, fmt.Errorf("class %s: %w", class, err)
+	}
+	return d, nil
+}
+
+func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
+	dir := path.Join(Dir, d.Class)
+	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return refusal.Newf(refusal.NotFound, "there is no folder %s", dir).
+			WithHint(`"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
+	}
+	// One reading gives every byte that is looked at below: nothing can change
+	// between a check and a use.
+	tree, err := digest.ReadTree(root, dir, digest.TreeLimits{MaxFiles: maxClassFiles, MaxBytes: maxClassBytes})
+	if err != nil {
+		return treeRefusal(err)
+	}
+	d.files = make(map[string][]byte, len(tree.Files))
+	for _, f := range tree.Files {
+		d.files[f.Path] = f.Data
+	}
+	if err := d.checkNames(); err != nil {
+		return err
+	}
+	if err := d.checkFolders(root); err != nil {
+		return err
+	}
+	for _, step := range []func() error{d.loadRegistration, d.loadRubric, d.loadDataset, d.loadDigests, d.loadManifest} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return d.loadCases(root, blobs)
+}
+
+// treeRefusal says of a link, a device or an odd name that the bench cannot be
+// trusted; what merely could not be read is left as it is.
+func treeRefusal(err error) error {
+	if refusal.Is(err, refusal.Malformed) {
+		return refusal.Newf(refusal.BenchTreeInvalid, "%w", err).
+			WithHint("a bench holds regular files with plain names and nothing else; remove it or put the file itself there")
+	}
+	return err
+}
+
+func invalidTree(format string, args ...any) *refusal.Error {
+	return refusal.Newf(refusal.BenchTreeInvalid, format, args...)
+}
+
+// checkNames refuses files that belong to nothing: what nobody expects, nobody
+// reviews.
+func (d *Draft) checkNames() error {
+	for _, p := range slices.Sorted(keysOf(d.files)) {
+		top, rest, nested := strings.Cut(p, "/")
+		switch {
+		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, DatasetFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
+		case nested && (top == helpersDir || top == PendingDir):
+		case p == DigestsFile:
+		case top == CasesDir && strings.Contains(rest, "/"):
+		default:
+			return invalidTree("%s is no part of a task class", p).
+				WithHint("a class has %s, %s, rubric.star or rubric.py, rubric/, %s, %s/ID/, %s/ID/ and %s", RegistrationFile, ManifestFile, DatasetFile, CasesDir, PendingDir, readmeFile)
+		}
+	}
+	return nil
+}
+
+// isSignatureOf accepts FILE.sig and FILE.NAME.sig.
+func isSignatureOf(file, name string) bool {
+	return name == file+".sig" || strings.HasPrefix(name, file+".") && strings.HasSuffix(name, ".sig")
+}
+
+// checkFolders finds folders without any file in cases/, which a tree does not
+// show: digests.yaml must list exactly the folders.
+func (d *Draft) checkFolders(root *os.Root) error {
+	dir, err := root.Open(path.Join(Dir, d.Class, CasesDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return refusal.Newf(refusal.Unreadable, "listing the cases: %w", err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(maxClassFiles)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return refusal.Newf(refusal.Unreadable, "listing the cases: %w", err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	seen := nameSet{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue // digests.yaml, or refused already
+		}
+		if err := CheckID(e.Name()); err != nil {
+			return invalidTree("case %s: %w", e.Name(), err).WithHint("rename the folder")
+		}
+		if _, ok := d.files[path.Join(CasesDir, e.Name(), CaseFile)]; !ok {
+			return invalidTree("case %s: the folder has no %s, so it is not a case", e.Name(), CaseFile).
+				WithHint("remove the folder, or add the case")
+		}
+		if other := seen.add(e.Name()); other != "" {
+			return invalidTree("case %s: looks like case %s", e.Name(), other).
+				WithHint("rename one: ids differ in more than case, 0 and O, 1 and l and I, rn and m, vv and w, - and _")
+		}
+	}
+	return nil
+}
+
+func (d *Draft) loadRegistration() error {
+	data, ok := d.files[RegistrationFile]
+	if !ok {
+		return incomplete("there is no %s", RegistrationFile)
+	}
+	doc, err := decode(RegistrationFile, data, &d.Registration)
+	if err != nil {
+		return err
+	}
+	if d.Registration.Class != d.Class {
+		return doc.refuse(badField("class", "found %q, the folder is %q", d.Registration.Class, d.Class))
+	}
+	d.registration = doc.json
+	return nil
+}
+
+func incomplete(format string, args ...any) *refusal.Error {
+	return refusal.Newf(refusal.BenchIncomplete, format, args...).
+		WithHint("restore the file; a class that lost a part is not the one that was signed")
+}
+
+func (d *Draft) loadRubric() error {
+	r := &d.Rubric
+	for _, name := range []string{"rubric.star", "rubric.py"} {
+		if _, ok := d.files[name]; !ok {
+			continue
+		}
+		if r.Main != "" {
+			return invalidTree("there is a %s and a %s, expected one of them", r.Main, name).WithHint("remove the one that does not score")
+		}
+		r.Main = name
+	}
+	if r.Main == "" {
+		return incomplete("there is no rubric.star and no rubric.py")
+	}
+	r.Files = map[string][]byte{r.Main: d.files[r.Main]}
+	for p, data := range d.files {
+		if strings.HasPrefix(p, helpersDir+"/") {
+			r.Files[p] = data
+		}
+	}
+	var err error
+	r.Digest, err = treeOf(r.Files).Digest()
+	return err
+}
+
+func treeOf(files map[string][]byte) *digest.Tree {
+	t := &digest.Tree{}
+	for _, p := range slices.Sorted(keysOf(files)) {
+		t.Files = append(t.Files, digest.File{Path: p, Data: files[p]})
+	}
+	return t
+}
+
+func (d *Draft) loadDigests() error {
+	data, ok := d.files[DigestsFile]
+	if !ok {
+		return nil
+	}
+	d.Digests = &CaseDigests{}
+	_, err := decode(DigestsFile, data, d.Digests)
+	return err
+}
+
+func (d *Draft) loadManifest() error {
+	var err error
+	if d.Signatures, err = signaturesIn(d.files, ManifestFile); err != nil {
+		return err
+	}
+	data, ok := d.files[ManifestFile]
+	if !ok {
+		return nil
+	}
+	d.Manifest = &Manifest{}
+	doc, err := decode(ManifestFile, data, d.Manifest)
+	if err != nil {
+		return err
+	}
+	if d.Manifest.Class != d.Class {
+		return doc.refuse(badField("class", "found %q, the folder is %q", d.Manifest.Class, d.Class))
+	}
+	return nil
+}
+
+// signaturesIn collects the signatures beside a file: FILE.sig, which may hold
+// several, and FILE.NAME.sig, as people send them who sign by hand.
+func signaturesIn(files map[string][]byte, file string) ([][]byte, error) {
+	var sigs [][]byte
+	for _, name := range slices.Sorted(keysOf(files)) {
+		if !isSignatureOf(file, name) {
+			continue
+		}
+		blocks, err := seal.SplitArmored(files[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		sigs = append(sigs, blocks...)
+	}
+	return sigs, nil
+}
+
+func (d *Draft) loadCases(root *os.Root, blobs *store.Blobs) error {
+	for _, p := range slices.Sorted(keysOf(d.files)) {
+		id, ok := strings.CutPrefix(p, CasesDir+"/")
+		if !ok {
+			continue
+		}
+		if id, ok = strings.CutSuffix(id, "/"+CaseFile); !ok || strings.Contains(id, "/") {
+			continue
+		}
+		c, err := d.loadCase(CasesDir, id)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", id, err)
+		}
+		if c.Cassette, err = loadCassette(root, d.Class, id, blobs); err != nil {
+			return fmt.Errorf("case %s: %w", id, err)
+		}
+		d.Cases = append(d.Cases, c)
+	}
+	return nil
+}
+
+// loadCase reads the case in one folder of cases or of drafts.
+func (d *Draft) loadCase(dir, id string) (*DraftCase, error) {
+	c := &DraftCase{Pending: dir == PendingDir, class: d.Class}
+	prefix := path.Join(dir, id) + "/"
+	for p, data := range d.files {
+		name, ok := strings.CutPrefix(p, prefix)
+		if ok && name != CaseFile {
+			c.Files = append(c.Files, digest.File{Path: name, Data: data})
+		}
+	}
+	slices.SortFunc(c.Files, func(a, b digest.File) int { return strings.Compare(a.Path, b.Path) })
+	c.YAML = d.files[prefix+CaseFile]
+	doc, err := decode(prefix+CaseFile, c.YAML, &c.Case)
+	if err != nil {
+		return nil, err
+	}
+	if c.CaseID != id {
+		return nil, doc.refuse(badField("case_id", "found %q, the folder is %q", c.CaseID, id))
+	}
+	c.Digest, err = (&digest.Tree{Files: c.Files}).Digest()
+	return c, err
+}
+
+// Pending reads one draft of cases-pending/. Drafts are loaded one by one, on
+// request, and are never part of what [Verify] returns.
+func (d *Draft) Pending(id string) (*DraftCase, error) {
+	if err := CheckID(id); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "case: %w", err)
+	}
+	if _, ok := d.files[path.Join(PendingDir, id, CaseFile)]; !ok {
+		return nil, refusal.Newf(refusal.NotFound, "class %s has no case and no draft called %s", d.Class, id).
+			WithHint(`"tally bench list %s" shows what there is`, d.Class)
+	}
+	c, err := d.loadCase(PendingDir, id)
+	if err != nil {
+		return nil, fmt.Errorf("class %s: draft %s: %w", d.Class, id, err)
+	}
+	return c, nil
+}
+
+// PendingIDs lists the drafts.
+func (d *Draft) PendingIDs() []string {
+	var ids []string
+	for _, p := range slices.Sorted(keysOf(d.files)) {
+		parts := strings.Split(p, "/")
+		if len(parts) == 3 && parts[0] == PendingDir && parts[2] == CaseFile {
+			ids = append(ids, parts[1])
+		}
+	}
+	return ids
+}
+
+// Case returns the case of that id, or the draft if there is no such case.
+func (d *Draft) Case(id string) (*DraftCase, error) {
+	for _, c := range d.Cases {
+		if c.CaseID == id {
+			return c, nil
+		}
+	}
+	return d.Pending(id)
+}
+
+// LooksTaken returns the id of a case or draft that looks like id, or "".
+func (d *Draft) LooksTaken(id string) string {
+	seen := nameSet{}
+	for _, c := range d.Cases {
+		seen.add(c.CaseID)
+	}
+	for _, p := range d.PendingIDs() {
+		seen.add(p)
+	}
+	return seen.add(id)
+}
+
+// CassetteFile is where the cassette of a case lies, relative to the
+// workspace.
+func CassetteFile(class, id string) string {
+	return path.Join("cassettes", class, id+".cassette.zst")
+}
+
+func loadCassette(root *os.Root, class, id string, blobs *store.Blobs) (*Cassette, error) {
+	name := CassetteFile(class, id)
+	data, err := readPlain(root, name, maxCassetteBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Cassette{Digest: digest.ContentOf(data), Bytes: int64(len(data)), data: data}
+	if blobs != nil && len(data) > keptCassette {
+		if _, err := blobs.Put(data); err != nil {
+			return nil, err
+		}
+		c.data, c.blobs = nil, blobs
+	}
+	return c, nil
+}
+
+// readPlain reads a regular file of the workspace that is reached without any
+// link.
+func readPlain(root *os.Root, name string, most int64) ([]byte, error) {
+	parts := strings.Split(name, "/")
+	var info fs.FileInfo
+	for i := range parts {
+		at := strings.Join(parts[:i+1], "/")
+		var err error
+		if info, err = root.Lstat(at); err != nil {
+			return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", name, err)
+		}
+		last := i == len(parts)-1
+		if last && !info.Mode().IsRegular() || !last && !info.IsDir() {
+			return nil, invalidTree("%s: %s is a %s, expected a regular file in plain folders", name, at, kindOf(info.Mode())).
+				WithHint("put the file itself there")
+		}
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", name, err)
+	}
+	defer f.Close()
+	opened, err := f.Stat()
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", name, err)
+	}
+	if !os.SameFile(info, opened) {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: it changed while it was read", name).WithHint("try again when nothing writes to it")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", name, err)
+	}
+	if int64(len(data)) > most {
+		return nil, refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, most)
+	}
+	return data, nil
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "link"
+	case mode.IsDir():
+		return "folder"
+	case mode.IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+// Compute returns the manifest and the case digests of what is there.
+func (d *Draft) Compute() (*Manifest, *CaseDigests, error) {
+	m := &Manifest{Version: 1, Class: d.Class, Registration: digest.ContentOf(d.registration), Rubric: d.Rubric.Digest, Cases: map[string]ManifestCase{}}
+	if d.Dataset != nil {
+		m.Dataset = &d.Dataset.Digest
+	}
+	digests := &CaseDigests{SchemaVersion: 1, Cases: map[string]digest.Content{}}
+	for _, c := range d.Cases {
+		message, err := c.Message()
+		if err != nil {
+			return nil, nil, fmt.Errorf("class %s: case %s: %w", d.Class, c.CaseID, err)
+		}
+		m.Cases[c.CaseID] = ManifestCase{Signed: digest.IDOf(message), Cassette: c.CassetteDigest}
+		digests.Cases[c.CaseID] = c.Digest
+	}
+	return m, digests, nil
+}
+
+// RegistrationJSON returns the canonical JSON of the registration.
+func (d *Draft) RegistrationJSON() canon.RawMessage { return slices.Clone(d.registration) }
+
+// Classes lists the folders of classes in a workspace, in order. A name that
+// is none, or two that look alike, are refused.
+func Classes(root *os.Root) ([]string, error) {
+	dir, err := root.Open(Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "listing the classes: %w", err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "listing the classes: %w", err)
+	}
+	var classes []string
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			classes = append(classes, e.Name())
+		case e.Type().IsRegular() && (e.Name() == path.Base(PinsFile) || isSignatureOf(path.Base(PinsFile), e.Name()) || e.Name() == readmeFile):
+		default:
+			return nil, invalidTree("%s/%s is no class and no pins", Dir, e.Name()).
+				WithHint("%s/ holds one folder for each class, %s and its signatures", Dir, PinsFile)
+		}
+	}
+	slices.Sort(classes)
+	seen := nameSet{}
+	for _, c := range classes {
+		if err := CheckID(c); err != nil {
+			return nil, invalidTree("class %s: %w", c, err).WithHint("rename the folder")
+		}
+		if other := seen.add(c); other != "" {
+			return nil, refusal.Newf(refusal.TaskClassAlreadyRegistered, "class %s: looks like class %s, which is registered already", c, other).
+				WithHint("rename one, or remove it")
+		}
+	}
+	return classes, nil
+}
+
+// Taken returns the class that has this name or looks like it, or "".
+func Taken(root *os.Root, class string) (string, error) {
+	classes, err := Classes(root)
+	if err != nil {
+		return "", err
+	}
+	pins, _, err := LoadPins(root)
+	if err != nil {
+		return "", err
+	}
+	seen := nameSet{}
+	for _, c := range classes {
+		seen.add(c)
+	}
+	if pins != nil {
+		for _, c := range pins.Classes {
+			seen.add(c)
+		}
+	}
+	return seen.add(class), nil
+}

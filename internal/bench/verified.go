@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"slices"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// Class is the name of the class.
+func (v *Verified) Class() string { return v.draft.Class }
+
+// Level is "signed" or "scratch". It is printed wherever a result of the class
+// is shown.
+func (v *Verified) Level() string { return string(v.draft.Registration.Trust) }
+
+// Digest is the bench digest: the SHA-256 of the manifest's canonical JSON.
+func (v *Verified) Digest() digest.ID { return v.digest }
+
+// Manifest lists the digests of everything that decides a score.
+func (v *Verified) Manifest() Manifest { return *v.manifest }
+
+// Registration is what the signers agreed on.
+func (v *Verified) Registration() Registration { return v.draft.Registration }
+
+// RegistrationDigest is the BLAKE3 of the registration's canonical JSON.
+func (v *Verified) RegistrationDigest() digest.Content { return digest.ContentOf(v.draft.registration) }
+
+// Rubric is the program that scores.
+func (v *Verified) Rubric() Rubric { return v.draft.Rubric }
+
+// Dataset is the light form of cases, nil if the class has none.
+func (v *Verified) Dataset() *Dataset { return v.draft.Dataset }
+
+// Image is the pinned digest of the image that a Python rubric runs in.
+func (v *Verified) Image() (digest.Content, bool) {
+	if v.pins == nil {
+		return digest.Content{}, false
+	}
+	image, ok := v.pins.pins.Images[PinnedImage]
+	return image, ok
+}
+
+// Signers names the people who signed the manifest; nobody for a scratch
+// class.
+func (v *Verified) Signers() []string {
+	var names []string
+	for _, s := range v.signers {
+		names = append(names, s.Principal())
+	}
+	return names
+}
+
+// Cases lists the cases in the order of their ids. The files and the cassette
+// of each are bytes that were verified.
+func (v *Verified) Cases() []VerifiedCase {
+	cases := make([]VerifiedCase, len(v.draft.Cases))
+	for i, c := range v.draft.Cases {
+		cases[i] = VerifiedCase{c, v.manifest.Cases[c.CaseID].Signed}
+	}
+	return cases
+}
+
+// A VerifiedCase is a case of a [Verified].
+type VerifiedCase struct {
+	draft  *DraftCase
+	signed digest.ID
+}
+
+// Case is what case.yaml says.
+func (c VerifiedCase) Case() Case { return c.draft.Case }
+
+// Digest is that of the case's files.
+func (c VerifiedCase) Digest() digest.Content { return c.draft.Digest }
+
+// Signed is the SHA-256 of what the case's two signatures cover.
+func (c VerifiedCase) Signed() digest.ID { return c.signed }
+
+// Files are everything in the case's folder but case.yaml: input/ and
+// expected/.
+func (c VerifiedCase) Files() []digest.File { return slices.Clone(c.draft.Files) }
+
+// Cassette is the recording to replay, nil if the case has none.
+func (c VerifiedCase) Cassette() *Cassette { return c.draft.Cassette }
+
+// Warnings lists what a person should look at.
+func (v *Verified) Warnings() []Warning { return slices.Clone(v.warnings) }
+
+// Events lists the trust boundaries that were crossed while verifying, for the
+// harness to record.
+func (v *Verified) Events() []evidence.IntegrityEvent { return slices.Clone(v.events) }
