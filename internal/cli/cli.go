@@ -38,6 +38,7 @@ func commands(env *Env) []*cobra.Command {
 		newInit(env),
 		newKeys(env),
 		newSigners(env),
+		newBench(env),
 		newLedger(env),
 		newAnchor(env),
 		newWitnessServer(env),

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+)
+
+type benchPendingOptions struct {
+	class, from     string
+	added, reviewed string
+}
+
+func newBenchPending(env *Env) *cobra.Command {
+	var o benchPendingOptions
+	cmd := &cobra.Command{
+		Use:   "pending CLASS --from FILE",
+		Short: "Turn a production incident into a draft case that is never scored",
+		Long: `Turn a production incident into a draft in bench/CLASS/cases-pending. FILE is a JSON
+object with id, outcome and input, and maybe title, disposition (positive, negative
+or ambiguous; the last if it is not given) and expected. The whole object is kept
+beside the draft, and the ledger records that it was made.
+
+A draft is never scored. It becomes a case when two people have signed it and
+"tally bench accept" is run.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.class = args[0]
+			return runBenchPending(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.from, "from", "", "the incident, a JSON `FILE`")
+	cmd.MarkFlagRequired("from")
+	addPeopleFlags(cmd, &o.added, &o.reviewed)
+	return cmd
+}
+
+// maxIncident bounds the file that an incident comes in.
+const maxIncident = 16 << 20
+
+func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error {
+	data, err := store.ReadFile(store.OS{}, o.from, maxIncident)
+	if err != nil {
+		return err
+	}
+	p, err := env.openBench()
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	d, err := bench.Load(p.root, o.class)
+	if err != nil {
+		return err
+	}
+	added, reviewed := p.people(o.added, o.reviewed)
+	incident, err := bench.ParseIncident(o.from, data)
+	if err != nil {
+		return err
+	}
+	if other := d.LooksTaken(incident.ID); other != "" {
+		return refusal.Newf(refusal.AlreadyExists, "class %s: draft %s looks like %s, which exists already", o.class, incident.ID, other).
+			WithHint("an incident is converted once; give another id if it is another incident")
+	}
+	files, err := incident.Draft(added, reviewed, env.Now())
+	if err != nil {
+		return err
+	}
+	// Opened first, so that no draft is left that the ledger does not know of
+	// because it could not be written to.
+	l, err := env.openLedger(ctx, p.w)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	dir := p.classDir(o.class, bench.PendingDir, incident.ID)
+	if err := writeFiles(dir, files); err != nil {
+		return err
+	}
+	if d, err = bench.Load(p.root, o.class); err != nil {
+		return err
+	}
+	c, err := d.Pending(incident.ID)
+	if err != nil {
+		return err
+	}
+	pos, err := l.AppendRecord(evidence.CasePendingKind, &evidence.CasePending{Class: o.class, CaseID: incident.ID, Source: incident.Source(), Digest: c.Digest})
+	if err != nil {
+		return err
+	}
+	answer := map[string]any{"class": o.class, "case": incident.ID, "digest": c.Digest, "disposition": c.Disposition, "index": pos.Index, "scored": false}
+	warning := c.IncidentWarning()
+	if warning != "" {
+		answer["warning"] = warning
+	}
+	return env.Answer(answer, func(out io.Writer) {
+		if warning != "" {
+			fmt.Fprintf(out, "WARNING   draft %s: %s\n", plain.Line(incident.ID), plain.Line(warning))
+		}
+		fmt.Fprintf(out, "draft %s in %s, entry %d; it is NOT scored\n", plain.Line(incident.ID), plain.Line(filepath.Join(bench.Dir, o.class, bench.PendingDir)), pos.Index)
+		fmt.Fprintf(out, "Next: fill in case.yaml, \"tally bench digest %s\", two people run \"tally bench sign %s %s --key K\", then \"tally bench accept %s %s\"\n",
+			plain.Line(o.class), plain.Line(o.class), plain.Line(incident.ID), plain.Line(o.class), plain.Line(incident.ID))
+	})
+}
+
+func newBenchAccept(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept CLASS CASE",
+		Short: "Record a signed case in the ledger; a draft becomes a case",
+		Long: `Verify the two signatures of a case and record them in the ledger. From then on they
+are judged at that point, so that a key which expires later does not orphan the case.
+A draft of cases-pending moves to cases; the manifest then needs "tally bench digest"
+and two signatures.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBenchAccept(cmd.Context(), env, args[0], args[1])
+		},
+	}
+}
+
+func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
+	p, err := env.openBench()
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	d, err := bench.Load(p.root, class)
+	if err != nil {
+		return err
+	}
+	c, err := d.Case(id)
+	if err != nil {
+		return err
+	}
+	if err := c.VerifyForAcceptance(p.opt); err != nil {
+		return fmt.Errorf("class %s: case %s: %w", class, id, err)
+	}
+	message, err := c.Message()
+	if err != nil {
+		return err
+	}
+	signed := digest.IDOf(message)
+	if p.opt.AcceptedAt != nil && !c.Pending {
+		if at, ok := p.opt.AcceptedAt(class, id, signed); ok {
+			return refusal.Newf(refusal.AlreadyExists, "class %s: case %s: %s was accepted at %s", class, id, signed, at.UTC().Format("2006-01-02T15:04:05Z"))
+		}
+	}
+	l, err := env.openLedger(ctx, p.w)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if c.Pending {
+		if err := moveDraft(p, class, id); err != nil {
+			return err
+		}
+	}
+	pos, err := l.AppendRecord(evidence.CaseAcceptedKind, &evidence.CaseAccepted{Class: class, CaseID: id, Digest: c.Digest, Signed: signed,
+		Signatures: []string{c.Provenance.AddedBy.Signature, c.Provenance.ReviewedBy.Signature}})
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"class": class, "case": id, "signed": signed, "index": pos.Index, "head": pos.Head, "was_pending": c.Pending}, func(out io.Writer) {
+		fmt.Fprintf(out, "case %s of %s is accepted as of entry %d\n", plain.Line(id), plain.Line(class), pos.Index)
+		if c.Pending {
+			fmt.Fprintf(out, "Next: tally bench digest %s, then two people run \"tally bench sign %s --key K\"\n", plain.Line(class), plain.Line(class))
+		}
+	})
+}
+
+// moveDraft makes a draft a case. A crash after it leaves a case that is in no
+// manifest, which verifying refuses and accepting again completes.
+func moveDraft(p *benchPlace, class, id string) error {
+	to := p.classDir(class, bench.CasesDir, id)
+	if err := store.MakeDir(store.OS{}, filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if fileExists(to) {
+		return refusal.Newf(refusal.AlreadyExists, "%s exists already", to)
+	}
+	from := p.classDir(class, bench.PendingDir, id)
+	if err := (store.OS{}).Rename(from, to); err != nil {
+		return refusal.Newf(refusal.WriteFailed, "moving %s to %s: %w", from, to, err)
+	}
+	for _, dir := range []string{from, to} {
+		if err := (store.OS{}).SyncDir(filepath.Dir(dir)); err != nil {
+			return refusal.Newf(refusal.WriteFailed, "moving %s to %s: %w", from, to, err)
+		}
+	}
+	return nil
+}

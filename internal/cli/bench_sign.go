@@ -1,0 +1,378 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+type benchSignOptions struct {
+	class, caseID   string
+	key             string
+	signature       string
+	message         string
+	added, reviewed string
+}
+
+func newBenchSign(env *Env) *cobra.Command {
+	var o benchSignOptions
+	cmd := &cobra.Command{
+		Use:   "sign CLASS [CASE] --key FILE",
+		Short: "Sign what waits for you: cases, the manifest, the pins",
+		Long: `Sign with an SSH key: a private key file, or a .pub file whose private half the
+SSH agent holds. Without CASE, every case that names you, the manifest and the pins
+are signed; with it, that case or draft only. The answer says what is still missing
+and who may sign.
+
+A case can be signed by hand:
+
+  tally bench sign CLASS CASE --message msg
+  ssh-keygen -Y sign -n tallystick-case -f KEY msg
+  tally bench sign CLASS CASE --signature msg.sig`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.class = args[0]
+			if len(args) == 2 {
+				o.caseID = args[1]
+			}
+			return runBenchSign(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.key, "key", "", "SSH key `FILE` to sign with")
+	f.StringVar(&o.signature, "signature", "", "put this `FILE`, made with ssh-keygen, into the case")
+	f.StringVar(&o.message, "message", "", "write what the case's signatures cover to this `FILE`, and sign nothing")
+	addPeopleFlags(cmd, &o.added, &o.reviewed)
+	return cmd
+}
+
+// benchSignAnswer says what was signed and what is left.
+type benchSignAnswer struct {
+	Class    string      `json:"class"`
+	Signed   []string    `json:"signed"`
+	Missing  missingList `json:"missing"`
+	Complete bool        `json:"complete"`
+	Warnings []string    `json:"warnings,omitempty"`
+}
+
+func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
+	given := 0
+	for _, flag := range []string{o.key, o.signature, o.message} {
+		if flag != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return refusal.Newf(refusal.Usage, "tally bench sign: give one of --key, --signature and --message")
+	case o.caseID == "" && o.key == "":
+		return refusal.Newf(refusal.Usage, "tally bench sign: --signature and --message need a CASE").
+			WithHint(`for the manifest use "tally bench digest CLASS --message FILE"`)
+	}
+	p, err := env.openBench()
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	d, err := bench.Load(p.root, o.class)
+	if err != nil {
+		return err
+	}
+	if d.Registration.Trust == bench.Scratch {
+		return refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it", o.class).
+			WithHint("to have it signed, set trust: signed in registration.yaml")
+	}
+	answer := &benchSignAnswer{Class: o.class, Signed: []string{}}
+	if o.caseID != "" {
+		err = signOneCase(p, d, o, answer)
+	} else {
+		err = signAll(p, d, o, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("class %s: %w", o.class, err)
+	}
+	return answerSign(env, p, o, answer)
+}
+
+func answerSign(env *Env, p *benchPlace, o benchSignOptions, answer *benchSignAnswer) error {
+	d, err := bench.Load(p.root, o.class)
+	if err != nil {
+		return err
+	}
+	var c *bench.DraftCase
+	if o.caseID != "" {
+		if c, err = d.Case(o.caseID); err != nil {
+			return err
+		}
+	}
+	if c != nil && c.Pending {
+		answer.Missing = c.Status(p.opt)
+	} else if answer.Missing, err = d.Status(p.root, p.opt); err != nil {
+		return err
+	}
+	answer.Complete = len(answer.Missing) == 0
+	for _, w := range answer.Warnings {
+		env.Note("WARNING: %s", w)
+	}
+	return env.Answer(answer, func(out io.Writer) {
+		for _, s := range answer.Signed {
+			fmt.Fprintf(out, "signed  %s\n", plain.Line(s))
+		}
+		answer.Missing.print(out)
+		switch {
+		case !answer.Complete:
+		case c != nil && c.Pending:
+			fmt.Fprintf(out, "Next: tally bench accept %s %s\n", plain.Line(o.class), plain.Line(o.caseID))
+		default:
+			fmt.Fprintf(out, "Next: tally bench verify %s\n", plain.Line(o.class))
+		}
+	})
+}
+
+// signOneCase signs a case or draft, takes a signature made by hand, or writes
+// what is to be signed.
+func signOneCase(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
+	c, err := d.Case(o.caseID)
+	if err != nil {
+		return err
+	}
+	if c, err = namePeople(p, d, c, o); err != nil {
+		return err
+	}
+	message, err := c.Message()
+	if err != nil {
+		return err
+	}
+	if c.CaseDigest == nil || *c.CaseDigest != c.Digest {
+		return refusal.Newf(refusal.BenchCaseDigestMismatch, "case %s: case.yaml does not pin the files as they are, %s", c.CaseID, c.Digest).
+			WithHint(`run "tally bench digest %s" first`, o.class)
+	}
+	if o.message != "" {
+		return store.WriteFile(store.OS{}, o.message, message, 0o644)
+	}
+	var armored []byte
+	if o.signature != "" {
+		data, err := store.ReadFile(store.OS{}, o.signature, 1<<20)
+		if err != nil {
+			return err
+		}
+		blocks, err := seal.SplitArmored(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.signature, err)
+		}
+		if len(blocks) != 1 {
+			return refusal.Newf(refusal.Malformed, "%s holds %d signatures, expected one", o.signature, len(blocks))
+		}
+		armored = blocks[0]
+	} else {
+		signer, err := seal.LoadSigner(o.key)
+		if err != nil {
+			return err
+		}
+		if armored, err = seal.SignWith(signer, seal.NamespaceCase, message); err != nil {
+			return err
+		}
+	}
+	done, err := putSignature(p, c, message, armored)
+	if err != nil {
+		return err
+	}
+	if done == "" {
+		return refusal.Newf(refusal.RoleMissing, "case %s: its people are %s, the signature is by somebody else", c.CaseID, namesIn(c)).
+			WithHint("name the signer in case.yaml as added_by or reviewed_by before anybody signs")
+	}
+	answer.Signed = append(answer.Signed, done)
+	if w := c.IncidentWarning(); w != "" {
+		answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
+	}
+	return nil
+}
+
+// namePeople writes the people given by flags into a case that names nobody
+// yet. Both must be known before the first signs: the signatures cover the
+// names.
+func namePeople(p *benchPlace, d *bench.Draft, c *bench.DraftCase, o benchSignOptions) (*bench.DraftCase, error) {
+	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
+	if o.added == "" && o.reviewed == "" {
+		if added == nil || reviewed == nil {
+			return nil, refusal.Newf(refusal.TwoPersonRule, "case %s: case.yaml names %s, expected added_by and reviewed_by", c.CaseID, namesIn(c)).
+				WithHint("give --added-by NAME and --reviewed-by NAME: the signatures cover both names")
+		}
+		return c, nil
+	}
+	if o.added != "" && (added == nil || added.Identity != o.added) {
+		added = &bench.Person{Identity: o.added}
+	}
+	if o.reviewed != "" && (reviewed == nil || reviewed.Identity != o.reviewed) {
+		reviewed = &bench.Person{Identity: o.reviewed}
+	}
+	data, err := c.WithPeople(added, reviewed)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.WriteFile(store.OS{}, p.classDir(d.Class, caseFile(c)), data, 0o644); err != nil {
+		return nil, err
+	}
+	again, err := bench.Load(p.root, d.Class)
+	if err != nil {
+		return nil, err
+	}
+	return again.Case(c.CaseID)
+}
+
+func namesIn(c *bench.DraftCase) string {
+	names := "nobody"
+	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
+		switch {
+		case person == nil:
+		case names == "nobody":
+			names = person.Identity
+		default:
+			names += " and " + person.Identity
+		}
+	}
+	return names
+}
+
+// putSignature writes a signature into the place of whoever made it, and says
+// what was done, "" if the case does not name them.
+func putSignature(p *benchPlace, c *bench.DraftCase, message, armored []byte) (string, error) {
+	sig, err := p.opt.Signers.Verify(armored, message, seal.NamespaceCase, p.opt.Now)
+	if err != nil {
+		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
+	}
+	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
+	signed := &bench.Person{Identity: sig.Principal(), Signature: string(armored)}
+	field := ""
+	switch {
+	case added != nil && added.Identity == sig.Principal():
+		added, field = signed, "added_by"
+	case reviewed != nil && reviewed.Identity == sig.Principal():
+		reviewed, field = signed, "reviewed_by"
+	default:
+		return "", nil
+	}
+	data, err := c.WithPeople(added, reviewed)
+	if err != nil {
+		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
+	}
+	if err := store.WriteFile(store.OS{}, p.classDir(c.Class(), caseFile(c)), data, 0o644); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("case %s as %s %s", c.CaseID, field, sig.Principal()), nil
+}
+
+// signAll signs every case that waits for the key's owner, the manifest and
+// the pins.
+func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
+	signer, err := seal.LoadSigner(o.key)
+	if err != nil {
+		return err
+	}
+	for _, c := range d.Cases {
+		if c.Provenance.AddedBy == nil || c.Provenance.ReviewedBy == nil || c.CaseDigest == nil || *c.CaseDigest != c.Digest {
+			continue // the list of what is missing says so
+		}
+		message, err := c.Message()
+		if err != nil {
+			return err
+		}
+		if hasSigned(p, c, signer, message) {
+			continue
+		}
+		armored, err := seal.SignWith(signer, seal.NamespaceCase, message)
+		if err != nil {
+			return err
+		}
+		done, err := putSignature(p, c, message, armored)
+		if err != nil {
+			return err
+		}
+		if done != "" {
+			answer.Signed = append(answer.Signed, done)
+			if w := c.IncidentWarning(); w != "" {
+				answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
+			}
+		}
+	}
+	return signTogether(p, d, signer, answer)
+}
+
+// hasSigned reports whether the key has signed these bytes already.
+func hasSigned(p *benchPlace, c *bench.DraftCase, signer ssh.Signer, message []byte) bool {
+	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
+		if person == nil || person.Signature == "" {
+			continue
+		}
+		sig, err := p.opt.Signers.Verify([]byte(person.Signature), message, seal.NamespaceCase, p.opt.Now)
+		if err == nil && sig.Principal() == person.Identity && slices.Equal(sig.Key().Marshal(), signer.PublicKey().Marshal()) {
+			return true
+		}
+	}
+	return false
+}
+
+// signTogether signs the manifest and the pins, if they are those of what is
+// there.
+func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benchSignAnswer) error {
+	computed, _, err := d.Compute()
+	if err != nil {
+		return err
+	}
+	message, err := computed.Message()
+	if err != nil {
+		return err
+	}
+	if d.Manifest != nil {
+		found, err := d.Manifest.Message()
+		if err != nil {
+			return err
+		}
+		if slices.Equal(found, message) {
+			if err := signBeside(p, p.classDir(d.Class, bench.ManifestFile), signer, message, d.Signatures); err != nil {
+				return err
+			}
+			answer.Signed = append(answer.Signed, bench.ManifestFile)
+		}
+	}
+	pins, sigs, err := bench.LoadPins(p.root)
+	if err != nil || pins == nil {
+		return err
+	}
+	if message, err = pins.Message(); err != nil {
+		return err
+	}
+	if err := signBeside(p, p.w.Path(filepath.FromSlash(bench.PinsFile)), signer, message, sigs); err != nil {
+		return err
+	}
+	answer.Signed = append(answer.Signed, bench.PinsFile)
+	return nil
+}
+
+// signBeside writes FILE.sig with a new signature and those that still cover
+// the message; signatures over earlier bytes would refuse the file.
+func signBeside(p *benchPlace, file string, signer ssh.Signer, message []byte, old [][]byte) error {
+	armored, err := seal.SignWith(signer, seal.NamespaceBench, message)
+	if err != nil {
+		return err
+	}
+	if _, err := p.opt.Signers.Verify(armored, message, seal.NamespaceBench, p.opt.Now); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+	}
+	kept := bench.KeepSignatures(append(old, armored), message, p.opt)
+	if err := removeSignatures(file); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644)
+}

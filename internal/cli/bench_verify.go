@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+type benchVerifyOptions struct {
+	classes []string
+	all     bool
+}
+
+func newBenchVerify(env *Env) *cobra.Command {
+	var o benchVerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify CLASS... | --all",
+		Short: "Verify every byte and signature of a class, or of all",
+		Long: `Verify the cases, cassettes, rubric, registration, dataset, manifest and pins of a
+class, and who signed them. One refusal refuses the whole class. --all is what CI
+calls: every class there is, and every class that the pins list.
+
+Who is trusted comes from the verified ledger. In a checkout without a ledger it
+comes from the signers folder, starting from the trust root in tally.yaml.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.classes = args
+			return runBenchVerify(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.all, "all", false, "verify every class, and that none is missing")
+	return cmd
+}
+
+// verifiedClass is the result for one class.
+type verifiedClass struct {
+	Class       string          `json:"class"`
+	Verified    bool            `json:"verified"`
+	Level       string          `json:"level,omitempty"`
+	BenchDigest string          `json:"bench_digest,omitempty"`
+	Cases       int             `json:"cases"`
+	Lines       int             `json:"dataset_lines"`
+	Signers     []string        `json:"signers,omitempty"`
+	Warnings    []bench.Warning `json:"warnings,omitempty"`
+	Name        refusal.Name    `json:"name,omitempty"`
+	Error       string          `json:"error,omitempty"`
+}
+
+func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
+	if o.all == (len(o.classes) > 0) {
+		return refusal.Newf(refusal.Usage, "tally bench verify: name classes, or give --all")
+	}
+	p, err := env.openBench()
+	if err != nil {
+		return err
+	}
+	defer p.root.Close()
+	if o.all {
+		if o.classes, err = everyClass(p); err != nil {
+			return err
+		}
+	}
+	results, _, worst := verifyClasses(p, o.classes)
+	answer := map[string]any{"ok": worst == nil, "signers_from": p.from, "classes": results}
+	err = env.Answer(answer, func(out io.Writer) {
+		for _, r := range results {
+			r.print(out)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return worst
+}
+
+// everyClass lists the folders and what the pins list, so that a class that
+// disappeared is missed.
+func everyClass(p *benchPlace) ([]string, error) {
+	classes, err := bench.Classes(p.root)
+	if err != nil {
+		return nil, err
+	}
+	pins, _, err := bench.LoadPins(p.root)
+	if err != nil {
+		return nil, err
+	}
+	if pins != nil {
+		// Even with no signed class left the pins must be those that were
+		// signed.
+		if _, err := bench.VerifyPins(p.root, p.opt); err != nil {
+			return nil, err
+		}
+		classes = append(classes, pins.Classes...)
+	}
+	slices.Sort(classes)
+	classes = slices.Compact(classes)
+	if len(classes) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "there is no task class to verify").
+			WithHint(`"tally bench new CLASS" makes one`)
+	}
+	return classes, nil
+}
+
+// verifyClasses verifies each class and returns the digests of those that did,
+// and the first refusal, preferring evidence that does not verify.
+func verifyClasses(p *benchPlace, classes []string) (results []verifiedClass, digests map[string]digest.ID, worst error) {
+	digests = map[string]digest.ID{}
+	for _, class := range classes {
+		r := verifiedClass{Class: class}
+		v, err := bench.Verify(p.root, class, p.opt)
+		if refusal.Is(err, refusal.NotFound) && pinned(p, class) {
+			err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
+				WithHint("restore the folder; a class does not disappear without two people changing the pins")
+		}
+		if err == nil && v.Level() == string(bench.Scratch) && pinned(p, class) {
+			err = refusal.Newf(refusal.PinMismatch, "class %s: %s lists it as signed, its registration says trust scratch", class, bench.PinsFile).
+				WithHint("a class does not stop being signed without two people changing the pins")
+		}
+		if err != nil {
+			r.Name, r.Error = refusal.Of(err).Name, err.Error()
+			if worst == nil || refusal.ExitCode(worst) != refusal.ExitUnverified && refusal.ExitCode(err) == refusal.ExitUnverified {
+				worst = err
+			}
+		} else {
+			digests[class] = v.Digest()
+			r.Verified, r.Level, r.BenchDigest = true, v.Level(), v.Digest().String()
+			r.Cases, r.Signers, r.Warnings = len(v.Cases()), v.Signers(), v.Warnings()
+			if set := v.Dataset(); set != nil {
+				r.Lines = len(set.Lines)
+			}
+		}
+		results = append(results, r)
+	}
+	return results, digests, worst
+}
+
+// pinned reports whether the pins list the class; whether they are signed was
+// or will be looked at elsewhere.
+func pinned(p *benchPlace, class string) bool {
+	pins, _, err := bench.LoadPins(p.root)
+	return err == nil && pins != nil && slices.Contains(pins.Classes, class)
+}
+
+func (r verifiedClass) print(out io.Writer) {
+	if !r.Verified {
+		fmt.Fprintf(out, "REFUSED   %s\n          %s: %s\n", plain.Line(r.Class), r.Name, plain.Line(r.Error))
+		return
+	}
+	fmt.Fprintf(out, "verified  %s (%s) %s\n          %d cases", plain.Line(r.Class), r.Level, r.BenchDigest, r.Cases)
+	if r.Lines > 0 {
+		fmt.Fprintf(out, ", %d dataset lines", r.Lines)
+	}
+	if len(r.Signers) > 0 {
+		fmt.Fprintf(out, ", signed by %s", plain.Line(strings.Join(r.Signers, ", ")))
+	}
+	fmt.Fprintln(out)
+	for _, w := range r.Warnings {
+		where := ""
+		if w.Case != "" {
+			where = "case " + w.Case + ": "
+		}
+		fmt.Fprintf(out, "warning   %s%s\n", plain.Line(where), plain.Line(w.Detail))
+	}
+}
