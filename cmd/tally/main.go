@@ -5,8 +5,12 @@ import (
 	"os"
 
 	"tallystick/internal/cli"
+	"tallystick/internal/sandbox"
 )
 
 func main() {
+	// First of all: a sandbox is this program started again under another
+	// name, with flags of its own.
+	sandbox.Reexec()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

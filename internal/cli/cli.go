@@ -39,6 +39,7 @@ func commands(env *Env) []*cobra.Command {
 		newKeys(env),
 		newSigners(env),
 		newBench(env),
+		newSandbox(env),
 		newLedger(env),
 		newAnchor(env),
 		newWitnessServer(env),

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // What an Attempt can be about.
@@ -184,3 +185,14 @@ func (a *attempts) clone(call string, flags uint64) {
 }
 
 func (a *attempts) exec(file string) { a.add(aboutProcess, "execve %s", quote(file)) }
+
+// headString cuts b on a rune and replaces what is not UTF-8.
+func headString(b []byte) string {
+	for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
+		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
+			break
+		}
+		b = b[:len(b)-1]
+	}
+	return string([]rune(string(b)))
+}

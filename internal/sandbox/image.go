@@ -268,3 +268,17 @@ func settleModes(dir string) error {
 		return os.Chmod(p, 0o644)
 	})
 }
+
+// removeTree deletes a folder, opening sealed ones inside it if it must.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
+
+	"github.com/zeebo/blake3"
 
 	"tallystick/internal/refusal"
 )
@@ -32,11 +35,15 @@ var skippedStdlib = map[string]bool{
 	"lib2to3": true, "site-packages": true, "dist-packages": true, "__pycache__": true, "distutils": true, "pydoc_data": true,
 }
 
-// SnapshotHost copies the host's Python, its standard library and the shared
-// libraries it links, into an image. It is whatever this machine has, so it
-// is labelled unpinned, and records made with it never promote.
-func SnapshotHost(cache, python string) (*Image, error) {
-	var facts struct{ Executable, Version, Stdlib, Prefix string }
+// A hostPython is what the host's Python says about itself, and when its
+// program was last changed.
+type hostPython struct {
+	Executable, Version, Stdlib, Prefix string
+	Changed                             string
+}
+
+func askHostPython(python string) (hostPython, error) {
+	var facts hostPython
 	cmd := exec.Command(python, "-I", "-c", hostFacts)
 	cmd.Env = []string{}
 	out, err := cmd.Output()
@@ -44,7 +51,33 @@ func SnapshotHost(cache, python string) (*Image, error) {
 		err = json.Unmarshal(out, &facts)
 	}
 	if err != nil {
-		return nil, refusal.Newf(refusal.Failed, "asking %s about itself: %w", python, err).WithHint("name a working Python 3")
+		return facts, refusal.Newf(refusal.Failed, "asking %s about itself: %w", python, err).WithHint("name a working Python 3")
+	}
+	for _, p := range []string{facts.Executable, facts.Stdlib} {
+		info, err := os.Stat(p)
+		if err != nil {
+			return facts, refusal.Newf(refusal.Unreadable, "looking at the host's Python: %w", err)
+		}
+		facts.Changed += info.ModTime().UTC().Format(time.RFC3339Nano) + " "
+	}
+	return facts, nil
+}
+
+// SnapshotHost copies the host's Python, its standard library and the shared
+// libraries it links, into an image. It is whatever this machine has, so it
+// is labelled unpinned, and records made with it never promote. A snapshot
+// that was made before is used again as long as the host's Python is the same.
+func SnapshotHost(cache, python string) (*Image, error) {
+	facts, err := askHostPython(python)
+	if err != nil {
+		return nil, err
+	}
+	// The note only saves time: the image it names is verified like any other.
+	note := filepath.Join(cache, fmt.Sprintf("host-%x", blake3.Sum256(fmt.Append(nil, facts))))
+	if digest, err := os.ReadFile(note); err == nil {
+		if i, err := FindImage(cache, string(digest)); err == nil {
+			return i, nil
+		}
 	}
 	d, err := newImageDraft(cache)
 	if err != nil {
@@ -57,7 +90,7 @@ func SnapshotHost(cache, python string) (*Image, error) {
 	if err := precompile(d.root(), facts.Executable, facts.Stdlib); err != nil {
 		return nil, refusal.Newf(refusal.Failed, "precompiling the library of %s: %w", facts.Executable, err)
 	}
-	return d.finish(About{
+	i, err := d.finish(About{
 		Kind:    "host",
 		Source:  "this machine's Python " + strings.Join(strings.Fields(facts.Version), " "),
 		Pinned:  false,
@@ -66,6 +99,10 @@ func SnapshotHost(cache, python string) (*Image, error) {
 		// order would change from run to run.
 		Env: []string{"PYTHONHASHSEED=0", "PYTHONHOME=" + facts.Prefix},
 	})
+	if err == nil {
+		os.WriteFile(note, []byte(i.Digest), 0o644)
+	}
+	return i, err
 }
 
 func snapshot(root, python, stdlib string) error {

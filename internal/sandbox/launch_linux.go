@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -294,17 +293,6 @@ func (c *capped) fill(r io.Reader, keep, limit int64, over chan<- Verdict) {
 			return
 		}
 	}
-}
-
-// headString cuts b on a rune and replaces what is not UTF-8.
-func headString(b []byte) string {
-	for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
-		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
-			break
-		}
-		b = b[:len(b)-1]
-	}
-	return string([]rune(string(b)))
 }
 
 func exitCode(s *os.ProcessState) int {

@@ -168,19 +168,6 @@ func (r *runFolder) remove() error {
 	return err
 }
 
-func removeTree(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
-}
-
 // sweep removes the run folders whose owner is gone, with their processes'
 // cgroups. Errors are not reported: what cannot be removed now does not stop
 // a new run, and the next sweep tries again.
