@@ -80,17 +80,11 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 	if err != nil || len(pub.Failed) == 0 {
 		return err
 	}
-	return env.witnessFailure(w, pub)
+	return witnessFailure(pub)
 }
 
-// witnessFailure reports the worst thing that a witness said. A witness that
-// has seen another history is evidence, not an outage.
-func (e *Env) witnessFailure(w *workspace.Workspace, pub *sequencer.Published) error {
-	for _, err := range pub.Failed {
-		if refusal.ExitCode(err) == refusal.ExitUnverified {
-			return e.alarm(w, err)
-		}
-	}
+// witnessFailure reports the witnesses that could not be reached.
+func witnessFailure(pub *sequencer.Published) error {
 	return refusal.Newf(refusal.WitnessFailed, "the anchor stands, but %d of %d witnesses did not cosign: %w",
 		len(pub.Failed), len(pub.Failed)+len(pub.Witnesses), pub.Failed[0]).
 		WithHint(`run "tally anchor publish" again when they can be reached`)

@@ -19,6 +19,10 @@ import (
 // maxCheckpointBytes bounds a checkpoint: three lines and some signatures.
 const maxCheckpointBytes = 64 << 10
 
+// maxTreeSize bounds the size that a checkpoint may claim. Package tlog does not
+// come to an end for sizes above 1<<62, and JSON has no such numbers.
+const maxTreeSize = 1<<53 - 1
+
 // A TreeHead states how long a ledger is and what its root is. It is the text
 // of a C2SP checkpoint, without signatures and so without proof.
 type TreeHead struct {
@@ -44,7 +48,7 @@ func parseTreeHead(text string) (TreeHead, error) {
 	}
 	t := TreeHead{Origin: lines[0]}
 	size, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
+	if err != nil || size < 0 || size > maxTreeSize || strconv.FormatInt(size, 10) != lines[1] {
 		return TreeHead{}, fmt.Errorf("%q is not a tree size", lines[1])
 	}
 	t.Size = size

@@ -266,3 +266,14 @@ func TestReceiptStaysBelowFourKilobytes(t *testing.T) {
 		t.Error("an entry of 4,000 bytes went inside")
 	}
 }
+
+// Package tlog loops for ever over sizes above 1<<62, so a checkpoint that
+// claims one must be refused before any proof is looked at.
+func TestCheckpointOfImpossibleSizeIsRefused(t *testing.T) {
+	for _, size := range []string{"9007199254740992", "4611686018427387905", "9223372036854775807"} {
+		text := "example.com/evals\n" + size + "\njDvBoieSJKkcrEOrQM8vnVP310JA5Ltt2StVucNlORI=\n"
+		if _, err := ParseTreeHead(text); err == nil {
+			t.Errorf("size %s was accepted", size)
+		}
+	}
+}

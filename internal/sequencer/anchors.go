@@ -140,11 +140,18 @@ func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner) (*Publ
 	if err != nil {
 		return nil, err
 	}
+	pub := &Published{}
+	signed := l.cosign(ctx, tip, tree, cosigners, pub)
+	// A witness that has seen another history is not one that could not be
+	// reached: nothing may be published over what it disproves.
+	for _, err := range pub.Failed {
+		if refusal.ExitCode(err) == refusal.ExitUnverified {
+			return nil, err
+		}
+	}
 	if err := l.cfg.publishTiles(tree, leaves, tip); err != nil {
 		return nil, err
 	}
-	pub := &Published{}
-	signed := l.cosign(ctx, tip, tree, cosigners, pub)
 	if err := l.writeAnchor(tip, signed, at, pub); err != nil {
 		return nil, err
 	}
