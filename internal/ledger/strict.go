@@ -17,7 +17,7 @@ type Completeness struct {
 	Covers func(index int64, at evidence.Time) bool
 	// Anchored holds the days that have an anchor.
 	Anchored map[string]bool
-	// HasEvidence reports whether evidence of that digest can be found.
+	// HasEvidence reports whether evidence of that digest is there, unchanged.
 	HasEvidence func(digest.Content) bool
 	// Cases finds a case list that is too long for its entry.
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
@@ -70,7 +70,7 @@ func (c *Completeness) Visit(r Record) error {
 func (c *Completeness) checkEvidence(index int64, b *evidence.CaseScored) {
 	for _, d := range b.EvidenceDigests {
 		if !c.HasEvidence(d) {
-			c.gap(index, "evidence", "case %s: its evidence %s is missing", b.CaseID, d)
+			c.gap(index, "evidence", "case %s: its evidence %s is missing or changed", b.CaseID, d)
 		}
 	}
 }
