@@ -62,6 +62,9 @@ func (p *Problem) Refusal() *refusal.Error {
 	case refusal.ChainTamperDetected, refusal.SealInvalid:
 		return r.WithHint("nothing in this ledger can be trusted from that entry on; restore it from a copy whose head matches your last anchor")
 	}
+	if p.Name == refusal.StrictGap {
+		return r.WithHint(`nothing was changed, but something is missing: "tally anchor publish" anchors today; an attempt is finished with --resume`)
+	}
 	return r.WithHint(`see "tally help refusals" for what %s means`, p.Name)
 }
 
