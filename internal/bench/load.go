@@ -317,7 +317,8 @@ func signaturesIn(files map[string][]byte, file string) ([][]byte, error) {
 		}
 		blocks, err := seal.SplitArmored(files[name])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			// Signatures that cannot be read are signatures that do not verify.
+			return nil, refusal.Newf(refusal.SignatureInvalid, "%s: %w", name, err).WithHint("have it signed again")
 		}
 		sigs = append(sigs, blocks...)
 	}
