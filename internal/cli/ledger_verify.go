@@ -172,7 +172,7 @@ func (a *verifyAnswer) note(v *ledger.Verified, expect []ledger.Expectation) {
 }
 
 func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
-	blobs := store.NewBlobs(store.OS{}, w.EvidenceDir())
+	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	anchored := make(map[string]bool)
 	for _, f := range anchors {
 		anchored[f.Date] = true
@@ -181,11 +181,11 @@ func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers
 		Covers:   covers,
 		Anchored: anchored,
 		HasEvidence: func(d digest.Content) bool {
-			_, err := blobs.Get(d, maxEvidence) // a file with other content is no evidence
+			_, err := vault.Get(d, maxEvidence) // a file with other content is no evidence
 			return err == nil
 		},
 		Cases: func(d digest.Content) ([]evidence.PlannedCase, error) {
-			data, err := blobs.Get(d, maxEvidence)
+			data, err := vault.Get(d, maxEvidence)
 			if err != nil {
 				return nil, err
 			}

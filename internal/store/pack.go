@@ -1,0 +1,193 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+// packHeader begins every pack; docs/formats/evidence.md describes what
+// follows it.
+const packHeader = "tallystick-pack/v1\n"
+
+// packRecordHeader is the length of what stands before each piece: its digest
+// and its length.
+const packRecordHeader = digest.Size + 8
+
+// A Pack gathers the evidence of one attempt in one append-only file: single
+// files would cost a sync of a folder each. [Pack.Put] hands a piece over,
+// [Pack.Commit] returns when everything put before it is on disk. Both may be
+// called from any number of goroutines; commits that come together share one
+// sync.
+//
+// A ledger entry names a piece only after Commit has returned, so what a crash
+// tears at the end of a pack is evidence that no entry names.
+type Pack struct {
+	name string
+
+	mu      sync.Mutex // guards buf, has and broken
+	buf     []byte     // put and not written yet
+	has     map[digest.Content]bool
+	broken  error
+	written int64
+
+	syncing sync.Mutex // held by the one that writes and syncs
+	f       File
+	synced  int64 // bytes known to be on disk; owned by the holder of syncing
+}
+
+// CreatePack starts a pack that must not exist yet.
+func CreatePack(fsys FS, name string) (*Pack, error) {
+	if err := MakeDir(fsys, filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, writeError("making pack", name, err)
+	}
+	p := &Pack{name: name, f: f, has: make(map[digest.Content]bool), buf: []byte(packHeader)}
+	if err := p.Commit(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+		f.Close()
+		return nil, writeError("making pack", name, err)
+	}
+	return p, nil
+}
+
+// Put takes a piece of evidence and returns its name. It is on disk after the
+// next Commit.
+func (p *Pack) Put(data []byte) digest.Content {
+	d := digest.ContentOf(data)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.has[d] {
+		return d
+	}
+	p.has[d] = true
+	p.buf = append(p.buf, d[:]...)
+	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
+	p.buf = append(p.buf, data...)
+	return d
+}
+
+// Commit returns when everything put so far is on disk. After a failure the
+// pack takes nothing more: what it holds beyond the last success is unknown.
+func (p *Pack) Commit() error {
+	p.mu.Lock()
+	target := p.written + int64(len(p.buf))
+	p.mu.Unlock()
+
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if p.synced >= target { // somebody else's sync covered ours
+		return nil
+	}
+	p.mu.Lock()
+	batch, at, broken := p.buf, p.written, p.broken
+	p.buf, p.written = nil, p.written+int64(len(p.buf))
+	p.mu.Unlock()
+	if broken != nil {
+		return broken
+	}
+	_, err := p.f.WriteAt(batch, at)
+	if err == nil {
+		err = p.f.Sync()
+	}
+	if err != nil {
+		err = writeError("writing evidence to", p.name, err)
+		p.mu.Lock()
+		p.broken = err
+		p.mu.Unlock()
+		return err
+	}
+	p.synced = at + int64(len(batch))
+	return nil
+}
+
+// Close commits and closes the pack.
+func (p *Pack) Close() error {
+	err := p.Commit()
+	if cerr := p.f.Close(); err == nil && cerr != nil {
+		err = writeError("closing", p.name, cerr)
+	}
+	return err
+}
+
+// A PieceAt says where a piece lies.
+type PieceAt struct {
+	Pack   string
+	Offset int64
+	Size   int64
+}
+
+// ScanPack calls visit for each whole piece of a pack, in order. A torn end is
+// no error: no entry names what is in it. The pieces' contents are not read;
+// [ReadPiece] checks a piece against its name.
+func ScanPack(fsys FS, name string, visit func(digest.Content, PieceAt) error) error {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return readError(name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return readError(name, err)
+	}
+	head := make([]byte, len(packHeader))
+	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return readError(name, err)
+	}
+	if string(head) != packHeader {
+		if info.Size() < int64(len(packHeader)) && packHeader[:info.Size()] == string(head[:info.Size()]) {
+			return nil // torn before the first piece
+		}
+		return refusal.Newf(refusal.Malformed, "%s does not begin as a pack does", name)
+	}
+	record := make([]byte, packRecordHeader)
+	for at := int64(len(packHeader)); at+packRecordHeader <= info.Size(); {
+		if _, err := f.ReadAt(record, at); err != nil {
+			return readError(name, err)
+		}
+		size := binary.BigEndian.Uint64(record[digest.Size:])
+		at += packRecordHeader
+		if size > uint64(info.Size()-at) {
+			return nil
+		}
+		if err := visit(digest.Content(record[:digest.Size]), PieceAt{Pack: name, Offset: at, Size: int64(size)}); err != nil {
+			return err
+		}
+		at += int64(size)
+	}
+	return nil
+}
+
+// ReadPiece reads a piece and checks that it is what its name says.
+func ReadPiece(fsys FS, d digest.Content, at PieceAt, limit int64) ([]byte, error) {
+	if at.Size > limit {
+		return nil, refusal.Newf(refusal.TooLarge, "%s in %s has %d bytes, at most %d are read", d, at.Pack, at.Size, limit)
+	}
+	f, err := fsys.OpenFile(at.Pack, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, readError(at.Pack, err)
+	}
+	defer f.Close()
+	data := make([]byte, at.Size)
+	if _, err := io.ReadFull(bufio.NewReader(io.NewSectionReader(f, at.Offset, at.Size)), data); err != nil {
+		return nil, readError(at.Pack, err)
+	}
+	if got := digest.ContentOf(data); got != d {
+		return nil, refusal.Newf(refusal.DigestMismatch, "%s at byte %d holds %s, its name says %s", at.Pack, at.Offset, got, d).
+			WithHint("restore the file from a copy; nothing that names it can be checked without it")
+	}
+	return data, nil
+}

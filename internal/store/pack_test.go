@@ -1,0 +1,179 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+func TestPackGivesBackWhatWasCommitted(t *testing.T) {
+	dir := t.TempDir()
+	v := OpenVault(OS{}, dir)
+	p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), "a.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	names := make([]digest.Content, 200)
+	for i := range names {
+		wg.Go(func() {
+			names[i] = p.Put(fmt.Appendf(nil, "piece %d", i%150)) // fifty are put twice
+			if err := p.Commit(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	blob, err := v.Put([]byte("single"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = append(names, blob)
+	for i, d := range names {
+		want := fmt.Sprintf("piece %d", i%150)
+		if d == blob {
+			want = "single"
+		}
+		got, err := v.Get(d, 1<<20)
+		if err != nil || string(got) != want {
+			t.Errorf("piece %d: got %q, %v", i, got, err)
+		}
+	}
+	if _, err := v.Get(digest.ContentOf([]byte("never put")), 1<<20); !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("a piece that was never put: %v, want NotFound", err)
+	}
+}
+
+// TestPackNoBitFlips flips every bit of a pack: no piece may come back changed.
+func TestPackNoBitFlips(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "packs", "a.pack")
+	p, err := CreatePack(OS{}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces := map[digest.Content][]byte{}
+	for _, s := range []string{"one", "", "three and some more"} {
+		pieces[p.Put([]byte(s))] = []byte(s)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range data {
+		for bit := range 8 {
+			forged := bytes.Clone(data)
+			forged[i] ^= 1 << bit
+			if err := os.WriteFile(name, forged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			lost := 0
+			v := OpenVault(OS{}, dir)
+			for d, want := range pieces {
+				got, err := v.Get(d, 1<<20)
+				if err != nil {
+					lost++
+				} else if !bytes.Equal(got, want) {
+					t.Fatalf("byte %d bit %d: %s came back as %q", i, bit, d, got)
+				}
+			}
+			if lost == 0 {
+				t.Fatalf("byte %d bit %d: nobody noticed", i, bit)
+			}
+		}
+	}
+}
+
+// TestPackTornEnd cuts a pack at every length: what was whole comes back, and
+// the rest is missing and not an error of the folder.
+func TestPackTornEnd(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "packs", "a.pack")
+	p, err := CreatePack(OS{}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Put([]byte("first"))
+	if err := p.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put([]byte("second"))
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range data {
+		if err := os.WriteFile(name, data[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenVault(OS{}, dir).Get(first, 1<<20)
+		if there := int64(n) >= whole.Size(); there != (err == nil) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+		if err != nil && !refusal.Is(err, refusal.NotFound) {
+			t.Errorf("cut to %d bytes: %v, want NotFound", n, err)
+		}
+	}
+}
+
+// failingFS fails every sync after the first n.
+type failingFS struct {
+	OS
+	syncs *int
+}
+
+type failingFile struct {
+	File
+	syncs *int
+}
+
+func (f failingFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	file, err := f.OS.OpenFile(name, flag, perm)
+	return failingFile{file, f.syncs}, err
+}
+
+func (f failingFile) Sync() error {
+	if *f.syncs--; *f.syncs < 0 {
+		return syscall.EIO
+	}
+	return f.File.Sync()
+}
+
+func TestPackTakesNothingAfterAFailure(t *testing.T) {
+	syncs := 1
+	p, err := CreatePack(failingFS{syncs: &syncs}, filepath.Join(t.TempDir(), "a.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put([]byte("one"))
+	if err := p.Commit(); !refusal.Is(err, refusal.WriteFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v, want WriteFailed", err)
+	}
+	syncs = 100
+	p.Put([]byte("two"))
+	if err := p.Commit(); !refusal.Is(err, refusal.WriteFailed) {
+		t.Errorf("after a failure: %v, want WriteFailed", err)
+	}
+}
