@@ -1,0 +1,303 @@
+package benchmarks
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/seal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+)
+
+var figures = flag.Bool("figures", false, "measure; takes about a minute")
+
+const bodyBytes = 2048
+
+// body is a canonical note of bodyBytes.
+var body = []byte(`{"pad":"` + strings.Repeat("p", bodyBytes-len(`{"pad":""}`)) + `"}`)
+
+// counting counts what is written to files.
+type counting struct {
+	store.OS
+	written *atomic.Int64
+}
+
+func (c counting) OpenFile(name string, flag int, perm fs.FileMode) (store.File, error) {
+	f, err := c.OS.OpenFile(name, flag, perm)
+	return countingFile{f, c.written}, err
+}
+
+type countingFile struct {
+	store.File
+	written *atomic.Int64
+}
+
+func (f countingFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	f.written.Add(int64(n))
+	return n, err
+}
+
+func (f countingFile) WriteAt(p []byte, at int64) (int, error) {
+	n, err := f.File.WriteAt(p, at)
+	f.written.Add(int64(n))
+	return n, err
+}
+
+func key(t testing.TB) *seal.Key {
+	t.Helper()
+	k, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{1}, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func newLedger(t testing.TB, fsys store.FS) (*sequencer.Ledger, sequencer.Config) {
+	t.Helper()
+	dir := t.TempDir()
+	signers, err := seal.Compose(1, digest.ID{}, []seal.Entry{
+		{Principals: "olga@example.com", Key: key(t).Public(), Roles: []seal.Role{seal.Operator}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sequencer.Config{
+		Place:  sequencer.Place{FS: fsys, Dir: filepath.Join(dir, "ledger"), StateDir: filepath.Join(dir, "state")},
+		Origin: "example.com/evals", TrustRoot: digest.IDOf(signers), Key: key(t), Now: time.Now,
+	}
+	l, err := sequencer.Create(context.Background(), cfg, signers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, cfg
+}
+
+// rate calls f for about d and returns how often a second it could.
+func rate(d time.Duration, f func()) float64 {
+	start, n := time.Now(), 0
+	for time.Since(start) < d {
+		f()
+		n++
+	}
+	return float64(n) / time.Since(start).Seconds()
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// TestLedgerFigures prints the figures. It fails where one is missed by so
+// much that no noise explains it.
+func TestLedgerFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("run benchmarks/ledger.sh")
+	}
+	row := func(what string, got float64, unit, floor string, ratio float64, target string) {
+		fmt.Printf("%-44s %12.1f %-10s %6.2f × %-42s target %s\n", what, got, unit, ratio, floor, target)
+	}
+	lone(t, row)
+	many(t, row)
+	receipts(t, row)
+}
+
+type printRow func(what string, got float64, unit, floor string, ratio float64, target string)
+
+// lone measures one writer beside plain appends with fdatasync of as many
+// bytes, in turns, so that both meet the same disk.
+func lone(t *testing.T, row printRow) {
+	var written atomic.Int64
+	l, _ := newLedger(t, counting{written: &written})
+	defer l.Close()
+	plain, err := store.OS{}.OpenFile(filepath.Join(t.TempDir(), "plain"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	line := append(bytes.Clone(body), '\n')
+	var ours, floor []float64
+	var at, before, entries int64
+	before = written.Load()
+	for range 5 {
+		floor = append(floor, rate(400*time.Millisecond, func() {
+			if _, err := plain.WriteAt(line, at); err != nil {
+				t.Fatal(err)
+			}
+			if err := plain.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			at += int64(len(line))
+		}))
+		ours = append(ours, rate(400*time.Millisecond, func() {
+			if _, err := l.Append(evidence.NoteKind, body); err != nil {
+				t.Fatal(err)
+			}
+			entries++
+		}))
+	}
+	row("lone durable append", median(ours), "/s", "plain append+fdatasync of the same bytes", median(ours)/median(floor), "1500/s")
+	bytesPer := float64(written.Load()-before) / float64(entries)
+	entry := len(evidence.AppendEntry(nil, body, evidence.NoteKind, false, evidence.At(time.Now())))
+	row("bytes written, memory included, per append", bytesPer, "bytes", "the entry's canonical bytes", bytesPer/float64(entry), "1.1 ×")
+	row("  the same", bytesPer, "bytes", "the body's bytes", bytesPer/bodyBytes, "1.1 ×")
+	if bytesPer/float64(entry) > 1.1 {
+		t.Errorf("%.3f bytes are written for each byte of an entry", bytesPer/float64(entry))
+	}
+}
+
+// many measures 256 writers, and then reading what they wrote.
+func many(t *testing.T, row printRow) {
+	const writers, each = 256, 400
+	l, cfg := newLedger(t, store.OS{})
+	var floor, ours []float64
+	plain, err := store.OS{}.OpenFile(filepath.Join(t.TempDir(), "plain"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	batch := bytes.Repeat(append(bytes.Clone(body), '\n'), writers)
+	var at int64
+	for range 3 {
+		start := time.Now()
+		for range each {
+			if _, err := plain.WriteAt(batch, at); err != nil {
+				t.Fatal(err)
+			}
+			if err := plain.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			at += int64(len(batch))
+		}
+		floor = append(floor, writers*each/time.Since(start).Seconds())
+		start = time.Now()
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for range each {
+					if _, err := l.Append(evidence.NoteKind, body); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		ours = append(ours, writers*each/time.Since(start).Seconds())
+	}
+	row("256 writers, durable", slices.Max(ours), "/s", "plain append+fdatasync of 256 at a time", slices.Max(ours)/slices.Max(floor), "55000/s")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	var all []byte
+	segments, err := store.Segments(store.OS{}, cfg.SegmentsDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range segments {
+		data, err := os.ReadFile(s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	var walk, decode, sha []float64
+	var size float64
+	verify := func(strict bool) float64 {
+		start := time.Now()
+		v, err := cfg.Verify(ledger.Options{Origin: cfg.Origin, TrustRoot: cfg.TrustRoot, Decode: strict})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = float64(v.Size)
+		return size / time.Since(start).Seconds()
+	}
+	for range 3 {
+		walk = append(walk, verify(false))
+		decode = append(decode, verify(true))
+		start := time.Now()
+		sha256.Sum256(all)
+		sha = append(sha, size/time.Since(start).Seconds())
+	}
+	row("verify, hash walk", slices.Max(walk), "entries/s", "sha256 of the same bytes, one core", slices.Max(walk)/slices.Max(sha), "200000/s")
+	row("verify, decoding every entry strictly", slices.Max(decode), "entries/s", "sha256 of the same bytes, one core", slices.Max(decode)/slices.Max(sha), "")
+}
+
+// receipts measures a typical receipt in a ledger of a million entries.
+func receipts(t *testing.T, row printRow) {
+	const n, index = 1_000_000, 654_321
+	origin := "example.com/evals"
+	entry := evidence.AppendEntry(nil, fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("p", 1120)), evidence.NoteKind, false, evidence.At(time.Now()))
+	chain, tree := ledger.NewChain(origin), &ledger.Tree{}
+	var pos ledger.Position
+	for i := range n {
+		content := digest.Content{byte(i), byte(i >> 8), byte(i >> 16)}
+		if i == index {
+			content = digest.ContentOf(entry)
+		}
+		p := chain.Append(content)
+		if i == index {
+			pos = p
+		}
+		if err := tree.Add(p.Leaf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := ledger.TreeHead{Origin: origin, Size: n, Root: chain.Root()}
+	signer, err := seal.NoteSigner(key(t), origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := signer.Sign([]byte(head.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := signer.KeyHash()
+	note := ledger.AssembleCheckpoint(head, append([]byte{byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)}, sig...))
+	pub, _ := key(t).Public().Ed25519()
+	policy := ledger.Policy{Logs: []ledger.LogKey{{Origin: origin, Key: pub}}}
+
+	var proof tlog.RecordProof
+	prove := 1e6 / rate(300*time.Millisecond, func() { proof, err = tree.ProveInclusion(n, index) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := 1e6 / rate(300*time.Millisecond, func() { err = tlog.CheckRecord(proof, n, head.Root, index, pos.Leaf) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := ledger.NewReceipt(pos, entry, proof, note).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := 1e6 / rate(500*time.Millisecond, func() { _, err = ledger.VerifyReceipt(receipt, nil, policy) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := []byte(head.Text())
+	alone := 1e6 / rate(300*time.Millisecond, func() { ed25519.Verify(pub, message, sig) })
+	row("making a proof, 1,000,000 entries", prove, "µs", "checking one signature", prove/alone, "10 µs")
+	row("checking it", check, "µs", "checking one signature", check/alone, "10 µs")
+	row("verifying a whole receipt", whole, "µs", "checking one signature", whole/alone, "100 µs")
+	row("its size", float64(len(receipt)), "bytes", "the entry inside", float64(len(receipt))/float64(len(entry)), "4096")
+	if len(receipt) > 4096 {
+		t.Errorf("a receipt of %d bytes", len(receipt))
+	}
+}
