@@ -100,17 +100,40 @@ func SplitEntry(line []byte) (Envelope, error) {
 }
 
 // DecodeEntry decodes and validates an entry and its body strictly. The bytes
-// must be canonical.
+// must be canonical. The envelope needs no second look: it has one spelling,
+// and [SplitEntry] insists on it.
 func DecodeEntry(line []byte) (Entry, Body, error) {
-	var e Entry
-	if err := canon.UnmarshalCanonical(line, &e); err != nil {
-		return e, nil, err
+	env, err := SplitEntry(line)
+	if err != nil {
+		return Entry{}, nil, refusal.Newf(refusal.Malformed, "%w", err)
 	}
-	if e.Version != EntryVersion {
-		return e, nil, refusal.Newf(refusal.Malformed, "entry version %d, this program knows %d", e.Version, EntryVersion)
-	}
+	e := Entry{Body: env.Body, Kind: env.Kind, Manual: env.Manual, Time: env.Time, Version: EntryVersion}
 	body, err := DecodeBody(e.Kind, e.Body)
+	if err == nil && depth(e.Body) >= canon.MaxDepth {
+		err = refusal.Newf(refusal.Malformed, "%s: the entry is nested deeper than %d", e.Kind, canon.MaxDepth)
+	}
 	return e, body, err
+}
+
+// depth is how many arrays and objects are open inside each other, in JSON
+// that has been found to be JSON.
+func depth(body []byte) (deepest int) {
+	open, inString := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			open++
+			deepest = max(deepest, open)
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return deepest
 }
 
 // wellFormed reports whether k could be a kind: dotted lower-case words.

@@ -363,6 +363,10 @@ func seeds(f *testing.F) {
 		f.Add(AppendEntry(nil, data, kind, true, testTime))
 	}
 	f.Add([]byte(`{"body":{"k":",\"kind\":\"note"},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`))
+	for _, n := range []int{canon.MaxDepth - 2, canon.MaxDepth - 1, canon.MaxDepth} {
+		f.Add(AppendEntry(nil, []byte(`{"a":`+strings.Repeat("[", n-1)+strings.Repeat("]", n-1)+`}`), NoteKind, false, testTime))
+	}
+	f.Add([]byte(`{"body":{"a":"\\\"[[["},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`))
 	f.Add([]byte(`{"body":{},"kind":"note","manual":false,"time":"2026-05-12T14:00:00.000Z","v":1}`))
 }
 
@@ -372,6 +376,19 @@ func FuzzDecodeEntry(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, body, err := DecodeEntry(line)
+		// The envelope is read by hand; the decoder of all other documents
+		// must think the same of it.
+		var plain Entry
+		if canonErr := canon.UnmarshalCanonical(line, &plain); canonErr == nil && plain.Version == EntryVersion {
+			if _, bodyErr := DecodeBody(plain.Kind, plain.Body); (bodyErr == nil) != (err == nil) {
+				t.Fatalf("by hand %v, by decoder %v", err, bodyErr)
+			}
+			if err == nil && !reflect.DeepEqual(plain, e) {
+				t.Fatalf("by hand %+v, by decoder %+v", e, plain)
+			}
+		} else if err == nil {
+			t.Fatalf("accepted by hand, by decoder %v", canonErr)
+		}
 		if err != nil {
 			return
 		}

@@ -115,7 +115,11 @@ func sealItem(t testing.TB, before []item, key byte) item { return sealAs(t, bef
 
 func sealAs(t testing.TB, before []item, key byte, origin string) item {
 	t.Helper()
-	c := chainOf(before)
+	return sealChain(t, chainOf(before), key, origin)
+}
+
+func sealChain(t testing.TB, c *Chain, key byte, origin string) item {
+	t.Helper()
 	signer, err := seal.NoteSigner(testKey(t, key), origin)
 	if err != nil {
 		t.Fatal(err)
