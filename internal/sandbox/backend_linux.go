@@ -11,6 +11,12 @@ func openBackend(class Class, o Options, base *runBase) (backend, error) {
 		return &gvisorCase{options: o, base: base}, nil
 	case class == Namespace:
 		return &namespaceCase{options: o, base: base}, nil
+	case class == MicroVM:
+		machine, err := findVM()
+		if err != nil {
+			return nil, refusal.Newf(refusal.SandboxUnavailable, "%w", err)
+		}
+		return &microvmCase{options: o, base: base, machine: machine}, nil
 	}
 	return nil, refusal.Newf(refusal.SandboxUnavailable, "not available on this system")
 }

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -179,16 +180,34 @@ func download(ctx context.Context, url, file string) error {
 }
 
 // fetchFromDebian uses apt-get with lists and caches of its own, so that it
-// needs no root and changes nothing of the system's.
+// needs no root and changes nothing of the system's. The archive is whichever
+// this machine's apt is set up for.
 func fetchFromDebian(ctx context.Context, work string) (string, error) {
-	apt := filepath.Join(work, "apt")
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking apt-get for its archives: %w", err)
+	}
+	archives := strings.Fields(string(out))
+	slices.Sort(archives)
+	errs := []error{errors.New("apt-get knows no archive")}
+	for i, archive := range slices.Compact(archives) {
+		file, err := fetchFromArchive(ctx, filepath.Join(work, "apt"+strconv.Itoa(i)), archive)
+		if err == nil {
+			return file, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", archive, err))
+	}
+	return "", errs[len(errs)-1]
+}
+
+func fetchFromArchive(ctx context.Context, apt, archive string) (string, error) {
 	for _, dir := range []string{"lists/partial", "cache/archives/partial", "source"} {
 		if err := os.MkdirAll(filepath.Join(apt, dir), 0o755); err != nil {
 			return "", err
 		}
 	}
 	list := filepath.Join(apt, "sources.list")
-	line := "deb-src http://deb.debian.org/debian " + debianRelease + " main\n"
+	line := "deb-src " + archive + " " + debianRelease + " main\n"
 	if err := os.WriteFile(list, []byte(line), 0o644); err != nil {
 		return "", err
 	}
@@ -201,8 +220,8 @@ func fetchFromDebian(ctx context.Context, work string) (string, error) {
 	if err := runTool(ctx, in, nil, "apt-get", append(flags, "source", "--download-only", debianSource)...); err != nil {
 		return "", err
 	}
-	found, _ := filepath.Glob(filepath.Join(in, "*.orig.tar.xz"))
-	if len(found) != 1 {
+	found, err := filepath.Glob(filepath.Join(in, "*.orig.tar.xz"))
+	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("apt-get left %d source archives", len(found))
 	}
 	return found[0], nil

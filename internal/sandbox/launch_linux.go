@@ -23,6 +23,7 @@ type launch struct {
 	files      []*os.File
 	binds      []bind  // see privateMounts
 	cgroup     *cgroup // nil for none
+	keepUser   bool    // no user namespace; as root only the other namespaces are new
 }
 
 // A bind makes from visible at to, an existing file or folder of the run
@@ -63,6 +64,14 @@ func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
 		ExtraFiles: l.files,
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	if l.keepUser {
+		a := cmd.SysProcAttr
+		a.UidMappings, a.GidMappings, a.Credential = nil, nil, nil
+		a.Cloneflags &^= syscall.CLONE_NEWUSER
+		if os.Getuid() != 0 {
+			a.Cloneflags = 0 // only a user namespace would let us make the others
+		}
+	}
 	if l.cgroup != nil && l.cgroup.v2 {
 		cmd.SysProcAttr.UseCgroupFD = true
 		cmd.SysProcAttr.CgroupFD = int(l.cgroup.fd.Fd())

@@ -29,6 +29,9 @@ const (
 // statement of main: those processes have their own flags, no environment,
 // and often no file system.
 func Reexec() {
+	if os.Args[0] == vmInitPath && os.Getpid() == 1 {
+		vmInit()
+	}
 	switch filepath.Base(os.Args[0]) {
 	case initName:
 		namespaceInit()
