@@ -74,8 +74,11 @@ func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error
 
 // appendLines submits bodies as fast as they come and answers each when it is
 // durable. A bad line stops the reading; what was accepted before it is on
-// disk and answered.
+// disk and answered. So does an answer that cannot be given: whoever feeds us
+// must not go on for hours into a full disk or a closed pipe.
 func appendLines(ctx context.Context, env *Env, l *sequencer.Ledger, kind evidence.Kind) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	pending := make(chan *sequencer.Pending, aheadLimit)
 	answered := make(chan error, 1)
 	go func() {
@@ -87,8 +90,9 @@ func appendLines(ctx context.Context, env *Env, l *sequencer.Ledger, kind eviden
 					fmt.Fprintf(out, "%d %s\n", pos.Index, pos.Head)
 				})
 			}
-			if first == nil {
+			if err != nil && first == nil {
 				first = err
+				stop()
 			}
 		}
 		answered <- first
@@ -102,8 +106,6 @@ func appendLines(ctx context.Context, env *Env, l *sequencer.Ledger, kind eviden
 }
 
 func submitLines(ctx context.Context, in io.Reader, l *sequencer.Ledger, kind evidence.Kind, pending chan<- *sequencer.Pending) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	lines := readBodies(ctx, in)
 	for n := 1; ; n++ {
 		var line inputLine
