@@ -38,7 +38,7 @@ func (e *Env) expectations(w *workspace.Workspace, place sequencer.Place) ([]seq
 	}
 	anchors, err := sequencer.LoadAnchors(place.FS, place.Anchors)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, e.alarm(w, err)
 	}
 	expect := sequencer.AnchorExpectations(anchors)
 	if remembered != nil {

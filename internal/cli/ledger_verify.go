@@ -95,6 +95,10 @@ func runLedgerVerify(_ context.Context, env *Env, o ledgerVerifyOptions) error {
 			err = refusal.Newf(a.Problems[0].Name, "%d problems, the first: %w", len(a.Problems), &a.Problems[0]).
 				WithHint("%s", a.Problems[0].Refusal().Hint)
 		}
+		// A gap is nothing that somebody changed.
+		if a.Problems[0].Name != refusal.StrictGap {
+			env.alarm(w, err)
+		}
 	}
 	a.OK = err == nil
 	if aerr := env.Answer(a, a.text); aerr != nil {
