@@ -52,7 +52,7 @@ func parseTreeHead(text string) (TreeHead, error) {
 		return TreeHead{}, fmt.Errorf("%q is not a tree size", lines[1])
 	}
 	t.Size = size
-	root, err := base64.StdEncoding.Strict().DecodeString(lines[2])
+	root, err := decodeBase64(lines[2])
 	if err != nil || len(root) != tlog.HashSize {
 		return TreeHead{}, fmt.Errorf("%q is not a root hash", lines[2])
 	}
@@ -161,7 +161,7 @@ func checkSignatureLines(signed []byte) error {
 	seen := make(map[string]bool)
 	for line := range strings.Lines(string(block)) {
 		name, encoded, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(line, "— "), "\n"), " ")
-		sig, err := base64.StdEncoding.Strict().DecodeString(encoded)
+		sig, err := decodeBase64(encoded)
 		if err != nil || len(sig) < 5 {
 			return fmt.Errorf("the signature by %s is not strict base64", name)
 		}

@@ -238,6 +238,38 @@ func TestASealStrippedChangesNothing(t *testing.T) {
 	}
 }
 
+// TestBase64HasOneSpelling: the decoder of the standard library skips carriage
+// returns, so a seal, a checkpoint or a receipt could be written in many ways.
+func TestBase64HasOneSpelling(t *testing.T) {
+	data := render(honest(t))
+	var out []byte
+	c := NewChain(testOrigin)
+	for line := range bytes.Lines(data) {
+		text := bytes.TrimSuffix(line[checkLen+1:], []byte("\n"))
+		if !isSeal(text) {
+			c.Append(digest.ContentOf(text))
+		}
+		if !bytes.HasPrefix(text, []byte("~3 ")) {
+			out = append(out, line...)
+			continue
+		}
+		text = append(text[:len(text):len(text)], '\r')
+		out = append(append(append(appendSealCheck(out, c.Head(), text), ' '), text...), '\n')
+	}
+	_, err := Verify(one(out), trust(t))
+	refusedAt(t, err, refusal.ChainTamperDetected, 3)
+
+	receipt, _, checkpoint, p := proofs(t)
+	for name, n := range map[string]int{"extra": 40, "proof": bytes.Index(receipt, []byte("index 3\n")) + 12, "checkpoint": len(receipt) - 10} {
+		if _, err := VerifyReceipt(slices.Insert(bytes.Clone(receipt), n, '\r'), nil, p); err == nil {
+			t.Errorf("a carriage return in the receipt's %s is accepted", name)
+		}
+	}
+	if _, err := VerifyCheckpoint(slices.Insert(bytes.Clone(checkpoint), len(checkpoint)-10, '\r'), p); err == nil {
+		t.Error("a carriage return in a checkpoint's signature is accepted")
+	}
+}
+
 func TestVerifyNeedsTheTrustRoot(t *testing.T) {
 	data := render(honest(t))
 	_, err := Verify(one(data), Options{Origin: testOrigin})

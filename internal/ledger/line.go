@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -83,11 +84,21 @@ func parseSeal(text []byte) (size int64, signature []byte, err error) {
 	if err != nil || size < 1 || strconv.FormatInt(size, 10) != string(number) {
 		return 0, nil, fmt.Errorf("%q is not the size of a sealed tree", number)
 	}
-	signature, err = base64.StdEncoding.Strict().DecodeString(string(encoded))
+	signature, err = decodeBase64(string(encoded))
 	if err != nil || len(signature) != sealSignatureLen {
 		return 0, nil, fmt.Errorf("the signature is not base64 of %d bytes", sealSignatureLen)
 	}
 	return size, signature, nil
+}
+
+// decodeBase64 decodes the one spelling that encoding gives. Even the strict
+// decoder of the standard library skips carriage returns and newlines.
+func decodeBase64(s string) ([]byte, error) {
+	data, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err == nil && strings.ContainsAny(s, "\r\n") {
+		err = errors.New("line break in base64")
+	}
+	return data, err
 }
 
 // countSeals counts the whole lines in data that have the form of a seal: the
