@@ -196,11 +196,14 @@ func rubricCommand(o Options, limits Limits) []string {
 	return []string{"/" + starlarkDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
 }
 
+// rubricEnv is the rubric's whole environment. gVisor adds HOME by itself, so
+// every class has it.
 func rubricEnv(o Options) []string {
+	env := []string{"HOME=/"}
 	if o.Image != nil {
-		return o.Image.About.Env
+		env = append(env, o.Image.About.Env...)
 	}
-	return nil
+	return env
 }
 
 // writeSpec writes the OCI configuration of the sandbox.

@@ -76,6 +76,8 @@ func probe(ctx context.Context, class Class, executable string, base *runBase) C
 	defer cancel()
 	answer, err := runProbe(limited, class, executable, base)
 	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		s.Reason = fmt.Sprintf("started, but gave no answer within %v", probeDeadline)
 	case err != nil:
 		s.Reason = err.Error()
 	case strings.TrimSpace(string(answer)) != probeAnswer:
