@@ -3,5 +3,5 @@
 // from machine to machine; the ratios hardly do.
 //
 //	benchmarks/ledger.sh            the ledger
-//	cd benchmarks/tessera && go test -run Figures -v .   a peer, for comparison
+//	cd benchmarks/tessera && go test -run Figures -v . -figures   a peer
 package benchmarks

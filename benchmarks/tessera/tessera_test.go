@@ -30,7 +30,7 @@ const bodyBytes = 2048
 
 func appender(t *testing.T, batch uint, age time.Duration) (*tessera.Appender, string, func()) {
 	t.Helper()
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
 	private, _, err := note.GenerateKey(rand.Reader, "example.com/tessera")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,10 @@ func appender(t *testing.T, batch uint, age time.Duration) (*tessera.Appender, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, dir, func() { shutdown(ctx) }
+	return a, dir, func() {
+		shutdown(ctx)
+		cancel()
+	}
 }
 
 // entry is different each time: equal ones might be found to be equal.
