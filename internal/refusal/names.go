@@ -60,6 +60,10 @@ const (
 	DuplicateKey           Name = "DuplicateKey"
 	DigestMismatch         Name = "DigestMismatch"
 
+	BundleInvalid   Name = "BundleInvalid"
+	BundleUnsigned  Name = "BundleUnsigned"
+	OutcomeMismatch Name = "OutcomeMismatch"
+
 	BenchCaseDigestMismatch    Name = "BenchCaseDigestMismatch"
 	RubricDigestMismatch       Name = "RubricDigestMismatch"
 	CassetteDigestMismatch     Name = "CassetteDigestMismatch"
@@ -130,6 +134,10 @@ var meanings = map[Name]meaning{
 	WeakKey:                {ExitUnverified, "a public key is of small order, not canonical, too short or of a refused type"},
 	DuplicateKey:           {ExitUnverified, "one public key is listed for, or signed as, more than one person"},
 	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
+
+	BundleInvalid:   {ExitUnverified, "a witness bundle contradicts itself: sizes, counts, flags, totals and sections must agree"},
+	BundleUnsigned:  {ExitUnverified, "a witness bundle lacks a signature or receipt that the verification asks for"},
+	OutcomeMismatch: {ExitUnverified, "the test log of a witness bundle does not support its outcome"},
 
 	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
 	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
