@@ -27,6 +27,10 @@ import (
 const (
 	maxYAMLBytes = 1 << 20
 
+	// maxYAMLLines bounds the keys of a mapping: the time that the library
+	// takes grows with their square, and is about a second for this many.
+	maxYAMLLines = 10_000
+
 	// maxYAMLDepth leaves canon room for what we wrap around a document.
 	maxYAMLDepth = canon.MaxDepth - 4
 
@@ -183,8 +187,11 @@ func parseYAML(name string, data []byte) (*node, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s:%s", name, describeYAML(err)).WithHint(yamlHint)
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+	switch {
+	case len(file.Docs) > 1:
 		return nil, refusal.Newf(refusal.Malformed, "%s:1:1: found %d YAML documents, expected one", name, len(file.Docs)).WithHint(yamlHint)
+	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+		return nil, refusal.Newf(refusal.Malformed, "%s:1:1: found nothing, expected one YAML document", name).WithHint(yamlHint)
 	}
 	c := converter{name}
 	return c.convert(file.Docs[0].Body, 0)
@@ -198,7 +205,8 @@ func parseFile(data []byte) (f *ast.File, err error) {
 			f, err = nil, fmt.Errorf("1:1: the YAML parser failed: %v", r)
 		}
 	}()
-	return parser.ParseBytes(data, 0)
+	// Duplicate keys are refused by the converter, which says it better.
+	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 }
 
 // describeYAML gives an error of the YAML library as "LINE:COLUMN: what".
@@ -218,6 +226,10 @@ func describeYAML(err error) string {
 func checkBytes(name string, data []byte) error {
 	if len(data) > maxYAMLBytes {
 		return refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are accepted", name, len(data), maxYAMLBytes)
+	}
+	if n := bytes.Count(data, []byte("\n")); n > maxYAMLLines {
+		return refusal.Newf(refusal.TooLarge, "%s: %d lines, at most %d are accepted", name, n, maxYAMLLines).
+			WithHint("a class with more cases than that keeps them in %s", DatasetFile)
 	}
 	if !utf8.Valid(data) {
 		return refusal.Newf(refusal.Malformed, "%s: not valid UTF-8", name).WithHint("save the file as UTF-8")
@@ -340,6 +352,7 @@ func (c converter) convert(n ast.Node, depth int) (*node, error) {
 
 func (c converter) mapping(out *node, values []*ast.MappingValueNode, depth int) (*node, error) {
 	out.kind = mappingNode
+	seen := make(map[string]bool, len(values))
 	for i, v := range values {
 		key, ok := v.Key.(*ast.StringNode)
 		if !ok {
@@ -353,9 +366,10 @@ func (c converter) mapping(out *node, values []*ast.MappingValueNode, depth int)
 		if i == 0 {
 			out.line, out.column = m.line, m.column
 		}
-		if out.member(m.key) != nil {
+		if seen[m.key] {
 			return nil, c.refuse(t, "the key %s occurs twice", strconv.Quote(m.key))
 		}
+		seen[m.key] = true
 		value, err := c.convert(v.Value, depth+1)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+)
+
+const ciPath = ".github/workflows/bench.yml"
+
+func TestFenceNoticesThatItIsSwitchedOff(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		poison func(f *fixture)
+		want   refusal.Name
+		texts  []string
+	}{
+		{"nothing", func(f *fixture) {}, "", nil},
+		{"a scratch class is not guarded", func(f *fixture) {
+			for name, data := range Example("play", Scratch, nil, nil, now) {
+				f.write("bench/play/"+name, data)
+			}
+		}, "", nil},
+		{"the call commented out", func(f *fixture) { f.edit(ciPath, "- run: tally", "# run: tally") },
+			refusal.PinMismatch, []string{ciPath, "pins blake3:"}},
+		{"one byte of the CI file", func(f *fixture) { f.flip(ciPath) }, refusal.PinMismatch, []string{ciPath}},
+		{"the CI file removed", func(f *fixture) { f.remove(ciPath) }, refusal.FenceMissing, []string{ciPath}},
+		{"the CI file replaced by a link", func(f *fixture) {
+			f.must(os.Rename(f.path(ciPath), f.path("real.yml")))
+			f.link("../../real.yml", ciPath)
+		}, refusal.BenchTreeInvalid, []string{ciPath}},
+		{"the pin changed with it", func(f *fixture) {
+			f.write(ciPath, []byte("jobs: {}\n"))
+			pins, _, err := LoadPins(f.root)
+			f.must(err)
+			pins.CI.Digest = digest.ContentOf([]byte("jobs: {}\n"))
+			f.write(PinsFile, pins.Format())
+		}, refusal.SignatureInvalid, []string{PinsFile}},
+		{"a file that never called it, pinned and signed", func(f *fixture) {
+			f.write(ciPath, []byte("jobs: {}\n"))
+			pins, _, err := LoadPins(f.root)
+			f.must(err)
+			pins.CI.Digest = digest.ContentOf([]byte("jobs: {}\n"))
+			f.write(PinsFile, pins.Format())
+			f.sealPins("alice", "bob")
+		}, refusal.FenceMissing, []string{"no line calls"}},
+		{"no CI file pinned", func(f *fixture) {
+			pins, _, err := LoadPins(f.root)
+			f.must(err)
+			pins.CI = nil
+			f.write(PinsFile, pins.Format())
+			f.sealPins("alice", "bob")
+		}, refusal.PinMismatch, []string{"pins no CI file"}},
+		{"the pins removed", func(f *fixture) { f.remove(PinsFile) }, refusal.BenchIncomplete, []string{PinsFile}},
+		{"a class removed", func(f *fixture) { f.remove("bench/greet") }, refusal.BenchIncomplete, []string{"class greet"}},
+		{"its rubric removed", func(f *fixture) { f.remove("bench/greet/rubric.star") }, refusal.BenchIncomplete, []string{"class greet", "rubric"}},
+		{"its cases removed", func(f *fixture) { f.remove("bench/greet/cases"); f.remove("bench/greet/dataset.jsonl") },
+			refusal.BenchIncomplete, []string{"class greet", "no cases"}},
+		{"its registration removed", func(f *fixture) { f.remove("bench/greet/registration.yaml") }, refusal.BenchIncomplete, []string{"class greet", "registration.yaml"}},
+		{"a class that became scratch", func(f *fixture) { f.edit("bench/greet/registration.yaml", "trust: signed", "trust: scratch") },
+			refusal.PinMismatch, []string{"class greet", "trust scratch"}},
+		{"a signed class that nobody pinned", func(f *fixture) {
+			for name, data := range Example("play", Signed, nil, nil, now) {
+				f.write("bench/play/"+name, data)
+			}
+		}, refusal.PinMismatch, []string{"class play"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t)
+			tt.poison(f)
+			fence, err := CheckFence(f.root, ciPath, f.opt)
+			if tt.want == "" {
+				f.must(err)
+				if fence.Digest != digest.ContentOf(f.read(ciPath)) || len(fence.Classes) != 1 {
+					t.Errorf("fence %+v", fence)
+				}
+				return
+			}
+			requireRefusal(t, err, tt.want, tt.texts...)
+		})
+	}
+}
+
+func TestCheckCallsReadsCIFiles(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		ok   bool
+	}{
+		{"      - run: tally bench verify --all", true},
+		{"        tally bench verify --all --json", true},
+		{"    - ./bin/tally bench verify --all # the fence", true},
+		{"  script: cd repo && CI=1 tally bench verify --all", true},
+		{"      - run: \"tally bench verify --all\"", true},
+		{"      # tally bench verify --all", false},
+		{"      - run: echo tally bench verify --all", false},
+		{"      - run: tally bench verify greet", false},
+		{"      - run: tally bench verify --all --help", false},
+		{"      - run: tally bench verify --all || true", false},
+		{"      - run: tally bench verify --all; exit 0", false},
+		{"      - run: tally bench verify --all &", false},
+		{"      - run: set +e; tally bench verify --all", false},
+		{"      - run: nottally bench verify --all", false},
+		{"      - run: tally bench verify --all\n        continue-on-error: true", false},
+		{"      - run: tally bench verify --all\n        if: false", false},
+		{"      - run: tally bench verify --all\n        if: ${{ false }}", false},
+		{"  script: tally bench verify --all\n  allow_failure: true", false},
+	} {
+		err := CheckCalls("ci.yml", []byte(tt.line+"\n"))
+		if (err == nil) != tt.ok {
+			t.Errorf("%q: %v", tt.line, err)
+		}
+		if err != nil && !refusal.Is(err, refusal.FenceMissing) {
+			t.Errorf("%q: %v", tt.line, err)
+		}
+	}
+}
+
+func TestMarkerIsOfOneCommitAndOneFile(t *testing.T) {
+	f := newFixture(t)
+	fence, err := CheckFence(f.root, ciPath, f.opt)
+	f.must(err)
+	benches := map[string]digest.ID{"greet": f.accepts().Digest()}
+	honest := NewMarker(fence, "c0ffee", benches)
+	data, err := honest.Marshal()
+	f.must(err)
+	f.must(honest.Check("marker", data))
+	for _, tt := range []struct {
+		name  string
+		data  []byte
+		texts []string
+	}{
+		{"another commit", replace(data, "c0ffee", "decade"), []string{"commit", "decade", "c0ffee"}},
+		{"another file", replace(data, "bench.yml", "other.yml"), []string{"ci_file"}},
+		{"another digest of the file", replace(data, fence.Digest.String()[:20], "blake3:0000000000000"), []string{"ci_digest"}},
+		{"other pins", replace(data, fence.Pins.String()[:20], "sha256:0000000000000"), []string{"pins"}},
+		{"another bench", replace(data, benches["greet"].String()[:20], "sha256:0000000000000"), []string{"bench greet"}},
+		{"one bench less", replace(data, `"greet":"`+benches["greet"].String()+`"`, ""), []string{"bench greet"}},
+		{"one bench more", replace(data, `"benches":{`, `"benches":{"a":"`+fence.Pins.String()+`",`), []string{"benches"}},
+		{"nothing", nil, []string{"not a marker"}},
+		{"something else", []byte("ok\n"), []string{"not a marker"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			requireRefusal(t, honest.Check("marker", tt.data), refusal.FenceDidNotRun, append(tt.texts, "marker")...)
+		})
+	}
+}
+
+func replace(data []byte, old, new string) []byte {
+	return []byte(strings.Replace(string(data), old, new, 1))
+}
