@@ -42,6 +42,7 @@ func commands(env *Env) []*cobra.Command {
 		newSandbox(env),
 		newLedger(env),
 		newAnchor(env),
+		newWitness(env),
 		newWitnessServer(env),
 		newVerify(env),
 		newVersion(env),

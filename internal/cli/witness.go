@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+	"tallystick/internal/witness"
+)
+
+func newWitness(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "witness",
+		Short: "Witness bundles: what was asked, done, changed and tested, in one signed file",
+		Long: `A witness bundle (RVF wire format, docs/formats/bundle.md) holds one task: its
+specification, plan, tool calls, diff and test log, with totals in its header. It is
+signed with a shared key (HMAC), with an Ed25519 key, or both, and may carry a receipt
+of the ledger's entry.`,
+	}
+	cmd.AddCommand(newWitnessPack(env), newWitnessShow(env), newWitnessVerify(env), newWitnessReplay(env))
+	return cmd
+}
+
+// readBundle reads a file that should be a bundle.
+func readBundle(path string) ([]byte, error) {
+	return store.ReadFile(store.OS{}, path, witness.MaxBytes)
+}
+
+// inFile puts the file's name in front of what is wrong with it.
+func inFile(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// witnessTrustOptions say whom a command believes about a bundle.
+type witnessTrustOptions struct {
+	hmacKeyFile    string
+	signers        []string
+	ledgerKeys     []string
+	unsafeUnsigned bool
+}
+
+func (o *witnessTrustOptions) declare(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.hmacKeyFile, "hmac-key-file", "", "`FILE` with the shared key that must have signed; readable only by you")
+	f.StringArrayVar(&o.signers, "signer", nil, "Ed25519 public `KEY` of which one must have signed: a .pub file, ssh-ed25519 text or 64 hex digits; may be given again")
+	f.StringArrayVar(&o.ledgerKeys, "ledger-key", nil, "ledger `NAME+ID+KEY` that must vouch for the receipt; may be given again")
+	f.BoolVar(&o.unsafeUnsigned, "unsafe-unsigned", false, "look at the form only: no signature is asked for or checked")
+}
+
+// trust loads what the flags name. With --unsafe-unsigned it is empty.
+func (o witnessTrustOptions) trust() (witness.Trust, error) {
+	var t witness.Trust
+	var err error
+	if o.hmacKeyFile != "" {
+		if t.HMACKey, err = seal.LoadSecret(o.hmacKeyFile); err != nil {
+			return t, err
+		}
+	}
+	for _, s := range o.signers {
+		pub, err := bundleSigner(s)
+		if err != nil {
+			return t, fmt.Errorf("--signer: %w", err)
+		}
+		t.Signers = append(t.Signers, pub)
+	}
+	for _, k := range o.ledgerKeys {
+		origin, pub, err := seal.ParseLogKey(k)
+		if err != nil {
+			return t, refusal.Newf(refusal.Usage, "--ledger-key: %w", err)
+		}
+		t.Ledger.Logs = append(t.Ledger.Logs, ledger.LogKey{Origin: origin, Key: pub})
+	}
+	named := t.HMACKey != nil || len(t.Signers) > 0 || len(t.Ledger.Logs) > 0
+	switch {
+	case o.unsafeUnsigned && named:
+		return t, refusal.Newf(refusal.Usage, "--unsafe-unsigned checks no signature, and a key is named").
+			WithHint("leave --unsafe-unsigned out")
+	case o.unsafeUnsigned:
+		return t, nil
+	case !named:
+		return t, refusal.Newf(refusal.Usage, "verifying a bundle needs to know whom you trust").
+			WithHint("give --hmac-key-file or --signer; there is no default")
+	}
+	return t, t.Validate()
+}
+
+// bundleSigner reads an Ed25519 public key in any of the forms in which people
+// have one.
+func bundleSigner(text string) (ed25519.PublicKey, error) {
+	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
+		return raw, seal.CheckEd25519(raw)
+	}
+	line := []byte(text)
+	if !strings.HasPrefix(text, "ssh-") {
+		var err error
+		if line, err = store.ReadFile(store.OS{}, text, maxSignedFile); err != nil {
+			return nil, err
+		}
+	}
+	key, err := seal.ParsePublicKey(line)
+	if err != nil {
+		return nil, err
+	}
+	pub, ok := key.Ed25519()
+	if !ok {
+		return nil, refusal.Newf(refusal.Usage, "the key is of type %s, bundles are signed with ssh-ed25519", key.Type())
+	}
+	return pub, nil
+}
+
+// read reads a bundle and verifies what the flags ask for. The Verified is nil
+// with --unsafe-unsigned, when nothing was.
+func (o witnessTrustOptions) read(path string) (*witness.Parsed, *witness.Verified, error) {
+	trust, err := o.trust()
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := readBundle(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.unsafeUnsigned {
+		p, err := witness.Parse(data)
+		return p, nil, inFile(path, err)
+	}
+	v, err := witness.Verify(data, trust)
+	if err != nil {
+		return nil, nil, inFile(path, err)
+	}
+	return v.Parsed, v, nil
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/plain"
+	"tallystick/internal/witness"
+)
+
+func newWitnessShow(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show FILE",
+		Short: "Print header, sections and tool calls of a bundle, without verifying it",
+		Long: `Print what a bundle says about itself. The form is checked: sizes, counts, flags,
+totals and sections must agree. No signature is verified, so it may still be a forgery;
+"signed" says that an HMAC is there, not that it is right.
+
+In the JSON the fields of the format are its own numbers, and names stand beside them.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runWitnessShow(cmd.Context(), env, args[0]) },
+	}
+}
+
+type witnessHeader struct {
+	Magic          uint32 `json:"magic"`
+	Version        uint16 `json:"version"`
+	Flags          uint16 `json:"flags"`
+	TaskID         string `json:"task_id"`
+	PolicyHash     string `json:"policy_hash"`
+	CreatedNS      uint64 `json:"created_ns"`
+	Outcome        uint8  `json:"outcome"`
+	OutcomeName    string `json:"outcome_name"`
+	Mode           uint8  `json:"governance_mode"`
+	ModeName       string `json:"governance_mode_name"`
+	ToolCalls      uint16 `json:"tool_call_count"`
+	Cost           uint32 `json:"total_cost_microdollars"`
+	Latency        uint32 `json:"total_latency_ms"`
+	Tokens         uint32 `json:"total_tokens"`
+	Retries        uint16 `json:"retry_count"`
+	Sections       uint16 `json:"section_count"`
+	TotalSizeBytes uint32 `json:"total_bundle_size"`
+}
+
+type witnessSection struct {
+	Tag    uint16 `json:"tag"`
+	Name   string `json:"name"`
+	Length int    `json:"length"`
+}
+
+type witnessCall struct {
+	Action     string `json:"action"`
+	Check      uint8  `json:"policy_check"`
+	CheckName  string `json:"policy_check_name"`
+	ArgsHash   string `json:"args_hash"`
+	ResultHash string `json:"result_hash"`
+	Latency    uint32 `json:"latency_ms"`
+	Cost       uint32 `json:"cost_microdollars"`
+	Tokens     uint32 `json:"tokens"`
+	// The whole hashes, where the bundle has them.
+	ArgsSHA256   string `json:"args_sha256,omitempty"`
+	ResultSHA256 string `json:"result_sha256,omitempty"`
+}
+
+// witnessAnswer is a bundle as JSON. Nothing in it was verified.
+type witnessAnswer struct {
+	Header           witnessHeader    `json:"header"`
+	Sections         []witnessSection `json:"sections"`
+	Trace            []witnessCall    `json:"trace"`
+	Signed           bool             `json:"signed"`
+	EvidenceComplete bool             `json:"evidence_complete"`
+	// What further sections claim.
+	PolicySHA256 string `json:"policy_sha256,omitempty"`
+	Ed25519Key   string `json:"ed25519_key,omitempty"`
+	HasReceipt   bool   `json:"has_receipt"`
+}
+
+func describeBundle(p *witness.Parsed) witnessAnswer {
+	h := p.Header
+	a := witnessAnswer{
+		Header: witnessHeader{witness.Magic, h.Version, h.Flags, h.TaskID.String(), hex.EncodeToString(h.PolicyHash[:]), h.CreatedNS,
+			uint8(h.Outcome), h.Outcome.String(), uint8(h.Mode), h.Mode.String(), h.ToolCalls, h.CostMicrodollars, h.LatencyMS, h.Tokens,
+			h.Retries, h.Sections, h.Size},
+		Sections: []witnessSection{}, Trace: []witnessCall{},
+		Signed: p.HMAC != nil, EvidenceComplete: p.EvidenceComplete(),
+		Ed25519Key: hex.EncodeToString(p.Signer), HasReceipt: p.Receipt != nil,
+	}
+	for _, s := range p.Sections {
+		a.Sections = append(a.Sections, witnessSection{uint16(s.Tag), s.Tag.String(), len(s.Value)})
+	}
+	for i, c := range p.Trace {
+		call := witnessCall{Action: c.Action, Check: uint8(c.Check), CheckName: c.Check.String(),
+			ArgsHash: hex.EncodeToString(c.ArgsHash[:]), ResultHash: hex.EncodeToString(c.ResultHash[:]),
+			Latency: c.LatencyMS, Cost: c.CostMicrodollars, Tokens: c.Tokens}
+		if p.Full != nil {
+			call.ArgsSHA256, call.ResultSHA256 = hex.EncodeToString(p.Full.Calls[i].Args[:]), hex.EncodeToString(p.Full.Calls[i].Result[:])
+		}
+		a.Trace = append(a.Trace, call)
+	}
+	if p.Full != nil {
+		a.PolicySHA256 = hex.EncodeToString(p.Full.Policy[:])
+	}
+	return a
+}
+
+func runWitnessShow(_ context.Context, env *Env, path string) error {
+	data, err := readBundle(path)
+	if err != nil {
+		return err
+	}
+	p, err := witness.Parse(data)
+	if err != nil {
+		return inFile(path, err)
+	}
+	a := describeBundle(p)
+	return env.Answer(a, func(out io.Writer) {
+		fmt.Fprintf(out, "bundle    %s (not verified)\n", plain.Line(path))
+		a.headerText(out)
+		seals := "no signature"
+		if a.Signed {
+			seals = "HMAC-SHA256"
+		}
+		if a.Ed25519Key != "" {
+			seals += ", Ed25519 by " + a.Ed25519Key
+		}
+		fmt.Fprintf(out, "claims    %s\nevidence  %s\n", seals, evidenceText(a.EvidenceComplete))
+		for _, s := range a.Sections {
+			fmt.Fprintf(out, "section   %#04x %-11s %d bytes\n", s.Tag, s.Name, s.Length)
+		}
+		for i, c := range a.Trace {
+			fmt.Fprintf(out, "call %-4d %s\n", i+1, c)
+		}
+	})
+}
+
+func evidenceText(complete bool) string {
+	if complete {
+		return "complete: specification, diff and test log"
+	}
+	return "incomplete: specification, diff or test log is missing"
+}
+
+// headerText prints the header for a person.
+func (a witnessAnswer) headerText(out io.Writer) {
+	h := a.Header
+	fmt.Fprintf(out, "task      %s\noutcome   %s\nmode      %s, policy %s\ncreated   %s\n", h.TaskID, h.OutcomeName, h.ModeName, h.PolicyHash, nanoTime(h.CreatedNS))
+	fmt.Fprintf(out, "totals    %d tool calls, %d ms, %s, %d tokens, %d retries\n", h.ToolCalls, h.Latency, microdollars(h.Cost), h.Tokens, h.Retries)
+	fmt.Fprintf(out, "size      %d bytes in %d sections\n", h.TotalSizeBytes, h.Sections)
+}
+
+// String is one tool call on one line.
+func (c witnessCall) String() string {
+	return fmt.Sprintf("%-9s %-12s %6d ms  %s  %6d tokens  args %s  result %s", c.CheckName, plain.Line(c.Action), c.Latency, microdollars(c.Cost), c.Tokens, c.ArgsHash, c.ResultHash)
+}
+
+func microdollars(n uint32) string { return fmt.Sprintf("$%d.%06d", n/1_000_000, n%1_000_000) }
