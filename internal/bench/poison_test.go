@@ -261,6 +261,11 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 		}, refusal.BenchIncomplete, []string{"no cases"}},
 		{"the trust turned to scratch", func(f *fixture) { f.edit("bench/greet/registration.yaml", "trust: signed", "trust: scratch") },
 			refusal.RegistrationDigestMismatch, nil},
+		{"a class that sheds its signatures", func(f *fixture) {
+			f.edit("bench/greet/registration.yaml", "trust: signed", "trust: scratch")
+			f.remove("bench/greet/manifest.yaml")
+			f.remove("bench/greet/manifest.yaml.sig")
+		}, refusal.PinMismatch, []string{PinsFile, "trust scratch"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)

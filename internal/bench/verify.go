@@ -126,7 +126,7 @@ func (v *Verified) verify(root *os.Root, opt Options) error {
 	v.manifest, v.digest = computed, digest.IDOf(message)
 	if scratch {
 		v.warn("", "the class is a scratch class: nobody signed it and it never counts for promotion")
-		return nil
+		return v.checkNeverSigned(root)
 	}
 	if v.signers, err = verifyTwo(d.Signatures, message, opt); err != nil {
 		return fmt.Errorf("%s: %w", ManifestFile, err)
@@ -419,6 +419,20 @@ func (v *Verified) checkPins(root *os.Root, opt Options) error {
 			WithHint(`"tally bench digest --image DIGEST" pins one; two people sign the file again`)
 	}
 	v.pins = pins
+	return nil
+}
+
+// checkNeverSigned refuses a scratch class that the pins list: a class does not
+// shed its signatures by an edit of its own registration.
+func (v *Verified) checkNeverSigned(root *os.Root) error {
+	pins, _, err := LoadPins(root)
+	if err != nil {
+		return err
+	}
+	if pins != nil && slices.Contains(pins.Classes, v.draft.Class) {
+		return refusal.Newf(refusal.PinMismatch, "%s lists it as signed, its registration says trust scratch", PinsFile).
+			WithHint("a class does not stop being signed without two people changing the pins")
+	}
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -48,7 +50,8 @@ type benchPlace struct {
 	opt  bench.Options
 	// from says where the signers come from: the ledger, or the files and the
 	// trust root when there is no ledger, as in a fresh checkout.
-	from string
+	from    string
+	history []signersVersion // in the ledger
 }
 
 // openBench finds the workspace and who is trusted in it.
@@ -91,7 +94,15 @@ func (e *Env) trustBench(p *benchPlace) error {
 		}
 	}
 	accepted := &bench.Acceptances{}
-	_, v, err := e.visitLedger(accepted.Visit)
+	_, v, err := e.visitLedger(func(r ledger.Record) error {
+		switch b := r.Body.(type) {
+		case *evidence.Opened:
+			p.history = append(p.history, signersVersion{signers: b.Signers})
+		case *evidence.SignersChanged:
+			p.history = append(p.history, signersVersion{b.Signers, strings.Join(b.Signatures, "")})
+		}
+		return accepted.Visit(r)
+	})
 	if err != nil {
 		return err
 	}
@@ -100,50 +111,75 @@ func (e *Env) trustBench(p *benchPlace) error {
 	return nil
 }
 
-// maxSignersVersions bounds the chain that is walked without a ledger.
-const maxSignersVersions = 10_000
+// historyFile is where version n of the signers is kept for checkouts that
+// have no ledger.
+func historyFile(w *workspace.Workspace, version int) string {
+	return w.Path("signers", "history", fmt.Sprint(version), "allowed_signers")
+}
 
-// signersFromFiles walks the versions from the trust root to the file in
-// force: signers/history/N/allowed_signers for the versions before it, each
-// with its signatures beside it.
+// signersFromFiles walks the versions in signers/history from the trust root
+// on, each signed by two people of the one before. Without such a folder the
+// file in force must be version 1.
+//
+// Files alone cannot show that the last version was taken away: that is what
+// the ledger is for.
 func signersFromFiles(w *workspace.Workspace, e *Env) (*seal.Signers, error) {
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
-	if err != nil {
-		return nil, err
-	}
-	current, err := seal.ParseSigners(w.SignersFile(), data)
-	if err != nil {
-		return nil, err
-	}
-	if current.Version() > maxSignersVersions {
-		return nil, refusal.Newf(refusal.TooLarge, "%s: version %d, at most %d are walked", w.SignersFile(), current.Version(), maxSignersVersions)
-	}
-	file := func(version int) string {
-		if version == current.Version() {
-			return w.SignersFile()
+	if !fileExists(historyFile(w, 1)) {
+		data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+		if err != nil {
+			return nil, err
 		}
-		return w.Path("signers", "history", fmt.Sprint(version), "allowed_signers")
+		return seal.Root(w.SignersFile(), data, w.Settings.TrustRoot)
 	}
 	var signers *seal.Signers
-	for version := 1; version <= current.Version(); version++ {
-		data, err := store.ReadFile(store.OS{}, file(version), maxSignedFile)
+	for version := 1; fileExists(historyFile(w, version)); version++ {
+		file := historyFile(w, version)
+		data, err := store.ReadFile(store.OS{}, file, maxSignedFile)
 		if err != nil {
-			return nil, fmt.Errorf("without a ledger, version %d of the signers: %w", version, err)
+			return nil, err
 		}
 		if version == 1 {
-			signers, err = seal.Root(file(version), data, w.Settings.TrustRoot)
+			signers, err = seal.Root(file, data, w.Settings.TrustRoot)
 		} else {
 			var sigs [][]byte
-			if sigs, err = signaturesOf(file(version)); err == nil {
+			if sigs, err = signaturesOf(file); err == nil {
 				signers, err = seal.Extend(signers, data, sigs, e.Now())
 			}
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return signers, nil
 }
+
+// keepHistory writes the versions that the ledger has to signers/history, if
+// there is more than one, so that a checkout without the ledger can follow
+// them too.
+func (p *benchPlace) keepHistory() error {
+	if len(p.history) < 2 {
+		return nil
+	}
+	for i, v := range p.history {
+		file := historyFile(p.w, i+1)
+		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := writeIfMissing(file, []byte(v.signers), 0o644); err != nil {
+			return err
+		}
+		if v.signatures == "" {
+			continue
+		}
+		if err := writeIfMissing(file+".sig", []byte(v.signatures), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A signersVersion is one version of the signers in the ledger.
+type signersVersion struct{ signers, signatures string }
 
 // classDir is the folder of a class.
 func (p *benchPlace) classDir(class string, names ...string) string {

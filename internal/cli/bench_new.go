@@ -226,7 +226,9 @@ func newBenchDigest(env *Env) *cobra.Command {
 		Short: "Compute and write the digests of a class: cases, manifest, pins",
 		Long: `Compute the digests of what is in bench/CLASS and write them into each case.yaml,
 cases/digests.yaml and manifest.yaml, and add the class to bench/digests.yaml.
-Signatures over what changed are removed: they cover something else now.
+Signatures over what changed are removed: they cover something else now. If the
+signers have changed since the ledger began, their versions are written to
+signers/history for checkouts that have no ledger.
 
 The manifest's digest is the bench digest. To sign by hand, write what is signed
 to a file and put the signature beside the manifest:
@@ -264,6 +266,9 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 	defer p.root.Close()
 	d, err := bench.Load(p.root, o.class)
 	if err != nil {
+		return err
+	}
+	if err := p.keepHistory(); err != nil {
 		return err
 	}
 	answer := benchDigestAnswer{Class: o.class, Changed: []string{}}
