@@ -103,6 +103,9 @@ func TestWithoutMemoryOnlyTheLastSealCanLookTorn(t *testing.T) {
 	cases, torn := 0, 0
 	flipped := slices.Clone(data)
 	for i := from; i < len(data); i++ {
+		if testing.Short() && i%8 != 0 {
+			continue
+		}
 		for bit := range 8 {
 			flipped[i] ^= 1 << bit
 			v, err := Verify(one(flipped), trust(t))

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,43 @@ func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 	o := trust(t)
 	_, err := Verify(one(slices.Concat(whole, bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), maxTornBytes/1024+1))), o)
 	refusedAt(t, err, refusal.ChainTamperDetected, 10)
+}
+
+// TestALostSectorIsATornTail: a power cut may keep the seal of the batch that
+// was being written and lose any sector before it. That is no tampering; the
+// same zeros anywhere else are.
+func TestALostSectorIsATornTail(t *testing.T) {
+	l := honest(t)
+	good := len(render(l))
+	for i := range 4 {
+		l = append(l, entryItem(evidence.NoteKind, fmt.Appendf(nil, `{"i":%d,"pad":"%s"}`, i, strings.Repeat("p", 700)), testTime))
+	}
+	l = append(l, sealItem(t, l, olga))
+	data := render(l)
+	lost := 0
+	for sector := good / 512 * 512; sector+512 < len(data)-200; sector += 512 {
+		torn := slices.Clone(data)
+		clear(torn[max(sector, good) : sector+512])
+		v := mustVerify(t, one(torn), trust(t))
+		if v.Size != 10 || v.Tail.Torn != int64(len(data)-good) {
+			t.Errorf("sector %d lost: size %d, tail %+v", sector/512, v.Size, v.Tail)
+		}
+		lost++
+
+		forged := slices.Clone(data)
+		clear(forged[max(sector, good)+3 : sector+500]) // no sector is like that
+		if _, err := Verify(one(forged), trust(t)); err == nil {
+			t.Errorf("zeros inside sector %d are taken for a lost sector", sector/512)
+		}
+	}
+	if lost < 5 {
+		t.Errorf("only %d sectors", lost)
+	}
+	before := slices.Clone(data)
+	clear(before[1024:1536]) // sealed long ago, with seals behind it
+	if _, err := Verify(one(before), trust(t)); err == nil {
+		t.Error("zeros in a batch with whole batches behind it are accepted")
+	}
 }
 
 // TestCutTailIsCaughtOnlyFromOutside states the limit: the segments alone do

@@ -2,6 +2,7 @@ package sequencer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 // folders exists yet.
 func onDisk(t testing.TB, d *faultfs.Disk) Config {
 	cfg := testConfig(t)
-	cfg.Place = Place{FS: d, Dir: "/mem/x/ledger", StateDir: "/home/u/state", Anchors: "/work/x/audit/anchors"}
+	cfg.Place = Place{FS: d, Dir: "/mem/x/ledger", StateDir: "/state", Anchors: "/mem/x/audit/anchors"}
 	cfg.segmentBytes = 1500
 	return cfg
 }
@@ -106,6 +107,9 @@ func (p *promised) holds(cfg Config) (*ledger.Verified, error) {
 	memory, err := Remembered(cfg.FS, cfg.StateDir, cfg.Origin)
 	if err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
+	}
+	if memory == nil && len(p.entries) > 0 {
+		return nil, errors.New("entries were promised and nothing is remembered of them")
 	}
 	if memory != nil {
 		o.Expect = append(o.Expect, MemoryExpectation(*memory))

@@ -461,14 +461,17 @@ func TestTilesAreComparedWithTheEntries(t *testing.T) {
 	mustCreate(t, cfg, 3)
 	publish(t, cfg)
 	check := func() ([]ledger.Problem, error) {
-		tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: cfg.Origin}
+		tiles, err := cfg.CheckTiles()
+		if err != nil {
+			return nil, err
+		}
 		o := options(cfg)
-		o.Visit = func(r ledger.Record) error { leaves.Add(r.Position); return tree.Add(r.Leaf) }
+		o.Visit = tiles.Visit
 		v, err := cfg.Verify(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cfg.CheckTiles(v, tree, leaves)
+		return tiles.Problems(v)
 	}
 	if problems, err := check(); err != nil || len(problems) > 0 {
 		t.Fatalf("honest tiles: %v, %v", problems, err)

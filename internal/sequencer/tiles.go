@@ -53,38 +53,66 @@ func (p Place) publishedSize(tip Tip) int64 {
 }
 
 func (p Place) publishedCheckpoint(keys []ledger.LogKey) (*ledger.Checkpoint, error) {
-	if _, err := p.FS.Stat(p.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	data, err := store.ReadFile(p.FS, p.checkpointPath(), 1<<20)
-	if err != nil {
+	data, err := p.readCheckpoint()
+	if err != nil || data == nil {
 		return nil, err
 	}
 	return ledger.VerifyCheckpoint(data, ledger.Policy{Logs: keys})
 }
 
-// CheckTiles compares the published tiles and their checkpoint with the tree
-// of a verified ledger. Nothing published is no problem.
-func (p Place) CheckTiles(v *ledger.Verified, tree *ledger.Tree, leaves *ledger.Leaves) ([]ledger.Problem, error) {
-	wrong := func(err error) []ledger.Problem {
-		return []ledger.Problem{{Index: -1, Kind: "checkpoint", Detail: "tiles/checkpoint: " + err.Error(), Name: refusal.CheckpointInvalid}}
-	}
-	// A former operator's checkpoint may stand there until the next one.
-	c, err := p.publishedCheckpoint(v.EveryKey())
-	if err != nil {
-		if refusal.ExitCode(err) == refusal.ExitFailed && !refusal.Is(err, refusal.Malformed) {
-			return nil, err
-		}
-		return wrong(err), nil
-	}
-	if c == nil {
+// readCheckpoint reads the published checkpoint, which is nil if there is none.
+func (p Place) readCheckpoint() ([]byte, error) {
+	if _, err := p.FS.Stat(p.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	return store.ReadFile(p.FS, p.checkpointPath(), 1<<20)
+}
+
+// A TileCheck compares the published tiles and their checkpoint with the
+// entries. It is made before the walk over the ledger and fed by it: a writer
+// at work meanwhile may publish more than the walk has seen, never less.
+type TileCheck struct {
+	place      Place
+	checkpoint []byte
+	tree       ledger.Tree
+	leaves     ledger.Leaves
+}
+
+// CheckTiles begins a comparison.
+func (p Place) CheckTiles() (*TileCheck, error) {
+	checkpoint, err := p.readCheckpoint()
+	if err != nil {
+		return nil, err
+	}
+	return &TileCheck{place: p, checkpoint: checkpoint}, nil
+}
+
+// Visit notes one entry; it is for [ledger.Options].
+func (t *TileCheck) Visit(r ledger.Record) error {
+	if t.checkpoint == nil {
+		return nil
+	}
+	t.leaves.Add(r.Position)
+	return t.tree.Add(r.Leaf)
+}
+
+// Problems says what is wrong after the walk has verified the ledger. Nothing
+// published is no problem.
+func (t *TileCheck) Problems(v *ledger.Verified) ([]ledger.Problem, error) {
+	if t.checkpoint == nil {
+		return nil, nil
+	}
+	// A former operator's checkpoint may stand there until the next one.
+	c, err := ledger.VerifyCheckpoint(t.checkpoint, ledger.Policy{Logs: v.EveryKey()})
+	if err != nil {
+		return []ledger.Problem{{Index: -1, Kind: "checkpoint", Detail: "tiles/checkpoint: " + err.Error(), Name: refusal.CheckpointInvalid}}, nil
+	}
+	t.leaves.Origin = v.Origin
 	if c.Size > v.Size {
 		return []ledger.Problem{{Index: v.Size, Kind: "checkpoint", Name: refusal.HistoryRolledBack,
 			Detail: "tiles/checkpoint covers more entries than the ledger has"}}, nil
 	}
-	root, err := tree.Root(c.Size)
+	root, err := t.tree.Root(c.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +120,13 @@ func (p Place) CheckTiles(v *ledger.Verified, tree *ledger.Tree, leaves *ledger.
 		return []ledger.Problem{{Index: c.Size - 1, Kind: "checkpoint", Name: refusal.HistoryForked,
 			Detail: "tiles/checkpoint has another root than the entries"}}, nil
 	}
-	tiles, err := ledger.Tiles(tree, leaves, 0, c.Size)
+	tiles, err := ledger.Tiles(&t.tree, &t.leaves, 0, c.Size)
 	if err != nil {
 		return nil, err
 	}
 	var problems []ledger.Problem
-	for _, t := range tiles {
-		problem, err := p.checkTile(t)
+	for _, tile := range tiles {
+		problem, err := t.place.checkTile(tile)
 		if err != nil {
 			return nil, err
 		}
