@@ -145,8 +145,8 @@ func compareEncoding(data []byte, v any) error {
 	for at < min(len(again), len(data)) && again[at] == data[at] {
 		at++
 	}
-	return refusal.Newf(refusal.Malformed, "decoding JSON: at byte %d: found %s, expected %s, which is how a Go %T with these values is written",
-		at, excerptAt(data, at), excerptAt(again, at), v).
+	return refusal.Newf(refusal.Malformed, "decoding JSON: at byte %d: found %s, expected %s, which is how a document with these values is written",
+		at, excerptAt(data, at), excerptAt(again, at)).
 		WithHint("a stored document has every required member and leaves out empty optional ones; restore the bytes as they were written")
 }
 
@@ -265,9 +265,39 @@ func cause(e *json.SemanticError) error {
 	case e.Err != nil && (found == "" || e.GoType == nil):
 		return e.Err
 	case e.Err != nil:
-		return fmt.Errorf("%s for a Go %s: %w", found, e.GoType, e.Err)
+		return fmt.Errorf("%s for %s: %w", found, jsonWord(e.GoType), e.Err)
 	case found != "" && e.GoType != nil:
-		return fmt.Errorf("found %s, expected a Go %s", found, e.GoType)
+		return fmt.Errorf("found %s, expected %s", found, jsonWord(e.GoType))
 	}
 	return e
+}
+
+type textUnmarshaler interface{ UnmarshalText([]byte) error }
+
+// jsonWord says in JSON's words what decodes into a type: whoever reads the
+// message wrote JSON, not Go.
+func jsonWord(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[textUnmarshaler]()) {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number of 0 or more"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	}
+	return "another value"
 }

@@ -220,7 +220,7 @@ func TestUnmarshalRefusesWhatTheDocumentIsNot(t *testing.T) {
 		{"duplicate in a map", `{"map":{"a":1,"a":1}}`, "duplicate"},
 		{"duplicate in any", `{"any":{"a":1,"a":1}}`, "duplicate"},
 		{"duplicate in raw", `{"raw":{"a":1,"a":1}}`, "duplicate"},
-		{"string for a number", `{"zeta":"1"}`, `at byte 8, member "/zeta": found a string, expected a Go int`},
+		{"string for a number", `{"zeta":"1"}`, `at byte 8, member "/zeta": found a string, expected a whole number`},
 		{"number for a string", `{"alpha":1}`, "found a number"},
 		{"fraction for an integer", `{"zeta":1.5}`, "/zeta"},
 		{"one point zero for an integer", `{"zeta":1.0}`, "/zeta"},

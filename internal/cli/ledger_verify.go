@@ -134,12 +134,14 @@ func (e *Env) verifyInto(w *workspace.Workspace, o ledgerVerifyOptions, covers f
 	}
 	a.Anchors = len(anchors)
 	complete := completeness(w, anchors, covers)
-	tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: w.Settings.Origin}
+	tiles, err := place.CheckTiles()
+	if err != nil {
+		return err
+	}
 	v, err := place.Verify(ledger.Options{
 		Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.strict,
 		Visit: func(r ledger.Record) error {
-			leaves.Add(r.Position)
-			if err := tree.Add(r.Leaf); err != nil {
+			if err := tiles.Visit(r); err != nil {
 				return err
 			}
 			return complete.Visit(r)
@@ -150,7 +152,7 @@ func (e *Env) verifyInto(w *workspace.Workspace, o ledgerVerifyOptions, covers f
 	}
 	a.Entries, a.Head, a.Root = v.Size, v.Head.String(), base64.StdEncoding.EncodeToString(v.Root[:])
 	a.note(v, expect)
-	problems, err := place.CheckTiles(v, tree, leaves)
+	problems, err := tiles.Problems(v)
 	if err != nil {
 		return err
 	}
@@ -202,6 +204,9 @@ func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers
 // window reads --since.
 func (o ledgerVerifyOptions) window(now time.Time) (func(int64, evidence.Time) bool, error) {
 	since := o.since
+	if since != "" && !o.strict {
+		return nil, refusal.Newf(refusal.Usage, "--since moves the window of --strict, which was not given").WithHint("everything is verified in any case; add --strict to look for gaps")
+	}
 	if since == "" {
 		since = fmt.Sprintf("%dd", strictDays)
 	}

@@ -204,17 +204,15 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 		return "", err
 	}
 	expect = append(expect, sequencer.AnchorExpectations(anchors)...)
-	tree, leaves := &ledger.Tree{}, &ledger.Leaves{}
-	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: expect, Decode: true, EverySeal: true,
-		Visit: func(r ledger.Record) error {
-			leaves.Add(r.Position)
-			return tree.Add(r.Leaf)
-		}})
+	tiles, err := place.CheckTiles()
 	if err != nil {
 		return "", err
 	}
-	leaves.Origin = v.Origin
-	problems, err := place.CheckTiles(v, tree, leaves)
+	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: expect, Decode: true, EverySeal: true, Visit: tiles.Visit})
+	if err != nil {
+		return "", err
+	}
+	problems, err := tiles.Problems(v)
 	if err != nil {
 		return "", err
 	}
