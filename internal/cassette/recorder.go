@@ -1,0 +1,319 @@
+package cassette
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+)
+
+// RecorderOptions configure a [Recorder].
+type RecorderOptions struct {
+	// Redactor knows the secrets of this recording, above all the key of the
+	// provider. With nil, secrets are found by shape and name only.
+	Redactor *Redactor
+
+	// Prices of the models. A call of a model that is not listed is kept
+	// without a cost and counted as unpriced.
+	Prices Prices
+
+	// RecordedAt is left out of the header when zero.
+	RecordedAt time.Time
+
+	// Base is a cassette to which the recording adds, as when only missing
+	// calls are recorded. Added to one that is not recorded, the result is
+	// edited.
+	Base *Cassette
+}
+
+// A Recorder takes live traffic and makes a cassette of it. Secrets are
+// removed before anything is kept, and keys are computed after that. It is
+// safe for concurrent use; interactions stand in the order in which they were
+// handed over, that is, in which they ended.
+type Recorder struct {
+	redactor   *Redactor
+	prices     Prices
+	recordedAt *evidence.Time
+	provenance Provenance
+
+	mu           sync.Mutex
+	interactions []Interaction
+	redactions   int64
+}
+
+// NewRecorder returns a recorder of no interactions, or of those of the base.
+func NewRecorder(o RecorderOptions) (*Recorder, error) {
+	if err := o.Prices.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Recorder{redactor: o.Redactor, prices: o.Prices, provenance: Recorded}
+	if !o.RecordedAt.IsZero() {
+		at := evidence.At(o.RecordedAt)
+		r.recordedAt = &at
+	}
+	if o.Base != nil {
+		r.interactions = append(r.interactions, o.Base.Interactions...)
+		r.redactions = o.Base.Header.Redactions
+		if o.Base.Header.Provenance != Recorded {
+			r.provenance = Edited
+		}
+	}
+	return r, nil
+}
+
+// ModelTraffic is one live call of a model, as it went over the wire.
+type ModelTraffic struct {
+	API     API
+	Request []byte // the body that was sent
+
+	Status  int
+	Headers map[string]string // of the response, in any case; only [KeptHeaders] are kept
+	Body    []byte            // all bytes that came, of a stream as well
+
+	// Streamed says that Body is a stream of server-sent events. It may have
+	// broken off.
+	Streamed bool
+
+	Latency time.Duration
+}
+
+// ToolTraffic is one live call of a tool. Err is what the tool failed with,
+// "" if it did not fail.
+type ToolTraffic struct {
+	Name      string
+	Arguments []byte
+	Result    []byte
+	Err       string
+	Latency   time.Duration
+}
+
+// MCPTraffic is one live MCP exchange. Error is the JSON-RPC error object;
+// Notifications are whole messages of the server that came before the answer.
+type MCPTraffic struct {
+	Server, Method string
+	Params         []byte
+	Result         []byte
+	Error          []byte
+	Notifications  [][]byte
+	Latency        time.Duration
+}
+
+// Model keeps a model call and returns it as it is kept.
+func (r *Recorder) Model(t ModelTraffic) (*Interaction, error) {
+	it, count, err := r.model(t)
+	if err != nil {
+		return nil, fmt.Errorf("recording a model call: %w", err)
+	}
+	return r.keep(it, count, t.Latency)
+}
+
+func (r *Recorder) model(t ModelTraffic) (Interaction, int64, error) {
+	req, err := ModelRequest(t.API, t.Request, r.redactor)
+	if err != nil {
+		return Interaction{}, 0, err
+	}
+	m := req.it.Model
+	count, err := r.response(t, &m.Response)
+	if err != nil {
+		return Interaction{}, 0, err
+	}
+	body, err := r.assembled(m)
+	if err != nil {
+		return Interaction{}, 0, err
+	}
+	if body != nil {
+		if m.Usage, err = usageOf(t.API, body); err != nil {
+			return Interaction{}, 0, err
+		}
+	}
+	m.CostMicrodollars = r.cost(m, body)
+	return req.it, req.redactions + count, nil
+}
+
+// response fills in the reply without its secrets.
+func (r *Recorder) response(t ModelTraffic, out *Response) (count int64, err error) {
+	if !utf8.Valid(t.Body) {
+		return 0, malformed("the response is not UTF-8 text").
+			WithHint("the provider, or something in between, sent a reply that no client understands; try again")
+	}
+	out.Status = int64(t.Status)
+	for _, kept := range KeptHeaders {
+		for name, value := range t.Headers {
+			if strings.EqualFold(name, kept) {
+				text, n := r.redactor.Text(value)
+				if out.Headers == nil {
+					out.Headers = map[string]string{}
+				}
+				out.Headers[kept] = text
+				count += int64(n)
+			}
+		}
+	}
+	if t.Streamed && len(t.Body) > 0 {
+		var n int64
+		out.Stream, n, err = r.redactor.stream(splitEvents(string(t.Body)))
+		return count + n, err
+	}
+	if body, n, err := r.redactor.document(t.Body); err == nil {
+		out.Body = body
+		return count + n, nil
+	}
+	text, n := r.redactor.Text(string(t.Body))
+	out.Text = text
+	return count + int64(n), nil
+}
+
+var errSecretLeft = errors.New("a literal secret is still there after redaction")
+
+// assembled returns the body of the reply, nil if it has none, after a last
+// look for literal secrets: a stream shows them only when put together.
+func (r *Recorder) assembled(m *ModelCall) (*node, error) {
+	var body *node
+	switch {
+	case m.Response.Stream != nil:
+		whole, err := assemble(m.API, m.Response.Stream)
+		if err != nil {
+			return partialUsage(m), nil
+		}
+		body = whole
+	case m.Response.Body != nil:
+		n := parseCanonical(string(m.Response.Body))
+		body = &n
+	default:
+		return nil, nil
+	}
+	if r.redactor.holdsLiteral(body.appendJSON(nil)) {
+		return nil, secretLeft()
+	}
+	return body, nil
+}
+
+// partialUsage finds what a broken stream told about usage before it broke: it
+// was paid for.
+func partialUsage(m *ModelCall) *node {
+	events, _ := jsonEvents(m.Response.Stream)
+	found := objectNode()
+	for i := range events {
+		data := &events[i].data
+		for _, owner := range []*node{data, data.get("message"), data.get("response")} {
+			if owner == nil || owner.kind != '{' {
+				continue
+			}
+			mergeUsage(&found, owner.get("usage"))
+			if name := owner.str("model"); name != "" {
+				found.set("model", stringNode(name))
+			}
+		}
+	}
+	return &found
+}
+
+// cost looks up the price by the model that answered, then by the model that
+// was asked for.
+func (r *Recorder) cost(m *ModelCall, body *node) *int64 {
+	price, known := Price{}, false
+	if body != nil {
+		price, known = r.prices[body.str("model")]
+	}
+	if !known {
+		price, known = r.prices[m.modelName()]
+	}
+	if !known {
+		return nil
+	}
+	cost := price.Cost(m.Usage)
+	return &cost
+}
+
+// Tool keeps a tool call and returns it as it is kept.
+func (r *Recorder) Tool(t ToolTraffic) (*Interaction, error) {
+	req, err := ToolRequest(t.Name, t.Arguments, r.redactor)
+	if err != nil {
+		return nil, fmt.Errorf("recording a tool call: %w", err)
+	}
+	call := req.it.Tool
+	count := req.redactions
+	if t.Err != "" {
+		text, n := r.redactor.Text(t.Err)
+		call.Error = text
+		count += int64(n)
+	} else if err := r.documentInto(&call.Result, t.Result, &count); err != nil {
+		return nil, fmt.Errorf("recording the result of the tool %s: %w", head(call.Name), err)
+	}
+	return r.keep(req.it, count, t.Latency)
+}
+
+// MCP keeps an MCP exchange and returns it as it is kept.
+func (r *Recorder) MCP(t MCPTraffic) (*Interaction, error) {
+	req, err := MCPRequest(t.Server, t.Method, t.Params, r.redactor)
+	if err != nil {
+		return nil, fmt.Errorf("recording an MCP exchange: %w", err)
+	}
+	e := req.it.MCP
+	count := req.redactions
+	for _, part := range []struct {
+		into *canon.RawMessage
+		from []byte
+	}{{&e.Result, t.Result}, {&e.Error, t.Error}} {
+		if err := r.documentInto(part.into, part.from, &count); err != nil {
+			return nil, fmt.Errorf("recording the answer to %s: %w", head(e.Method), err)
+		}
+	}
+	for _, n := range t.Notifications {
+		var text canon.RawMessage
+		if err := r.documentInto(&text, n, &count); err != nil {
+			return nil, fmt.Errorf("recording a notification during %s: %w", head(e.Method), err)
+		}
+		e.Notifications = append(e.Notifications, text)
+	}
+	return r.keep(req.it, count, t.Latency)
+}
+
+// documentInto redacts a JSON document; none stays none.
+func (r *Recorder) documentInto(into *canon.RawMessage, from []byte, count *int64) error {
+	if len(from) == 0 {
+		return nil
+	}
+	text, n, err := r.redactor.document(from)
+	*into = text
+	*count += n
+	return err
+}
+
+// keep is the only place where something is remembered.
+func (r *Recorder) keep(it Interaction, count int64, latency time.Duration) (*Interaction, error) {
+	it.LatencyMS = latency.Milliseconds()
+	if err := it.validate(); err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	line, err := canon.Marshal(&it)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	if r.redactor.holdsLiteral(line) {
+		return nil, secretLeft()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interactions = append(r.interactions, it)
+	r.redactions += count
+	return &it, nil
+}
+
+func secretLeft() error {
+	return refusal.Newf(refusal.Failed, "recording: %w", errSecretLeft).
+		WithHint("nothing of this call was kept; change the prompt or tool so that the secret is not part of the conversation")
+}
+
+// Cassette returns everything recorded so far.
+func (r *Recorder) Cassette() (*Cassette, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return New(r.provenance, r.recordedAt, r.redactions, append([]Interaction(nil), r.interactions...))
+}

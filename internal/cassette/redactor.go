@@ -1,0 +1,369 @@
+package cassette
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/refusal"
+)
+
+// minLiteralBytes keeps a literal secret from being a common word.
+const minLiteralBytes = 8
+
+// A Redactor replaces secrets by markers such as [redacted:aws-key]. A nil
+// *Redactor finds secrets by their shape and by the name of their field; one
+// made by [NewRedactor] also finds literal secrets, however they are encoded.
+//
+// It is deterministic, and what it has redacted once it leaves alone.
+type Redactor struct {
+	forms []string // of every literal, longest first
+}
+
+// NewRedactor returns a redactor that also removes the given secrets, such as
+// the key of the provider: plain, as base64 (any alignment, both alphabets),
+// hexadecimal, URL-encoded and JSON-escaped. A secret of fewer than 8 bytes is
+// refused: its bytes occur in text that is no secret.
+func NewRedactor(secrets ...string) (*Redactor, error) {
+	r := &Redactor{}
+	for i, s := range secrets {
+		if len(s) < minLiteralBytes || !utf8.ValidString(s) || strings.HasPrefix(s, marker) {
+			return nil, refusal.Newf(refusal.Malformed, "secret %d cannot be looked for: it has %d bytes, expected at least %d of UTF-8 text", i+1, len(s), minLiteralBytes).
+				WithHint("give the whole secret, without white space around it")
+		}
+		r.forms = append(r.forms, literalForms(s)...)
+	}
+	slices.SortFunc(r.forms, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	r.forms = slices.Compact(r.forms)
+	return r, nil
+}
+
+// literalForms lists the spellings of a secret that are looked for.
+func literalForms(s string) []string {
+	forms := []string{
+		s,
+		hex.EncodeToString([]byte(s)),
+		strings.ToUpper(hex.EncodeToString([]byte(s))),
+		percentEncode(s, "0123456789ABCDEF"),
+		percentEncode(s, "0123456789abcdef"),
+		url.QueryEscape(s),
+		url.PathEscape(s),
+	}
+	escaped := appendString(nil, s)
+	forms = append(forms, string(escaped[1:len(escaped)-1]))
+	forms = append(forms, strings.ReplaceAll(forms[len(forms)-1], "/", `\/`))
+	if html, err := json.Marshal(s); err == nil { // with \u003c for <
+		forms = append(forms, string(html[1:len(html)-1]))
+	}
+	// Inside longer base64 a secret begins at one of three alignments. The
+	// characters that also depend on its neighbours are left out.
+	for skip := range 3 {
+		padded := append(make([]byte, skip), s...)
+		whole := len(padded) / 3 * 3
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := enc.EncodeToString(padded[:whole])
+			forms = append(forms, text[(skip*8+5)/6:])
+		}
+	}
+	return forms
+}
+
+// percentEncode encodes all but the unreserved characters (RFC 3986 section
+// 2.3) with the given digits.
+func percentEncode(s, digits string) string {
+	var out strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if isAlphanumeric(c) || strings.IndexByte("-._~", c) >= 0 {
+			out.WriteByte(c)
+		} else {
+			out.Write([]byte{'%', digits[c>>4], digits[c&0xf]})
+		}
+	}
+	return out.String()
+}
+
+// Text returns s without its secrets, and how many there were.
+func (r *Redactor) Text(s string) (string, int) {
+	found := r.find(s, true)
+	if len(found) == 0 {
+		return s, 0
+	}
+	return replaceSpans([]string{s}, found)[0], len(found)
+}
+
+// A span is a secret's place in a text.
+type span struct {
+	start, end int
+	kind       string
+}
+
+// find returns the secrets of s in order, without overlaps. Names says whether
+// the names of fields in the text count.
+func (r *Redactor) find(s string, names bool) []span {
+	found := findShapes(s, names)
+	if r != nil {
+		for _, form := range r.forms {
+			for at := 0; ; {
+				i := strings.Index(s[at:], form)
+				if i < 0 {
+					break
+				}
+				found = append(found, span{at + i, at + i + len(form), "literal"})
+				at += i + len(form)
+			}
+		}
+	}
+	if len(found) < 2 {
+		return found
+	}
+	slices.SortFunc(found, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))
+	})
+	merged := found[:1]
+	for _, next := range found[1:] {
+		last := &merged[len(merged)-1]
+		if next.start >= last.end {
+			merged = append(merged, next)
+		} else {
+			last.end = max(last.end, next.end)
+		}
+	}
+	return merged
+}
+
+// replaceSpans puts markers in place of the secrets of a text that is given in
+// pieces. A marker stands in the piece in which its secret begins.
+func replaceSpans(pieces []string, found []span) []string {
+	out := make([]string, len(pieces))
+	offset := 0
+	for i, piece := range pieces {
+		end := offset + len(piece)
+		var b strings.Builder
+		pos := offset
+		for _, f := range found {
+			if f.end <= pos || f.start >= end {
+				continue
+			}
+			if f.start >= pos {
+				b.WriteString(piece[pos-offset : f.start-offset])
+				b.WriteString(marker + f.kind + "]")
+			}
+			pos = min(f.end, end)
+		}
+		b.WriteString(piece[pos-offset:])
+		out[i] = b.String()
+		offset = end
+	}
+	return out
+}
+
+// tree redacts a JSON value in place: every string, every name, and whatever
+// stands in a field whose name says that it is secret. Renamed tells that
+// names have changed, and with them the order of members.
+func (r *Redactor) tree(n *node) (count int64, renamed bool) {
+	switch n.kind {
+	case '"':
+		text, found := r.Text(n.text)
+		n.text = text
+		return int64(found), false
+	case '[':
+		for i := range n.list {
+			c, again := r.tree(&n.list[i])
+			count, renamed = count+c, renamed || again
+		}
+	case '{':
+		for i, name := range n.names {
+			if isSecretName(name) && !isLogprob(n) {
+				count += redactField(&n.list[i], name)
+			}
+			c, again := r.tree(&n.list[i])
+			count, renamed = count+c, renamed || again
+			if text, found := r.Text(name); found > 0 {
+				n.names[i] = uniqueName(n.names, text)
+				count, renamed = count+int64(found), true
+			}
+		}
+	}
+	return count, renamed
+}
+
+// isLogprob tells the tokens that a model produced, listed with their
+// probabilities, from the tokens that open a door.
+func isLogprob(n *node) bool { return n.get("logprob") != nil }
+
+// redactField replaces the whole value of a field with a telling name.
+func redactField(value *node, name string) int64 {
+	switch value.kind {
+	case '"':
+		if value.text == "" || isMarked(value.text) {
+			return 0
+		}
+	case '0':
+		if !isPasswordName(name) {
+			return 0
+		}
+	case '[':
+		var count int64
+		for i := range value.list {
+			if value.list[i].kind != '[' {
+				count += redactField(&value.list[i], name)
+			}
+		}
+		return count
+	default:
+		return 0
+	}
+	*value = stringNode(marker + "field]")
+	return 1
+}
+
+// uniqueName keeps two secrets that were names of one object from becoming
+// the same name.
+func uniqueName(names []string, name string) string {
+	unique := name
+	for i := 2; slices.Contains(names, unique); i++ {
+		unique = name + "#" + strconv.Itoa(i)
+	}
+	return unique
+}
+
+// document redacts a JSON text and returns it in canonical spelling.
+func (r *Redactor) document(data []byte) ([]byte, int64, error) {
+	n, err := parseNode(data)
+	if err != nil {
+		return nil, 0, err
+	}
+	count, _ := r.tree(&n)
+	text, err := n.canonical()
+	return text, count, err
+}
+
+// stream redacts the events of a stream. A secret that was streamed in pieces
+// stands in no single event, so the pieces of each text are joined first. An
+// event without a secret keeps its bytes; one with a secret is spelled anew.
+func (r *Redactor) stream(chunks []string) ([]string, int64, error) {
+	chunks = slices.Clone(chunks)
+	events, _ := jsonEvents(chunks)
+	changed := make([]bool, len(events))
+	var count int64
+	for i := range events {
+		c, _ := r.tree(&events[i].data)
+		count, changed[i] = count+c, c > 0
+	}
+	for _, pieces := range streamTexts(events) {
+		count += r.joined(pieces, changed)
+	}
+	for i, e := range events {
+		if !changed[i] {
+			continue
+		}
+		text, err := e.data.canonical()
+		if err != nil {
+			return nil, 0, err
+		}
+		chunks[e.chunk] = withData(chunks[e.chunk], string(text))
+	}
+	// Last, the bytes as they are: comments, data that is not JSON, and
+	// secrets that a line break was put into. Names of fields do not count
+	// here; where there are fields they have been looked at.
+	if found := r.find(strings.Join(chunks, ""), false); len(found) > 0 {
+		count += int64(len(found))
+		chunks = splitEvents(strings.Join(replaceSpans(chunks, found), ""))
+	}
+	return chunks, count, nil
+}
+
+// A streamText is one piece of a text that grows over several events.
+type streamText struct {
+	event int
+	leaf  *node
+}
+
+// joined redacts a text that is streamed in pieces.
+func (r *Redactor) joined(pieces []streamText, changed []bool) int64 {
+	if len(pieces) < 2 {
+		return 0
+	}
+	texts := make([]string, len(pieces))
+	for i, p := range pieces {
+		texts[i] = p.leaf.text
+	}
+	found := r.find(strings.Join(texts, ""), true)
+	if len(found) == 0 {
+		return 0
+	}
+	for i, text := range replaceSpans(texts, found) {
+		if text != texts[i] {
+			pieces[i].leaf.text = text
+			changed[pieces[i].event] = true
+		}
+	}
+	return int64(len(found))
+}
+
+// streamTexts groups the strings of all events by where they stand: the type
+// of the event, the indexes that it names, the path. Strings of one group are
+// pieces of one text, in a stream of any of the APIs.
+func streamTexts(events []streamEvent) [][]streamText {
+	groups := map[string]int{}
+	var texts [][]streamText
+	var walk func(event int, n *node, place string)
+	walk = func(event int, n *node, place string) {
+		switch n.kind {
+		case '"':
+			at, ok := groups[place]
+			if !ok {
+				at = len(texts)
+				groups[place] = at
+				texts = append(texts, nil)
+			}
+			texts[at] = append(texts[at], streamText{event, n})
+		case '[':
+			for i := range n.list {
+				index := strconv.Itoa(i)
+				if v := n.list[i].get("index"); v != nil {
+					index = v.text
+				}
+				walk(event, &n.list[i], place+"/"+index)
+			}
+		case '{':
+			for i, name := range n.names {
+				if !isNaming(name) && name != "item_id" && name != "model" && name != "object" && name != "obfuscation" {
+					walk(event, &n.list[i], place+"/"+name)
+				}
+			}
+		}
+	}
+	for i := range events {
+		data := &events[i].data
+		place := data.str("type")
+		for _, name := range []string{"index", "output_index", "content_index", "summary_index"} {
+			if v := data.get(name); v != nil {
+				place += "," + v.text
+			} else {
+				place += ","
+			}
+		}
+		walk(i, data, place)
+	}
+	return texts
+}
+
+// holdsLiteral reports whether a literal secret stands in text after all. It
+// is the last look before anything is kept.
+func (r *Redactor) holdsLiteral(text []byte) bool {
+	if r == nil {
+		return false
+	}
+	s := string(text)
+	return slices.ContainsFunc(r.forms, func(form string) bool { return strings.Contains(s, form) })
+}
