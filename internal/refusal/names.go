@@ -24,6 +24,7 @@ const (
 	SandboxUnavailable Name = "SandboxUnavailable"
 	SandboxFailed      Name = "SandboxFailed"
 	RubricFailed       Name = "RubricFailed"
+	CassetteMiss       Name = "CassetteMiss"
 )
 
 // Asked wrongly (exit 2).
@@ -104,6 +105,7 @@ var meanings = map[Name]meaning{
 
 	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},
 	RubricFailed:       {ExitFailed, "the rubric did not answer with a score within its limits"},
+	CassetteMiss:       {ExitFailed, "a replay asked for something that the cassette does not hold; the case stops"},
 	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
