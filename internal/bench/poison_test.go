@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -72,6 +75,13 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 		}, refusal.BenchCaseDigestMismatch, []string{"case ghost", "no such folder"}},
 		{"the pins of the cases removed", func(f *fixture) { f.remove("bench/greet/cases/digests.yaml") },
 			refusal.BenchIncomplete, []string{"cases/digests.yaml"}},
+		{"no case_digest, and signed so", func(f *fixture) {
+			data, err := setMember(hardYAML, f.read(hardYAML), nil, "case_digest", "")
+			f.must(err)
+			f.write(hardYAML, data)
+			f.signCase("hard", "alice", "carol")
+			f.sealManifest("alice", "bob")
+		}, refusal.BenchCaseDigestMismatch, []string{"case hard", "no case_digest"}},
 		{"one bit of a signature", func(f *fixture) { f.flipSignature("hard", "added_by") },
 			refusal.SignatureInvalid, []string{"case hard", "added_by alice"}},
 		{"one bit of the second signature", func(f *fixture) { f.flipSignature("hard", "reviewed_by") },
@@ -648,4 +658,44 @@ func (f *fixture) link(target, name string) {
 	f.Helper()
 	os.Remove(f.path(name))
 	f.must(os.Symlink(filepath.FromSlash(target), f.path(name)))
+}
+
+// An authority of the signers file could certify one key under two names. That
+// is still one key.
+func TestVerifyRefusesOneKeyUnderTwoNames(t *testing.T) {
+	f := newFixture(t)
+	authority := keyOf(t, "authority")
+	entries := append(f.opt.Signers.Entries(), seal.Entry{Principals: "*.staff", Authority: true, Key: authority.Public(), Roles: []seal.Role{seal.Curator}})
+	data, err := seal.Compose(1, digest.ID{}, entries)
+	f.must(err)
+	f.opt.Signers, err = seal.ParseSigners("signers", data)
+	f.must(err)
+	certified := func(key, name string) ssh.Signer {
+		t.Helper()
+		public, err := ssh.NewPublicKey(keyOf(t, key).Ed25519().Public())
+		f.must(err)
+		cert := &ssh.Certificate{Key: public, CertType: ssh.UserCert, KeyId: name, ValidPrincipals: []string{name}, ValidBefore: ssh.CertTimeInfinity}
+		f.must(cert.SignCert(rand.Reader, authority.Signer()))
+		signer, err := seal.WithCertificate(keyOf(t, key).Signer(), ssh.MarshalAuthorizedKey(cert))
+		f.must(err)
+		return signer
+	}
+	sign := func(added, reviewed ssh.Signer) {
+		t.Helper()
+		f.setPeople("hard", &Person{Identity: "x.staff"}, &Person{Identity: "y.staff"})
+		c, err := f.load().Case("hard")
+		f.must(err)
+		message, err := c.Message()
+		f.must(err)
+		a, err := seal.SignWith(added, seal.NamespaceCase, message)
+		f.must(err)
+		r, err := seal.SignWith(reviewed, seal.NamespaceCase, message)
+		f.must(err)
+		f.setPeople("hard", &Person{"x.staff", string(a)}, &Person{"y.staff", string(r)})
+		f.sealManifest("alice", "bob")
+	}
+	sign(certified("x", "x.staff"), certified("y", "y.staff"))
+	f.accepts()
+	sign(certified("x", "x.staff"), certified("x", "y.staff"))
+	f.refuses(refusal.DuplicateKey, "case hard")
 }
