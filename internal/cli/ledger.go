@@ -183,16 +183,26 @@ func runLedgerProve(_ context.Context, env *Env, o ledgerProveOptions) error {
 			return err
 		}
 	}
-	keys := ledger.KeysOf(v.Signers, v.Origin, v.LastTime.Go())
+	key := signedWith(checkpoint, v.EveryKey())
+	a["key"] = key
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "%s proves entry %d of %s (%d bytes)\n", plain.Line(o.out), o.index, v.Origin, len(data))
 		if receipt.Entry == nil {
 			fmt.Fprintf(out, "the entry itself is in %s.entry.json: send both\n", plain.Line(o.out))
 		}
-		for _, k := range keys {
-			fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", vkeyOf(k), plain.Line(o.out))
-		}
+		fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", key, plain.Line(o.out))
 	})
+}
+
+// signedWith finds the key that signed a checkpoint. Right after a change of
+// operators that is the former one's.
+func signedWith(checkpoint []byte, keys []ledger.LogKey) string {
+	for _, k := range keys {
+		if _, err := ledger.VerifyCheckpoint(checkpoint, ledger.Policy{Logs: []ledger.LogKey{k}}); err == nil {
+			return vkeyOf(k)
+		}
+	}
+	return ""
 }
 
 // bestCheckpoint prefers the last anchor, whose checkpoint witnesses may have
