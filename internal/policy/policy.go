@@ -154,6 +154,19 @@ type ShortHash [8]byte
 
 func (h ShortHash) String() string { return hex.EncodeToString(h[:]) }
 
+// MarshalText writes 16 lower-case hexadecimal digits.
+func (h ShortHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText reads exactly what MarshalText writes.
+func (h *ShortHash) UnmarshalText(text []byte) error {
+	var read ShortHash
+	if n, err := hex.Decode(read[:], text[:min(len(text), 16)]); err != nil || n != len(read) || read.String() != string(text) {
+		return fmt.Errorf("%.40q is not a short policy hash, expected 16 lower-case hexadecimal digits", text)
+	}
+	*h = read
+	return nil
+}
+
 // ShortHash is the first 8 bytes of the SHA-256 of [Policy.Serialised].
 func (p *Policy) ShortHash() ShortHash {
 	full := p.SerialisedDigest()

@@ -1,0 +1,179 @@
+package trajectory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+)
+
+// How many bytes of a text an event carries. The whole text is in the
+// evidence, under its digest.
+const (
+	PromptHead   = 2 << 10
+	ResultHead   = 4 << 10
+	ArgumentHead = 8 << 10 // for each argument, memory value and answer
+	maxHead      = ArgumentHead
+)
+
+// A Content stands for a text: its digest, its length and its beginning.
+type Content struct {
+	Bytes  int64          `json:"bytes"`  // of the whole, as it was
+	Digest digest.Content `json:"digest"` // of the whole, as it was
+	Head   string         `json:"head"`
+	// Lossy says that the text is not UTF-8: in the head U+FFFD stands for
+	// what is not.
+	Lossy bool `json:"lossy,omitempty"`
+	// Redacted says that secrets were taken out of the head. The digest is
+	// that of the text with them.
+	Redacted  bool `json:"redacted,omitempty"`
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// NewContent stands for text, with a head of at most limit bytes that ends
+// between two characters.
+func NewContent(text []byte, limit int) Content { return NewRedacted(text, text, limit) }
+
+// NewRedacted is [NewContent] for a text with secrets. The head is cut from
+// safe, which is text without them: cutting first could leave half a secret
+// that no pattern finds.
+func NewRedacted(text, safe []byte, limit int) Content {
+	c := Content{
+		Bytes:    int64(len(text)),
+		Digest:   digest.ContentOf(text),
+		Redacted: string(text) != string(safe),
+	}
+	limit = min(limit, maxHead)
+	c.Lossy = !utf8.Valid(text)
+	clean := string(safe)
+	if c.Lossy {
+		clean = strings.ToValidUTF8(clean, "\uFFFD")
+	}
+	c.Head = cut(clean, limit)
+	c.Truncated = len(c.Head) < len(clean)
+	return c
+}
+
+// cut returns the beginning of s, at most limit bytes, between two characters.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// isExact reports whether the head is the whole text.
+func (c *Content) isExact() bool { return !c.Lossy && !c.Redacted && !c.Truncated }
+
+// validate checks what can be checked without the whole: a head that claims to
+// be everything must have the digest.
+func (c *Content) validate(field string) error {
+	switch {
+	case c.Bytes < 0 || c.Digest.IsZero():
+		return fmt.Errorf("%s: %d bytes with digest %s", field, c.Bytes, c.Digest)
+	case len(c.Head) > maxHead:
+		return fmt.Errorf("%s: the head has %d bytes, expected at most %d", field, len(c.Head), maxHead)
+	case c.isExact() && (c.Bytes != int64(len(c.Head)) || digest.ContentOf([]byte(c.Head)) != c.Digest):
+		return fmt.Errorf("%s: the head claims to be the whole text and has another digest or length", field)
+	case c.Truncated && !c.Lossy && !c.Redacted && c.Bytes <= int64(len(c.Head)):
+		return fmt.Errorf("%s: cut to %d bytes from %d", field, len(c.Head), c.Bytes)
+	}
+	return nil
+}
+
+// Args are the arguments of a call. A value whose canonical JSON is longer
+// than [ArgumentHead] is in Cut and not in Values. Arguments that are no JSON
+// object, as a model may write them, are in Raw.
+type Args struct {
+	Bytes    int64                       `json:"bytes"`         // of the whole, in canonical JSON
+	Cut      map[string]Content          `json:"cut,omitempty"` // of their canonical JSON
+	Digest   digest.Content              `json:"digest"`        // of the whole, in canonical JSON
+	Raw      *Content                    `json:"raw,omitempty"`
+	Redacted bool                        `json:"redacted,omitempty"`
+	Values   map[string]canon.RawMessage `json:"values,omitempty"`
+}
+
+// NewArgs stands for the arguments in data, which may be nothing.
+func NewArgs(data []byte) Args { return NewRedactedArgs(data, data) }
+
+// NewRedactedArgs is [NewArgs] for arguments with secrets; safe is data
+// without them.
+func NewRedactedArgs(data, safe []byte) Args {
+	if len(data) == 0 {
+		data, safe = []byte("{}"), []byte("{}")
+	}
+	a := Args{Redacted: string(data) != string(safe)}
+	var values map[string]canon.RawMessage
+	whole, err := canon.Canonicalize(data)
+	if err == nil {
+		err = canon.Unmarshal(safe, &values)
+	}
+	if err != nil {
+		raw := NewRedacted(data, safe, ArgumentHead)
+		return Args{Bytes: raw.Bytes, Digest: raw.Digest, Raw: &raw, Redacted: a.Redacted}
+	}
+	a.Bytes, a.Digest = int64(len(whole)), digest.ContentOf(whole)
+	for name, value := range values {
+		text, err := canon.Canonicalize(value)
+		if err != nil {
+			continue // canon has read it as a part of safe
+		}
+		if len(text) > ArgumentHead {
+			if a.Cut == nil {
+				a.Cut = map[string]Content{}
+			}
+			a.Cut[name] = NewContent(text, ArgumentHead)
+			continue
+		}
+		if a.Values == nil {
+			a.Values = map[string]canon.RawMessage{}
+		}
+		a.Values[name] = text
+	}
+	return a
+}
+
+func (a *Args) validate(field string) error {
+	if a.Bytes < 0 || a.Digest.IsZero() {
+		return fmt.Errorf("%s: %d bytes with digest %s", field, a.Bytes, a.Digest)
+	}
+	if a.Raw != nil {
+		if len(a.Values)+len(a.Cut) > 0 || a.Raw.Digest != a.Digest || a.Raw.Bytes != a.Bytes {
+			return fmt.Errorf("%s: both raw and values, or another digest or length than raw", field)
+		}
+		return a.Raw.validate(field + ".raw")
+	}
+	for name, c := range a.Cut {
+		if _, both := a.Values[name]; both {
+			return fmt.Errorf("%s: %q is in values and in cut", field, name)
+		}
+		if err := c.validate(field + ".cut." + name); err != nil {
+			return err
+		}
+	}
+	for name, value := range a.Values {
+		if len(value) > ArgumentHead {
+			return fmt.Errorf("%s: %q has %d bytes, expected at most %d", field, name, len(value), ArgumentHead)
+		}
+	}
+	if a.Redacted || len(a.Cut) > 0 {
+		return nil
+	}
+	whole := []byte("{}")
+	if len(a.Values) > 0 {
+		var err error
+		if whole, err = canon.Marshal(a.Values); err != nil {
+			return err
+		}
+	}
+	if digest.ContentOf(whole) != a.Digest || int64(len(whole)) != a.Bytes {
+		return errors.New(field + ": the values claim to be everything and have another digest or length")
+	}
+	return nil
+}
