@@ -1,0 +1,617 @@
+#!/usr/bin/env python3
+"""A second verifier of Tallystick's ledgers, receipts and anchors.
+
+    verify.py receipt --key VKEY FILE
+    verify.py ledger --signers FILE FOLDER      FILE is version 1, FOLDER has segments/
+    verify.py anchor --key VKEY FILE            --key may be given again
+
+It prints one line and exits with 0 (verified), 3 (does not verify), 1 (unreadable or
+malformed) or 2 (asked wrongly).
+
+It was written from the pages in this folder and the specifications they name, without
+reading Tallystick's code; then both were given some 500 forgeries, and where they did
+not agree the pages were made clearer. It needs nothing but Python 3.9. It is meant to be
+read: each part names its page. It is slow: seconds for a megabyte.
+
+What it leaves out: of SSH keys it knows only ssh-ed25519, and gives up on a signers file
+with other keys or with authorities. It ignores cosignatures of witnesses. Of the body of
+an entry it checks the names of the members, not what they hold. It does not compare a
+ledger with anchors, tiles or memory, so it cannot notice that whole batches were cut
+from the end.
+"""
+import argparse, base64, hashlib, json, os, re, struct, sys
+from datetime import datetime
+from decimal import Decimal
+
+class Refused(Exception):
+    """The bytes were read and do not prove what they should. Exit code 3."""
+
+class Malformed(Exception):
+    """The bytes are not in the form that their page describes. Exit code 1."""
+
+class Unsupported(Exception):
+    """Maybe good, but this program cannot tell. Exit code 1."""
+
+def must(ok, why, error=Malformed):
+    if not ok:
+        raise error(why)
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+def base64_decode(text, length=None):
+    """Standard base64 in its only spelling: with padding, without stray bits."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise Malformed("not base64: %.20s" % text)
+    must(base64.b64encode(data).decode() == text, "base64 with stray bits: %.20s" % text)
+    must(length in (None, len(data)), "base64 of %d bytes, not %s" % (len(data), length))
+    return data
+
+# --- BLAKE3, for hashing only (c2sp.org/BLAKE3; digests.md) ---------------------------
+
+IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
+      0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+# The state is a square of 4 by 4 words: a round mixes its columns, then its diagonals.
+LANES = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+         (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
+
+def compress(h, block, counter, flags):
+    m = struct.unpack("<16I", block.ljust(64, b"\0"))
+    v = [*h, *IV[:4], counter & 0xFFFFFFFF, counter >> 32, len(block), flags]
+    for _ in range(7):
+        for lane, (a, b, c, d) in enumerate(LANES):
+            for word, turn_d, turn_b in ((m[2 * lane], 16, 12), (m[2 * lane + 1], 8, 7)):
+                v[a] = (v[a] + v[b] + word) & 0xFFFFFFFF
+                x = v[d] ^ v[a]
+                v[d] = (x >> turn_d | x << (32 - turn_d)) & 0xFFFFFFFF
+                v[c] = (v[c] + v[d]) & 0xFFFFFFFF
+                x = v[b] ^ v[c]
+                v[b] = (x >> turn_b | x << (32 - turn_b)) & 0xFFFFFFFF
+        m = [m[i] for i in PERMUTATION]
+    return [v[i] ^ v[i + 8] for i in range(8)]
+
+def blake3_node(data, chunk, root):
+    """Eight words: the hash of data, whose first 1024 bytes are chunk number chunk."""
+    if len(data) <= 1024:
+        h, last = IV, max(0, len(data) - 1) // 64 * 64
+        for at in range(0, last + 1, 64):
+            flags = (CHUNK_START if at == 0 else 0) | (CHUNK_END | root if at == last else 0)
+            h = compress(h, data[at:at + 64], chunk, flags)
+        return h
+    cut = 1024  # The left side has as many chunks as a power of two below their number.
+    while cut * 2 < len(data):
+        cut *= 2
+    left = blake3_node(data[:cut], chunk, 0)
+    right = blake3_node(data[cut:], chunk + cut // 1024, 0)
+    return compress(IV, struct.pack("<16I", *left, *right), 0, PARENT | root)
+
+def blake3(data):
+    return struct.pack("<8I", *blake3_node(data, 0, ROOT))
+
+# --- Ed25519, for verifying only (RFC 8032, section 5.1; signers.md, weak keys) -------
+
+P = 2**255 - 19                                         # the field
+L = 2**252 + 27742317777372353535851937790883648493     # the order of the base point
+D = -121665 * pow(121666, P - 2, P) % P                 # the curve: -x² + y² = 1 + D x² y²
+SMALL_ORDER = [int.from_bytes(bytes.fromhex(y), "little") for y in (
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a")]
+
+def weak(public):
+    y = int.from_bytes(public, "little") % 2**255
+    return y >= P or y in SMALL_ORDER
+
+def add(p, q):
+    """The sum of two points, each as X, Y, Z, T with x = X/Z, y = Y/Z, x y = T/Z."""
+    a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
+    c, d = 2 * D * p[3] * q[3], 2 * p[2] * q[2]
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+def point(encoded):
+    """The point that 32 bytes stand for (y, and the lowest bit of x), or None."""
+    y = int.from_bytes(encoded, "little")
+    y, odd = y % 2**255, y >> 255
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if x * x % P != square:
+        x = x * pow(2, (P - 1) // 4, P) % P             # times the root of -1
+    if y >= P or x * x % P != square or (x == 0 and odd):
+        return None
+    x = x if x % 2 == odd else P - x
+    return x, y, 1, x * y % P
+
+BASE = point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))     # y = 4/5
+
+def ed25519_verify(public, message, signature):
+    a, s = point(public), int.from_bytes(signature[32:], "little")
+    if len(signature) != 64 or s >= L or a is None or weak(public):
+        return False
+    k = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % L
+    # R must be s B - k A, without cofactor and in its one encoding.
+    minus_a, r = (P - a[0], a[1], 1, P - a[3]), (0, 1, 1, 0)
+    table = (None, BASE, minus_a, add(BASE, minus_a))
+    for bit in range(252, -1, -1):
+        r = add(r, r)
+        pick = (s >> bit & 1) + 2 * (k >> bit & 1)
+        if pick:
+            r = add(r, table[pick])
+    z = pow(r[2], P - 2, P)
+    x, y = r[0] * z % P, r[1] * z % P
+    return (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
+
+# --- Canonical JSON (canonical-json.md) -----------------------------------------------
+
+def number(x):
+    """A number as ECMAScript spells it."""
+    must(abs(x) < 2**53 or isinstance(x, float) and 1e21 <= abs(x) < float("inf"),
+         "an integer beyond 2^53-1, or a number beyond the largest double")
+    if abs(x) < 2**53 and x == int(x):
+        return str(int(x))
+    sign, digits, exponent = Decimal(repr(x)).normalize().as_tuple()    # repr: shortest digits
+    sign, digits, point_at = "-" * sign, "".join(map(str, digits)), len(digits) + exponent
+    if not -6 < point_at <= 21:
+        return sign + digits[0] + "." * (len(digits) > 1) + digits[1:] + "e%+d" % (point_at - 1)
+    digits = "0" * (1 - point_at) + digits
+    return sign + digits[:exponent] + "." + digits[exponent:]
+
+def encode(value, depth=1):
+    if value is None or isinstance(value, (bool, str)):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, (int, float)):
+        return number(value)
+    must(depth <= 64, "more than 64 arrays and objects inside each other")
+    if isinstance(value, list):
+        return "[" + ",".join(encode(item, depth + 1) for item in value) + "]"
+    names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+    return "{" + ",".join(encode(n) + ":" + encode(value[n], depth + 1) for n in names) + "}"
+
+def canonical(data):
+    """Decode JSON that must be what encoding gives. That refuses white space, another
+    order or spelling, and a name that is there twice: the copy has it once."""
+    try:
+        value = json.loads(data.decode())
+        copy = encode(value).encode()
+    except (ValueError, RecursionError) as err:
+        raise Malformed("not JSON: %s" % err)
+    must(copy == data, "not canonical JSON: %.60r" % data)
+    return value
+
+def members(value, names):
+    """value, which must be an object with these members (question mark: maybe absent)."""
+    required = {name for name in names.split() if not name.endswith("?")}
+    must(isinstance(value, dict) and required <= set(value) <= set(names.replace("?", "").split()),
+         "not an object with the members " + names)
+    return value
+
+def text(value):
+    must(isinstance(value, str), "not a text: %.20r" % (value,))
+    return value
+
+def digest(value, prefix):
+    must(re.fullmatch(prefix + ":[0-9a-f]{64}", text(value)), "not %s: %.20s" % (prefix, value))
+    return bytes.fromhex(value[len(prefix) + 1:])
+
+# --- The signers file (signers.md) ----------------------------------------------------
+
+SIGNERS_HEADER = re.compile("# tallystick-signers v1\n# version: ([1-9][0-9]{0,9})\n"
+                            "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
+LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
+SIGNERS_LINE = re.compile(r'([A-Za-z0-9._@+-]{1,255})[ \t]+(?:((?:[^" \t]|"[^"]*")+)[ \t]+)?'
+                          r"ssh-ed25519[ \t]+([A-Za-z0-9+/=]+)(?:[ \t]+(.*))?")
+TIME_FORMATS = {9: "%Y%m%dZ", 13: "%Y%m%d%H%MZ", 15: "%Y%m%d%H%M%SZ"}
+
+def signers_time(value):
+    must(re.fullmatch("[0-9]+Z", value) and len(value) in TIME_FORMATS, "not a time: " + value)
+    try:
+        time = datetime.strptime(value, TIME_FORMATS[len(value)])
+    except ValueError as err:
+        raise Malformed("not a time: %s" % err)
+    must(time > datetime(1970, 1, 1), "not after 1970 began: " + value)
+    return time
+
+class Line:
+    """One key of one person, with what it may do and when."""
+
+    def __init__(self, line):
+        match = SIGNERS_LINE.fullmatch(line)
+        must(match or not re.search("[ \t](cert-authority|ssh-rsa|ecdsa-|sk-)", line),
+             "a signers file with more than plain ssh-ed25519 keys", Unsupported)
+        must(match, "not a signers line: %.60s" % line)
+        self.person, options, blob, comment = match.groups("")
+        must("cert-authority" not in options, "a signers file with authorities", Unsupported)
+        self.key = ssh_key(base64_decode(blob))
+
+        found = re.findall('([a-z-]+)="([^"]+)"', options)
+        values = dict(found)
+        must(",".join('%s="%s"' % option for option in found) == options
+             and len(values) == len(found), "not options, or one twice: " + options)
+        must(set(values) <= {"namespaces", "valid-after", "valid-before"}, "options: " + options)
+        self.namespaces = values.get("namespaces", "*").split(",")
+        must(all(re.fullmatch("!?[A-Za-z0-9._@+*?-]+", pattern) for pattern in self.namespaces),
+             "options: " + options)
+        self.after = signers_time(values.get("valid-after", "19700101000001Z"))
+        self.before = signers_time(values.get("valid-before", "99991231235959Z"))
+        must(self.after < self.before, "valid-before is not later than valid-after")
+
+        words = [word for word in comment.split() if word.lower().startswith("role")]
+        self.roles = words[0][len("roles="):].split(",") if words else []
+        must(not words or len(words) == 1 and words[0].startswith("roles=")
+             and set(self.roles) <= {"curator", "security", "operator"}
+             and len(set(self.roles)) == len(self.roles), "roles: " + " ".join(words))
+
+    def admits(self, namespace, time):
+        def some(patterns):
+            return any(re.fullmatch(re.escape(p).replace(r"\*", ".*").replace(r"\?", "."), namespace)
+                       for p in patterns)
+        return (some(p for p in self.namespaces if p[:1] != "!")
+                and not some(p[1:] for p in self.namespaces if p[:1] == "!")
+                and self.after <= time.replace(microsecond=0) <= self.before)
+
+class Signers:
+    """One version of the signers file."""
+
+    def __init__(self, content):
+        header, size = SIGNERS_HEADER.match(content), len(content.encode())
+        must(header and content.endswith("\n") and size <= 1 << 20 and content.count("\n") <= 4096,
+             "not a signers file")
+        self.digest, self.version = sha256(content.encode()), int(header[1])
+        self.previous = header[2] and digest(header[2], "sha256")
+        must(self.version < 2**31 and (self.version > 1) == (self.previous is not None),
+             "signers file: version %d, previous %s" % (self.version, header[2]))
+        lines = content[header.end():].split("\n")[:-1]
+        for line in lines:
+            must(len(line.encode()) <= 16384 and line == line.strip(" \t")
+                 and line.replace("\t", " ").isprintable() and not LATER_HEADER.match(line),
+                 "signers file: not an acceptable line: %.60r" % line)
+        self.lines = [Line(line) for line in lines if line and not line.startswith("#")]
+        self.people = {line.person for line in self.lines}
+        must(len({person.lower() for person in self.people}) == len(self.people),
+             "signers file: two names that differ only in case")
+        must(len({(line.key, line.person) for line in self.lines})
+             == len({line.key for line in self.lines}), "signers file: a key of two people", Refused)
+
+    def signed_by(self, message, signatures, namespace, time):
+        """The people behind some SSH signatures, every one of which must be good."""
+        people = set()
+        for armoured in signatures:
+            key = sshsig_verify(armoured, message, namespace)
+            good = [line for line in self.lines if line.key == key and line.admits(namespace, time)]
+            must(good, "signed with a key that is not listed for this act and time", Refused)
+            people.add(good[0].person)
+        return people
+
+    def operators(self, time):
+        return {line.key for line in self.lines
+                if "operator" in line.roles and line.admits("tallystick-attempt", time)}
+
+    def next(self, content, signatures, time):
+        """The version after this one, if two people of this one signed it."""
+        new = Signers(content)
+        must(new.version == self.version + 1 and new.previous == self.digest,
+             "signers version %d does not follow version %d" % (new.version, self.version), Refused)
+        must(len(self.signed_by(content.encode(), signatures, "tallystick-signers", time)) >= 2,
+             "signers version %d was not signed by two people" % new.version, Refused)
+        must(len(new.people) >= 2, "signers version %d has one person" % new.version, Refused)
+        return new
+
+# --- SSH keys and signatures (signers.md; PROTOCOL.sshsig of OpenSSH) -----------------
+
+ARMOUR = re.compile("-----BEGIN SSH SIGNATURE-----\n(%s)-----END SSH SIGNATURE-----\n" % "|".join(
+    "(?:.{%d}\n)*.{1,%d}\n" % (width, width) for width in (70, 64, 76)))
+
+def ssh_fields(data, count):
+    """Exactly count strings, each after its length in four bytes."""
+    fields = []
+    for _ in range(count):
+        end = 4 + int.from_bytes(data[:4], "big")
+        must(len(data) >= end, "an SSH key or signature is cut off")
+        fields.append(data[4:end])
+        data = data[end:]
+    must(not data, "bytes after an SSH key or signature")
+    return fields
+
+def ssh_key(blob):
+    kind, key = ssh_fields(blob, 2)
+    must(kind == b"ssh-ed25519" and len(key) == 32, "not an ssh-ed25519 key")
+    must(not weak(key), "a weak key", Refused)
+    return key
+
+def sshsig_verify(armoured, message, namespace):
+    """The Ed25519 key that made one armoured signature of message."""
+    match = ARMOUR.fullmatch(text(armoured))
+    must(match and len(armoured) < 1 << 16, "not one armoured SSH signature")
+    blob = base64_decode(match[1].replace("\n", ""))
+    must(blob[:10] == b"SSHSIG\0\0\0\1", "not an SSHSIG of version 1")
+    public, space, reserved, algorithm, signature = ssh_fields(blob[10:], 5)
+    must(not reserved and algorithm in (b"sha512", b"sha256"), "an SSHSIG with an unknown hash")
+    must(space == namespace.encode(), "an SSH signature for another act", Refused)
+    key, (kind, raw) = ssh_key(public), ssh_fields(signature, 2)
+    hashed = hashlib.new(algorithm.decode(), message).digest()
+    signed = b"SSHSIG" + b"".join(struct.pack(">I", len(field)) + field
+                                  for field in (space, reserved, algorithm, hashed))
+    must(kind == b"ssh-ed25519" and ed25519_verify(key, signed, raw), "a wrong SSH signature", Refused)
+    return key
+
+# --- Entries, chain and tree (ledger.md; RFC 6962, section 2.1) -----------------------
+
+BODIES = {      # the members that the body of each kind has, as on the page
+    "ledger.opened": "origin signers",
+    "signers.changed": "version signers signatures",
+    "key.published": "purpose key document? retired?",
+    "attempt.registered": "schema_version attempt origin class target number mode scratch? plan "
+        "operator signature",
+    "case.started": "attempt case_id repeat execution",
+    "case.scored": "schema_version attempt class case_id repeat execution case_digest rubric_digest? "
+        "cassette_digest? image_digest? harness_version isolation_class isolation_scope? "
+        "agent_isolation? outcome reason? score? started_at finished_at operator policy turns tokens "
+        "cost_microdollars retries vantage cassette_provenance? judged_by_model? evidence",
+    "attempt.finished": "schema_version attempt outcomes case_digests rubric_digests cassette_digests "
+        "image_digests mean_score? failure_modes runtime_ms cost_microdollars",
+    "attempt.reproduced": "attempt original origin agrees divergence? operator signature",
+    "score.amended": "entry score author reason",
+    "judge.drawn": "attempt case_id draw key verdict",
+    "cassette.recorded": "class case_id digest provenance kept calls cost_microdollars",
+    "case.pending": "class case_id source digest",
+    "case.accepted": "class case_id digest signed signatures",
+    "anchor.published": "date size root head witnesses",
+    "integrity.event": "name severity boundary? detail data?",
+    "promotion.recommendation.emitted": "class current_tier recommended_tier evidence rationale "
+        "requires_human_approval",
+    "promotion.apply.blocked": "class tier",
+}
+
+def parse_time(value):
+    must(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}Z", text(value)),
+         "not a time with three decimals: %.30s" % value)
+    try:
+        return datetime.fromisoformat(value[:-1])
+    except ValueError as err:
+        raise Malformed("not a time: %s" % err)
+
+def parse_entry(data):
+    must(len(data) <= 1 << 20, "an entry of more than 1,048,576 bytes")
+    entry = members(canonical(data), "body kind manual? time v")
+    must(encode(entry["v"]) == "1", "an entry of another version")
+    must(entry.get("manual", True) is True, "manual is not true")
+    entry["time"], kind = parse_time(entry["time"]), text(entry["kind"])
+    must(isinstance(entry["body"], dict), "a body that is no object")
+    if kind != "note":
+        must(kind in BODIES, "an unknown kind: %.40s" % kind)
+        members(entry["body"], BODIES[kind])
+    return entry
+
+def check_origin(origin):
+    must(re.fullmatch("(?!/)[a-z0-9._/-]{1,200}(?<!/)", text(origin)), "no origin: %.40s" % origin)
+    return origin
+
+def leaf_hash(origin, index, prev, content):
+    leaf = {"content": "blake3:" + content.hex(), "index": index,
+            "origin": origin, "prev": "sha256:" + prev.hex()}
+    return sha256(b"\0" + encode(leaf).encode())
+
+def node_hash(left, right):
+    return sha256(b"\1" + left + right)
+
+class Tree:
+    """Grows by a leaf at a time; keeps only the roots of its complete subtrees."""
+
+    def __init__(self):
+        self.size, self.roots = 0, []
+
+    def add(self, leaf):
+        self.roots.append(leaf)
+        self.size += 1
+        bits = self.size
+        while bits % 2 == 0:
+            right, left = self.roots.pop(), self.roots.pop()
+            self.roots.append(node_hash(left, right))
+            bits //= 2
+
+    def root(self):
+        root = self.roots[-1]
+        for left in self.roots[-2::-1]:
+            root = node_hash(left, root)
+        return root
+
+def root_from_proof(leaf, index, size, proof):
+    """The root over size leaves, from one of them and the hashes beside its way up."""
+    if size == 1:
+        must(not proof, "the proof is too long", Refused)
+        return leaf
+    must(proof, "the proof is too short", Refused)
+    left = 1 << (size - 1).bit_length() - 1             # the largest power of two below size
+    if index < left:
+        return node_hash(root_from_proof(leaf, index, left, proof[:-1]), proof[-1])
+    return node_hash(proof[-1], root_from_proof(leaf, index - left, size - left, proof[:-1]))
+
+# --- Checkpoints (receipt.md; c2sp.org/signed-note, c2sp.org/tlog-checkpoint) ---------
+
+CHECKPOINT = re.compile("([^\n]*)\n(0|[1-9][0-9]{0,15})\n([^\n]*)\n\n((?:— [^ \n]+ [^ \n]+\n){1,100})")
+
+def key_id(name, public):
+    return sha256(name.encode() + b"\n\1" + public)[:4]
+
+def parse_vkey(vkey):
+    name, ident, blob = (vkey.split("+", 2) + ["", ""])[:3]
+    kind_and_key = base64_decode(blob, 33)
+    public = kind_and_key[1:]
+    must(kind_and_key[0] == 1 and not weak(public) and key_id(check_origin(name), public).hex() == ident,
+         "not the verifier key of a ledger: " + vkey)
+    return name, public
+
+def checkpoint_text(origin, size, root):
+    return "%s\n%d\n%s\n" % (origin, size, base64.b64encode(root).decode())
+
+def verify_checkpoint(note, keys):
+    """Origin, size and root of a checkpoint that one of the keys signed."""
+    match = CHECKPOINT.fullmatch(note)
+    must(match and len(note.encode()) <= 65536, "not a checkpoint of three lines, and signatures")
+    origin, size, root = check_origin(match[1]), int(match[2]), base64_decode(match[3], 32)
+    known = {(name, key_id(name, public)): public for name, public in keys if name == origin}
+    signers = set()
+    for line in match[4].split("\n")[:-1]:
+        _, name, signature = line.split(" ")
+        signature = base64_decode(signature)
+        signer = name, signature[:4]
+        must(len(signature) > 4 and not re.search(r"[+\s\0-\x1f]", name), "a bad signature line")
+        must(signer not in signers, "a key signed the checkpoint twice")
+        signers.add(signer)
+        if signer in known:
+            signed = checkpoint_text(origin, size, root).encode()
+            must(ed25519_verify(known[signer], signed, signature[4:]),
+                 "a wrong signature on the checkpoint", Refused)
+    must(signers & set(known), "the checkpoint of %s is signed by no key that was named" % origin, Refused)
+    return origin, size, root
+
+# --- Receipts (receipt.md; c2sp.org/tlog-proof) ---------------------------------------
+
+RECEIPT = re.compile("c2sp[.]org/tlog-proof@v1\nextra ([^\n]+)\nindex (0|[1-9][0-9]{0,15})\n"
+                     "((?:[^\n]+\n)*)\n(.*)", re.S)
+
+def verify_receipt(path, keys):
+    data = read(path)
+    match = RECEIPT.fullmatch(data.decode())
+    must(match and len(data) <= 65536, "not a receipt")
+    index, proof = int(match[2]), [base64_decode(line, 32) for line in match[3].split("\n")[:-1]]
+    extra = members(canonical(base64_decode(match[1])), "content entry? prev")
+    content, prev = digest(extra["content"], "blake3"), digest(extra["prev"], "sha256")
+    # extra is canonical, so encoding a part of it gives the bytes that stand there.
+    entry = encode(extra["entry"]).encode() if "entry" in extra else read(path + ".entry.json")
+    origin, size, root = verify_checkpoint(match[4], keys)
+    must(blake3(entry) == content, "the entry is not the one that the receipt is for", Refused)
+    must(index < size, "the checkpoint does not cover the entry", Refused)
+    leaf = leaf_hash(origin, index, prev, content)
+    must(root_from_proof(leaf, index, size, proof) == root, "the proof leads to another root", Refused)
+    kind = parse_entry(entry)["kind"]
+    return "entry %d (%s) is in the ledger %s of %d entries" % (index, kind, origin, size)
+
+# --- Anchors (anchor.md) --------------------------------------------------------------
+
+def verify_anchor(path, keys):
+    data = read(path)
+    must(data.endswith(b"\n") and len(data) <= 131072, "not one line of at most 131,072 bytes")
+    anchor = members(canonical(data[:-1]),
+                     "checkpoint date head origin published_at root schema signature size")
+    must(anchor["schema"] == "tallystick-anchor/v1", "not an anchor of this version")
+    digest(anchor["head"], "sha256")
+    parse_time(anchor["published_at"])
+    must(anchor["published_at"][:10] == anchor["date"], "not published on its date")
+    origin, size, root = verify_checkpoint(text(anchor["checkpoint"]), keys)
+    said = anchor["origin"], encode(anchor["size"]), base64_decode(text(anchor["root"]))
+    must(said == (origin, str(size), root), "the anchor and its checkpoint disagree", Refused)
+    signature = anchor.pop("signature")
+    signer = sshsig_verify(signature, encode(anchor).encode(), "tallystick-anchor")
+    must((origin, signer) in keys, "the anchor is signed by no key that was named", Refused)
+    return "anchor of %s: %s has %d entries" % (anchor["date"], origin, size)
+
+# --- Ledgers (ledger.md) --------------------------------------------------------------
+
+SEAL = rb"~([1-9][0-9]{0,15}) ([A-Za-z0-9+/]{91}=)"
+SEAL_LINE = re.compile(rb"^.{16} " + SEAL + rb"\n", re.M)
+
+class Ledger:
+    """What is known after some lines."""
+
+    def __init__(self, signers):
+        self.tree, self.head, self.time = Tree(), bytes(32), datetime.min
+        self.signers = signers                  # the version in force
+        self.origin = None                      # from entry 0
+        self.changed = None                     # the signers from the next batch on
+        self.sealed = 0                         # how many entries the last seal covers
+
+    def line(self, line):
+        check, _, rest = line.partition(b" ")
+        (self.seal if rest.startswith(b"~") else self.entry)(check, rest)
+
+    def entry(self, check, data):
+        index, prev, content = self.tree.size, self.head, blake3(data)
+        self.head = sha256(prev + content)
+        must(check == self.head[:8].hex().encode(), "the line does not fit the chain")
+        must(not self.changed, "a batch goes on after a change of signers")
+        entry = parse_entry(data)
+        must(self.time <= entry["time"], "the time goes back")
+        self.time, kind, body = entry["time"], entry["kind"], entry["body"]
+        must((kind == "ledger.opened") == (index == 0), "ledger.opened is entry 0 and only that")
+        if kind == "ledger.opened":
+            self.origin = check_origin(body["origin"])
+            must(sha256(text(body["signers"]).encode()) == self.signers.digest,
+                 "the ledger was not opened with the signers that were named")
+        if kind == "signers.changed":
+            must(isinstance(body["signatures"], list), "signatures is not a list")
+            self.changed = self.signers.next(text(body["signers"]), body["signatures"], self.time)
+            must(encode(body["version"]) == str(self.changed.version), "version is another one")
+        self.tree.add(leaf_hash(self.origin, index, prev, content))
+
+    def seal(self, check, data):
+        match = re.fullmatch(SEAL, data)
+        must(match and check == sha256(self.head + data)[:8].hex().encode(),
+             "the seal does not fit the chain")
+        must(int(match[1]) == self.tree.size > self.sealed, "the seal is not one of its batch")
+        signature = base64_decode(match[2].decode(), 68)
+        signed = checkpoint_text(self.origin, self.tree.size, self.tree.root()).encode()
+        must(any(key_id(self.origin, key) == signature[:4] and ed25519_verify(key, signed, signature[4:])
+                 for key in self.signers.operators(self.time)), "the seal is by no operator in force")
+        self.sealed, self.signers, self.changed = self.tree.size, self.changed or self.signers, None
+
+def verify_ledger(folder, signers):
+    ledger, rest = Ledger(Signers(read(signers).decode())), b""
+    must(ledger.signers.version == 1, "the signers file is not version 1")
+    folder = os.path.join(folder, "segments")
+    for name in sorted(os.listdir(folder)):
+        must(re.fullmatch("[0-9]{16}[.]log", name), "%s is not the name of a segment" % name)
+        must(not rest and name == "%016d.log" % ledger.tree.size,
+             "segment %s does not follow on a sealed one" % name, Refused)
+        data = read(os.path.join(folder, name))
+        end = max((seal.end() for seal in SEAL_LINE.finditer(data)), default=0)
+        rest = data[end:]
+        for line in data[:end].split(b"\n")[:-1]:
+            try:
+                ledger.line(line)
+            except (Refused, Malformed, UnicodeError) as err:   # here, bad form is evidence too
+                raise Refused("after %d entries: %s" % (ledger.tree.size, err))
+    found = "%d entries of %s, head sha256:%s" % (ledger.sealed, ledger.origin, ledger.head.hex())
+    must(ledger.sealed, "no batch that is sealed")
+    return found + "; %d bytes that no seal covers are not part of it" % len(rest) * bool(rest)
+
+# --- The program ----------------------------------------------------------------------
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+def main():
+    parser = argparse.ArgumentParser(description="Verify what Tallystick wrote, without Tallystick.")
+    what = parser.add_subparsers(dest="what", required=True)
+    for name in ("receipt", "anchor", "ledger"):
+        command = what.add_parser(name)
+        if name == "ledger":
+            command.add_argument("--signers", required=True, help="version 1 of the signers file")
+        else:
+            command.add_argument("--key", required=True, action="append", help="trusted verifier key")
+        command.add_argument("path")
+    args = parser.parse_args()
+    try:
+        if args.what == "ledger":
+            found = verify_ledger(args.path, args.signers)
+        else:
+            verify = verify_receipt if args.what == "receipt" else verify_anchor
+            found = verify(args.path, [parse_vkey(key) for key in args.key])
+        code, answer = 0, "verified: %s" % found
+    except Refused as err:
+        code, answer = 3, "does not verify: %s" % err
+    except (Malformed, Unsupported, OSError, UnicodeError) as err:
+        code, answer = 1, "cannot be read: %s" % err
+    # What was read may say anything: keep the answer one line of plain characters.
+    print("".join(c if c.isascii() and c.isprintable() else "?" for c in answer))
+    return code
+
+if __name__ == "__main__":
+    sys.exit(main())
