@@ -1,0 +1,131 @@
+package ledger_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// verifierKey is that of the operator of testdata/v1, as receipt.md gives it.
+const verifierKey = "example.com/evals+bfcc5eb5+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"
+
+// The files of testdata/v1 that the second verifier reads.
+const (
+	segmentFile = "segments/0000000000000000.log"
+	signersFile = "signers"
+	receiptFile = "entry-3.receipt"
+	anchorFile  = "2026-05-12.json"
+)
+
+// TestSecondVerifierAgrees runs docs/formats/verify.py, which was written from
+// the format pages alone, on the format goldens and on forgeries of them.
+func TestSecondVerifierAgrees(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not in PATH; docs/formats/verify.py is not tried")
+	}
+	// python3 may be a wrapper that takes its time: ask for the program behind it.
+	out, err := exec.Command(python, "-I", "-c", "import sys; assert sys.version_info >= (3, 9), sys.version; print(sys.executable)").CombinedOutput()
+	if err != nil {
+		t.Skipf("python3 does not run or is older than 3.9; docs/formats/verify.py is not tried: %v: %s", err, out)
+	}
+	if behind := strings.TrimSpace(string(out)); filepath.IsAbs(behind) {
+		python = behind
+	}
+	script, err := filepath.Abs("../../docs/formats/verify.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ledger := []string{"ledger", "--signers", signersFile, "."}
+	receipt := []string{"receipt", "--key", verifierKey, receiptFile}
+	anchor := []string{"anchor", "--key", verifierKey, anchorFile}
+	// operator4's key, which is in the signers file but did not sign these.
+	wrongKey := "example.com/evals+b83fdb23+AcqTrBcFGHBx1nuDx/8O/oEI6OxFMFdddyaHkzPb2r58"
+
+	for _, c := range []struct {
+		name     string
+		args     []string
+		file     string // the file that is forged, if any
+		old, new string
+		want     int
+	}{
+		{"ledger", ledger, "", "", "", 0},
+		{"receipt", receipt, "", "", "", 0},
+		{"anchor", anchor, "", "", "", 0},
+
+		{"ledger, an entry edited", ledger, segmentFile, `{"n":4}`, `{"n":5}`, 3},
+		{"ledger, entries swapped", ledger, segmentFile, segmentLine(t, 3) + segmentLine(t, 4), segmentLine(t, 4) + segmentLine(t, 3), 3},
+		{"ledger, an entry dropped", ledger, segmentFile, segmentLine(t, 4), "", 3},
+		{"ledger, a seal of another size", ledger, segmentFile, "~10 ", "~11 ", 3},
+		{"ledger, a seal by another key id", ledger, segmentFile, "~10 v8xete", "~10 v8xetf", 3},
+		{"ledger, a change of signers edited", ledger, segmentFile, "roles=operator\\n\",\"version\":2", "roles=security\\n\",\"version\":2", 3},
+		{"ledger, cut at a seal: not to be seen from the segments", ledger, segmentFile, segmentLine(t, 13) + segmentLine(t, 14) + segmentLine(t, 15), "", 0},
+		{"ledger, other signers named", ledger, signersFile, "roles=curator,security", "roles=curator", 3},
+
+		{"receipt, wrong key", []string{"receipt", "--key", wrongKey, receiptFile}, "", "", "", 3},
+		{"receipt, another index", receipt, receiptFile, "index 3", "index 2", 3},
+		{"receipt, another size", receipt, receiptFile, "\n10\n", "\n11\n", 3},
+		{"receipt, another origin", receipt, receiptFile, "\n\nexample.com/evals\n", "\n\nexample.com/other\n", 3},
+		{"receipt, a hash dropped", receipt, receiptFile, "uYqBI2tGdt9g9vDFl+cDiSWGV4Edj+ukzSfHYbeRmiI=\n", "", 3},
+		{"receipt, another prev", receipt, receiptFile, "NWM2In0=", "NWM3In0=", 3},
+		{"receipt, cut", receipt, receiptFile, "Whg4snQ0=\n", "", 1},
+
+		{"anchor, wrong key", []string{"anchor", "--key", wrongKey, anchorFile}, "", "", "", 3},
+		{"anchor, another head", anchor, anchorFile, `"sha256:22f1`, `"sha256:22f0`, 3},
+		{"anchor, another size", anchor, anchorFile, `"size":10`, `"size":9`, 3},
+		{"anchor, not canonical", anchor, anchorFile, `"size":10`, `"size": 10`, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, name := range []string{segmentFile, signersFile, receiptFile, anchorFile} {
+				data := golden(t, name)
+				if name == c.file {
+					if strings.Count(data, c.old) != 1 {
+						t.Fatalf("%s has %q %d times, want once", name, c.old, strings.Count(data, c.old))
+					}
+					data = strings.Replace(data, c.old, c.new, 1)
+				}
+				path := filepath.Join(dir, filepath.FromSlash(name))
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(python, append([]string{"-I", "-B", script}, c.args...)...)
+			cmd.Dir = dir
+			out, err := cmd.CombinedOutput()
+			code := 0
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+				code = exit.ExitCode()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if code != c.want || strings.Count(string(out), "\n") != 1 {
+				t.Errorf("exit code %d, want %d and one line: %s", code, c.want, out)
+			}
+		})
+	}
+}
+
+// golden is a file of testdata/v1.
+func golden(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata/v1", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// segmentLine is one line of the segment, counted from 1, with its newline.
+func segmentLine(t *testing.T, n int) string {
+	t.Helper()
+	return strings.SplitAfter(golden(t, segmentFile), "\n")[n-1]
+}
