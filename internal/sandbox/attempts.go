@@ -65,7 +65,7 @@ var harmlessFiles = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/stdin", "/dev/stdout", "/dev/stderr",
 	"/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.preload",
 	"/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/", "/usr/local/lib/",
-	"/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible",
+	"/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible",
 }
 
 // Open flags, as the kernels of amd64 and arm64 number them.

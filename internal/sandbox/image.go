@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -24,7 +26,33 @@ type Image struct {
 	Digest string // blake3:<64 hex>
 	Dir    string // the folder that holds image.json and root
 	About  About
+
+	mu   sync.Mutex
+	seen map[string]seenFile // by path, see Verify
 }
+
+// A seenFile is the line of a file that was hashed before, good as long as
+// the file is the same and was not changed since.
+type seenFile struct {
+	identity fileIdentity
+	hashed   time.Time
+	line     string
+}
+
+// A fileIdentity changes whenever a file's content may have: even one who can
+// set a file's times back cannot set its change time.
+type fileIdentity struct {
+	device, inode uint64
+	size          int64
+	modified      int64 // nanoseconds
+	changed       int64
+	mode          uint32
+}
+
+// settled is how long a file must have been left alone before it was hashed
+// for its identity to be trusted: within one tick of the file system's clock
+// a change would not show.
+const settled = 2 * time.Second
 
 // About is image.json: what an image is and how its Python is started.
 type About struct {
@@ -67,10 +95,17 @@ func (i *Image) root() string { return filepath.Join(i.Dir, "root") }
 //	l <target> <path>
 //	d <path>
 //
-// each ended by a newline; target and path have backslash and newline escaped
+// each ended by a newline. A file that was hashed before by this Image and
+// whose identity, change time included, is the same is not hashed again;
+// target and path have backslash and newline escaped
 // as \\ and \n, space as \s.
 func (i *Image) Verify() error {
-	got, err := treeDigest(i.Dir)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.seen == nil {
+		i.seen = map[string]seenFile{}
+	}
+	got, err := treeDigest(i.Dir, i.seen)
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
@@ -81,7 +116,8 @@ func (i *Image) Verify() error {
 	return nil
 }
 
-func treeDigest(dir string) (string, error) {
+// treeDigest hashes a tree. seen may be nil.
+func treeDigest(dir string, seen map[string]seenFile) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == dir {
@@ -91,7 +127,7 @@ func treeDigest(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		line, err := treeLine(p, d)
+		line, err := treeLine(p, d, seen)
 		if err != nil {
 			return err
 		}
@@ -110,7 +146,7 @@ func treeDigest(dir string) (string, error) {
 	return "blake3:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func treeLine(p string, d fs.DirEntry) (string, error) {
+func treeLine(p string, d fs.DirEntry, seen map[string]seenFile) (string, error) {
 	switch {
 	case d.IsDir():
 		return "d", nil
@@ -120,6 +156,23 @@ func treeLine(p string, d fs.DirEntry) (string, error) {
 	case !d.Type().IsRegular():
 		return "", fmt.Errorf("%s: neither file, folder nor link", p)
 	}
+	info, err := d.Info()
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	id, known := identityOf(info)
+	if before, ok := seen[p]; known && ok && before.identity == id && before.hashed.Sub(time.Unix(0, id.changed)) > settled {
+		return before.line, nil
+	}
+	line, err := fileLine(p)
+	if err == nil && known && seen != nil {
+		seen[p] = seenFile{identity: id, hashed: now, line: line}
+	}
+	return line, err
+}
+
+func fileLine(p string) (string, error) {
 	f, err := os.Open(p)
 	if err != nil {
 		return "", err
@@ -138,9 +191,9 @@ func treeLine(p string, d fs.DirEntry) (string, error) {
 	return fmt.Sprintf("f %s %d %x", mode, n, h.Sum(nil)), err
 }
 
-func escapePath(p string) string {
-	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, " ", `\s`).Replace(p)
-}
+var pathEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, " ", `\s`)
+
+func escapePath(p string) string { return pathEscaper.Replace(p) }
 
 func pathOf(line string) string { return line[strings.LastIndexByte(line, ' ')+1:] }
 
@@ -236,7 +289,7 @@ func (d *imageDraft) finish(about About) (*Image, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 	}
-	digest, err := treeDigest(d.dir)
+	digest, err := treeDigest(d.dir, nil)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "making image: %w", err)
 	}

@@ -32,12 +32,12 @@ const (
 	debianRelease  = "trixie"
 )
 
-// cpythonMain replaces CPython's own main, and cpythonZip packs its library.
+// cpythonMain replaces CPython's own main, and cpythonLib compiles its library.
 var (
 	//go:embed cpython/main.c
 	cpythonMain []byte
-	//go:embed cpython/mkzip.py
-	cpythonZip []byte
+	//go:embed cpython/mklib.py
+	cpythonLib []byte
 )
 
 // leftOutModules are C modules that a rubric must not have, or that need a
@@ -56,7 +56,7 @@ type Build struct {
 	Log    io.Writer // what is going on, one line a step; nil for silence
 }
 
-// BuildImage makes the pinned CPython image: a static binary and a zip of its
+// BuildImage makes the pinned CPython image: a static binary and its
 // library, compiled from the pinned source with musl. It needs no root. The
 // same source with the same compiler and C library gives the same digest; the
 // image names all three.
@@ -100,16 +100,18 @@ func BuildImage(ctx context.Context, b Build) (*Image, error) {
 	if err := b.compile(ctx, source, tree); err != nil {
 		return nil, refusal.Newf(refusal.Failed, "building CPython %s: %w", cpythonVersion, err)
 	}
-	for from, to := range map[string]string{"python": "bin/python3", "python.zip": "lib/python.zip"} {
-		if err := copyFile(filepath.Join(tree, from), filepath.Join(d.root(), to)); err != nil {
-			return nil, refusal.Newf(refusal.WriteFailed, "building the image: %w", err)
-		}
+	err = copyFile(filepath.Join(tree, "python"), filepath.Join(d.root(), "bin/python3"))
+	if err == nil {
+		err = os.CopyFS(filepath.Join(d.root(), "lib/python"), os.DirFS(filepath.Join(tree, "library")))
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.WriteFailed, "building the image: %w", err)
 	}
 	return d.finish(About{
 		Kind:    "built",
 		Source:  fmt.Sprintf("CPython %s, sha256:%s, %s", cpythonVersion, cpythonSHA256, toolchain),
 		Pinned:  true,
-		Command: []string{"/bin/python3", "/lib/python.zip"},
+		Command: []string{"/bin/python3", "/lib/python"},
 		Env:     []string{},
 	})
 }
@@ -243,7 +245,7 @@ const compilerWrapper = `#!/bin/sh
 exec musl-gcc "$@"
 `
 
-// compile unpacks the source into tree and leaves python and python.zip there.
+// compile unpacks the source into tree and leaves python and library there.
 func (b Build) compile(ctx context.Context, source, tree string) error {
 	bin := filepath.Join(tree, "wrapper")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
@@ -287,12 +289,12 @@ func (b Build) compile(ctx context.Context, source, tree string) error {
 	if err := runTool(ctx, tree, env, "strip", "python"); err != nil {
 		return err
 	}
-	fmt.Fprintln(b.Log, "packing the library")
-	script := filepath.Join(tree, "mkzip.py")
-	if err := os.WriteFile(script, cpythonZip, 0o644); err != nil {
+	fmt.Fprintln(b.Log, "compiling the library")
+	script := filepath.Join(tree, "mklib.py")
+	if err := os.WriteFile(script, cpythonLib, 0o644); err != nil {
 		return err
 	}
-	return runTool(ctx, tree, env, filepath.Join(tree, "python"), filepath.Join(tree, "Lib"), script, filepath.Join(tree, "python.zip"))
+	return runTool(ctx, tree, env, filepath.Join(tree, "python"), filepath.Join(tree, "Lib"), script, filepath.Join(tree, "library"))
 }
 
 // runTool runs a program and, when it fails, says the end of what it said.

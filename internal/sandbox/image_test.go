@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tallystick/internal/refusal"
 )
@@ -56,6 +57,36 @@ func TestImageDigestNeverChanges(t *testing.T) {
 	const want = "blake3:5a74be7c92b50c2bd55ca6ce63f75333a49de56f447dcf3a36d2dc49b76153f5"
 	if i := smallImage(t); i.Digest != want {
 		t.Errorf("digest %s, want %s", i.Digest, want)
+	}
+}
+
+// A file that was not touched is not hashed again; one that was is, even when
+// its size and times are made to look the same.
+func TestImageVerifySeesAChangeBehindOldTimes(t *testing.T) {
+	i := smallImage(t)
+	file := filepath.Join(i.root(), "lib/a.py")
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	for p, s := range i.seen {
+		s.hashed = s.hashed.Add(time.Hour) // as if hashed long after the last change
+		i.seen[p] = s
+	}
+	if err := i.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("a = 2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Verify(); !refusal.Is(err, refusal.DigestMismatch) {
+		t.Errorf("got %v, want a DigestMismatch", err)
 	}
 }
 

@@ -1,13 +1,12 @@
-# Packs the standard library into one stored zip of compiled modules:
-# python3 Lib mkzip.py OUT. The bytes depend on the library alone: order, dates
-# and file names are fixed.
+# Compiles the standard library into a folder of .pyc files:
+# python3 Lib mklib.py OUT. The bytes depend on the library alone. A zip would be
+# one file, but CPython takes longer to read its directory than to start.
 
 import importlib._bootstrap_external as external
 import importlib.util
 import marshal
 import os
 import sys
-import zipfile
 
 lib, out = sys.path[-1], sys.argv[1]
 
@@ -34,18 +33,18 @@ def sources():
                 yield path, inside
 
 
-with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
-    for path, inside in sorted(sources(), key=lambda s: s[1]):
-        with open(path, "rb") as f:
-            source = f.read()
-        try:
-            code = compile(source, "/lib/python.zip/" + inside, "exec", dont_inherit=True, optimize=0)
-        except SyntaxError:
-            continue
-        # Marshalling marks objects that are referenced twice, which depends on
-        # what else is alive; a second round starts from a known state.
-        code = marshal.loads(marshal.dumps(code))
-        data = external._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
-        info = zipfile.ZipInfo(inside + "c", date_time=(1980, 1, 1, 0, 0, 0))
-        info.external_attr = 0o644 << 16
-        z.writestr(info, bytes(data))
+for path, inside in sorted(sources(), key=lambda s: s[1]):
+    with open(path, "rb") as f:
+        source = f.read()
+    try:
+        code = compile(source, "/lib/python/" + inside, "exec", dont_inherit=True, optimize=0)
+    except SyntaxError:
+        continue
+    # Marshalling marks objects that are referenced twice, which depends on
+    # what else is alive; a second round starts from a known state.
+    code = marshal.loads(marshal.dumps(code))
+    data = external._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
+    target = os.path.join(out, inside + "c")
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "wb") as f:
+        f.write(data)
