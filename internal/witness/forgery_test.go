@@ -306,15 +306,16 @@ func TestVerifyNeedsSomebodyToTrust(t *testing.T) {
 		name  string
 		trust Trust
 		want  refusal.Name
+		text  string
 	}{
-		{"nobody", Trust{}, refusal.Usage},
-		{"an empty HMAC key", Trust{HMACKey: []byte{}}, refusal.Usage},
-		{"a ledger alone", Trust{Ledger: policy}, refusal.Usage},
-		{"a key of small order", Trust{Signers: []ed25519.PublicKey{make([]byte, 32)}}, refusal.WeakKey},
+		{"nobody", Trust{}, refusal.Usage, "whom you trust"},
+		{"an empty HMAC key", Trust{HMACKey: []byte{}}, refusal.Usage, "is empty"},
+		{"a ledger alone", Trust{Ledger: policy}, refusal.Usage, "a receipt alone"},
+		{"a key of small order", Trust{Signers: []ed25519.PublicKey{make([]byte, 32)}}, refusal.WeakKey, ""},
 	} {
 		for _, data := range [][]byte{signed, unsigned} {
-			if _, err := Verify(data, tt.trust); !refusal.Is(err, tt.want) {
-				t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+			if _, err := Verify(data, tt.trust); !refusal.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: %v, want %s with %q", tt.name, err, tt.want, tt.text)
 			}
 		}
 	}
@@ -333,6 +334,35 @@ func TestVerifyNeedsSomebodyToTrust(t *testing.T) {
 	} {
 		if _, err := Verify(pack(t, sample(), tt.seals), tt.trust); !refusal.Is(err, refusal.BundleUnsigned) {
 			t.Errorf("%s: %v, want BundleUnsigned", name, err)
+		}
+	}
+}
+
+// What would take memory is refused before it does.
+func TestHostileSizesAreRefused(t *testing.T) {
+	large := make([]byte, MaxBytes+1)
+	copy(large, pack(t, sample(), Seals{}))
+	binary.LittleEndian.PutUint32(large[0x3c:], uint32(len(large)))
+	if _, err := Parse(large); !refusal.Is(err, refusal.TooLarge) {
+		t.Errorf("a bundle of %d bytes: %v, want TooLarge", len(large), err)
+	}
+	if _, err := parseTrace(make([]byte, 65536*toolCallSize)); !refusal.Is(err, refusal.BundleInvalid) || !strings.Contains(err.Error(), "more than 65535 entries") {
+		t.Errorf("65536 tool calls: %v", err)
+	}
+	// Sections that hold nothing, as many as fit, all of one tag or each of its
+	// own: the walk ends at the first that is too many.
+	for name, tag := range map[string]func(i int) uint16{"one tag": func(int) uint16 { return 9 }, "every tag": func(i int) uint16 { return uint16(i + 0x200) }} {
+		data := bytes.Clone(large[:1<<20])
+		clear(data[headerSize:])
+		for i, at := 0, headerSize; at+sectionHeaderSize <= len(data); i, at = i+1, at+sectionHeaderSize {
+			binary.LittleEndian.PutUint16(data[at:], tag(i))
+		}
+		binary.LittleEndian.PutUint32(data[0x3c:], uint32(len(data)))
+		binary.LittleEndian.PutUint16(data[0x3a:], 3)
+		var err error
+		allocated := testing.AllocsPerRun(1, func() { _, err = Parse(data) })
+		if !refusal.Is(err, refusal.BundleInvalid) || allocated > 100 {
+			t.Errorf("%s: %v after %v allocations", name, err, allocated)
 		}
 	}
 }

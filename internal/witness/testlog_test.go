@@ -62,26 +62,29 @@ func TestOutcomeMustMatchTheTestLog(t *testing.T) {
 		name    string
 		outcome Outcome
 		log     []byte
-		ok      bool
+		refused string
 	}{
-		{"solved, tests pass", Solved, passing, true},
-		{"solved, one failed", Solved, failing, false},
-		{"solved, none ran", Solved, []byte("tests: 0 passed, 0 failed\n"), false},
-		{"solved, no summary", Solved, silent, false},
-		{"solved, no log", Solved, nil, false},
-		{"solved, an empty log", Solved, []byte{}, false},
-		{"failed, one failed", Failed, failing, true},
-		{"failed, tests pass", Failed, passing, false},
-		{"failed before any test ran", Failed, silent, true},
-		{"failed, no log", Failed, nil, true},
-		{"skipped, no log", Skipped, nil, true},
-		{"skipped, tests pass already", Skipped, passing, true},
-		{"errored, in the middle of it", Errored, failing, true},
+		{"solved, tests pass", Solved, passing, ""},
+		{"solved, one failed", Solved, failing, "the test log says 2 passed, 1 failed"},
+		{"solved, none ran", Solved, []byte("tests: 0 passed, 0 failed\n"), "the test log says 0 passed, 0 failed"},
+		{"solved, no summary", Solved, silent, "no summary line"},
+		{"solved, no log", Solved, nil, "there is no test log"},
+		{"solved, an empty log", Solved, []byte{}, "no summary line"},
+		{"failed, one failed", Failed, failing, ""},
+		{"failed, tests pass", Failed, passing, "the outcome is failed and the test log says 2 passed"},
+		{"failed before any test ran", Failed, silent, ""},
+		{"failed, no log", Failed, nil, ""},
+		{"skipped, no log", Skipped, nil, ""},
+		{"skipped, tests pass already", Skipped, passing, ""},
+		{"errored, in the middle of it", Errored, failing, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := CheckOutcome(&Bundle{Outcome: tt.outcome, TestLog: tt.log})
-			if (err == nil) != tt.ok || err != nil && !refusal.Is(err, refusal.OutcomeMismatch) {
+			switch {
+			case tt.refused == "" && err != nil:
 				t.Errorf("CheckOutcome: %v", err)
+			case tt.refused != "" && (!refusal.Is(err, refusal.OutcomeMismatch) || !strings.Contains(err.Error(), tt.refused)):
+				t.Errorf("CheckOutcome: %v, want OutcomeMismatch with %q", err, tt.refused)
 			}
 		})
 	}
