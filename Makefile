@@ -9,6 +9,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:
 	go test ./internal/cli -run 'Docs$$' -update
+	go test ./internal/evidence -run RecordsPage -update
 tidy:
 	go mod tidy && cd tools && go mod tidy
 ci:

@@ -3,6 +3,7 @@ package evidence
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -132,8 +133,10 @@ func CheckOrigin(origin string) error {
 			return fmt.Errorf("origin %q has the character %q, expected a-z 0-9 . - _ /", origin, c)
 		}
 	}
-	if origin[0] == '/' || origin[len(origin)-1] == '/' {
-		return fmt.Errorf("origin %q begins or ends with a slash", origin)
+	for element := range strings.SplitSeq(origin, "/") {
+		if element == "" || element == "." || element == ".." {
+			return fmt.Errorf("origin %q has the element %q between slashes, expected a host name and a path", origin, element)
+		}
 	}
 	return nil
 }

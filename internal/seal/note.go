@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
@@ -90,7 +89,7 @@ func checkNoteName(name string) error {
 		return fmt.Errorf("key name %q is empty or not UTF-8", name)
 	}
 	for _, r := range name {
-		if r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
+		if r == '+' || r <= ' ' || r > '~' {
 			return fmt.Errorf("key name %q contains %q", name, r)
 		}
 	}

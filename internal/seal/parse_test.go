@@ -98,7 +98,7 @@ func TestParseSignersRefuses(t *testing.T) {
 		{"pattern ?", signersText("alic? " + aliceKey), refusal.Malformed, "a person must be named"},
 		{"pattern !", signersText("!bob " + aliceKey), refusal.Malformed, "a person must be named"},
 		{"quoted principal", signersText(`"alice" ` + aliceKey), refusal.Malformed, "is not a letter"},
-		{"look-alike letter", signersText("аlice " + aliceKey), refusal.Malformed, "is not a letter"},
+		{"look-alike letter", signersText("аlice " + aliceKey), refusal.Malformed, "is not printable ASCII"},
 		{"long principal", signersText(strings.Repeat("a", 256) + " " + aliceKey), refusal.Malformed, "256 characters"},
 		{"unknown option", signersText("alice no-touch-required " + aliceKey), refusal.Malformed, `signers line 3: unknown option "no-touch-required"`},
 		{"option in capitals", signersText(`alice NAMESPACES="file" ` + aliceKey), refusal.Malformed, `unknown option "NAMESPACES"`},
