@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tallystick/internal/refusal"
 )
 
 // Where the parent run of the tests leaves things for the run as an ordinary
@@ -141,6 +143,9 @@ func open(t testing.TB, class Class, rubric Rubric, change ...func(*Options)) *S
 		c(&o)
 	}
 	s, err := Open(context.Background(), o)
+	if refusal.Is(err, refusal.SandboxUnavailable) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
