@@ -372,3 +372,15 @@ func TestMalformedKeysOfCertificatesAndOthersNeverPanic(t *testing.T) {
 		t.Errorf("kept %d signatures, want bob's once", len(kept))
 	}
 }
+
+// BenchmarkVerify verifies a class of 100 signed cases, reading included.
+func BenchmarkVerify(b *testing.B) {
+	f := newFixture(b)
+	for i := range 98 {
+		f.addCase(fmt.Sprintf("case-%d", i+200))
+	}
+	f.seal()
+	for b.Loop() {
+		f.accepts()
+	}
+}

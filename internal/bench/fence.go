@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -109,6 +110,13 @@ var fenceCommand = []string{"tally", "bench", "verify"}
 // swallows finds what would let a job go on after the fence refused.
 var swallows = regexp.MustCompile(`\|\||set \+e|;[ \t]*(true|:|exit 0)\b|&[ \t]*$`)
 
+// lenient finds settings under which a job goes on after a refusal, off those
+// that switch it off.
+var (
+	lenient = regexp.MustCompile(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true`)
+	off     = regexp.MustCompile(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`)
+)
+
 // CheckCalls refuses a CI file that does not call "tally bench verify --all",
 // or that ignores its answer in one of the usual ways. It reads text, so it is
 // no proof: what two people reviewed is pinned by digest, and this keeps them
@@ -118,10 +126,10 @@ func CheckCalls(name string, data []byte) error {
 	found := false
 	for i, line := range strings.Split(string(data), "\n") {
 		command := commandIn(line)
-		if regexp.MustCompile(`continue-on-error:[ \t]*["']?(true|\$\{\{)`).MatchString(command) || regexp.MustCompile(`allow_failure:[ \t]*true`).MatchString(command) {
+		if lenient.MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which lets a refusal pass", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
-		if regexp.MustCompile(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`).MatchString(command) {
+		if off.MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which switches a job off", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
 		if !callsFence(command) {
@@ -199,6 +207,14 @@ func (m *Marker) Marshal() ([]byte, error) { return canon.Marshal(m) }
 // Check compares the bytes that a job left with the marker that it should have
 // left.
 func (m *Marker) Check(name string, data []byte) error {
+	want, err := m.Marshal()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(data, want) {
+		return nil
+	}
+	// They differ; say where.
 	const hint = "the job that runs the fence was skipped, switched off, or this is another run's file; run it again for this commit"
 	var got Marker
 	if err := canon.Unmarshal(data, &got); err != nil {
@@ -224,8 +240,5 @@ func (m *Marker) Check(name string, data []byte) error {
 			return differs("bench "+class, got.Benches[class], m.Benches[class])
 		}
 	}
-	if len(got.Benches) != len(m.Benches) {
-		return differs("benches", len(got.Benches), len(m.Benches))
-	}
-	return nil
+	return differs("benches", len(got.Benches), len(m.Benches))
 }

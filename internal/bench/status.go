@@ -127,6 +127,15 @@ func Candidates(signers *seal.Signers) (added, reviewed *Person) {
 	return &Person{Identity: first}, &Person{Identity: second}
 }
 
+// HasSigned reports whether one of the signatures over the message is by this
+// key, as authorized for the act.
+func HasSigned(sigs [][]byte, message []byte, ns seal.Namespace, key []byte, opt Options) bool {
+	return slices.ContainsFunc(sigs, func(s []byte) bool {
+		sig, err := opt.Signers.Verify(s, message, ns, opt.Now)
+		return err == nil && bytes.Equal(sig.Key().Marshal(), key)
+	})
+}
+
 // KeepSignatures returns those of the signatures that cover the message: the
 // others were made over earlier bytes.
 func KeepSignatures(sigs [][]byte, message []byte, opt Options) [][]byte {

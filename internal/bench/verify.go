@@ -340,8 +340,8 @@ func (c *Case) IncidentWarning() string {
 	return fmt.Sprintf("made from an incident (%s) and its disposition is positive: an incident is something that went wrong, so make sure that this is meant", c.Provenance.SourceRef.Value)
 }
 
-// checkManifest compares manifest.yaml with what is there, field by field, so
-// that the refusal says what changed.
+// checkManifest compares manifest.yaml with what is there; the refusal says
+// what changed.
 func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 	pinned := v.draft.Manifest
 	if pinned == nil {
@@ -350,6 +350,18 @@ func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 		}
 		return incomplete("there is no %s", ManifestFile)
 	}
+	a, err := computed.Message()
+	if err != nil {
+		return err
+	}
+	b, err := pinned.Message()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(a, b) {
+		return nil
+	}
+	// They differ; say where.
 	const hint = `if the change is meant, run "tally bench digest" and have two people sign the manifest again; if not, restore the file`
 	if computed.Rubric != pinned.Rubric {
 		return refusal.Newf(refusal.RubricDigestMismatch, "%s with its helpers is %s, %s says %s", v.draft.Rubric.Main, computed.Rubric, ManifestFile, pinned.Rubric).WithHint(hint)
@@ -377,19 +389,7 @@ func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 			return refusal.Newf(refusal.ManifestMismatch, "case %s: %s lists it, there is no such folder", id, ManifestFile).WithHint(hint)
 		}
 	}
-	// Nothing is left that could differ; the signatures cover these bytes.
-	a, err := computed.Message()
-	if err != nil {
-		return err
-	}
-	b, err := pinned.Message()
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(a, b) {
-		return refusal.Newf(refusal.ManifestMismatch, "%s is not the manifest of what is there", ManifestFile).WithHint(hint)
-	}
-	return nil
+	return refusal.Newf(refusal.ManifestMismatch, "%s is not the manifest of what is there", ManifestFile).WithHint(hint)
 }
 
 func optional(d *digest.Content) string {

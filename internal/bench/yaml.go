@@ -34,9 +34,9 @@ const (
 	// maxYAMLDepth leaves canon room for what we wrap around a document.
 	maxYAMLDepth = canon.MaxDepth - 4
 
-	// maxBrackets bounds brackets that are open at once, counted without
-	// knowing which stand in quotes, so that the parser cannot be made to
-	// recurse deeply.
+	// maxBrackets bounds brackets that are open at once, and dashes that begin
+	// lists in one line, counted without knowing which stand in quotes, so
+	// that the parser cannot be made to recurse deeply.
 	maxBrackets = 512
 )
 
@@ -234,9 +234,20 @@ func checkBytes(name string, data []byte) error {
 	if !utf8.Valid(data) {
 		return refusal.Newf(refusal.Malformed, "%s: not valid UTF-8", name).WithHint("save the file as UTF-8")
 	}
-	line, column, open := 1, 0, 0
+	line, column, open, nested := 1, 0, 0, 0
 	for _, r := range string(data) {
 		column++
+		// "- - - -" nests without brackets or indentation.
+		switch r {
+		case '-', '?', ':':
+			nested++
+		case ' ', '\t':
+		default:
+			nested = 0
+		}
+		if nested > maxBrackets {
+			return refusal.Newf(refusal.Malformed, "%s:%d:%d: more than %d lists begin in one line", name, line, column, maxBrackets).WithHint(yamlHint)
+		}
 		switch {
 		case r == '\n':
 			line, column = line+1, 0
@@ -256,14 +267,8 @@ func checkBytes(name string, data []byte) error {
 			return refusal.Newf(refusal.Malformed, "%s:%d:%d: more than %d brackets are open", name, line, column, maxBrackets).WithHint(yamlHint)
 		}
 	}
-	if m := deepLine.FindIndex(data); m != nil {
-		return refusal.Newf(refusal.Malformed, "%s:%d:1: more than %d lists begin in one line", name, 1+bytes.Count(data[:m[0]], []byte("\n")), maxYAMLDepth).WithHint(yamlHint)
-	}
 	return nil
 }
-
-// deepLine finds "- - - - ...", which nests without brackets or indentation.
-var deepLine = regexp.MustCompile(`(?:[-?:][ \t]+){61}`)
 
 // A converter turns the library's tree into ours.
 type converter struct{ name string }

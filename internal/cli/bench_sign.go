@@ -288,7 +288,7 @@ func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSig
 		if err != nil {
 			return err
 		}
-		if hasSigned(p, c, signer, message) {
+		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, keyBytes(signer), p.opt) {
 			continue
 		}
 		armored, err := seal.SignWith(signer, seal.NamespaceCase, message)
@@ -309,20 +309,6 @@ func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSig
 	return signTogether(p, d, signer, answer)
 }
 
-// hasSigned reports whether the key has signed these bytes already.
-func hasSigned(p *benchPlace, c *bench.DraftCase, signer ssh.Signer, message []byte) bool {
-	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
-		if person == nil || person.Signature == "" {
-			continue
-		}
-		sig, err := p.opt.Signers.Verify([]byte(person.Signature), message, seal.NamespaceCase, p.opt.Now)
-		if err == nil && sig.Principal() == person.Identity && slices.Equal(sig.Key().Marshal(), signer.PublicKey().Marshal()) {
-			return true
-		}
-	}
-	return false
-}
-
 // signTogether signs the manifest and the pins, if they are those of what is
 // there.
 func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benchSignAnswer) error {
@@ -340,10 +326,9 @@ func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benc
 			return err
 		}
 		if slices.Equal(found, message) {
-			if err := signBeside(p, p.classDir(d.Class, bench.ManifestFile), signer, message, d.Signatures); err != nil {
+			if err := signBeside(p, p.classDir(d.Class), bench.ManifestFile, signer, message, d.Signatures, answer); err != nil {
 				return err
 			}
-			answer.Signed = append(answer.Signed, bench.ManifestFile)
 		}
 	}
 	pins, sigs, err := bench.LoadPins(p.root)
@@ -353,26 +338,55 @@ func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benc
 	if message, err = pins.Message(); err != nil {
 		return err
 	}
-	if err := signBeside(p, p.w.Path(filepath.FromSlash(bench.PinsFile)), signer, message, sigs); err != nil {
-		return err
-	}
-	answer.Signed = append(answer.Signed, bench.PinsFile)
-	return nil
+	return signBeside(p, p.w.Dir, bench.PinsFile, signer, message, sigs, answer)
 }
 
 // signBeside writes FILE.sig with a new signature and those that still cover
-// the message; signatures over earlier bytes would refuse the file.
-func signBeside(p *benchPlace, file string, signer ssh.Signer, message []byte, old [][]byte) error {
+// the message; signatures over earlier bytes would refuse the file. Who has
+// signed already does not sign twice.
+func signBeside(p *benchPlace, dir, name string, signer ssh.Signer, message []byte, old [][]byte, answer *benchSignAnswer) error {
+	if bench.HasSigned(old, message, seal.NamespaceBench, keyBytes(signer), p.opt) {
+		return nil
+	}
 	armored, err := seal.SignWith(signer, seal.NamespaceBench, message)
 	if err != nil {
 		return err
 	}
 	if _, err := p.opt.Signers.Verify(armored, message, seal.NamespaceBench, p.opt.Now); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	kept := bench.KeepSignatures(append(old, armored), message, p.opt)
+	file := filepath.Join(dir, filepath.FromSlash(name))
 	if err := removeSignatures(file); err != nil {
 		return err
 	}
-	return store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644)
+	if err := store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644); err != nil {
+		return err
+	}
+	answer.Signed = append(answer.Signed, name)
+	return nil
+}
+
+// signaturesIn lists the signatures that a case carries.
+func signaturesIn(c *bench.DraftCase) [][]byte {
+	var sigs [][]byte
+	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
+		if person != nil && person.Signature != "" {
+			sigs = append(sigs, []byte(person.Signature))
+		}
+	}
+	return sigs
+}
+
+// keyBytes is the signer's public key, the certified one if it is a
+// certificate.
+func keyBytes(signer ssh.Signer) []byte {
+	key, err := ssh.ParsePublicKey(signer.PublicKey().Marshal())
+	if err != nil {
+		return nil
+	}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		return cert.Key.Marshal()
+	}
+	return key.Marshal()
 }
