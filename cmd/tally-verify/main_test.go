@@ -41,6 +41,7 @@ var (
 		"internal/sequencer": "knows where the files of a ledger are",
 		"internal/store":     "reads files within bounds",
 		"internal/verify":    "recognises what is given and verifies it",
+		"internal/witness":   "parses and verifies bundles; pure",
 	}
 )
 

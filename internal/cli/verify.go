@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/verify"
@@ -25,6 +26,7 @@ type verifyOptions struct {
 	trustRoot string
 	signers   string
 	entry     string
+	hmacKey   string
 }
 
 func newVerify(env *Env) *cobra.Command {
@@ -32,7 +34,7 @@ func newVerify(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PATH...",
 		Short: "Verify anything Tallystick wrote: it recognises it",
-		Long: `Verify ledger folders, receipts, anchors and checkpoints. Who is trusted is given by
+		Long: `Verify ledger folders, receipts, anchors, checkpoints and witness bundles. Who is trusted is given by
 --key and --trust-root; inside a workspace its own trust root and the operators of
 its verified ledger are trusted too. A ledger must also contain what this machine
 remembers of it. tally-verify does the same without a workspace and without memory.`,
@@ -48,6 +50,7 @@ remembers of it. tally-verify does the same without a workspace and without memo
 	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned")
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	return cmd
 }
@@ -99,6 +102,11 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 	}
 	if o.signers != "" {
 		if t.Root, err = verify.RootOf(o.signers); err != nil {
+			return t, err
+		}
+	}
+	if o.hmacKey != "" {
+		if t.HMACKey, err = seal.LoadSecret(o.hmacKey); err != nil {
 			return t, err
 		}
 	}

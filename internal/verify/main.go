@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/store"
 )
 
@@ -19,16 +20,16 @@ import (
 func Main(args []string, stdout, stderr io.Writer) int {
 	var trust Trust
 	var asJSON bool
-	var signers, entry string
+	var signers, entry, hmacKey string
 	flags := flag.NewFlagSet("tally-verify", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintf(stderr, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors and checkpoints, offline.\nThere is no default trust: name a key or a trust root.\n\n")
+		fmt.Fprintf(stderr, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints and witness bundles, offline.\nThere is no default trust: name a key or a trust root.\n\n")
 		flags.PrintDefaults()
 		fmt.Fprintf(stderr, "\nExit codes: 0 verified, 1 could not be read, 2 asked wrongly or not recognised, 3 does not verify.\n")
 	}
 	flags.BoolVar(&asJSON, "json", false, "answer with one JSON document")
-	flags.Func("key", "trusted ledger key `NAME+ID+KEY`, for receipts, anchors and checkpoints; may be given again", trust.AddLog)
+	flags.Func("key", "trusted ledger key `NAME+ID+KEY`, for receipts, anchors, checkpoints and bundles; may be given again", trust.AddLog)
 	flags.Func("witness", "trusted witness key `NAME+ID+KEY`; may be given again", trust.AddWitness)
 	flags.IntVar(&trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned")
 	flags.Func("trust-root", "trusted `DIGEST` of version 1 of the signers file, for ledgers", func(s string) (err error) {
@@ -37,6 +38,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	})
 	flags.StringVar(&signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	flags.StringVar(&entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
+	flags.StringVar(&hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -47,7 +49,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return refusal.ExitUsage
 	}
-	err := readTrust(&trust, signers, entry)
+	err := readTrust(&trust, signers, entry, hmacKey)
 	if err != nil {
 		printError(stderr, err, asJSON)
 		return refusal.ExitCode(err)
@@ -64,7 +66,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // readTrust reads the files that the flags name. A file that cannot be read is
 // no mistake in the flags.
-func readTrust(trust *Trust, signers, entry string) (err error) {
+func readTrust(trust *Trust, signers, entry, hmacKey string) (err error) {
 	if signers != "" {
 		if trust.Root, err = RootOf(signers); err != nil {
 			return err
@@ -72,6 +74,11 @@ func readTrust(trust *Trust, signers, entry string) (err error) {
 	}
 	if entry != "" {
 		if trust.Entry, err = store.ReadFile(store.OS{}, entry, 2<<20); err != nil {
+			return err
+		}
+	}
+	if hmacKey != "" {
+		if trust.HMACKey, err = seal.LoadSecret(hmacKey); err != nil {
 			return err
 		}
 	}

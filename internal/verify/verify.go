@@ -1,5 +1,5 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
-// folder, a receipt, an anchor, a checkpoint. It is what the stranger's program
+// folder, a receipt, an anchor, a checkpoint, a witness bundle. It is what the stranger's program
 // tally-verify consists of, and what "tally verify" calls.
 //
 // It reads files and nothing else: no network, no key, no memory of this
@@ -23,18 +23,20 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/witness"
 )
 
 // maxFileBytes bounds a single file that is to be recognised.
-const maxFileBytes = 16 << 20
+const maxFileBytes = witness.MaxBytes
 
 // Trust says whom the caller believes.
 type Trust struct {
 	Root      digest.ID       // version 1 of the signers file, for ledgers
-	Logs      []ledger.LogKey // for receipts, anchors and checkpoints
+	Logs      []ledger.LogKey // for receipts, anchors, checkpoints and bundles
 	Witnesses []note.Verifier
 	Quorum    int
 	Entry     []byte // of a receipt that does not carry its own
+	HMACKey   []byte // shared with whoever packed a bundle
 	// Remembered, if set, gives what this machine remembers of a ledger, which
 	// the ledger must contain. It returns nil for one that it never signed.
 	Remembered func(origin string) (*ledger.TreeHead, error)
@@ -119,9 +121,11 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return anchor(data, t)
 	case bytes.Contains(data, []byte("\n\n— ")):
 		return checkpoint(data, t)
+	case witness.IsBundle(data):
+		return bundle(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors and checkpoints")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints and witness bundles")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that
@@ -167,6 +171,31 @@ func checkpoint(data []byte, t Trust) (string, string, error) {
 		return "checkpoint", "", err
 	}
 	return "checkpoint", fmt.Sprintf("%s: %d entries, root %s%s", c.Origin, c.Size, c.Root, cosigned(c)), nil
+}
+
+// bundle verifies a witness bundle: its HMAC if the key is given, the Ed25519
+// signature by the key of a trusted ledger, and the receipt if it has one. A
+// bundle that carries none of what is trusted is refused.
+func bundle(data []byte, t Trust) (string, string, error) {
+	trust := witness.Trust{HMACKey: t.HMACKey}
+	for _, l := range t.Logs {
+		trust.Signers = append(trust.Signers, l.Key)
+	}
+	if p, err := witness.Parse(data); err == nil && p.Receipt != nil {
+		trust.Ledger = t.policy()
+	}
+	v, err := witness.Verify(data, trust)
+	if err != nil {
+		return "bundle", "", err
+	}
+	detail := fmt.Sprintf("task %x, %s, %d tool calls", v.TaskID, v.Outcome, len(v.Trace))
+	if v.Proved != nil {
+		detail += fmt.Sprintf(", entry %d of %s", v.Proved.Index, v.Proved.Checkpoint.Origin)
+	}
+	if unchecked := v.Unchecked(); len(unchecked) > 0 {
+		detail += "; not checked: " + strings.Join(unchecked, ", ")
+	}
+	return "bundle", detail, nil
 }
 
 func cosigned(c *ledger.Checkpoint) string {
