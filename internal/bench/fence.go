@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -104,17 +105,23 @@ func checkClasses(root *os.Root, pinned []string) error {
 	return nil
 }
 
+// lazily compiles a pattern when it is first used: every start of the program,
+// each sandbox's too, pays for what packages do at their start.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 // The command that CI must call, word by word.
 var fenceCommand = []string{"tally", "bench", "verify"}
 
 // swallows finds what would let a job go on after the fence refused.
-var swallows = regexp.MustCompile(`\|\||set \+e|;[ \t]*(true|:|exit 0)\b|&[ \t]*$`)
+var swallows = lazily(`\|\||set \+e|;[ \t]*(true|:|exit 0)\b|&[ \t]*$`)
 
 // lenient finds settings under which a job goes on after a refusal, off those
 // that switch it off.
 var (
-	lenient = regexp.MustCompile(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true`)
-	off     = regexp.MustCompile(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`)
+	lenient = lazily(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true`)
+	off     = lazily(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`)
 )
 
 // CheckCalls refuses a CI file that does not call "tally bench verify --all",
@@ -126,16 +133,16 @@ func CheckCalls(name string, data []byte) error {
 	found := false
 	for i, line := range strings.Split(string(data), "\n") {
 		command := commandIn(line)
-		if lenient.MatchString(command) {
+		if lenient().MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which lets a refusal pass", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
-		if off.MatchString(command) {
+		if off().MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which switches a job off", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
 		if !callsFence(command) {
 			continue
 		}
-		if swallows.MatchString(command) {
+		if swallows().MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which ignores the answer", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
 		found = true

@@ -84,6 +84,14 @@ func TestFenceNoticesThatItIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// A copy of the pinned file elsewhere is not the one that CI runs.
+func TestFenceIsThePinnedFileAndNotACopy(t *testing.T) {
+	f := newFixture(t)
+	f.write("copy.yml", f.read(ciPath))
+	_, err := CheckFence(f.root, "copy.yml", f.opt)
+	requireRefusal(t, err, refusal.PinMismatch, "copy.yml", "pins "+ciPath)
+}
+
 func TestCheckCallsReadsCIFiles(t *testing.T) {
 	for _, tt := range []struct {
 		line string

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,11 +281,11 @@ func (c converter) refuse(t *token.Token, format string, args ...any) error {
 }
 
 // jsonNumber is the one spelling of numbers that every reader agrees on.
-var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var jsonNumber = lazily(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // looksTyped finds text without quotes that some YAML reader takes for a
 // number, a time, true or false.
-var looksTyped = regexp.MustCompile(`(?i)^([-+.]?[0-9].*|y|yes|n|no|on|off|true|false|null|~|)$`)
+var looksTyped = lazily(`(?i)^([-+.]?[0-9].*|y|yes|n|no|on|off|true|false|null|~|)$`)
 
 func (c converter) convert(n ast.Node, depth int) (*node, error) {
 	if n == nil {
@@ -317,7 +316,7 @@ func (c converter) convert(n ast.Node, depth int) (*node, error) {
 		return out, nil
 	case *ast.StringNode:
 		out.kind, out.text = stringNode, n.Value
-		if t.Type == token.StringType && looksTyped.MatchString(n.Value) {
+		if t.Type == token.StringType && looksTyped().MatchString(n.Value) {
 			return nil, c.refuse(t, "found %s without quotes, which readers of YAML understand differently; put it in quotes if text is meant", strconv.Quote(n.Value))
 		}
 		return out, nil
@@ -325,7 +324,7 @@ func (c converter) convert(n ast.Node, depth int) (*node, error) {
 		out.kind, out.text = stringNode, n.Value.Value
 		return out, nil
 	case *ast.IntegerNode, *ast.FloatNode:
-		if !jsonNumber.MatchString(t.Value) {
+		if !jsonNumber().MatchString(t.Value) {
 			return nil, c.refuse(t, "found the number %s, expected decimal digits as in 10 or 0.5 (quote it if text is meant)", t.Value)
 		}
 		if f, err := strconv.ParseFloat(t.Value, 64); err != nil || math.IsInf(f, 0) {
@@ -364,7 +363,7 @@ func (c converter) mapping(out *node, values []*ast.MappingValueNode, depth int)
 			return nil, c.refuse(v.Key.GetToken(), "found a key that is a %s, expected text (quote it)", v.Key.Type())
 		}
 		t := key.GetToken()
-		if t.Type == token.StringType && looksTyped.MatchString(key.Value) {
+		if t.Type == token.StringType && looksTyped().MatchString(key.Value) {
 			return nil, c.refuse(t, "found the key %s without quotes, which readers of YAML understand differently; put it in quotes", strconv.Quote(key.Value))
 		}
 		m := member{key: key.Value, line: t.Position.Line, column: t.Position.Column}
