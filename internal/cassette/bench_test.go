@@ -10,15 +10,19 @@ import (
 const smallRequest = `{"model":"gpt-4o","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"How many files are in the working directory? Only output the number."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_I1tmAsYKD7bveEpXORJwVFgs","type":"function","function":{"name":"list_directory","arguments":"{\"path\":\".\"}"}}]},{"role":"tool","tool_call_id":"call_I1tmAsYKD7bveEpXORJwVFgs","content":"FILE README.md\n"}],"temperature":0,"stream":true}`
 
 func BenchmarkModelRequest(b *testing.B) {
-	body := []byte(smallRequest)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ModelRequest(OpenAIChat, body, nil); err != nil {
-			b.Fatal(err)
-		}
+	for name, body := range map[string]string{"question": chatRequest, "turn": smallRequest} {
+		b.Run(name, func(b *testing.B) {
+			body := []byte(body)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ModelRequest(OpenAIChat, body, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+		})
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }
 
 func BenchmarkModelRequestLarge(b *testing.B) {

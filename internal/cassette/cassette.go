@@ -68,7 +68,7 @@ type Totals struct {
 	ModelCalls       int64 `json:"model_calls"`
 	Tokens           int64 `json:"tokens"`
 	ToolCalls        int64 `json:"tool_calls"`
-	UnpricedCalls    int64 `json:"unpriced_calls"` // model calls whose price nobody knew; their cost is not in the sum
+	UnpricedCalls    int64 `json:"unpriced_calls"` // model calls whose price or usage nobody knew; their cost is not in the sum
 }
 
 // An Interaction is one request and its reply. Exactly one of MCP, Model and
@@ -96,7 +96,7 @@ const (
 type ModelCall struct {
 	API API `json:"api"`
 
-	// CostMicrodollars is nil when the price of the model was not known.
+	// CostMicrodollars is nil when the price or the usage was not known.
 	CostMicrodollars *int64 `json:"cost_microdollars,omitempty"`
 
 	Request  canon.RawMessage `json:"request"` // canonical, see [ModelRequest]

@@ -17,8 +17,8 @@ func assembleChat(events []streamEvent, done bool) (*node, error) {
 		if problem := e.data.get("error"); problem != nil {
 			return nil, brokenStream(OpenAIChat, "it reports an error: %s", head(string(problem.appendJSON(nil))))
 		}
-		for i, name := range e.data.names {
-			switch value := e.data.list[i]; {
+		for _, value := range e.data.members() {
+			switch name := value.name; {
 			case name == "choices":
 				for _, c := range value.list {
 					choices = mergeIndexed(choices, c)
@@ -70,8 +70,9 @@ func mergeIndexed(list []node, add node) []node {
 // something; lists of indexed things merge element by element, other lists
 // grow; a null changes nothing.
 func mergeDelta(have, add *node) {
-	for i, name := range add.names {
+	for i := range add.members() {
 		value := &add.list[i]
+		name := value.name
 		old := have.get(name)
 		switch {
 		case old == nil || old.kind == 'n':

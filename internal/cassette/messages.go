@@ -89,8 +89,8 @@ func finishMessage(message *node, blocks []messageBlock) (*node, error) {
 }
 
 func override(have, with *node) {
-	for i, name := range with.names {
-		have.set(name, with.list[i])
+	for _, m := range with.members() {
+		have.set(m.name, m)
 	}
 }
 
@@ -102,9 +102,9 @@ func mergeUsage(message, usage *node) {
 	case have == nil || have.kind != '{':
 		message.set("usage", *usage)
 	default:
-		for i, name := range usage.names {
-			if usage.list[i].kind != 'n' {
-				have.set(name, usage.list[i])
+		for _, m := range usage.members() {
+			if m.kind != 'n' {
+				have.set(m.name, m)
 			}
 		}
 	}

@@ -107,9 +107,10 @@ func (it *Interaction) fields() node {
 // for lists, such as messages, one for each equal element from the start.
 func likeness(a, b *node) int {
 	score := 0
-	for i, name := range a.names {
-		other := b.get(name)
+	for i := range a.members() {
 		mine := &a.list[i]
+		name := mine.name
+		other := b.get(name)
 		switch {
 		case other == nil:
 		case mine.kind == '[' && other.kind == '[':
@@ -136,7 +137,7 @@ func equalNodes(a, b *node) bool {
 		return false
 	}
 	for i := range a.list {
-		if a.kind == '{' && a.names[i] != b.names[i] || !equalNodes(&a.list[i], &b.list[i]) {
+		if a.kind == '{' && a.list[i].name != b.list[i].name || !equalNodes(&a.list[i], &b.list[i]) {
 			return false
 		}
 	}
@@ -165,14 +166,15 @@ func firstDifference(path string, asked, recorded *node) (where, a, r string) {
 		}
 		return path, "", ""
 	}
-	for i, name := range asked.names {
-		if theirs := recorded.get(name); theirs == nil || !equalNodes(&asked.list[i], theirs) {
-			return firstDifference(joinPath(path, name), &asked.list[i], theirs)
+	for i := range asked.list {
+		mine := &asked.list[i]
+		if theirs := recorded.get(mine.name); theirs == nil || !equalNodes(mine, theirs) {
+			return firstDifference(joinPath(path, mine.name), mine, theirs)
 		}
 	}
-	for i, name := range recorded.names {
-		if asked.get(name) == nil {
-			return firstDifference(joinPath(path, name), nil, &recorded.list[i])
+	for i := range recorded.list {
+		if theirs := &recorded.list[i]; asked.get(theirs.name) == nil {
+			return firstDifference(joinPath(path, theirs.name), nil, theirs)
 		}
 	}
 	return path, "", ""

@@ -1,7 +1,9 @@
 package cassette
 
 import (
+	"sort"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,15 +15,24 @@ import (
 // whatever shape their provider gives them, so they are trees here and not Go
 // structs: a field that nobody knew must stay part of the match key.
 type node struct {
-	kind  byte     // one of { [ " 0 t f n
-	text  string   // of a string its characters, of a number its spelling
-	names []string // of an object, in the order of list
-	list  []node   // members or items
+	kind byte   // one of { [ " 0 t f n
+	name string // of a member of an object
+	text string // of a string its characters, of a number its spelling
+	list []node // members or items
 }
 
 // parseNode reads one JSON value however it is spelled. [canon] decides what
-// is JSON; what it lets through is then well formed and in canonical order.
+// is JSON; what it lets through is then known to be well formed.
 func parseNode(data []byte) (node, error) {
+	var checked canon.RawMessage
+	if err := canon.Unmarshal(data, &checked); err != nil {
+		return node{}, err
+	}
+	p := parsers.Get().(*nodeParser)
+	defer parsers.Put(p)
+	if n := p.parse(string(checked)); !p.odd {
+		return n, nil
+	}
 	canonical, err := canon.Canonicalize(data)
 	if err != nil {
 		return node{}, err
@@ -29,18 +40,50 @@ func parseNode(data []byte) (node, error) {
 	return parseCanonical(string(canonical)), nil
 }
 
-// parseCanonical reads text that [canon] has accepted, and trusts it.
+// parseCanonical reads text that [canon] has accepted as canonical, and trusts
+// it.
 func parseCanonical(text string) node {
-	p := nodeParser{text: text}
-	return p.value()
+	p := parsers.Get().(*nodeParser)
+	defer parsers.Put(p)
+	return p.parse(text)
 }
 
+// parsers keep the memory of a parser for the next.
+var parsers = sync.Pool{New: func() any { return &nodeParser{} }}
+
+// A nodeParser reads JSON that is known to be well formed. It puts names in
+// order and numbers in canonical spelling, as long as that is easy: requests
+// of a replay come this way, thousands in a second. Names that are not ASCII
+// are left to [canon], which knows their order.
 type nodeParser struct {
 	text string
 	pos  int
+	odd  bool // something is left for canon
+
+	open []node // members and items of containers that are not closed yet
+	free []node // memory for those of containers that are; never used twice
+}
+
+func (p *nodeParser) parse(text string) node {
+	p.text, p.pos, p.odd = text, 0, false
+	n := p.value()
+	// What the next call finds must not keep this text alive.
+	p.text = ""
+	clear(p.open[:cap(p.open)])
+	if cap(p.open) > 256 {
+		p.open = nil
+	}
+	return n
+}
+
+func (p *nodeParser) space() {
+	for p.pos < len(p.text) && p.text[p.pos] <= ' ' {
+		p.pos++
+	}
 }
 
 func (p *nodeParser) value() node {
+	p.space()
 	switch c := p.text[p.pos]; c {
 	case '{':
 		return p.object()
@@ -55,57 +98,119 @@ func (p *nodeParser) value() node {
 		p.pos += 5
 		return node{kind: c}
 	}
+	return node{kind: '0', text: p.number()}
+}
+
+func (p *nodeParser) number() string {
 	start := p.pos
-	for p.pos < len(p.text) && strings.IndexByte(",]}", p.text[p.pos]) < 0 {
+	for p.pos < len(p.text) && strings.IndexByte(",]} \t\r\n", p.text[p.pos]) < 0 {
 		p.pos++
 	}
-	return node{kind: '0', text: p.text[start:p.pos]}
+	spelled := p.text[start:p.pos]
+	if len(spelled) <= 15 && strings.Trim(spelled, "0123456789") == "" {
+		return spelled
+	}
+	canonical, err := canon.Canonicalize([]byte(spelled))
+	if err != nil {
+		p.odd = true
+		return spelled
+	}
+	return string(canonical)
 }
 
 func (p *nodeParser) object() node {
-	n := node{kind: '{'}
+	first := len(p.open)
 	p.pos++
-	for p.text[p.pos] != '}' {
-		if p.text[p.pos] == ',' {
-			p.pos++
+	sorted := true
+	for p.more('}') {
+		name := p.quoted()
+		if last := len(p.open); last > first && name <= p.open[last-1].name {
+			sorted = false
 		}
-		n.names = append(n.names, p.quoted())
+		p.odd = p.odd || !isASCII(name)
+		p.space()
 		p.pos++ // the colon
-		n.list = append(n.list, p.value())
+		value := p.value()
+		value.name = name
+		p.open = append(p.open, value)
 	}
-	p.pos++
+	n := node{kind: '{', list: p.close(first)}
+	if !sorted {
+		sort.Sort(&n)
+	}
 	return n
 }
 
 func (p *nodeParser) array() node {
-	n := node{kind: '['}
+	first := len(p.open)
 	p.pos++
-	for p.text[p.pos] != ']' {
-		if p.text[p.pos] == ',' {
-			p.pos++
-		}
-		n.list = append(n.list, p.value())
+	for p.more(']') {
+		value := p.value()
+		p.open = append(p.open, value)
 	}
-	p.pos++
-	return n
+	return node{kind: '[', list: p.close(first)}
 }
+
+// more moves to the next member or item, or behind the end.
+func (p *nodeParser) more(end byte) bool {
+	p.space()
+	if p.text[p.pos] == ',' {
+		p.pos++
+		p.space()
+	}
+	if p.text[p.pos] == end {
+		p.pos++
+		return false
+	}
+	return true
+}
+
+// close moves what is open since first to memory of its own.
+func (p *nodeParser) close(first int) []node {
+	n := len(p.open) - first
+	if len(p.free) < n {
+		p.free = make([]node, max(n, 32))
+	}
+	list := p.free[:n:n]
+	p.free = p.free[n:]
+	copy(list, p.open[first:])
+	p.open = p.open[:first]
+	return list
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// Len, Less and Swap order the members of an object by name.
+func (n *node) Len() int           { return len(n.list) }
+func (n *node) Less(i, j int) bool { return n.list[i].name < n.list[j].name }
+func (n *node) Swap(i, j int)      { n.list[i], n.list[j] = n.list[j], n.list[i] }
 
 func (p *nodeParser) quoted() string {
 	start := p.pos + 1
-	escaped := false
-	for p.pos = start; p.text[p.pos] != '"'; p.pos++ {
-		if p.text[p.pos] == '\\' {
-			escaped = true
-			p.pos++
+	end := start
+	for p.text[end] != '"' && p.text[end] != '\\' {
+		end++
+	}
+	if p.text[end] == '"' {
+		p.pos = end + 1
+		return p.text[start:end]
+	}
+	for ; p.text[end] != '"'; end++ {
+		if p.text[end] == '\\' {
+			end++
 		}
 	}
-	p.pos++
-	if !escaped {
-		return p.text[start : p.pos-1]
-	}
+	p.pos = end + 1
 	plain, err := jsontext.AppendUnquote(nil, p.text[start-1:p.pos])
 	if err != nil {
-		panic("cassette: canonical JSON holds a string that does not unquote: " + err.Error())
+		panic("cassette: JSON that canon accepted holds a string that does not unquote: " + err.Error())
 	}
 	return string(plain)
 }
@@ -120,7 +225,7 @@ func (n *node) appendJSON(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, n.names[i]), ':')
+			dst = append(appendString(dst, n.list[i].name), ':')
 			dst = n.list[i].appendJSON(dst)
 		}
 		return append(dst, '}')
@@ -188,12 +293,23 @@ func appendString(dst []byte, s string) []byte {
 
 // get returns the member of that name, or nil.
 func (n *node) get(name string) *node {
-	for i, have := range n.names {
-		if have == name {
+	if n.kind != '{' {
+		return nil
+	}
+	for i := range n.list {
+		if n.list[i].name == name {
 			return &n.list[i]
 		}
 	}
 	return nil
+}
+
+// members returns the members of an object, none of anything else.
+func (n *node) members() []node {
+	if n.kind != '{' {
+		return nil
+	}
+	return n.list
 }
 
 // str returns the text of a string member, "" if there is none.
@@ -215,11 +331,11 @@ func (n *node) items(name string) []node {
 // set replaces or adds a member. An added one stands last, so what is written
 // afterwards goes through [node.canonical].
 func (n *node) set(name string, value node) {
+	value.name = name
 	if m := n.get(name); m != nil {
 		*m = value
 		return
 	}
-	n.names = append(n.names, name)
 	n.list = append(n.list, value)
 }
 
@@ -230,19 +346,18 @@ func (n *node) drop(unwanted func(name string, value *node) bool) {
 	}
 	kept := 0
 	for i := range n.list {
-		if unwanted(n.names[i], &n.list[i]) {
+		if unwanted(n.list[i].name, &n.list[i]) {
 			continue
 		}
-		n.names[kept], n.list[kept] = n.names[i], n.list[i]
+		n.list[kept] = n.list[i]
 		kept++
 	}
-	n.names, n.list = n.names[:kept], n.list[:kept]
+	n.list = n.list[:kept]
 }
 
 // clone copies the value deeply enough that rewriting one leaves the other.
 func (n *node) clone() node {
 	c := *n
-	c.names = append([]string(nil), n.names...)
 	c.list = make([]node, len(n.list))
 	for i := range n.list {
 		c.list[i] = n.list[i].clone()
@@ -255,8 +370,9 @@ func stringNode(s string) node { return node{kind: '"', text: s} }
 func objectNode(pairs ...any) node {
 	n := node{kind: '{'}
 	for i := 0; i < len(pairs); i += 2 {
-		n.names = append(n.names, pairs[i].(string))
-		n.list = append(n.list, pairs[i+1].(node))
+		value := pairs[i+1].(node)
+		value.name = pairs[i].(string)
+		n.list = append(n.list, value)
 	}
 	return n
 }

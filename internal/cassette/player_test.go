@@ -42,6 +42,20 @@ func TestEqualRequestsGetTheirRecordingsInOrder(t *testing.T) {
 	}
 }
 
+func TestRequestShowsItsCanonicalForm(t *testing.T) {
+	tool, err := ToolRequest("f", []byte(`{"b":1, "a":2}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mcp, err := MCPRequest("s", "m", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(tool.Canonical()) != `{"a":2,"b":1}` || mcp.Canonical() != nil || string(mustModel(t, OpenAIChat, `{"stream":true,"model":"m"}`).Canonical()) != `{"model":"m"}` || (Request{}).Canonical() != nil {
+		t.Errorf("%s, %s", tool.Canonical(), mcp.Canonical())
+	}
+}
+
 func TestUnusedRecordingsAreTold(t *testing.T) {
 	p := NewPlayer(mustCassette(t, smallRecorder(t)))
 	if _, err := p.Next(mustModel(t, OpenAIChat, chatRequest)); err != nil {

@@ -19,8 +19,9 @@ type RecorderOptions struct {
 	// provider. With nil, secrets are found by shape and name only.
 	Redactor *Redactor
 
-	// Prices of the models. A call of a model that is not listed is kept
-	// without a cost and counted as unpriced.
+	// Prices of the models. A call of a model that is not listed, or whose
+	// reply does not tell its usage, is kept without a cost and counted as
+	// unpriced.
 	Prices Prices
 
 	// RecordedAt is left out of the header when zero.
@@ -215,8 +216,16 @@ func partialUsage(m *ModelCall) *node {
 }
 
 // cost looks up the price by the model that answered, then by the model that
-// was asked for.
+// was asked for. A reply that does not tell its usage, as a stream need not,
+// has cost something that nobody knows; only a refused request is free.
 func (r *Recorder) cost(m *ModelCall, body *node) *int64 {
+	var usage *node
+	if body != nil {
+		usage = body.get("usage")
+	}
+	if (usage == nil || usage.kind != '{') && m.Response.Status < 400 {
+		return nil
+	}
 	price, known := Price{}, false
 	if body != nil {
 		price, known = r.prices[body.str("model")]

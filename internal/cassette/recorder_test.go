@@ -83,6 +83,34 @@ func TestPriceOfTheModelThatAnsweredComesFirst(t *testing.T) {
 	}
 }
 
+// A price of zero would be a lie where nobody told how much was used.
+func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
+	prices := Prices{"gpt-4o": {Input: 1_000_000}}
+	for _, tt := range []struct {
+		name     string
+		status   int
+		body     string
+		streamed bool
+		unpriced int64
+	}{
+		{"a stream without usage", 200, "data: {\"model\":\"gpt-4o\",\"choices\":[]}\n\ndata: [DONE]\n\n", true, 1},
+		{"a stream that told nothing before it broke", 200, "data: {\"cho", true, 1},
+		{"a body without usage", 200, `{"choices":[]}`, false, 1},
+		{"usage of null", 200, `{"usage":null}`, false, 1},
+		{"not JSON", 200, "ok", false, 1},
+		{"a refused request", 429, `{"error":{}}`, false, 0},
+		{"a refusal that is not JSON", 502, "bad gateway", false, 0},
+	} {
+		r := mustRecorder(t, RecorderOptions{Prices: prices})
+		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(chatRequest), Status: tt.status, Body: []byte(tt.body), Streamed: tt.streamed}); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustCassette(t, r).Header.Totals.UnpricedCalls; got != tt.unpriced {
+			t.Errorf("%s: %d unpriced calls, want %d", tt.name, got, tt.unpriced)
+		}
+	}
+}
+
 func TestABrokenStreamIsKeptWithWhatItCost(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{Prices: Prices{"claude": {Input: 1_000_000, Output: 2_000_000}}})
 	stream := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\nevent: content_block_st"

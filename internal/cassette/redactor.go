@@ -23,7 +23,7 @@ const minLiteralBytes = 8
 //
 // It is deterministic, and what it has redacted once it leaves alone.
 type Redactor struct {
-	forms []string // of every literal, longest first
+	forms []literalForm // of every literal, longest first
 }
 
 // NewRedactor returns a redactor that also removes the given secrets, such as
@@ -39,16 +39,25 @@ func NewRedactor(secrets ...string) (*Redactor, error) {
 		}
 		r.forms = append(r.forms, literalForms(s)...)
 	}
-	slices.SortFunc(r.forms, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	slices.SortFunc(r.forms, func(a, b literalForm) int {
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text))
 	})
 	r.forms = slices.Compact(r.forms)
 	return r, nil
 }
 
+// A literalForm is one spelling of a literal secret.
+type literalForm struct {
+	text string
+
+	// inside says that text is only what is certain inside longer base64. The
+	// characters around it hold a few more bits of the secret.
+	inside bool
+}
+
 // literalForms lists the spellings of a secret that are looked for.
-func literalForms(s string) []string {
-	forms := []string{
+func literalForms(s string) []literalForm {
+	spellings := []string{
 		s,
 		hex.EncodeToString([]byte(s)),
 		strings.ToUpper(hex.EncodeToString([]byte(s))),
@@ -58,10 +67,14 @@ func literalForms(s string) []string {
 		url.PathEscape(s),
 	}
 	escaped := appendString(nil, s)
-	forms = append(forms, string(escaped[1:len(escaped)-1]))
-	forms = append(forms, strings.ReplaceAll(forms[len(forms)-1], "/", `\/`))
+	inJSON := string(escaped[1 : len(escaped)-1])
+	spellings = append(spellings, inJSON, strings.ReplaceAll(inJSON, "/", `\/`))
 	if html, err := json.Marshal(s); err == nil { // with \u003c for <
-		forms = append(forms, string(html[1:len(html)-1]))
+		spellings = append(spellings, string(html[1:len(html)-1]))
+	}
+	var forms []literalForm
+	for _, text := range spellings {
+		forms = append(forms, literalForm{text: text})
 	}
 	// Inside longer base64 a secret begins at one of three alignments. The
 	// characters that also depend on its neighbours are left out.
@@ -70,7 +83,7 @@ func literalForms(s string) []string {
 		whole := len(padded) / 3 * 3
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := enc.EncodeToString(padded[:whole])
-			forms = append(forms, text[(skip*8+5)/6:])
+			forms = append(forms, literalForm{text[(skip*8+5)/6:], true})
 		}
 	}
 	return forms
@@ -113,12 +126,19 @@ func (r *Redactor) find(s string, names bool) []span {
 	if r != nil {
 		for _, form := range r.forms {
 			for at := 0; ; {
-				i := strings.Index(s[at:], form)
+				i := strings.Index(s[at:], form.text)
 				if i < 0 {
 					break
 				}
-				found = append(found, span{at + i, at + i + len(form), "literal"})
-				at += i + len(form)
+				f := span{at + i, at + i + len(form.text), "literal"}
+				for form.inside && f.start > 0 && isTokenByte(s[f.start-1]) {
+					f.start--
+				}
+				for form.inside && f.end < len(s) && isTokenByte(s[f.end]) {
+					f.end++
+				}
+				found = append(found, f)
+				at = f.end
 			}
 		}
 	}
@@ -181,14 +201,15 @@ func (r *Redactor) tree(n *node) (count int64, renamed bool) {
 			count, renamed = count+c, renamed || again
 		}
 	case '{':
-		for i, name := range n.names {
-			if isSecretName(name) && !isLogprob(n) {
-				count += redactField(&n.list[i], name)
+		for i := range n.list {
+			m := &n.list[i]
+			if isSecretName(m.name) && !isLogprob(n) {
+				count += redactField(m, m.name)
 			}
-			c, again := r.tree(&n.list[i])
+			c, again := r.tree(m)
 			count, renamed = count+c, renamed || again
-			if text, found := r.Text(name); found > 0 {
-				n.names[i] = uniqueName(n.names, text)
+			if text, found := r.Text(m.name); found > 0 {
+				m.name = uniqueName(n, text)
 				count, renamed = count+int64(found), true
 			}
 		}
@@ -222,15 +243,15 @@ func redactField(value *node, name string) int64 {
 	default:
 		return 0
 	}
-	*value = stringNode(marker + "field]")
+	value.kind, value.text = '"', marker+"field]"
 	return 1
 }
 
 // uniqueName keeps two secrets that were names of one object from becoming
 // the same name.
-func uniqueName(names []string, name string) string {
+func uniqueName(owner *node, name string) string {
 	unique := name
-	for i := 2; slices.Contains(names, unique); i++ {
+	for i := 2; owner.get(unique) != nil; i++ {
 		unique = name + "#" + strconv.Itoa(i)
 	}
 	return unique
@@ -336,7 +357,8 @@ func streamTexts(events []streamEvent) [][]streamText {
 				walk(event, &n.list[i], place+"/"+index)
 			}
 		case '{':
-			for i, name := range n.names {
+			for i := range n.list {
+				name := n.list[i].name
 				if !isNaming(name) && name != "item_id" && name != "model" && name != "object" && name != "obfuscation" {
 					walk(event, &n.list[i], place+"/"+name)
 				}
@@ -365,5 +387,5 @@ func (r *Redactor) holdsLiteral(text []byte) bool {
 		return false
 	}
 	s := string(text)
-	return slices.ContainsFunc(r.forms, func(form string) bool { return strings.Contains(s, form) })
+	return slices.ContainsFunc(r.forms, func(form literalForm) bool { return strings.Contains(s, form.text) })
 }

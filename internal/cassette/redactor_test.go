@@ -186,10 +186,10 @@ func plantEverywhere(t *testing.T, r *Recorder, secret string) {
 
 	// Tools and MCP.
 	must(r.Tool(ToolTraffic{Name: "f", Arguments: []byte(`{"a":` + text + `,` + text + `:1}`), Result: []byte(`[` + text + `]`)}))
-	must(r.Tool(ToolTraffic{Name: "f", Err: "failed with " + secret + " ."}))
+	must(r.Tool(ToolTraffic{Name: "name " + secret + " .", Err: "failed with " + secret + " ."}))
 	must(r.MCP(MCPTraffic{Server: "s", Method: "tools/call", Params: []byte(`{"a":` + text + `}`), Result: []byte(`{"r":` + text + `}`),
 		Notifications: [][]byte{[]byte(`{"params":` + text + `}`)}}))
-	must(r.MCP(MCPTraffic{Server: "s", Method: "tools/call", Error: []byte(`{"message":` + text + `}`)}))
+	must(r.MCP(MCPTraffic{Server: "server " + secret + " .", Method: "method " + secret + " .", Error: []byte(`{"message":` + text + `}`)}))
 }
 
 func TestNoPlantedSecretRemains(t *testing.T) {
@@ -280,6 +280,20 @@ func TestRecorderKeepsNothingWithALiteralLeft(t *testing.T) {
 	requireRefusal(t, err, refusal.Failed, "still there")
 	if c := mustCassette(t, r); len(c.Interactions) != 0 {
 		t.Errorf("%d interactions were kept", len(c.Interactions))
+	}
+}
+
+// Of base64 the whole word goes: its edges hold bits of the secret as well.
+func TestBase64AroundALiteralGoesWithIt(t *testing.T) {
+	redactor, err := NewRedactor("correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"correct horse", "u:correct horse", "us:correct horse", "user:correct horse and more"} {
+		in := "key " + base64.StdEncoding.EncodeToString([]byte(text)) + " end"
+		if got, n := redactor.Text(in); got != "key [redacted:literal] end" || n != 1 {
+			t.Errorf("%q in base64: %q", text, got)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package cassette
 import (
 	"crypto/sha256"
 
-	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 )
 
@@ -15,6 +14,21 @@ type Request struct {
 
 	it         Interaction // holds the canonical request and no reply
 	redactions int64
+}
+
+// Canonical returns the canonical JSON of a model request, of the arguments of
+// a tool, or of the params of an MCP request, nil if it has none. It must not
+// be changed.
+func (r Request) Canonical() []byte {
+	switch {
+	case r.it.Model != nil:
+		return r.it.Model.Request
+	case r.it.Tool != nil:
+		return r.it.Tool.Arguments
+	case r.it.MCP != nil:
+		return r.it.MCP.Params
+	}
+	return nil
 }
 
 // Fields of a model request that do not change what a model answers, or say
@@ -48,15 +62,21 @@ func ModelRequest(api API, body []byte, r *Redactor) (Request, error) {
 	redactions, renamed := r.tree(&n)
 	canonicalizeModel(api, &n)
 
-	text := n.appendJSON(make([]byte, 0, len(body)))
-	if renamed {
-		if text, err = canon.Canonicalize(text); err != nil {
+	if renamed { // and no longer in order
+		text, err := n.canonical()
+		if err != nil {
 			return Request{}, requestError("the request to "+string(api), err)
 		}
+		n = parseCanonical(string(text))
 	}
+	// The request is written where its key is computed: one copy for both.
+	hashed := beginModelKey(make([]byte, 0, len(body)+64), api)
+	start := len(hashed)
+	hashed = n.appendJSON(hashed)
+	end := len(hashed)
 	return Request{
-		Key:        modelKey(api, text),
-		it:         Interaction{Model: &ModelCall{API: api, Request: text}},
+		Key:        sha256.Sum256(append(hashed, '}')),
+		it:         Interaction{Model: &ModelCall{API: api, Request: hashed[start:end:end]}},
 		redactions: redactions,
 	}, nil
 }
@@ -110,10 +130,12 @@ func MCPRequest(server, method string, params []byte, r *Redactor) (Request, err
 			text = nil
 		}
 	}
+	server, inServer := r.Text(server)
+	method, inMethod := r.Text(method)
 	return Request{
 		Key:        mcpKey(server, method, text),
 		it:         Interaction{MCP: &Exchange{Server: server, Method: method, Params: text}},
-		redactions: count,
+		redactions: count + int64(inServer) + int64(inMethod),
 	}, nil
 }
 
@@ -125,12 +147,14 @@ func requestError(what string, err error) error {
 // no two kinds of request share a key.
 
 func modelKey(api API, request []byte) digest.ID {
-	h := make([]byte, 0, len(request)+64)
+	h := beginModelKey(make([]byte, 0, len(request)+64), api)
+	return sha256.Sum256(append(append(h, request...), '}'))
+}
+
+func beginModelKey(h []byte, api API) []byte {
 	h = append(h, `{"api":"`...)
-	h = append(h, api...) // one of three known words, or no key matters
-	h = append(h, `","kind":"model","request":`...)
-	h = append(h, request...)
-	return sha256.Sum256(append(h, '}'))
+	h = append(h, api...) // one of three known words, or the key does not matter
+	return append(h, `","kind":"model","request":`...)
 }
 
 func toolKey(name string, arguments []byte) digest.ID {

@@ -15,28 +15,43 @@ func isMarked(s string) bool { return strings.HasPrefix(s, marker) }
 // and regular expressions would take longer than everything else.
 func findShapes(s string, names bool) []span {
 	var found []span
-	for i := 0; i < len(s); {
-		f, ok := shapeAt(s, i, names)
-		if !ok {
-			i++
+	for i, done := 0, 0; i < len(s); i++ {
+		if !announces[s[i]] {
 			continue
 		}
-		found = append(found, f)
-		i = max(f.end, i+1)
+		if f, ok := shapeAt(s, i, names); ok && f.start >= done {
+			found = append(found, f)
+			done = f.end
+			i = max(f.end-1, i)
+		}
 	}
 	return found
 }
 
+// announces are the bytes at which it pays to look for a secret: each shape
+// has one that is rare in text.
+var announces = func() (table [256]bool) {
+	for _, c := range []byte("-_AJ :=") {
+		table[c] = true
+	}
+	return table
+}()
+
 // shapeAt looks for a secret that is announced by the byte at i.
 func shapeAt(s string, i int, names bool) (span, bool) {
 	switch s[i] {
-	case 's', 'r', 'g', 'x', 'h', 'A', 'n', 'p':
-		return prefixedAt(s, i)
 	case '-':
-		return privateKeyAt(s, i)
-	case 'e':
-		return jwtAt(s, i)
-	case 'b', 'B':
+		if f, ok := privateKeyAt(s, i); ok {
+			return f, true
+		}
+		return prefixedAt(s, i)
+	case '_':
+		return prefixedAt(s, i)
+	case 'A':
+		return cloudKeyAt(s, i)
+	case 'J':
+		return jwtAt(s, i-2)
+	case ' ':
 		return schemeAt(s, i)
 	case ':':
 		if strings.HasPrefix(s[i:], "://") {
@@ -56,57 +71,72 @@ func shapeAt(s string, i int, names bool) (span, bool) {
 // A prefixed is a kind of key that begins with a word of its own.
 type prefixed struct {
 	prefix string
+	at     int // of the first dash or underscore
 	kind   string
-	least  int // characters after the prefix
-	exact  bool
+	least  int  // characters after the prefix
 	dashes bool // the key may hold - and _
 }
 
 // Longer prefixes stand before their own beginnings.
 var prefixes = []prefixed{
-	{"sk-ant-", "anthropic-key", 12, false, true},
-	{"sk-", "openai-key", 16, false, true},
-	{"sk_live_", "stripe-key", 12, false, false},
-	{"sk_test_", "stripe-key", 12, false, false},
-	{"rk_live_", "stripe-key", 12, false, false},
-	{"AKIA", "aws-key", 16, true, false},
-	{"ASIA", "aws-key", 16, true, false},
-	{"AIza", "google-key", 30, false, true},
-	{"ghp_", "github-token", 20, false, false},
-	{"gho_", "github-token", 20, false, false},
-	{"ghu_", "github-token", 20, false, false},
-	{"ghs_", "github-token", 20, false, false},
-	{"ghr_", "github-token", 20, false, false},
-	{"github_pat_", "github-token", 20, false, true},
-	{"glpat-", "gitlab-token", 16, false, true},
-	{"xoxb-", "slack-token", 10, false, true},
-	{"xoxp-", "slack-token", 10, false, true},
-	{"xoxa-", "slack-token", 10, false, true},
-	{"hf_", "huggingface-token", 20, false, false},
-	{"npm_", "npm-token", 30, false, false},
-	{"pypi-", "pypi-token", 30, false, true},
+	{"sk-ant-", 2, "anthropic-key", 12, true},
+	{"sk-", 2, "openai-key", 16, true},
+	{"sk_live_", 2, "stripe-key", 12, false},
+	{"sk_test_", 2, "stripe-key", 12, false},
+	{"rk_live_", 2, "stripe-key", 12, false},
+	{"ghp_", 3, "github-token", 20, false},
+	{"gho_", 3, "github-token", 20, false},
+	{"ghu_", 3, "github-token", 20, false},
+	{"ghs_", 3, "github-token", 20, false},
+	{"ghr_", 3, "github-token", 20, false},
+	{"github_pat_", 6, "github-token", 20, true},
+	{"glpat-", 5, "gitlab-token", 16, true},
+	{"xoxb-", 4, "slack-token", 10, true},
+	{"xoxp-", 4, "slack-token", 10, true},
+	{"xoxa-", 4, "slack-token", 10, true},
+	{"hf_", 2, "huggingface-token", 20, false},
+	{"npm_", 3, "npm-token", 30, false},
+	{"pypi-", 4, "pypi-token", 30, true},
 }
 
+// prefixedAt finds a key whose prefix has its first dash or underscore at i.
 func prefixedAt(s string, i int) (span, bool) {
-	if i > 0 && isAlphanumeric(s[i-1]) {
-		return span{}, false
-	}
 	for _, p := range prefixes {
-		if p.prefix[0] != s[i] || !strings.HasPrefix(s[i:], p.prefix) {
+		start := i - p.at
+		if start < 0 || s[start] != p.prefix[0] || !strings.HasPrefix(s[start:], p.prefix) {
 			continue
 		}
-		start := i + len(p.prefix)
-		end := start
-		digit := false
+		end, digit := start+len(p.prefix), false
 		for end < len(s) && (isAlphanumeric(s[end]) || p.dashes && (s[end] == '-' || s[end] == '_')) {
 			digit = digit || isDigit(s[end])
 			end++
 		}
 		// A word such as sk-learn-compatible-estimators is not a key.
-		if n := end - start; n < p.least || p.exact && n != p.least || !digit && !p.exact {
+		if end-start-len(p.prefix) < p.least || !digit || start > 0 && isAlphanumeric(s[start-1]) {
 			return span{}, false
 		}
-		return span{i, end, p.kind}, true
+		return span{start, end, p.kind}, true
+	}
+	return span{}, false
+}
+
+// cloudKeyAt finds keys of AWS and of Google.
+func cloudKeyAt(s string, i int) (span, bool) {
+	if i > 0 && isAlphanumeric(s[i-1]) || len(s) < i+4 {
+		return span{}, false
+	}
+	end := i + 4
+	switch s[i:end] {
+	case "AKIA", "ASIA":
+		for end < len(s) && isAlphanumeric(s[end]) {
+			end++
+		}
+		return span{i, end, "aws-key"}, end-i == 20
+	case "AIza":
+		for end < len(s) && isIDByte(s[end]) {
+			end++
+		}
+		return span{i, end, "google-key"}, end-i >= 34
 	}
 	return span{}, false
 }
@@ -133,7 +163,7 @@ func privateKeyAt(s string, i int) (span, bool) {
 
 // jwtAt finds three base64url parts of which the first two are JSON objects.
 func jwtAt(s string, i int) (span, bool) {
-	if !strings.HasPrefix(s[i:], "eyJ") || i > 0 && isIDByte(s[i-1]) {
+	if i < 0 || !strings.HasPrefix(s[i:], "eyJ") || i > 0 && isIDByte(s[i-1]) {
 		return span{}, false
 	}
 	end := i
@@ -155,21 +185,22 @@ func jwtAt(s string, i int) (span, bool) {
 	return span{i, end, "jwt"}, true
 }
 
-// schemeAt finds what follows "Bearer " and "Basic ".
+// schemeAt finds what follows "Bearer " and "Basic "; i is the place of the
+// space.
 func schemeAt(s string, i int) (span, bool) {
-	if i > 0 && isAlphanumeric(s[i-1]) {
+	if i < 5 || s[i-1]|0x20 != 'r' && s[i-1]|0x20 != 'c' {
 		return span{}, false
 	}
 	word := ""
 	for _, w := range []string{"bearer", "basic"} {
-		if len(s) > i+len(w) && strings.EqualFold(s[i:i+len(w)], w) {
+		if at := i - len(w); at >= 0 && strings.EqualFold(s[at:i], w) && (at == 0 || !isAlphanumeric(s[at-1])) {
 			word = w
 		}
 	}
-	start := i + len(word)
-	if word == "" || s[start] != ' ' {
+	if word == "" {
 		return span{}, false
 	}
+	start := i
 	for start < len(s) && s[start] == ' ' {
 		start++
 	}

@@ -229,9 +229,12 @@ func (p *place) get(name string) *place {
 
 // node returns the value without its places.
 func (p *place) node() node {
-	n := node{kind: p.kind, text: p.text, names: p.names}
-	for _, item := range p.list {
-		n.list = append(n.list, item.node())
+	n := node{kind: p.kind, text: p.text, list: make([]node, len(p.list))}
+	for i, item := range p.list {
+		n.list[i] = item.node()
+		if p.kind == '{' {
+			n.list[i].name = p.names[i]
+		}
 	}
 	return n
 }
