@@ -95,7 +95,8 @@ func TestParseGoldenRefuses(t *testing.T) {
 func TestSecretsAndTheirDigestsStayOutOfGoldens(t *testing.T) {
 	run := func(secret string) []byte {
 		hidden := NewRedacted([]byte("key "+secret), []byte("key [REDACTED]"), PromptHead)
-		return trace(t, []step{{0, started(plainRun)}, {0, &Plan{hidden}},
+		long := NewRedacted([]byte(secret+strings.Repeat("x", 9000)), []byte("[REDACTED]"+strings.Repeat("x", 9000)), PromptHead)
+		return trace(t, []step{{0, started(plainRun)}, {0, &Plan{hidden}}, {0, &Plan{long}},
 			{0, &ToolProposed{Args: NewRedactedArgs([]byte(`{"k":"`+secret+`"}`), []byte(`{"k":"[REDACTED]"}`)), Call: "c", Name: "x"}}}).Format()
 	}
 	if one, two := run("sk-1"), run("sk-22"); !bytes.Equal(one, two) || bytes.Contains(one, []byte("sk-")) {

@@ -37,8 +37,8 @@ func TestVerifyAcceptsWhatTheLogWrote(t *testing.T) {
 	if err != nil || loose.Pinned() {
 		t.Errorf("without head: %v, pinned %v", err, loose.Pinned())
 	}
-	if _, err := Verify(l.Bytes(), Pin{}); err == nil {
-		t.Error("the zero Pin accepts")
+	if _, err := Verify(l.Bytes(), Pin{}); err == nil || !strings.Contains(err.Error(), "no head was given") {
+		t.Errorf("the zero Pin: %v", err)
 	}
 }
 
@@ -224,9 +224,13 @@ func TestAppendRefusesAndChangesNothing(t *testing.T) {
 }
 
 func TestHostileSizesAreRefused(t *testing.T) {
-	endless := io.MultiReader(strings.NewReader(`{"payload":"`), &repeated{'x', 1 << 40})
+	flood := &repeated{'x', 1 << 40}
+	endless := io.MultiReader(strings.NewReader(`{"payload":"`), flood)
 	_, err := Scan(endless, UnsafeAnyHead(), func(Event) error { return nil })
 	wantRefusal(t, err, 1, "more than 1048576 bytes", refusal.EntryInvalid)
+	if read := 1<<40 - flood.left; read > 2*MaxLineBytes {
+		t.Errorf("%d bytes were read of a line that may have %d", read, MaxLineBytes)
+	}
 	_, err = Scan(strings.NewReader(strings.Repeat("[", 100_000)+"\n"), UnsafeAnyHead(), func(Event) error { return nil })
 	wantRefusal(t, err, 1, "", refusal.EntryInvalid)
 	if _, err := Verify(make([]byte, MaxBytes+1), UnsafeAnyHead()); !refusal.Is(err, refusal.TooLarge) {
@@ -366,38 +370,73 @@ func FuzzVerify(f *testing.F) {
 	f.Add(write(f, sample(plainRun), time.Millisecond).Bytes())
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := Verify(data, UnsafeAnyHead())
-		if err != nil {
-			if n := refusal.Of(err).Name; n != refusal.EntryInvalid && n != refusal.ChainTamperDetected && n != refusal.TornTail {
-				t.Fatalf("%s: %v", n, err)
-			}
-			return
+		checkAgain(t, data)
+	})
+}
+
+// checkAgain checks what must hold for everything that verifies.
+func checkAgain(t *testing.T, data []byte) {
+	t.Helper()
+	v, err := Verify(data, UnsafeAnyHead())
+	if err != nil {
+		if n := refusal.Of(err).Name; n != refusal.EntryInvalid && n != refusal.ChainTamperDetected && n != refusal.TornTail {
+			t.Fatalf("%s: %v", n, err)
 		}
-		again := NewLog()
-		for e := range v.Events() {
-			if _, err := again.Append(e.Turn, e.Payload, e.At); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !bytes.Equal(again.Bytes(), data) || again.Head() != v.Head() {
-			t.Fatal("what verified does not encode to the same bytes")
-		}
-		c, err := Canonical(v, Options{KeepCost: true})
-		if err != nil {
+		return
+	}
+	again := NewLog()
+	for e := range v.Events() {
+		if _, err := again.Append(e.Turn, e.Payload, e.At); err != nil {
 			t.Fatal(err)
 		}
-		back, err := ParseGolden(c.Format())
-		if err != nil {
-			t.Fatalf("%v in %s", err, c.Format())
+	}
+	if !bytes.Equal(again.Bytes(), data) || again.Head() != v.Head() {
+		t.Fatal("what verified does not encode to the same bytes")
+	}
+	c, err := Canonical(v, Options{KeepCost: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseGolden(c.Format())
+	if err != nil {
+		t.Fatalf("%v in %s", err, c.Format())
+	}
+	if d := Compare(back, c); d != nil {
+		t.Fatalf("the golden text reads back as something else: %s", d)
+	}
+	for turn := range v.Turns() + 1 {
+		if _, err := Replay(v, turn); err != nil && !refusal.Is(err, refusal.EntryInvalid) {
+			t.Fatal(err)
 		}
-		if d := Compare(back, c); d != nil {
-			t.Fatalf("the golden text reads back as something else: %s", d)
-		}
-		for turn := range v.Turns() + 1 {
-			if _, err := Replay(v, turn); err != nil && !refusal.Is(err, refusal.EntryInvalid) {
-				t.Fatal(err)
+	}
+}
+
+// FuzzPayload puts any bytes where a payload stands, in an honest chain, which
+// the fuzzer would never hit upon itself.
+func FuzzPayload(f *testing.F) {
+	for i, typ := range Types() {
+		f.Add(i, []byte("{}"))
+		for e := range verified(f, sample(plainRun), time.Millisecond).Events() {
+			if e.Type == typ {
+				f.Add(i, []byte(e.payload))
 			}
 		}
+	}
+	f.Fuzz(func(t *testing.T, typ int, payload []byte) {
+		if typ < 0 || typ >= len(Types()) || bytes.ContainsRune(payload, '\n') {
+			return
+		}
+		l := NewLog()
+		if _, err := l.Append(0, started(plainRun), 0); err != nil {
+			t.Fatal(err)
+		}
+		e := Event{Seq: 2, Type: Types()[typ], Prev: l.Head()}
+		if e.Type == TurnStartedType {
+			e.Turn = 1
+		}
+		data := append(l.Bytes(), lineStart...)
+		data = append(e.appendRest(append(data, payload...)), '\n')
+		checkAgain(t, data)
 	})
 }
 
