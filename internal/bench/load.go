@@ -492,6 +492,8 @@ func kindOf(mode fs.FileMode) string {
 		return "folder"
 	case mode.IsRegular():
 		return "file"
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
 	}
 	return "special file"
 }

@@ -76,6 +76,8 @@ func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
 	switch {
 	case given != 1:
 		return refusal.Newf(refusal.Usage, "tally bench sign: give one of --key, --signature and --message")
+	case o.caseID == "" && (o.added != "" || o.reviewed != ""):
+		return refusal.Newf(refusal.Usage, "tally bench sign: --added-by and --reviewed-by need a CASE")
 	case o.caseID == "" && o.key == "":
 		return refusal.Newf(refusal.Usage, "tally bench sign: --signature and --message need a CASE").
 			WithHint(`for the manifest use "tally bench digest CLASS --message FILE"`)
