@@ -366,7 +366,7 @@ func TestRateLimitCountsLogicalTime(t *testing.T) {
 		{"x", 1000 * time.Millisecond, Allow}, // the first has left the window, denied calls never entered it
 		{"x", 1499 * time.Millisecond, Deny},
 		{"x", 1500 * time.Millisecond, Allow},
-		{"x", 100 * time.Millisecond, Deny}, // time does not go back
+		{"y", 100 * time.Millisecond, Deny}, // time does not go back
 	} {
 		c := tool(fmt.Sprint(i), tt.name)
 		c.At = tt.at

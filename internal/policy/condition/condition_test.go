@@ -3,8 +3,10 @@ package condition
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"tallystick/internal/policy"
 )
@@ -90,7 +92,7 @@ func TestHoldsStopsAtTheCostLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + "]"
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + "]"
 	_, err = p.Holds(vars(t, `{"a":`+list+`}`))
 	if err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
 		t.Errorf("got %v, want the cost limit", err)
@@ -126,6 +128,52 @@ func TestHoldsDoesNotDependOnTheOrderOfMaps(t *testing.T) {
 		if err == nil || err.Error() != first {
 			t.Fatalf("got %v, before it was %s", err, first)
 		}
+	}
+}
+
+// The policy of docs/formats/policy.md, with real conditions.
+func TestThePolicyOfTheDocumentationDecides(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/formats/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml example\n")
+	text, _, _ := strings.Cut(rest, "```")
+	p, err := policy.ParseYAML("policy.md", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.Compile(p, ForPolicy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, tool string
+		class      policy.Class
+		args       string
+		hour       int
+		want       string
+	}{
+		{"small", "transfer", policy.Financial, `{"amount":100}`, 10, "allow by mode:autonomous"},
+		{"large", "transfer", policy.Financial, `{"amount":100.01}`, 10, "escalate by large-transfer"},
+		{"in the evening", "transfer", policy.Financial, `{"amount":1}`, 18, "deny by office-hours"},
+		{"without amount", "transfer", policy.Financial, `{"sum":1}`, 10, "deny by large-transfer: condition could not be evaluated for tool transfer: no such key: amount"},
+		{"amount in words", "transfer", policy.Financial, `{"amount":"all"}`, 10, "deny by large-transfer: condition could not be evaluated"},
+		{"privileged", "sudo", policy.Privileged, `{}`, 10, "deny by no-privileged"},
+		{"on the deny list", "Bash", policy.Read, `{}`, 10, "deny by policy:deny"},
+	} {
+		e, err := rules.Enforcer(time.Date(2026, 5, 11, tt.hour, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := e.Decide(policy.Call{ID: "1", Action: policy.Tool, Name: tt.tool, Class: tt.class, Args: []byte(tt.args)})
+		if !strings.HasPrefix(d.String(), tt.want) {
+			t.Errorf("%s: %s, want %s", tt.name, d, tt.want)
+		}
+	}
+	p.Rules[2].When = "args.amount > limit"
+	if _, err := policy.Compile(p, ForPolicy); err == nil || !strings.Contains(err.Error(), "rule large-transfer: when: 1:15: undeclared reference to 'limit'") {
+		t.Errorf("got %v", err)
 	}
 }
 
