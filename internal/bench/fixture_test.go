@@ -29,6 +29,7 @@ var cast = []struct {
 	{name: "bob", roles: []seal.Role{seal.Curator, seal.Security}},
 	{name: "carol", roles: []seal.Role{seal.Security}},
 	{name: "dave", roles: []seal.Role{seal.Operator}},
+	{name: "heidi", roles: []seal.Role{seal.Curator}},
 	{name: "erin", roles: []seal.Role{seal.Curator}, after: date(1), before: date(2)},
 	{name: "frank", roles: []seal.Role{seal.Curator}, after: date(7)},
 }

@@ -205,8 +205,10 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 			refusal.CassetteDigestMismatch, []string{"case hard"}},
 		{"the manifest signed by one person twice", func(f *fixture) { f.sealManifest("bob", "bob") },
 			refusal.TwoPersonRule, []string{"manifest.yaml", "signed by bob"}},
-		{"the manifest signed by two without the security role", func(f *fixture) { f.sealManifest("alice", "dave") },
+		{"the manifest signed by two without the security role", func(f *fixture) { f.sealManifest("alice", "heidi") },
 			refusal.RoleMissing, []string{"manifest.yaml", "security"}},
+		{"the manifest signed by one person and the machine's own key", func(f *fixture) { f.sealManifest("bob", "dave") },
+			refusal.TwoPersonRule, []string{"manifest.yaml", "signed by bob, dave", "needs 2 of"}},
 		{"the manifest signed by a stranger too", func(f *fixture) { f.sealManifest("alice", "bob", "mallory") },
 			refusal.SignerUnknown, []string{"manifest.yaml", "signature 3 of 3"}},
 		{"the manifest signed with an expired key", func(f *fixture) { f.sealManifest("erin", "bob") },
@@ -228,7 +230,7 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 		}, refusal.PinMismatch, []string{PinsFile}},
 		{"the pins signed by one", func(f *fixture) { f.sealPins("bob") },
 			refusal.TwoPersonRule, []string{PinsFile}},
-		{"the pins signed without the security role", func(f *fixture) { f.sealPins("alice", "dave") },
+		{"the pins signed without the security role", func(f *fixture) { f.sealPins("alice", "heidi") },
 			refusal.RoleMissing, []string{PinsFile}},
 
 		{"a link to outside in a case", func(f *fixture) {

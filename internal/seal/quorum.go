@@ -22,7 +22,7 @@ type Rule struct {
 // refused and named by its place, because somebody put it there.
 //
 // People are counted, not signatures: a person who signs twice, or with two
-// keys, counts once. One key that signed under two names is refused. The
+// keys, counts once, and one who is an operator and nothing else not at all. One key that signed under two names is refused. The
 // result has one signature for each person counted, in the order given, with
 // all the roles that the person's signatures carry.
 func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at time.Time, rule Rule) ([]Signature, error) {
@@ -48,10 +48,7 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 		people = addPerson(people, sig)
 	}
 
-	counted := people
-	if rule.Of != "" {
-		counted = slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !sig.Holds(rule.Of) })
-	}
+	counted := slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !counts(sig.roles, rule.Of) })
 	if len(counted) < rule.People {
 		return nil, refusal.Newf(refusal.TwoPersonRule, "%s, needs %s", signedBy(people), s.needs(ns, at, rule)).
 			WithHint(`each missing person signs with "ssh-keygen -Y sign -n %s -f KEY FILE"`, ns)
@@ -63,6 +60,16 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 		}
 	}
 	return counted, nil
+}
+
+// counts reports whether somebody with these roles is one of the people that a
+// rule asks for. A key that is an operator's and nothing else lies on a machine
+// for programs to use: whoever has that machine is not a second person.
+func counts(roles []Role, of Role) bool {
+	if of != "" {
+		return slices.Contains(roles, of)
+	}
+	return len(roles) != 1 || roles[0] != Operator
 }
 
 // addPerson adds a signature, or its roles to the person who signed already.
@@ -104,7 +111,7 @@ func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
 func (s *Signers) candidates(ns Namespace, at time.Time, role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.allows(ns) || !e.validAt(at) || role != "" && !slices.Contains(e.Roles, role) {
+		if !e.allows(ns) || !e.validAt(at) || !counts(e.Roles, role) {
 			continue
 		}
 		name := e.Principals
@@ -179,11 +186,11 @@ func (s *Signers) hasAuthority() bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Authority })
 }
 
-// people lists the names on the plain lines.
+// people lists the names on the plain lines that count as people.
 func (s *Signers) people() []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.Authority && !slices.Contains(names, e.Principals) {
+		if !e.Authority && counts(e.Roles, "") && !slices.Contains(names, e.Principals) {
 			names = append(names, e.Principals)
 		}
 	}

@@ -65,6 +65,29 @@ func TestVerifyQuorumCountsPeople(t *testing.T) {
 	}
 }
 
+// TestOperatorKeyIsNoSecondPerson: whoever has a shell on the operator's machine
+// has this key, and must not be able to complete a quorum with it.
+func TestOperatorKeyIsNoSecondPerson(t *testing.T) {
+	file, err := Compose(1, digest.ID{}, []Entry{
+		{Principals: "alice", Key: testKey(t, "alice").Public(), Roles: []Role{Curator, Security}},
+		{Principals: "bob", Key: testKey(t, "bob").Public(), Roles: []Role{Operator}},
+		{Principals: "carol", Key: testKey(t, "carol").Public(), Roles: []Role{Curator, Operator}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseSigners("signers", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := signAs(t, "alice", NamespaceCase, message)
+	_, err = s.VerifyQuorum([][]byte{alice, signAs(t, "bob", NamespaceCase, message)}, message, NamespaceCase, noon, Rule{People: 2})
+	refused(t, err, refusal.TwoPersonRule, "signed by alice, bob, needs 2 of alice, carol")
+	if _, err := s.VerifyQuorum([][]byte{alice, signAs(t, "carol", NamespaceCase, message)}, message, NamespaceCase, noon, Rule{People: 2}); err != nil {
+		t.Errorf("an operator who is a curator too: %v", err)
+	}
+}
+
 func TestVerifyQuorumRefusesOneBadSignatureAmongGoodOnes(t *testing.T) {
 	sigs := [][]byte{
 		signAs(t, "alice", NamespaceCase, message),
