@@ -149,6 +149,7 @@ func TestYAMLMistakesAreFoundWhereTheyStand(t *testing.T) {
 		{"two kinds", head + "  - tool: {name: f, result: 1}\n    mcp: {}\n", "a.yaml:3:5: found 2 of model, tool and mcp"},
 		{"no kind", head + "  - latency_ms: 5\n", "a.yaml:3:5: found 0 of model"},
 		{"a key twice", head + "  - tool: {name: f, name: g}\n", "a.yaml:3:"},
+		{"a key twice in two spellings", head + "  - tool: {name: f, \"name\": g}\n", "a.yaml:3:"},
 		{"an anchor", head + "  - &x tool\n", "a.yaml:3:"},
 		{"a tag", head + "  - !!binary aaaa\n", "a.yaml:3:"},
 		{"a doubtful word", head + "  - tool: {name: yes, result: 1}\n", "a.yaml:3:"},

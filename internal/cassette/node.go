@@ -30,7 +30,7 @@ func parseNode(data []byte) (node, error) {
 	}
 	p := parsers.Get().(*nodeParser)
 	defer parsers.Put(p)
-	if n := p.parse(string(checked)); !p.odd {
+	if n := p.parse(string(checked), false); !p.odd {
 		return n, nil
 	}
 	canonical, err := canon.Canonicalize(data)
@@ -45,7 +45,7 @@ func parseNode(data []byte) (node, error) {
 func parseCanonical(text string) node {
 	p := parsers.Get().(*nodeParser)
 	defer parsers.Put(p)
-	return p.parse(text)
+	return p.parse(text, true)
 }
 
 // parsers keep the memory of a parser for the next.
@@ -60,12 +60,14 @@ type nodeParser struct {
 	pos  int
 	odd  bool // something is left for canon
 
+	ordered bool // the names are in canonical order, which is not that of bytes
+
 	open []node // members and items of containers that are not closed yet
 	free []node // memory for those of containers that are; never used twice
 }
 
-func (p *nodeParser) parse(text string) node {
-	p.text, p.pos, p.odd = text, 0, false
+func (p *nodeParser) parse(text string, ordered bool) node {
+	p.text, p.pos, p.odd, p.ordered = text, 0, false, ordered
 	n := p.value()
 	// What the next call finds must not keep this text alive.
 	p.text = ""
@@ -135,7 +137,7 @@ func (p *nodeParser) object() node {
 		p.open = append(p.open, value)
 	}
 	n := node{kind: '{', list: p.close(first)}
-	if !sorted {
+	if !sorted && !p.ordered {
 		sort.Sort(&n)
 	}
 	return n
