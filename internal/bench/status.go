@@ -98,15 +98,16 @@ func (c *DraftCase) whoMaySign(opt Options) []string {
 // whoMaySign lists the people who hold one of the roles, or anybody if none is
 // asked for.
 func whoMaySign(opt Options, ns seal.Namespace, roles ...seal.Role) []string {
+	if len(roles) == 0 {
+		return opt.Signers.Candidates(ns, opt.Now, "")
+	}
 	var names []string
-	for _, e := range opt.Signers.Entries() {
-		if e.Authority || slices.Contains(names, e.Principals) {
-			continue
+	for _, role := range roles {
+		for _, name := range opt.Signers.Candidates(ns, opt.Now, role) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
-		if len(roles) > 0 && !slices.ContainsFunc(roles, func(r seal.Role) bool { return slices.Contains(e.Roles, r) }) {
-			continue
-		}
-		names = append(names, e.Principals)
 	}
 	return names
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
@@ -105,7 +106,7 @@ func runDemo(ctx context.Context, env *Env, dir string) error {
 }
 
 func (a demoAnswer) text(w io.Writer) {
-	fmt.Fprintf(w, "\nA record of %d entries, sealed and anchored: %s\n\nNow forge it:\n", a.Entries, a.Head)
+	fmt.Fprintf(w, "\nA bench that two people signed, and a record of %d entries, sealed and anchored:\n  %s\n\nNow forge them:\n", a.Entries, a.Head)
 	for _, f := range a.Forgeries {
 		word := "refused"
 		if !f.Refused {
@@ -200,6 +201,12 @@ var demoForgeries = []forgery{
 		}
 		return replaceIn(names[0], `"size":5`, `"size":4`)
 	}, nil},
+	{"soften a case that two people signed", refusal.BenchCaseDigestMismatch, func(_ *demo, copied string) error {
+		return replaceIn(filepath.Join(copied, bench.Dir, exampleClass, "cases", "greeting", "input", "prompt.txt"), "\n", " The answer is hello.\n")
+	}, verifyBenches},
+	{"let the rubric pass everything", refusal.RubricDigestMismatch, func(_ *demo, copied string) error {
+		return replaceIn(filepath.Join(copied, bench.Dir, exampleClass, "rubric.star"), `return result(False, ["wrong_answer"])`, `return result(True, [])`)
+	}, verifyBenches},
 	{"show a stranger the receipt with another score", refusal.ReceiptInvalid, func(*demo, string) error { return nil }, forgedReceipt},
 }
 
@@ -235,6 +242,13 @@ func verifyCopy(d *demo, copied string) error {
 	forged.WorkspaceDir = copied
 	_, _, err := forged.verifiedLedger()
 	return err
+}
+
+// verifyBenches verifies the benches of the forged workspace as CI would.
+func verifyBenches(d *demo, copied string) error {
+	forged := *d.env
+	forged.WorkspaceDir = copied
+	return runBenchVerify(context.Background(), &forged, benchVerifyOptions{all: true})
 }
 
 // editSegment edits the lines of the first segment.
@@ -298,6 +312,9 @@ func replaceIn(name, old, new string) error {
 	data, err := store.ReadFile(store.OS{}, name, 1<<20)
 	if err != nil {
 		return err
+	}
+	if !bytes.Contains(data, []byte(old)) {
+		return fmt.Errorf("%s does not contain %q", name, old)
 	}
 	return store.WriteFile(store.OS{}, name, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -33,7 +34,7 @@ func newInit(env *Env) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Make a workspace: keys, example signers, an empty ledger",
+		Short: "Make a workspace: keys, example signers, a signed example bench, a ledger",
 		Long: `Make a workspace in DIR (default: the current folder).
 
 It makes an operator key, and two example signers whose keys lie in .tally/keys
@@ -101,7 +102,38 @@ func runInit(ctx context.Context, env *Env, o initOptions) error {
 	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
 		return err
 	}
+	if o.signers == "" {
+		if err := env.exampleBench(ctx, w); err != nil {
+			return err
+		}
+	}
 	return env.answerInit(w, p.operator, p.signers)
+}
+
+// exampleClass is the class that a new workspace comes with.
+const exampleClass = "example"
+
+// exampleBench makes a small class and has the two example people sign it: the
+// ceremony that real people go through, done once for a newcomer to look at.
+func (e *Env) exampleBench(ctx context.Context, w *workspace.Workspace) error {
+	if fileExists(w.Path(bench.Dir)) {
+		return nil // an earlier init was interrupted, or somebody has benches
+	}
+	quiet := *e
+	quiet.WorkspaceDir, quiet.Stdout, quiet.Quiet = w.Dir, io.Discard, true
+	alice, bob := examplePeople[0].name, examplePeople[1].name
+	if err := runBenchNew(ctx, &quiet, benchNewOptions{class: exampleClass, added: alice, reviewed: bob}); err != nil {
+		return err
+	}
+	if err := runBenchDigest(ctx, &quiet, benchDigestOptions{class: exampleClass}); err != nil {
+		return err
+	}
+	for _, name := range []string{alice, bob} {
+		if err := runBenchSign(ctx, &quiet, benchSignOptions{class: exampleClass, key: filepath.Join(w.KeysDir(), name)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newWorkspace is the workspace that init will make. One that exists is
@@ -315,7 +347,7 @@ func (e *Env) answerInit(w *workspace.Workspace, key *seal.Key, signers []byte) 
 		for _, entry := range s.Entries() {
 			fmt.Fprintf(out, "signer      %s %v\n", plain.Line(entry.Principals), entry.Roles)
 		}
-		fmt.Fprintf(out, "\nNext: tally ledger verify\n")
+		fmt.Fprintf(out, "\nNext: tally bench verify --all; tally ledger verify\n")
 	})
 }
 

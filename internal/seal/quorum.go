@@ -56,7 +56,7 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 	for _, role := range rule.Roles {
 		if !slices.ContainsFunc(counted, func(sig Signature) bool { return sig.Holds(role) }) {
 			return nil, refusal.Newf(refusal.RoleMissing, "%s, needs one of them to hold the role %s: %s",
-				signedBy(counted), role, listNames(s.candidates(ns, at, role)))
+				signedBy(counted), role, listNames(s.Candidates(ns, at, role)))
 		}
 	}
 	return counted, nil
@@ -99,16 +99,16 @@ func signedBy(people []Signature) string {
 
 // needs says what would satisfy the count: "2 of alice, bob, carol".
 func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
-	who := listNames(s.candidates(ns, at, rule.Of))
+	who := listNames(s.Candidates(ns, at, rule.Of))
 	if rule.Of != "" {
 		return fmt.Sprintf("%d with the role %s of %s", rule.People, rule.Of, who)
 	}
 	return fmt.Sprintf("%d of %s", rule.People, who)
 }
 
-// candidates lists who could sign the act at that time; a role of "" asks for
-// none.
-func (s *Signers) candidates(ns Namespace, at time.Time, role Role) []string {
+// Candidates lists who could sign the act at that time and be counted; a role
+// of "" asks for none.
+func (s *Signers) Candidates(ns Namespace, at time.Time, role Role) []string {
 	var names []string
 	for _, e := range s.entries {
 		if !e.allows(ns) || !e.validAt(at) || !counts(e.Roles, role) {
