@@ -1,0 +1,157 @@
+// Package grade turns what a grader gave into a score that can be recorded.
+//
+// So far there is one grader, the sandboxed rubric. Nothing a rubric does can
+// make a case disappear: whatever is not a well-formed score within what the
+// registration allows becomes a failed score with a reserved code of block
+// severity, and an event that says what happened. Time and money are the
+// harness's to tell, so what a rubric says of them is overwritten.
+package grade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
+	"tallystick/internal/sandbox"
+)
+
+// The reserved codes. A rubric may not use them, and each blocks promotion.
+const (
+	CodeTimeout             = "rubric.timeout"
+	CodeOOM                 = "rubric.oom"
+	CodeOutputLimit         = "rubric.output_limit"
+	CodeKilled              = "rubric.killed"
+	CodeError               = "rubric.error"
+	CodeMalformed           = "rubric.malformed_output"
+	CodeUnknownBreakdownKey = "rubric.unknown_breakdown_key"
+	CodeUnknownFailureMode  = "rubric.unknown_failure_mode"
+	CodeEscape              = "rubric.sandbox_escape"
+)
+
+// reservedPrefix begins every reserved code.
+const reservedPrefix = "rubric."
+
+// A Graded is a score fit for a record, and what happened on the way to it.
+type Graded struct {
+	Score  evidence.Score
+	Events []evidence.IntegrityEvent
+}
+
+// Rubric grades what came out of a sandboxed rubric for one case. The cost is
+// what the case cost, as the harness counted it.
+func Rubric(r sandbox.Result, reg bench.Registration, costMicroUSD int64) Graded {
+	g := Graded{}
+	g.event("rubric.invoked", "TB-2", evidence.Info, "the rubric ran in "+string(r.Class))
+	score, code, why := judge(r, reg)
+	if code != "" {
+		score = failed(code)
+		g.event(eventOf(code), "TB-3", evidence.Block, why)
+	} else {
+		g.event("rubric.completed", "TB-3", evidence.Info, fmt.Sprintf("score %v, passed %v", score.Score, score.Passed))
+	}
+	// An attempt to reach out fails the case whatever the rubric answered: a
+	// scoring program has no business with what it tried.
+	if len(r.Attempted) > 0 {
+		if code == "" {
+			score = failed(CodeEscape)
+		} else {
+			score.FailureModes = append(score.FailureModes, CodeEscape)
+		}
+		g.event(CodeEscape, "TB-2", evidence.Block, "the rubric tried "+list(r.Attempted))
+	}
+	score.CostUSD = float64(costMicroUSD) / 1e6
+	score.DurationSeconds = r.Wall.Round(time.Millisecond).Seconds()
+	g.Score = score
+	return g
+}
+
+// judge reads the rubric's answer, or names the reserved code for why there is
+// none.
+func judge(r sandbox.Result, reg bench.Registration) (score evidence.Score, code, why string) {
+	switch r.Verdict {
+	case sandbox.OK:
+	case sandbox.Timeout:
+		return score, CodeTimeout, fmt.Sprintf("killed after %s", r.Wall.Round(time.Millisecond))
+	case sandbox.OOM:
+		return score, CodeOOM, "killed for using more memory than its limit"
+	case sandbox.OutputLimit:
+		return score, CodeOutputLimit, "killed for writing more than its limit"
+	case sandbox.Killed:
+		return score, CodeKilled, fmt.Sprintf("ended by a signal, status %d", r.ExitCode)
+	default:
+		return score, CodeError, fmt.Sprintf("ended with status %d", r.ExitCode)
+	}
+	score, err := evidence.ParseScore(r.Stdout)
+	if err != nil {
+		return score, CodeMalformed, err.Error()
+	}
+	for _, key := range sorted(score.Breakdown) {
+		if !slices.Contains(reg.Breakdown, key) {
+			return score, CodeUnknownBreakdownKey, fmt.Sprintf("breakdown key %q is not in the registration", key)
+		}
+	}
+	for _, mode := range score.FailureModes {
+		if strings.HasPrefix(mode, reservedPrefix) {
+			return score, CodeUnknownFailureMode, fmt.Sprintf("failure mode %q is reserved for the harness", mode)
+		}
+		if _, ok := reg.FailureModes[mode]; !ok {
+			return score, CodeUnknownFailureMode, fmt.Sprintf("failure mode %q is not in the registration", mode)
+		}
+	}
+	return score, "", ""
+}
+
+// SeverityOf says how bad a failure mode in a record is. Reserved codes block,
+// and so does one that the registration does not know: it cannot be there
+// unless somebody put it there.
+func SeverityOf(mode string, reg bench.Registration) evidence.Severity {
+	if severity, ok := reg.FailureModes[mode]; ok && !strings.HasPrefix(mode, reservedPrefix) {
+		return severity
+	}
+	return evidence.Block
+}
+
+func failed(code string) evidence.Score {
+	return evidence.Score{Breakdown: map[string]float64{}, FailureModes: []string{code}}
+}
+
+// eventOf names the event of a reserved code as seed 001 has it.
+func eventOf(code string) string {
+	switch code {
+	case CodeTimeout:
+		return "rubric.killed_timeout"
+	case CodeOOM:
+		return "rubric.killed_oom"
+	}
+	return code
+}
+
+func (g *Graded) event(name, boundary string, severity evidence.Severity, detail string) {
+	g.Events = append(g.Events, evidence.IntegrityEvent{Name: name, Boundary: boundary, Severity: severity, Detail: detail})
+}
+
+// list names what was tried, the first few of it.
+func list(attempts []sandbox.Attempt) string {
+	const most = 5
+	var words []string
+	for i, a := range attempts {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d more", len(attempts)-most))
+			break
+		}
+		words = append(words, a.What+" "+a.Detail)
+	}
+	return strings.Join(words, "; ")
+}
+
+func sorted(m map[string]float64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,131 @@
+package grade
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
+	"tallystick/internal/sandbox"
+)
+
+var registration = bench.Registration{
+	FailureModes: map[string]evidence.Severity{"wrong_answer": evidence.Warn, "no_answer": evidence.Block},
+	Breakdown:    []string{"exact"},
+}
+
+func answer(fields string) []byte {
+	return []byte(`{"passed":true,"score":1,"breakdown":{"exact":1},"failure_modes":[],"cost_usd":9,"duration_seconds":9` + fields + `}`)
+}
+
+func ok(stdout []byte) sandbox.Result {
+	return sandbox.Result{Class: sandbox.GVisor, Verdict: sandbox.OK, Stdout: stdout, Wall: 1500 * time.Millisecond, Watched: true}
+}
+
+// TestEveryBadEndIsAFailedScore: nothing that a rubric does makes a case vanish
+// or pass.
+func TestEveryBadEndIsAFailedScore(t *testing.T) {
+	ended := func(v sandbox.Verdict) sandbox.Result {
+		return sandbox.Result{Class: sandbox.GVisor, Verdict: v, ExitCode: 1, Stdout: answer("")}
+	}
+	tests := []struct {
+		name   string
+		result sandbox.Result
+		code   string
+		event  string
+	}{
+		{"timeout", ended(sandbox.Timeout), CodeTimeout, "rubric.killed_timeout"},
+		{"out of memory", ended(sandbox.OOM), CodeOOM, "rubric.killed_oom"},
+		{"too much output", ended(sandbox.OutputLimit), CodeOutputLimit, CodeOutputLimit},
+		{"killed", ended(sandbox.Killed), CodeKilled, CodeKilled},
+		{"another status", ended(sandbox.Failed), CodeError, CodeError},
+		{"a verdict that nobody knows", ended("sunny"), CodeError, CodeError},
+		{"no answer", ok(nil), CodeMalformed, CodeMalformed},
+		{"no JSON", ok([]byte("yes")), CodeMalformed, CodeMalformed},
+		{"something after the answer", ok(append(answer(""), "{}"...)), CodeMalformed, CodeMalformed},
+		{"a further field", ok(answer(`,"note":"trust me"`)), CodeMalformed, CodeMalformed},
+		{"a model's opinion", ok(answer(`,"confidence":0.95`)), CodeMalformed, CodeMalformed},
+		{"a field missing", ok([]byte(`{"passed":true,"score":1}`)), CodeMalformed, CodeMalformed},
+		{"NaN", ok([]byte(strings.Replace(string(answer("")), `"score":1`, `"score":NaN`, 1))), CodeMalformed, CodeMalformed},
+		{"more than one", ok([]byte(strings.Replace(string(answer("")), `"score":1`, `"score":1.5`, 1))), CodeMalformed, CodeMalformed},
+		{"deep JSON", ok([]byte(strings.Repeat("[", 100_000))), CodeMalformed, CodeMalformed},
+		{"a breakdown key that is not registered", ok([]byte(strings.Replace(string(answer("")), `"exact"`, `"other"`, 1))), CodeUnknownBreakdownKey, CodeUnknownBreakdownKey},
+		{"a failure mode that is not registered", ok([]byte(strings.Replace(string(answer("")), `[]`, `["slow"]`, 1))), CodeUnknownFailureMode, CodeUnknownFailureMode},
+		{"a reserved failure mode", ok([]byte(strings.Replace(string(answer("")), `[]`, `["rubric.timeout"]`, 1))), CodeUnknownFailureMode, CodeUnknownFailureMode},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := Rubric(tt.result, registration, 0)
+			if g.Score.Passed || g.Score.Score != 0 || len(g.Score.FailureModes) != 1 || g.Score.FailureModes[0] != tt.code {
+				t.Errorf("got %+v, want a failed score with %s", g.Score, tt.code)
+			}
+			if err := g.Score.Validate(); err != nil {
+				t.Errorf("the score cannot be recorded: %v", err)
+			}
+			if SeverityOf(tt.code, registration) != evidence.Block {
+				t.Errorf("%s does not block", tt.code)
+			}
+			requireEvent(t, g, tt.event, evidence.Block)
+		})
+	}
+}
+
+func TestGoodAnswerKeepsItsScoreAndNotItsClock(t *testing.T) {
+	g := Rubric(ok(answer("")), registration, 1_234_567)
+	if !g.Score.Passed || g.Score.Score != 1 || g.Score.Breakdown["exact"] != 1 {
+		t.Errorf("got %+v", g.Score)
+	}
+	if g.Score.CostUSD != 1.234567 || g.Score.DurationSeconds != 1.5 {
+		t.Errorf("cost %v and duration %v are the rubric's own", g.Score.CostUSD, g.Score.DurationSeconds)
+	}
+	requireEvent(t, g, "rubric.invoked", evidence.Info)
+	requireEvent(t, g, "rubric.completed", evidence.Info)
+}
+
+// TestSwallowedEscapeFailsThePerfectScore: the rubric caught the error and
+// answered full marks.
+func TestSwallowedEscapeFailsThePerfectScore(t *testing.T) {
+	r := ok(answer(""))
+	r.Attempted = []sandbox.Attempt{{What: "network", Detail: "connect 127.0.0.1:9"}}
+	g := Rubric(r, registration, 0)
+	if g.Score.Passed || g.Score.Score != 0 || g.Score.FailureModes[0] != CodeEscape {
+		t.Errorf("got %+v, want %s", g.Score, CodeEscape)
+	}
+	requireEvent(t, g, CodeEscape, evidence.Block)
+
+	// Both are told when there is more than one reason.
+	r.Verdict = sandbox.Timeout
+	g = Rubric(r, registration, 0)
+	if got := strings.Join(g.Score.FailureModes, " "); got != CodeTimeout+" "+CodeEscape {
+		t.Errorf("got %s", got)
+	}
+	requireEvent(t, g, "rubric.killed_timeout", evidence.Block)
+	requireEvent(t, g, CodeEscape, evidence.Block)
+}
+
+// TestRegistrationCannotSoftenAReservedCode: naming one in the registration
+// does not make it harmless.
+func TestRegistrationCannotSoftenAReservedCode(t *testing.T) {
+	soft := bench.Registration{FailureModes: map[string]evidence.Severity{CodeEscape: evidence.Info}, Breakdown: []string{"exact"}}
+	if SeverityOf(CodeEscape, soft) != evidence.Block {
+		t.Error("a registered reserved code does not block")
+	}
+	r := ok([]byte(strings.Replace(string(answer("")), `[]`, `["`+CodeEscape+`"]`, 1)))
+	if g := Rubric(r, soft, 0); g.Score.FailureModes[0] != CodeUnknownFailureMode {
+		t.Errorf("got %v", g.Score.FailureModes)
+	}
+}
+
+func requireEvent(t *testing.T, g Graded, name string, severity evidence.Severity) {
+	t.Helper()
+	for _, e := range g.Events {
+		if e.Name == name && e.Severity == severity {
+			if err := e.Validate(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Errorf("no event %s of severity %s in %v", name, severity, g.Events)
+}
