@@ -131,7 +131,7 @@ func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*w
 	if err != nil {
 		return nil, err
 	}
-	w := &warmGvisor{bundle: b, control: runsc.ControlOf(b.folder.path("state"), b.id), watch: newMemoryWatch(limits.MemoryBytes * int64(o.Jobs))}
+	w := &warmGvisor{bundle: b, control: runsc.ControlOf(b.folder.path(stateDir), gvisorID), watch: newMemoryWatch(limits.MemoryBytes * int64(o.Jobs))}
 	if err := w.start(ctx); err != nil {
 		if msg := b.complaint(); msg != "" {
 			err = fmt.Errorf("%w: %s", err, msg)
@@ -169,7 +169,7 @@ func (w *warmGvisor) start(ctx context.Context) error {
 		return err
 	}
 	defer null.Close()
-	w.running, err = w.bundle.launch("run", "--bundle="+w.bundle.folder.dir, w.bundle.id).start(inR, outW, null)
+	w.running, err = w.bundle.launch("run", "--bundle="+w.bundle.folder.dir, gvisorID).start(inR, outW, null)
 	outW.Close()
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Resu
 	if err := b.writeSpec(rubricCommand(g.options, limits), ordinaryUser); err != nil {
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
 	}
-	l := b.launch("run", "--bundle="+b.folder.dir, b.id)
+	l := b.launch("run", "--bundle="+b.folder.dir, gvisorID)
 	watch := newMemoryWatch(limits.MemoryBytes)
 	defer watch.stop()
 	e, err := converse(ctx, stdin, limits, watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
@@ -67,6 +67,13 @@ func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Resu
 	return r, nil
 }
 
+// stateDir and gvisorID are short because gVisor makes a socket of them below
+// the run folder, and a socket's path may have only 107 bytes.
+const (
+	stateDir = "s"
+	gvisorID = "c"
+)
+
 // ordinaryUser is who the rubric is inside gVisor.
 const ordinaryUser = 1000
 
@@ -74,7 +81,6 @@ const ordinaryUser = 1000
 type gvisorBundle struct {
 	options  Options
 	limits   Limits
-	id       string
 	folder   *runFolder
 	cgroup   *cgroup
 	attempts *attempts
@@ -92,7 +98,7 @@ func newGvisorBundle(o Options, base *runBase, limits Limits, jobs int) (*gvisor
 	if err != nil {
 		return nil, err
 	}
-	b := &gvisorBundle{options: o, limits: limits, jobs: jobs, folder: folder, id: filepath.Base(folder.dir), attempts: &attempts{}}
+	b := &gvisorBundle{options: o, limits: limits, jobs: jobs, folder: folder, attempts: &attempts{}}
 	if err := b.prepare(); err != nil {
 		b.remove()
 		return nil, err
@@ -109,7 +115,7 @@ func (b *gvisorBundle) prepare() error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.folder.mkdir("state", 0o700); err != nil {
+	if _, err := b.folder.mkdir(stateDir, 0o700); err != nil {
 		return err
 	}
 	b.root = bind{from: root, to: root}
@@ -151,8 +157,8 @@ func (b *gvisorBundle) prepare() error {
 // user of this machine.
 func (b *gvisorBundle) launch(command ...string) *launch {
 	args := []string{runsc.Name,
-		"--root=" + b.folder.path("state"),
-		"--log=" + b.folder.path("state/log"),
+		"--root=" + b.folder.path(stateDir),
+		"--log=" + b.folder.path(stateDir+"/log"),
 		"--platform=systrap",
 		"--network=none",
 		"--gofer-network-namespace=host", // ours is new and empty
@@ -291,7 +297,7 @@ func gvisorSeccomp() *specs.LinuxSeccomp {
 
 // complaint is what gVisor said when it failed.
 func (b *gvisorBundle) complaint() string {
-	log, err := os.ReadFile(b.folder.path("state/log"))
+	log, err := os.ReadFile(b.folder.path(stateDir + "/log"))
 	if err != nil || len(log) == 0 {
 		return ""
 	}

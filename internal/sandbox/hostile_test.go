@@ -268,7 +268,7 @@ while True:
         os.fork()
     except BaseException:
         pass`,
-		limits:    Limits{Timeout: 2 * time.Second},
+		limits:    Limits{Timeout: 5 * time.Second},
 		verdict:   Timeout,
 		attempted: []string{"process "},
 	},

@@ -31,7 +31,7 @@ func leftovers(t *testing.T, runs string) []string {
 	})
 	procs, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, p := range procs {
-		if exe, _ := os.Readlink(p); exe == box && !gone(pidOf(p)) && ofThisTest(p, runs) {
+		if !gone(pidOf(p)) && ofThisTest(p, runs) {
 			b, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
 			left = append(left, "process "+strings.ReplaceAll(string(b), "\x00", " "))
 		}
@@ -52,12 +52,20 @@ func pidOf(procFile string) int {
 	return n
 }
 
-// ofThisTest tells this test's processes from those of one that runs at the
-// same time. gVisor's processes name their folder; our own init has no
-// arguments and counts always.
+// ofThisTest recognises a sandbox's processes. gVisor's are our program and
+// name their folder. In the namespace class it is our program without
+// arguments, and then the interpreter with the rubric's path.
 func ofThisTest(procFile, runs string) bool {
 	b, _ := os.ReadFile(filepath.Join(filepath.Dir(procFile), "cmdline"))
-	return strings.Contains(string(b), runs) || !strings.Contains(string(b), "runsc")
+	cmdline := string(b)
+	exe, _ := os.Readlink(procFile)
+	switch {
+	case strings.Contains(cmdline, "\x00"+rubricDir+"/rubric.py\x00"):
+		return true
+	case exe != box:
+		return false
+	}
+	return strings.Contains(cmdline, runs) || strings.HasPrefix(cmdline, initName)
 }
 
 // checkClean waits: a killed process is taken apart by the kernel in its own
@@ -162,6 +170,7 @@ func TestNothingSurvivesTheHarness(t *testing.T) {
 					if err := cmd.Start(); err != nil {
 						t.Fatal(err)
 					}
+					t.Cleanup(func() { cmd.Process.Kill() })
 					// Wait until the rubric, which never ends, is under way.
 					waitForProcess(t, runs)
 					if left := strings.Join(leftovers(t, runs), "\n"); !strings.Contains(left, "process ") || !strings.Contains(left, "folder ") {

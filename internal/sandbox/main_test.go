@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func testMain(m *testing.M) int {
 	var err error
-	if scratch, err = os.MkdirTemp("", "tallystick-sandbox-test-"); err != nil {
+	if scratch, err = os.MkdirTemp("", "tally-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -50,16 +50,26 @@ func idIsMapped(mapFile string, id int) bool {
 // A runBase is the folder that holds the run folders of one user.
 type runBase struct{ dir string }
 
+// maxBaseBytes leaves room below the folder for gVisor's sockets, see stateDir.
+const maxBaseBytes = 80
+
 // openRunBase makes the folder if needed. It must belong to us alone: below a
 // shared temporary folder anybody could have made it first.
 func openRunBase(tempDir string) (*runBase, error) {
 	dir := tempDir
 	if dir == "" {
-		dir = filepath.Join(os.TempDir(), "tallystick-"+strconv.Itoa(os.Getuid()))
+		name := "tallystick-" + strconv.Itoa(os.Getuid())
+		if dir = filepath.Join(os.TempDir(), name); len(dir) > maxBaseBytes {
+			dir = filepath.Join("/tmp", name)
+		}
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making the folder for runs: %w", err)
+	}
+	if len(dir) > maxBaseBytes {
+		return nil, refusal.Newf(refusal.SandboxFailed, "%s: too long for a folder of sockets, at most %d bytes", dir, maxBaseBytes).
+			WithHint("name a shorter temporary folder")
 	}
 	// 0711: the sandbox's user, who is not us when we are root, must pass
 	// through to its own run folder.
@@ -93,7 +103,7 @@ const (
 
 // make creates a run folder that its owner's sandbox user may enter.
 func (b *runBase) make() (*runFolder, error) {
-	var id [6]byte
+	var id [5]byte
 	rand.Read(id[:])
 	r := &runFolder{dir: filepath.Join(b.dir, runPrefix+hex.EncodeToString(id[:]))}
 	if err := os.Mkdir(r.dir, 0o700); err != nil {
