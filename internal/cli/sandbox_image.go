@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+)
+
+func newSandboxImage(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "The Python that rubric.py runs on, named by its digest",
+	}
+	cmd.AddCommand(newSandboxImageBuild(env), newSandboxImageImport(env), newSandboxImageShow(env))
+	return cmd
+}
+
+type imageAnswer struct {
+	Digest   string   `json:"digest"`
+	Kind     string   `json:"kind"`
+	Pinned   bool     `json:"pinned"`
+	Source   string   `json:"source"`
+	Command  []string `json:"command"`
+	Verified bool     `json:"verified"`
+}
+
+func describeImage(i *sandbox.Image, verified bool) imageAnswer {
+	return imageAnswer{i.Digest, i.About.Kind, i.About.Pinned, i.About.Source, i.About.Command, verified}
+}
+
+func (e *Env) answerImage(i *sandbox.Image) error {
+	a := describeImage(i, true)
+	return e.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s\n%s\n", a.Digest, plain.Line(a.Source)) })
+}
+
+func newSandboxImageBuild(env *Env) *cobra.Command {
+	var source string
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Compile the pinned CPython into the image cache",
+		Long: `Compile CPython from its pinned source into a static image without sockets, ctypes
+or a way to start a process. Needs musl-gcc, make and xz, but no root, and takes a
+few minutes. The same source and compiler give the same digest.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSandboxImageBuild(cmd.Context(), env, source) },
+	}
+	cmd.Flags().StringVar(&source, "source", "", "a local copy of the pinned source `FILE` (default: fetch it)")
+	return cmd
+}
+
+func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
+	cache, err := sandbox.ImageCache()
+	if err != nil {
+		return err
+	}
+	log := env.Stderr
+	if env.Quiet || env.JSON {
+		log = io.Discard
+	}
+	i, err := sandbox.BuildImage(ctx, sandbox.Build{Cache: cache, Source: source, Log: log})
+	if err != nil {
+		return err
+	}
+	return env.answerImage(i)
+}
+
+type imageImportOptions struct {
+	layout, digest, python string
+	host                   bool
+}
+
+func newSandboxImageImport(env *Env) *cobra.Command {
+	var o imageImportOptions
+	cmd := &cobra.Command{
+		Use:   "import [LAYOUT]",
+		Short: "Take an image from an OCI layout by digest, or a snapshot of this machine's Python",
+		Long: `Take a Linux image from an OCI layout folder, as "skopeo copy docker://... oci:DIR"
+writes it. The manifest is named by its digest and every blob is checked. With --host,
+copy this machine's Python instead; that image is labelled unpinned and never counts
+for promotion.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.layout = args[0]
+			}
+			return runSandboxImageImport(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.digest, "digest", "", "the manifest's `DIGEST`, sha256:...")
+	cmd.Flags().StringVar(&o.python, "python", "", "the interpreter's `PATH` in the image, or on this machine with --host")
+	cmd.Flags().BoolVar(&o.host, "host", false, "copy this machine's Python")
+	return cmd
+}
+
+func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) error {
+	cache, err := sandbox.ImageCache()
+	if err != nil {
+		return err
+	}
+	if o.host == (o.layout != "") {
+		return refusal.Newf(refusal.Usage, "name either an OCI layout or --host")
+	}
+	if o.host {
+		if o.python == "" {
+			o.python = "python3"
+		}
+		i, err := sandbox.SnapshotHost(cache, o.python)
+		if err != nil {
+			return err
+		}
+		return env.answerImage(i)
+	}
+	if o.digest == "" {
+		found, err := sandbox.LayoutManifests(o.layout)
+		if err != nil {
+			return err
+		}
+		return refusal.Newf(refusal.Usage, "which image? an import is by digest").WithHint("--digest, one of %v", found)
+	}
+	i, err := sandbox.ImportOCI(cache, o.layout, o.digest, o.python)
+	if err != nil {
+		return err
+	}
+	return env.answerImage(i)
+}
+
+func newSandboxImageShow(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [DIGEST]",
+		Short: "List the images, or verify one",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSandboxImageShow(cmd.Context(), env, args)
+		},
+	}
+}
+
+type imagesAnswer struct {
+	Images []imageAnswer `json:"images"`
+}
+
+func runSandboxImageShow(_ context.Context, env *Env, args []string) error {
+	cache, err := sandbox.ImageCache()
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		i, err := sandbox.FindImage(cache, args[0])
+		if err != nil {
+			return err
+		}
+		return env.answerImage(i)
+	}
+	images, err := sandbox.Images(cache)
+	if err != nil {
+		return err
+	}
+	a := imagesAnswer{Images: []imageAnswer{}}
+	for _, i := range images {
+		if err := i.Verify(); err != nil {
+			return err
+		}
+		a.Images = append(a.Images, describeImage(i, true))
+	}
+	return env.Answer(a, func(w io.Writer) {
+		for _, i := range a.Images {
+			pinned := "pinned"
+			if !i.Pinned {
+				pinned = "unpinned"
+			}
+			fmt.Fprintf(w, "%s %s %s %s\n", i.Digest, i.Kind, pinned, plain.Line(i.Source))
+		}
+	})
+}
