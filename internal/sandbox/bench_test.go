@@ -189,6 +189,7 @@ func benchVariants(b *testing.B) []variant {
 	add("gvisor-blind", GVisor, python(benchPython), blind)
 	add("gvisor-star", GVisor, star(benchStar))
 	add("gvisor-attempt", GVisor, python(benchPython), attemptScope)
+	add("gvisor-attempt-blind", GVisor, python(benchPython), attemptScope, blind)
 	add("gvisor-attempt-star", GVisor, star(benchStar), attemptScope)
 	add("namespace", Namespace, python(benchPython))
 	add("namespace-blind", Namespace, python(benchPython), blind)

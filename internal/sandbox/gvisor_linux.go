@@ -160,6 +160,9 @@ func (b *gvisorBundle) launch(command ...string) *launch {
 		"--root=" + b.folder.path(stateDir),
 		"--log=" + b.folder.path(stateDir+"/log"),
 		"--platform=systrap",
+		// Its fast path spins while it waits; a rubric is short, and two of them
+		// on two cores get further without (measured: 15 % faster).
+		"--systrap-disable-fast-path",
 		"--network=none",
 		"--gofer-network-namespace=host", // ours is new and empty
 		"--rootless",

@@ -32,6 +32,7 @@ type memoryWatch struct {
 
 const (
 	watchEvery = 20 * time.Millisecond
+	noteEvery  = 50 // of these
 	// watchSlack is for what gVisor keeps in that file beside the rubric's
 	// memory: cached file pages, its own tables.
 	watchSlack = 64 << 20
@@ -44,7 +45,7 @@ func newMemoryWatch(limit int64) *memoryWatch {
 func (w *memoryWatch) start(r *running) {
 	w.wg.Go(func() {
 		var memory *os.File
-		for {
+		for n := 0; ; n++ {
 			select {
 			case <-r.exited:
 				return
@@ -52,7 +53,11 @@ func (w *memoryWatch) start(r *running) {
 				return
 			case <-time.After(watchEvery):
 			}
-			w.note(r.pid)
+			// Listing processes costs far more than one stat: it is done until
+			// the memory is found, and now and then to know whom to wait for.
+			if memory == nil || n%noteEvery == 0 {
+				w.note(r.pid)
+			}
 			if memory == nil {
 				if memory = w.find(); memory == nil {
 					continue
