@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/strictyaml"
 )
 
 // People write case.yaml with comments and in an order of their own, so the
@@ -16,29 +17,29 @@ import (
 // setMember replaces one member of a mapping, or adds it at the mapping's end.
 // The text is the member in block form without indentation; "" removes it.
 func setMember(name string, data []byte, parent []string, key, text string) ([]byte, error) {
-	top, err := parseYAML(name, data)
+	doc, err := strictyaml.Parse(name, data, yamlRules)
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	m, end := top, len(lines) // end is the line after the mapping, from 0
+	m, end := doc.Top, len(lines) // end is the line after the mapping, from 0
 	for _, p := range parent {
 		if err := checkBlock(name, m, lines); err != nil {
 			return nil, err
 		}
-		if end, err = m.end(p, end); err != nil {
+		if end, err = endOf(m, p, end); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
 		}
-		m = m.member(p).value
+		m = m.Member(p).Value
 	}
 	if err := checkBlock(name, m, lines); err != nil {
 		return nil, err
 	}
 
 	first, last := end, end
-	if old := m.member(key); old != nil {
-		first = old.line - 1
-		if last, err = m.end(key, end); err != nil {
+	if old := m.Member(key); old != nil {
+		first = old.Line - 1
+		if last, err = endOf(m, key, end); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
 		}
 	}
@@ -46,7 +47,7 @@ func setMember(name string, data []byte, parent []string, key, text string) ([]b
 	for last > first && first != last && isBlank(lines[last-1]) {
 		last--
 	}
-	if m.member(key) == nil {
+	if m.Member(key) == nil {
 		for first > 0 && isBlank(lines[first-1]) {
 			first--
 		}
@@ -55,7 +56,7 @@ func setMember(name string, data []byte, parent []string, key, text string) ([]b
 	var out []string
 	out = append(out, lines[:first]...)
 	if text != "" {
-		indent := strings.Repeat(" ", m.column-1)
+		indent := strings.Repeat(" ", m.Column-1)
 		for line := range strings.SplitSeq(text, "\n") {
 			out = append(out, indent+line)
 		}
@@ -69,14 +70,14 @@ func isBlank(line string) bool {
 	return text == "" || text[0] == '#'
 }
 
-// end returns the line after a member, from 0, given that of its mapping.
-func (n *node) end(key string, end int) (int, error) {
-	for i, m := range n.members {
-		if m.key != key {
+// endOf returns the line after a member, from 0, given that of its mapping.
+func endOf(n *strictyaml.Node, key string, end int) (int, error) {
+	for i, m := range n.Members {
+		if m.Key != key {
 			continue
 		}
-		if i+1 < len(n.members) {
-			return n.members[i+1].line - 1, nil
+		if i+1 < len(n.Members) {
+			return n.Members[i+1].Line - 1, nil
 		}
 		return end, nil
 	}
@@ -84,13 +85,13 @@ func (n *node) end(key string, end int) (int, error) {
 }
 
 // checkBlock refuses mappings that are not written one key a line.
-func checkBlock(name string, n *node, lines []string) error {
-	if n.kind != mappingNode || len(n.members) == 0 {
-		return refusal.Newf(refusal.Malformed, "%s:%d:%d: found %s, expected a mapping with one key a line", name, n.line, n.column, n.describe()).WithHint(yamlHint)
+func checkBlock(name string, n *strictyaml.Node, lines []string) error {
+	if n.Kind != strictyaml.Mapping || len(n.Members) == 0 {
+		return refusal.Newf(refusal.Malformed, "%s:%d:%d: found %s, expected a mapping with one key a line", name, n.Line, n.Column, n.Describe()).WithHint("%s", yamlRules.Hint)
 	}
-	for i, m := range n.members {
-		if m.line > len(lines) || strings.TrimLeft(lines[m.line-1], " ") != lines[m.line-1][min(m.column-1, len(lines[m.line-1])):] || m.column != n.column || i > 0 && m.line <= n.members[i-1].line {
-			return refusal.Newf(refusal.Malformed, "%s:%d:%d: the key %s does not begin a line of its own, so it cannot be edited", name, m.line, m.column, m.key).
+	for i, m := range n.Members {
+		if m.Line > len(lines) || strings.TrimLeft(lines[m.Line-1], " ") != lines[m.Line-1][min(m.Column-1, len(lines[m.Line-1])):] || m.Column != n.Column || i > 0 && m.Line <= n.Members[i-1].Line {
+			return refusal.Newf(refusal.Malformed, "%s:%d:%d: the key %s does not begin a line of its own, so it cannot be edited", name, m.Line, m.Column, m.Key).
 				WithHint("write the mapping in block form, one key a line, all indented alike")
 		}
 	}
@@ -102,7 +103,7 @@ func personText(field string, p *Person) string {
 	if p == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s:\n  identity: %s", field, appendQuoted(nil, p.Identity))
+	text := fmt.Sprintf("%s:\n  identity: %s", field, strictyaml.Quote(p.Identity))
 	if p.Signature == "" {
 		return text
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tallystick/internal/strictyaml"
 )
 
 // Example returns the files of a small real class, by path relative to its
@@ -70,7 +72,7 @@ provenance:
     value: %s
   added_at: "%s"
 %s  last_validated_at: "%s"
-%s`, appendQuoted(nil, t.ID), appendQuoted(nil, t.Title), t.Disposition, t.Source, t.RefType, appendQuoted(nil, t.Ref), at, people.String(), at, expected)
+%s`, strictyaml.Quote(t.ID), strictyaml.Quote(t.Title), t.Disposition, t.Source, t.RefType, strictyaml.Quote(t.Ref), at, people.String(), at, expected)
 }
 
 func exampleRegistration(class string, trust Trust) []byte {
@@ -108,7 +110,7 @@ isolation:
   scope: case
   allow_weaker: false
 judged_scores_count: false
-`, appendQuoted(nil, class), trust, Bronze)
+`, strictyaml.Quote(class), trust, Bronze)
 }
 
 const exampleRubric = `# Scores one answer. It runs in a sandbox without network, files or clock.

@@ -233,9 +233,9 @@ func (d *Draft) loadRegistration() error {
 		return err
 	}
 	if d.Registration.Class != d.Class {
-		return doc.refuse(badField("class", "found %q, the folder is %q", d.Registration.Class, d.Class))
+		return doc.Refuse(badField("class", "found %q, the folder is %q", d.Registration.Class, d.Class))
 	}
-	d.registration = doc.json
+	d.registration = doc.JSON
 	return nil
 }
 
@@ -302,7 +302,7 @@ func (d *Draft) loadManifest() error {
 		return err
 	}
 	if d.Manifest.Class != d.Class {
-		return doc.refuse(badField("class", "found %q, the folder is %q", d.Manifest.Class, d.Class))
+		return doc.Refuse(badField("class", "found %q, the folder is %q", d.Manifest.Class, d.Class))
 	}
 	return nil
 }
@@ -363,7 +363,7 @@ func (d *Draft) loadCase(dir, id string) (*DraftCase, error) {
 		return nil, err
 	}
 	if c.CaseID != id {
-		return nil, doc.refuse(badField("case_id", "found %q, the folder is %q", c.CaseID, id))
+		return nil, doc.Refuse(badField("case_id", "found %q, the folder is %q", c.CaseID, id))
 	}
 	c.Digest, err = (&digest.Tree{Files: c.Files}).Digest()
 	return c, err

@@ -7,6 +7,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/strictyaml"
 )
 
 // A Manifest is manifest.yaml: the digests of everything that decides a score.
@@ -38,7 +39,7 @@ func (m *Manifest) validate() error {
 	}
 	for id := range m.Cases {
 		if err := CheckID(id); err != nil {
-			return &fieldError{[]string{"cases", id}, err}
+			return strictyaml.At([]string{"cases", id}, err)
 		}
 	}
 	return nil
@@ -83,7 +84,7 @@ func (c *CaseDigests) validate() error {
 	}
 	for id := range c.Cases {
 		if err := CheckID(id); err != nil {
-			return &fieldError{[]string{"cases", id}, err}
+			return strictyaml.At([]string{"cases", id}, err)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/strictyaml"
 )
 
 // Pins is bench/digests.yaml: what the benches of a workspace rest on beyond
@@ -48,7 +49,7 @@ func (p *Pins) validate() error {
 	}
 	for name := range p.Images {
 		if err := CheckID(name); err != nil {
-			return &fieldError{[]string{"images", name}, err}
+			return strictyaml.At([]string{"images", name}, err)
 		}
 	}
 	if p.CI != nil && (p.CI.File == "" || path.IsAbs(p.CI.File) || path.Clean(p.CI.File) != p.CI.File || strings.HasPrefix(p.CI.File, "..")) {

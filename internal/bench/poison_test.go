@@ -2,6 +2,7 @@ package bench
 
 import (
 	"crypto/rand"
+	"encoding"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -472,12 +473,12 @@ func fieldsOf(t reflect.Type, path string) []string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(textUnmarshaler) {
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return []string{path}
 	}
 	var out []string
 	for i := range t.NumField() {
-		name, _ := jsonName(t.Field(i))
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if path != "" {
 			name = path + "." + name
 		}

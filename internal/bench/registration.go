@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/evidence"
+	"tallystick/internal/strictyaml"
 )
 
 // Trust says whether people vouch for a class.
@@ -252,10 +253,10 @@ func (r *Registration) validateNames() error {
 // checkName checks the name of a failure mode, a breakdown key or a tag.
 func checkName(path, name string) error {
 	if err := CheckID(name); err != nil {
-		return &fieldError{splitLast(path, name), err}
+		return strictyaml.At(splitLast(path, name), err)
 	}
 	if word := evidence.BannedWord(name); word != "" {
-		return &fieldError{splitLast(path, name), bannedError(name, word)}
+		return strictyaml.At(splitLast(path, name), bannedError(name, word))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/strictyaml"
 )
 
 // FromYAML reads the form that people write, which is described with examples
@@ -17,11 +18,11 @@ import (
 // Requests become canonical as in a recording, secrets removed. Replies are
 // kept as they are written: an adversarial case needs its bait.
 func FromYAML(name string, data []byte) (*Cassette, error) {
-	f := yamlFile{name}
-	top, err := f.parse(data)
+	doc, err := strictyaml.Parse(name, data, yamlRules)
 	if err != nil {
 		return nil, err
 	}
+	f, top := yamlFile{doc}, newPlace(doc.Top)
 	if err := f.object(top, "!format", "!interactions"); err != nil {
 		return nil, err
 	}

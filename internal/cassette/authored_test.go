@@ -156,7 +156,7 @@ func TestYAMLMistakesAreFoundWhereTheyStand(t *testing.T) {
 		{"an octal number", head + "  - tool: {name: f, result: 0777}\n", "a.yaml:3:"},
 		{"no value", head + "  - tool:\n", "a.yaml:3:"},
 		{"a control character", "format: \x07\n", "a.yaml:1:9: found the character U+0007"},
-		{"not UTF-8", "format: \xff\n", "a.yaml:1:1: the file is not UTF-8"},
+		{"not UTF-8", "format: \xff\n", "a.yaml:1:9: found the byte 0xff, which is not valid UTF-8"},
 		{"brackets", strings.Repeat("[", 600), "brackets are open"},
 		{"dashes", strings.Repeat("- ", 80), "lists begin in one line"},
 		{"an unknown API", head + "  - model: {api: gemini, request: {}, reply: {raw: x}}\n", "a.yaml:3:13: found the text \"gemini\""},

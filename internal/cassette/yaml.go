@@ -1,31 +1,25 @@
 package cassette
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/refusal"
+	"tallystick/internal/strictyaml"
 )
 
-// Limits of the hand-written form, so that a hostile file cannot exhaust
-// memory or stack in the parser.
-const (
-	maxYAMLBytes    = 1 << 20
-	maxYAMLDepth    = canon.MaxDepth - 8 // what is wrapped around a value needs room
-	maxYAMLBrackets = 512
-)
+// yamlRules are those of the hand-written form.
+var yamlRules = strictyaml.Rules{
+	Hint:         "correct the file at that place; the form is described in docs/formats/cassette.md",
+	TooLargeHint: "split the case; a cassette that people read is short",
+	MaxDepth:     maxYAMLDepth,
+	MaxInline:    maxYAMLDepth,
+	MaxMarks:     1 << 20, // what tools print has long rows of dashes
+	PlainDigits:  true,    // and people write "3 files" without quotes
+}
+
+const maxYAMLDepth = canon.MaxDepth - 8 // what is wrapped around a value needs room
 
 // A place is a value of a YAML file and where it stands.
 type place struct {
@@ -37,182 +31,43 @@ type place struct {
 }
 
 // A yamlFile turns problems into errors that name file, line and column.
-type yamlFile struct{ name string }
-
-func (f yamlFile) refuse(line, column int, format string, args ...any) error {
-	return refusal.Newf(refusal.Malformed, "%s:%d:%d: %w", f.name, line, column, fmt.Errorf(format, args...)).
-		WithHint("correct the file at that place; the form is described in docs/formats/cassette.md")
-}
+type yamlFile struct{ doc *strictyaml.Document }
 
 func (f yamlFile) refuseAt(p *place, format string, args ...any) error {
-	return f.refuse(p.line, p.column, format, args...)
+	return f.doc.RefuseAt(p.line, p.column, format, args...)
 }
 
-// parse reads the part of YAML that has one meaning: mappings with text keys,
-// lists, text, JSON's numbers, true, false and null.
-func (f yamlFile) parse(data []byte) (*place, error) {
-	if err := f.checkBytes(data); err != nil {
-		return nil, err
-	}
-	file, err := parseYAML(data)
-	if err != nil {
-		line, column, message := 1, 1, err.Error()
-		var e yaml.Error
-		if errors.As(err, &e) {
-			message = e.GetMessage()
-			if t := e.GetToken(); t != nil && t.Position != nil {
-				line, column = t.Position.Line, t.Position.Column
-			}
+func newPlace(n *strictyaml.Node) *place {
+	p := &place{line: n.Line, column: n.Column, text: n.Text}
+	switch n.Kind {
+	case strictyaml.Mapping:
+		p.kind = '{'
+		for _, m := range n.Members {
+			p.names = append(p.names, m.Key)
+			p.list = append(p.list, newMember(m))
 		}
-		return nil, f.refuse(line, column, "%s", head(message))
-	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return nil, f.refuse(1, 1, "found %d YAML documents, expected one", len(file.Docs))
-	}
-	return f.convert(file.Docs[0].Body, 0)
-}
-
-// parseYAML refuses keys that occur twice; the parser does, in every spelling,
-// and a test holds it to that. It turns a panic of the parser into an error: what it reads comes
-// from outside.
-func parseYAML(data []byte) (file *ast.File, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			file, err = nil, fmt.Errorf("the YAML parser failed: %v", r)
-		}
-	}()
-	return parser.ParseBytes(data, 0)
-}
-
-// deepLine finds "- - - - ...", which nests without brackets or indentation.
-var deepLine = regexp.MustCompile(`(?:[-?:][ \t]+){57}`)
-
-// checkBytes refuses what must not reach the parser.
-func (f yamlFile) checkBytes(data []byte) error {
-	if len(data) > maxYAMLBytes {
-		return refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are accepted", f.name, len(data), maxYAMLBytes).
-			WithHint("split the case; a cassette that people read is short")
-	}
-	if !utf8.Valid(data) {
-		return f.refuse(1, 1, "the file is not UTF-8")
-	}
-	line, column, open := 1, 0, 0
-	for _, r := range string(data) {
-		column++
-		switch {
-		case r == '\n':
-			line, column = line+1, 0
-		case r == '[' || r == '{':
-			open++
-		case r == ']' || r == '}':
-			open = max(0, open-1)
-		case r == '\t', r >= 0x20 && r < 0x7f, r >= 0xa0 && r != 0xfeff && r != 0x2028 && r != 0x2029:
-		default:
-			return f.refuse(line, column, "found the character %U, which cannot be seen; write it as an escape in double quotes", r)
-		}
-		if open > maxYAMLBrackets {
-			return f.refuse(line, column, "more than %d brackets are open", maxYAMLBrackets)
-		}
-	}
-	if m := deepLine.FindIndex(data); m != nil {
-		return f.refuse(1+bytes.Count(data[:m[0]], []byte("\n")), 1, "more than %d lists begin in one line", maxYAMLDepth)
-	}
-	return nil
-}
-
-var (
-	// jsonNumber is the spelling of numbers that every reader agrees on.
-	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-
-	// looksTyped finds text without quotes that some YAML reader takes for a
-	// number, a time, true or false.
-	looksTyped = regexp.MustCompile(`(?i)^([-+.]?[0-9][-+.:_0-9a-fxotz]*|y|yes|n|no|on|off|true|false|null|~|)$`)
-)
-
-func (f yamlFile) convert(n ast.Node, depth int) (*place, error) {
-	p := &place{line: 1, column: 1}
-	if n == nil {
-		return nil, f.refuse(1, 1, "found nothing where a value is expected")
-	}
-	t := n.GetToken()
-	if t != nil && t.Position != nil {
-		p.line, p.column = t.Position.Line, t.Position.Column
-	}
-	if depth > maxYAMLDepth {
-		return nil, f.refuseAt(p, "nested deeper than %d levels", maxYAMLDepth)
-	}
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return p, f.mapping(p, n.Values, depth)
-	case *ast.MappingValueNode:
-		return p, f.mapping(p, []*ast.MappingValueNode{n}, depth)
-	case *ast.SequenceNode:
+	case strictyaml.List:
 		p.kind = '['
-		for _, item := range n.Values {
-			value, err := f.convert(item, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			p.list = append(p.list, value)
+		for _, item := range n.Items {
+			p.list = append(p.list, newPlace(item))
 		}
-		return p, nil
-	case *ast.StringNode:
-		p.kind, p.text = '"', n.Value
-		if t.Type == token.StringType && looksTyped.MatchString(n.Value) {
-			return nil, f.refuseAt(p, "found %s without quotes, which readers of YAML understand differently; put it in quotes if text is meant", quoteHead(n.Value))
-		}
-		return p, nil
-	case *ast.LiteralNode:
-		p.kind, p.text = '"', n.Value.Value
-		return p, nil
-	case *ast.IntegerNode, *ast.FloatNode:
-		if !jsonNumber.MatchString(t.Value) {
-			return nil, f.refuseAt(p, "found the number %s, expected decimal digits as in 10 or 0.5 (quote it if text is meant)", head(t.Value))
-		}
-		p.kind, p.text = '0', t.Value
-		return p, nil
-	case *ast.BoolNode:
-		if t.Value != "true" && t.Value != "false" {
-			return nil, f.refuseAt(p, "found %s, expected true or false", head(t.Value))
-		}
-		p.kind = t.Value[0]
-		return p, nil
-	case *ast.NullNode:
-		if t.Value != "null" {
-			return nil, f.refuseAt(p, "found no value; write null if that is meant")
-		}
-		p.kind = 'n'
-		return p, nil
+	case strictyaml.Text:
+		p.kind = '"'
+	case strictyaml.Number:
+		p.kind = '0'
+	default: // true, false, null
+		p.kind, p.text = n.Text[0], ""
 	}
-	return nil, f.refuseAt(p, "found a %s, expected a mapping, a list or a plain value", n.Type())
+	return p
 }
 
-func (f yamlFile) mapping(p *place, values []*ast.MappingValueNode, depth int) error {
-	p.kind = '{'
-	for i, v := range values {
-		key, ok := v.Key.(*ast.StringNode)
-		at := &place{line: p.line, column: p.column}
-		if t := v.Key.GetToken(); t != nil && t.Position != nil {
-			at.line, at.column = t.Position.Line, t.Position.Column
-		}
-		if !ok || key.GetToken().Type == token.StringType && looksTyped.MatchString(key.Value) {
-			return f.refuseAt(at, "found a key that is not plain text; put it in quotes")
-		}
-		if i == 0 {
-			p.line, p.column = at.line, at.column
-		}
-		value, err := f.convert(v.Value, depth+1)
-		if err != nil {
-			return err
-		}
-		if value.kind != '{' && value.kind != '[' {
-			// A value on the next line is still found by its key.
-			value.line, value.column = at.line, at.column
-		}
-		p.names = append(p.names, key.Value)
-		p.list = append(p.list, value)
+func newMember(m strictyaml.Member) *place {
+	p := newPlace(m.Value)
+	if p.kind != '{' && p.kind != '[' {
+		// A value on the next line is still found by its key.
+		p.line, p.column = m.Line, m.Column
 	}
-	return nil
+	return p
 }
 
 // get returns the value of a key, nil if there is none.

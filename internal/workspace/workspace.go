@@ -9,12 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/goccy/go-yaml"
-
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
+	"tallystick/internal/strictyaml"
 )
 
 // SettingsFile marks the top folder of a workspace.
@@ -31,17 +30,34 @@ type Workspace struct {
 
 // Settings are what tally.yaml says. Every unknown key is an error.
 type Settings struct {
-	Version   int       `yaml:"version"`
-	Origin    string    `yaml:"origin"`     // the ledger's name
-	TrustRoot digest.ID `yaml:"trust_root"` // version 1 of the signers file
-	Witnesses []Witness `yaml:"witnesses,omitempty"`
-	Quorum    int       `yaml:"quorum,omitempty"` // of witnesses that an anchor needs
+	Version   int
+	Origin    string    // the ledger's name
+	TrustRoot digest.ID // version 1 of the signers file
+	Witnesses []Witness
+	Quorum    int // of witnesses that an anchor needs
 }
 
 // A Witness cosigns checkpoints.
 type Witness struct {
-	URL string `yaml:"url"`
-	Key string `yaml:"key"`
+	URL string `json:"url"`
+	Key string `json:"key"`
+}
+
+// settingsFile is how settings are written.
+type settingsFile struct {
+	Version   int       `json:"version"`
+	Origin    string    `json:"origin"`
+	TrustRoot digest.ID `json:"trust_root"`
+	Witnesses []Witness `json:"witnesses,omitempty"`
+	Quorum    *int      `json:"quorum,omitempty"` // absent is 0
+}
+
+const maxSettingsBytes = 1 << 20
+
+var settingsRules = strictyaml.Rules{
+	Hint:         "correct the line; nothing was done",
+	TooLargeHint: "settings are a page; see whether this is another file",
+	MaxBytes:     maxSettingsBytes,
 }
 
 // Load reads the settings of the workspace in dir.
@@ -51,19 +67,30 @@ func Load(dir string) (*Workspace, error) {
 		return nil, refusal.Newf(refusal.NotFound, "%s is not a workspace: it has no %s", dir, SettingsFile).
 			WithHint(`"tally init" makes one here; --workspace DIR names another`)
 	}
-	data, err := store.ReadFile(store.OS{}, name, 1<<20)
+	data, err := store.ReadFile(store.OS{}, name, maxSettingsBytes)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Dir: dir}
-	if err := yaml.UnmarshalWithOptions(data, &w.Settings, yaml.DisallowUnknownField(), yaml.Strict()); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %s", name, yaml.FormatError(err, false, false)).
-			WithHint("correct the line; nothing was done")
+	settings, err := parseSettings(name, data)
+	if err != nil {
+		return nil, err
 	}
-	if err := w.Settings.validate(); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err).WithHint("correct it; nothing was done")
+	return &Workspace{Dir: dir, Settings: settings}, nil
+}
+
+func parseSettings(name string, data []byte) (Settings, error) {
+	var f settingsFile
+	if _, err := strictyaml.Decode(name, data, settingsRules, &f); err != nil {
+		return Settings{}, err
 	}
-	return w, nil
+	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses}
+	if f.Quorum != nil {
+		s.Quorum = *f.Quorum
+	}
+	if err := s.validate(); err != nil {
+		return Settings{}, refusal.Newf(refusal.Malformed, "%s: %w", name, err).WithHint("correct it; nothing was done")
+	}
+	return s, nil
 }
 
 func (s Settings) validate() error {
@@ -95,7 +122,7 @@ trust_root: %s
 #   - url: http://127.0.0.1:7380
 #     key: witness.example+…
 # quorum: 1
-`, s.Version, s.Origin, s.TrustRoot)
+`, s.Version, strictyaml.Quote(s.Origin), s.TrustRoot)
 }
 
 // Path joins names to the workspace's folder.
