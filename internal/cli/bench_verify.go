@@ -31,6 +31,7 @@ calls: every class there is, and every class that the pins list.
 
 Who is trusted comes from the verified ledger. In a checkout without a ledger it
 comes from the signers folder, starting from the trust root in tally.yaml.`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.classes = args
 			return runBenchVerify(cmd.Context(), env, o)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,8 +30,11 @@ in OpenSSH's format. People sign with SSH keys of their own.`,
 	return cmd
 }
 
-// keyName is what a key may be called: it becomes a file's name.
-var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+// isKeyName reports whether a key may be called that: it becomes a file's name.
+func isKeyName(name string) bool {
+	const letters, more = "abcdefghijklmnopqrstuvwxyz0123456789", "._-"
+	return name != "" && len(name) <= 64 && strings.Trim(name, letters+more) == "" && !strings.ContainsAny(name[:1], more)
+}
 
 // keyAnswer describes the public half of a key.
 type keyAnswer struct {
@@ -80,7 +82,7 @@ func runKeysNew(_ context.Context, env *Env, name string) error {
 }
 
 func (e *Env) keyPath(name string) (*workspace.Workspace, string, error) {
-	if !keyName.MatchString(name) || strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt") {
+	if !isKeyName(name) || strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt") {
 		return nil, "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
 	}
 	w, err := e.loadWorkspace()
