@@ -116,7 +116,7 @@ func (pol policy) filter() (program, error) {
 	for _, nr := range append(allowedCalls, legacyAllowedCalls...) {
 		p.call(nr, answer(retAllow))
 	}
-	for _, nr := range append([]uintptr{unix.SYS_OPENAT, unix.SYS_NEWFSTATAT}, legacyPathCalls...) {
+	for _, nr := range append([]uintptr{unix.SYS_OPENAT, statAtCall}, legacyPathCalls...) {
 		ok := uint32(retAllow)
 		// An open is let through either way; the question only lets us see it.
 		if pol.Watch && isOpen(nr) {

@@ -15,6 +15,8 @@ const (
 	vforkCall = unix.SYS_VFORK
 )
 
+const statAtCall = unix.SYS_NEWFSTATAT
+
 // legacyAllowedCalls and legacyPathCalls belong to allowedCalls.
 var (
 	legacyAllowedCalls = []uintptr{

@@ -1,0 +1,25 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// The calls that gVisor describes on this architecture, beside openat.
+var (
+	legacyOpens []string
+	tracedCalls = []string{"socket", "connect", "bind", "clone", "execve"}
+)
+
+// The older calls do not exist here; no call has these numbers.
+const (
+	openCall = 1<<20 + iota
+	creatCall
+	forkCall
+	vforkCall
+)
+
+const statAtCall = unix.SYS_FSTATAT
+
+var (
+	legacyAllowedCalls []uintptr
+	legacyPathCalls    []uintptr
+	legacyWatchedCalls map[int]struct{ what, name string }
+)
