@@ -45,9 +45,16 @@ type running struct {
 // forked it, so that thread is kept until the end: when this process is
 // killed, however it is, the sandbox dies with it.
 func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
+	program, err := openProgram(l.executable)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", l.executable, err)
+	}
+	defer program.Close()
 	uid, gid := hostID()
 	cmd := &exec.Cmd{
-		Path: l.executable,
+		// By descriptor: the user that the sandbox runs as may not be let
+		// through the folders above the program, root's home for one.
+		Path: fmt.Sprintf("/proc/self/fd/%d", program.Fd()),
 		Args: l.args,
 		Env:  []string{}, // not nil, which would mean ours
 		Dir:  "/",
@@ -102,6 +109,24 @@ func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// highFd is above every descriptor that a started program inherits, so that
+// placing those does not overwrite it.
+const highFd = 256
+
+// openProgram opens a program for starting it by descriptor.
+func openProgram(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, highFd)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // fork runs on a locked thread. It reports whether that thread is still fit
