@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -24,59 +23,6 @@ type Segment struct {
 	First int64 // index of its first entry, which its file name states
 	Size  int64 // in bytes, if known: how much memory reading it takes
 	Open  func() (io.ReadCloser, error)
-}
-
-// A Problem is one thing that does not verify, and where.
-type Problem struct {
-	Index  int64        `json:"index"` // entry at which it shows, or -1
-	Kind   string       `json:"kind"`
-	Detail string       `json:"detail"`
-	Name   refusal.Name `json:"name"`
-	// Fork holds both sides when the ledger contradicts a tree head from
-	// elsewhere.
-	Fork *Fork `json:"-"`
-}
-
-// A Fork is two tree heads that cannot both be of one ledger.
-type Fork struct {
-	Source   string
-	Expected TreeHead
-	Found    TreeHead
-}
-
-func (p *Problem) Error() string {
-	if p.Index < 0 {
-		return p.Detail
-	}
-	return fmt.Sprintf("entry %d: %s", p.Index, p.Detail)
-}
-
-// Refusal turns the problem into the error that a command ends with.
-func (p *Problem) Refusal() *refusal.Error {
-	r := refusal.Newf(p.Name, "ledger does not verify: %w", p)
-	switch p.Name {
-	case refusal.HistoryRolledBack, refusal.HistoryForked:
-		return r.WithHint(`someone rewrote history after it was signed or published, or this is a different ledger; see "tally help forks"`)
-	case refusal.TornTail:
-		return r.WithHint(`a crash left these bytes and nobody was promised them; "tally ledger repair" sets them aside`)
-	case refusal.ChainTamperDetected, refusal.SealInvalid:
-		return r.WithHint("nothing in this ledger can be trusted from that entry on; restore it from a copy whose head matches your last anchor")
-	}
-	if p.Name == refusal.StrictGap {
-		return r.WithHint(`nothing was changed, but something is missing: "tally anchor publish" anchors today; an attempt is finished with --resume`)
-	}
-	return r.WithHint(`see "tally help refusals" for what %s means`, p.Name)
-}
-
-// An Expectation is a tree head known from elsewhere that the ledger must
-// contain: the memory of what was signed here, an anchor, a witness.
-type Expectation struct {
-	TreeHead
-	Head   digest.ID // chain head at that size; zero if not known
-	Source string    // what a message calls it, as in "the anchor of 2026-05-12"
-	// Confirm, if set, verifies the expectation itself against the signers in
-	// force at its size, before the ledger is blamed for not meeting it.
-	Confirm func(*seal.Signers) error
 }
 
 // Options say how to verify. The zero value is not usable: who is trusted is
@@ -223,17 +169,6 @@ type walk struct {
 	last    bool // this is the last segment
 	segName string
 	offset  int64
-}
-
-// A pendingSeal is a seal whose signature need not be checked if the same key
-// signs a later one: that signature covers everything this one does.
-type pendingSeal struct {
-	head      TreeHead
-	edge      []tlog.Hash
-	signature []byte
-	keyHash   uint32
-	signers   *seal.Signers
-	at        evidence.Time
 }
 
 func (w *walk) segment(s Segment) error {
@@ -461,113 +396,6 @@ func ExtendSigners(before *seal.Signers, change *evidence.SignersChanged, at evi
 		return nil, refusal.Newf(refusal.SignersChainBroken, "the record says version %d, the file %d", change.Version, next.Version())
 	}
 	return next, nil
-}
-
-func (w *walk) seal(check, text []byte) error {
-	if w.unsealed == 0 {
-		return w.problem(refusal.ChainTamperDetected, "seal", "a seal with no entry since the one before it")
-	}
-	size, signature, err := parseSeal(text)
-	if err != nil {
-		return w.problem(refusal.ChainTamperDetected, "seal", "%v", err)
-	}
-	if want := appendSealCheck(nil, w.chain.head, text); !bytes.Equal(check, want) {
-		return w.problem(refusal.ChainTamperDetected, "seal", "the line says %s, its bytes give %s", check, want)
-	}
-	if size != w.chain.size {
-		return w.problem(refusal.SealInvalid, "seal", "a seal over %d entries stands after %d", size, w.chain.size)
-	}
-	s := &pendingSeal{
-		head:      TreeHead{Origin: w.chain.origin, Size: size},
-		edge:      append([]tlog.Hash(nil), w.chain.edge...),
-		signature: signature,
-		keyHash:   binary.BigEndian.Uint32(signature),
-		signers:   w.inForce,
-		at:        w.time,
-	}
-	if p := w.pending; p != nil && (w.opt.EverySeal || p.keyHash != s.keyHash || p.signers != s.signers) {
-		if err := w.checkSeal(p); err != nil {
-			return err
-		}
-	}
-	w.pending = s
-	w.sealed.Seals++
-	w.sealed.Tail.GoodSize = w.offset + checkLen + 1 + int64(len(text)) + 1
-	w.unsealed = 0
-	w.sealed.chain = Chain{origin: w.chain.origin, size: w.chain.size, head: w.chain.head, edge: s.edge}
-	w.sealed.LastTime = w.time
-	w.sealed.Signers = w.signers
-	w.sealed.history = slices.Clip(w.history)
-	for _, r := range w.batch {
-		if err := w.opt.Visit(r); err != nil {
-			return err
-		}
-	}
-	clear(w.batch)
-	w.batch = w.batch[:0]
-	return nil
-}
-
-// checkSeal verifies a seal's signature: an operator in force when the batch
-// began, over the checkpoint of the tree.
-func (w *walk) checkSeal(s *pendingSeal) error {
-	s.head.Root = rootOf(s.edge)
-	text := []byte(s.head.Text())
-	for _, key := range s.signers.OperatorKeys(s.at.Go()) {
-		v, err := seal.NoteVerifier(key, s.head.Origin)
-		if err != nil {
-			return err
-		}
-		if v.KeyHash() != s.keyHash {
-			continue
-		}
-		if v.Verify(text, s.signature[4:]) {
-			return nil
-		}
-		return sealProblem(s, refusal.ChainTamperDetected, "the seal over %d entries is not the operator's signature over their root: an entry was changed after it was sealed, or the seal was", s.head.Size)
-	}
-	return sealProblem(s, refusal.SealInvalid, "the seal over %d entries is by key %08x, which is no operator in force there", s.head.Size, s.keyHash)
-}
-
-func sealProblem(s *pendingSeal, name refusal.Name, format string, args ...any) *Problem {
-	return &Problem{Index: s.head.Size - 1, Kind: "seal", Detail: fmt.Sprintf(format, args...), Name: name}
-}
-
-// expected compares the tree with the heads known for this size.
-func (w *walk) expected() error {
-	for len(w.expect) > 0 && w.expect[0].Size <= w.chain.size {
-		e := w.expect[0]
-		w.expect = w.expect[1:]
-		if err := w.confirm(e, w.signers); err != nil {
-			return err
-		}
-		found := TreeHead{Origin: w.chain.origin, Size: w.chain.size, Root: w.chain.Root()}
-		switch {
-		case e.Origin != found.Origin:
-			return forked(e, found, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
-		case e.Size == found.Size && e.Root != found.Root:
-			return forked(e, found, e.Size-1, "%s has root %s over %d entries, this ledger has %s", e.Source, e.Root, e.Size, found.Root)
-		case e.Size == found.Size && !e.Head.IsZero() && e.Head != w.chain.head:
-			return forked(e, found, e.Size-1, "%s has head %s after %d entries, this ledger has %s", e.Source, e.Head, e.Size, w.chain.head)
-		}
-	}
-	return nil
-}
-
-func (w *walk) confirm(e Expectation, signers *seal.Signers) error {
-	if e.Confirm == nil {
-		return nil
-	}
-	err := e.Confirm(signers)
-	if err == nil {
-		return nil
-	}
-	return &Problem{Index: e.Size - 1, Kind: "anchor", Detail: fmt.Sprintf("%s: %v", e.Source, err), Name: refusal.Of(err).Name}
-}
-
-func forked(e Expectation, found TreeHead, index int64, format string, args ...any) *Problem {
-	return &Problem{Index: index, Kind: "fork", Detail: fmt.Sprintf(format, args...), Name: refusal.HistoryForked,
-		Fork: &Fork{Source: e.Source, Expected: e.TreeHead, Found: found}}
 }
 
 // vanished reports a ledger without a seal of which more is known: it is no new
