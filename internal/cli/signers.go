@@ -57,12 +57,19 @@ func newSignersShow(env *Env) *cobra.Command {
 	}
 }
 
-func runSignersShow(_ context.Context, env *Env) error {
-	w, v, err := env.verifiedLedger()
+// signersFile verifies the ledger and reads the file beside it, which may
+// propose another version than the one in force.
+func (e *Env) signersFile() (*workspace.Workspace, *ledger.Verified, []byte, error) {
+	w, v, err := e.verifiedLedger()
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	return w, v, data, err
+}
+
+func runSignersShow(_ context.Context, env *Env) error {
+	w, v, data, err := env.signersFile()
 	if err != nil {
 		return err
 	}
@@ -108,11 +115,7 @@ func newSignersNext(env *Env) *cobra.Command {
 }
 
 func runSignersNext(_ context.Context, env *Env) error {
-	w, v, err := env.verifiedLedger()
-	if err != nil {
-		return err
-	}
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	w, v, data, err := env.signersFile()
 	if err != nil {
 		return err
 	}
