@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/plain"
+	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
@@ -382,10 +383,11 @@ func (d *bundleDescription) policyHash(m witness.Mode) (someHash, error) {
 	case d.PolicyHash != nil:
 		return parseHash("policy_hash", *d.PolicyHash)
 	case d.Policy != nil:
-		p := witness.Policy{Mode: m, Allowed: d.Policy.Allowed, Denied: d.Policy.Denied, MaxCostMicrodollars: d.Policy.MaxCost, MaxToolCalls: d.Policy.MaxToolCalls}
-		return wholeHash(p.Hash()), nil
+		p := policy.Policy{Mode: policy.Mode(m), Allow: d.Policy.Allowed, Deny: d.Policy.Denied, MaxCostMicroUSD: int64(d.Policy.MaxCost), MaxToolCalls: int64(d.Policy.MaxToolCalls)}
+		return wholeHash(witness.Hash(p.SerialisedDigest())), nil
 	}
-	return wholeHash(witness.StandardPolicy(m).Hash()), nil
+	standard := policy.ForMode(policy.Mode(m))
+	return wholeHash(witness.Hash(standard.SerialisedDigest())), nil
 }
 
 // A someHash is a hash of which at least the 8 bytes of the format are known.

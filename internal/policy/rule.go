@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -51,8 +52,9 @@ type Rule struct {
 	Then            Verdict  `json:"then,omitempty"`
 }
 
-// ruleID keeps rule names apart from the built-in ones, which have a colon.
-var ruleID = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+// ruleID keeps rule names apart from the built-in ones, which have a colon. It
+// is compiled when the first rule is read, not at every start of the program.
+var ruleID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) })
 
 const maxWindowMS = 365 * 24 * 3600 * 1000
 
@@ -65,7 +67,7 @@ func checkRules(rules []Rule) error {
 	ids, priorities := map[string]bool{}, map[int64]string{}
 	for i := range rules {
 		r := &rules[i]
-		if !ruleID.MatchString(r.ID) {
+		if !ruleID().MatchString(r.ID) {
 			return fmt.Errorf("rules[%d]: id is %.80q, expected a-z 0-9 _ - and at most 64 of them", i, r.ID)
 		}
 		if ids[r.ID] {

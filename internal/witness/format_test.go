@@ -14,7 +14,7 @@ import (
 // exampleBundle is the task of the worked example in docs/formats/bundle.md.
 func exampleBundle() *Bundle {
 	args, result := Hash(sha256.Sum256([]byte("go test ./..."))), Hash(sha256.Sum256([]byte("ok")))
-	policy := StandardPolicy(Approved).Hash()
+	policy := standardHash(Approved)
 	return &Bundle{
 		TaskID:     UUID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
 		PolicyHash: policy.Short(),

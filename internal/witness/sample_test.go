@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"tallystick/internal/policy"
 )
 
 // The keys of the tests of the format's first implementation.
@@ -25,10 +27,10 @@ func testPublic() ed25519.PublicKey { return testSigner().Public().(ed25519.Publ
 // sample is a small bundle with every section of the original format.
 func sample() *Bundle {
 	args, result := Hash{0x11, 1, 2, 3}, Hash{0x22, 4, 5, 6}
-	policy := StandardPolicy(Autonomous).Hash()
+	hash := standardHash(Autonomous)
 	return &Bundle{
 		TaskID:     UUID(bytes.Repeat([]byte{0x42}, 16)),
-		PolicyHash: policy.Short(),
+		PolicyHash: hash.Short(),
 		CreatedNS:  1700000000000000000,
 		Outcome:    Failed,
 		Mode:       Autonomous,
@@ -42,7 +44,7 @@ func sample() *Bundle {
 			{Action: "Read", Check: Allowed, ArgsHash: args.Short(), ResultHash: result.Short(), LatencyMS: 150, CostMicrodollars: 500, Tokens: 200},
 			{Action: "Bash", Check: Denied, ArgsHash: result.Short(), ResultHash: args.Short(), LatencyMS: 7, CostMicrodollars: 8, Tokens: 9},
 		},
-		Full: &FullHashes{Policy: policy, Calls: []CallHashes{{args, result}, {result, args}}},
+		Full: &FullHashes{Policy: hash, Calls: []CallHashes{{args, result}, {result, args}}},
 	}
 }
 
@@ -114,4 +116,10 @@ func remove(t testing.TB, data []byte, tag Tag) []byte {
 	le.PutUint16(out[0x3a:], le.Uint16(out[0x3a:])-1)
 	le.PutUint32(out[0x3c:], uint32(len(out)))
 	return out
+}
+
+// standardHash is the hash of the policy that ADR-035 gives for a mode.
+func standardHash(m Mode) Hash {
+	p := policy.ForMode(policy.Mode(m))
+	return Hash(p.SerialisedDigest())
 }

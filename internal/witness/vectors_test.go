@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 )
 
@@ -51,7 +52,7 @@ func TestToolCallVector(t *testing.T) {
 func TestMinimalBundleVector(t *testing.T) {
 	want := unhex(t, "575657520100000001010101010101010101010101010101f9210ee4856ff1e000002a36fe9c9717000200000000000000000000000000000000000040000000")
 	b := &Bundle{
-		TaskID: UUID(bytes.Repeat([]byte{1}, 16)), PolicyHash: StandardPolicy(Autonomous).Hash().Short(),
+		TaskID: UUID(bytes.Repeat([]byte{1}, 16)), PolicyHash: standardHash(Autonomous).Short(),
 		CreatedNS: 1700000000000000000, Outcome: Solved, Mode: Autonomous,
 	}
 	if got := pack(t, b, Seals{}); !bytes.Equal(got, want) {
@@ -110,9 +111,9 @@ func TestPolicyVectors(t *testing.T) {
 		{Approved, "mode=1|cost=100000|calls=200", "37174386ed336528"},
 		{Autonomous, "mode=2|cost=1000000|calls=500", "f9210ee4856ff1e0"},
 	} {
-		p := StandardPolicy(tt.mode)
-		short := p.Hash().Short()
-		if got := p.Text(); got != tt.text {
+		p := policy.ForMode(policy.Mode(tt.mode))
+		short := standardHash(tt.mode).Short()
+		if got := p.Serialised(); got != tt.text {
 			t.Errorf("%s: text %q, want %q", tt.mode, got, tt.text)
 		}
 		if got := hex.EncodeToString(short[:]); got != tt.hash {
