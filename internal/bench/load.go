@@ -30,6 +30,8 @@ const (
 	PendingDir       = "cases-pending"
 	DigestsFile      = "cases/digests.yaml"
 	CaseFile         = "case.yaml"
+	ScenarioFile     = "scenario.yaml" // what the harness says and answers; never shown to the agent
+	GradingFile      = "grading.yaml"  // how the case is graded, in place of the class's rubric
 	helpersDir       = "rubric"
 	readmeFile       = "README.md"
 )
@@ -256,7 +258,7 @@ func (d *Draft) loadRubric() error {
 		r.Main = name
 	}
 	if r.Main == "" {
-		return incomplete("there is no rubric.star and no rubric.py")
+		return d.checkGradedWithoutRubric()
 	}
 	r.Files = map[string][]byte{r.Main: d.files[r.Main]}
 	for p, data := range d.files {
@@ -267,6 +269,25 @@ func (d *Draft) loadRubric() error {
 	var err error
 	r.Digest, err = treeOf(r.Files).Digest()
 	return err
+}
+
+// checkGradedWithoutRubric accepts a class without a rubric when every case
+// folder says in its own file how it is graded. Lines of a dataset are looked
+// at by who runs them.
+func (d *Draft) checkGradedWithoutRubric() error {
+	for p := range d.files {
+		if strings.HasPrefix(p, helpersDir+"/") {
+			return incomplete("there is %s and no rubric.star and no rubric.py", p)
+		}
+		id, isCase := strings.CutSuffix(p, "/"+CaseFile)
+		if !isCase || !strings.HasPrefix(id, CasesDir+"/") {
+			continue
+		}
+		if _, ok := d.files[id+"/"+GradingFile]; !ok {
+			return incomplete("there is no rubric.star and no rubric.py, and %s has no %s", id, GradingFile)
+		}
+	}
+	return nil
 }
 
 func treeOf(files map[string][]byte) *digest.Tree {
@@ -500,7 +521,10 @@ func kindOf(mode fs.FileMode) string {
 
 // Compute returns the manifest and the case digests of what is there.
 func (d *Draft) Compute() (*Manifest, *CaseDigests, error) {
-	m := &Manifest{Version: 1, Class: d.Class, Registration: digest.ContentOf(d.registration), Rubric: d.Rubric.Digest, Cases: map[string]ManifestCase{}}
+	m := &Manifest{Version: 1, Class: d.Class, Registration: digest.ContentOf(d.registration), Cases: map[string]ManifestCase{}}
+	if d.Rubric.Main != "" {
+		m.Rubric = &d.Rubric.Digest
+	}
 	if d.Dataset != nil {
 		m.Dataset = &d.Dataset.Digest
 	}

@@ -18,7 +18,7 @@ type Manifest struct {
 	Version      int                     `json:"version"`
 	Class        string                  `json:"class"`
 	Registration digest.Content          `json:"registration"`
-	Rubric       digest.Content          `json:"rubric"`
+	Rubric       *digest.Content         `json:"rubric,omitempty"` // absent when every case says how it is graded
 	Dataset      *digest.Content         `json:"dataset,omitempty"`
 	Cases        map[string]ManifestCase `json:"cases"`
 }
@@ -58,7 +58,10 @@ func (m *Manifest) Digest() (digest.ID, error) {
 func (m *Manifest) Format() []byte {
 	var b strings.Builder
 	b.WriteString("# Written by \"tally bench digest\". Two people sign it with \"tally bench sign\",\n# one of them with the security role; its digest is the bench digest.\n")
-	fmt.Fprintf(&b, "version: %d\nclass: %q\nregistration: %q\nrubric: %q\n", m.Version, m.Class, m.Registration, m.Rubric)
+	fmt.Fprintf(&b, "version: %d\nclass: %q\nregistration: %q\n", m.Version, m.Class, m.Registration)
+	if m.Rubric != nil {
+		fmt.Fprintf(&b, "rubric: %q\n", m.Rubric)
+	}
 	if m.Dataset != nil {
 		fmt.Fprintf(&b, "dataset: %q\n", *m.Dataset)
 	}

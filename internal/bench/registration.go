@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
 	"tallystick/internal/strictyaml"
 )
@@ -52,6 +53,10 @@ type Registration struct {
 	Limits       Limits                       `json:"limits"`
 	Governance   Governance                   `json:"governance"`
 	Isolation    Isolation                    `json:"isolation"`
+
+	// Policy is a policy document (docs/formats/policy.md) in place of the one
+	// that the governance mode stands for. Its mode must be that mode.
+	Policy canon.RawMessage `json:"policy,omitempty"`
 
 	// Which ledgers and which runners' keys count for promotion. Without
 	// origins no ledger is singled out; without keys no runner is.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -363,8 +364,8 @@ func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 	}
 	// They differ; say where.
 	const hint = `if the change is meant, run "tally bench digest" and have two people sign the manifest again; if not, restore the file`
-	if computed.Rubric != pinned.Rubric {
-		return refusal.Newf(refusal.RubricDigestMismatch, "%s with its helpers is %s, %s says %s", v.draft.Rubric.Main, computed.Rubric, ManifestFile, pinned.Rubric).WithHint(hint)
+	if got, want := optional(computed.Rubric), optional(pinned.Rubric); got != want {
+		return refusal.Newf(refusal.RubricDigestMismatch, "%s with its helpers is %s, %s says %s", cmp.Or(v.draft.Rubric.Main, "the rubric"), got, ManifestFile, want).WithHint(hint)
 	}
 	if computed.Registration != pinned.Registration {
 		return refusal.Newf(refusal.RegistrationDigestMismatch, "%s is %s, %s says %s", RegistrationFile, computed.Registration, ManifestFile, pinned.Registration).WithHint(hint)

@@ -139,6 +139,7 @@ type CaseScored struct {
 	Attempt         string           `json:"attempt"`
 	Class           string           `json:"class"`
 	CaseID          string           `json:"case_id"`
+	Tags            []string         `json:"tags,omitempty"` // as the case had them, for gates
 	Repeat          int              `json:"repeat"`
 	Execution       int              `json:"execution"`
 	CaseDigest      digest.Content   `json:"case_digest"`

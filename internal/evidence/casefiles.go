@@ -1,0 +1,63 @@
+package evidence
+
+import (
+	"fmt"
+
+	"tallystick/internal/digest"
+)
+
+// CaseFilesVersion is the version of [CaseFiles].
+const CaseFilesVersion = 1
+
+// CaseFiles is the index of one case's evidence: what each piece is. It lies in
+// the evidence itself, and its digest is the first that the case's record
+// names, so the record commits to every piece.
+type CaseFiles struct {
+	Version    int             `json:"v"`
+	Trajectory TrajectoryFile  `json:"trajectory"`
+	Answer     *digest.Content `json:"answer,omitempty"`
+	Grading    *digest.Content `json:"grading,omitempty"`   // what was compared with what, and why
+	Diff       *digest.Content `json:"diff,omitempty"`      // of the working folder
+	TestLog    *digest.Content `json:"test_log,omitempty"`  // of the case's test command
+	Plan       *digest.Content `json:"plan,omitempty"`      // what the agent said it would do
+	Recording  *digest.Content `json:"recording,omitempty"` // the cassette of a live run
+	Rubric     *RubricFiles    `json:"rubric,omitempty"`
+	// Contents are the whole texts of which the trajectory has the beginning
+	// and the digest, sorted.
+	Contents []digest.Content `json:"contents,omitempty"`
+}
+
+// A TrajectoryFile names the event log of a case. The head is what
+// trajectory.HeadIs asks for.
+type TrajectoryFile struct {
+	Digest digest.Content `json:"digest"`
+	Head   digest.ID      `json:"head"`
+}
+
+// RubricFiles are what a rubric was given and what it wrote.
+type RubricFiles struct {
+	Input  digest.Content `json:"input"`
+	Output digest.Content `json:"output"`
+}
+
+// Validate checks the version.
+func (c *CaseFiles) Validate() error {
+	if c.Version != CaseFilesVersion {
+		return fmt.Errorf("v is %d, this program knows %d", c.Version, CaseFilesVersion)
+	}
+	return nil
+}
+
+// All lists every piece that the index names.
+func (c *CaseFiles) All() []digest.Content {
+	all := []digest.Content{c.Trajectory.Digest}
+	for _, d := range []*digest.Content{c.Answer, c.Grading, c.Diff, c.TestLog, c.Plan, c.Recording} {
+		if d != nil {
+			all = append(all, *d)
+		}
+	}
+	if c.Rubric != nil {
+		all = append(all, c.Rubric.Input, c.Rubric.Output)
+	}
+	return append(all, c.Contents...)
+}
