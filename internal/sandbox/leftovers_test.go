@@ -173,9 +173,6 @@ func TestNothingSurvivesTheHarness(t *testing.T) {
 					t.Cleanup(func() { cmd.Process.Kill() })
 					// Wait until the rubric, which never ends, is under way.
 					waitForProcess(t, runs)
-					if left := strings.Join(leftovers(t, runs), "\n"); !strings.Contains(left, "process ") || !strings.Contains(left, "folder ") {
-						t.Fatalf("the test would not see a leftover: it sees only %q", left)
-					}
 					cmd.Process.Signal(signal)
 					cmd.Wait()
 					out.Close()
@@ -203,11 +200,15 @@ func victim(t *testing.T) {
 	s.Run(context.Background(), Job{})
 }
 
+// waitForProcess returns once one look at the machine shows both a process and
+// a folder, so that the test is known to see leftovers. A process that is just
+// becoming the interpreter is not recognised for a moment, hence the loop.
 func waitForProcess(t *testing.T, runs string) {
 	t.Helper()
 	for range 3000 {
 		folders, _ := filepath.Glob(filepath.Join(runs, "r*", "rubric", "rubric.py"))
-		if len(folders) > 0 && strings.Contains(strings.Join(leftovers(t, runs), "\n"), "process ") {
+		left := strings.Join(leftovers(t, runs), "\n")
+		if len(folders) > 0 && strings.Contains(left, "process ") && strings.Contains(left, "folder ") {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
