@@ -307,6 +307,7 @@ func (r *Redactor) stream(chunks []string) ([]string, int64, error) {
 type streamText struct {
 	event int
 	leaf  *node
+	place string // which text it is a piece of
 }
 
 // joined redacts a text that is streamed in pieces.
@@ -347,7 +348,7 @@ func streamTexts(events []streamEvent) [][]streamText {
 				groups[place] = at
 				texts = append(texts, nil)
 			}
-			texts[at] = append(texts[at], streamText{event, n})
+			texts[at] = append(texts[at], streamText{event, n, place})
 		case '[':
 			for i := range n.list {
 				index := strconv.Itoa(i)
