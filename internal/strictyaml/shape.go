@@ -21,11 +21,14 @@ func checkShape(n *Node, t reflect.Type, path []string) error {
 	bad := func(format string, args ...any) error {
 		return &fieldError{slices.Clone(path), fmt.Errorf(format, args...)}
 	}
-	if t == reflect.TypeFor[canon.RawMessage]() {
-		return nil
+	if t == reflect.TypeFor[*canon.RawMessage]() && n.Kind == Null {
+		return bad("found nothing, expected a value")
 	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if t == reflect.TypeFor[canon.RawMessage]() {
+		return nil
 	}
 	if reflect.PointerTo(t).Implements(textUnmarshaler) {
 		if n.Kind != Text {

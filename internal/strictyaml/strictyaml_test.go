@@ -170,6 +170,35 @@ func TestRefuseFindsTheField(t *testing.T) {
 	}
 }
 
+// A pointer to a raw value can be there and empty, which a raw value cannot.
+func TestPointerToRawValueMayBeEmpty(t *testing.T) {
+	type reply struct {
+		Plain  canon.RawMessage  `json:"plain,omitempty"`
+		Result *canon.RawMessage `json:"result,omitempty"`
+	}
+	for _, tt := range []struct{ text, want, refused string }{
+		{"{}", "{}", ""},
+		{"result: []", `{"result":[]}`, ""},
+		{"result: \"\"", `{"result":""}`, ""},
+		{"result: {a: 1}", `{"result":{"a":1}}`, ""},
+		{"result: null", "", "a.yaml:1:1: result: found nothing, expected a value"},
+		{"plain: []", "", "a.yaml:1:1: plain: is empty"},
+	} {
+		var v reply
+		_, err := Decode("a.yaml", []byte(tt.text), Rules{}, &v)
+		if tt.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("%s: got %v, want %s", tt.text, err, tt.refused)
+			}
+			continue
+		}
+		encoded, _ := canon.Marshal(v)
+		if err != nil || string(encoded) != tt.want {
+			t.Errorf("%s: got %s, %v", tt.text, encoded, err)
+		}
+	}
+}
+
 // Whatever is read has one canonical form, which is read as itself.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{small, "a: |\n  b\n   c\n", "- {a: 1e2, \"\\u0007\": null}\n- [true, -0.5]\n", "? a\n: >-\n  b\n", "a: &b 1\nc: *b\n", "<<: {a: 1}\n", "--- a\n...\n--- b\n"} {
