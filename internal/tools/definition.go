@@ -91,7 +91,7 @@ const (
 // A Reply is one answer of a fixture, and the calls that it answers: those that
 // meet everything that is given of Args, Has, Where, If, Call and Times.
 type Reply struct {
-	Args  canon.RawMessage     `json:"args,omitempty"`  // the arguments are exactly this object
+	Args  *canon.RawMessage    `json:"args,omitempty"`  // the arguments are exactly this object
 	Has   canon.RawMessage     `json:"has,omitempty"`   // the arguments have at least these members, at every depth
 	Where map[string]Condition `json:"where,omitempty"` // by the path of an argument, as in order.id
 	If    map[string]Condition `json:"if,omitempty"`    // by the path of a value of the state
