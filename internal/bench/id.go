@@ -2,7 +2,8 @@ package bench
 
 import (
 	"fmt"
-	"strings"
+
+	"tallystick/internal/plain"
 )
 
 // maxIDBytes bounds the name of a case or a class; it is part of paths, of
@@ -32,35 +33,12 @@ func CheckID(id string) error {
 	return nil
 }
 
-// lookAlikes are the ASCII texts that are taken for each other in common
-// fonts, each with the text that stands for its group. They are applied after
-// lower-casing, in this order. Names are ASCII, so this short table is the
-// whole of the confusable folding: Unicode's own table has nothing else within
-// ASCII that is more than a similarity of single letters across case.
-var lookAlikes = []struct{ from, to string }{
-	{"rn", "m"},
-	{"vv", "w"},
-	{"0", "o"},
-	{"1", "l"},
-	{"i", "l"}, // upper-case I is lower-cased before
-	{"_", "-"},
-}
-
-// fold maps names that a person could take for each other to one text.
-func fold(id string) string {
-	s := strings.ToLower(id)
-	for _, l := range lookAlikes {
-		s = strings.ReplaceAll(s, l.from, l.to)
-	}
-	return s
-}
-
 // A nameSet finds names that look alike.
 type nameSet map[string]string
 
 // add returns the name that was added before and looks like id, or "".
 func (s nameSet) add(id string) string {
-	key := fold(id)
+	key := plain.Fold(id)
 	if other, ok := s[key]; ok {
 		return other
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
 
@@ -45,26 +46,11 @@ func oddName(name string) string {
 			return "has a backslash, which Windows reads as '/'"
 		case r < 0x20 || 0x7f <= r && r < 0xa0:
 			return "has a control character"
-		case invisible(r):
+		case plain.Invisible(r):
 			return "has a character that is invisible or changes the direction of text"
 		}
 	}
 	return ""
-}
-
-// invisible reports whether r shows nothing by itself and so lets two
-// different names look the same. The list is fixed: a table that grows with
-// Unicode would make old trees refusable.
-func invisible(r rune) bool {
-	switch {
-	case r == 0x00ad, r == 0x034f, r == 0x061c, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x3164, r == 0xfeff, r == 0xffa0:
-		return true
-	case 0x180b <= r && r <= 0x180f, 0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e,
-		0x2060 <= r && r <= 0x206f, 0xfe00 <= r && r <= 0xfe0f, 0xfff0 <= r && r <= 0xfffb,
-		0xe0000 <= r && r <= 0xe0fff:
-		return true
-	}
-	return false
 }
 
 func refuseName(path, problem string) error {

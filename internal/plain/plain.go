@@ -12,7 +12,7 @@
 // another has done it. [JSON] alone keeps the exact value.
 //
 // The package does not shorten anything and does not hide letters that look
-// alike.
+// alike; [Fold] and [Invisible] find names and characters that mislead.
 package plain
 
 import (
