@@ -1,0 +1,347 @@
+package extract
+
+import (
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
+	"tallystick/internal/trajectory"
+)
+
+// A Program is a compiled expression. It gives nil, a bool, an int64, a
+// uint64, a float64, a string, a []any or a map[string]any.
+type Program func(vars map[string]any) (any, error)
+
+// A Compiler compiles an expression over the [Variables]. A condition must be
+// of type bool.
+type Compiler func(expression string, condition bool) (Program, error)
+
+// maxText bounds the texts that are searched with patterns or read as JSON, so
+// that an agent cannot make grading slow by writing much.
+const maxText = 4 << 20
+
+// An Extractor picks one value. It may be used by several goroutines, each
+// with its own source.
+type Extractor struct {
+	spec    Spec
+	pointer []string
+	pattern *regexp.Regexp
+	program Program
+}
+
+// Compile checks a spec and prepares it. The compiler may be nil if the spec
+// has no expression. A mistake in a field is a [FieldError].
+func Compile(spec Spec, compile Compiler) (*Extractor, error) {
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	e := &Extractor{spec: spec}
+	var err error
+	if spec.Pointer != nil {
+		if e.pointer, err = ParsePointer(*spec.Pointer); err != nil {
+			return nil, &FieldError{"pointer", err}
+		}
+	}
+	if spec.Pattern != "" {
+		if e.pattern, err = regexp.Compile(spec.Pattern); err != nil {
+			return nil, &FieldError{"pattern", err}
+		}
+		if n := e.pattern.NumSubexp(); n > 1 {
+			return nil, bad("pattern", "has %d groups, expected at most one: write the others as (?:...)", n)
+		}
+	}
+	if spec.Kind == CEL {
+		if compile == nil {
+			return nil, bad("expression", "this program cannot compile expressions")
+		}
+		if e.program, err = compile(spec.Expression, false); err != nil {
+			return nil, &FieldError{"expression", err}
+		}
+	}
+	return e, nil
+}
+
+// Spec returns what the extractor was compiled from.
+func (e *Extractor) Spec() Spec { return e.spec }
+
+// Extract picks the value. An error says that the evidence does not allow an
+// answer; that there is nothing to find is no error.
+func (e *Extractor) Extract(s *Source) (Value, error) {
+	switch e.spec.Kind {
+	case Answer:
+		return e.answer(s)
+	case TurnAnswer:
+		return e.turnAnswer(s)
+	case Memory:
+		return e.memory(s)
+	case Tools:
+		return e.tools(s)
+	case Verdict:
+		return e.verdict(s), nil
+	case Count:
+		return e.count(s), nil
+	case Tokens, Cost:
+		return e.total(s)
+	case Turns:
+		return countValue(int64(s.Trajectory.Turns())), nil
+	case Status:
+		return status(s), nil
+	case Test:
+		return test(s), nil
+	case File:
+		return e.file(s)
+	}
+	return e.evaluate(s)
+}
+
+// part takes out of a text what the spec asks for.
+func (e *Extractor) part(what string, r reading) Value {
+	v := e.partOf(what, r)
+	v.Redacted = r.redacted
+	return v
+}
+
+func (e *Extractor) partOf(what string, r reading) Value {
+	switch {
+	case r.problem != "":
+		return nothing("%s", r.problem)
+	case isBlank(r.text):
+		return nothing("%s is empty", what)
+	case e.pattern == nil && e.pointer == nil && e.spec.Pointer == nil:
+		return textValue(r.text)
+	case len(r.text) > maxText:
+		return nothing("%s has %d bytes, more than the %d that are searched", what, len(r.text), maxText)
+	case e.pattern != nil:
+		found := e.pattern.FindStringSubmatch(r.text)
+		if found == nil {
+			return nothing("the pattern matches nowhere in %s", what)
+		}
+		if text := found[len(found)-1]; !isBlank(text) {
+			return textValue(text)
+		}
+		return nothing("the pattern matches nothing but white space in %s", what)
+	}
+	doc, err := canon.Canonicalize([]byte(r.text))
+	if err != nil {
+		return nothing("%s is no JSON: %v", what, err)
+	}
+	found, ok := Lookup(doc, e.pointer)
+	if !ok {
+		return nothing("%s has nothing at %q", what, *e.spec.Pointer)
+	}
+	return jsonValue(found)
+}
+
+// answer is what run_completed says, or the last turn of a run that completed.
+// A run that broke has no final answer, whatever was said on the way.
+func (e *Extractor) answer(s *Source) (Value, error) {
+	var ended *trajectory.RunCompleted
+	var said *trajectory.Content
+	for ev := range s.Trajectory.Events() {
+		switch p := ev.Payload.(type) {
+		case *trajectory.TurnStarted:
+			said = nil
+		case *trajectory.TurnCompleted:
+			said = p.Answer
+		case *trajectory.RunCompleted:
+			ended = p
+		case *trajectory.RunFailed:
+			return nothing("the run failed: %s", p.Name), nil
+		}
+	}
+	if ended == nil {
+		return nothing("the run has no end"), nil
+	}
+	if ended.Answer != nil {
+		said = ended.Answer
+	}
+	if said == nil {
+		return nothing("the run ended without an answer"), nil
+	}
+	if s.HasAnswer && ended.Answer != nil {
+		if got := trajectory.NewContent([]byte(s.Answer), 0); got.Digest != said.Digest {
+			return Value{}, refusal.Newf(refusal.DigestMismatch, "the answer: given %s, the trajectory says %s", got.Digest, said.Digest).
+				WithHint("the answer belongs to another run")
+		}
+	}
+	r, err := s.read("the answer", said)
+	return e.part("the answer", r), err
+}
+
+func (e *Extractor) turnAnswer(s *Source) (Value, error) {
+	turn := *e.spec.Turn
+	if v, ok := reached(s, turn); !ok {
+		return v, nil
+	}
+	for ev := range s.Trajectory.Events() {
+		p, ok := ev.Payload.(*trajectory.TurnCompleted)
+		if !ok || ev.Turn != turn {
+			continue
+		}
+		if p.Answer == nil {
+			return nothing("turn %d ended without an answer", turn), nil
+		}
+		what := fmt.Sprintf("the answer of turn %d", turn)
+		r, err := s.read(what, p.Answer)
+		return e.part(what, r), err
+	}
+	return nothing("turn %d did not end", turn), nil
+}
+
+// reached says that the run ended before a turn.
+func reached(s *Source, turn int) (Value, bool) {
+	if turns := s.Trajectory.Turns(); turn > turns {
+		return nothing("the run has %d turns, and turn %d is asked for", turns, turn), false
+	}
+	return Value{}, true
+}
+
+func (e *Extractor) memory(s *Source) (Value, error) {
+	turn := s.Trajectory.Turns()
+	if e.spec.Turn != nil {
+		turn = *e.spec.Turn
+	}
+	if v, ok := reached(s, turn); !ok {
+		return v, nil
+	}
+	state, err := s.at(turn)
+	if err != nil {
+		return Value{}, err
+	}
+	what := fmt.Sprintf("memory %s:%s", e.spec.Tier, e.spec.Key)
+	entry, ok := state.Recall(e.spec.Tier, e.spec.Key)
+	if !ok {
+		return nothing("%s does not exist after turn %d", what, turn), nil
+	}
+	r, err := s.read(what, &entry.Value)
+	return e.part(what, r), err
+}
+
+// tools lists the calls that were executed, or proposed. That there were none
+// is a list without entries and not "nothing": the trajectory has them all.
+func (e *Extractor) tools(s *Source) (Value, error) {
+	v := Value{Found: true, Kind: CallsValue, Calls: []Call{}}
+	if e.spec.Turn != nil {
+		if missing, ok := reached(s, *e.spec.Turn); !ok {
+			return missing, nil
+		}
+	}
+	proposed := e.spec.Event == trajectory.ToolProposedType
+	for ev := range s.Trajectory.Events() {
+		name, args := "", (*trajectory.Args)(nil)
+		switch p := ev.Payload.(type) {
+		case *trajectory.ToolProposed:
+			if proposed {
+				name, args = p.Name, &p.Args
+			}
+		case *trajectory.ToolExecuted:
+			if !proposed {
+				name, args = p.Name, &p.Args
+			}
+		}
+		if args == nil || e.spec.Turn != nil && ev.Turn != *e.spec.Turn || e.spec.Name != "" && name != e.spec.Name {
+			continue
+		}
+		c := Call{Turn: ev.Turn, Name: name}
+		var raw reading
+		c.Args, raw, c.Problem = s.args(fmt.Sprintf("arguments of %s in event %d", name, ev.Seq), args)
+		c.Raw, c.Redacted = raw.text, raw.redacted
+		v.Redacted = v.Redacted || raw.redacted
+		v.Calls = append(v.Calls, c)
+	}
+	return v, nil
+}
+
+// verdict is what the policy said. Decisions that differ are no verdict unless
+// the spec says which one counts: guessing could hide a denial.
+func (e *Extractor) verdict(s *Source) Value {
+	if v, ok := reached(s, *e.spec.Turn); !ok {
+		return v
+	}
+	var found []policy.Verdict
+	differ := false
+	for ev := range s.Trajectory.Events() {
+		p, ok := ev.Payload.(*trajectory.PolicyDecision)
+		if !ok || ev.Turn != *e.spec.Turn || e.spec.Call != "" && p.Call != e.spec.Call || e.spec.Name != "" && p.Name != e.spec.Name {
+			continue
+		}
+		found = append(found, p.Verdict)
+		differ = differ || p.Verdict != found[0]
+	}
+	switch {
+	case len(found) == 0:
+		return nothing("the policy decided nothing like that in turn %d", *e.spec.Turn)
+	case e.spec.Which == "last":
+		return textValue(string(found[len(found)-1]))
+	case differ && e.spec.Which == "":
+		return nothing("turn %d has %d decisions that differ: say which, or give a name or call", *e.spec.Turn, len(found))
+	}
+	return textValue(string(found[0]))
+}
+
+func (e *Extractor) total(s *Source) (Value, error) {
+	state, err := s.final()
+	if err != nil {
+		return Value{}, err
+	}
+	if e.spec.Kind == Tokens {
+		return countValue(state.Tokens), nil
+	}
+	return countValue(state.CostMicroUSD), nil
+}
+
+func status(s *Source) Value {
+	for ev := range s.Trajectory.Events() {
+		switch p := ev.Payload.(type) {
+		case *trajectory.RunCompleted:
+			return textValue(p.Status)
+		case *trajectory.RunFailed:
+			return textValue("failed")
+		}
+	}
+	return nothing("the run has no end")
+}
+
+func test(s *Source) Value {
+	v := nothing("the case's test command did not run")
+	for ev := range s.Trajectory.Events() {
+		if p, ok := ev.Payload.(*trajectory.TestRun); ok {
+			v = boolValue(p.Passed)
+		}
+	}
+	return v
+}
+
+func (e *Extractor) file(s *Source) (Value, error) {
+	what := "file " + e.spec.Path
+	if s.File == nil {
+		return Value{}, refusal.Newf(refusal.NotFound, "%s: the working folder is not at hand", what).
+			WithHint("files can be graded while the case runs, not from its evidence")
+	}
+	data, ok := s.File(e.spec.Path)
+	switch {
+	case !ok:
+		return nothing("%s does not exist", what), nil
+	case !utf8.Valid(data):
+		return nothing("%s is not UTF-8 text", what), nil
+	}
+	return e.part(what, reading{text: string(data)}), nil
+}
+
+func (e *Extractor) evaluate(s *Source) (Value, error) {
+	vars, problem, err := s.endVars()
+	if err != nil {
+		return Value{}, err
+	}
+	if problem != "" {
+		return nothing("%s", problem), nil
+	}
+	result, err := e.program(vars)
+	if err != nil {
+		return nothing("the expression failed: %v", err), nil
+	}
+	return fromExpression(result), nil
+}

@@ -1,0 +1,133 @@
+package extract
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/trajectory"
+)
+
+// A Source is what a case left behind. It is for one goroutine at a time: it
+// remembers what several extractors need.
+type Source struct {
+	Trajectory *trajectory.Verified
+
+	// Answer is the whole final answer, for a caller who still has it. It must
+	// be the one whose digest the trajectory names.
+	Answer    string
+	HasAnswer bool
+
+	// Content gives the whole text that has a digest, if it was kept. It may
+	// be nil.
+	Content func(digest.Content) ([]byte, bool)
+
+	// File gives a file of the final working folder. It may be nil if the
+	// folder is not at hand; then extracting a file is an error.
+	File func(path string) ([]byte, bool)
+
+	state  *trajectory.State
+	events []any  // as expressions see them
+	stage  *stage // at the end of the run
+}
+
+// final is the state at the end of the run.
+func (s *Source) final() (*trajectory.State, error) {
+	if s.state != nil {
+		return s.state, nil
+	}
+	state, err := trajectory.Replay(s.Trajectory, s.Trajectory.Turns())
+	if err != nil {
+		return nil, err
+	}
+	s.state = state
+	return state, nil
+}
+
+// at is the state at the end of a turn.
+func (s *Source) at(turn int) (*trajectory.State, error) {
+	if turn == s.Trajectory.Turns() {
+		return s.final()
+	}
+	return trajectory.Replay(s.Trajectory, turn)
+}
+
+// A reading is the text of a content.
+type reading struct {
+	text     string
+	redacted bool   // secrets were taken out, and the text with them is not at hand
+	problem  string // why there is none, if that is the agent's doing
+}
+
+// read gives the whole of a content. An error says that the evidence is not
+// whole. That a text was redacted is the agent's doing, who wrote a secret, so
+// it is never an error: the text without the secrets stands for it.
+func (s *Source) read(what string, c *trajectory.Content) (reading, error) {
+	if !c.Lossy && !c.Redacted && !c.Truncated {
+		return reading{text: c.Head}, nil
+	}
+	if c.Lossy {
+		return reading{problem: what + " is not UTF-8 text"}, nil
+	}
+	whole, err := s.whole(what, c.Digest)
+	switch {
+	case err == nil && !utf8.Valid(whole):
+		return reading{problem: what + " is not UTF-8 text"}, nil
+	case err == nil:
+		return reading{text: string(whole)}, nil
+	case !c.Redacted || !refusal.Is(err, refusal.NotFound):
+		return reading{}, err
+	case c.Truncated:
+		return reading{problem: what + " held secrets and is too long to be kept without them"}, nil
+	}
+	return reading{text: c.Head, redacted: true}, nil
+}
+
+// whole gives the bytes that have a digest.
+func (s *Source) whole(what string, d digest.Content) ([]byte, error) {
+	if s.HasAnswer && digest.ContentOf([]byte(s.Answer)) == d {
+		return []byte(s.Answer), nil
+	}
+	if s.Content != nil {
+		if data, ok := s.Content(d); ok {
+			if got := digest.ContentOf(data); got != d {
+				return nil, refusal.Newf(refusal.DigestMismatch, "%s: the text that was kept is %s, the trajectory says %s", what, got, d).
+					WithHint("the evidence was changed or mixed up; do not grade it")
+			}
+			return data, nil
+		}
+	}
+	return nil, refusal.Newf(refusal.NotFound, "%s: only its beginning is in the trajectory, and the whole text (%s) was not kept", what, d).
+		WithHint("grade while the case runs, or keep the contents that the trajectory names")
+}
+
+// args gives the arguments of a call in canonical JSON, or what the agent
+// wrote instead.
+func (s *Source) args(what string, a *trajectory.Args) (args canon.RawMessage, raw reading, err error) {
+	if a.Raw != nil {
+		raw, err := s.read(what, a.Raw)
+		if raw.problem != "" {
+			raw.text = a.Raw.Head
+		}
+		return nil, raw, err
+	}
+	if a.Redacted || len(a.Cut) > 0 {
+		data, err := s.whole(what, a.Digest)
+		switch {
+		case err == nil:
+			return data, raw, canon.Validate(data)
+		case !a.Redacted || !refusal.Is(err, refusal.NotFound):
+			return nil, raw, err
+		}
+		raw.redacted = true
+	}
+	if len(a.Values) == 0 {
+		return canon.RawMessage("{}"), raw, nil
+	}
+	args, err = canon.Marshal(a.Values)
+	return args, raw, err
+}
+
+func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
