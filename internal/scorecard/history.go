@@ -1,0 +1,838 @@
+package scorecard
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// Options say what to read of a ledger.
+type Options struct {
+	// Want reports whether the records of an attempt are kept, given what its
+	// registration says. Nil keeps all. Of the others only counts are kept.
+	Want func(*Attempt) bool
+	// Cases finds a case list that is too long for its entry. Nil finds none.
+	Cases func(digest.Content) ([]evidence.PlannedCase, error)
+	// Cosigned lists checkpoints of this ledger whose cosignatures by trusted
+	// witnesses the caller has verified. The level witnessed rests on them
+	// alone: that an entry claims cosignatures proves nothing to somebody who
+	// does not trust the operator.
+	Cosigned []Cosigned
+}
+
+// A Cosigned is a verified checkpoint with its verified cosignatures.
+type Cosigned struct {
+	Size      int64
+	Witnesses []string
+}
+
+// A History is what a verified ledger says about attempts. Only [Read] makes
+// one.
+type History struct {
+	Origin  string
+	Entries int64
+	Head    digest.ID
+	// Time is that of the last entry.
+	Time evidence.Time
+	// Attempts are in the order of their registration.
+	Attempts []*Attempt
+
+	// Manual counts the entries that were appended by hand and are not here.
+	Manual int64
+	// Orphans counts the records that name no attempt registered before them.
+	Orphans int64
+
+	// What else decisions need, in the order of the ledger.
+	Anchors []Anchor
+	Events  []Event   // integrity events
+	Pending []Pending // drafts made of production incidents
+
+	byID map[string]*Attempt
+}
+
+// Attempt returns the attempt of that id, or nil.
+func (h *History) Attempt(id string) *Attempt { return h.byID[id] }
+
+// An Anchor is an anchor.published entry: a claim that witnesses cosigned.
+type Anchor struct {
+	Index int64
+	Time  evidence.Time
+	evidence.AnchorPublished
+}
+
+// An Event is an integrity.event entry.
+type Event struct {
+	Index int64
+	Time  evidence.Time
+	evidence.IntegrityEvent
+}
+
+// A Pending is a case.pending entry.
+type Pending struct {
+	Index int64
+	Time  evidence.Time
+	evidence.CasePending
+}
+
+// An Attempt is one attempt with what the ledger says about it.
+type Attempt struct {
+	ID       string
+	Index    int64 // of the registration
+	Time     evidence.Time
+	Class    string
+	Target   string
+	Number   int // as registered; see Ordinal
+	Mode     string
+	Origin   string // as registered; another ledger's attempt does not count here
+	Scratch  bool
+	Plan     evidence.Plan
+	PlanID   digest.Content // of the plan's canonical bytes
+	Operator digest.ID
+
+	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class
+	// by its target. PlanOrdinal and PlanSiblings count only those whose whole
+	// plan is the same.
+	Ordinal, Siblings         int
+	PlanOrdinal, PlanSiblings int
+
+	// Signer and Key are who signed the registration, "" if the signature does
+	// not verify.
+	Signer string
+	Key    string
+
+	Level Level
+	// Witnessed says that a cosigned checkpoint covered the registration
+	// before the first case ran. A reproduced attempt need not have been.
+	Witnessed     bool
+	Reproductions []Reproduction
+
+	FirstStarted int64 // index of its first case.started, or -1
+	Executions   int   // case.started entries
+	Abandoned    int   // of these, without a record of their own
+	Records      int   // case.scored entries, all
+	Passed       int   // of these, with the outcome passed
+	Excluded     int   // of these, that do not count; Problems says why
+	Finished     *Finished
+
+	// Kept says that the records are here; see [Options.Want].
+	Kept bool
+	// Listed says that every planned case is known by name.
+	Listed bool
+	// Problems are what is wrong with the attempt's records, the first of each
+	// kind with its entry.
+	Problems []string
+
+	cases    caseList
+	unlisted int // planned repetitions of which not even the name is known
+	slots    map[slot]uint32
+	faults   map[string]int
+}
+
+// A Finished is an attempt.finished entry.
+type Finished struct {
+	Index int64
+	Time  evidence.Time
+	evidence.AttemptFinished
+}
+
+// Cases gives every repetition of every planned case in the order in which
+// they were started, then those that never were. The pointers stay valid.
+func (a *Attempt) Cases() iter.Seq[*Case] { return a.cases.all() }
+
+// Tasks is how many repetitions of cases the attempt promised to run. All are
+// in the denominator.
+func (a *Attempt) Tasks() int { return a.cases.n + a.unlisted }
+
+// Unlisted is how many of them are known by number only, because the list of
+// cases is not at hand: they were not run, or nobody can tell.
+func (a *Attempt) Unlisted() int { return a.unlisted }
+
+// A Case is one repetition of one case: its record, or that there is none.
+type Case struct {
+	ID     string
+	Digest digest.Content
+	Index  int64 // of the case.scored entry; -1 if there is none
+
+	// Context is what the record says about how it was made; nil without a
+	// record. It is shared.
+	Context *Context
+	// Amendment is the last score.amended of the record, or nil.
+	Amendment *Amendment
+	// Cassette is what was replayed, or nil. It is shared.
+	Cassette *digest.Content
+	Evidence []digest.Content
+
+	Score     float64 // as recorded, 0 without one
+	Tokens    int64
+	CostMicro int64
+	StartedMS int64 // since 1970
+	LatencyMS int64 // finished_at - started_at
+
+	Repeat    int32
+	Execution int32 // of the record
+	Started   int32 // executions started
+	Scored    int32 // records of this repetition; only the first counts
+	Retries   int32
+	Turns     int32
+
+	Violations        int32
+	Rollbacks         int32
+	RollbacksVerified int32
+
+	recorded outcome
+	tags     *[]string
+	modes    *[]string
+}
+
+// A Context is what records of one attempt have in common.
+type Context struct {
+	HarnessVersion string
+	Isolation      string
+	Scope          string
+	AgentIsolation string
+	Vantage        string
+	Provenance     string
+	JudgedByModel  bool
+	Operator       digest.ID
+	Rubric, Image  digest.Content // zero if the record has none
+}
+
+// An Amendment is a score.amended entry. It stands beside the record; see
+// [Case.Passed].
+type Amendment struct {
+	Index  int64
+	Passed bool
+	Score  float64
+	Author string
+	Reason string
+	Count  int // amendments of this record
+}
+
+// NotRun is the outcome of a planned repetition that has no record. No record
+// says so: it is what is missing.
+const NotRun evidence.Outcome = "not_run"
+
+// outcome is an [evidence.Outcome] in one byte.
+type outcome uint8
+
+const (
+	notRun outcome = iota
+	passed
+	failed
+	skipped
+	errored
+	unscored
+	truncated
+)
+
+var outcomes = [...]evidence.Outcome{NotRun, evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Errored, evidence.Unscored, evidence.Truncated}
+
+func outcomeOf(o evidence.Outcome) outcome {
+	for i, known := range outcomes {
+		if o == known {
+			return outcome(i)
+		}
+	}
+	return errored
+}
+
+// Outcome is what the record says, before amendments, or [NotRun].
+func (c *Case) Outcome() evidence.Outcome { return outcomes[c.recorded] }
+
+// Effective is the outcome that counts: an amendment turns a passed case into
+// a failed one, and nothing into a passed one.
+func (c *Case) Effective() evidence.Outcome {
+	if c.recorded == passed && c.Amendment != nil && !c.Amendment.Passed {
+		return evidence.Failed
+	}
+	return c.Outcome()
+}
+
+// Passed reports whether the case counts as solved.
+func (c *Case) Passed() bool { return c.Effective() == evidence.Passed }
+
+// IsScored reports whether there is a score: a rubric judged the case.
+func (c *Case) IsScored() bool { return c.recorded == passed || c.recorded == failed }
+
+// EffectiveScore is the score that counts: the recorded one, or that of the
+// last amendment if it is lower.
+func (c *Case) EffectiveScore() float64 {
+	if c.IsScored() && c.Amendment != nil {
+		return min(c.Score, c.Amendment.Score)
+	}
+	return c.Score
+}
+
+// Raises reports whether an amendment asks for more than the record has. It is
+// shown and does not count.
+func (c *Case) Raises() bool {
+	a := c.Amendment
+	return a != nil && (a.Passed && c.recorded != passed || !c.IsScored() || a.Score > c.Score)
+}
+
+// Tags are the case's tags as recorded. The list is shared.
+func (c *Case) Tags() []string { return list(c.tags) }
+
+// FailureModes are those of the score as recorded. The list is shared.
+func (c *Case) FailureModes() []string { return list(c.modes) }
+
+func list(p *[]string) []string {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// Read walks a ledger while verify verifies it, and returns what it says about
+// attempts. Verify is a call of [ledger.Verify] that passes the visit on; it
+// need not ask for Decode, which is slower: records are decoded strictly here.
+//
+// Read refuses a walk that did not see every entry of the ledger it verified.
+func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error), o Options) (*History, error) {
+	r := &reader{
+		opt:     o,
+		history: &History{byID: make(map[string]*Attempt)},
+		scan:    newScanner(),
+		plans:   make(map[digest.Content]int),
+		numbers: make(map[[2]string]int),
+	}
+	v, err := verify(r.visit)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil || v.Size != r.seen {
+		return nil, errors.New("reading the history: the entries seen are not those of the verified ledger")
+	}
+	h := r.history
+	h.Origin, h.Entries, h.Head, h.Time = v.Origin, v.Size, v.Head, v.LastTime
+	if h.Time.IsZero() {
+		h.Time = r.lastTime
+	}
+	for _, a := range h.Attempts {
+		if err := r.finish(a); err != nil {
+			return nil, err
+		}
+	}
+	r.amend()
+	return h, nil
+}
+
+// reader gathers a History.
+type reader struct {
+	opt        Options
+	history    *History
+	scan       *scanner
+	seen       int64
+	lastTime   evidence.Time
+	signers    *seal.Signers
+	amendments []amendment
+	numbers    map[[2]string]int // attempts so far by class and target
+	plans      map[digest.Content]int
+	digests    []digest.Content // the free rest of the last chunk
+	last       *Attempt         // whose record was read last
+}
+
+type amendment struct {
+	index int64
+	evidence.ScoreAmended
+}
+
+// slot is a repetition of a case.
+type slot struct {
+	id     string
+	repeat int32
+}
+
+func (r *reader) visit(rec ledger.Record) error {
+	r.seen++
+	r.lastTime = rec.Envelope.Time
+	if rec.Envelope.Manual {
+		r.history.Manual++
+		return nil
+	}
+	var err error
+	switch rec.Envelope.Kind {
+	case evidence.CaseStartedKind:
+		err = r.started(rec)
+	case evidence.CaseScoredKind:
+		err = r.scored(rec)
+	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.AttemptRegisteredKind, evidence.AttemptFinishedKind,
+		evidence.AttemptReproducedKind, evidence.ScoreAmendedKind, evidence.AnchorPublishedKind,
+		evidence.IntegrityEventKind, evidence.CasePendingKind:
+		err = r.other(rec)
+	}
+	if err != nil {
+		return &ledger.Problem{Index: rec.Index, Kind: "entry", Detail: err.Error(), Name: refusal.EntryInvalid}
+	}
+	return nil
+}
+
+// body decodes a record strictly, unless the walk has done so.
+func body(rec ledger.Record) (evidence.Body, error) {
+	if rec.Body != nil {
+		return rec.Body, nil
+	}
+	return evidence.DecodeBody(rec.Envelope.Kind, rec.Envelope.Body)
+}
+
+// other reads the kinds of which there are few.
+func (r *reader) other(rec ledger.Record) error {
+	b, err := body(rec)
+	if err != nil {
+		return err
+	}
+	h, at := r.history, rec.Envelope.Time
+	switch b := b.(type) {
+	case *evidence.Opened:
+		r.history.Origin = b.Origin
+		r.signers, err = seal.ParseSigners("signers", []byte(b.Signers))
+	case *evidence.SignersChanged:
+		r.signers, err = seal.ParseSigners("signers", []byte(b.Signers))
+	case *evidence.AttemptRegistered:
+		return r.registered(rec, b)
+	case *evidence.AttemptFinished:
+		if a := h.byID[b.Attempt]; a == nil {
+			h.Orphans++
+		} else if a.Finished != nil {
+			a.fault("finished twice", rec.Index, "the attempt was finished before")
+		} else {
+			a.Finished = &Finished{rec.Index, at, *b}
+		}
+	case *evidence.AttemptReproduced:
+		return r.reproduced(rec, b)
+	case *evidence.ScoreAmended:
+		r.amendments = append(r.amendments, amendment{rec.Index, *b})
+	case *evidence.AnchorPublished:
+		h.Anchors = append(h.Anchors, Anchor{rec.Index, at, *b})
+	case *evidence.IntegrityEvent:
+		h.Events = append(h.Events, Event{rec.Index, at, *b})
+	case *evidence.CasePending:
+		h.Pending = append(h.Pending, Pending{rec.Index, at, *b})
+	}
+	return err
+}
+
+func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) error {
+	h := r.history
+	if a := h.byID[b.Attempt]; a != nil {
+		a.fault("registered twice", rec.Index, "another attempt is registered under the same id")
+		h.Orphans++
+		return nil
+	}
+	a := &Attempt{
+		ID: b.Attempt, Index: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
+		Origin: b.Origin, Scratch: b.Scratch, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1,
+		slots: make(map[slot]uint32), faults: make(map[string]int),
+	}
+	var err error
+	if a.PlanID, err = planID(&b.Plan); err != nil {
+		return err
+	}
+	kind := [2]string{b.Class, b.Target}
+	r.numbers[kind]++
+	a.Ordinal = r.numbers[kind]
+	r.plans[a.PlanID]++
+	a.PlanOrdinal = r.plans[a.PlanID]
+	if a.Number != a.Ordinal {
+		a.fault("numbered wrongly", rec.Index, "registered as number %d, it is number %d of its class and target", a.Number, a.Ordinal)
+	}
+	if a.Origin != h.Origin {
+		a.fault("of another ledger", rec.Index, "registered for the ledger %s, this is %s", a.Origin, h.Origin)
+	}
+	r.checkSignature(a, rec, b)
+	a.Kept = r.opt.Want == nil || r.opt.Want(a)
+	h.byID[a.ID] = a
+	h.Attempts = append(h.Attempts, a)
+	return nil
+}
+
+// attempt finds whose record it is, or counts an orphan.
+func (r *reader) attempt(id []byte) *Attempt {
+	if r.last != nil && r.last.ID == string(id) {
+		return r.last
+	}
+	a := r.history.byID[string(id)]
+	if a == nil {
+		r.history.Orphans++
+		return nil
+	}
+	r.last = a
+	return a
+}
+
+func (r *reader) started(rec ledger.Record) error {
+	s, err := r.scan.started(rec)
+	if err != nil {
+		return err
+	}
+	a := r.attempt(s.attempt)
+	if a == nil {
+		return nil
+	}
+	a.Executions++
+	if a.FirstStarted < 0 {
+		a.FirstStarted = rec.Index
+	}
+	if !a.Kept {
+		return nil
+	}
+	if a.Finished != nil {
+		a.fault("started late", rec.Index, "case %s was started after the attempt had finished", s.caseID)
+	}
+	if int(s.repeat) > a.Plan.Repeat {
+		a.fault("not planned", rec.Index, "case %s was started for repetition %d of %d", s.caseID, s.repeat, a.Plan.Repeat)
+		return nil
+	}
+	c := a.slot(s.caseID, s.repeat)
+	c.Started++
+	if s.execution != c.Started {
+		a.fault("numbered wrongly", rec.Index, "case %s: execution %d is numbered %d", s.caseID, c.Started, s.execution)
+	}
+	return nil
+}
+
+func (r *reader) scored(rec ledger.Record) error {
+	id, ok := r.scan.attemptOf(rec)
+	if !ok {
+		return r.scoredSlowly(rec)
+	}
+	a := r.attempt(id)
+	if a == nil {
+		return nil
+	}
+	if !a.Kept {
+		a.count(r.scan.saysPassed(rec.Envelope.Body))
+		return nil
+	}
+	s, err := r.scan.scored(rec)
+	if err != nil {
+		return err
+	}
+	r.keep(a, rec.Index, s)
+	return nil
+}
+
+// scoredSlowly is for a record whose attempt cannot be read off its beginning.
+func (r *reader) scoredSlowly(rec ledger.Record) error {
+	s, err := r.scan.scored(rec)
+	if err != nil {
+		return err
+	}
+	a := r.attempt(s.attempt)
+	switch {
+	case a == nil:
+	case !a.Kept:
+		a.count(s.outcome == passed)
+	default:
+		r.keep(a, rec.Index, s)
+	}
+	return nil
+}
+
+func (a *Attempt) count(pass bool) {
+	a.Records++
+	if pass {
+		a.Passed++
+	}
+}
+
+// keep puts a record into its place, unless something is wrong with it. What
+// does not count is as good as not there: the case it claims was not run.
+func (r *reader) keep(a *Attempt, index int64, s *scoredFields) {
+	a.count(s.outcome == passed)
+	exclude := func(kind, format string, args ...any) {
+		a.Excluded++
+		a.fault(kind, index, format, args...)
+	}
+	at, planned := a.slots[slot{string(s.caseID), s.repeat}]
+	switch {
+	case a.Finished != nil:
+		exclude("scored late", "case %s was scored after the attempt had finished", s.caseID)
+		return
+	case string(s.class) != a.Class:
+		exclude("of another class", "case %s is of the class %s", s.caseID, s.class)
+		return
+	case !planned:
+		exclude("never started", "case %s, repetition %d, has a record and was never started", s.caseID, s.repeat)
+		return
+	}
+	c := a.cases.at(int(at))
+	c.Scored++
+	switch {
+	case s.execution > c.Started:
+		exclude("never started", "case %s: execution %d has a record and was never started", s.caseID, s.execution)
+		c.Scored--
+		return
+	case c.Index >= 0:
+		exclude("scored twice", "case %s, repetition %d, has the record %d already", s.caseID, s.repeat, c.Index)
+		return
+	}
+	r.fill(c, index, s)
+}
+
+func (r *reader) fill(c *Case, index int64, s *scoredFields) {
+	c.Index, c.Digest, c.Context, c.recorded = index, s.caseDigest, s.context, s.outcome
+	c.Score, c.Tokens, c.CostMicro = s.score, s.tokens, s.cost
+	c.StartedMS, c.LatencyMS = s.startedMS, s.finishedMS-s.startedMS
+	c.Execution, c.Retries, c.Turns = s.execution, small(s.retries), small(s.turns)
+	c.Violations, c.Rollbacks, c.RollbacksVerified = small(s.violations), small(s.rollbacks), small(s.rollbacksVerified)
+	c.tags, c.modes = s.tags, s.modes
+	if s.hasCassette {
+		one := r.store(append(s.scratch[:0], s.cassette))
+		c.Cassette = &one[0]
+	}
+	c.Evidence = r.store(s.evidence)
+}
+
+// store copies digests into chunks: a million small slices of their own would
+// cost as much again in headers and padding.
+func (r *reader) store(ds []digest.Content) []digest.Content {
+	if len(ds) == 0 {
+		return nil
+	}
+	if len(r.digests) < len(ds) {
+		r.digests = make([]digest.Content, max(1024, len(ds)))
+	}
+	kept := r.digests[:len(ds):len(ds)]
+	copy(kept, ds)
+	r.digests = r.digests[len(ds):]
+	return kept
+}
+
+// small cuts a count to what a Case holds. No real count comes near.
+func small(n int64) int32 { return int32(min(n, math.MaxInt32)) }
+
+// slot returns the repetition of a case, new if it has not been seen.
+func (a *Attempt) slot(caseID []byte, repeat int32) *Case {
+	if at, ok := a.slots[slot{string(caseID), repeat}]; ok {
+		return a.cases.at(int(at))
+	}
+	c := a.cases.add()
+	*c = Case{ID: string(caseID), Repeat: repeat, Index: -1}
+	a.slots[slot{c.ID, repeat}] = uint32(a.cases.n - 1)
+	return c
+}
+
+// maxProblems bounds how many kinds of problems an attempt tells.
+const maxProblems = 50
+
+// fault notes that something is wrong, once for each kind.
+func (a *Attempt) fault(kind string, index int64, format string, args ...any) {
+	a.faults[kind]++
+	if a.faults[kind] == 1 && len(a.Problems) < maxProblems {
+		a.Problems = append(a.Problems, fmt.Sprintf("%s: entry %d: %s", kind, index, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Faults counts what is wrong with the attempt's records, by kind.
+func (a *Attempt) Faults() map[string]int { return a.faults }
+
+// finish puts the plan and the records together.
+func (r *reader) finish(a *Attempt) error {
+	a.Siblings = r.numbers[[2]string{a.Class, a.Target}]
+	a.PlanSiblings = r.plans[a.PlanID]
+	r.setLevel(a)
+	if !a.Kept {
+		a.Abandoned = max(0, a.Executions-a.Records)
+		return nil
+	}
+	cases, err := r.planned(a)
+	if err != nil {
+		a.fault("case list", a.Index, "%v", err)
+		if a.unlisted = tasks(&a.Plan) - a.cases.n; a.unlisted < 0 {
+			a.fault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
+			a.unlisted = 0
+		}
+	} else {
+		a.Listed = true
+		a.addPlanned(cases)
+	}
+	for c := range a.cases.all() {
+		a.Abandoned += int(max(0, c.Started-c.Scored))
+	}
+	a.slots = nil
+	return nil
+}
+
+// maxTasks bounds a plan whose every repetition is kept by name, so that a
+// record cannot ask for memory without end.
+const maxTasks = 20_000_000
+
+// tasks is how many repetitions of cases a plan promises.
+func tasks(p *evidence.Plan) int {
+	if p.Repeat > math.MaxInt32 || p.CaseCount > math.MaxInt32/p.Repeat {
+		return math.MaxInt32
+	}
+	return p.CaseCount * p.Repeat
+}
+
+func (r *reader) planned(a *Attempt) ([]evidence.PlannedCase, error) {
+	if n := tasks(&a.Plan); n > maxTasks {
+		return nil, fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
+	}
+	d := a.Plan.CasesDigest
+	if d == nil {
+		return a.Plan.Cases, nil
+	}
+	if r.opt.Cases == nil {
+		return nil, fmt.Errorf("the case list %s is not at hand", d)
+	}
+	cases, err := r.opt.Cases(*d)
+	if err != nil {
+		return nil, fmt.Errorf("the case list %s: %w", d, err)
+	}
+	if len(cases) != a.Plan.CaseCount {
+		return nil, fmt.Errorf("the case list %s has %d cases, the plan says %d", d, len(cases), a.Plan.CaseCount)
+	}
+	return cases, nil
+}
+
+// addPlanned adds what was never started, and takes out what was never
+// planned or is another case under the same name.
+func (a *Attempt) addPlanned(cases []evidence.PlannedCase) {
+	started := a.cases.n
+	planned := make([]bool, started)
+	for i := range cases {
+		p := &cases[i]
+		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
+			at, ok := a.slots[slot{p.ID, int32(repeat)}]
+			if !ok {
+				*a.cases.add() = Case{ID: p.ID, Digest: p.Digest, Repeat: int32(repeat), Index: -1}
+				continue
+			}
+			c := a.cases.at(int(at))
+			planned[at] = true
+			if c.Index < 0 {
+				c.Digest = p.Digest
+			} else if reason := c.departs(p); reason != "" {
+				a.Excluded++
+				a.fault("not as planned", c.Index, "case %s: %s", c.ID, reason)
+				*c = Case{ID: c.ID, Digest: p.Digest, Repeat: c.Repeat, Started: c.Started, Scored: c.Scored, Index: -1}
+			}
+		}
+	}
+	for i, ok := range planned {
+		c := a.cases.at(i)
+		if ok {
+			continue
+		}
+		if c.Index >= 0 {
+			a.Excluded++
+		}
+		a.Abandoned += int(max(0, c.Started-c.Scored))
+		a.fault("not planned", max(c.Index, a.Index), "case %s is not in the plan", c.ID)
+		c.ID = "" // removed below
+	}
+	a.cases.drop(func(c *Case) bool { return c.ID == "" })
+}
+
+// departs says how a record differs from what was planned.
+func (c *Case) departs(p *evidence.PlannedCase) string {
+	switch {
+	case c.Digest != p.Digest:
+		return fmt.Sprintf("the record is of %s, planned was %s", c.Digest, p.Digest)
+	case p.Cassette != nil && c.Cassette != nil && *p.Cassette != *c.Cassette:
+		return fmt.Sprintf("it replayed %s, planned was %s", c.Cassette, p.Cassette)
+	}
+	return ""
+}
+
+// amend sets amendments beside their records.
+func (r *reader) amend() {
+	if len(r.amendments) == 0 {
+		return
+	}
+	wanted := make(map[int64]*Case, len(r.amendments))
+	for i := range r.amendments {
+		wanted[r.amendments[i].Entry] = nil
+	}
+	for _, a := range r.history.Attempts {
+		for c := range a.cases.all() {
+			if _, ok := wanted[c.Index]; ok && c.Index >= 0 {
+				wanted[c.Index] = c
+			}
+		}
+	}
+	for i := range r.amendments {
+		m := &r.amendments[i]
+		c := wanted[m.Entry]
+		// An amendment of what comes later, or of no record, amends nothing.
+		if c == nil || m.index < m.Entry {
+			continue
+		}
+		count := 1
+		if c.Amendment != nil {
+			count += c.Amendment.Count
+		}
+		c.Amendment = &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, count}
+	}
+}
+
+// caseList keeps cases in chunks, so that a million of them are never copied
+// to a larger place.
+type caseList struct {
+	chunks [][]Case
+	n      int
+}
+
+const chunkCases = 1024
+
+func (l *caseList) at(i int) *Case { return &l.chunks[i/chunkCases][i%chunkCases] }
+
+func (l *caseList) add() *Case {
+	if l.n%chunkCases == 0 && l.n/chunkCases == len(l.chunks) {
+		size := chunkCases
+		if l.n == 0 {
+			size = 16 // most attempts are small
+		}
+		l.chunks = append(l.chunks, make([]Case, 0, size))
+	}
+	chunk := &l.chunks[l.n/chunkCases]
+	*chunk = append(*chunk, Case{})
+	l.n++
+	return &(*chunk)[len(*chunk)-1]
+}
+
+func (l *caseList) all() iter.Seq[*Case] {
+	return func(yield func(*Case) bool) {
+		for _, chunk := range l.chunks {
+			for i := range chunk {
+				if !yield(&chunk[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// drop removes cases. It must run before anybody holds a pointer.
+func (l *caseList) drop(gone func(*Case) bool) {
+	kept := caseList{}
+	found := false
+	for c := range l.all() {
+		if gone(c) {
+			found = true
+			break
+		}
+	}
+	if !found {
+		return
+	}
+	for c := range l.all() {
+		if !gone(c) {
+			*kept.add() = *c
+		}
+	}
+	*l = kept
+}
+
+// Latency is the case's wall clock.
+func (c *Case) Latency() time.Duration { return time.Duration(c.LatencyMS) * time.Millisecond }

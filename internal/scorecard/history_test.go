@@ -1,0 +1,388 @@
+package scorecard
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/seal"
+)
+
+// outcomesOf lists the effective outcome of every task, by case and repetition.
+func outcomesOf(a *Attempt) map[string]evidence.Outcome {
+	m := make(map[string]evidence.Outcome)
+	for c := range a.Cases() {
+		m[c.ID+"/"+string(rune('0'+c.Repeat))] = c.Effective()
+	}
+	return m
+}
+
+func wantOutcome(t *testing.T, a *Attempt, task string, want evidence.Outcome) {
+	t.Helper()
+	if got := outcomesOf(a)[task]; got != want {
+		t.Errorf("%s %s is %q, want %q; problems %q", a.ID, task, got, want, a.Problems)
+	}
+}
+
+func TestEveryPlannedCaseIsInTheDenominator(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 5, 1)
+	b.run(r, 1, 0, -1, 1, -1)
+	a := b.read(Options{}).Attempt(r.Attempt)
+	if a.Tasks() != 5 || a.Executions != 3 || a.Records != 3 || a.Passed != 2 || a.Excluded != 0 || len(a.Problems) != 0 || !a.Listed {
+		t.Errorf("tasks %d, executions %d, records %d, passed %d, excluded %d, problems %q", a.Tasks(), a.Executions, a.Records, a.Passed, a.Excluded, a.Problems)
+	}
+	wantOutcome(t, a, "case-01/1", evidence.Passed)
+	wantOutcome(t, a, "case-02/1", evidence.Failed)
+	wantOutcome(t, a, "case-03/1", NotRun)
+	wantOutcome(t, a, "case-05/1", NotRun)
+}
+
+func TestReadKeepsWhatTheRecordSays(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	b.register(r)
+	s := score(r, 0, 1, 0.5)
+	cassette := contentOf("tape")
+	s.CassetteDigest, s.Tags, s.Provenance = &cassette, []string{"easy", "npm"}, "recorded"
+	s.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
+	s.Retries = 4
+	index := b.case_(r, s)
+	a := b.read(Options{}).Attempt(r.Attempt)
+	for c := range a.Cases() {
+		if c.Index != index || c.Digest != s.CaseDigest || c.Score != 0.5 || c.Tokens != 1000 || c.CostMicro != 300 || c.LatencyMS != 100 || c.Retries != 4 || c.Turns != 2 ||
+			c.Violations != 2 || c.Rollbacks != 3 || c.RollbacksVerified != 1 || *c.Cassette != cassette || c.Outcome() != evidence.Failed ||
+			!slices.Equal(c.Tags(), s.Tags) || !slices.Equal(c.FailureModes(), s.Score.FailureModes) || !slices.Equal(c.Evidence, s.EvidenceDigests) ||
+			c.Context.Isolation != "gvisor" || c.Context.Provenance != "recorded" || c.Context.Operator != r.Operator {
+			t.Errorf("%+v %+v", c, c.Context)
+		}
+	}
+	if a.Finished != nil {
+		t.Error("the attempt is not finished")
+	}
+}
+
+// Each row is a way to bring a good record in that was not earned.
+func TestRecordsThatDoNotCount(t *testing.T) {
+	for _, tt := range []struct {
+		name, fault string
+		write       func(b *book, r *evidence.AttemptRegistered)
+		want        evidence.Outcome
+	}{
+		{"a better second record of the same repetition", "scored twice", func(b *book, r *evidence.AttemptRegistered) {
+			b.case_(r, score(r, 0, 1, 0))
+			again := score(r, 0, 1, 1)
+			again.Execution = 2
+			b.case_(r, again)
+		}, evidence.Failed},
+		{"a record that was never started", "never started", func(b *book, r *evidence.AttemptRegistered) {
+			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		}, NotRun},
+		{"a record of an execution that was never started", "never started", func(b *book, r *evidence.AttemptRegistered) {
+			b.start(r, 0, 1, 1)
+			s := score(r, 0, 1, 1)
+			s.Execution = 2
+			b.add(evidence.CaseScoredKind, s)
+		}, NotRun},
+		{"a record after the end", "scored late", func(b *book, r *evidence.AttemptRegistered) {
+			b.start(r, 0, 1, 1)
+			b.finish(r)
+			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		}, NotRun},
+		{"an easier case under the same name", "not as planned", func(b *book, r *evidence.AttemptRegistered) {
+			s := score(r, 0, 1, 1)
+			s.CaseDigest = contentOf("easy")
+			b.case_(r, s)
+		}, NotRun},
+		{"a swapped recording", "not as planned", func(b *book, r *evidence.AttemptRegistered) {
+			s := score(r, 0, 1, 1)
+			other := contentOf("another tape")
+			s.CassetteDigest = &other
+			b.case_(r, s)
+		}, NotRun},
+		{"a case that nobody planned", "not planned", func(b *book, r *evidence.AttemptRegistered) {
+			b.case_(r, score(r, 0, 1, 0))
+			b.case_(r, score(r, 7, 1, 1))
+		}, evidence.Failed},
+		{"a repetition that nobody planned", "not planned", func(b *book, r *evidence.AttemptRegistered) {
+			b.case_(r, score(r, 0, 1, 0))
+			b.case_(r, score(r, 0, 2, 1))
+		}, evidence.Failed},
+		{"a record of another class", "of another class", func(b *book, r *evidence.AttemptRegistered) {
+			s := score(r, 0, 1, 1)
+			s.Class = "other"
+			b.case_(r, s)
+		}, NotRun},
+		{"a record that a person appended", "", func(b *book, r *evidence.AttemptRegistered) {
+			b.start(r, 0, 1, 1)
+			b.byHand(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		}, NotRun},
+		{"a record before its start", "never started", func(b *book, r *evidence.AttemptRegistered) {
+			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
+			b.start(r, 0, 1, 1)
+		}, NotRun},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBook(t)
+			r := registration("repo-fix.agent.1", "agent", 1, 2, 1)
+			tape := contentOf("tape")
+			r.Plan.Cases[0].Cassette = &tape
+			b.register(r)
+			tt.write(b, r)
+			a := b.read(Options{}).Attempt(r.Attempt)
+			wantOutcome(t, a, "case-01/1", tt.want)
+			if a.Tasks() != 2 {
+				t.Errorf("%d tasks, planned were 2", a.Tasks())
+			}
+			if tt.fault != "" && a.Faults()[tt.fault] == 0 {
+				t.Errorf("faults %v, want %q", a.Faults(), tt.fault)
+			}
+		})
+	}
+}
+
+func TestAbandonedExecutionsAreCounted(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 2, 1)
+	b.register(r)
+	b.start(r, 0, 1, 1) // looked, and killed the run
+	b.start(r, 0, 1, 2)
+	s := score(r, 0, 1, 1)
+	s.Execution = 3
+	b.case_(r, s)
+	b.start(r, 1, 1, 1)
+	a := b.read(Options{}).Attempt(r.Attempt)
+	if a.Executions != 4 || a.Abandoned != 3 || a.Excluded != 0 {
+		t.Errorf("executions %d, abandoned %d, excluded %d; want 4, 3, 0", a.Executions, a.Abandoned, a.Excluded)
+	}
+	// The same is counted when the records are not kept.
+	a = b.read(Options{Want: func(*Attempt) bool { return false }}).Attempt(r.Attempt)
+	if a.Executions != 4 || a.Abandoned != 3 || a.Passed != 1 || a.Kept {
+		t.Errorf("not kept: executions %d, abandoned %d, passed %d", a.Executions, a.Abandoned, a.Passed)
+	}
+}
+
+func TestAttemptsOfAPlanAreCounted(t *testing.T) {
+	b := newBook(t)
+	for i := 1; i <= 3; i++ {
+		b.run(registration("repo-fix.agent."+string(rune('0'+i)), "agent", i, 1, 1), 0)
+	}
+	other := registration("repo-fix.agent.4", "agent", 4, 1, 1)
+	other.Plan.TargetDigest = contentOf("tuned")
+	b.run(other, 1)
+	b.run(registration("repo-fix.rival.1", "rival", 1, 1, 1), 1)
+	// A forger counts from one again.
+	b.run(registration("repo-fix.agent.x", "agent", 1, 1, 1), 1)
+	h := b.read(Options{})
+	for _, tt := range []struct {
+		id           string
+		k, n, pk, pn int
+		numbered     bool
+	}{
+		{"repo-fix.agent.2", 2, 5, 2, 4, true},
+		{"repo-fix.agent.4", 4, 5, 1, 1, true},
+		{"repo-fix.rival.1", 1, 1, 1, 1, true},
+		{"repo-fix.agent.x", 5, 5, 4, 4, false},
+	} {
+		a := h.Attempt(tt.id)
+		if a.Ordinal != tt.k || a.Siblings != tt.n || a.PlanOrdinal != tt.pk || a.PlanSiblings != tt.pn || (a.Faults()["numbered wrongly"] == 0) != tt.numbered {
+			t.Errorf("%s is %d of %d, of its plan %d of %d, problems %q", tt.id, a.Ordinal, a.Siblings, a.PlanOrdinal, a.PlanSiblings, a.Problems)
+		}
+	}
+}
+
+func TestAmendmentsMayLowerAndNeverRaise(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 5, 1)
+	at := b.run(r, 1, 0, 1, 1, 0.5)
+	amend := func(entry int64, pass bool, value float64) *evidence.ScoreAmended {
+		return &evidence.ScoreAmended{Entry: entry, Author: "alice", Reason: "looked again",
+			Score: evidence.Score{Passed: pass, Score: value, Breakdown: map[string]float64{}, FailureModes: []string{}}}
+	}
+	b.add(evidence.ScoreAmendedKind, amend(at[0], false, 0.25))
+	b.add(evidence.ScoreAmendedKind, amend(at[1], true, 1))
+	b.add(evidence.ScoreAmendedKind, amend(at[2], false, 0))
+	b.add(evidence.ScoreAmendedKind, amend(at[2], true, 1)) // the mistake taken back
+	b.byHand(evidence.ScoreAmendedKind, amend(at[3], false, 0))
+	b.add(evidence.ScoreAmendedKind, amend(at[4], false, 0.75))
+	b.add(evidence.ScoreAmendedKind, amend(0, true, 1))
+	a := b.read(Options{}).Attempt(r.Attempt)
+	want := []struct {
+		outcome evidence.Outcome
+		score   float64
+		raises  bool
+	}{{evidence.Failed, 0.25, false}, {evidence.Failed, 0, true}, {evidence.Passed, 1, false}, {evidence.Passed, 1, false}, {evidence.Failed, 0.5, true}}
+	i := 0
+	for c := range a.Cases() {
+		if c.Effective() != want[i].outcome || c.EffectiveScore() != want[i].score || c.Raises() != want[i].raises {
+			t.Errorf("%s: %s %v, raises %v; want %+v", c.ID, c.Effective(), c.EffectiveScore(), c.Raises(), want[i])
+		}
+		i++
+	}
+}
+
+func TestACaseListInTheEvidence(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 4, 2)
+	cases := r.Plan.Cases
+	data, err := canon.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := digest.ContentOf(data)
+	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
+	b.run(r, 1, 0)
+	a := b.read(Options{Cases: func(got digest.Content) ([]evidence.PlannedCase, error) {
+		if got != d {
+			t.Errorf("asked for %s", got)
+		}
+		return cases, nil
+	}}).Attempt(r.Attempt)
+	if a.Tasks() != 8 || !a.Listed || a.Unlisted() != 0 {
+		t.Errorf("%d tasks, listed %v", a.Tasks(), a.Listed)
+	}
+	wantOutcome(t, a, "case-01/2", NotRun)
+
+	for name, find := range map[string]func(digest.Content) ([]evidence.PlannedCase, error){
+		"no list":        nil,
+		"missing":        func(digest.Content) ([]evidence.PlannedCase, error) { return nil, errors.New("not there") },
+		"cut to an easy": func(digest.Content) ([]evidence.PlannedCase, error) { return cases[:1], nil },
+	} {
+		a := b.read(Options{Cases: find}).Attempt(r.Attempt)
+		if a.Tasks() != 8 || a.Listed || a.Unlisted() != 6 || a.Faults()["case list"] != 1 {
+			t.Errorf("%s: %d tasks, %d unlisted, problems %q", name, a.Tasks(), a.Unlisted(), a.Problems)
+		}
+	}
+}
+
+func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
+	b := newBook(t)
+	b.run(registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	broken := errors.New("chain broken")
+	h, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+		if _, err := b.verify(visit); err != nil {
+			t.Fatal(err)
+		}
+		return nil, broken
+	}, Options{})
+	if h != nil || !errors.Is(err, broken) {
+		t.Errorf("%v, %v", h, err)
+	}
+	// Nor of entries that are not those that were verified.
+	if _, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+		return b.verify(func(r ledger.Record) error {
+			if r.Envelope.Kind == evidence.CaseScoredKind {
+				return nil
+			}
+			return visit(r)
+		})
+	}, Options{}); err == nil || !strings.Contains(err.Error(), "not those of the verified ledger") {
+		t.Errorf("a walk that left entries out: %v", err)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	first := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	reproduction := func(t *testing.T, n byte, edit func(*evidence.AttemptReproduced)) *evidence.AttemptReproduced {
+		x := &evidence.AttemptReproduced{Attempt: "repo-fix.agent.2", Original: first.Attempt, Origin: testOrigin, Agrees: true, Operator: digest.IDOf([]byte{n})}
+		if edit != nil {
+			edit(x)
+		}
+		message, err := canon.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig, err := seal.SignWith(testKey(t, n).Signer(), seal.NamespaceAttempt, message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Signature = string(sig)
+		return x
+	}
+	disagrees := func(x *evidence.AttemptReproduced) { x.Agrees, x.Divergence = false, "case-01: turn 2" }
+	for _, tt := range []struct {
+		name     string
+		register func(t *testing.T, r *evidence.AttemptRegistered)
+		cosigned []int64 // sizes, relative to the registration's index
+		after    func(t *testing.T, b *book)
+		want     Level
+	}{
+		{"signed by the operator", nil, nil, nil, Signed},
+		{"scratch says so itself", func(t *testing.T, r *evidence.AttemptRegistered) { r.Scratch = true; r.Signature = "none" }, nil, nil, Scratch},
+		{"signed by a curator", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, alice) }, nil, nil, Scratch},
+		{"signed by a stranger", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, 9) }, nil, nil, Scratch},
+		{"changed after it was signed", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, olga); r.Plan.Filtered = true }, nil, nil, Scratch},
+		{"registered for another ledger", func(t *testing.T, r *evidence.AttemptRegistered) { r.Origin = "example.com/other"; sign(t, r, olga) }, []int64{1}, nil, Scratch},
+		{"cosigned after the registration", nil, []int64{1}, nil, Witnessed},
+		{"cosigned before the registration", nil, []int64{0}, nil, Signed},
+		{"cosigned after the first case", nil, []int64{2, 3}, nil, Signed},
+		{"an entry claims a cosignature", nil, nil, func(t *testing.T, b *book) {
+			b.add(evidence.AnchorPublishedKind, &evidence.AnchorPublished{Date: "2026-05-11", Size: 2, Root: "x", Witnesses: []string{"w.example"}})
+		}, Signed},
+		{"reproduced by somebody else", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Reproduced},
+		{"reproduced by the same key", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, olga, nil)) }, Signed},
+		{"reproduced by nobody known", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, 9, nil)) }, Signed},
+		{"reproduced by a curator", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, alice, nil)) }, Signed},
+		{"an agreement appended by hand", nil, nil, func(t *testing.T, b *book) { b.byHand(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Signed},
+		{"a disagreement rewritten", nil, nil, func(t *testing.T, b *book) {
+			x := reproduction(t, rita, disagrees)
+			x.Agrees, x.Divergence = true, ""
+			b.add(evidence.AttemptReproducedKind, x)
+		}, Signed},
+		{"agreed, then disagreed", nil, nil, func(t *testing.T, b *book) {
+			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil))
+			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, disagrees))
+		}, Signed},
+		{"disagreed, then agreed", nil, nil, func(t *testing.T, b *book) {
+			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, disagrees))
+			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil))
+		}, Reproduced},
+		{"reproduced for another ledger", nil, nil, func(t *testing.T, b *book) {
+			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, func(x *evidence.AttemptReproduced) { x.Origin = "example.com/other" }))
+		}, Signed},
+		{"reproduced and scratch", func(t *testing.T, r *evidence.AttemptRegistered) { r.Scratch = true; r.Signature = "none" }, []int64{1},
+			func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Scratch},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBook(t)
+			r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+			if tt.register != nil {
+				tt.register(t, r)
+			}
+			index := b.register(r)
+			b.case_(r, score(r, 0, 1, 1))
+			if tt.after != nil {
+				tt.after(t, b)
+			}
+			var o Options
+			for _, size := range tt.cosigned {
+				o.Cosigned = append(o.Cosigned, Cosigned{Size: index + size, Witnesses: []string{"w.example"}})
+			}
+			if a := b.read(o).Attempt(r.Attempt); a.Level != tt.want {
+				t.Errorf("level %s, want %s; problems %q", a.Level, tt.want, a.Problems)
+			}
+		})
+	}
+}
+
+func TestRecordsOfNoAttemptAreOrphans(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	b.case_(r, score(r, 0, 1, 1)) // before it is registered
+	b.finish(r)
+	b.run(r, 0)
+	b.register(r) // and once more
+	h := b.read(Options{})
+	if h.Orphans != 4 || len(h.Attempts) != 1 {
+		t.Errorf("%d orphans, %d attempts", h.Orphans, len(h.Attempts))
+	}
+	wantOutcome(t, h.Attempt(r.Attempt), "case-01/1", evidence.Failed)
+	if h.Attempt(r.Attempt).Faults()["registered twice"] != 1 {
+		t.Errorf("problems %q", h.Attempt(r.Attempt).Problems)
+	}
+}

@@ -1,0 +1,546 @@
+package scorecard
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+)
+
+// A scanner reads case records. They come by the million, and a canonical
+// record has one spelling, so it walks that spelling instead of decoding it,
+// which is some thirty times faster.
+//
+// It may give up and never be more lenient: on anything that it does not know
+// byte for byte it leaves the record to [evidence.DecodeBody], which decides.
+// A fuzz test holds the two to each other.
+type scanner struct {
+	out      scoredFields
+	lists    map[string]*[]string // by spelling; each was accepted by the decoder
+	keys     map[string]bool      // breakdown keys that the decoder accepted
+	contexts map[Context]*Context
+	last     *Context
+}
+
+// scoredFields are what is kept of a case.scored record. The byte slices are
+// those of the record.
+type scoredFields struct {
+	attempt, caseID, class []byte
+	caseDigest             digest.Content
+	cassette               digest.Content
+	hasCassette            bool
+	evidence               []digest.Content // reused
+	scratch                [1]digest.Content
+	context                *Context
+	outcome                outcome
+	score                  float64
+	cost, tokens           int64
+	retries, turns         int64
+	violations             int64
+	rollbacks              int64
+	rollbacksVerified      int64
+	repeat, execution      int32
+	startedMS, finishedMS  int64
+	tags, modes            *[]string
+}
+
+type startedFields struct {
+	attempt, caseID   []byte
+	repeat, execution int32
+}
+
+func newScanner() *scanner {
+	return &scanner{lists: make(map[string]*[]string), keys: make(map[string]bool), contexts: make(map[Context]*Context)}
+}
+
+// attemptOf reads whose record it is off its beginning.
+func (s *scanner) attemptOf(rec ledger.Record) ([]byte, bool) {
+	p := pos{data: rec.Envelope.Body}
+	p.lit("{")
+	if p.try(`"agent_isolation":`) {
+		p.text()
+		p.lit(",")
+	}
+	p.lit(`"attempt":`)
+	id := p.text()
+	return id, !p.bad
+}
+
+// saysPassed looks for the outcome of a record that is only counted. In JSON a
+// quotation mark inside a string is escaped, so these bytes stand nowhere else.
+func (s *scanner) saysPassed(body []byte) bool {
+	return bytes.Contains(body, []byte(`,"outcome":"passed",`))
+}
+
+func (s *scanner) started(rec ledger.Record) (startedFields, error) {
+	p := pos{data: rec.Envelope.Body}
+	var f startedFields
+	p.lit(`{"attempt":`)
+	f.attempt = p.text()
+	p.lit(`,"case_id":`)
+	f.caseID = p.text()
+	p.lit(`,"execution":`)
+	execution := p.count()
+	p.lit(`,"repeat":`)
+	repeat := p.count()
+	p.lit("}")
+	if p.done() && len(f.attempt) > 0 && len(f.caseID) > 0 && execution >= 1 && repeat >= 1 {
+		f.execution, f.repeat = small(execution), small(repeat)
+		return f, nil
+	}
+	b, err := body(rec)
+	if err != nil {
+		return f, err
+	}
+	c := b.(*evidence.CaseStarted)
+	return startedFields{[]byte(c.Attempt), []byte(c.CaseID), small(int64(c.Repeat)), small(int64(c.Execution))}, nil
+}
+
+// scored reads a record. What it returns is valid until the next call.
+func (s *scanner) scored(rec ledger.Record) (*scoredFields, error) {
+	if s.fast(rec.Envelope.Body) {
+		return &s.out, nil
+	}
+	b, err := body(rec)
+	if err != nil {
+		return nil, err
+	}
+	return &s.out, s.slow(b.(*evidence.CaseScored))
+}
+
+// slow takes a decoded record, and remembers the names that the decoder let
+// pass, so that the next record with them is read fast.
+func (s *scanner) slow(c *evidence.CaseScored) error {
+	f := &s.out
+	*f = scoredFields{evidence: f.evidence[:0]}
+	f.attempt, f.caseID, f.class = []byte(c.Attempt), []byte(c.CaseID), []byte(c.Class)
+	f.caseDigest = c.CaseDigest
+	if c.CassetteDigest != nil {
+		f.cassette, f.hasCassette = *c.CassetteDigest, true
+	}
+	f.evidence = append(f.evidence, c.EvidenceDigests...)
+	f.outcome = outcomeOf(c.Outcome)
+	f.cost, f.tokens, f.retries, f.turns = c.CostMicroUSD, c.Tokens, int64(c.Retries), int64(c.Turns)
+	f.violations, f.rollbacks, f.rollbacksVerified = int64(c.Policy.Violations), int64(c.Policy.Rollbacks), int64(c.Policy.RollbacksVerified)
+	f.repeat, f.execution = small(int64(c.Repeat)), small(int64(c.Execution))
+	f.startedMS, f.finishedMS = c.StartedAt.Go().UnixMilli(), c.FinishedAt.Go().UnixMilli()
+
+	ctx := Context{HarnessVersion: c.HarnessVersion, Isolation: c.IsolationClass, Scope: c.IsolationScope, AgentIsolation: c.AgentIsolation,
+		Vantage: c.Vantage, Provenance: c.Provenance, JudgedByModel: c.JudgedByModel, Operator: c.Operator}
+	if c.RubricDigest != nil {
+		ctx.Rubric = *c.RubricDigest
+	}
+	if c.ImageDigest != nil {
+		ctx.Image = *c.ImageDigest
+	}
+	f.context = s.intern(ctx)
+
+	var err error
+	if f.tags, err = s.remember(c.Tags); err != nil {
+		return err
+	}
+	if c.Score != nil {
+		f.score = c.Score.Score
+		for key := range c.Score.Breakdown {
+			if len(s.keys) < maxRemembered {
+				s.keys[key] = true
+			}
+		}
+		f.modes, err = s.remember(c.Score.FailureModes)
+	}
+	return err
+}
+
+// maxRemembered bounds what a hostile ledger can make the scanner remember.
+// Beyond it records are decoded one by one.
+const maxRemembered = 100_000
+
+func (s *scanner) intern(ctx Context) *Context {
+	if known := s.contexts[ctx]; known != nil {
+		s.last = known
+		return known
+	}
+	s.last = &ctx
+	if len(s.contexts) < maxRemembered {
+		s.contexts[ctx] = s.last
+	}
+	return s.last
+}
+
+// remember returns the one copy of a list of names, nil for none.
+func (s *scanner) remember(names []string) (*[]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	spelling, err := canon.Marshal(names)
+	if err != nil {
+		return nil, err
+	}
+	if known := s.lists[string(spelling)]; known != nil {
+		return known, nil
+	}
+	if len(s.lists) < maxRemembered {
+		s.lists[string(spelling)] = &names
+	}
+	return &names, nil
+}
+
+// fast walks the canonical spelling: the members in their order, the optional
+// ones only where they are. It reports false on anything else.
+func (s *scanner) fast(body []byte) bool {
+	f := &s.out
+	*f = scoredFields{evidence: f.evidence[:0]}
+	p := &pos{data: body}
+	var c contextText
+
+	p.lit("{")
+	if p.try(`"agent_isolation":`) {
+		c.agent = p.some()
+		p.lit(",")
+	}
+	p.lit(`"attempt":`)
+	f.attempt = p.some()
+	p.lit(`,"case_digest":`)
+	p.content(&f.caseDigest)
+	p.lit(`,"case_id":`)
+	f.caseID = p.some()
+	if f.hasCassette = p.try(`,"cassette_digest":`); f.hasCassette {
+		p.content(&f.cassette)
+	}
+	if p.try(`,"cassette_provenance":`) {
+		c.provenance = p.some()
+	}
+	p.lit(`,"class":`)
+	f.class = p.some()
+	p.lit(`,"cost_microdollars":`)
+	f.cost = p.count()
+	p.lit(`,"evidence":[`)
+	for !p.bad && !p.try("]") {
+		if len(f.evidence) > 0 {
+			p.lit(",")
+		}
+		var d digest.Content
+		p.content(&d)
+		f.evidence = append(f.evidence, d)
+	}
+	p.lit(`,"execution":`)
+	execution := p.count()
+	p.lit(`,"finished_at":`)
+	f.finishedMS = p.time()
+	p.lit(`,"harness_version":`)
+	c.harness = p.text()
+	if p.try(`,"image_digest":`) {
+		p.content(&c.image)
+	}
+	p.lit(`,"isolation_class":`)
+	c.isolation = p.some()
+	if p.try(`,"isolation_scope":`) {
+		c.scope = p.some()
+	}
+	c.judged = p.try(`,"judged_by_model":true`)
+	p.lit(`,"operator":`)
+	p.id(&c.operator)
+	p.lit(`,"outcome":`)
+	name := p.text()
+	p.lit(`,"policy":{"rollbacks":`)
+	f.rollbacks = p.count()
+	p.lit(`,"rollbacks_verified":`)
+	f.rollbacksVerified = p.count()
+	p.lit(`,"violations":`)
+	f.violations = p.count()
+	p.lit("}")
+	hasReason := p.try(`,"reason":`)
+	if hasReason {
+		p.some()
+	}
+	p.lit(`,"repeat":`)
+	repeat := p.count()
+	p.lit(`,"retries":`)
+	f.retries = p.count()
+	if p.try(`,"rubric_digest":`) {
+		p.content(&c.rubric)
+	}
+	p.lit(`,"schema_version":1`)
+	passedSays := false
+	hasScore := p.try(`,"score":{"breakdown":`)
+	if hasScore {
+		passedSays = s.score(p)
+	}
+	p.lit(`,"started_at":`)
+	f.startedMS = p.time()
+	if p.try(`,"tags":`) {
+		if f.tags = s.list(p); f.tags == nil {
+			return false // an empty list is left out
+		}
+	}
+	p.lit(`,"tokens":`)
+	f.tokens = p.count()
+	p.lit(`,"turns":`)
+	f.turns = p.count()
+	p.lit(`,"vantage":`)
+	c.vantage = p.some()
+	p.lit("}")
+	if !p.done() {
+		return false
+	}
+
+	// What CaseScored.Validate asks for beyond the types.
+	switch string(name) {
+	case "passed":
+		f.outcome = passed
+	case "failed":
+		f.outcome = failed
+	case "skipped":
+		f.outcome = skipped
+	case "errored":
+		f.outcome = errored
+	case "unscored":
+		f.outcome = unscored
+	case "truncated":
+		f.outcome = truncated
+	default:
+		return false
+	}
+	scored := f.outcome == passed || f.outcome == failed
+	if scored != hasScore || !scored && !hasReason || scored && passedSays != (f.outcome == passed) ||
+		f.finishedMS < f.startedMS || f.rollbacksVerified > f.rollbacks || execution < 1 || repeat < 1 {
+		return false
+	}
+	f.execution, f.repeat = small(execution), small(repeat)
+	f.context = s.contextOf(&c)
+	return true
+}
+
+// score reads the score from its breakdown on.
+func (s *scanner) score(p *pos) (passes bool) {
+	p.lit("{")
+	var previous []byte
+	for first := true; !p.bad && !p.try("}"); first = false {
+		if !first {
+			p.lit(",")
+		}
+		key := p.text()
+		// In ASCII, which is all that text takes, the canonical order is that
+		// of the bytes.
+		if !s.keys[string(key)] || !first && bytes.Compare(key, previous) <= 0 {
+			p.bad = true
+			return false
+		}
+		previous = key
+		p.lit(":")
+		p.number()
+	}
+	p.lit(`,"cost_usd":`)
+	if cost := p.number(); !(cost >= 0 && cost <= 1e9) || !sixDecimals(cost) {
+		p.bad = true
+	}
+	p.lit(`,"duration_seconds":`)
+	if d := p.number(); !(d >= 0 && d <= 1e9) {
+		p.bad = true
+	}
+	p.lit(`,"failure_modes":`)
+	s.out.modes = s.list(p)
+	if passes = p.try(`,"passed":true`); !passes {
+		p.lit(`,"passed":false`)
+	}
+	p.lit(`,"score":`)
+	if s.out.score = p.number(); !(s.out.score >= 0 && s.out.score <= 1) {
+		p.bad = true
+	}
+	p.lit("}")
+	return passes
+}
+
+// list reads a list of names that the decoder has accepted before. An empty
+// one is nil, as it is in slow.
+func (s *scanner) list(p *pos) *[]string {
+	start := p.at
+	if p.try("[]") {
+		return nil
+	}
+	p.lit("[")
+	for first := true; !p.bad && !p.try("]"); first = false {
+		if !first {
+			p.lit(",")
+		}
+		p.text()
+	}
+	if p.bad {
+		return nil
+	}
+	known := s.lists[string(p.data[start:p.at])]
+	p.bad = known == nil
+	return known
+}
+
+// contextText is a Context as it stands in a record.
+type contextText struct {
+	harness, isolation, scope, agent, vantage, provenance []byte
+	judged                                                bool
+	operator                                              digest.ID
+	rubric, image                                         digest.Content
+}
+
+// contextOf finds the Context without making strings: nearly always it is that
+// of the record before.
+func (s *scanner) contextOf(c *contextText) *Context {
+	if k := s.last; k != nil && k.HarnessVersion == string(c.harness) && k.Isolation == string(c.isolation) && k.Scope == string(c.scope) &&
+		k.AgentIsolation == string(c.agent) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
+		k.JudgedByModel == c.judged && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image {
+		return k
+	}
+	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.vantage), string(c.provenance),
+		c.judged, c.operator, c.rubric, c.image})
+}
+
+// pos is a place in a canonical record. Once something is not as expected it
+// is bad and reads nothing more.
+type pos struct {
+	data []byte
+	at   int
+	bad  bool
+}
+
+func (p *pos) done() bool { return !p.bad && p.at == len(p.data) }
+
+// try steps over text if it is next.
+func (p *pos) try(text string) bool {
+	if p.bad || len(p.data)-p.at < len(text) || string(p.data[p.at:p.at+len(text)]) != text {
+		return false
+	}
+	p.at += len(text)
+	return true
+}
+
+// lit steps over text, which must be next.
+func (p *pos) lit(text string) {
+	if !p.try(text) {
+		p.bad = true
+	}
+}
+
+// text reads a string of printable ASCII without escapes.
+func (p *pos) text() []byte {
+	p.lit(`"`)
+	if p.bad {
+		return nil
+	}
+	start := p.at
+	for p.at < len(p.data) {
+		switch c := p.data[p.at]; {
+		case c == '"':
+			p.at++
+			return p.data[start : p.at-1]
+		case c < ' ' || c > '~' || c == '\\':
+			p.bad = true
+			return nil
+		}
+		p.at++
+	}
+	p.bad = true
+	return nil
+}
+
+// some is text that is not empty.
+func (p *pos) some() []byte {
+	t := p.text()
+	if len(t) == 0 {
+		p.bad = true
+	}
+	return t
+}
+
+// count reads an integer of 0 to 2^53-1, which fifteen digits always are.
+func (p *pos) count() int64 {
+	start, n := p.at, int64(0)
+	for p.at < len(p.data) && p.data[p.at] >= '0' && p.data[p.at] <= '9' {
+		n = n*10 + int64(p.data[p.at]-'0')
+		p.at++
+		if p.at-start > 15 {
+			p.bad = true
+			return 0
+		}
+	}
+	if digits := p.at - start; digits == 0 || digits > 1 && p.data[start] == '0' {
+		p.bad = true
+	}
+	return n
+}
+
+// number reads a number that RFC 8785 writes without an exponent.
+func (p *pos) number() float64 {
+	if p.bad {
+		return 0
+	}
+	start := p.at
+	for p.at < len(p.data) && (p.data[p.at] >= '0' && p.data[p.at] <= '9' || p.data[p.at] == '.' || p.data[p.at] == '-') {
+		p.at++
+	}
+	text := p.data[start:p.at]
+	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' {
+		return float64(text[0] - '0')
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	var again [32]byte
+	abs := max(v, -v)
+	if err != nil || abs < 1e-6 || abs >= 1e21 || !bytes.Equal(strconv.AppendFloat(again[:0], v, 'f', -1, 64), text) {
+		p.bad = true
+	}
+	return v
+}
+
+func (p *pos) content(d *digest.Content) { p.digest("blake3:", d[:]) }
+func (p *pos) id(d *digest.ID)           { p.digest("sha256:", d[:]) }
+
+func (p *pos) digest(prefix string, d []byte) {
+	p.lit(`"`)
+	p.lit(prefix)
+	if p.bad || len(p.data)-p.at < 2*digest.Size || !unhex(d, p.data[p.at:p.at+2*digest.Size]) {
+		p.bad = true
+		return
+	}
+	p.at += 2 * digest.Size
+	p.lit(`"`)
+}
+
+// time reads a time in its one spelling, in milliseconds since 1970.
+func (p *pos) time() int64 {
+	const form = "2006-01-02T15:04:05.000Z"
+	t := p.text()
+	if p.bad || len(t) != len(form) || t[4] != '-' || t[7] != '-' || t[10] != 'T' || t[13] != ':' || t[16] != ':' || t[19] != '.' || t[23] != 'Z' {
+		p.bad = true
+		return 0
+	}
+	field := func(from, to int) int {
+		n := 0
+		for _, c := range t[from:to] {
+			if c < '0' || c > '9' {
+				p.bad = true
+			}
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	year, month, day := field(0, 4), field(5, 7), field(8, 10)
+	hour, minute, second, milli := field(11, 13), field(14, 16), field(17, 19), field(20, 23)
+	// Day 28 is in every month; what is later, and the year 0, is for the decoder.
+	if year < 1 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59 {
+		p.bad = true
+	}
+	if p.bad {
+		return 0
+	}
+	at := time.Date(year, time.Month(month), day, hour, minute, second, milli*int(time.Millisecond), time.UTC)
+	if at.Day() != day { // the month has no such day
+		p.bad = true
+	}
+	return at.UnixMilli()
+}
+
+// sixDecimals is the rule of evidence.Score for money.
+func sixDecimals(v float64) bool { return math.Round(v*1e6)/1e6 == v }

@@ -1,0 +1,197 @@
+package scorecard
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+)
+
+// sampleRecords are records with every optional member present and absent.
+func sampleRecords() []*evidence.CaseScored {
+	r := registration("repo-fix.agent.1", "agent", 1, 3, 1)
+	plain := score(r, 0, 1, 1)
+	full := score(r, 1, 2, 0.125)
+	d := contentOf("x")
+	full.RubricDigest, full.CassetteDigest, full.ImageDigest = &d, &d, &d
+	full.AgentIsolation, full.Provenance, full.JudgedByModel, full.Reason = "namespace", "recorded", true, "see the diff"
+	full.Score.FailureModes = []string{"tests.failed", "diff.empty"}
+	full.Score.Breakdown = map[string]float64{"tests": 0.125, "diff": -2.5, "lint": 0}
+	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
+	full.Retries, full.Tokens = 4, 1<<49
+	full.EvidenceDigests = []digest.Content{d, contentOf("y")}
+	odd := score(r, 2, 1, 0)
+	odd.CaseID, odd.Vantage, odd.HarnessVersion = "käse \"1\"", "a\nb", ""
+	odd.Score.CostUSD, odd.Score.DurationSeconds, odd.CostMicroUSD = 1e-6, 1e-7, 12345678901234567>>4
+	none := unscoredCase(r, 0, 1, evidence.Truncated)
+	none.EvidenceDigests = nil
+	return []*evidence.CaseScored{plain, full, odd, none, unscoredCase(r, 1, 1, evidence.Unscored), unscoredCase(r, 1, 1, evidence.Skipped), unscoredCase(r, 1, 1, evidence.Errored)}
+}
+
+func recordOf(kind evidence.Kind, body []byte) ledger.Record {
+	return ledger.Record{Envelope: evidence.Envelope{Kind: kind, Body: body}}
+}
+
+// comparableFields is what of the fields the two readers must agree on.
+func comparableFields(f *scoredFields) any {
+	c := *f
+	lists := [][]string{list(c.tags), list(c.modes)}
+	evidence := append([]digest.Content{}, c.evidence...)
+	context := *c.context
+	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
+	numbers := []int64{c.cost, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS}
+	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists}
+}
+
+// agree checks that whatever the fast walk accepts the strict decoder accepts
+// too, with the same values. It reports whether the fast walk accepted.
+func agree(t *testing.T, s *scanner, body []byte) bool {
+	t.Helper()
+	if !s.fast(body) {
+		return false
+	}
+	fast := comparableFields(&s.out)
+	decoded, err := evidence.DecodeBody(evidence.CaseScoredKind, body)
+	if err != nil {
+		t.Fatalf("the fast walk accepts what the decoder refuses: %v\n%s", err, body)
+	}
+	if err := s.slow(decoded.(*evidence.CaseScored)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(comparableFields(&s.out), fast, cmp.AllowUnexported(Context{})); diff != "" {
+		t.Fatalf("decoder and fast walk differ (-decoder +walk):\n%s\n%s", diff, body)
+	}
+	return true
+}
+
+func TestScanReadsWhatTheDecoderReads(t *testing.T) {
+	s := newScanner()
+	for i, c := range sampleRecords() {
+		body, err := canon.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first time the names in it are new, and the decoder is asked.
+		if _, err := s.scored(recordOf(evidence.CaseScoredKind, body)); err != nil {
+			t.Fatal(err)
+		}
+		accepted := agree(t, s, body)
+		if odd := i == 2; accepted == odd {
+			t.Errorf("record %d: read fast is %v", i, accepted)
+		}
+		if id, ok := s.attemptOf(recordOf(evidence.CaseScoredKind, body)); !ok || string(id) != c.Attempt {
+			t.Errorf("record %d: attempt %q, %v", i, id, ok)
+		}
+		if s.saysPassed(body) != (c.Outcome == evidence.Passed) {
+			t.Errorf("record %d: outcome %s", i, c.Outcome)
+		}
+	}
+}
+
+// A change of any single byte, and many random ones, is read as the decoder
+// reads it or not at all.
+func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
+	g := rand.New(rand.NewPCG(1, 2))
+	for _, c := range sampleRecords() {
+		body, err := canon.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newScanner()
+		if _, err := s.scored(recordOf(evidence.CaseScoredKind, body)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range body {
+			for _, b := range []byte{'0', '9', '"', ',', '}', ' ', 'A', body[i] ^ 1, body[i] ^ 0x20} {
+				forged := bytes.Clone(body)
+				forged[i] = b
+				agree(t, s, forged)
+			}
+			agree(t, s, body[:i])
+			agree(t, s, append(bytes.Clone(body[:i]), body[i+1:]...))
+		}
+		// Members moved, doubled, emptied.
+		for range 500 {
+			i, j := g.IntN(len(body)), g.IntN(len(body))
+			agree(t, s, append(append(bytes.Clone(body[:i]), body[min(i, j):max(i, j)]...), body[i:]...))
+		}
+	}
+}
+
+func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
+	body, err := canon.Marshal(&evidence.CaseStarted{Attempt: "a", CaseID: "c", Repeat: 2, Execution: 13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScanner()
+	check := func(body []byte) {
+		t.Helper()
+		got, err := s.started(recordOf(evidence.CaseStartedKind, body))
+		want, werr := evidence.DecodeBody(evidence.CaseStartedKind, body)
+		if (err == nil) != (werr == nil) {
+			t.Fatalf("%s: %v, the decoder says %v", body, err, werr)
+		}
+		if err != nil {
+			return
+		}
+		w := want.(*evidence.CaseStarted)
+		if string(got.attempt) != w.Attempt || string(got.caseID) != w.CaseID || int(got.repeat) != w.Repeat || int(got.execution) != w.Execution {
+			t.Fatalf("%s: read as %q %q %d %d", body, got.attempt, got.caseID, got.repeat, got.execution)
+		}
+	}
+	check(body)
+	for i := range body {
+		for _, b := range []byte{'0', '9', '"', ',', '}', ' ', '\\', body[i] ^ 1} {
+			forged := bytes.Clone(body)
+			forged[i] = b
+			check(forged)
+		}
+	}
+}
+
+// Whatever the fast walk accepts, the strict decoder accepts with the same
+// values.
+func FuzzScan(f *testing.F) {
+	for _, c := range sampleRecords() {
+		body, err := canon.Marshal(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := newScanner()
+		// Names are learned from what the decoder accepts, so teach it.
+		for _, c := range sampleRecords() {
+			if err := s.slow(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		agree(t, s, body)
+	})
+}
+
+func BenchmarkScan(b *testing.B) {
+	body, err := canon.Marshal(sampleRecords()[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newScanner()
+	rec := recordOf(evidence.CaseScoredKind, body)
+	if _, err := s.scored(rec); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.scored(rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
