@@ -26,7 +26,8 @@ const (
 // once, and the list is bounded: a rubric must not be able to fill our memory
 // through it.
 type attempts struct {
-	image *os.Root // nil for Starlark: the tree that may be read
+	image *os.Root    // nil for Starlark: the tree that may be read
+	agent *agentRules // for an agent, which may do much that a rubric may not
 
 	mu   sync.Mutex
 	list []Attempt
@@ -85,6 +86,12 @@ func (a *attempts) open(base, name string, flags uint64) {
 		full = path.Join(base, full)
 	}
 	full = path.Clean(full)
+	if a.agent != nil {
+		if a.agent.hides(full) {
+			a.add(aboutFile, "open %s", quote(full))
+		}
+		return
+	}
 	writing := flags&(openWriting|openCreating|openTrunc) != 0
 	switch {
 	case strings.HasPrefix(full, "/proc/") && path.Base(full) == "environ":
@@ -142,6 +149,9 @@ func quote(s string) string { return strconv.QuoteToASCII(s) }
 var socketFamilies = map[int]string{1: "AF_UNIX", 2: "AF_INET", 10: "AF_INET6", 16: "AF_NETLINK", 17: "AF_PACKET", 40: "AF_VSOCK"}
 
 func (a *attempts) socket(family int) {
+	if a.agent != nil && slices.Contains(agentFamilies, family) {
+		return
+	}
 	name := socketFamilies[family]
 	if name == "" {
 		name = strconv.Itoa(family)
@@ -151,6 +161,9 @@ func (a *attempts) socket(family int) {
 
 // address judges a call that names an address, as raw sockaddr bytes.
 func (a *attempts) address(call string, raw []byte) {
+	if a.agent != nil && a.agent.isOwn(raw) {
+		return
+	}
 	a.add(aboutNetwork, "%s %s", call, sockaddr(raw))
 }
 
@@ -179,12 +192,16 @@ const cloneThread = 0x10000
 // clone judges the making of a process. A thread is denied as well, but is no
 // attempt to get out: libraries start them unasked.
 func (a *attempts) clone(call string, flags uint64) {
-	if flags&cloneThread == 0 {
+	if flags&cloneThread == 0 && a.agent == nil {
 		a.add(aboutProcess, "%s", call)
 	}
 }
 
-func (a *attempts) exec(file string) { a.add(aboutProcess, "execve %s", quote(file)) }
+func (a *attempts) exec(file string) {
+	if a.agent == nil {
+		a.add(aboutProcess, "execve %s", quote(file))
+	}
+}
 
 // headString cuts b on a rune and replaces what is not UTF-8.
 func headString(b []byte) string {

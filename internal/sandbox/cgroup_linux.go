@@ -22,25 +22,26 @@ type cgroup struct {
 	oldHome []string // v1: the folders that our own thread returns to
 }
 
-// maxTasks bounds the tasks of a sandbox, gVisor's own threads included.
+// maxTasks bounds the tasks of a rubric's sandbox, gVisor's own threads
+// included.
 const maxTasks = 512
 
 // newCgroup makes a cgroup below our own, or returns nil when this user or
 // this machine does not allow it. The run folder notes it first, so that a
 // crash right after leaves nothing unknown.
-func newCgroup(r *runFolder, memoryBytes int64) *cgroup {
+func newCgroup(r *runFolder, memoryBytes int64, tasks int) *cgroup {
 	name := "tallystick-" + filepath.Base(r.dir)
 	own, err := ownCgroups()
 	if err != nil {
 		return nil
 	}
-	if c := newCgroupV1(r, own, name, memoryBytes); c != nil {
+	if c := newCgroupV1(r, own, name, memoryBytes, tasks); c != nil {
 		return c
 	}
-	return newCgroupV2(r, own, name, memoryBytes)
+	return newCgroupV2(r, own, name, memoryBytes, tasks)
 }
 
-func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes int64) *cgroup {
+func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes int64, tasks int) *cgroup {
 	if own["memory"] == "" {
 		return nil
 	}
@@ -66,14 +67,14 @@ func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes i
 	}
 	c.set(c.memory, "memory.memsw.limit_in_bytes", limit) // absent without swap accounting
 	if len(c.dirs) > 1 {
-		c.set(c.dirs[1], "pids.max", strconv.Itoa(maxTasks))
+		c.set(c.dirs[1], "pids.max", strconv.Itoa(tasks))
 	}
 	return c
 }
 
 // newCgroupV2 tries our own cgroup first and then its parents: a cgroup that
 // holds processes may not hand controllers down, its parent may.
-func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes int64) *cgroup {
+func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes int64, tasks int) *cgroup {
 	home, root := own["v2"], own["v2 root"]
 	for ; home != "" && strings.HasPrefix(home, root); home = filepath.Dir(home) {
 		os.WriteFile(filepath.Join(home, "cgroup.subtree_control"), []byte("+memory +pids"), 0)
@@ -85,7 +86,7 @@ func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes i
 		if c.set(dir, "memory.max", strconv.FormatInt(memoryBytes, 10)) == nil {
 			c.set(dir, "memory.swap.max", "0")
 			c.set(dir, "memory.oom.group", "1")
-			c.set(dir, "pids.max", strconv.Itoa(maxTasks))
+			c.set(dir, "pids.max", strconv.Itoa(tasks))
 			if fd, err := os.Open(dir); err == nil {
 				c.fd = fd
 				return c

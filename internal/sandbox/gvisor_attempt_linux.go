@@ -211,7 +211,7 @@ func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user 
 		w.bundle.trace.share(user, seen)
 		defer w.bundle.trace.unshare(user)
 	}
-	e, err := converse(ctx, stdin, limits, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
+	e, err := converse(ctx, talkOf(stdin, limits), nil, func(stdin, stdout, stderr *os.File) (*running, error) {
 		return w.exec(runsc.Process{
 			Command: rubricCommand(w.bundle.options, limits),
 			Env:     rubricEnv(w.bundle.options),
@@ -278,7 +278,7 @@ func (w *warmGvisor) close() error {
 // pauseCommand is the first process of a sandbox that is kept.
 func (b *gvisorBundle) pauseCommand() ([]string, error) {
 	if b.options.Image == nil {
-		return []string{filepath.Join("/", starlarkDir, pauseName)}, nil
+		return []string{filepath.Join("/", programDir, pauseName)}, nil
 	}
 	if _, err := b.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Resu
 	l := b.launch("run", "--bundle="+b.folder.dir, gvisorID)
 	watch := newMemoryWatch(limits.MemoryBytes)
 	defer watch.stop()
-	e, err := converse(ctx, stdin, limits, watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
+	e, err := converse(ctx, talkOf(stdin, limits), watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)
 		if err == nil {
 			watch.start(r)
@@ -89,6 +89,7 @@ type gvisorBundle struct {
 	root     bind   // what becomes /
 	jobs     int    // how many may run in it at once
 	program  bind   // this program, for Starlark and for pausing
+	more     []bind // an agent's; then program and root are not set
 	rubric   string
 	pause    string // a folder with what the first process runs, if it is kept
 }
@@ -125,14 +126,14 @@ func (b *gvisorBundle) prepare() error {
 			return err
 		}
 	} else {
-		for _, m := range append([]string{starlarkDir}, mountPoints...) {
+		for _, m := range append([]string{programDir}, mountPoints...) {
 			if err := os.Mkdir(filepath.Join(root, m), 0o755); err != nil {
 				return err
 			}
 		}
 		// gVisor's file server mounts over it and may not make it.
 		for _, name := range []string{starlarkName, pauseName} {
-			if _, err := b.folder.write(filepath.Join("root", starlarkDir, name), nil); err != nil {
+			if _, err := b.folder.write(filepath.Join("root", programDir, name), nil); err != nil {
 				return err
 			}
 		}
@@ -142,10 +143,10 @@ func (b *gvisorBundle) prepare() error {
 		return err
 	}
 	b.program = bind{from: b.options.Executable, to: exe}
-	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes*int64(b.jobs)+gvisorOverhead)
+	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes*int64(b.jobs)+gvisorOverhead, maxTasks)
 	// Starlark has no means to try anything, so there is nothing to watch.
 	if !b.options.Blind && b.options.Image != nil {
-		if b.trace, b.config, err = listenTrace(b.folder, b.attempts, b.options.Scope == ScopeAttempt); err != nil {
+		if b.trace, b.config, err = listenTrace(b.folder, b.attempts, tracePoints(b.options.Scope == ScopeAttempt)); err != nil {
 			return err
 		}
 	}
@@ -185,15 +186,15 @@ func (b *gvisorBundle) launch(command ...string) *launch {
 }
 
 func (b *gvisorBundle) binds() []bind {
+	if b.more != nil {
+		return b.more
+	}
 	binds := []bind{b.program}
 	if b.options.Image != nil {
 		binds = append(binds, b.root)
 	}
 	return binds
 }
-
-// starlarkDir holds this program inside a sandbox that runs Starlark.
-const starlarkDir = "tally"
 
 // rubricCommand is the rubric's interpreter with its arguments. Its first
 // element is both the file and, for Starlark, the name to run under.
@@ -202,7 +203,7 @@ func rubricCommand(o Options, limits Limits) []string {
 	if o.Image != nil {
 		return append(append([]string{}, o.Image.About.Command...), script)
 	}
-	return []string{"/" + starlarkDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
+	return []string{"/" + programDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
 }
 
 // rubricEnv is the rubric's whole environment. gVisor adds HOME by itself, so
@@ -229,7 +230,7 @@ func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
 	}
 	if b.options.Image == nil {
 		for _, name := range []string{starlarkName, pauseName} {
-			mounts = append(mounts, specs.Mount{Destination: "/" + starlarkDir + "/" + name,
+			mounts = append(mounts, specs.Mount{Destination: "/" + programDir + "/" + name,
 				Type: "bind", Source: b.program.source(), Options: []string{"bind", "ro"}})
 		}
 	}
@@ -324,11 +325,22 @@ func (b *gvisorBundle) settle(pids []int) error {
 			return fmt.Errorf("%d of its processes do not die", alive)
 		}
 	}
+	b.finishTrace()
+	return nil
+}
+
+func (b *gvisorBundle) finishTrace() {
 	if b.trace != nil {
 		b.trace.finish()
 		b.trace = nil
 	}
-	return nil
+}
+
+func (b *gvisorBundle) removeCgroup() error {
+	if b.cgroup == nil {
+		return nil
+	}
+	return b.cgroup.remove()
 }
 
 // result turns how the process ended into a Result.
@@ -347,16 +359,11 @@ func (b *gvisorBundle) result(e ending, peak int64) Result {
 }
 
 func (b *gvisorBundle) remove() error {
-	if b.trace != nil {
-		b.trace.finish()
-	}
+	b.finishTrace()
 	if b.attempts.image != nil {
 		b.attempts.image.Close()
 	}
-	var err error
-	if b.cgroup != nil {
-		err = b.cgroup.remove()
-	}
+	err := b.removeCgroup()
 	if rmErr := b.folder.remove(); err == nil {
 		err = rmErr
 	}

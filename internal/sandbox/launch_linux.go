@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,10 @@ type launch struct {
 
 // A bind makes from visible at to, an existing file or folder of the run
 // folder, for the started program alone.
-type bind struct{ from, to string }
+type bind struct {
+	from, to string
+	writable bool
+}
 
 // A running is a program that was started.
 type running struct {
@@ -186,7 +190,10 @@ func privateMounts(binds []bind) error {
 		if err := unix.Mount(b.from, b.to, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("binding %s: %w", b.from, err)
 		}
-		flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
+		flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID | unix.MS_NODEV)
+		if !b.writable {
+			flags |= unix.MS_RDONLY
+		}
 		if err := unix.Mount("", b.to, "", flags, ""); err != nil {
 			return fmt.Errorf("sealing %s: %w", b.to, err)
 		}
@@ -210,9 +217,22 @@ const (
 	afterKill = 10 * time.Second
 )
 
+// A talk is what goes into a program and how much may come out.
+type talk struct {
+	stdin    io.Reader // nil for nothing
+	timeout  time.Duration
+	output   int64        // bytes of each stream
+	onStdout func([]byte) // nil for nobody
+}
+
+// talkOf is the talk with a rubric.
+func talkOf(stdin []byte, limits Limits) talk {
+	return talk{stdin: bytes.NewReader(stdin), timeout: limits.Timeout, output: limits.OutputBytes}
+}
+
 // converse starts a program, feeds its standard input, collects its output,
 // and ends it when a limit is passed, when over says so, or with ctx.
-func converse(ctx context.Context, stdin []byte, limits Limits, over <-chan Verdict,
+func converse(ctx context.Context, t talk, over <-chan Verdict,
 	start func(stdin, stdout, stderr *os.File) (*running, error)) (ending, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -229,7 +249,7 @@ func converse(ctx context.Context, stdin []byte, limits Limits, over <-chan Verd
 		f.Chown(uid, gid)
 	}
 
-	deadline := time.NewTimer(limits.Timeout)
+	deadline := time.NewTimer(t.timeout)
 	defer deadline.Stop()
 	r, err := start(inR, outW, errW)
 	for _, f := range []*os.File{inR, outW, errW} {
@@ -243,17 +263,15 @@ func converse(ctx context.Context, stdin []byte, limits Limits, over <-chan Verd
 	}
 
 	tooMuch := make(chan Verdict, 2)
-	var stdout, stderr capped
+	stdout := streamHead{keep: t.output, limit: t.output, tell: t.onStdout}
+	stderr := streamHead{keep: stderrHeadBytes, limit: t.output}
 	var readers sync.WaitGroup
-	for _, s := range []struct {
-		to   *capped
-		from *os.File
-		keep int64
-	}{{&stdout, outR, limits.OutputBytes}, {&stderr, errR, stderrHeadBytes}} {
-		readers.Go(func() { s.to.fill(s.from, s.keep, limits.OutputBytes, tooMuch) })
-	}
+	readers.Go(func() { stdout.fill(outR, tooMuch) })
+	readers.Go(func() { stderr.fill(errR, tooMuch) })
 	go func() {
-		inW.Write(stdin) // a rubric that does not read is its own affair
+		if t.stdin != nil {
+			io.Copy(inW, t.stdin) // a program that does not read is its own affair
+		}
 		inW.Close()
 	}()
 
@@ -306,21 +324,28 @@ func converse(ctx context.Context, stdin []byte, limits Limits, over <-chan Verd
 	return e, nil
 }
 
-// A capped keeps the first bytes of a stream.
-type capped struct{ bytes []byte }
+// A streamHead keeps the first bytes of a stream.
+type streamHead struct {
+	keep, limit int64
+	tell        func([]byte) // given what is kept as it comes; may be nil
+	bytes       []byte
+}
 
-// fill reads from r to its end, keeps the first keep bytes, and says so once
-// when more than limit bytes came.
-func (c *capped) fill(r io.Reader, keep, limit int64, over chan<- Verdict) {
+// fill reads from r to its end, keeps the first bytes, and says so once when
+// more than the limit came.
+func (c *streamHead) fill(r io.Reader, over chan<- Verdict) {
 	var total int64
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
-		if room := keep - int64(len(c.bytes)); room > 0 {
-			c.bytes = append(c.bytes, buf[:min(int64(n), room)]...)
+		if kept := buf[:max(0, min(int64(n), c.keep-int64(len(c.bytes))))]; len(kept) > 0 {
+			c.bytes = append(c.bytes, kept...)
+			if c.tell != nil {
+				c.tell(kept)
+			}
 		}
 		before := total
-		if total += int64(n); before <= limit && total > limit {
+		if total += int64(n); before <= c.limit && total > c.limit {
 			over <- OutputLimit
 		}
 		if err != nil {

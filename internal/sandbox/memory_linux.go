@@ -69,11 +69,19 @@ func (w *memoryWatch) start(r *running) {
 				continue
 			}
 			if held := st.Blocks * 512; w.seen(held) {
-				w.over <- OOM
+				end(w.over, OOM)
 				return
 			}
 		}
 	})
+}
+
+// end asks for a run's end. Of several reasons the first counts.
+func end(over chan<- Verdict, v Verdict) {
+	select {
+	case over <- v:
+	default:
+	}
 }
 
 // seen notes a sample and reports whether it is too much.

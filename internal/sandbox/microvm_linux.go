@@ -131,7 +131,7 @@ func (m *microvmCase) boot(ctx context.Context, folder *runFolder, stdin []byte,
 	// The answer is JSON with base64 in it, so it may be longer on the line.
 	line := limits
 	line.OutputBytes = 4 * limits.OutputBytes
-	e, err := converse(ctx, nil, line, nil, l.start)
+	e, err := converse(ctx, talkOf(nil, line), nil, l.start)
 	if err != nil || e.verdict != "" {
 		return e, err
 	}
@@ -186,11 +186,11 @@ func (m *microvmCase) disk(folder *runFolder, stdin []byte, limits Limits) (file
 	if m.options.Image != nil {
 		w.tree("root", m.options.Image.root())
 	} else {
-		for _, dir := range []string{"root/" + starlarkDir, "root/proc", "root/proc/sys", "root/proc/sys/vm", "root" + rubricDir} {
+		for _, dir := range []string{"root/" + programDir, "root/proc", "root/proc/sys", "root/proc/sys/vm", "root" + rubricDir} {
 			w.dir(dir)
 		}
 		w.bytes("root/proc/sys/vm/mmap_min_addr", []byte("65536\n"), 0o444)
-		w.file("root/"+starlarkDir+"/"+starlarkName, m.options.Executable, 0o755)
+		w.file("root/"+programDir+"/"+starlarkName, m.options.Executable, 0o755)
 	}
 	made := map[string]bool{".": true}
 	for _, name := range m.options.Rubric.names() {

@@ -42,7 +42,7 @@ func (n *namespaceCase) runIn(ctx context.Context, folder *runFolder, stdin []by
 	if err != nil {
 		return Result{}, err
 	}
-	group := newCgroup(folder, limits.MemoryBytes+namespaceOverhead)
+	group := newCgroup(folder, limits.MemoryBytes+namespaceOverhead, maxTasks)
 	if group != nil {
 		defer group.remove()
 	}
@@ -73,7 +73,7 @@ func (n *namespaceCase) runIn(ctx context.Context, folder *runFolder, stdin []by
 		s.addressSpace = uint64(limits.MemoryBytes)
 	}
 	started := false
-	e, err := converse(ctx, stdin, limits, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
+	e, err := converse(ctx, talkOf(stdin, limits), nil, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)
 		theirs.Close()
 		if err == nil {
@@ -142,7 +142,7 @@ func (n *namespaceCase) plan(folder *runFolder, limits Limits) (initPlan, []bind
 	if err != nil {
 		return initPlan{}, nil, err
 	}
-	inside := filepath.Join(starlarkDir, starlarkName)
+	inside := filepath.Join(programDir, starlarkName)
 	if _, err := folder.write(filepath.Join("root", inside), nil); err != nil {
 		return initPlan{}, nil, err
 	}
@@ -174,6 +174,7 @@ type supervisor struct {
 	attempts     *attempts
 	watch        bool
 	addressSpace uint64 // set when the rubric begins; 0 for none
+	agent        bool   // answer as for an agent
 
 	execs int
 	done  chan struct{}
@@ -189,6 +190,11 @@ func (s *supervisor) serve(conn *os.File, plan initPlan, pid int) {
 		s.err = err
 		return
 	}
+	s.listen(listener, pid)
+}
+
+// listen answers questions until nobody is left under the filter.
+func (s *supervisor) listen(listener, pid int) {
 	defer unix.Close(listener)
 	ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	for {
@@ -200,7 +206,7 @@ func (s *supervisor) serve(conn *os.File, plan initPlan, pid int) {
 			return
 		}
 		if poll[0].Revents&unix.POLLIN == 0 {
-			return // hung up: nobody is left under the filter
+			return // hung up
 		}
 		s.answer(listener, pid)
 	}

@@ -48,6 +48,12 @@ func (s *supervisor) answer(listener, pid int) {
 	}
 	r := reply{id: n.id, errno: -int32(unix.EPERM)}
 	switch {
+	case s.agent:
+		s.noteAgent(&n)
+		switch {
+		case isOpen(uintptr(n.nr)), n.nr == unix.SYS_CONNECT, n.nr == unix.SYS_SENDTO:
+			r = reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		}
 	case n.nr == unix.SYS_EXECVE && s.execs == 0:
 		s.execs++
 		if s.begin(pid) == nil {
@@ -102,6 +108,27 @@ func (s *supervisor) note(n *notification) {
 			a.add(call.what, "%s", call.name)
 		} else if call, ok := legacyWatchedCalls[nr]; ok {
 			a.add(call.what, "%s", call.name)
+		}
+	}
+}
+
+// noteAgent records a call of an agent if it is an attempt.
+func (s *supervisor) noteAgent(n *notification) {
+	a, pid := s.attempts, int(n.pid)
+	switch nr := int(n.nr); nr {
+	case unix.SYS_OPENAT:
+		a.open(workDir, readString(pid, n.args[1]), n.args[2])
+	case openCall, creatCall:
+		a.open(workDir, readString(pid, n.args[0]), 0)
+	case unix.SYS_SOCKET:
+		a.add(aboutNetwork, "socket of family %d", int32(n.args[0]))
+	case unix.SYS_CONNECT:
+		a.address("connect", readBytes(pid, n.args[1], min(n.args[2], 128)))
+	case unix.SYS_SENDTO:
+		a.address("sendto", readBytes(pid, n.args[4], min(n.args[5], 128)))
+	default:
+		if what, name := agentWatched(nr); what != "" {
+			a.add(what, "%s", name)
 		}
 	}
 }

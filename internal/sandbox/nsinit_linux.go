@@ -167,6 +167,10 @@ func bindSealed(from, to string) error {
 	return nil
 }
 
+// noRootSecurebits are NOROOT and NO_SETUID_FIXUP, each with its lock: see
+// capabilities(7).
+const noRootSecurebits = 1<<0 | 1<<1 | 1<<2 | 1<<3
+
 // dropPrivileges takes every capability from the calling thread, for good,
 // and lets it die with the harness.
 func dropPrivileges() error {
@@ -176,8 +180,7 @@ func dropPrivileges() error {
 		}
 	}
 	// User 0 of the namespace is a user like any other from here on.
-	const noRoot, noRootLocked, noFixup, noFixupLocked = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|noRootLocked|noFixup|noFixupLocked, 0, 0, 0); err != nil {
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRootSecurebits, 0, 0, 0); err != nil {
 		return fmt.Errorf("setting securebits: %w", err)
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -195,13 +198,17 @@ func dropPrivileges() error {
 	return nil
 }
 
-// landlock denies the calling thread all but reading and executing files,
-// TCP, and reaching abstract sockets and processes outside, as far as the
-// kernel knows how.
-func landlock() {
+// landlock denies the calling thread all but reading and executing files, and
+// reaching abstract sockets and processes outside, as far as the kernel knows
+// how. Below the writable folders everything goes; without such folders, TCP
+// is denied as well.
+func landlock(writable ...string) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || version < 1 {
 		return
+	}
+	if version < 2 && len(writable) > 0 {
+		return // the first version has no renaming from one folder to another
 	}
 	const (
 		readOnly = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -215,7 +222,7 @@ func landlock() {
 	if version >= 3 {
 		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	if version >= 4 {
+	if version >= 4 && len(writable) == 0 {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	if version >= 5 {
@@ -231,15 +238,26 @@ func landlock() {
 		return
 	}
 	defer unix.Close(int(ruleset))
-	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
+	if !landlockBelow(ruleset, "/", readOnly) {
 		return
 	}
-	defer unix.Close(root)
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: readOnly, Parent_fd: int32(root)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-		return
+	for _, dir := range writable {
+		if !landlockBelow(ruleset, dir, attr.Handled_access_fs) {
+			return
+		}
 	}
 	unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0)
+}
+
+// landlockBelow allows access to a folder and all below it.
+func landlockBelow(ruleset uintptr, dir string, access uint64) bool {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	return errno == 0
 }

@@ -39,6 +39,8 @@ func Reexec() {
 		starlarkMain()
 	case pauseName:
 		pause()
+	case agentName:
+		agentMain()
 	}
 	if runsc.Asked() {
 		runsc.Main()

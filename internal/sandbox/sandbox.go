@@ -58,6 +58,9 @@ const (
 	ScopeAttempt Scope = "attempt"
 )
 
+// programDir holds this program inside a sandbox that needs it.
+const programDir = "tally"
+
 // A Language is what a rubric is written in.
 type Language string
 
@@ -214,6 +217,7 @@ const (
 	Timeout     Verdict = "timeout"      // killed for time, or out of Starlark steps
 	OOM         Verdict = "oom"          // killed for memory, or died of a refused allocation
 	OutputLimit Verdict = "output_limit" // killed for too much output
+	DiskLimit   Verdict = "disk_limit"   // killed for what it wrote to its working folder; agents only
 	Malformed   Verdict = "malformed"    // the answer is not a score
 	Killed      Verdict = "killed"       // died of a signal that we did not send
 	Failed      Verdict = "error"        // ended with another status than 0

@@ -3,6 +3,8 @@
 package sandbox
 
 import (
+	"context"
+
 	"tallystick/internal/refusal"
 )
 
@@ -28,4 +30,12 @@ type ending struct {
 	stdout  []byte
 	stderr  string
 	maxRSS  int64
+}
+
+type agentMount struct{}
+
+func (*AgentOptions) checkMounts(*runBase) ([]agentMount, error) { return nil, nil }
+
+func runAgent(context.Context, Class, AgentOptions, []agentMount, *runBase) (AgentResult, error) {
+	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
 }

@@ -58,6 +58,7 @@ const (
 	offArg0   = 16
 	offArg1   = 24
 	offArg2   = 32
+	offArg4   = 48
 	highHalf  = 4
 )
 
@@ -94,25 +95,34 @@ func (p *program) call(number uintptr, block func(*program)) {
 	p.when(unix.BPF_JEQ, uint32(number), block)
 }
 
-// filter writes the program for a policy.
-func (pol policy) filter() (program, error) {
+// newProgram begins a filter: a call in another numbering than this machine's
+// own would slip past every test that follows.
+func newProgram() (program, error) {
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("no system call filter for %s", runtime.GOARCH)
 	}
-	denied := uint32(retDeny)
-	if pol.Watch {
-		denied = retAsk
-	}
-	answer := func(a uint32) func(*program) { return func(p *program) { p.ret(a) } }
-
 	var p program
-	// A call in another numbering would slip past every test below.
 	p.load(offArch)
 	p.unless(unix.BPF_JEQ, arch, answer(retKill))
 	p.load(offNumber)
 	p.when(unix.BPF_JGE, 0x40000000, answer(retKill)) // x32
+	return p, nil
+}
 
+// answer is the block that ends in an answer.
+func answer(a uint32) func(*program) { return func(p *program) { p.ret(a) } }
+
+// filter writes the program for a policy.
+func (pol policy) filter() (program, error) {
+	denied := uint32(retDeny)
+	if pol.Watch {
+		denied = retAsk
+	}
+	p, err := newProgram()
+	if err != nil {
+		return nil, err
+	}
 	for _, nr := range append(allowedCalls, legacyAllowedCalls...) {
 		p.call(nr, answer(retAllow))
 	}
@@ -186,9 +196,14 @@ func (pol policy) install() (listener int, err error) {
 	if err != nil {
 		return -1, err
 	}
+	return p.install(0)
+}
+
+// install puts the filter on the calling thread alone.
+func (p program) install(flags uintptr) (listener int, err error) {
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
-		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|flags, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
 		return -1, errno
 	}

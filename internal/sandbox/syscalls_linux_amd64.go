@@ -44,3 +44,10 @@ var legacyWatchedCalls = map[int]struct{ what, name string }{
 	unix.SYS_IOPERM:     {aboutKernel, "ioperm"},
 	unix.SYS_MODIFY_LDT: {aboutKernel, "modify_ldt"},
 }
+
+// legacyAgentCalls belongs to agentCalls.
+var legacyAgentCalls = []uintptr{
+	unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_MKNOD, unix.SYS_UNLINK, unix.SYS_RENAME, unix.SYS_LINK,
+	unix.SYS_SYMLINK, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
+	unix.SYS_EVENTFD, unix.SYS_SIGNALFD, unix.SYS_INOTIFY_INIT,
+}

@@ -21,5 +21,6 @@ const statAtCall = unix.SYS_FSTATAT
 var (
 	legacyAllowedCalls []uintptr
 	legacyPathCalls    []uintptr
+	legacyAgentCalls   []uintptr
 	legacyWatchedCalls map[int]struct{ what, name string }
 )

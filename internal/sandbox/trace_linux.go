@@ -62,7 +62,7 @@ func tracePoints(withUser bool) []map[string]any {
 }
 
 // listenTrace opens the socket and writes gVisor's configuration for it.
-func listenTrace(r *runFolder, a *attempts, shared bool) (t *trace, config string, err error) {
+func listenTrace(r *runFolder, a *attempts, points []map[string]any) (t *trace, config string, err error) {
 	socket := r.path("t")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func listenTrace(r *runFolder, a *attempts, shared bool) (t *trace, config strin
 	}
 	b, err := json.Marshal(map[string]any{"trace_session": map[string]any{
 		"name":   "Default",
-		"points": tracePoints(shared),
+		"points": points,
 		// Rather slow down a rubric that floods the socket than miss a call.
 		"sinks": []map[string]any{{"name": "remote", "config": map[string]any{
 			"endpoint": socket, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
@@ -270,6 +270,14 @@ func (t *trace) open(m *pb.Open) {
 }
 
 func (t *trace) raw(m *pb.Syscall) {
+	if a := t.of(m.ContextData); a.agent != nil {
+		if m.Sysno == unix.SYS_SENDTO && m.Arg5 != 0 {
+			a.add(aboutNetwork, "sendto an address")
+		} else if what, name := agentWatched(int(m.Sysno)); what != "" {
+			a.add(what, "%s", name)
+		}
+		return
+	}
 	if call, ok := watchedCalls[int(m.Sysno)]; ok && call.what != "" {
 		t.of(m.ContextData).add(call.what, "%s", call.name)
 	} else if call, ok := legacyWatchedCalls[int(m.Sysno)]; ok {

@@ -91,10 +91,10 @@ func vmExec(job vmJob, stdin *os.File) (vmAnswer, error) {
 		}
 	}
 	over := make(chan Verdict, 2)
-	var out, errs capped
+	out, errs := streamHead{keep: job.Keep, limit: job.Keep}, streamHead{keep: stderrHeadBytes, limit: job.Keep}
 	var readers sync.WaitGroup
-	readers.Go(func() { out.fill(stdout, job.Keep, job.Keep, over) })
-	readers.Go(func() { errs.fill(stderr, stderrHeadBytes, job.Keep, over) })
+	readers.Go(func() { out.fill(stdout, over) })
+	readers.Go(func() { errs.fill(stderr, over) })
 	done := make(chan struct{})
 	go func() { readers.Wait(); close(done) }()
 	a := vmAnswer{}

@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// An agentPlan is what the harness tells the first process of an agent's
+// sandbox.
+type agentPlan struct {
+	Command []string
+	Env     []string
+	Dir     string
+	Port    int // of the gateway; 0 for none
+	// Build is set when the process must build the sandbox itself; in gVisor
+	// it is there already.
+	Build *agentBuild
+}
+
+// maxPlanBytes fits into one message of the channel.
+const maxPlanBytes = 128 << 10
+
+// What goes over the channel after the plan; a message is its first byte and
+// what follows. The first process is in the agent's hands, at the worst, so
+// nothing that it says is believed beyond what it could do anyway.
+const (
+	agentReady      = initReady  // to us; in namespaces with the kernel's listener
+	agentFailed     = initFailed // to us: the sandbox could not be built
+	agentNotStarted = 'S'        // to us: the program could not be started
+	agentWantsConn  = 'C'        // to us: one for the gateway
+	agentGrant      = 'G'        // from us, with the connection
+	agentRefusal    = 'N'        // from us: no gateway, or it is closed
+)
+
+// An agentChannel is our end of the socket to the first process.
+type agentChannel struct {
+	conn    *os.File
+	gateway *Gateway
+
+	done  chan struct{} // closed when the other end is
+	ready chan struct{} // closed when the sandbox is built
+
+	// Set by serve, to be read after done.
+	listener   int // -1 for none; whoever takes it closes it
+	err        error
+	notStarted string
+}
+
+// maxGatewayConns bounds the connections of one agent that are open at once;
+// one more waits.
+const maxGatewayConns = 128
+
+func newAgentChannel(gateway *Gateway) (c *agentChannel, theirs *os.File, err error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &agentChannel{conn: ours, gateway: gateway, done: make(chan struct{}), ready: make(chan struct{}), listener: -1}, theirs, nil
+}
+
+// send gives the plan. The socket keeps it until the sandbox runs.
+func (c *agentChannel) send(plan agentPlan) error {
+	b, err := json.Marshal(plan)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxPlanBytes {
+		return fmt.Errorf("its command and environment take %d bytes, at most %d fit", len(b), maxPlanBytes)
+	}
+	if err := unix.Sendto(int(c.conn.Fd()), b, unix.MSG_NOSIGNAL, nil); err != nil {
+		return fmt.Errorf("sending the plan: %w", err)
+	}
+	return nil
+}
+
+// serve answers the first process until it is gone.
+func (c *agentChannel) serve() {
+	defer close(c.done)
+	slots := make(chan struct{}, maxGatewayConns)
+	fd := int(c.conn.Fd())
+	for {
+		kind, text, rights, err := receive(fd)
+		if err != nil {
+			return
+		}
+		switch kind {
+		case agentReady:
+			if c.listener < 0 && len(rights) == 1 {
+				c.listener, rights = rights[0], nil
+			}
+			select {
+			case <-c.ready:
+			default:
+				close(c.ready)
+			}
+		case agentFailed:
+			if c.err == nil {
+				c.err = errors.New(headString([]byte(text)))
+			}
+		case agentNotStarted:
+			c.notStarted = headString([]byte(text))
+		case agentWantsConn:
+			if c.grant(fd, slots) != nil {
+				return
+			}
+		}
+		for _, r := range rights {
+			unix.Close(r)
+		}
+	}
+}
+
+// close ends serve, if the other side did not.
+func (c *agentChannel) close() {
+	unix.Shutdown(int(c.conn.Fd()), unix.SHUT_RDWR)
+	<-c.done
+	c.conn.Close()
+}
+
+// grant makes a connection, hands one end to the inside and offers the other
+// to the gateway.
+func (c *agentChannel) grant(fd int, slots chan struct{}) error {
+	if c.gateway == nil {
+		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+	}
+	select {
+	case <-c.gateway.closed:
+		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+	case slots <- struct{}{}:
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		<-slots
+		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+	}
+	err = unix.Sendmsg(fd, []byte{agentGrant}, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
+	unix.Close(pair[1])
+	file := os.NewFile(uintptr(pair[0]), "gateway")
+	defer file.Close() // FileConn has its own
+	if err != nil {
+		<-slots
+		return err
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		<-slots
+		return err
+	}
+	go c.gateway.offer(&gatewayConn{UnixConn: conn.(*net.UnixConn), release: sync.OnceFunc(func() { <-slots })}, c.done)
+	return nil
+}
+
+// A gatewayConn gives its place back when it is closed.
+type gatewayConn struct {
+	*net.UnixConn
+	release func()
+}
+
+// Close closes the connection.
+func (c *gatewayConn) Close() error {
+	err := c.UnixConn.Close()
+	c.release()
+	return err
+}
+
+// receive reads one message and what descriptors came with it.
+func receive(fd int) (kind byte, text string, rights []int, err error) {
+	msg, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
+	var n, on int
+	for {
+		n, on, _, _, err = unix.Recvmsg(fd, msg, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return 0, "", nil, err
+	}
+	if n == 0 {
+		return 0, "", nil, errors.New("the other side is gone")
+	}
+	if cmsgs, err := unix.ParseSocketControlMessage(oob[:on]); err == nil {
+		for i := range cmsgs {
+			if fds, err := unix.ParseUnixRights(&cmsgs[i]); err == nil {
+				rights = append(rights, fds...)
+			}
+		}
+	}
+	return msg[0], string(msg[1:n]), rights, nil
+}

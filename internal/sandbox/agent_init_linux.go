@@ -1,0 +1,206 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// agentName is how this program is started to be the first process of an
+// agent's sandbox.
+const agentName = "tally-sandbox-agent"
+
+// notStartedStatus is what a shell says, too, when there is no such program.
+const notStartedStatus = 127
+
+// agentMain is the first process of an agent's sandbox. It listens on the
+// gateway's port and forwards, starts the program, reaps whatever loses its
+// parent, and ends with the program; its end is the end of everything in the
+// sandbox.
+//
+// It holds nothing that the agent may not have: no capability, no file, and a
+// channel over which nothing but connections to the gateway can be got.
+func agentMain() {
+	unix.CloseOnExec(initSocket)
+	runtime.LockOSThread() // see startProgram
+	status, err := runProgram()
+	if err != nil {
+		tell(agentFailed, err.Error())
+		os.Exit(1)
+	}
+	os.Exit(status)
+}
+
+func tell(kind byte, text string) {
+	unix.Sendto(initSocket, append([]byte{kind}, text[:min(len(text), 4000)]...), unix.MSG_NOSIGNAL, nil)
+}
+
+func runProgram() (status int, err error) {
+	buf := make([]byte, maxPlanBytes)
+	n, err := unix.Read(initSocket, buf)
+	if err != nil {
+		return 0, fmt.Errorf("reading the plan: %w", err)
+	}
+	var plan agentPlan
+	if err := json.Unmarshal(buf[:n], &plan); err != nil {
+		return 0, fmt.Errorf("reading the plan: %w", err)
+	}
+	if plan.Build != nil {
+		if err := plan.Build.build(); err != nil {
+			return 0, err
+		}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	if plan.Port != 0 {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", plan.Port))
+		if err != nil {
+			return 0, fmt.Errorf("listening for the gateway: %w", err)
+		}
+		go forwardAll(ln)
+	}
+	if plan.Build != nil {
+		// From here on this thread, and what it starts, is under the filter.
+		if err := plan.Build.restrict(); err != nil {
+			return 0, err
+		}
+	} else {
+		tell(agentReady, "")
+	}
+	pid, err := startProgram(plan)
+	if err != nil {
+		tell(agentNotStarted, err.Error())
+		return notStartedStatus, nil
+	}
+	// What comes is for the program. Held open here, its output would have no
+	// end before ours.
+	for fd := range 3 {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return 0, fmt.Errorf("letting go of the program's streams: %w", err)
+		}
+	}
+	return reap(pid)
+}
+
+// startProgram runs on the locked thread: what that thread gave up, the
+// program never had.
+func startProgram(plan agentPlan) (pid int, err error) {
+	if err := os.Chdir(plan.Dir); err != nil {
+		return 0, fmt.Errorf("entering the working folder: %w", err)
+	}
+	file, err := findProgram(plan.Command[0], plan.Env)
+	if err != nil {
+		return 0, err
+	}
+	pid, err = syscall.ForkExec(file, plan.Command, &syscall.ProcAttr{
+		Env: plan.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return 0, fmt.Errorf("starting %s: %w", file, err)
+	}
+	return pid, nil
+}
+
+// findProgram looks where a shell in the sandbox would.
+func findProgram(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	dirs := "/usr/local/bin:/usr/bin:/bin"
+	for _, e := range env {
+		if p, ok := strings.CutPrefix(e, "PATH="); ok {
+			dirs = p
+		}
+	}
+	for _, dir := range filepath.SplitList(dirs) {
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("%s: no such program in %s", name, dirs)
+}
+
+// reap waits for the program, and for every process that lost its parent.
+func reap(program int) (status int, err error) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 0, fmt.Errorf("waiting for the program: %w", err)
+		case pid == program && ws.Signaled():
+			return 128 + int(ws.Signal()), nil
+		case pid == program && ws.Exited():
+			return ws.ExitStatus(), nil
+		}
+	}
+}
+
+// forwardAll carries connections to the gateway's port out of the sandbox.
+func forwardAll(ln net.Listener) {
+	var asking sync.Mutex
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			continue // out of descriptors, for the moment
+		}
+		go func() {
+			defer c.Close()
+			asking.Lock()
+			out, err := askForConn()
+			asking.Unlock()
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			forward(c.(*net.TCPConn), out)
+		}()
+	}
+}
+
+// askForConn gets a connection from the harness.
+func askForConn() (*net.UnixConn, error) {
+	tell(agentWantsConn, "")
+	kind, _, rights, err := receive(initSocket)
+	if err != nil {
+		return nil, err
+	}
+	if kind != agentGrant || len(rights) != 1 {
+		return nil, errors.New("the gateway is closed")
+	}
+	file := os.NewFile(uintptr(rights[0]), "gateway")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// forward copies both ways. Each side's end of speech is passed on by itself:
+// a client may close its half and still wait for the answer.
+func forward(a *net.TCPConn, b *net.UnixConn) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		io.Copy(b, a)
+		b.CloseWrite()
+	})
+	both.Go(func() {
+		io.Copy(a, b)
+		a.CloseWrite()
+	})
+	both.Wait()
+}
