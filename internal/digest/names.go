@@ -10,6 +10,15 @@ import (
 	"tallystick/internal/refusal"
 )
 
+// CheckPath refuses a path that no file of a tree may have.
+func CheckPath(path string) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	_, _, err := splitPath(path)
+	return err
+}
+
 // checkPath refuses a path that some system could not store, could store as
 // another path, or could show as another path. The stream itself would carry
 // it; the people who sign and compare trees would be misled.
