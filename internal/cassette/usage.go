@@ -29,6 +29,9 @@ func (u Usage) Total() int64 {
 	return u.CacheReadTokens + u.CacheWriteLongTokens + u.CacheWriteTokens + u.InputTokens + u.OutputTokens
 }
 
+// In is the number of tokens that went in.
+func (u Usage) In() int64 { return u.Total() - u.OutputTokens }
+
 func (u Usage) validate() error {
 	for _, n := range []int64{u.CacheReadTokens, u.CacheWriteLongTokens, u.CacheWriteTokens, u.InputTokens, u.OutputTokens, u.ReasoningTokens} {
 		if n < 0 || n > maxTokens {

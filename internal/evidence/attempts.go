@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 )
 
@@ -75,6 +76,13 @@ type AttemptRegistered struct {
 	// the operator's, over this record without it.
 	Operator  digest.ID `json:"operator"`
 	Signature string    `json:"signature"`
+}
+
+// Message is what the operator signs: the record with an empty signature.
+func (a *AttemptRegistered) Message() ([]byte, error) {
+	unsigned := *a
+	unsigned.Signature = ""
+	return canon.Marshal(&unsigned)
 }
 
 // Validate checks the shape.
@@ -212,8 +220,11 @@ type AttemptFinished struct {
 	ImageDigests    []digest.Content `json:"image_digests"`
 	MeanScore       *float64         `json:"mean_score,omitempty"`
 	FailureModes    []string         `json:"failure_modes"`
-	RuntimeMS       int64            `json:"runtime_ms"`
-	CostMicroUSD    int64            `json:"cost_microdollars"`
+	// Events is the digest of the list of boundaries that were crossed, which
+	// lies in the evidence.
+	Events       *digest.Content `json:"events,omitempty"`
+	RuntimeMS    int64           `json:"runtime_ms"`
+	CostMicroUSD int64           `json:"cost_microdollars"`
 }
 
 // Validate checks the shape.

@@ -21,10 +21,22 @@ const (
 
 	TaskClassAlreadyRegistered Name = "TaskClassAlreadyRegistered"
 
+	PromotionMustBeHumanAuthorized Name = "PromotionMustBeHumanAuthorized"
+	BenchChanged                   Name = "BenchChanged"
+
 	SandboxUnavailable Name = "SandboxUnavailable"
 	SandboxFailed      Name = "SandboxFailed"
 	RubricFailed       Name = "RubricFailed"
 	CassetteMiss       Name = "CassetteMiss"
+	TokenRefused       Name = "TokenRefused"
+	LimitReached       Name = "LimitReached"
+	ApprovalPending    Name = "ApprovalPending"
+	AgentFailed        Name = "AgentFailed"
+	PlanChanged        Name = "PlanChanged"
+	ProviderFailed     Name = "ProviderFailed"
+
+	RecordingInCI         Name = "RecordingInCI"
+	RecordingNotConfirmed Name = "RecordingNotConfirmed"
 )
 
 // Asked wrongly (exit 2).
@@ -78,6 +90,12 @@ const (
 	FenceDidNotRun             Name = "FenceDidNotRun"
 )
 
+// Evidence verifies and the gate is not met (exit 4).
+const (
+	GateNotMet         Name = "GateNotMet"
+	TierNotRecommended Name = "TierNotRecommended"
+)
+
 type meaning struct {
 	exit int
 	text string
@@ -103,10 +121,22 @@ var meanings = map[Name]meaning{
 
 	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
 
+	PromotionMustBeHumanAuthorized: {ExitFailed, "somebody asked a program to change a tier; only people do, and the attempt is recorded"},
+	BenchChanged:                   {ExitFailed, "an attempt ran against another version of the bench than the one that is here"},
+
 	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},
 	RubricFailed:       {ExitFailed, "the rubric did not answer with a score within its limits"},
 	CassetteMiss:       {ExitFailed, "a replay asked for something that the cassette does not hold; the case stops"},
+	TokenRefused:       {ExitFailed, "a request to the gateway of a case has no token, or one of another case"},
 	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
+	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or what it sent is no reply"},
+	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
+	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and nobody answered"},
+	PlanChanged:        {ExitFailed, "an attempt cannot be gone on with: its bench, target or selection is not what it was registered with"},
+	AgentFailed:        {ExitFailed, "the agent under test died, never answered, or answered with something that cannot be read"},
+
+	RecordingInCI:         {ExitFailed, "recording was asked for where CI is set; cassettes are recorded by a person"},
+	RecordingNotConfirmed: {ExitFailed, "nobody confirmed the recording at a terminal, so nothing was sent"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
 	UnknownKind:  {ExitUsage, "no such entry kind"},
@@ -152,4 +182,7 @@ var meanings = map[Name]meaning{
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
 	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
+
+	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
+	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
 }

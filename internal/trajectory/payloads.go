@@ -157,7 +157,7 @@ type ModelCallCompleted struct {
 
 // Validate checks the shape.
 func (p *ModelCallCompleted) Validate() error {
-	return first(texts("call", p.Call), short("finish_reason", p.FinishReason), long("error", p.Error), oneOf("source", p.Source, "cassette", "live"),
+	return first(texts("call", p.Call), short("finish_reason", p.FinishReason), long("error", p.Error), oneOf("source", p.Source, "cassette", "authored", "live"),
 		counts("cost_microdollars", p.CostMicroUSD, "latency_ms", p.LatencyMS, "tokens_in", p.TokensIn, "tokens_out", p.TokensOut), p.Output.validate("output"))
 }
 

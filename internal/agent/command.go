@@ -1,0 +1,308 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/gateway"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
+)
+
+// Where things are for the program.
+const (
+	filesInside = "/agent"
+	workInside  = "/work"
+)
+
+// maxAnswerFile bounds an answer that is read from a file.
+const maxAnswerFile = 4 << 20
+
+// Command is a program of any language. It is started once for each turn, in a
+// sandbox, in the working folder of the case, with the user's words on its
+// standard input, and says its answer on standard output or in a file. Its only
+// way out is the gateway, at the addresses in its environment.
+type Command struct {
+	Command []string `json:"command"`
+
+	// Files is a folder below targets/ that the program finds, read-only, as
+	// /agent. It is covered by the target's digest.
+	Files string `json:"files,omitempty"`
+
+	// Mounts are further folders of this machine, read-only. They are not
+	// covered by the digest. A relative one is below targets/.
+	Mounts []CommandMount `json:"mounts,omitempty"`
+
+	Env map[string]string `json:"env,omitempty"`
+
+	// Input is what standard input carries: text, the user's words, or json,
+	// an object with turn, input and history.
+	Input string `json:"input,omitempty"`
+
+	// AnswerFile is where the program leaves its answer, relative to the
+	// working folder. Absent, the answer is its standard output.
+	AnswerFile string `json:"answer_file,omitempty"`
+
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+
+	tree *digest.Tree // of Files, as it was hashed
+	root string       // of the workspace
+}
+
+// A CommandMount shows a folder of this machine to the program.
+type CommandMount struct {
+	Host   string `json:"host"`
+	Inside string `json:"inside,omitempty"` // the same path, if absent
+}
+
+func (c *Command) validate() error {
+	if len(c.Command) == 0 || c.Command[0] == "" {
+		return errors.New("command: is empty; name the program and its arguments")
+	}
+	if c.Files != "" && !fs.ValidPath(c.Files) {
+		return fmt.Errorf("files: found %q, expected a folder below %s/", c.Files, TargetsDir)
+	}
+	for _, m := range c.Mounts {
+		if !path.IsAbs(m.Host) && (!fs.ValidPath(m.Host) || m.Inside == "") || m.Inside != "" && !path.IsAbs(m.Inside) {
+			return fmt.Errorf("mounts: found %q as %q, expected an absolute path, or one below %s/ with an absolute inside", m.Host, m.Inside, TargetsDir)
+		}
+	}
+	for name := range c.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return fmt.Errorf("env: found the name %q", name)
+		}
+	}
+	if c.Input != "" && c.Input != "text" && c.Input != "json" {
+		return fmt.Errorf("input: found %q, expected text or json", c.Input)
+	}
+	if c.AnswerFile != "" && !fs.ValidPath(c.AnswerFile) {
+		return fmt.Errorf("answer_file: found %q, expected a name in the working folder", c.AnswerFile)
+	}
+	return nil
+}
+
+// readFiles reads the program's files, so that what is hashed is what runs.
+func (c *Command) readFiles(root *os.Root, dir string) error {
+	c.root = root.Name()
+	if c.Files == "" {
+		return nil
+	}
+	tree, err := digest.ReadTree(root, path.Join(dir, c.Files), digest.TreeLimits{MaxFiles: 100_000, MaxBytes: 1 << 30})
+	if err != nil {
+		return fmt.Errorf("files: %w", err)
+	}
+	c.tree = tree
+	return nil
+}
+
+// A commandRun is one case of a command target.
+type commandRun struct {
+	c       *Command
+	s       *session.Session
+	o       Options
+	token   string
+	files   string // copy of the program's files
+	history []httpMessage
+	class   sandbox.Class
+}
+
+func (c *Command) drive(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
+	r := &commandRun{c: c, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
+	driven := Driven{Vantage: "gateway", Isolation: isolationNone}
+	if c.tree != nil {
+		dir, remove, err := store.TempDir("tally-agent-")
+		if err != nil {
+			return driven, err
+		}
+		defer remove()
+		r.files = filepath.Join(dir, "agent")
+		if err := store.PlantTree(r.files, c.tree.Files); err != nil {
+			return driven, err
+		}
+	}
+	for i, turn := range sc.Turns {
+		if err := s.StartTurn("", turn.Text); err != nil {
+			return driven, err
+		}
+		answer, stderr, err := r.turn(ctx, i+1, turn.Text)
+		driven.Stderr = stderr
+		if r.class != "" {
+			driven.Isolation = string(r.class)
+		}
+		if err != nil {
+			return driven, err
+		}
+		driven.Answer = answer
+		r.history = append(r.history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer})
+		if err := s.CompleteTurn(answer); err != nil {
+			return driven, err
+		}
+	}
+	return driven, nil
+}
+
+// isolationNone is what a record says of an agent that ran bare.
+const isolationNone = "none"
+
+// turn starts the program once.
+func (r *commandRun) turn(ctx context.Context, number int, text string) (answer, stderr string, err error) {
+	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Live: r.o.Live})
+	if err != nil {
+		return "", "", err
+	}
+	server := g.Server()
+	defer func() {
+		server.Close()
+		if cerr := g.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	input, err := r.input(number, text)
+	if err != nil {
+		return "", "", err
+	}
+	var result sandbox.AgentResult
+	if r.o.Unsafe {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", refusal.Newf(refusal.Failed, "opening the gateway: %w", err)
+		}
+		go server.Serve(listener)
+		result, err = sandbox.RunBare(ctx, r.options(input, "http://"+listener.Addr().String()))
+		if err != nil {
+			return "", "", err
+		}
+	} else {
+		way := sandbox.NewGateway()
+		go server.Serve(way)
+		o := r.options(input, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
+		o.Gateway = way
+		result, err = sandbox.RunAgent(ctx, o)
+		way.Close()
+		if err != nil {
+			return "", "", err
+		}
+		r.class = result.Class
+	}
+	if err := r.attempts(result); err != nil {
+		return "", "", err
+	}
+	return r.answer(number, result)
+}
+
+func (r *commandRun) input(number int, text string) ([]byte, error) {
+	if r.c.Input != "json" {
+		return []byte(text), nil
+	}
+	return json.Marshal(httpTurn{number, text, r.history})
+}
+
+func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
+	o := sandbox.AgentOptions{Accept: r.o.Accept, Command: r.c.Command, Stdin: strings.NewReader(string(input)), WorkFolder: r.s.Folder(), System: true,
+		Hidden: r.o.Hidden, Limits: sandbox.AgentLimits{MemoryBytes: r.c.MemoryBytes}}
+	o.Limits.Timeout = r.o.Timeout
+	if r.files != "" {
+		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
+	}
+	for _, m := range r.c.Mounts {
+		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside}
+		if !path.IsAbs(m.Host) {
+			within := filepath.Join(r.c.root, TargetsDir)
+			mount.Host, mount.Within = filepath.Join(within, filepath.FromSlash(m.Host)), within
+		}
+		o.ReadOnly = append(o.ReadOnly, mount)
+	}
+	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
+	o.Env = append(o.Env, gateway.Environment(base, r.token)...)
+	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {
+		o.Env = append(o.Env, name+"="+r.c.Env[name])
+	}
+	return o
+}
+
+// attempts records what the agent tried and was not let.
+func (r *commandRun) attempts(result sandbox.AgentResult) error {
+	for _, a := range result.Attempted {
+		if err := r.s.Security(trajectory.SecurityEvent{Boundary: "TB-5", Name: "agent." + a.What, Detail: a.Detail, Severity: evidence.Warn}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer reads what the program answered.
+func (r *commandRun) answer(number int, result sandbox.AgentResult) (answer, stderr string, err error) {
+	if stop := r.s.Stopped(); stop != nil {
+		return "", result.StderrHead, stop
+	}
+	fail := func(format string, args ...any) (string, string, error) {
+		detail := fmt.Sprintf(format, args...)
+		if result.StderrHead != "" {
+			detail += "; its standard error begins: " + clip(result.StderrHead, 500)
+		}
+		return "", result.StderrHead, refusal.Newf(refusal.AgentFailed, "turn %d: %s", number, detail)
+	}
+	switch {
+	case result.NotStarted != "":
+		return fail("the program could not be started: %s", result.NotStarted)
+	case result.Verdict == sandbox.Timeout:
+		return fail("the program did not end in time")
+	case result.Verdict != sandbox.OK:
+		return fail("the program ended with %s, exit status %d", result.Verdict, result.ExitCode)
+	}
+	data := result.Stdout
+	if r.c.AnswerFile != "" {
+		if data, err = readAnswer(r.s.Folder(), r.c.AnswerFile); err != nil {
+			return fail("%v", err)
+		}
+	}
+	if !utf8.Valid(data) {
+		return fail("the answer is not UTF-8 text; it begins %q", head(data))
+	}
+	return strings.TrimRight(string(data), "\n"), result.StderrHead, nil
+}
+
+// readAnswer reads a file of the working folder. The agent owns the folder, so
+// nothing that leads out of it is followed.
+func readAnswer(folder, name string) ([]byte, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("it left no %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxAnswerFile+1))
+	if err == nil && len(data) > maxAnswerFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxAnswerFile)
+	}
+	return data, err
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
+)
+
+// maxHTTPAnswer bounds what an agent behind a URL may answer.
+const maxHTTPAnswer = 4 << 20
+
+// HTTP is an agent behind a URL. For each turn it is sent
+//
+//	{"turn": 1, "input": "...", "history": [{"role": "user", "text": "..."}, ...]}
+//
+// and answers {"answer": "..."}, or {"answer": "...", "refused": true}. What it
+// does in between cannot be seen from here.
+type HTTP struct {
+	URL            string `json:"url"`
+	TimeoutSeconds int    `json:"timeout_seconds,omitempty"` // for each turn: 60
+}
+
+func (h *HTTP) validate() error {
+	u, err := url.Parse(h.URL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("url: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("url: found %q, expected http:// or https://", h.URL)
+	case u.User != nil:
+		return errors.New("url: holds a user name or a password; a target is no place for secrets")
+	case u.Scheme == "http" && !h.Local():
+		return errors.New("url: http:// is accepted for this machine only; use https://")
+	case h.TimeoutSeconds < 0 || h.TimeoutSeconds > 24*60*60:
+		return fmt.Errorf("timeout_seconds: found %d, expected 1 to 86400", h.TimeoutSeconds)
+	}
+	return nil
+}
+
+// Local reports whether the agent is on this machine, so that driving it
+// touches no network.
+func (h *HTTP) Local() bool {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+type httpMessage struct {
+	Role string `json:"role"`
+	Text string `json:"text"`
+}
+
+type httpTurn struct {
+	Turn    int           `json:"turn"`
+	Input   string        `json:"input"`
+	History []httpMessage `json:"history"`
+}
+
+func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenario) (Outcome, error) {
+	client := &http.Client{
+		Timeout: time.Duration(max(h.TimeoutSeconds, 0)) * time.Second,
+		// An agent that sends us elsewhere is not the agent that was named.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &http.Transport{Proxy: nil},
+	}
+	if client.Timeout == 0 {
+		client.Timeout = time.Minute
+	}
+	defer client.CloseIdleConnections()
+	history := []httpMessage{}
+	var out Outcome
+	for i, turn := range c.Turns {
+		if err := s.StartTurn("", turn.Text); err != nil {
+			return out, err
+		}
+		answer, refused, err := h.turn(ctx, client, s, httpTurn{i + 1, turn.Text, history})
+		if err != nil {
+			return out, err
+		}
+		history = append(history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer})
+		out = Outcome{Answer: answer, Refused: refused}
+		if err := s.CompleteTurn(answer); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (h *HTTP) turn(ctx context.Context, client *http.Client, s *session.Session, t httpTurn) (answer string, refused bool, err error) {
+	body, err := json.Marshal(t)
+	if err != nil {
+		return "", false, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	if err != nil {
+		return "", false, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	event := &trajectory.TransportRequest{Protocol: "http", Method: http.MethodPost, Host: request.URL.Hostname(), Path: request.URL.Path, BytesOut: int64(len(body))}
+	response, err := client.Do(request)
+	if err != nil {
+		event.Error = "no answer"
+		if eerr := s.Event(event); eerr != nil {
+			return "", false, eerr
+		}
+		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: asking the agent at %s: %w", t.Turn, request.URL.Host, err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxHTTPAnswer+1))
+	event.Status, event.BytesIn = response.StatusCode, int64(len(data))
+	if eerr := s.Event(event); eerr != nil {
+		return "", false, eerr
+	}
+	switch {
+	case err != nil:
+		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: reading the agent's answer: %w", t.Turn, err)
+	case len(data) > maxHTTPAnswer:
+		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: the agent's answer has more than %d bytes", t.Turn, maxHTTPAnswer)
+	case response.StatusCode != http.StatusOK:
+		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: the agent answered with status %d, expected 200", t.Turn, response.StatusCode)
+	}
+	return parseHTTPAnswer(t.Turn, data)
+}
+
+func parseHTTPAnswer(turn int, data []byte) (string, bool, error) {
+	var a struct {
+		Answer  *string `json:"answer"`
+		Refused bool    `json:"refused"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil || a.Answer == nil || !utf8.Valid(data) {
+		return "", false, refusal.Newf(refusal.AgentFailed, `turn %d: the agent's answer is not JSON with an "answer"; it begins %q`, turn, head(data)).
+			WithHint(`answer {"answer": "..."}; docs/agents.md has the protocol`)
+	}
+	return *a.Answer, a.Refused, nil
+}
+
+func head(data []byte) string {
+	return strings.ToValidUTF8(string(data[:min(len(data), 80)]), "\uFFFD")
+}

@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/strictyaml"
+)
+
+// TargetsDir is the folder of the targets in a workspace.
+const TargetsDir = "targets"
+
+// DefaultTarget is the target of a run that names none.
+const DefaultTarget = "default"
+
+// A Kind says how a target is driven.
+type Kind string
+
+// The kinds.
+const (
+	KindBuiltin Kind = "builtin" // the reference agent, in this process
+	KindCommand Kind = "command" // a program of any language, in a sandbox, behind the gateway
+	KindHTTP    Kind = "http"    // an agent behind a URL
+)
+
+// A Target is an agent under test and how to drive it. Exactly one of the
+// three is set.
+type Target struct {
+	Name    string
+	Kind    Kind
+	Digest  digest.Content // of the settings, and of the files of a command
+	Builtin *Builtin
+	Command *Command
+	HTTP    *HTTP
+}
+
+// targetFile is targets/NAME.yaml.
+type targetFile struct {
+	Version int      `json:"version"`
+	Kind    Kind     `json:"kind"`
+	Builtin *Builtin `json:"builtin,omitempty"`
+	Command *Command `json:"command,omitempty"`
+	HTTP    *HTTP    `json:"http,omitempty"`
+}
+
+var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has the format of a target"}
+
+// Load reads a target of the workspace. Files that a command brings along are
+// read and hashed now; what was hashed is what runs.
+func Load(root *os.Root, name string) (*Target, error) {
+	if err := bench.CheckID(name); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "target: %w", err)
+	}
+	file := path.Join(TargetsDir, name+".yaml")
+	data, err := readTarget(root, file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(name, file, data)
+	if err != nil {
+		return nil, err
+	}
+	if t.Command != nil {
+		if err := t.Command.readFiles(root, TargetsDir); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return t, t.computeDigest()
+}
+
+func readTarget(root *os.Root, file string) ([]byte, error) {
+	f, err := root.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refusal.Newf(refusal.NotFound, "there is no target %s", file).
+			WithHint(`write the file; docs/agents.md shows one of each kind`)
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", file, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", file, err)
+	}
+	return data, nil
+}
+
+// Parse reads the text of a target.
+func Parse(name, file string, data []byte) (*Target, error) {
+	var f targetFile
+	doc, err := strictyaml.Decode(file, data, targetRules, &f)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.validate(); err != nil {
+		return nil, doc.Refuse(err)
+	}
+	t := &Target{Name: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP}
+	return t, t.computeDigest()
+}
+
+func (f *targetFile) validate() error {
+	if f.Version != 1 {
+		return strictyaml.At([]string{"version"}, fmt.Errorf("found %d, this program knows 1", f.Version))
+	}
+	given := map[Kind]bool{KindBuiltin: f.Builtin != nil, KindCommand: f.Command != nil, KindHTTP: f.HTTP != nil}
+	if _, known := given[f.Kind]; !known {
+		return strictyaml.At([]string{"kind"}, fmt.Errorf("found %q, expected %s, %s or %s", f.Kind, KindBuiltin, KindCommand, KindHTTP))
+	}
+	for kind, is := range given {
+		if is != (kind == f.Kind) {
+			return strictyaml.At([]string{string(kind)}, fmt.Errorf("the kind is %s, expected a section of that name and no other", f.Kind))
+		}
+	}
+	var err error
+	switch f.Kind {
+	case KindBuiltin:
+		err = f.Builtin.Validate()
+	case KindCommand:
+		err = f.Command.validate()
+	case KindHTTP:
+		err = f.HTTP.validate()
+	}
+	if err != nil {
+		return strictyaml.At([]string{string(f.Kind)}, err)
+	}
+	return nil
+}
+
+// computeDigest names everything that decides how the target behaves and that
+// we can see.
+func (t *Target) computeDigest() error {
+	settings := map[string]any{"kind": t.Kind}
+	switch {
+	case t.Builtin != nil:
+		settings["builtin"] = t.Builtin
+	case t.Command != nil:
+		settings["command"] = t.Command
+		if t.Command.tree != nil {
+			d, err := t.Command.tree.Digest()
+			if err != nil {
+				return err
+			}
+			settings["files"] = d
+		}
+	case t.HTTP != nil:
+		settings["http"] = t.HTTP
+	}
+	data, err := canon.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	t.Digest = digest.ContentOf(data)
+	return nil
+}
+
+// A Driven is what came of one case.
+type Driven struct {
+	Outcome
+	Isolation string // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
+	Vantage   string // what could be seen of it
+}
+
+// Options say how a case is driven.
+type Options struct {
+	// Unsafe runs a command without a sandbox. Such a case never counts.
+	Unsafe bool
+	// Hidden are folders that the agent must not see: the workspace and the
+	// state of this machine.
+	Hidden []string
+	// Accept are the isolation classes that a command may run in.
+	Accept  []sandbox.Class
+	Timeout time.Duration // of one start of a command
+	Live    bool          // replies come from real models
+}
+
+// Drive takes the agent through one case.
+func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scenario, o Options) (Driven, error) {
+	switch {
+	case t.Builtin != nil:
+		out, err := t.Builtin.Drive(ctx, s, c)
+		return Driven{Outcome: out, Vantage: "inside"}, err
+	case t.Command != nil:
+		return t.Command.drive(ctx, s, c, o)
+	case t.HTTP != nil:
+		out, err := t.HTTP.drive(ctx, s, c)
+		return Driven{Outcome: out, Isolation: "remote", Vantage: "answers"}, err
+	}
+	return Driven{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
+}
+
+// NeedsFolder reports whether the agent works on files.
+func (t *Target) NeedsFolder() bool { return t.Command != nil }

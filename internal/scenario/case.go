@@ -1,0 +1,276 @@
+package scenario
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/strictyaml"
+	"tallystick/internal/tools"
+)
+
+// The folders of a case.
+const (
+	inputDir    = "input/"
+	expectedDir = "expected/"
+)
+
+// A Case is everything of one case that a run needs, however it was written.
+type Case struct {
+	ID       string
+	Digest   digest.Content
+	Tags     []string
+	HeldOut  bool
+	Scenario Scenario
+
+	// Files are what the working folder holds at the start.
+	Files []digest.File
+
+	// Expected is a JSON object or nothing; ExpectedFiles are the documents in
+	// expected/. Only graders see them.
+	Expected      canon.RawMessage
+	ExpectedFiles map[string][]byte
+
+	// Grading says how the case is graded, as JSON. Nothing means the class's
+	// rubric.
+	Grading canon.RawMessage
+
+	// Metadata is what a rubric is told about the case.
+	Metadata canon.RawMessage
+	Rubric   bench.RubricLimits
+
+	Cassette   *bench.Cassette // nil without one
+	Provenance bench.CassetteProvenance
+}
+
+// A Set is the cases of a verified bench: those in folders, then the lines of
+// the dataset. A case is taken apart when it is asked for, so a large dataset
+// takes little more memory than its bytes.
+type Set struct {
+	folders []bench.VerifiedCase
+	lines   []bench.DatasetLine
+}
+
+// A Ref is what the plan of an attempt says about a case.
+type Ref struct {
+	ID       string
+	Digest   digest.Content
+	Cassette *digest.Content
+}
+
+// Of returns the cases of a bench.
+func Of(v *bench.Verified) (*Set, error) {
+	s := &Set{folders: v.Cases()}
+	if d := v.Dataset(); d != nil {
+		s.lines = d.Lines
+	}
+	ids := make(map[string]bool, len(s.folders))
+	for _, c := range s.folders {
+		ids[c.Case().CaseID] = true
+	}
+	for _, l := range s.lines {
+		if ids[l.ID] {
+			return nil, refusal.Newf(refusal.Malformed, "%s: the id %q is also that of a case folder", bench.DatasetFile, l.ID).
+				WithHint("rename one of them")
+		}
+	}
+	return s, nil
+}
+
+// Len is the number of cases.
+func (s *Set) Len() int { return len(s.folders) + len(s.lines) }
+
+// Ref returns what a plan says about case i.
+func (s *Set) Ref(i int) Ref {
+	if i < len(s.folders) {
+		c := s.folders[i]
+		ref := Ref{ID: c.Case().CaseID, Digest: c.Digest()}
+		if cassette := c.Cassette(); cassette != nil {
+			ref.Cassette = &cassette.Digest
+		}
+		return ref
+	}
+	line := s.lines[i-len(s.folders)]
+	return Ref{ID: line.ID, Digest: digest.ContentOf(line.JSON)}
+}
+
+// Case takes case i apart.
+func (s *Set) Case(i int) (*Case, error) {
+	if i < len(s.folders) {
+		return fromFolder(s.folders[i])
+	}
+	line := s.lines[i-len(s.folders)]
+	c, err := fromLine(line)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", bench.DatasetFile, i-len(s.folders)+1, err)
+	}
+	return c, nil
+}
+
+func fromFolder(v bench.VerifiedCase) (*Case, error) {
+	about := v.Case()
+	c := &Case{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
+		Rubric: about.Limits(), Cassette: v.Cassette(), Provenance: about.CassetteProvenance}
+	var written, grading []byte
+	for _, f := range v.Files() {
+		switch name := f.Path; {
+		case name == bench.ScenarioFile:
+			written = f.Data
+		case name == bench.GradingFile:
+			grading = f.Data
+		case strings.HasPrefix(name, inputDir):
+			c.Files = append(c.Files, digest.File{Path: name[len(inputDir):], Data: f.Data})
+		case strings.HasPrefix(name, expectedDir):
+			if c.ExpectedFiles == nil {
+				c.ExpectedFiles = map[string][]byte{}
+			}
+			c.ExpectedFiles[name[len(expectedDir):]] = f.Data
+		}
+	}
+	if err := c.readScenario(written); err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	if grading != nil {
+		doc, err := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), grading, strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/grading.md has the format"})
+		if err != nil {
+			return nil, err
+		}
+		c.Grading = doc.JSON
+	}
+	return c, c.describe(string(about.Disposition), string(about.Difficulty), about.Title)
+}
+
+// readScenario reads scenario.yaml, or makes one turn of the prompt.
+func (c *Case) readScenario(data []byte) error {
+	if data == nil {
+		prompt, err := c.prompt()
+		if err != nil {
+			return err
+		}
+		c.Scenario = Scenario{Version: 1, Turns: []Turn{{Text: prompt}}}
+		return nil
+	}
+	doc, err := strictyaml.Decode(path.Join(c.ID, bench.ScenarioFile), data,
+		strictyaml.Rules{PlainDigits: true, MaxBytes: 4 << 20, MaxLines: 100_000, Hint: "docs/formats/scenario.md has the format"}, &c.Scenario)
+	if err != nil {
+		return err
+	}
+	if err := c.Scenario.Validate(); err != nil {
+		return doc.Refuse(err)
+	}
+	return nil
+}
+
+// prompt is what the user says in a case without a scenario.
+func (c *Case) prompt() (string, error) {
+	for _, f := range c.Files {
+		if f.Path == "prompt.txt" || f.Path == "prompt.md" || len(c.Files) == 1 {
+			text := strings.TrimRight(string(f.Data), "\n")
+			if text == "" {
+				break
+			}
+			return text, nil
+		}
+	}
+	return "", refusal.Newf(refusal.BenchIncomplete, "there is no %s and no input/prompt.txt, so nobody says what the agent is to do", bench.ScenarioFile).
+		WithHint("add input/prompt.txt, or a scenario; docs/formats/scenario.md has the format")
+}
+
+// describe writes what a rubric is told about the case.
+func (c *Case) describe(disposition, difficulty, title string) error {
+	about := map[string]any{"case_id": c.ID, "tags": append([]string{}, c.Tags...)}
+	for key, value := range map[string]string{"disposition": disposition, "difficulty": difficulty, "title": title} {
+		if value != "" {
+			about[key] = value
+		}
+	}
+	var err error
+	c.Metadata, err = canon.Marshal(about)
+	return err
+}
+
+// A line is one line of dataset.jsonl.
+type line struct {
+	ID        string             `json:"id"`
+	Title     string             `json:"title,omitempty"`
+	Tags      []string           `json:"tags,omitempty"`
+	HeldOut   bool               `json:"held_out,omitempty"`
+	Input     string             `json:"input,omitempty"` // one turn, in place of turns
+	Turns     []Turn             `json:"turns,omitempty"`
+	Approvals []Approval         `json:"approvals,omitempty"`
+	Start     string             `json:"start,omitempty"`
+	Memory    []Memory           `json:"memory,omitempty"`
+	Tools     []tools.Definition `json:"tools,omitempty"`
+	Model     []Reply            `json:"model,omitempty"`
+	Test      *Test              `json:"test,omitempty"`
+	Files     map[string]string  `json:"files,omitempty"`
+
+	Expected canon.RawMessage `json:"expected,omitempty"`
+	Extract  canon.RawMessage `json:"extract,omitempty"`
+	Grade    canon.RawMessage `json:"grade,omitempty"`
+	Checks   canon.RawMessage `json:"checks,omitempty"`
+	Expect   canon.RawMessage `json:"expect,omitempty"`
+}
+
+func fromLine(source bench.DatasetLine) (*Case, error) {
+	var l line
+	if err := canon.Unmarshal(source.JSON, &l); err != nil {
+		return nil, err
+	}
+	bad := func(format string, args ...any) error {
+		return refusal.Newf(refusal.Malformed, format, args...).WithHint("docs/formats/scenario.md has the format of a line")
+	}
+	if (l.Input == "") == (len(l.Turns) == 0) {
+		return nil, bad(`expected "input" or "turns", and not both`)
+	}
+	if l.Input != "" {
+		l.Turns = []Turn{{Text: l.Input}}
+	}
+	for i, tag := range l.Tags {
+		if err := bench.CheckID(tag); err != nil {
+			return nil, bad("tags[%d]: %v", i, err)
+		}
+	}
+	c := &Case{ID: l.ID, Digest: digest.ContentOf(source.JSON), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected,
+		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
+		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools,
+			Model: l.Model, Test: l.Test}}
+	if err := c.Scenario.Validate(); err != nil {
+		return nil, bad("%v", err)
+	}
+	for name, text := range l.Files {
+		c.Files = append(c.Files, digest.File{Path: name, Data: []byte(text)})
+	}
+	slices.SortFunc(c.Files, func(a, b digest.File) int { return strings.Compare(a.Path, b.Path) })
+	if len(c.Files) > 0 {
+		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
+			return nil, bad("files: %v", err)
+		}
+	}
+	var err error
+	if c.Grading, err = l.grading(); err != nil {
+		return nil, err
+	}
+	return c, c.describe("", "", l.Title)
+}
+
+// grading gathers the members of a line that say how it is graded, as the
+// document that grading.yaml would be.
+func (l *line) grading() (canon.RawMessage, error) {
+	parts := map[string]canon.RawMessage{}
+	for name, raw := range map[string]canon.RawMessage{"extract": l.Extract, "grade": l.Grade, "checks": l.Checks, "expect": l.Expect} {
+		if len(bytes.TrimSpace(raw)) > 0 {
+			parts[name] = raw
+		}
+	}
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	return canon.Marshal(parts)
+}

@@ -1,0 +1,125 @@
+package session
+
+import (
+	"context"
+	"strconv"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/policy"
+	"tallystick/internal/trajectory"
+)
+
+// A MemoryWrite is an entry that the agent wants to keep.
+type MemoryWrite struct {
+	Tier       trajectory.Tier
+	Key, Value string
+	Source     string // who said it: user, a tool's name, an agent
+	Supersedes string // the entry that it replaces
+	Confidence float64
+}
+
+// WriteMemory asks the policy about a write. The entry's id is "" if it was
+// not permitted.
+func (s *Session) WriteMemory(ctx context.Context, w MemoryWrite) (string, policy.Decision, error) {
+	if err := s.enter(); err != nil {
+		return "", policy.Decision{}, err
+	}
+	defer s.mu.Unlock()
+	id := s.nextCall()
+	value := s.content(w.Value, trajectory.ArgumentHead)
+	if err := s.event(&trajectory.MemoryProposed{Call: id, Tier: w.Tier, Key: w.Key, Value: value, Source: w.Source, Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
+		return "", policy.Decision{}, err
+	}
+	args, err := canon.Marshal(map[string]any{"tier": w.Tier, "key": w.Key, "value": w.Value, "source": w.Source})
+	if err != nil {
+		args = nil // a value that JSON cannot hold: rules see the key alone
+	}
+	call := policy.Call{ID: id, Action: policy.MemoryWrite, Name: w.Key, Args: args, Turn: s.turn, At: s.elapsed}
+	d, err := s.decide(ctx, call)
+	if err != nil {
+		return "", d, err
+	}
+	if !d.Permits() {
+		return "", d, s.record(call, policy.Usage{}, nil)
+	}
+	s.entries++
+	entry := "m" + strconv.Itoa(s.entries)
+	if err := s.event(&trajectory.MemoryWritten{Call: id, Entry: entry, Tier: w.Tier, Key: w.Key, Value: value, Source: w.Source, Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
+		return "", d, err
+	}
+	return entry, d, s.record(call, policy.Usage{Executed: true}, nil)
+}
+
+// Retrieved records which memory entries the agent was given.
+func (s *Session) Retrieved(entries []string, query string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c := s.content(query, trajectory.PromptHead)
+	if entries == nil {
+		entries = []string{}
+	}
+	return s.event(&trajectory.MemoryRetrieved{Entries: entries, Query: &c})
+}
+
+// Handoff asks the policy whether one agent may hand over to another.
+func (s *Session) Handoff(ctx context.Context, from, to, input string) (policy.Decision, error) {
+	if err := s.enter(); err != nil {
+		return policy.Decision{}, err
+	}
+	defer s.mu.Unlock()
+	args, err := canon.Marshal(map[string]any{"from": from, "to": to, "input": input})
+	if err != nil {
+		args = nil
+	}
+	call := policy.Call{ID: s.nextCall(), Action: policy.Handoff, Name: to, Args: args, Turn: s.turn, At: s.elapsed}
+	d, err := s.decide(ctx, call)
+	if err != nil {
+		return d, err
+	}
+	if !d.Permits() {
+		return d, s.record(call, policy.Usage{}, nil)
+	}
+	c := s.content(input, trajectory.ArgumentHead)
+	if err := s.event(&trajectory.HandedOff{Call: call.ID, From: from, To: to, Input: &c}); err != nil {
+		return d, err
+	}
+	return d, s.record(call, policy.Usage{Executed: true}, nil)
+}
+
+// Ask puts a question to a person or to the case. The answer is no unless
+// somebody says yes.
+func (s *Session) Ask(ctx context.Context, question string) (bool, error) {
+	if err := s.enter(); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	call := policy.Call{ID: s.nextCall(), Action: policy.Approval, Name: question, Turn: s.turn, At: s.elapsed}
+	d := s.enforcer.Decide(call)
+	if err := s.event(s.decided(call, d)); err != nil {
+		return false, err
+	}
+	// A question is for a person even where the policy would let it pass.
+	if d.Verdict == policy.Deny {
+		return false, s.record(call, policy.Usage{}, nil)
+	}
+	approve, err := s.approval(ctx, call, d)
+	if err != nil {
+		return false, err
+	}
+	if s.enforcer.Pending(call.ID) {
+		if approve {
+			d, err = s.enforcer.Approve(call.ID)
+		} else {
+			d, err = s.enforcer.Refuse(call.ID)
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := s.event(s.decided(call, d)); err != nil {
+			return false, err
+		}
+	}
+	return approve, s.record(call, policy.Usage{Executed: d.Permits()}, nil)
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"maps"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/trajectory"
+)
+
+// A Result is what is left of a case when it has ended.
+type Result struct {
+	Trajectory []byte
+	Head       digest.ID
+	Contents   map[digest.Content][]byte // whole texts of which events have the beginning
+	Counts     Counts
+	Plan       string
+	Stop       *Stop // nil if the agent came to its own end
+}
+
+// Complete ends a case at the agent's own end. Refused says that the agent
+// would not do what was asked.
+func (s *Session) Complete(answer string, refused bool) Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		status := "completed"
+		if refused {
+			status = "refused"
+		}
+		c := s.content(answer, trajectory.ArgumentHead)
+		_ = s.event(&trajectory.RunCompleted{Status: status, Answer: &c})
+	}
+	return s.finish()
+}
+
+// Fail ends a case that broke or was stopped. A stop that came first is the
+// reason, whatever err says.
+func (s *Session) Fail(err error) Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		name, _ := nameOf(err)
+		_ = s.halt(Failed, name, err)
+	}
+	return s.finish()
+}
+
+// finish writes the last event, if the case was stopped, and closes the
+// session.
+func (s *Session) finish() Result {
+	if s.stop != nil && !s.ended {
+		if s.stop.Kind == Suspended {
+			_ = s.event(&trajectory.RunCompleted{Status: "suspended"})
+		} else {
+			detail := cutText(s.safe(s.stop.Error()), maxDetail)
+			_ = s.event(&trajectory.RunFailed{Name: string(s.stop.Name), Detail: detail})
+		}
+	}
+	s.ended = true
+	return Result{Trajectory: s.log.Bytes(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
+}

@@ -1,0 +1,419 @@
+// Package session is the one place through which everything passes that an
+// agent does in one case.
+//
+// The policy is asked before every action; the answer of a model or a tool
+// comes from a recording, a fixture or a live provider; the trajectory gets an
+// event before and after. Limits on turns, tokens, cost and time are kept here
+// too. The built-in agent, the gateway that other people's agents talk to and
+// the driver of HTTP agents act through a [Session] and have no other way.
+//
+// A case that must end now gives a [Stop], and then every later call gives the
+// same one, so a driver that swallows it cannot go on.
+//
+// Time in a session is logical: the sum of the latencies that were recorded.
+// The same replies give the same events on every machine. What an agent does
+// inside its own process, without a model, a tool or a file, is not seen here.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/tools"
+	"tallystick/internal/trajectory"
+)
+
+// Models answers model calls: [Replay], [Script], or a live provider.
+type Models interface {
+	// Call answers one request, whose body is as the client sent it. OnChunk,
+	// if not nil, is given the events of a streamed reply one by one.
+	Call(ctx context.Context, api cassette.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error)
+}
+
+// A ToolBox executes tools: [tools.State], or one that records.
+type ToolBox interface {
+	Call(ctx context.Context, name string, args []byte) (tools.Result, error)
+	Definitions() []tools.Definition
+}
+
+// Limits bound one case. Zero means no limit.
+type Limits struct {
+	Turns, Tokens, CostMicroUSD int64
+	Wall                        time.Duration // of logical time
+}
+
+// Config is what a case runs with.
+type Config struct {
+	// Run is the first event; its policy fields are filled in from Rules.
+	Run   trajectory.RunStarted
+	Rules *policy.Ruleset
+	Start time.Time // logical date, for rules with a time window
+
+	Models Models
+	Source string // where replies come from, in events: cassette, authored or live
+	Tools  ToolBox
+	Limits Limits
+	Folder *Folder // nil for an agent without files
+
+	// Approvals are the case's answers. Person, if not nil, is asked when the
+	// case has none; answered false means that nobody is there.
+	Approvals []scenario.Approval
+	Person    func(ctx context.Context, q trajectory.ApprovalRequested) (approve, answered bool, err error)
+
+	// Redactor takes secrets out of what events show.
+	Redactor *cassette.Redactor
+
+	// Sink is given each line of the trajectory before anything else happens.
+	// It must not keep the slice.
+	Sink func(line []byte) error
+}
+
+// A Session is one case while it runs. It is safe for concurrent use.
+type Session struct {
+	cfg      Config
+	enforcer *policy.Enforcer
+
+	mu       sync.Mutex
+	log      *trajectory.Log
+	turn     int
+	elapsed  time.Duration
+	calls    int // model and tool calls so far, for their ids
+	entries  int // memory entries so far
+	left     []int
+	stop     *Stop
+	ended    bool
+	contents map[digest.Content][]byte
+	counts   Counts
+	classes  map[string]policy.Class
+	trust    map[string]string
+	plan     string
+}
+
+// Counts sums up a case for its record.
+type Counts struct {
+	Turns, Violations, Rollbacks, RollbacksIdentical, Retries int
+	Tokens, CostMicroUSD                                      int64
+	Unpriced                                                  int // model calls whose cost nobody knew
+}
+
+// New begins a case: its first event is written.
+func New(cfg Config) (*Session, error) {
+	enforcer, err := cfg.Rules.Enforcer(cfg.Start)
+	if err != nil {
+		return nil, err
+	}
+	p := cfg.Rules.Policy()
+	cfg.Run.Format, cfg.Run.Governance, cfg.Run.PolicyShort = trajectory.Format, p.Mode, p.ShortHash()
+	if cfg.Run.Policy, err = p.Digest(); err != nil {
+		return nil, err
+	}
+	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLog(), left: make([]int, len(cfg.Approvals)),
+		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}}
+	for i, a := range cfg.Approvals {
+		s.left[i] = a.Times
+	}
+	if cfg.Tools != nil {
+		for _, d := range cfg.Tools.Definitions() {
+			s.classes[d.Name], s.trust[d.Name] = d.Class, d.Trust
+		}
+	}
+	return s, s.event(&cfg.Run)
+}
+
+// event writes one event. The caller holds the lock, or is New.
+func (s *Session) event(p trajectory.Payload) error {
+	if s.ended {
+		return s.stopped()
+	}
+	turn := s.turn
+	if _, ok := p.(*trajectory.TurnStarted); ok {
+		turn++
+	}
+	line, err := s.log.Append(turn, p, s.elapsed)
+	if err != nil {
+		return s.halt(Broken, refusal.Failed, fmt.Errorf("writing the trajectory: %w", err))
+	}
+	s.turn = turn
+	if s.cfg.Sink == nil {
+		return nil
+	}
+	if err := s.cfg.Sink(line); err != nil {
+		return s.halt(Broken, refusal.WriteFailed, fmt.Errorf("writing the trajectory: %w", err))
+	}
+	return nil
+}
+
+// content stands for a text in an event and keeps the whole of it when the
+// event has only its beginning. A text with secrets is not kept.
+func (s *Session) content(text string, limit int) trajectory.Content {
+	safe, found := s.cfg.Redactor.Text(text)
+	if found > 0 {
+		return trajectory.NewRedacted([]byte(text), []byte(safe), limit)
+	}
+	c := trajectory.NewContent([]byte(text), limit)
+	if c.Truncated {
+		s.contents[c.Digest] = []byte(text)
+	}
+	return c
+}
+
+func (s *Session) args(data []byte) trajectory.Args {
+	safe, found := s.cfg.Redactor.Text(string(data))
+	if found > 0 {
+		return trajectory.NewRedactedArgs(data, []byte(safe))
+	}
+	a := trajectory.NewArgs(data)
+	if len(a.Cut) > 0 || a.Raw != nil && a.Raw.Truncated {
+		s.contents[digest.ContentOf(data)] = append([]byte(nil), data...)
+	}
+	return a
+}
+
+func (s *Session) nextCall() string {
+	s.calls++
+	return "c" + strconv.Itoa(s.calls)
+}
+
+// enter takes the lock for an action of the agent.
+func (s *Session) enter() error {
+	s.mu.Lock()
+	if s.stop != nil || s.ended {
+		defer s.mu.Unlock()
+		return s.stopped()
+	}
+	return nil
+}
+
+func (s *Session) stopped() error {
+	if s.stop != nil {
+		return s.stop
+	}
+	return &Stop{Kind: Broken, Name: refusal.Failed, Err: errors.New("the case has ended")}
+}
+
+// StartTurn begins a turn with what the user says.
+func (s *Session) StartTurn(agent, input string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if max := s.cfg.Limits.Turns; max > 0 && int64(s.turn) >= max {
+		return s.limit("turns", max)
+	}
+	c := s.content(input, trajectory.PromptHead)
+	if err := s.event(&trajectory.TurnStarted{Agent: agent, Input: &c}); err != nil {
+		return err
+	}
+	s.counts.Turns++
+	return nil
+}
+
+// CompleteTurn ends a turn with what the agent says.
+func (s *Session) CompleteTurn(answer string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c := s.content(answer, trajectory.ArgumentHead)
+	return s.event(&trajectory.TurnCompleted{Answer: &c})
+}
+
+// Plan records what the agent means to do.
+func (s *Session) Plan(text string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	s.plan = text
+	return s.event(&trajectory.Plan{Text: s.content(text, trajectory.ArgumentHead)})
+}
+
+// ContextCompiled records what the context compiler did.
+func (s *Session) ContextCompiled(p trajectory.ContextCompiled) error { return s.Event(&p) }
+
+// Security records a sign of an attack.
+func (s *Session) Security(p trajectory.SecurityEvent) error { return s.Event(&p) }
+
+// Event records anything that needs no decision.
+func (s *Session) Event(p trajectory.Payload) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if _, ok := p.(*trajectory.Failure); ok {
+		s.counts.Retries++
+	}
+	return s.event(p)
+}
+
+// Note stands for a text in an event that a driver makes itself, and keeps the
+// whole of it.
+func (s *Session) Note(text string, limit int) trajectory.Content {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content(text, limit)
+}
+
+// Tools lists the tools as a model may see them.
+func (s *Session) Tools() []tools.Definition {
+	if s.cfg.Tools == nil {
+		return nil
+	}
+	return s.cfg.Tools.Definitions()
+}
+
+// Folder is the working folder on the host, "" if there is none.
+func (s *Session) Folder() string {
+	if s.cfg.Folder == nil {
+		return ""
+	}
+	return s.cfg.Folder.Dir
+}
+
+// Elapsed is the logical time since the case began.
+func (s *Session) Elapsed() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.elapsed
+}
+
+// Model makes one model call.
+func (s *Session) Model(ctx context.Context, api cassette.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	request, err := cassette.ModelRequest(api, body, s.cfg.Redactor)
+	if err != nil {
+		return nil, err // the agent's mistake: it may try another request
+	}
+	id, err := s.startModel(api, request)
+	if err != nil {
+		return nil, err
+	}
+	it, err := s.answer(ctx, api, body, request, onChunk)
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	if err != nil {
+		return nil, s.modelFailed(id, err)
+	}
+	return it, s.modelDone(id, it)
+}
+
+func (s *Session) startModel(api cassette.API, request cassette.Request) (string, error) {
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.mu.Unlock()
+	if err := s.checkLimits(); err != nil {
+		return "", err
+	}
+	id := s.nextCall()
+	model, messages := describeRequest(request.Canonical())
+	provider := "openai"
+	if api == cassette.AnthropicMessages {
+		provider = "anthropic"
+	}
+	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: messages, Model: model, Provider: provider,
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical())})
+}
+
+// answer gets the reply. A replay is given the canonical request, so that it is
+// made once.
+func (s *Session) answer(ctx context.Context, api cassette.API, body []byte, request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
+	if r, ok := s.cfg.Models.(*Replay); ok {
+		return r.next(request, onChunk)
+	}
+	if s.cfg.Models == nil {
+		return nil, refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
+			WithHint(`record one with "tally record", or write the replies in the scenario`)
+	}
+	return s.cfg.Models.Call(ctx, api, body, onChunk)
+}
+
+func (s *Session) modelFailed(id string, err error) error {
+	name, detail := nameOf(err)
+	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
+		return eerr
+	}
+	var stop *Stop
+	if errors.As(err, &stop) {
+		s.stop = stop
+		return stop
+	}
+	return s.halt(Failed, name, err)
+}
+
+func (s *Session) modelDone(id string, it *cassette.Interaction) error {
+	m := it.Model
+	latency := time.Duration(it.LatencyMS) * time.Millisecond
+	s.elapsed += latency
+	var cost int64
+	if m.CostMicrodollars != nil {
+		cost = *m.CostMicrodollars
+	} else {
+		s.counts.Unpriced++
+	}
+	text, finish := replyText(m)
+	done := &trajectory.ModelCallCompleted{Call: id, CostMicroUSD: cost, FinishReason: finish, LatencyMS: it.LatencyMS,
+		Output: s.content(text, trajectory.ResultHead), Source: s.cfg.Source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
+	if m.Response.Status >= 400 {
+		done.Error = "status " + strconv.FormatInt(m.Response.Status, 10)
+	}
+	if err := s.event(done); err != nil {
+		return err
+	}
+	s.counts.Tokens += m.Usage.Total()
+	s.counts.CostMicroUSD += cost
+	violations, err := s.enforcer.Charge(id, policy.Usage{Executed: true, CostMicroUSD: cost, Tokens: m.Usage.Total(), Latency: latency})
+	if err != nil {
+		return s.halt(Broken, refusal.Failed, err)
+	}
+	if err := s.violated(violations); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Session) violated(violations []policy.Violation) error {
+	for _, v := range violations {
+		s.counts.Violations++
+		if err := s.event(&trajectory.PolicyViolation{Call: v.CallID, Rule: v.Rule, Text: cutText(s.safe(v.Text), maxDetail)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLimits stops a case that has used up what it may.
+func (s *Session) checkLimits() error {
+	l := s.cfg.Limits
+	switch {
+	case l.Tokens > 0 && s.counts.Tokens >= l.Tokens:
+		return s.limit("tokens", l.Tokens)
+	case l.CostMicroUSD > 0 && s.counts.CostMicroUSD >= l.CostMicroUSD:
+		return s.limit("cost_microdollars", l.CostMicroUSD)
+	case l.Wall > 0 && s.elapsed >= l.Wall:
+		return s.limit("wall_clock_ms", l.Wall.Milliseconds())
+	}
+	return nil
+}
+
+func (s *Session) limit(name string, max int64) error {
+	if err := s.event(&trajectory.LimitReached{Limit: name, Max: max}); err != nil {
+		return err
+	}
+	return s.halt(Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d %s is reached", max, name))
+}
+
+func (s *Session) safe(text string) string {
+	safe, _ := s.cfg.Redactor.Text(text)
+	return safe
+}

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+
+	"tallystick/internal/digest"
+)
+
+// PlantTree makes a scratch folder hold exactly these files, which have plain
+// relative names. Nothing is synced: what lies in such a folder does not
+// outlive the case that works in it.
+func PlantTree(dir string, files []digest.File) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return writeError("clearing", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return writeError("making", dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return writeError("opening", dir, err)
+	}
+	defer root.Close()
+	for _, f := range files {
+		name := filepath.FromSlash(f.Path)
+		if parent := filepath.Dir(name); parent != "." {
+			if err := root.MkdirAll(parent, 0o755); err != nil {
+				return writeError("making", filepath.Join(dir, parent), err)
+			}
+		}
+		if err := root.WriteFile(name, f.Data, 0o644); err != nil {
+			return writeError("writing", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
+}
