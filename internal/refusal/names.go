@@ -44,6 +44,8 @@ const (
 	Usage        Name = "Usage"
 	UnknownKind  Name = "UnknownKind"
 	Unrecognised Name = "Unrecognised"
+
+	NotComparable Name = "NotComparable"
 )
 
 // Evidence does not verify (exit 3).
@@ -76,6 +78,8 @@ const (
 	BundleInvalid   Name = "BundleInvalid"
 	BundleUnsigned  Name = "BundleUnsigned"
 	OutcomeMismatch Name = "OutcomeMismatch"
+
+	RecomputeMismatch Name = "RecomputeMismatch"
 
 	BenchCaseDigestMismatch    Name = "BenchCaseDigestMismatch"
 	RubricDigestMismatch       Name = "RubricDigestMismatch"
@@ -142,6 +146,8 @@ var meanings = map[Name]meaning{
 	UnknownKind:  {ExitUsage, "no such entry kind"},
 	Unrecognised: {ExitUsage, "the file is nothing that Tallystick writes"},
 
+	NotComparable: {ExitUsage, "the two attempts are of different benches, and nobody said to compare them all the same"},
+
 	ChainTamperDetected:    {ExitUnverified, "an entry is not the one that was sealed: changed, dropped, added or moved"},
 	SealInvalid:            {ExitUnverified, "a seal is not a signature of an operator in force over the tree at that point"},
 	HistoryRolledBack:      {ExitUnverified, "the ledger is shorter than a checkpoint that was signed or published before"},
@@ -170,6 +176,8 @@ var meanings = map[Name]meaning{
 	BundleInvalid:   {ExitUnverified, "a witness bundle contradicts itself: sizes, counts, flags, totals and sections must agree"},
 	BundleUnsigned:  {ExitUnverified, "a witness bundle lacks a signature or receipt that the verification asks for"},
 	OutcomeMismatch: {ExitUnverified, "the test log of a witness bundle does not support its outcome"},
+
+	RecomputeMismatch: {ExitUnverified, "a number that was written down is not what the ledger's records and their evidence give"},
 
 	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
 	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
