@@ -132,8 +132,11 @@ type Attempt struct {
 
 	cases    caseList
 	unlisted int // planned repetitions of which not even the name is known
-	slots    map[slot]uint32
-	faults   map[string]int
+	// cassettes names the sorted list of the planned ones, as attempt.finished
+	// does.
+	cassettes digest.Content
+	slots     map[slot]uint32
+	faults    map[string]int
 }
 
 // A Finished is an attempt.finished entry.
@@ -654,6 +657,15 @@ func (r *reader) finish(a *Attempt) error {
 	} else {
 		a.Listed = true
 		a.addPlanned(cases)
+		set := make(map[digest.Content]bool)
+		for i := range cases {
+			if p := cases[i].Cassette; p != nil {
+				set[*p] = true
+			}
+		}
+		if a.cassettes, err = digestOfList(set); err != nil {
+			return err
+		}
 	}
 	for c := range a.cases.all() {
 		a.Abandoned += int(max(0, c.Started-c.Scored))

@@ -1,0 +1,268 @@
+package scorecard
+
+import (
+	"cmp"
+	"slices"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+)
+
+// A Comparison sets two attempts side by side, case by case. Differences are
+// B minus A.
+type Comparison struct {
+	A AttemptLine `json:"a"`
+	B AttemptLine `json:"b"`
+	// AcrossBenches says that the two are not of the same bench, and what
+	// differs besides the agent is in the numbers too.
+	AcrossBenches bool `json:"across_benches"`
+
+	Paired int   `json:"paired"`
+	OnlyA  int   `json:"only_a"` // cases that the other did not plan, or another version of
+	OnlyB  int   `json:"only_b"`
+	Flips  Flips `json:"flips"`
+	// McNemarP is the exact test of gained against lost.
+	McNemarP float64 `json:"mcnemar_p"`
+	// Difference is that of the mean solved share of the paired cases.
+	Difference     float64    `json:"difference"`
+	DifferenceCI95 [2]float64 `json:"difference_ci95"`
+
+	SolveRate ChangeOf[float64] `json:"solve_rate"` // over the paired cases
+	Cost      ChangeOf[int64]   `json:"cost_microdollars"`
+	Tokens    ChangeOf[int64]   `json:"tokens"`
+	Latency   ChangeOf[int64]   `json:"median_latency_ms"`
+
+	// Cases are those that changed, flipped ones first; all of them if asked.
+	Cases []CaseChange `json:"cases"`
+}
+
+// Flips counts the paired cases that changed sides.
+type Flips struct {
+	Gained int `json:"gained"` // not solved in A, solved in B
+	Lost   int `json:"lost"`
+}
+
+// A ChangeOf is a number in both attempts, over the paired cases.
+type ChangeOf[T int64 | float64] struct {
+	A      T `json:"a"`
+	B      T `json:"b"`
+	Change T `json:"change"`
+}
+
+// A CaseChange is one paired case.
+type CaseChange struct {
+	CaseID string         `json:"case_id"`
+	Digest digest.Content `json:"case_digest"`
+	Change string         `json:"change"` // gained, lost, changed or same
+	A      Side           `json:"a"`
+	B      Side           `json:"b"`
+	// Divergence is where the two runs part, "" if nobody looked. Why not is
+	// in DivergenceNote.
+	Divergence     string `json:"divergence,omitempty"`
+	DivergenceNote string `json:"divergence_note,omitempty"`
+
+	a, b *Case
+}
+
+// A Side is a case in one attempt. With repetitions the outcome is that of the
+// first, the other numbers are over all.
+type Side struct {
+	Outcome   evidence.Outcome `json:"outcome"`
+	Solved    int              `json:"solved"` // of Tasks
+	Tasks     int              `json:"tasks"`
+	Score     *float64         `json:"score"` // mean of the scored ones
+	CostMicro int64            `json:"cost_microdollars"`
+	Tokens    int64            `json:"tokens"`
+	LatencyMS int64            `json:"latency_ms"` // mean of those that ran
+	Entry     int64            `json:"entry"`      // of the first repetition, -1 if it was not run
+}
+
+// The changes of a case.
+const (
+	Gained  = "gained"
+	Lost    = "lost"
+	Changed = "changed" // the same side with another score or outcome
+	Same    = "same"
+)
+
+// CompareOptions say how to compare.
+type CompareOptions struct {
+	// AcrossBenches compares attempts of different bench digests, which is
+	// refused otherwise: their cases may be other cases.
+	AcrossBenches bool
+	// AllCases lists the cases that did not change too.
+	AllCases bool
+	// Divergence finds where two runs of a case part, "" if they do not. It is
+	// asked for flipped cases, at most MaxDivergences of them.
+	Divergence     func(a, b *Case) (string, error)
+	MaxDivergences int
+}
+
+// Compare pairs two attempts by case id and digest.
+func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
+	if a == b {
+		return nil, refusal.Newf(refusal.Usage, "%s is given twice", a.ID).WithHint("name two attempts")
+	}
+	across := a.Plan.BenchDigest != b.Plan.BenchDigest || a.Class != b.Class
+	if across && !o.AcrossBenches {
+		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
+			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
+	}
+	c := &Comparison{A: lineOf(a), B: lineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
+	left, right := sidesOf(a), sidesOf(b)
+	var differences []float64
+	var latA, latB []int64
+	var rateA, rateB float64
+	for _, key := range left.order {
+		x, y := left.by[key], right.by[key]
+		if y == nil {
+			c.OnlyA++
+			continue
+		}
+		c.Paired++
+		p, q := share(x), share(y)
+		rateA, rateB = rateA+p, rateB+q
+		differences = append(differences, q-p)
+		c.Cost.A, c.Cost.B = add(c.Cost.A, x.CostMicro), add(c.Cost.B, y.CostMicro)
+		c.Tokens.A, c.Tokens.B = add(c.Tokens.A, x.Tokens), add(c.Tokens.B, y.Tokens)
+		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
+		change := CaseChange{CaseID: x.first.ID, Digest: x.first.Digest, A: x.side(), B: y.side(), a: x.first, b: y.first}
+		switch won, had := 2*q > 1, 2*p > 1; {
+		case won && !had:
+			change.Change = Gained
+			c.Flips.Gained++
+		case had && !won:
+			change.Change = Lost
+			c.Flips.Lost++
+		case sameSide(change.A, change.B):
+			change.Change = Same
+		default:
+			change.Change = Changed
+		}
+		if change.Change != Same || o.AllCases {
+			c.Cases = append(c.Cases, change)
+		}
+	}
+	c.OnlyA += a.Unlisted()
+	c.OnlyB = len(right.order) - c.Paired + b.Unlisted()
+
+	c.McNemarP = McNemar(c.Flips.Gained, c.Flips.Lost)
+	lo, hi := PairedBootstrap(differences, Seed)
+	c.Difference, c.DifferenceCI95 = round(Mean(differences)), [2]float64{round(lo), round(hi)}
+	if n := float64(c.Paired); n > 0 {
+		c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
+	}
+	c.Cost.Change, c.Tokens.Change = c.Cost.B-c.Cost.A, c.Tokens.B-c.Tokens.A
+	slices.Sort(latA)
+	slices.Sort(latB)
+	c.Latency.A, c.Latency.B = Percentile(latA, 50), Percentile(latB, 50)
+	c.Latency.Change = c.Latency.B - c.Latency.A
+	slices.SortStableFunc(c.Cases, func(x, y CaseChange) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+	return c, c.diverge(o)
+}
+
+// rank puts what was lost first.
+func rank(change string) int { return slices.Index([]string{Lost, Gained, Changed, Same}, change) }
+
+// diverge looks where flipped cases part.
+func (c *Comparison) diverge(o CompareOptions) error {
+	if o.Divergence == nil {
+		return nil
+	}
+	looked := 0
+	for i := range c.Cases {
+		x := &c.Cases[i]
+		if x.Change != Gained && x.Change != Lost {
+			continue
+		}
+		if looked++; looked > o.MaxDivergences {
+			x.DivergenceNote = "not looked at: more cases flipped than were asked for"
+			continue
+		}
+		if x.a.Index < 0 || x.b.Index < 0 {
+			x.DivergenceNote = "one of the two was not run"
+			continue
+		}
+		d, err := o.Divergence(x.a, x.b)
+		switch {
+		case refusal.Is(err, refusal.NotFound):
+			x.DivergenceNote = err.Error()
+		case err != nil:
+			return err
+		case d == "":
+			x.DivergenceNote = "both did the same; only the score differs"
+		}
+		x.Divergence = d
+	}
+	return nil
+}
+
+// sides gathers the repetitions of each case of an attempt.
+type sides struct {
+	by    map[string]*sideSum
+	order []string
+}
+
+type sideSum struct {
+	first     *Case
+	tasks     int
+	solved    int
+	scored    int
+	score     float64
+	CostMicro int64
+	Tokens    int64
+	latencies []int64
+}
+
+func sidesOf(a *Attempt) sides {
+	s := sides{by: make(map[string]*sideSum, a.cases.n)}
+	for c := range a.Cases() {
+		key := caseKey(c)
+		x := s.by[key]
+		if x == nil {
+			x = &sideSum{first: c}
+			s.by[key] = x
+			s.order = append(s.order, key)
+		}
+		if c.Repeat < x.first.Repeat {
+			x.first = c
+		}
+		x.tasks++
+		if c.Passed() {
+			x.solved++
+		}
+		if c.IsScored() {
+			x.scored++
+			x.score += c.EffectiveScore()
+		}
+		x.CostMicro, x.Tokens = add(x.CostMicro, c.CostMicro), add(x.Tokens, c.Tokens)
+		if c.Index >= 0 {
+			x.latencies = append(x.latencies, c.LatencyMS)
+		}
+	}
+	slices.Sort(s.order)
+	return s
+}
+
+func share(x *sideSum) float64 { return float64(x.solved) / float64(x.tasks) }
+
+func (x *sideSum) side() Side {
+	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.CostMicro, Tokens: x.Tokens, Entry: x.first.Index}
+	if x.scored > 0 {
+		mean := round(x.score / float64(x.scored))
+		s.Score = &mean
+	}
+	if n := len(x.latencies); n > 0 {
+		total := int64(0)
+		for _, l := range x.latencies {
+			total = add(total, l)
+		}
+		s.LatencyMS = total / int64(n)
+	}
+	return s
+}
+
+func sameSide(a, b Side) bool {
+	return a.Outcome == b.Outcome && a.Solved*b.Tasks == b.Solved*a.Tasks && (a.Score == nil) == (b.Score == nil) && (a.Score == nil || *a.Score == *b.Score)
+}

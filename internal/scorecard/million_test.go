@@ -1,0 +1,104 @@
+package scorecard
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/sequencer"
+)
+
+// fillBook writes attempts of n cases each through the sequencer, with a start
+// and a record for each case.
+func fillBook(tb testing.TB, attempts, n int) *book {
+	b := newBook(tb)
+	for k := 1; k <= attempts; k++ {
+		r := registration(fmt.Sprintf("repo-fix.agent.%d", k), "agent", k, 1, 1)
+		var cases []evidence.PlannedCase
+		for i := range n {
+			cases = append(cases, evidence.PlannedCase{ID: caseName(i), Digest: contentOf("case %d", i)})
+		}
+		data, err := canon.Marshal(cases)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		d := digest.ContentOf(data)
+		r.Plan.Cases, r.Plan.CasesDigest, r.Plan.CaseCount = nil, &d, n
+		b.register(r)
+		template, err := canon.Marshal(score(r, 0, 1, 1))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var last *sequencer.Pending
+		for i := range n {
+			started := fmt.Appendf(nil, `{"attempt":%q,"case_id":%q,"execution":1,"repeat":1}`, r.Attempt, caseName(i))
+			b.l.Submit(evidence.CaseStartedKind, started)
+			line := strings.NewReplacer(contentOf("case %d", 0).String(), cases[i].Digest.String(), caseName(0), caseName(i)).Replace(string(template))
+			if (i+k)%3 == 0 {
+				line = strings.NewReplacer(`"outcome":"passed"`, `"outcome":"failed"`, `"passed":true,"score":1`, `"passed":false,"score":0.5`).Replace(line)
+			}
+			last = b.l.Submit(evidence.CaseScoredKind, []byte(line))
+			if i%4096 == 0 {
+				if _, err := last.Wait(); err != nil {
+					tb.Fatal(err)
+				}
+			}
+		}
+		if _, err := last.Wait(); err != nil {
+			tb.Fatal(err)
+		}
+		b.finish(r)
+	}
+	return b
+}
+
+// listOf makes the case list that fillBook names.
+func listOf(n int) func(digest.Content) ([]evidence.PlannedCase, error) {
+	return func(digest.Content) ([]evidence.PlannedCase, error) {
+		cases := make([]evidence.PlannedCase, n)
+		for i := range cases {
+			cases[i] = evidence.PlannedCase{ID: caseName(i), Digest: contentOf("case %d", i)}
+		}
+		return cases, nil
+	}
+}
+
+// BenchmarkScorecardMillion reads a million case records (two million entries)
+// and counts them. TALLY_RECORDS=n makes it n records, TALLY_ATTEMPTS=k spreads
+// them over k attempts. Writing the ledger is not measured.
+func BenchmarkScorecardMillion(b *testing.B) {
+	records, attempts := envInt("TALLY_RECORDS", 1_000_000), envInt("TALLY_ATTEMPTS", 1)
+	book := fillBook(b, attempts, records/attempts)
+	for b.Loop() {
+		start := time.Now()
+		h := book.read(Options{Cases: listOf(records / attempts)})
+		read := time.Since(start)
+		card, err := Of(h, View{Attempts: h.Attempts})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if card.TotalTasks != records/attempts*attempts || card.NotRun != 0 {
+			b.Fatalf("%d tasks, %d not run", card.TotalTasks, card.NotRun)
+		}
+		b.ReportMetric(float64(h.Entries)/read.Seconds(), "entries/s")
+		b.ReportMetric(read.Seconds(), "s-reading")
+		b.ReportMetric((time.Since(start) - read).Seconds(), "s-counting")
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.Sys)/1e6, "MB-from-the-system")
+}
+
+func envInt(name string, fallback int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return fallback
+}
