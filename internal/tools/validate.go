@@ -30,8 +30,8 @@ const (
 
 	maxSchemaBytes = 64 << 10
 
-	// maxStateBytes bounds the state of a case in canonical JSON, however
-	// often an agent makes it grow.
+	// maxStateBytes bounds the state of a case, however often an agent makes
+	// it grow.
 	maxStateBytes = 1 << 20
 )
 
@@ -133,12 +133,26 @@ func (out *compiled) declare(key string, d *Definition, owner map[string]string)
 	return nil
 }
 
-func stateBytes(state map[string]any) int {
-	text, err := canon.Marshal(state)
-	if err != nil {
-		return maxStateBytes + 1
+// stateBytes is about how much memory a state takes: the bytes of its texts and
+// 16 for every value. It is counted at every change, so it must be quick.
+func stateBytes(v any) int {
+	switch v := v.(type) {
+	case string:
+		return 16 + len(v)
+	case []any:
+		n := 16
+		for _, item := range v {
+			n += stateBytes(item)
+		}
+		return n
+	case map[string]any:
+		n := 16
+		for name, item := range v {
+			n += len(name) + stateBytes(item)
+		}
+		return n
 	}
-	return len(text)
+	return 16
 }
 
 // checkStateKeys refuses a reply that uses a value which no tool starts with:
