@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/plain"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
@@ -126,7 +127,7 @@ func (e *Extractor) partOf(what string, r reading) Value {
 	}
 	doc, err := canon.Canonicalize([]byte(r.text))
 	if err != nil {
-		return nothing("%s is no JSON: %v", what, err)
+		return nothing("%s is no JSON: %.400s", what, plain.Line(err.Error()))
 	}
 	found, ok := Lookup(doc, e.pointer)
 	if !ok {
@@ -341,7 +342,7 @@ func (e *Extractor) evaluate(s *Source) (Value, error) {
 	}
 	result, err := e.program(vars)
 	if err != nil {
-		return nothing("the expression failed: %v", err), nil
+		return nothing("the expression failed: %.400s", plain.Line(err.Error())), nil
 	}
 	return fromExpression(result), nil
 }

@@ -1,10 +1,25 @@
-// Package grade turns what a grader gave into a score that can be recorded.
+// Package grade turns values into scores that can be recorded, and says why.
 //
-// So far there is one grader, the sandboxed rubric. Nothing a rubric does can
-// make a case disappear: whatever is not a well-formed score within what the
-// registration allows becomes a failed score with a reserved code of block
-// severity, and an event that says what happened. Time and money are the
+// A [Spec] says how a case is graded; [ParseYAML], [Parse] and
+// [ParseDatasetGrading] read one, [Compile] checks it against the case, and
+// [Grader.Grade] applies it to what the case left behind. Every [Detail] keeps
+// what was extracted, what it was compared with and the reason, and [Document]
+// writes them for the evidence.
+//
+// A value that was not found passes nothing but the grader that looks for
+// nothing. What an agent did fails; what the evidence or a judge did not give
+// is unscored, which is never zero. A combination with an unscored check is
+// unscored unless the check makes no difference.
+//
+// Rubrics and judges are run by the harness, through the functions of [Input];
+// [Rubric] makes a score of what a sandboxed rubric answered. Nothing a rubric
+// does can make a case disappear: whatever is not a well-formed score within
+// what the registration allows becomes a failed score with a reserved code of
+// block severity, and an event that says what happened. Time and money are the
 // harness's to tell, so what a rubric says of them is overwritten.
+//
+// Grading is pure but for those functions: no clock, no disk, no network.
+// docs/formats/grading.md has the format and the rules.
 package grade
 
 import (
@@ -18,7 +33,8 @@ import (
 	"tallystick/internal/sandbox"
 )
 
-// The reserved codes. A rubric may not use them, and each blocks promotion.
+// The reserved codes of rubrics. A rubric may not use them, and each blocks
+// promotion.
 const (
 	CodeTimeout             = "rubric.timeout"
 	CodeOOM                 = "rubric.oom"
@@ -31,8 +47,13 @@ const (
 	CodeEscape              = "rubric.sandbox_escape"
 )
 
-// reservedPrefix begins every reserved code.
-const reservedPrefix = "rubric."
+// rubricPrefix begins every code above.
+const rubricPrefix = "rubric."
+
+// isReserved reports whether only this package may use a failure mode.
+func isReserved(mode string) bool {
+	return strings.HasPrefix(mode, rubricPrefix) || strings.HasPrefix(mode, gradePrefix)
+}
 
 // A Graded is a score fit for a record, and what happened on the way to it.
 type Graded struct {
@@ -94,7 +115,7 @@ func judge(r sandbox.Result, reg bench.Registration) (score evidence.Score, code
 		}
 	}
 	for _, mode := range score.FailureModes {
-		if strings.HasPrefix(mode, reservedPrefix) {
+		if isReserved(mode) {
 			return score, CodeUnknownFailureMode, fmt.Sprintf("failure mode %q is reserved for the harness", mode)
 		}
 		if _, ok := reg.FailureModes[mode]; !ok {
@@ -104,11 +125,15 @@ func judge(r sandbox.Result, reg bench.Registration) (score evidence.Score, code
 	return score, "", ""
 }
 
-// SeverityOf says how bad a failure mode in a record is. Reserved codes block,
-// and so does one that the registration does not know: it cannot be there
-// unless somebody put it there.
+// SeverityOf says how bad a failure mode in a record is. The reserved codes of
+// rubrics block, those of built-in graders warn: they say that the agent was
+// wrong. One that neither this package nor the registration knows blocks: it
+// cannot be there unless somebody put it there.
 func SeverityOf(mode string, reg bench.Registration) evidence.Severity {
-	if severity, ok := reg.FailureModes[mode]; ok && !strings.HasPrefix(mode, reservedPrefix) {
+	if slices.Contains(gradeCodes(), mode) {
+		return evidence.Warn
+	}
+	if severity, ok := reg.FailureModes[mode]; ok && !isReserved(mode) {
 		return severity
 	}
 	return evidence.Block

@@ -1,0 +1,268 @@
+package grade
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/extract"
+	"tallystick/internal/schema"
+)
+
+// jsonOf gives the JSON that JSON graders look at: the value, or the JSON that
+// a text holds.
+func jsonOf(v *extract.Value) (canon.RawMessage, *verdict) {
+	if v.Kind != extract.TextValue {
+		data, err := v.Canonical()
+		if err != nil {
+			bad := unusable(CodeNotComparable, "%v", err)
+			return nil, &bad
+		}
+		return data, nil
+	}
+	text, bad := textOf(v)
+	if bad != nil {
+		return nil, bad
+	}
+	data, err := canon.Canonicalize([]byte(text))
+	if err != nil {
+		bad := unusable(CodeNotComparable, "%s is no JSON", quote(v, text))
+		return nil, &bad
+	}
+	return data, nil
+}
+
+func schemaGrader(doc []byte) (grader, error) {
+	s, err := schema.Compile(doc)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *extract.Value) verdict {
+		data, bad := jsonOf(v)
+		if bad != nil {
+			return *bad
+		}
+		problems := s.Check(data)
+		if len(problems) == 0 {
+			return passed("it fits the schema")
+		}
+		if v.Redacted {
+			return mismatch("it does not fit the schema in %d places", len(problems))
+		}
+		return mismatch("it does not fit the schema: %s", quoted(problems[0].String()))
+	}, nil
+}
+
+// exactGrader wants the same text, number or bool.
+func exactGrader(want canon.RawMessage) (grader, error) {
+	expected, err := scalar(want)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *extract.Value) verdict {
+		if v.Kind != expected.Kind {
+			return unusable(CodeNotComparable, "the value is a %s, expected a %s", v.Kind, expected.Kind)
+		}
+		same := v.Text == expected.Text && v.Bool == expected.Bool
+		if v.Kind == extract.NumberValue {
+			got, ok1 := parseDecimal(string(v.Number))
+			want, ok2 := parseDecimal(string(expected.Number))
+			same = ok1 && ok2 && got.Cmp(want) == 0
+		}
+		if same {
+			return passed("it is the same")
+		}
+		return mismatch("it is %s, expected %s", quote(v, v.Shown()), quoted(expected.Shown()))
+	}, nil
+}
+
+// scalar reads a text, number or bool of a spec.
+func scalar(raw canon.RawMessage) (extract.Value, error) {
+	v := extract.Value{Found: true}
+	switch raw.Kind() {
+	case '"':
+		v.Kind = extract.TextValue
+		if err := canon.Unmarshal(raw, &v.Text); err != nil {
+			return v, err
+		}
+		if strings.TrimSpace(v.Text) == "" {
+			return v, fmt.Errorf("expected is an empty text, which nothing that is found can be (a grader of kind absent looks for nothing)")
+		}
+	case '0':
+		v.Kind, v.Number = extract.NumberValue, raw
+	case 't', 'f':
+		v.Kind, v.Bool = extract.BoolValue, raw.Kind() == 't'
+	default:
+		return v, fmt.Errorf("expected is %s, where text, a number or a bool is needed (json_equal compares objects and lists)", describe(raw))
+	}
+	return v, nil
+}
+
+func describe(raw canon.RawMessage) string {
+	switch raw.Kind() {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 'n':
+		return "null"
+	case '"':
+		return "text"
+	case '0':
+		return "a number"
+	}
+	return "a bool"
+}
+
+func jsonEqualGrader(want canon.RawMessage, ignore [][]string) (grader, error) {
+	var expected any
+	if err := canon.Unmarshal(want, &expected); err != nil {
+		return nil, err
+	}
+	expected = without(expected, ignore)
+	return func(v *extract.Value) verdict {
+		data, bad := jsonOf(v)
+		if bad != nil {
+			return *bad
+		}
+		var got any
+		if err := canon.Unmarshal(data, &got); err != nil {
+			return unusable(CodeNotComparable, "it is no JSON: %v", err)
+		}
+		at, found, wanted, differ := difference(expected, without(got, ignore), "")
+		switch {
+		case !differ:
+			return passed("it is the same")
+		case v.Redacted:
+			return mismatch("it differs at %s", quoted(at))
+		}
+		return mismatch("at %s it is %s, expected %s", quoted(at), found, wanted)
+	}, nil
+}
+
+// parseIgnore reads the paths that a comparison leaves out.
+func parseIgnore(pointers []string) ([][]string, error) {
+	var paths [][]string
+	for i, p := range pointers {
+		names, err := extract.ParsePointer(p)
+		if err != nil {
+			return nil, &placed{place{strconv.Itoa(i)}, err}
+		}
+		if len(names) == 0 {
+			return nil, place{strconv.Itoa(i)}.bad("is the whole document, and then nothing is compared")
+		}
+		paths = append(paths, names)
+	}
+	return paths, nil
+}
+
+// without takes the values at some paths out of a document. List entries are
+// replaced by null, so that the others keep their places.
+func without(doc any, paths [][]string) any {
+	for _, path := range paths {
+		remove(doc, path)
+	}
+	return doc
+}
+
+func remove(doc any, path []string) {
+	name, last := path[0], len(path) == 1
+	switch d := doc.(type) {
+	case map[string]any:
+		for key, value := range d {
+			if name != "*" && name != key {
+				continue
+			}
+			if last {
+				delete(d, key)
+			} else {
+				remove(value, path[1:])
+			}
+		}
+	case []any:
+		for i, value := range d {
+			if name != "*" && name != strconv.Itoa(i) {
+				continue
+			}
+			if last {
+				d[i] = nil
+			} else {
+				remove(value, path[1:])
+			}
+		}
+	}
+}
+
+// difference finds the first place, in the order of keys, where two documents
+// part.
+func difference(want, got any, at string) (path, found, wanted string, differ bool) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		keys := slices.Sorted(maps.Keys(w))
+		for key := range g {
+			if _, both := w[key]; !both {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			here := at + "/" + escapePointer(key)
+			wv, inWant := w[key]
+			gv, inGot := g[key]
+			switch {
+			case !inWant:
+				return here, shownJSON(gv), "nothing", true
+			case !inGot:
+				return here, "nothing", shownJSON(wv), true
+			}
+			if path, found, wanted, differ := difference(wv, gv, here); differ {
+				return path, found, wanted, true
+			}
+		}
+		return "", "", "", false
+	case []any:
+		g, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i := range min(len(w), len(g)) {
+			if path, found, wanted, differ := difference(w[i], g[i], at+"/"+strconv.Itoa(i)); differ {
+				return path, found, wanted, true
+			}
+		}
+		if len(w) != len(g) {
+			return at, fmt.Sprintf("a list of %d", len(g)), fmt.Sprintf("one of %d", len(w)), true
+		}
+		return "", "", "", false
+	default:
+		// Scalars of decoded JSON are comparable. A list or object here is
+		// of another type and so differs.
+		switch got.(type) {
+		case map[string]any, []any:
+		default:
+			if want == got {
+				return "", "", "", false
+			}
+		}
+	}
+	return at, shownJSON(got), shownJSON(want), true
+}
+
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+func shownJSON(v any) string {
+	data, err := canon.Marshal(v)
+	if err != nil {
+		return "something"
+	}
+	return quoted(string(data))
+}

@@ -1,0 +1,355 @@
+package grade
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
+	"tallystick/internal/extract"
+	"tallystick/internal/trajectory"
+)
+
+// Input is what one case left behind, and what the harness does for a grader.
+type Input struct {
+	Source *extract.Source
+
+	// Rubric runs the class's rubric on a value, which may be one that was not
+	// found. An error says that it could not be run; that it ran and failed is
+	// a score.
+	Rubric func(extract.Value) (Graded, error)
+
+	// Judge asks a model about a value.
+	Judge func(JudgeSpec, extract.Value) (JudgeOutcome, error)
+
+	// Redact takes secrets out of a text. It may be nil. Digests in the
+	// details are of the values with them.
+	Redact func(string) string
+}
+
+// A JudgeSpec is what a model is asked to judge by.
+type JudgeSpec struct {
+	Criteria  string
+	Expected  canon.RawMessage // canonical; nothing if there is none
+	Votes     int
+	Threshold float64 // the score from which on a value passes
+}
+
+// A JudgeOutcome is what a judge said.
+type JudgeOutcome struct {
+	Score    float64 // 0 to 1
+	Votes    []float64
+	Reason   string
+	Unscored string // why there is no score; Score then means nothing
+
+	Events []evidence.IntegrityEvent
+}
+
+// A Result is how a case was graded.
+type Result struct {
+	Passed bool
+	Score  float64
+
+	// Unscored says why there is no score; Passed and Score then mean nothing,
+	// and the case is counted apart.
+	Unscored string
+
+	Breakdown    map[string]float64 // score of each named check that has one
+	FailureModes []string
+	Details      []Detail // a combination before its checks
+
+	// JudgedByModel says that a model's opinion counts in the score.
+	JudgedByModel bool
+
+	// Events are what a rubric or a judge gave rise to.
+	Events []evidence.IntegrityEvent
+}
+
+// A Detail is what one check looked at, what it compared it with, and why it
+// ended as it did.
+type Detail struct {
+	Check       string              `json:"check,omitempty"` // its name, after those of the combinations around it
+	Grader      Kind                `json:"grader"`
+	Extractor   string              `json:"extractor,omitempty"`
+	Kind        extract.ValueKind   `json:"kind,omitempty"` // of the value
+	Extracted   *trajectory.Content `json:"extracted,omitempty"`
+	Missing     string              `json:"missing,omitempty"` // why nothing was extracted
+	Expected    *trajectory.Content `json:"expected,omitempty"`
+	Outcome     Outcome             `json:"outcome"`
+	Score       *float64            `json:"score,omitempty"`
+	Weight      float64             `json:"weight"`
+	Code        string              `json:"code,omitempty"`
+	Why         string              `json:"why"`
+	Votes       []float64           `json:"votes,omitempty"`
+	FailureMode string              `json:"failure_mode,omitempty"`
+}
+
+// shownHead is how much of a value a detail shows.
+const shownHead = trajectory.PromptHead
+
+// breakdownKey is the key of the whole grade in a score's breakdown.
+const breakdownKey = "grade"
+
+// EvidenceScore makes the score that the ledger records. Of the breakdown it
+// keeps what the registration lists, and the whole grade as "grade"; the
+// grading document has all of it. There is none for a case that is unscored.
+func (r *Result) EvidenceScore(reg bench.Registration, costMicroUSD int64, took time.Duration) (evidence.Score, error) {
+	if r.Unscored != "" {
+		return evidence.Score{}, errors.New("the case is unscored: " + r.Unscored)
+	}
+	s := evidence.Score{
+		Passed: r.Passed, Score: r.Score, Breakdown: map[string]float64{}, FailureModes: append([]string{}, r.FailureModes...),
+		CostUSD: float64(costMicroUSD) / 1e6, DurationSeconds: took.Round(time.Millisecond).Seconds(),
+	}
+	for key, value := range r.Breakdown {
+		if key == breakdownKey || slices.Contains(reg.Breakdown, key) {
+			s.Breakdown[key] = value
+		}
+	}
+	return s, s.Validate()
+}
+
+// DocumentVersion is the version of the grading document.
+const DocumentVersion = 1
+
+// Document is the canonical JSON of a result, for the evidence.
+func Document(r *Result) ([]byte, error) {
+	type document struct {
+		Version       int                `json:"v"`
+		Passed        *bool              `json:"passed,omitempty"`
+		Score         *float64           `json:"score,omitempty"`
+		Unscored      string             `json:"unscored,omitempty"`
+		Breakdown     map[string]float64 `json:"breakdown"`
+		FailureModes  []string           `json:"failure_modes"`
+		JudgedByModel bool               `json:"judged_by_model,omitempty"`
+		Checks        []Detail           `json:"checks"`
+	}
+	d := document{Version: DocumentVersion, Unscored: r.Unscored, Breakdown: r.Breakdown, FailureModes: r.FailureModes, JudgedByModel: r.JudgedByModel, Checks: r.Details}
+	if r.Unscored == "" {
+		d.Passed, d.Score = &r.Passed, &r.Score
+	}
+	return canon.Marshal(d)
+}
+
+// Grade grades a case. It always comes to a result: what cannot be graded is
+// unscored, with the reason.
+func (g *Grader) Grade(in Input) Result {
+	r := &run{in: in, breakdown: map[string]float64{}}
+	v := r.node(g.root, "", true)
+	result := Result{Breakdown: r.breakdown, Details: r.details, JudgedByModel: r.judged, Events: r.events, FailureModes: []string{}}
+	if v.outcome == Unscored {
+		result.Unscored = v.why
+		return result
+	}
+	result.Passed, result.Score = v.outcome == Passed, v.score
+	if g.root.kind != ByRubric {
+		result.Breakdown[breakdownKey] = v.score
+	}
+	modes := r.always
+	if !result.Passed {
+		modes = append(modes, v.codes...)
+		if len(modes) == 0 {
+			modes = append(modes, CodeMismatch)
+		}
+	}
+	for _, mode := range modes {
+		if !slices.Contains(result.FailureModes, mode) {
+			result.FailureModes = append(result.FailureModes, mode)
+		}
+	}
+	return result
+}
+
+// A run is the grading of one case.
+type run struct {
+	in        Input
+	details   []Detail
+	breakdown map[string]float64
+	always    []string // failure modes of a rubric, recorded whatever comes of the rest
+	judged    bool
+	events    []evidence.IntegrityEvent
+}
+
+// A tally is what came of a node.
+type tally struct {
+	verdict
+	codes []string // failure modes, if it did not pass
+}
+
+// node grades one node and writes its detail. Counts says that the node and
+// all combinations around it have weight.
+func (r *run) node(n *node, prefix string, counts bool) tally {
+	name := prefix
+	if n.name != "" {
+		name = n.name
+		if prefix != "" {
+			name = prefix + "/" + n.name
+		}
+	}
+	counts = counts && n.weight.Sign() > 0
+	at := len(r.details)
+	weight, _ := n.weight.Float64()
+	r.details = append(r.details, Detail{Check: name, Grader: n.kind, Weight: weight, FailureMode: n.failureMode})
+	d := r.details[at]
+	var t tally
+	if n.kind.combines() {
+		t = r.combine(n, name, counts)
+	} else {
+		t = r.leaf(n, &d, counts)
+	}
+	if n.failureMode != "" && t.outcome != Passed && t.outcome != Unscored {
+		t.codes = []string{n.failureMode}
+	}
+	d.Outcome, d.Code, d.Why = t.outcome, t.code, r.safe(t.why)
+	t.why = d.Why
+	if t.outcome != Unscored {
+		score := t.score
+		d.Score = &score
+		if n.name != "" {
+			r.breakdown[n.name] = score
+		}
+	}
+	r.details[at] = d
+	return t
+}
+
+func (r *run) safe(s string) string {
+	if r.in.Redact == nil {
+		return s
+	}
+	return r.in.Redact(s)
+}
+
+// leaf extracts a value and grades it.
+func (r *run) leaf(n *node, d *Detail, counts bool) tally {
+	if len(n.expected) > 0 {
+		d.Expected = r.show(shownJSONText(n.expected))
+	}
+	if n.condition != nil {
+		return single(n.condition.grade(r.in.Source))
+	}
+	spec := n.extractor.Spec()
+	d.Extractor = spec.String()
+	v, err := n.extractor.Extract(r.in.Source)
+	if err != nil {
+		return single(unscored("extracting: %v", err))
+	}
+	d.Missing = r.safe(v.Missing)
+	if v.Found {
+		text := v.Shown()
+		d.Kind, d.Extracted = v.Kind, r.show(text)
+		v.Redacted = v.Redacted || d.Extracted.Redacted
+	}
+	switch {
+	case n.kind == Absent && v.Found:
+		return single(mismatch("there is a value, and none is expected"))
+	case n.kind == Absent:
+		return single(passed("nothing was found: %s", quoted(v.Missing)))
+	case n.kind == ByRubric:
+		return r.rubric(v, counts)
+	case !v.Found:
+		return single(unusable(CodeNothingFound, "nothing was found: %s", quoted(v.Missing)))
+	case n.kind == ByJudge:
+		return r.judge(n, d, v, counts)
+	}
+	return single(n.grade(&v))
+}
+
+// single makes the tally of a single verdict.
+func single(v verdict) tally {
+	t := tally{verdict: v}
+	if v.code != "" {
+		t.codes = []string{v.code}
+	}
+	return t
+}
+
+// show is the beginning of a text and the digest of all of it.
+func (r *run) show(text string) *trajectory.Content {
+	c := trajectory.NewRedacted([]byte(text), []byte(r.safe(text)), shownHead)
+	return &c
+}
+
+// shownJSONText shows text as it is and anything else as JSON.
+func shownJSONText(raw canon.RawMessage) string {
+	var s string
+	if raw.Kind() == '"' && canon.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// rubric gives the value to the class's rubric. What it says of itself is
+// recorded whatever comes of the rest, and a rubric that broke is no mismatch:
+// a check that must not match would otherwise pass because of it.
+func (r *run) rubric(v extract.Value, counts bool) tally {
+	if r.in.Rubric == nil {
+		return single(unscored("there is no rubric to run"))
+	}
+	graded, err := r.in.Rubric(v)
+	if err != nil {
+		return single(unscored("the rubric could not be run: %v", err))
+	}
+	r.events = append(r.events, graded.Events...)
+	score := graded.Score
+	if err := score.Validate(); err != nil {
+		return single(unscored("the rubric's score: %v", err))
+	}
+	for _, mode := range score.FailureModes {
+		if counts || isReserved(mode) {
+			r.always = append(r.always, mode)
+		}
+	}
+	for key, value := range score.Breakdown {
+		if _, taken := r.breakdown[key]; !taken {
+			r.breakdown[key] = value
+		}
+	}
+	t := tally{verdict: verdict{Mismatch, score.Score, CodeMismatch, "the rubric says that it does not pass"}, codes: score.FailureModes}
+	switch {
+	case score.Passed:
+		t.outcome, t.code, t.why = Passed, "", "the rubric says that it passes"
+	case slices.ContainsFunc(score.FailureModes, isReserved):
+		t.outcome, t.code = Unusable, score.FailureModes[0]
+		t.why = "the rubric broke: " + t.code
+	case len(score.FailureModes) == 0:
+		t.codes = []string{CodeMismatch}
+	}
+	return t
+}
+
+// judge asks a model. A judge that failed gives no score, which is not zero.
+func (r *run) judge(n *node, d *Detail, v extract.Value, counts bool) tally {
+	r.judged = r.judged || counts
+	if r.in.Judge == nil {
+		return single(unscored("there is no judge to ask"))
+	}
+	o, err := r.in.Judge(*n.judge, v)
+	r.events = append(r.events, o.Events...)
+	d.Votes = o.Votes
+	switch {
+	case err != nil:
+		return single(unscored("the judge failed: %v", err))
+	case o.Unscored != "":
+		return single(unscored("the judge: %s", o.Unscored))
+	case !(o.Score >= 0 && o.Score <= 1): // also refuses NaN
+		return single(unscored("the judge gave %v, expected 0 to 1", o.Score))
+	}
+	why := quoted(o.Reason)
+	if decimal(o.Score).Cmp(decimal(n.judge.Threshold)) >= 0 {
+		return tally{verdict: verdict{Passed, o.Score, "", "the judge says " + why}}
+	}
+	return single(verdict{Mismatch, o.Score, CodeBelowThreshold, "the judge says " + why})
+}
+
+// combine grades the checks of a combination. All of them are graded, so that
+// the details are complete.
+func (r *run) combine(n *node, name string, counts bool) tally {
+	c := combination{kind: n.kind, threshold: n.threshold}
+	for _, child := range n.children {
+		c.add(child.weight, r.node(child, name, counts))
+	}
+	return c.result()
+}

@@ -1,0 +1,380 @@
+package grade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
+	"tallystick/internal/extract"
+)
+
+// A Kind is a way to grade a value.
+type Kind string
+
+// The kinds of graders.
+const (
+	Exact      Kind = "exact"       // the same text, number or bool
+	Normalised Kind = "normalised"  // the same text but for case, white space and punctuation
+	Contains   Kind = "contains"    // every one of some texts is in it
+	OneOf      Kind = "one_of"      // it is one of some texts
+	Regex      Kind = "regex"       // it matches a pattern
+	Number     Kind = "number"      // the same number within a tolerance, in any unit of its kind
+	Compare    Kind = "compare"     // >=1, <5, !=x
+	JSONSchema Kind = "json_schema" // it has a shape
+	JSONEqual  Kind = "json_equal"  // the same JSON but for some paths
+	ToolCalls  Kind = "tool_calls"  // a sequence of tool calls
+	CEL        Kind = "cel"         // a condition holds at a turn, or at the end of each
+	Absent     Kind = "absent"      // there is no value
+	ByRubric   Kind = "rubric"      // the class's rubric says so
+	ByJudge    Kind = "judge"       // a model says so
+	All        Kind = "all"         // every check passes
+	Any        Kind = "any"         // one check passes
+	Not        Kind = "not"         // the one check does not match
+	Weighted   Kind = "weighted"    // the weighted mean of the checks reaches a threshold
+)
+
+// Kinds lists the kinds in the order of the documentation.
+func Kinds() []Kind {
+	return []Kind{Exact, Normalised, Contains, OneOf, Regex, Number, Compare, JSONSchema, JSONEqual, ToolCalls, CEL, Absent,
+		ByRubric, ByJudge, All, Any, Not, Weighted}
+}
+
+func (k Kind) combines() bool { return k == All || k == Any || k == Not || k == Weighted }
+
+// A Spec says how a case is graded: grading.yaml, or the members of a dataset
+// line with the same names. There is a grade with an extractor, or a list of
+// checks, and either may have expectations beside it.
+type Spec struct {
+	Version int           `json:"version,omitempty"` // 1
+	Extract *extract.Spec `json:"extract,omitempty"` // the final answer, if absent
+	Grade   *Rule         `json:"grade,omitempty"`
+	Checks  []Check       `json:"checks,omitempty"`
+
+	// Expect compares counts: {"tool_calls": ">=1", "status": "completed"}.
+	// [Expectations] lists the names.
+	Expect map[string]canon.RawMessage `json:"expect,omitempty"`
+}
+
+// A Check is one thing that is looked at.
+type Check struct {
+	Name    string        `json:"name"`
+	Extract *extract.Spec `json:"extract,omitempty"`
+	Grade   Rule          `json:"grade"`
+
+	// Weight is 1 if absent. A check of weight 0 is looked at and written
+	// down, and changes nothing.
+	Weight *float64 `json:"weight,omitempty"`
+
+	// FailureMode is recorded when the check does not pass, in place of a
+	// code of this package. The registration must list it.
+	FailureMode string `json:"failure_mode,omitempty"`
+}
+
+// A Rule is one grader. Kind is always there; which of the other fields must be
+// there, may be there and must not depends on it.
+type Rule struct {
+	Kind Kind `json:"kind"`
+
+	// What is expected: as it stands, at a pointer into what the case expects,
+	// or a file of expected/. Without any of them, all that the case expects.
+	Expected        *canon.RawMessage `json:"expected,omitempty"`
+	ExpectedPointer *string           `json:"expected_pointer,omitempty"`
+	ExpectedFile    string            `json:"expected_file,omitempty"`
+
+	Normalised bool     `json:"normalised,omitempty"` // contains, one_of: as the grader normalised compares
+	Keep       []string `json:"keep,omitempty"`       // normalised: case, space, punctuation
+
+	Pattern string `json:"pattern,omitempty"`
+	Match   string `json:"match,omitempty"` // whole (the default) or anywhere
+
+	Tolerance    *float64 `json:"tolerance,omitempty"`
+	Relative     *float64 `json:"relative,omitempty"`
+	Unit         string   `json:"unit,omitempty"`
+	UnitRequired bool     `json:"unit_required,omitempty"`
+	Find         string   `json:"find,omitempty"` // whole (the default), first or last number in the text
+
+	Expect canon.RawMessage `json:"expect,omitempty"`
+
+	Schema     *canon.RawMessage `json:"schema,omitempty"`
+	SchemaFile string            `json:"schema_file,omitempty"`
+	Ignore     []string          `json:"ignore,omitempty"` // JSON pointers; * stands for any one name
+
+	Mode string `json:"mode,omitempty"` // strict (the default), unordered, subset, superset
+	Args string `json:"args,omitempty"` // exact (the default), subset, superset, ignore
+
+	Expression string `json:"expression,omitempty"`
+	Always     bool   `json:"always,omitempty"`
+	AtTurn     *int   `json:"at_turn,omitempty"`
+
+	Criteria     string   `json:"criteria,omitempty"`
+	CriteriaFile string   `json:"criteria_file,omitempty"`
+	Votes        int      `json:"votes,omitempty"`
+	Threshold    *float64 `json:"threshold,omitempty"` // judge: 0.5, weighted: 1
+
+	Checks []Check `json:"checks,omitempty"`
+}
+
+// Bounds of a spec. It is signed by two people, so they keep mistakes small
+// rather than attackers out.
+const (
+	maxChecks    = 256
+	maxDepth     = 4
+	maxWeight    = 1000
+	maxSpecBytes = 64 << 10 // of criteria, patterns and the like
+	maxVotes     = 25
+	maxCheckName = 64
+)
+
+// A field is one optional field of a rule: the kinds that need it, and those
+// that may have it.
+type field struct {
+	name   string
+	set    bool
+	needed []Kind
+	may    []Kind
+}
+
+func (r *Rule) fields() []field {
+	compares := []Kind{Exact, Normalised, Contains, OneOf, Number, JSONEqual, ToolCalls, ByJudge}
+	return []field{
+		{"expected", r.Expected != nil, nil, compares},
+		{"expected_pointer", r.ExpectedPointer != nil, nil, compares},
+		{"expected_file", r.ExpectedFile != "", nil, compares},
+		{"normalised", r.Normalised, nil, []Kind{Contains, OneOf}},
+		{"keep", len(r.Keep) > 0, nil, []Kind{Normalised}},
+		{"pattern", r.Pattern != "", []Kind{Regex}, nil},
+		{"match", r.Match != "", nil, []Kind{Regex}},
+		{"tolerance", r.Tolerance != nil, nil, []Kind{Number}},
+		{"relative", r.Relative != nil, nil, []Kind{Number}},
+		{"unit", r.Unit != "", nil, []Kind{Number}},
+		{"unit_required", r.UnitRequired, nil, []Kind{Number}},
+		{"find", r.Find != "", nil, []Kind{Number}},
+		{"expect", len(r.Expect) > 0, []Kind{Compare}, nil},
+		{"schema", r.Schema != nil, nil, []Kind{JSONSchema}},
+		{"schema_file", r.SchemaFile != "", nil, []Kind{JSONSchema}},
+		{"ignore", len(r.Ignore) > 0, nil, []Kind{JSONEqual}},
+		{"mode", r.Mode != "", nil, []Kind{ToolCalls}},
+		{"args", r.Args != "", nil, []Kind{ToolCalls}},
+		{"expression", r.Expression != "", []Kind{CEL}, nil},
+		{"always", r.Always, nil, []Kind{CEL}},
+		{"at_turn", r.AtTurn != nil, nil, []Kind{CEL}},
+		{"criteria", r.Criteria != "", nil, []Kind{ByJudge}},
+		{"criteria_file", r.CriteriaFile != "", nil, []Kind{ByJudge}},
+		{"votes", r.Votes != 0, nil, []Kind{ByJudge}},
+		{"threshold", r.Threshold != nil, nil, []Kind{ByJudge, Weighted}},
+		{"checks", len(r.Checks) > 0, []Kind{All, Any, Not, Weighted}, nil},
+	}
+}
+
+// A placed error is about one field of a spec: path has the keys, and the
+// places in lists, that lead to it.
+type placed struct {
+	path []string
+	err  error
+}
+
+func (e *placed) Error() string {
+	if len(e.path) == 0 {
+		return e.err.Error()
+	}
+	return strings.Join(e.path, ".") + ": " + e.err.Error()
+}
+
+func (e *placed) Unwrap() error { return e.err }
+
+// A place is where in a spec something stands.
+type place []string
+
+func (p place) in(keys ...string) place { return append(slices.Clip(p), keys...) }
+
+func (p place) bad(format string, args ...any) error { return &placed{p, fmt.Errorf(format, args...)} }
+
+// validate checks everything that needs nothing but the spec.
+func (s *Spec) validate() error {
+	var at place
+	switch {
+	case s.Version != 0 && s.Version != 1:
+		return at.in("version").bad("is %d, this program knows 1", s.Version)
+	case s.Grade != nil && len(s.Checks) > 0:
+		return at.in("checks").bad("there is a grade too; make it one of the checks")
+	case s.Extract != nil && s.Grade == nil:
+		return at.in("extract").bad("there is no grade for it")
+	case s.Grade == nil && len(s.Checks) == 0 && len(s.Expect) == 0:
+		return at.bad("there is no grade, no checks and no expect")
+	}
+	names := map[string]bool{}
+	if s.Grade != nil {
+		if err := s.Grade.validate(at.in("grade"), s.Extract, 0, names); err != nil {
+			return err
+		}
+	}
+	if err := checkChecks(at.in("checks"), s.Checks, true, 0, names); err != nil {
+		return err
+	}
+	if len(names)+len(s.Expect) > maxChecks {
+		return at.bad("has %d checks, expected at most %d", len(names)+len(s.Expect), maxChecks)
+	}
+	return nil
+}
+
+func checkChecks(at place, checks []Check, weights bool, depth int, names map[string]bool) error {
+	for i := range checks {
+		c := &checks[i]
+		here := at.in(fmt.Sprint(i))
+		if err := checkName(here.in("name"), c.Name, names); err != nil {
+			return err
+		}
+		if w := c.Weight; w != nil {
+			switch {
+			case !(*w >= 0 && *w <= maxWeight):
+				return here.in("weight").bad("is %v, expected 0 to %d", *w, maxWeight)
+			case !weights && *w != 0:
+				return here.in("weight").bad("is %v, but only weighted checks have weights (0 leaves a check out of the count)", *w)
+			}
+		}
+		if m := c.FailureMode; m != "" && isReserved(m) {
+			return here.in("failure_mode").bad("%.100q is reserved", m)
+		}
+		if err := c.Grade.validate(here.in("grade"), c.Extract, depth, names); err != nil {
+			return err
+		}
+	}
+	if len(checks) > 0 && !slices.ContainsFunc(checks, func(c Check) bool { return c.Weight == nil || *c.Weight > 0 }) {
+		return at.bad("every check has weight 0, so nothing could fail")
+	}
+	return nil
+}
+
+// checkName wants names that can be keys of a score's breakdown.
+func checkName(at place, name string, names map[string]bool) error {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.') {
+			return at.bad("is %.80q, expected a-z 0-9 . _ -", name)
+		}
+	}
+	switch {
+	case name == "" || len(name) > maxCheckName:
+		return at.bad("has %d bytes, expected 1 to %d", len(name), maxCheckName)
+	case name == breakdownKey:
+		return at.bad("%q is the key of the whole grade", name)
+	case names[name]:
+		return at.bad("there are two checks called %q", name)
+	}
+	if word := evidence.BannedWord(name); word != "" {
+		return at.bad("%q contains %q, which no score may claim", name, word)
+	}
+	names[name] = true
+	return nil
+}
+
+func (r *Rule) validate(at place, ex *extract.Spec, depth int, names map[string]bool) error {
+	if !slices.Contains(Kinds(), r.Kind) {
+		return at.in("kind").bad("is %.40q, expected one of %s", string(r.Kind), join(Kinds()))
+	}
+	for _, f := range r.fields() {
+		needed := slices.Contains(f.needed, r.Kind)
+		switch {
+		case needed && !f.set:
+			return at.bad("a grader of kind %s needs %s", r.Kind, f.name)
+		case f.set && !needed && !slices.Contains(f.may, r.Kind):
+			return at.in(f.name).bad("a grader of kind %s has none", r.Kind)
+		}
+	}
+	for _, f := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"match", r.Match, []string{"whole", "anywhere"}},
+		{"find", r.Find, []string{"whole", "first", "last"}},
+		{"mode", r.Mode, []string{"strict", "unordered", "subset", "superset"}},
+		{"args", r.Args, []string{"exact", "subset", "superset", "ignore"}},
+	} {
+		if f.value != "" && !slices.Contains(f.words, f.value) {
+			return at.in(f.name).bad("is %.40q, expected %s", f.value, strings.Join(f.words, ", "))
+		}
+	}
+	for i, word := range r.Keep {
+		if !slices.Contains([]string{"case", "space", "punctuation"}, word) || slices.Contains(r.Keep[:i], word) {
+			return at.in("keep", fmt.Sprint(i)).bad("is %.40q, expected each of case, space, punctuation at most once", word)
+		}
+	}
+	for _, f := range []struct{ name, value string }{{"pattern", r.Pattern}, {"criteria", r.Criteria}, {"expected_file", r.ExpectedFile}, {"schema_file", r.SchemaFile}, {"criteria_file", r.CriteriaFile}} {
+		if len(f.value) > maxSpecBytes || !utf8.ValidString(f.value) {
+			return at.in(f.name).bad("has %d bytes, expected at most %d of UTF-8", len(f.value), maxSpecBytes)
+		}
+	}
+	if err := r.checkNumbers(at); err != nil {
+		return err
+	}
+	if err := r.checkOneOfEach(at); err != nil {
+		return err
+	}
+	if (r.Kind.combines() || r.Kind == CEL) && ex != nil {
+		return at.in("kind").bad("is %s, which takes no extractor", r.Kind)
+	}
+	if r.Kind.combines() {
+		switch {
+		case depth+1 > maxDepth:
+			return at.bad("checks are nested deeper than %d", maxDepth)
+		case r.Kind == Not && len(r.Checks) != 1:
+			return at.in("checks").bad("has %d checks, expected the one that must not match", len(r.Checks))
+		}
+		return checkChecks(at.in("checks"), r.Checks, r.Kind == Weighted, depth+1, names)
+	}
+	return nil
+}
+
+func (r *Rule) checkNumbers(at place) error {
+	for _, f := range []struct {
+		name  string
+		value *float64
+		most  float64
+	}{{"tolerance", r.Tolerance, 1e300}, {"relative", r.Relative, 1e6}, {"threshold", r.Threshold, 1}} {
+		if f.value != nil && !(*f.value >= 0 && *f.value <= f.most) {
+			return at.in(f.name).bad("is %v, expected 0 to %v", *f.value, f.most)
+		}
+	}
+	switch {
+	case r.Threshold != nil && *r.Threshold == 0:
+		return at.in("threshold").bad("is 0, which every value reaches")
+	case r.AtTurn != nil && *r.AtTurn < 1:
+		return at.in("at_turn").bad("is %d, expected 1 or more", *r.AtTurn)
+	case r.Votes < 0 || r.Votes > maxVotes:
+		return at.in("votes").bad("is %d, expected 1 to %d", r.Votes, maxVotes)
+	}
+	return nil
+}
+
+// checkOneOfEach wants one answer where a rule could give two.
+func (r *Rule) checkOneOfEach(at place) error {
+	given := 0
+	for _, set := range []bool{r.Expected != nil, r.ExpectedPointer != nil, r.ExpectedFile != ""} {
+		if set {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return at.bad("more than one of expected, expected_pointer and expected_file")
+	case r.Kind == JSONSchema && (r.Schema != nil) == (r.SchemaFile != ""):
+		return at.bad("a grader of kind json_schema needs schema or schema_file, and not both")
+	case r.Kind == ByJudge && (r.Criteria != "") == (r.CriteriaFile != ""):
+		return at.bad("a grader of kind judge needs criteria or criteria_file, and not both")
+	case r.Kind == CEL && r.Always == (r.AtTurn != nil):
+		return at.bad("a grader of kind cel needs always or at_turn, and not both")
+	case r.UnitRequired && r.Unit == "":
+		return at.in("unit_required").bad("there is no unit")
+	}
+	return nil
+}
+
+func join[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
