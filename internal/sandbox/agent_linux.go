@@ -125,10 +125,8 @@ func (a *agentRun) talk() talk {
 // sandbox's user may not reach the host's folders itself, in the run folder.
 func (a *agentRun) makeBinds(root string) error {
 	for _, m := range a.mounts {
-		if !within("/tmp", m.inside) { // a file system of its own, made later
-			if err := makeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
-				return err
-			}
+		if err := makeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
+			return err
 		}
 	}
 	held, err := a.folder.mkdir("m", 0o711)

@@ -51,7 +51,7 @@ func (a *agentRun) runNamespace(ctx context.Context) (AgentResult, error) {
 		started = true
 		go a.channel.serve()
 		go s.superviseAgent(a.channel, r.pid)
-		memory.start(r)
+		memory.start(r, a.channel.ready)
 		disk.start(r)
 		return r, nil
 	})
@@ -110,8 +110,16 @@ func newProcessWatch(limit int64) *processWatch {
 	return &processWatch{limit: limit, over: make(chan Verdict, 1), quit: make(chan struct{})}
 }
 
-func (w *processWatch) start(r *running) {
+// start begins once the sandbox is built: before, its folders are the host's.
+func (w *processWatch) start(r *running, ready <-chan struct{}) {
 	w.wg.Go(func() {
+		select {
+		case <-ready:
+		case <-r.exited:
+			return
+		case <-w.quit:
+			return
+		}
 		for {
 			select {
 			case <-r.exited:

@@ -54,18 +54,19 @@ func pidOf(procFile string) int {
 
 // ofThisTest recognises a sandbox's processes. gVisor's are our program and
 // name their folder. In the namespace class it is our program without
-// arguments, and then the interpreter with the rubric's path.
+// arguments, and then the interpreter with the rubric's path, or beside it the
+// agent.
 func ofThisTest(procFile, runs string) bool {
 	b, _ := os.ReadFile(filepath.Join(filepath.Dir(procFile), "cmdline"))
 	cmdline := string(b)
 	exe, _ := os.Readlink(procFile)
 	switch {
-	case strings.Contains(cmdline, "\x00"+rubricDir+"/rubric.py\x00"):
+	case strings.Contains(cmdline, "\x00"+rubricDir+"/rubric.py\x00"), strings.Contains(cmdline, "sleep\x00"+lingeringSleep+"\x00"):
 		return true
 	case exe != box:
 		return false
 	}
-	return strings.Contains(cmdline, runs) || strings.HasPrefix(cmdline, initName)
+	return strings.Contains(cmdline, runs) || strings.HasPrefix(cmdline, initName) || strings.HasPrefix(cmdline, agentName)
 }
 
 // checkClean waits: a killed process is taken apart by the kernel in its own
