@@ -265,11 +265,11 @@ func (s *Scratch) explain(doing, name string, err error) error {
 		text string
 	}{
 		{fs.ErrNotExist, "there is no %q"},
+		{syscall.ENOTEMPTY, "the folder %q is not empty"}, // which also is ErrExist
 		{fs.ErrExist, "%q exists already"},
 		{fs.ErrPermission, "%q may not be touched"},
 		{syscall.ENOTDIR, "a part of %q is not a folder"},
 		{syscall.EISDIR, "%q is a folder"},
-		{syscall.ENOTEMPTY, "the folder %q is not empty"},
 		{syscall.ELOOP, "%q leads through too many links"},
 		{syscall.ENAMETOOLONG, "%q is too long a name"},
 		{syscall.ENXIO, "%q is not a file"},
@@ -282,6 +282,9 @@ func (s *Scratch) explain(doing, name string, err error) error {
 	// os.Root has no error of its own for a name that leads out.
 	if strings.HasSuffix(err.Error(), "path escapes from parent") {
 		return misuse(fs.ErrInvalid, "%q leads out of the working folder", name)
+	}
+	if doing == "reading" || doing == "listing" {
+		return readError(name, err)
 	}
 	return writeError(doing, name, err)
 }
