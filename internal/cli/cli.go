@@ -46,6 +46,7 @@ func commands(env *Env) []*cobra.Command {
 		newWitnessServer(env),
 		newVerify(env),
 		newVersion(env),
+		newMCPStdio(env),
 	}
 }
 

@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tallystick/internal/cassette"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+	"tallystick/internal/trajectory"
+)
+
+// What a client speaks, as events name it.
+const (
+	openai    = "openai"
+	anthropic = "anthropic"
+	mcp       = "mcp"
+	plainHTTP = "http"
+)
+
+// An exchange is one request and its answer.
+type exchange struct {
+	g *Gateway
+	w http.ResponseWriter
+	r *http.Request
+
+	endpoint string // the path without prefix, as in /messages
+	protocol string
+	began    time.Duration // logical
+	bytesIn  int64
+}
+
+// endpointOf takes the base off a path. Base URLs are written with and without
+// /v1, and some SDKs add it to one that has it already.
+func endpointOf(r *http.Request) (endpoint, protocol string) {
+	endpoint = strings.TrimSuffix(r.URL.Path, "/")
+	for range 2 {
+		if rest, ok := strings.CutPrefix(endpoint, "/v1"); ok && (rest == "" || rest[0] == '/') {
+			endpoint = rest
+		}
+	}
+	switch {
+	case endpoint == "/mcp":
+		return endpoint, mcp
+	case endpoint == "/messages", endpoint == "/messages/count_tokens":
+		return endpoint, anthropic
+	case endpoint == "/chat/completions", endpoint == "/responses":
+		return endpoint, openai
+	case endpoint == "/models", strings.HasPrefix(endpoint, "/models/"):
+		if r.Header.Get("Anthropic-Version") != "" {
+			return endpoint, anthropic
+		}
+		return endpoint, openai
+	}
+	return endpoint, plainHTTP
+}
+
+func (x *exchange) serve() {
+	switch x.endpoint {
+	case "/chat/completions":
+		x.model(cassette.OpenAIChat)
+	case "/responses":
+		x.model(cassette.OpenAIResponses)
+	case "/messages":
+		x.model(cassette.AnthropicMessages)
+	case "/messages/count_tokens":
+		x.countTokens()
+	case "/mcp":
+		x.mcp()
+	case "/models":
+		x.listModels()
+	default:
+		if name, ok := strings.CutPrefix(x.endpoint, "/models/"); ok {
+			x.showModel(name)
+			return
+		}
+		x.fail(problem{http.StatusNotFound, refusal.NotFound, "there is nothing at this path; the gateway of a case has " +
+			"/v1/chat/completions, /v1/responses, /v1/messages, /v1/models and /mcp"})
+	}
+}
+
+// only answers requests with another method, and reports whether to go on.
+func (x *exchange) only(methods ...string) bool {
+	if slices.Contains(methods, x.r.Method) {
+		return true
+	}
+	x.w.Header().Set("Allow", strings.Join(methods, ", "))
+	x.fail(problem{http.StatusMethodNotAllowed, refusal.Usage, "this path takes " + strings.Join(methods, " and ") + " only"})
+	return false
+}
+
+// body reads the whole body. If it cannot, the request is answered already.
+func (x *exchange) body() ([]byte, bool) {
+	if e := x.r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		x.fail(problem{http.StatusUnsupportedMediaType, refusal.Malformed, "the body is compressed; send it as it is"})
+		return nil, false
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.g.cfg.MaxBodyBytes))
+	x.bytesIn = int64(len(data))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		x.fail(problem{http.StatusRequestEntityTooLarge, refusal.TooLarge, "the body has more than " + strconv.FormatInt(tooLarge.Limit, 10) + " bytes"})
+		return nil, false
+	case err != nil:
+		x.fail(problem{http.StatusBadRequest, refusal.Unreadable, "the body broke off"})
+		return nil, false
+	}
+	return data, true
+}
+
+// answer records the request and sends the whole reply. Trouble is what the
+// event says went wrong.
+func (x *exchange) answer(status int, contentType string, body []byte, trouble string) {
+	if err := x.record(status, len(body), trouble); err != nil && status < 400 {
+		// What was not recorded did not happen: the agent gets no reply.
+		p := problemOf(err)
+		status, contentType, body = p.status, "application/json", x.render(p)
+		x.w.Header().Set("X-Should-Retry", "false")
+	}
+	if contentType != "" {
+		x.w.Header().Set("Content-Type", contentType)
+	}
+	x.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	x.extendDeadline()
+	x.w.WriteHeader(status)
+	x.w.Write(body) // a client that has gone away is its own loss
+}
+
+// extendDeadline gives a client that reads slowly a while for the next piece.
+func (x *exchange) extendDeadline() {
+	// Recorders in tests have no connection; nothing else fails here.
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(writeTimeout))
+}
+
+func (x *exchange) record(status, bytesOut int, trouble string) error {
+	return x.g.cfg.Session.Event(x.event(status, bytesOut, trouble))
+}
+
+func (x *exchange) event(status, bytesOut int, trouble string) *trajectory.TransportRequest {
+	return &trajectory.TransportRequest{
+		BytesIn:   x.bytesIn,
+		BytesOut:  int64(bytesOut),
+		Error:     x.g.visible(trouble, 1024),
+		Host:      x.g.visible(hostOf(x.r), 253),
+		LatencyMS: max(0, (x.g.cfg.Session.Elapsed() - x.began).Milliseconds()),
+		Method:    x.g.visible(x.r.Method, 32),
+		Path:      x.g.visible(x.r.URL.Path, 512),
+		Protocol:  x.protocol,
+		Status:    status,
+	}
+}
+
+func hostOf(r *http.Request) string {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if host == "" {
+		return "unknown" // HTTP/1.0
+	}
+	return host
+}
+
+// visible makes a text of the agent fit for an event: without keys, in UTF-8,
+// and not longer than most bytes. Keys go first: half of one has no shape.
+func (g *Gateway) visible(s string, most int) string {
+	s, _ = g.redactor.Text(strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// unauthorised answers a request without the token of this case.
+func (x *exchange) unauthorised() {
+	message := "the request has no key; the key of this case is in OPENAI_API_KEY, ANTHROPIC_API_KEY and TALLY_TOKEN"
+	detail := "a request came without a token"
+	if len(shownTokens(x.r.Header)) > 0 {
+		message = "the key is not the one of this case, which is in OPENAI_API_KEY, ANTHROPIC_API_KEY and TALLY_TOKEN"
+		detail = "a request came with a token that is not the one of this case"
+	}
+	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}
+	x.w.Header().Set("WWW-Authenticate", "Bearer")
+	if !x.g.countRefused() {
+		x.send(p)
+		return
+	}
+	// After a stop nothing can be recorded, and the answer is the same.
+	_ = x.g.cfg.Session.Security(trajectory.SecurityEvent{Name: "gateway.token_refused", Severity: evidence.Warn, Detail: detail})
+	_ = x.record(p.status, len(x.render(p)), string(p.name))
+	x.send(p)
+}
