@@ -1,6 +1,7 @@
 package cassette
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -25,7 +26,8 @@ type Arrival struct {
 	redactor *Redactor
 	longest  int // form of a secret, in bytes
 
-	buffer  string // bytes that are no whole event yet
+	line    []byte // bytes that came without a line break
+	buffer  string // bytes before them that are no whole event yet
 	scanned int    // beginning of the last line of buffer
 	data    bool   // a line before scanned was not blank
 
@@ -48,7 +50,13 @@ func NewArrival(r *Redactor) *Arrival {
 // Write takes the next bytes of the stream and returns the events that may be
 // passed on now.
 func (a *Arrival) Write(data []byte) ([]string, error) {
-	a.buffer += string(data)
+	a.line = append(a.line, data...)
+	// A long line in many pieces is looked at when it has ended, not each time.
+	if !bytes.ContainsAny(data, "\r\n") && !strings.HasSuffix(a.buffer, "\r") {
+		return nil, nil
+	}
+	a.buffer += string(a.line)
+	a.line = a.line[:0]
 	var ready []string
 	for {
 		event, ok := a.cut()
@@ -66,9 +74,8 @@ func (a *Arrival) Write(data []byte) ([]string, error) {
 // Close returns what is left: events that were held back, and the beginning of
 // one if the stream broke off.
 func (a *Arrival) Close() ([]string, error) {
-	if a.buffer != "" {
-		rest := a.buffer
-		a.buffer = ""
+	if rest := a.buffer + string(a.line); rest != "" {
+		a.buffer, a.line = "", nil
 		ready, err := a.event(rest)
 		if err != nil {
 			return nil, err

@@ -97,6 +97,7 @@ const (
 // Evidence verifies and the gate is not met (exit 4).
 const (
 	GateNotMet         Name = "GateNotMet"
+	GoldenDiverged     Name = "GoldenDiverged"
 	TierNotRecommended Name = "TierNotRecommended"
 )
 
@@ -191,6 +192,7 @@ var meanings = map[Name]meaning{
 	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
 
+	GoldenDiverged:     {ExitGate, "a case diverges from its golden trace, or has none"},
 	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
 	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
 }

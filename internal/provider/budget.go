@@ -1,0 +1,191 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"tallystick/internal/cassette"
+	"tallystick/internal/refusal"
+)
+
+// A Budget is the most that calls may cost together. The most that a call can
+// cost is set aside before it is sent, and what it did cost is taken when it
+// has ended; a call that has no known upper bound, or does not fit, is not
+// sent. It is safe for concurrent use.
+//
+// What it bounds is the price of tokens by the list in the settings. Charges of
+// other kinds, such as for searches that a provider does by itself, are not
+// known here.
+type Budget struct {
+	limit int64 // micro-dollars
+
+	mu              sync.Mutex
+	spent, reserved int64
+}
+
+// NewBudget returns a budget of so many micro-dollars.
+func NewBudget(limitMicroUSD int64) *Budget { return &Budget{limit: limitMicroUSD} }
+
+// Spent is the most that calls can have cost until now: the cost of those
+// whose usage was told, and the upper bound of the others.
+func (b *Budget) Spent() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spent
+}
+
+func (b *Budget) reserve(amount int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if left := b.limit - b.spent - b.reserved; amount > left {
+		return refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
+			Dollars(amount), Dollars(left), Dollars(b.limit)).
+			WithHint("allow more with --max-cost, or bound the call: max_tokens in the request, max_output_tokens in %s", SettingsFile)
+	}
+	b.reserved += amount
+	return nil
+}
+
+// settle replaces what was set aside by what is known now.
+func (b *Budget) settle(reserved, cost int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved -= reserved
+	b.spent += cost
+}
+
+// Dollars writes micro-dollars for a person.
+func Dollars(micro int64) string {
+	sign := ""
+	if micro < 0 {
+		sign, micro = "-", -micro
+	}
+	text := strings.TrimRight(fmt.Sprintf("%06d", micro%1_000_000), "0")
+	for len(text) < 2 {
+		text += "0"
+	}
+	return fmt.Sprintf("%s$%d.%s", sign, micro/1_000_000, text)
+}
+
+// inputOverhead is what a provider adds to a request by itself: the frames of
+// messages and its own instructions for tools. Chosen generously.
+const inputOverhead = 2048
+
+// mostCost is the most that one call can cost, in micro-dollars.
+//
+// A token is at least one byte of text, so a request has at most as many as
+// bytes. That does not hold for what the request only refers to, such as a
+// conversation that the provider stores; then the model's max_input_tokens is
+// what bounds it.
+func (e *Endpoint) mostCost(api cassette.API, request []byte) (int64, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(request, &fields); err != nil {
+		return 0, fmt.Errorf("reading the request: %w", err)
+	}
+	var name string
+	json.Unmarshal(fields["model"], &name) // no name is an unknown model
+	m, ok := e.Models[name]
+	if !ok {
+		return 0, unbounded("the model %.60q has no price", name).
+			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)
+	}
+	in := int64(len(request)) + inputOverhead
+	if refersElsewhere(request) {
+		in = math.MaxInt64
+	}
+	if m.MaxInput > 0 {
+		in = min(in, m.MaxInput)
+	}
+	if in > maxTokens {
+		return 0, unbounded("the request to %.60q refers to something outside of it", name).
+			WithHint("add max_input_tokens to the model in %s", SettingsFile)
+	}
+	out := outputBound(api, fields)
+	if m.MaxOutput > 0 {
+		out = min(out, m.MaxOutput)
+	}
+	if out > maxTokens {
+		return 0, unbounded("neither the request nor %s says how many tokens %.60q may answer with", SettingsFile, name).
+			WithHint("add max_output_tokens to the model in %s, or a limit to the request", SettingsFile)
+	}
+	out = min(out*choices(api, fields), maxTokens)
+	price := m.Price
+	price.Input = max(price.Input, price.CacheWrite, price.CacheWriteLong)
+	return price.Cost(cassette.Usage{InputTokens: in, OutputTokens: out}), nil
+}
+
+func unbounded(format string, args ...any) *refusal.Error {
+	return refusal.Newf(refusal.LimitReached, "what the next call can cost is not bounded: "+format+"; it was not sent", args...)
+}
+
+// outputBound is the limit that the request itself sets, or one beyond all.
+func outputBound(api cassette.API, fields map[string]json.RawMessage) int64 {
+	names := []string{"max_tokens"}
+	switch api {
+	case cassette.OpenAIChat:
+		names = []string{"max_completion_tokens", "max_tokens"}
+	case cassette.OpenAIResponses:
+		names = []string{"max_output_tokens"}
+	}
+	for _, name := range names {
+		var n int64
+		if json.Unmarshal(fields[name], &n) == nil && n >= 0 {
+			return n
+		}
+	}
+	return math.MaxInt64
+}
+
+// choices is how many answers a request asks for at once.
+func choices(api cassette.API, fields map[string]json.RawMessage) int64 {
+	var n int64
+	if api == cassette.OpenAIChat && json.Unmarshal(fields["n"], &n) == nil && n > 1 {
+		return min(n, 1000)
+	}
+	return 1
+}
+
+// refersElsewhere reports whether a request names content that is not in it:
+// stored conversations, files, prompts, or addresses that the provider fetches.
+func refersElsewhere(request []byte) bool {
+	var value any
+	if json.Unmarshal(request, &value) != nil {
+		return true
+	}
+	return anyMember(value, func(name string, value any) bool {
+		switch name {
+		case "previous_response_id", "conversation", "file_id", "file_url", "container", "vector_store_ids":
+			return value != nil
+		case "type":
+			return value == "item_reference"
+		case "url", "image_url":
+			text, ok := value.(string)
+			return ok && !strings.HasPrefix(text, "data:")
+		case "prompt":
+			_, ok := value.(map[string]any)
+			return ok
+		}
+		return false
+	})
+}
+
+func anyMember(value any, is func(name string, value any) bool) bool {
+	switch v := value.(type) {
+	case []any:
+		for _, item := range v {
+			if anyMember(item, is) {
+				return true
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			if is(name, member) || anyMember(member, is) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// checkURL accepts https, and http to this very machine. A URL with a password
+// or a query in it is refused: errors and confirmations show URLs.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Opaque != "" {
+		return errors.New("is no URL, expected one such as https://api.example.com/v1")
+	}
+	switch {
+	case u.User != nil:
+		return errors.New("has a user or password in it; keys come from key_env or key_file")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("has a query or a fragment, expected a base URL without them")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return fmt.Errorf("is http to %s, expected https: over http anybody on the way reads the key; only this machine (127.0.0.1, ::1, localhost) may be http", u.Hostname())
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("has the scheme %q, expected https", u.Scheme)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// errRedirect says that a provider sent us elsewhere. The key was meant for
+// the address in the settings and for no other.
+var errRedirect = errors.New("it redirects to another address, which is not followed")
+
+// newClient makes the HTTP client of one Access. Proxies are taken from
+// HTTPS_PROXY and NO_PROXY, as docs/recording.md says; what is not https goes
+// to this machine and to no proxy.
+func newClient() *http.Client {
+	dialer := &net.Dialer{Timeout: 15 * time.Second}
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
+		Transport: loopbackOnly{&http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dialer.DialContext,
+			TLSHandshakeTimeout:   15 * time.Second,
+			ForceAttemptHTTP2:     true,
+			MaxIdleConnsPerHost:   16,
+			IdleConnTimeout:       time.Minute,
+			ExpectContinueTimeout: time.Second,
+			// Bytes are recorded as they come.
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: 64 << 10,
+		}, plainTransport()},
+	}
+}
+
+// loopbackOnly sends what is not encrypted to this machine, whatever the name
+// localhost stands for in its files.
+type loopbackOnly struct{ encrypted, plain *http.Transport }
+
+// RoundTrip chooses the transport by the scheme.
+func (t loopbackOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "https" {
+		return t.encrypted.RoundTrip(r)
+	}
+	return t.plain.RoundTrip(r)
+}
+
+// CloseIdleConnections is what http.Client.CloseIdleConnections looks for.
+func (t loopbackOnly) CloseIdleConnections() {
+	t.encrypted.CloseIdleConnections()
+	t.plain.CloseIdleConnections()
+}
+
+func plainTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil || !isLoopback(host) {
+			return fmt.Errorf("http to %s, which is not this machine", address)
+		}
+		return nil
+	}}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		},
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        time.Minute,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
