@@ -16,6 +16,7 @@ func Example(class string, trust Trust, added, reviewed *Person, now time.Time) 
 		RegistrationFile:                   exampleRegistration(class, trust),
 		"rubric.star":                      []byte(exampleRubric),
 		"cases/greeting/case.yaml":         NewCase("greeting", "Answer a greeting", added, reviewed, now).yaml(),
+		"cases/greeting/scenario.yaml":     []byte(exampleScenario),
 		"cases/greeting/input/prompt.txt":  []byte("Reply with exactly the word hello, in lower case.\n"),
 		"cases/greeting/expected/note.txt": []byte("The answer is the word hello, alone.\n"),
 	}
@@ -112,6 +113,15 @@ isolation:
 judged_scores_count: false
 `, strictyaml.Quote(class), trust, Bronze)
 }
+
+const exampleScenario = `# What the user says, and what the model answers when the case is run. A real
+# case has a recording in place of the model's words: "tally record" makes one.
+version: 1
+turns:
+  - text: "Reply with exactly the word hello, in lower case."
+model:
+  - {text: hello, tokens_in: 14, tokens_out: 1, cost_microdollars: 3, latency_ms: 120}
+`
 
 const exampleRubric = `# Scores one answer. It runs in a sandbox without network, files or clock.
 

@@ -39,6 +39,8 @@ func commands(env *Env) []*cobra.Command {
 		newKeys(env),
 		newSigners(env),
 		newBench(env),
+		newRun(env),
+		newGolden(env),
 		newSandbox(env),
 		newLedger(env),
 		newAnchor(env),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -102,6 +103,12 @@ func runInit(ctx context.Context, env *Env, o initOptions) error {
 	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
 		return err
 	}
+	if err := store.MakeDir(store.OS{}, w.Path(agent.TargetsDir), 0o755); err != nil {
+		return err
+	}
+	if err := writeIfMissing(w.Path(agent.TargetsDir, agent.DefaultTarget+".yaml"), []byte(exampleTarget), 0o644); err != nil {
+		return err
+	}
 	if o.signers == "" {
 		if err := env.exampleBench(ctx, w); err != nil {
 			return err
@@ -109,6 +116,17 @@ func runInit(ctx context.Context, env *Env, o initOptions) error {
 	}
 	return env.answerInit(w, p.operator, p.signers)
 }
+
+// exampleTarget is the agent that a new workspace comes with.
+const exampleTarget = `# The agent under test, and how to drive it: the built-in reference agent. Other
+# kinds are command (any program, in a sandbox) and http; docs/agents.md has them.
+version: 1
+kind: builtin
+builtin:
+  model: example-model
+  api: openai.chat
+  system: "You are a careful assistant. Answer with what is asked for and nothing else."
+`
 
 // exampleClass is the class that a new workspace comes with.
 const exampleClass = "example"

@@ -30,11 +30,16 @@ func newVersion(env *Env) *cobra.Command {
 }
 
 func runVersion(_ context.Context, env *Env, _ versionOptions) error {
-	info, _ := debug.ReadBuildInfo()
-	v := describeBuild(version, commit, info)
+	v := thisBuild()
 	return env.Answer(v, func(w io.Writer) {
 		fmt.Fprintf(w, "tally %s (commit %s, %s)\n", v.Version, v.Commit, v.Go)
 	})
+}
+
+// thisBuild says which program is running.
+func thisBuild() build {
+	info, _ := debug.ReadBuildInfo()
+	return describeBuild(version, commit, info)
 }
 
 // A build says which program this is.

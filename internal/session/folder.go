@@ -95,6 +95,22 @@ func (f *Folder) Changes() ([]Change, error) {
 	return changes, nil
 }
 
+// File reads one file of the folder as it is now. Links are not followed out of
+// it.
+func (f *Folder) File(name string) ([]byte, bool) {
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, false
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > folderLimits.MaxBytes {
+		return nil, false
+	}
+	data, err := root.ReadFile(name)
+	return data, err == nil
+}
+
 func nonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -113,7 +113,9 @@ func TestEscalationIsAnsweredByTheCaseThenSuspends(t *testing.T) {
 func TestAPersonAnswersWhatTheCaseDoesNot(t *testing.T) {
 	p := policy.Policy{Mode: policy.Approved, MaxToolCalls: 10, MaxCostMicroUSD: 10}
 	s := start(t, p, []tools.Definition{fixture("send", policy.Write, `{"ok":true}`)}, func(c *Config) {
-		c.Person = func(_ context.Context, q trajectory.ApprovalRequested) (bool, bool, error) { return q.Name != "send", true, nil }
+		c.Person = func(_ context.Context, q trajectory.ApprovalRequested) (bool, bool, error) {
+			return q.Name != "send", true, nil
+		}
 	})
 	reply, err := s.Tool(context.Background(), ToolCall{Name: "send", Args: []byte(`{}`)})
 	if err != nil || !reply.Denied {

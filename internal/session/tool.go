@@ -105,7 +105,7 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 		return ToolReply{}, err
 	}
 	for _, f := range result.Findings {
-		if err := s.event(&trajectory.SecurityEvent{Boundary: "TB-8", Name: f.Name, Detail: cutText(s.safe(f.Detail), maxDetail), Severity: f.Severity}); err != nil {
+		if err := s.event(&trajectory.SecurityEvent{Name: f.Name, Detail: cutText(s.safe(f.Detail), maxDetail), Severity: f.Severity}); err != nil {
 			return ToolReply{}, err
 		}
 	}

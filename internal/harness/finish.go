@@ -1,0 +1,161 @@
+package harness
+
+import (
+	"path/filepath"
+	"slices"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/store"
+)
+
+// A brief is what the totals need of a record; a long attempt keeps one for
+// each case.
+type brief struct {
+	index   int64
+	outcome evidence.Outcome
+	score   float64
+	cost    int64
+	modes   []string
+	rubric  *digest.Content
+	image   *digest.Content
+	class   string
+	agent   string
+}
+
+func briefOf(index int64, r *evidence.CaseScored) brief {
+	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD, rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation}
+	if r.Score != nil {
+		b.score = r.Score.Score
+		b.modes = r.Score.FailureModes
+	}
+	return b
+}
+
+// A Summary is the totals of an attempt, from its records.
+type Summary struct {
+	Attempt        string
+	Number         int
+	Class          string
+	Target         string
+	Planned        int
+	Outcomes       map[evidence.Outcome]int
+	MeanScore      *float64 // over scored cases; nil if there is none
+	FailureModes   []string
+	CostMicroUSD   int64
+	IsolationClass string // of the grading; "mixed" if cases differ
+	Finished       bool
+}
+
+func (a *attempt) summary() *Summary {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &Summary{Attempt: a.id, Number: a.number, Class: a.cfg.Bench.Class(), Target: a.cfg.Target.Name, Planned: a.plan.CaseCount * a.plan.Repeat,
+		Outcomes: map[evidence.Outcome]int{}, FailureModes: []string{}, Finished: a.finished}
+	sum, scored := 0.0, 0
+	modes := map[string]bool{}
+	// In the order of the plan, so that the mean does not depend on which case
+	// ended first: adding floating-point numbers is not associative.
+	for _, c := range a.plan.Cases {
+		for repeat := 1; repeat <= a.plan.Repeat; repeat++ {
+			b, ok := a.results[planned{c.ID, repeat}]
+			if !ok {
+				continue
+			}
+			s.Outcomes[b.outcome]++
+			s.CostMicroUSD += b.cost
+			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
+				sum += b.score
+				scored++
+			}
+			for _, m := range b.modes {
+				modes[m] = true
+			}
+			switch s.IsolationClass {
+			case "", b.class:
+				s.IsolationClass = b.class
+			default:
+				s.IsolationClass = "mixed"
+			}
+		}
+	}
+	for m := range modes {
+		s.FailureModes = append(s.FailureModes, m)
+	}
+	slices.Sort(s.FailureModes)
+	if scored > 0 {
+		mean := sum / float64(scored)
+		s.MeanScore = &mean
+	}
+	return s
+}
+
+// finish appends the totals. The list of events goes into the evidence first.
+func (a *attempt) finish() error {
+	s := a.summary()
+	now := a.cfg.Now()
+	if err := a.event("bench.run.finished", "TB-4", evidence.Info, "attempt "+a.id, "", map[string]any{"attempt": a.id, "outcomes": s.Outcomes}); err != nil {
+		return err
+	}
+	events, err := store.ReadFile(store.OS{}, filepath.Join(a.cfg.Runs, a.id, "events.jsonl"), 1<<30)
+	if err != nil {
+		return err
+	}
+	listed := a.pack.Put(events)
+	if err := a.pack.Commit(); err != nil {
+		return err
+	}
+	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
+		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD}
+	if err := a.sets(f); err != nil {
+		return err
+	}
+	if _, err := a.cfg.Ledger.AppendRecord(evidence.AttemptFinishedKind, f); err != nil {
+		return err
+	}
+	a.finished = true
+	return nil
+}
+
+// sets fills in the sets of what ran.
+func (a *attempt) sets(f *evidence.AttemptFinished) error {
+	var cases, cassettes []digest.Content
+	for _, c := range a.plan.Cases {
+		cases = append(cases, c.Digest)
+		if c.Cassette != nil {
+			cassettes = append(cassettes, *c.Cassette)
+		}
+	}
+	var rubrics, images []digest.Content
+	for _, b := range a.results {
+		if b.rubric != nil {
+			rubrics = append(rubrics, *b.rubric)
+		}
+		if b.image != nil {
+			images = append(images, *b.image)
+		}
+	}
+	f.RubricDigests, f.ImageDigests = distinct(rubrics), distinct(images)
+	var err error
+	if f.CaseDigests, err = digestOf(distinct(cases)); err != nil {
+		return err
+	}
+	f.CassetteDigests, err = digestOf(distinct(cassettes))
+	return err
+}
+
+// distinct sorts digests and drops repetitions. It is never nil: the record has
+// empty lists.
+func distinct(list []digest.Content) []digest.Content {
+	slices.SortFunc(list, func(a, b digest.Content) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(append([]digest.Content{}, list...))
+}
+
+func digestOf(list []digest.Content) (digest.Content, error) {
+	data, err := canon.Marshal(list)
+	if err != nil {
+		return digest.Content{}, err
+	}
+	return digest.ContentOf(data), nil
+}

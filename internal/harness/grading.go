@@ -1,0 +1,217 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/extract"
+	"tallystick/internal/extract/expression"
+	"tallystick/internal/grade"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/trajectory"
+)
+
+// graderOf says how a case is graded: by what it says itself, by the class's
+// rubric, or by its test. It refuses a case that nothing could grade, before
+// anything runs.
+func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
+	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: a.cfg.Bench.Registration(), Expressions: expression.Compile}
+	switch {
+	case c.Grading != nil:
+		parsed, err := grade.Parse(c.Grading)
+		if err != nil {
+			return nil, err
+		}
+		return parsed.Compile(m)
+	case a.cfg.Bench.Rubric().Main != "":
+		return grade.Compile(grade.Spec{Grade: &grade.Rule{Kind: grade.ByRubric}}, m)
+	case c.Scenario.Test != nil:
+		yes := canon.RawMessage("true")
+		return grade.Compile(grade.Spec{Extract: &extract.Spec{Kind: extract.Test}, Grade: &grade.Rule{Kind: grade.Exact, Expected: &yes}}, m)
+	}
+	return nil, refusal.Newf(refusal.BenchIncomplete, "nothing grades it: the class has no rubric, the case no %s and no test", bench.GradingFile).
+		WithHint("add one; docs/formats/grading.md has the format")
+}
+
+// grade scores what the agent did, and keeps what was compared with what.
+func (r *run) grade(ctx context.Context, o *outcome) error {
+	grader, err := r.a.graderOf(r.c)
+	if err != nil {
+		return err
+	}
+	v, err := trajectory.Verify(r.result.Trajectory, trajectory.HeadIs(r.result.Head))
+	if err != nil {
+		return fmt.Errorf("reading back the trajectory: %w", err)
+	}
+	var broken error
+	result := grader.Grade(grade.Input{
+		Source: &extract.Source{Trajectory: v, Answer: r.driven.Answer, HasAnswer: true,
+			Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }, File: r.file},
+		Rubric: func(value extract.Value) (grade.Graded, error) {
+			graded, err := r.runRubric(ctx, o, v, value)
+			if err != nil {
+				broken = err
+			}
+			return graded, err
+		},
+		Judge: r.a.cfg.judge(ctx, r.c.ID),
+	})
+	if broken != nil {
+		// The sandbox could not do its work: that says nothing about the
+		// agent, and the case must not look as if it did.
+		return broken
+	}
+	for _, e := range result.Events {
+		if err := r.a.crossed(r.c.ID, e); err != nil {
+			return err
+		}
+	}
+	document, err := grade.Document(&result)
+	if err != nil {
+		return err
+	}
+	o.files.Grading = o.put(document)
+	o.record.JudgedByModel = result.JudgedByModel
+	if r.test != nil && o.record.RubricDigest == nil {
+		o.record.IsolationClass, o.record.IsolationScope = string(r.test.class), string(sandbox.ScopeCase)
+	}
+	if result.Unscored != "" {
+		o.record.Outcome, o.record.Reason = evidence.Unscored, head(result.Unscored, 500)
+		return nil
+	}
+	score, err := result.EvidenceScore(r.a.cfg.Bench.Registration(), o.record.CostMicroUSD, r.a.cfg.Now().Sub(r.started))
+	if err != nil {
+		return err
+	}
+	o.record.Score, o.record.Outcome = &score, evidence.Failed
+	if score.Passed {
+		o.record.Outcome = evidence.Passed
+	}
+	return nil
+}
+
+// file reads a file of the final working folder.
+func (r *run) file(name string) ([]byte, bool) {
+	if r.folder == nil {
+		return nil, false
+	}
+	return r.folder.File(name)
+}
+
+// runRubric gives the rubric what the agent did, and keeps what it was given
+// and what it said.
+func (r *run) runRubric(ctx context.Context, o *outcome, v *trajectory.Verified, value extract.Value) (grade.Graded, error) {
+	a := r.a
+	input, err := r.rubricInput(o, v, value)
+	if err != nil {
+		return grade.Graded{}, err
+	}
+	rubric := a.cfg.Bench.Rubric().Digest
+	result, err := a.rubrics.run(ctx, input, r.c.Rubric)
+	if err != nil {
+		return grade.Graded{}, err
+	}
+	o.files.Rubric = &evidence.RubricFiles{Input: *o.put(input), Output: *o.put(result.Stdout)}
+	graded := grade.Rubric(result, a.cfg.Bench.Registration(), o.record.CostMicroUSD)
+	o.record.RubricDigest = &rubric
+	o.record.IsolationClass, o.record.IsolationScope = string(result.Class), string(a.rubrics.scope())
+	if result.ImageDigest != "" {
+		image, err := digest.ParseContent(result.ImageDigest)
+		if err != nil {
+			return grade.Graded{}, err
+		}
+		o.record.ImageDigest = &image
+	}
+	return graded, nil
+}
+
+// rubricInput is the JSON that a rubric reads; docs/formats/rubric.md describes
+// it.
+func (r *run) rubricInput(o *outcome, v *trajectory.Verified, value extract.Value) ([]byte, error) {
+	picked, err := value.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	output := map[string]any{"answer": r.driven.Answer, "refused": r.driven.Refused, "turns": o.record.Turns, "value": picked, "tool_calls": toolCalls(v)}
+	if r.test != nil {
+		output["test"] = map[string]any{"passed": r.test.passed, "exit": r.test.exit}
+	}
+	if r.folder != nil {
+		files := map[string]any{}
+		if changes, err := r.folder.Changes(); err == nil {
+			for _, c := range changes {
+				switch {
+				case c.After == nil:
+					files[c.Path] = nil
+				case utf8.Valid(c.After):
+					files[c.Path] = string(c.After)
+				}
+			}
+		}
+		output["files"] = files
+	}
+	expected := r.c.Expected
+	if len(expected) == 0 {
+		expected = canon.RawMessage("{}")
+	}
+	var metadata map[string]any
+	if err := canon.Unmarshal(r.c.Metadata, &metadata); err != nil {
+		return nil, err
+	}
+	documents := map[string]any{}
+	for name, data := range r.c.ExpectedFiles {
+		if utf8.Valid(data) {
+			documents[name] = string(data)
+		}
+	}
+	metadata["expected_files"] = documents
+	return canon.Marshal(map[string]any{"harness_output": output, "expected": expected, "case_metadata": metadata})
+}
+
+// toolCalls lists the calls that were made.
+func toolCalls(v *trajectory.Verified) []map[string]any {
+	calls := []map[string]any{}
+	for e := range v.Events() {
+		if p, ok := e.Payload.(*trajectory.ToolExecuted); ok {
+			calls = append(calls, map[string]any{"name": p.Name, "turn": e.Turn, "error": p.Error, "args": p.Args.Values})
+		}
+	}
+	return calls
+}
+
+// A testResult is what the test command of a coding case said.
+type testResult struct {
+	passed bool
+	exit   int
+	log    []byte
+	class  sandbox.Class
+}
+
+// runTest runs the case's test on what the agent left, in a sandbox without any
+// way out.
+func (r *run) runTest(ctx context.Context) (*testResult, error) {
+	t := r.c.Scenario.Test
+	result, err := sandbox.RunAgent(ctx, sandbox.AgentOptions{Accept: r.a.rubrics.accept(), Command: t.Command, WorkFolder: r.folder.Dir, System: true, Hidden: r.a.cfg.Hidden,
+		Env:    []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/work", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"},
+		Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}})
+	if err != nil {
+		return nil, err
+	}
+	out := &testResult{exit: result.ExitCode, class: result.Class, log: append(append([]byte{}, result.Stdout...), result.StderrHead...)}
+	if result.Verdict != sandbox.OK {
+		out.log = append(out.log, fmt.Sprintf("\n[the test ended with %s, exit status %d %s]\n", result.Verdict, result.ExitCode, result.NotStarted)...)
+	}
+	out.passed = result.Verdict == sandbox.OK && result.ExitCode == 0
+	if result.Verdict != sandbox.OK && result.Verdict != sandbox.Failed {
+		out.exit = -1
+	}
+	return out, r.s.Event(&trajectory.TestRun{Command: t.Command, Exit: out.exit, Passed: out.passed, Output: r.s.Note(string(out.log), trajectory.ResultHead)})
+}

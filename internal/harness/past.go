@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"errors"
+	"io/fs"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+)
+
+// Past is what the ledger holds about earlier attempts: enough to number the
+// next one and to go on with one that was cut short. It is gathered while the
+// ledger is verified; nothing in it may be used before that has succeeded.
+type Past struct {
+	counts map[[2]string]int // by class and target
+	open   map[string]*unfinished
+	order  []string // ids of open attempts, oldest first
+	Noted  []string // attempts that were left open, for a message
+}
+
+// An unfinished is an attempt without attempt.finished.
+type unfinished struct {
+	registered evidence.AttemptRegistered
+	executions map[planned]int
+	results    map[planned]brief
+}
+
+// Visit is for sequencer.Config.Visit.
+func (p *Past) Visit(r ledger.Record) error {
+	if r.Envelope.Manual {
+		return nil
+	}
+	switch r.Envelope.Kind {
+	case evidence.AttemptRegisteredKind, evidence.CaseStartedKind, evidence.CaseScoredKind, evidence.AttemptFinishedKind:
+	default:
+		return nil
+	}
+	body := r.Body
+	if body == nil {
+		var err error
+		if body, err = evidence.DecodeBody(r.Envelope.Kind, r.Envelope.Body); err != nil {
+			return err
+		}
+	}
+	switch b := body.(type) {
+	case *evidence.AttemptRegistered:
+		p.registered(b)
+	case *evidence.CaseStarted:
+		if u := p.open[b.Attempt]; u != nil {
+			u.executions[planned{b.CaseID, b.Repeat}] = b.Execution
+		}
+	case *evidence.CaseScored:
+		if u := p.open[b.Attempt]; u != nil {
+			u.results[planned{b.CaseID, b.Repeat}] = briefOf(r.Index, b)
+		}
+	case *evidence.AttemptFinished:
+		delete(p.open, b.Attempt)
+	}
+	return nil
+}
+
+func (p *Past) registered(b *evidence.AttemptRegistered) {
+	if p.counts == nil {
+		p.counts, p.open = map[[2]string]int{}, map[string]*unfinished{}
+	}
+	p.counts[[2]string{b.Class, b.Target}]++
+	p.open[b.Attempt] = &unfinished{registered: *b, executions: map[planned]int{}, results: map[planned]brief{}}
+	p.order = append(p.order, b.Attempt)
+}
+
+func (p *Past) count(class, target string) int { return p.counts[[2]string{class, target}] }
+
+// newestOpen is the last attempt of a class and target that has no end.
+func (p *Past) newestOpen(class, target string) *unfinished {
+	for i := len(p.order) - 1; i >= 0; i-- {
+		if u := p.open[p.order[i]]; u != nil && u.registered.Class == class && u.registered.Target == target {
+			return u
+		}
+	}
+	return nil
+}
+
+func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
+
+func (u *unfinished) done() int  { return len(u.results) }
+func (u *unfinished) total() int { return u.registered.Plan.CaseCount * u.registered.Plan.Repeat }
+
+// resume goes on with the newest unfinished attempt. Everything that its plan
+// fixed must be the same now: another bench, target or selection would be
+// another attempt.
+func (a *attempt) resume() error {
+	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
+	u := a.cfg.Past.newestOpen(class, target)
+	if u == nil {
+		return refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by target %s", class, target).
+			WithHint(`start one with "tally run %s"`, class)
+	}
+	was := u.registered.Plan
+	for _, same := range []struct {
+		what     string
+		was, now any
+	}{
+		{"the bench digest", was.BenchDigest, a.plan.BenchDigest},
+		{"the target digest", was.TargetDigest, a.plan.TargetDigest},
+		{"the number of cases", was.CaseCount, a.plan.CaseCount},
+		{"the number of repeats", was.Repeat, a.plan.Repeat},
+		{"the mode", u.registered.Mode, map[bool]string{true: "live", false: "replay"}[a.cfg.Live != nil]},
+	} {
+		if same.was != same.now {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", u.registered.Attempt, same.what, same.was, same.now).
+				WithHint("restore what the attempt was registered with, or start a new attempt; the unfinished one stays in the ledger")
+		}
+	}
+	a.id, a.number, a.results = u.registered.Attempt, u.registered.Number, u.results
+	parts := 2
+	left := a.jobs[:0]
+	for _, j := range a.jobs {
+		key := planned{j.id, j.repeat}
+		if _, done := u.results[key]; done {
+			a.spent += u.results[key].cost
+			continue
+		}
+		j.execution = u.executions[key] + 1
+		left = append(left, j)
+	}
+	a.jobs = left
+	for {
+		err := a.open(parts)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		parts++
+	}
+	return a.event("bench.run.started", "TB-4", evidence.Info, "attempt "+a.id+" goes on", "", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.jobs)})
+}

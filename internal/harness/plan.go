@@ -1,0 +1,239 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/policy"
+	"tallystick/internal/policy/condition"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/store"
+)
+
+// longPlan is how many cases a plan lists in the registration itself. The list
+// of a longer one lies in the evidence, under its digest.
+const longPlan = 500
+
+// manyAtOnce is how many cases of the built-in agent run side by side: they
+// wait for the disk most of the time, and commits that come together share one
+// sync.
+const manyAtOnce = 64
+
+// prepare checks everything that can be checked before anything runs: each case
+// can be read, each has a way to be graded, the policy compiles. A mistake in
+// the last case should not show after an hour.
+func prepare(cfg Config) (*attempt, error) {
+	cases, err := scenario.Of(cfg.Bench)
+	if err != nil {
+		return nil, err
+	}
+	reg := cfg.Bench.Registration()
+	a := &attempt{cfg: cfg, cases: cases, results: map[planned]brief{}, started: cfg.Now()}
+	if a.rules, err = rulesOf(reg); err != nil {
+		return nil, err
+	}
+	a.limits = session.Limits{Turns: reg.Limits.Turns, Tokens: reg.Limits.Tokens, CostMicroUSD: reg.Limits.CostMicroUSD,
+		Wall: time.Duration(reg.Limits.WallClockSeconds) * time.Second}
+	chosen, err := a.choose()
+	if err != nil {
+		return nil, err
+	}
+	if a.cfg.Repeat < 1 {
+		a.cfg.Repeat = 1
+	}
+	a.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
+		CaseCount: len(chosen), Repeat: a.cfg.Repeat, Filtered: cfg.Select != nil}
+	if r := cfg.Bench.Rubric(); r.Main != "" {
+		a.plan.RubricDigest = &r.Digest
+	}
+	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
+		a.plan.ImageDigest = &image
+	}
+	for _, i := range chosen {
+		ref := cases.Ref(i)
+		a.plan.Cases = append(a.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
+		for repeat := 1; repeat <= a.cfg.Repeat; repeat++ {
+			a.jobs = append(a.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
+		}
+	}
+	return a, nil
+}
+
+// choose reads every case once and returns the places of those that are wanted.
+func (a *attempt) choose() ([]int, error) {
+	var chosen []int
+	for i := range a.cases.Len() {
+		c, err := a.cases.Case(i)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := a.graderOf(c); err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		if a.cfg.Select == nil || a.cfg.Select(c) {
+			chosen = append(chosen, i)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "no case of class %s is selected", a.cfg.Bench.Class()).
+			WithHint(`"tally bench list %s" shows the cases`, a.cfg.Bench.Class())
+	}
+	return chosen, nil
+}
+
+// rulesOf compiles the policy that the bench sets. A target has no say in it.
+func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
+	mode, err := policy.ParseMode(string(reg.Governance))
+	if err != nil {
+		return nil, err
+	}
+	p := policy.ForMode(mode)
+	if len(reg.Policy) > 0 {
+		if p, err = policy.Parse(bench.RegistrationFile+" policy", reg.Policy); err != nil {
+			return nil, err
+		}
+		if p.Mode != mode {
+			return nil, refusal.Newf(refusal.Malformed, "%s: the policy's mode is %s, governance is %s; expected the same", bench.RegistrationFile, p.Mode, mode)
+		}
+	}
+	return policy.Compile(p, condition.ForPolicy)
+}
+
+// register makes the attempt known, with its plan, before the first case; or
+// finds the one to go on with.
+func (a *attempt) register(ctx context.Context) error {
+	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
+	if a.cfg.Resume {
+		return a.resume()
+	}
+	if open := a.cfg.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
+		a.cfg.Past.note(open)
+	}
+	a.number = a.cfg.Past.count(class, target) + 1
+	a.id = attemptID(class, target, a.number)
+	if err := a.open(1); err != nil {
+		return err
+	}
+	full := a.plan.Cases
+	if len(full) > longPlan {
+		d, err := a.keepPlan(full)
+		if err != nil {
+			return err
+		}
+		a.plan.Cases, a.plan.CasesDigest = nil, &d
+	}
+	mode := "replay"
+	if a.cfg.Live != nil {
+		mode = "live"
+	}
+	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.cfg.Origin, Class: class, Target: target,
+		Number: a.number, Mode: mode, Scratch: a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
+	message, err := r.Message()
+	if err != nil {
+		return err
+	}
+	if r.Signature, err = a.cfg.Sign(message); err != nil {
+		return err
+	}
+	if _, err := a.cfg.Ledger.AppendRecord(evidence.AttemptRegisteredKind, r); err != nil {
+		return err
+	}
+	a.plan.Cases = full
+	if err := a.begin(); err != nil {
+		return err
+	}
+	if a.cfg.Registered != nil {
+		return a.cfg.Registered(ctx)
+	}
+	return nil
+}
+
+// attemptID names an attempt; the number is the ledger's, so the name is of one
+// attempt only.
+func attemptID(class, target string, number int) string {
+	return fmt.Sprintf("%s.%s.%d", strings.ReplaceAll(class, ":", "-"), target, number)
+}
+
+// keepPlan puts the list of cases into the evidence.
+func (a *attempt) keepPlan(cases []evidence.PlannedCase) (digest.Content, error) {
+	data, err := canon.Marshal(cases)
+	if err != nil {
+		return digest.Content{}, err
+	}
+	d := a.pack.Put(data)
+	return d, a.pack.Commit()
+}
+
+// open makes the pack and the journals. An attempt that is gone on with gets a
+// further pack.
+func (a *attempt) open(part int) error {
+	var err error
+	name := a.id
+	if part > 1 {
+		name = fmt.Sprintf("%s.part%d", a.id, part)
+	}
+	if a.pack, err = store.CreatePack(store.OS{}, filepath.Join(a.cfg.Packs, name+".pack")); err != nil {
+		return err
+	}
+	dir := filepath.Join(a.cfg.Runs, a.id)
+	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
+		return err
+	}
+	a.spools = make([]*store.Journal, a.workers())
+	for i := range a.spools {
+		if a.spools[i], err = store.OpenJournal(filepath.Join(dir, fmt.Sprintf("spool-%d.jsonl", i))); err != nil {
+			return err
+		}
+	}
+	a.rubrics = newRubrics(a.cfg)
+	return nil
+}
+
+func (a *attempt) workers() int {
+	n := a.cfg.Jobs
+	if n < 1 {
+		n = runtime.NumCPU()
+		if a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
+			n = manyAtOnce
+		}
+	}
+	return max(1, min(n, len(a.jobs)))
+}
+
+func (a *attempt) close() {
+	a.rubrics.close()
+	for _, j := range a.spools {
+		if j != nil {
+			j.Close()
+		}
+	}
+	if a.journal != nil {
+		a.journal.Close()
+	}
+	if a.pack != nil {
+		a.pack.Close()
+	}
+	if a.finished {
+		for i := range a.spools {
+			store.RemoveTree(filepath.Join(a.cfg.Runs, a.id, fmt.Sprintf("spool-%d.jsonl", i)))
+		}
+	}
+}
+
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,92 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+)
+
+// rubrics runs the class's rubric for one case after the other. The sandbox is
+// opened for the first case that needs it.
+type rubrics struct {
+	cfg  Config
+	once sync.Once
+	box  *sandbox.Sandbox
+	err  error
+	free chan struct{} // one for each run that the machine has a core for
+}
+
+func newRubrics(cfg Config) *rubrics {
+	return &rubrics{cfg: cfg, free: make(chan struct{}, runtime.NumCPU())}
+}
+
+// accept lists the isolation classes that the operator chose, or else those of
+// the registration.
+func (r *rubrics) accept() []sandbox.Class {
+	if r.cfg.Sandbox != nil {
+		return r.cfg.Sandbox
+	}
+	isolation := r.cfg.Bench.Registration().Isolation
+	var accept []sandbox.Class
+	for _, c := range isolation.Classes {
+		accept = append(accept, sandbox.Class(c))
+	}
+	if isolation.AllowWeaker && !slices.Contains(accept, sandbox.Namespace) {
+		accept = append(accept, sandbox.Namespace)
+	}
+	return accept
+}
+
+func (r *rubrics) scope() sandbox.Scope {
+	return cmp.Or(r.cfg.Scope, sandbox.Scope(r.cfg.Bench.Registration().Isolation.Scope))
+}
+
+// options are what the signed registration asks for, or what the operator chose
+// by name.
+func (r *rubrics) options() (sandbox.Options, error) {
+	rubric := r.cfg.Bench.Rubric()
+	o := sandbox.Options{Scope: r.scope(), Rubric: sandbox.Rubric{Main: rubric.Main, Files: rubric.Files}, Jobs: cap(r.free), Accept: r.accept()}
+	if rubric.Main != "rubric.py" {
+		return o, nil
+	}
+	pinned, ok := r.cfg.Bench.Image()
+	if !ok && r.cfg.Bench.Registration().Trust != bench.Scratch {
+		return o, refusal.Newf(refusal.PinMismatch, "the rubric is Python and %s pins no image", bench.PinsFile)
+	}
+	var err error
+	o.Image, err = r.cfg.Image(pinned)
+	return o, err
+}
+
+// run gives the rubric one input.
+func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimits) (sandbox.Result, error) {
+	r.once.Do(func() {
+		var o sandbox.Options
+		if o, r.err = r.options(); r.err == nil {
+			// The sandbox of an attempt outlives the case that happened to be
+			// the first.
+			r.box, r.err = sandbox.Open(context.WithoutCancel(ctx), o)
+		}
+	})
+	if r.err != nil {
+		return sandbox.Result{}, fmt.Errorf("opening the sandbox of the rubric: %w", r.err)
+	}
+	r.free <- struct{}{}
+	defer func() { <-r.free }()
+	return r.box.Run(ctx, sandbox.Job{Stdin: input, Limits: sandbox.Limits{
+		Timeout: time.Duration(limits.WallClockSeconds) * time.Second, MemoryBytes: limits.MemoryBytes}})
+}
+
+func (r *rubrics) close() {
+	if r != nil && r.box != nil {
+		_ = r.box.Close()
+	}
+}
