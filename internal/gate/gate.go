@@ -1,0 +1,288 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+)
+
+// An Input is what gates are evaluated on.
+type Input struct {
+	Bench   *bench.Verified
+	History *scorecard.History
+	Attempt *scorecard.Attempt
+	// Evidence tells whether the evidence of a case is there, as
+	// [scorecard.View] has it. It is asked only for evidence_coverage.
+	Evidence func(*scorecard.Attempt, *scorecard.Case) error
+}
+
+// Evaluate compares an attempt with every gate of its class. The numbers are
+// those of the attempt's scorecard, with one difference: a case without a score
+// counts as zero in a mean and its bound, so that a run in which nearly all
+// cases broke cannot pass by the score of the rest.
+//
+// It refuses an attempt that ran under another registration: its people agreed
+// to other thresholds. It refuses a class without gates too, because a gate
+// that cannot close is none.
+func Evaluate(in Input) ([]Result, error) {
+	a, reg := in.Attempt, in.Bench.Registration()
+	if a.Class != in.Bench.Class() {
+		return nil, fmt.Errorf("gate of class %s: attempt %s is of class %s", in.Bench.Class(), a.ID, a.Class)
+	}
+	if found, want := a.Plan.RegistrationDigest, in.Bench.RegistrationDigest(); found != want {
+		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
+			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
+	}
+	if len(reg.Gates) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).
+			WithHint(`add "gates" to the registration and have it signed; docs/formats/case.md has the form`)
+	}
+	tags, err := tagsOf(in.Bench)
+	if err != nil {
+		return nil, err
+	}
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*scorecard.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, g := range reg.Gates {
+		r, err := in.evaluate(g, card, tags)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// tagsOf gives the tags of every case of the bench.
+func tagsOf(b *bench.Verified) (map[string][]string, error) {
+	tags := make(map[string][]string)
+	for _, c := range b.Cases() {
+		said := c.Case()
+		tags[said.CaseID] = said.Tags
+	}
+	if set := b.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			var said struct {
+				Tags []string `json:"tags"`
+			}
+			if err := json.Unmarshal(line.JSON, &said); err != nil {
+				return nil, refusal.Newf(refusal.Malformed, "class %s: %s: case %s: tags: %w", b.Class(), bench.DatasetFile, line.ID, err)
+			}
+			tags[line.ID] = said.Tags
+		}
+	}
+	return tags, nil
+}
+
+func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]string) (Result, error) {
+	r := Result{Tag: g.Tag, Metric: g.Metric, Threshold: g.Threshold}
+	totals := card.Totals
+	if g.Tag != "*" {
+		i := slices.IndexFunc(card.By.Tag, func(x scorecard.Group) bool { return x.Key == g.Tag })
+		if i < 0 {
+			r.Reason = "no case of the attempt has this tag"
+			return r, nil
+		}
+		totals = card.By.Tag[i].Totals
+	}
+	r.N = totals.DistinctCases
+	cases := in.tagged(g.Tag, tags)
+	if n := in.absent(g.Tag, tags); n > 0 {
+		r.Reason = fmt.Sprintf("%d cases of the bench were not in the attempt", n)
+		return r, nil
+	}
+	if totals.ScoredTasks == 0 {
+		r.Reason = "no case has a score"
+		return r, nil
+	}
+	value, reason, err := in.value(g.Metric, totals, cases)
+	if err != nil || reason != "" {
+		r.Reason = reason
+		return r, err
+	}
+	r.Value = &value
+	if r.Met = value >= g.Threshold; AtMost(g.Metric) {
+		r.Met = value <= g.Threshold
+	}
+	return r, nil
+}
+
+// tagged lists the repetitions of cases with the tag, with or without a record.
+func (in *Input) tagged(tag string, tags map[string][]string) []*scorecard.Case {
+	var cases []*scorecard.Case
+	for c := range in.Attempt.Cases() {
+		has := c.Tags()
+		if c.Index < 0 {
+			has = tags[c.ID]
+		}
+		if tag == "*" || slices.Contains(has, tag) {
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// absent counts the cases of the bench with the tag that the attempt did not
+// plan, as when a filter was given.
+func (in *Input) absent(tag string, tags map[string][]string) int {
+	planned := make(map[string]bool)
+	for c := range in.Attempt.Cases() {
+		planned[c.ID] = true
+	}
+	n := 0
+	for id, has := range tags {
+		if !planned[id] && (tag == "*" || slices.Contains(has, tag)) {
+			n++
+		}
+	}
+	return n
+}
+
+// value computes one metric, or says why it cannot be.
+func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*scorecard.Case) (value float64, reason string, err error) {
+	switch m {
+	case bench.SolveRate:
+		return float64(t.Solved) / float64(t.TotalTasks), "", nil
+	case bench.MeanScore:
+		return scorecard.Mean(scores(cases)), "", nil
+	case bench.LowerBound95:
+		lower, _ := scorecard.BCa(perCase(cases), scorecard.Seed)
+		return lower, "", nil
+	case bench.CostPerSolve:
+		if t.Solved == 0 {
+			return 0, "no case was solved", nil
+		}
+		return float64(t.TotalCostMicro) / float64(t.Solved), "", nil
+	case bench.MedianLatencyMS:
+		return float64(t.MedianLatencyMS), "", nil
+	case bench.P95LatencyMS:
+		return float64(t.P95LatencyMS), "", nil
+	case bench.PolicyViolations:
+		return float64(t.PolicyViolations), "", nil
+	case bench.EvidenceCoverage:
+		return in.coverage(cases)
+	}
+	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
+}
+
+func scores(cases []*scorecard.Case) []float64 {
+	var all []float64
+	for _, c := range cases {
+		all = append(all, c.EffectiveScore()) // zero without a score
+	}
+	return all
+}
+
+// perCase gives one score for each distinct case: repetitions are not samples
+// of their own.
+func perCase(cases []*scorecard.Case) []float64 {
+	groups := make(map[digest.Content][]*scorecard.Case)
+	var order []digest.Content
+	for _, c := range cases {
+		key := c.Digest
+		if key == (digest.Content{}) {
+			key = digest.ContentOf([]byte(c.ID))
+		}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], c)
+	}
+	var all []float64
+	for _, key := range order {
+		all = append(all, scorecard.Mean(scores(groups[key])))
+	}
+	return all
+}
+
+// coverage is the share of solved cases whose evidence is there unchanged.
+func (in *Input) coverage(cases []*scorecard.Case) (value float64, reason string, err error) {
+	if in.Evidence == nil {
+		return 0, "", errors.New("gate on evidence_coverage: nobody looked for the evidence")
+	}
+	solved, complete := 0, 0
+	for _, c := range cases {
+		if !c.Passed() {
+			continue
+		}
+		solved++
+		switch err := in.Evidence(in.Attempt, c); {
+		case err == nil:
+			complete++
+		case !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch):
+			return 0, "", fmt.Errorf("case %s: reading its evidence: %w", c.ID, err)
+		}
+	}
+	if solved == 0 {
+		return 0, "no case was solved", nil
+	}
+	return float64(complete) / float64(solved), "", nil
+}
+
+// A Result is what became of one gate.
+type Result struct {
+	Tag       string       `json:"tag"` // "*" for all cases
+	Metric    bench.Metric `json:"metric"`
+	Value     *float64     `json:"value"` // nil when it cannot be computed
+	Threshold float64      `json:"threshold"`
+	Met       bool         `json:"met"`
+	N         int          `json:"n"` // distinct cases behind the value
+	Reason    string       `json:"reason,omitempty"`
+}
+
+// Met reports whether every gate is met.
+func Met(results []Result) bool {
+	for _, r := range results {
+		if !r.Met {
+			return false
+		}
+	}
+	return true
+}
+
+// AtMost reports whether the threshold of a metric is the most that is allowed;
+// otherwise it is the least.
+func AtMost(m bench.Metric) bool {
+	switch m {
+	case bench.CostPerSolve, bench.MedianLatencyMS, bench.P95LatencyMS, bench.PolicyViolations:
+		return true
+	}
+	return false
+}
+
+// Text says in one line what was found and what is needed.
+func (g Result) Text() string {
+	needs := "needs at least"
+	if AtMost(g.Metric) {
+		needs = "allows at most"
+	}
+	if g.Reason != "" {
+		return fmt.Sprintf("%s: %s; the gate %s %s", g.name(), g.Reason, needs, number(g.Threshold))
+	}
+	return fmt.Sprintf("%s is %s, the gate %s %s (%d cases)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N)
+}
+
+func (g Result) name() string { return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag)) }
+
+func tagText(tag string) string {
+	if tag == "*" {
+		return "all cases"
+	}
+	return "tag " + tag
+}
+
+func valueText(v *float64) string {
+	if v == nil {
+		return "not known"
+	}
+	return number(*v)
+}
