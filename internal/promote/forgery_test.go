@@ -1,0 +1,622 @@
+package promote
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// honest records what earns silver: a perfect attempt and somebody else's
+// second run of it.
+func honest(k *book) {
+	k.Helper()
+	k.reproduce(k.runs(run{}), "oscar", nil)
+}
+
+func edited(from string, edits ...string) string {
+	return strings.NewReplacer(edits...).Replace(from)
+}
+
+// Each row is a way to make a history look better than it is. None earns
+// silver, and each is told for what it is.
+func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
+	const (
+		oneFailed   = "lower_bound_95=0.583 < threshold[silver]=0.750"
+		onePassLess = "passed_count=11 < minimum_cases[silver]=12"
+		allFailed   = "lower_bound_95=0.000 < threshold[silver]=0.750"
+		noPass      = "passed_count=0 < minimum_cases[silver]=12"
+		nothing     = "no attempt in the window counts"
+		notAgain    = "no attempt under review was reproduced by a different runner"
+	)
+	excluded := []string{nothing, allFailed, noPass, notAgain}
+	oneLess := []string{oneFailed, onePassLess}
+	failFirst := func(i int, s *evidence.CaseScored) {
+		if i == 0 {
+			fails(s)
+		}
+	}
+	onFirst := func(edit func(*evidence.CaseScored)) func(int, *evidence.CaseScored) {
+		return func(i int, s *evidence.CaseScored) {
+			if i == 0 {
+				edit(s)
+			}
+		}
+	}
+	// again runs an attempt and has it reproduced by somebody else.
+	again := func(k *book, r run) { k.reproduce(k.runs(r), "oscar", nil) }
+
+	for _, tt := range []struct {
+		name   string
+		corpus func(*corpus)
+		write  func(k *book)
+		unmet  []string
+		notes  []string // among the notes
+	}{
+		{
+			name: "good attempts duplicated over a bad one",
+			write: func(k *book) {
+				again(k, run{score: failFirst})
+				for range 5 {
+					again(k, run{})
+				}
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, failed: case-01"},
+		},
+		{
+			name: "each case picked from another retry",
+			write: func(k *book) {
+				again(k, run{score: func(i int, s *evidence.CaseScored) {
+					if i < 6 {
+						fails(s)
+					}
+				}})
+				again(k, run{score: func(i int, s *evidence.CaseScored) {
+					if i >= 6 {
+						fails(s)
+					}
+				}})
+			},
+			unmet: []string{allFailed, noPass, "regression: 6 cases were solved before and are not now: case-07, case-08, case-09, case-10, case-11 and 1 more"},
+		},
+		{
+			name: "a case watched, killed and started again",
+			write: func(k *book) {
+				again(k, run{starts: func(i int) int {
+					if i == 0 {
+						return 3
+					}
+					return 1
+				}})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, started more than once: case-01"},
+		},
+		{
+			name: "an attempt abandoned half way, by another version of the agent",
+			write: func(k *book) {
+				k.runs(run{version: "2", open: true, skip: func(i int) bool { return i >= 11 }})
+				honest(k)
+			},
+			unmet: []string{oneFailed, onePassLess, "attempt fix.agent.1 was registered at entry 1 and never finished"},
+			notes: []string{"1 cases count as failed, not run: case-12"},
+		},
+		{
+			name: "an attempt abandoned before its first case, by another target",
+			write: func(k *book) {
+				honest(k)
+				k.runs(run{target: "other", open: true, skip: func(int) bool { return true }})
+			},
+			unmet: []string{allFailed, noPass, "attempt fix.other.1 was registered at entry 28 and never finished"},
+		},
+		{
+			name:  "a clock set ahead while the attempt ran",
+			write: func(k *book) { k.clock = now.Add(time.Hour); honest(k) },
+			unmet: []string{"the ledger's last entry is of 2026-06-01T13:00:00Z, after now (2026-06-01T12:00:00Z): a clock was set wrong"},
+		},
+		{
+			name: "a clock set back so that a bad attempt looks old, with witnesses",
+			write: func(k *book) {
+				k.clock = now.Add(-36 * day)
+				again(k, run{score: failFirst})
+				k.clock = now.Add(-5 * day)
+				again(k, run{})
+				k.anchors = []Anchor{{1, now.Add(-39 * day)}, {1000, now.Add(-4 * day)}}
+			},
+			unmet: oneLess,
+		},
+		{
+			name: "an old attempt under a clock set ahead, with witnesses",
+			write: func(k *book) {
+				honest(k)
+				k.anchors = []Anchor{{1000, now.Add(-33 * day)}}
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, before the window: fix.agent.1"},
+		},
+		{
+			name:  "an attempt before the window",
+			write: func(k *book) { k.clock = now.Add(-31 * day); honest(k); k.clock = now },
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, before the window: fix.agent.1"},
+		},
+		{
+			name: "records of another bench digest",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.BenchDigest = digest.IDOf([]byte("an easier bench")) }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, of another bench digest: fix.agent.1"},
+		},
+		{
+			name: "records under a softer registration",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.RegistrationDigest = digest.ContentOf([]byte("soft")) }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, of another registration: fix.agent.1"},
+		},
+		{
+			name: "five perfect cases",
+			corpus: func(c *corpus) {
+				c.cases, c.registration = 5, edited(registration, "silver: 12", "silver: 5")
+			},
+			write: honest,
+			unmet: []string{"lower_bound_95=0.566 < threshold[silver]=0.750"},
+		},
+		{
+			name: "four perfect cases show nothing",
+			corpus: func(c *corpus) {
+				c.cases, c.registration = 4, edited(registration, "bronze: 5, silver: 12", "bronze: 4, silver: 4")
+			},
+			write: honest,
+			unmet: []string{allFailed},
+		},
+		{
+			name: "mixed isolation, some of it weak",
+			write: func(k *book) {
+				again(k, run{score: func(i int, s *evidence.CaseScored) {
+					if i < 3 {
+						s.IsolationClass = "namespace"
+					}
+				}})
+			},
+			unmet: []string{"lower_bound_95=0.417 < threshold[silver]=0.750", "passed_count=9 < minimum_cases[silver]=12", "isolation_class mismatch in evidence window: gvisor=9, namespace=3"},
+			notes: []string{"3 cases count as failed, isolation_class is namespace: case-01, case-02, case-03"},
+		},
+		{
+			name: "mixed isolation, all of it strong",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.IsolationClass = "microvm" })})
+			},
+			unmet: []string{"isolation_class mismatch in evidence window: gvisor=11, microvm=1"},
+		},
+		{
+			name: "weak isolation throughout",
+			write: func(k *book) {
+				again(k, run{score: func(_ int, s *evidence.CaseScored) { s.IsolationClass = "namespace" }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, run without an accepted isolation: fix.agent.1"},
+		},
+		{
+			name:   "a strong class that the registration does not name",
+			corpus: func(c *corpus) { c.registration = edited(registration, "[gvisor, microvm]", "[microvm]") },
+			write:  honest,
+			unmet:  excluded,
+			notes:  []string{"1 attempts do not count, run without an accepted isolation: fix.agent.1"},
+		},
+		{
+			name: "one sandbox for all cases",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.IsolationScope = "attempt" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, isolation_scope is attempt: case-01"},
+		},
+		{
+			name: "an agent that ran bare",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation = "none" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, agent_isolation is none: case-01"},
+		},
+		{
+			name:  "a command whose record does not tell",
+			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation = "" })}) },
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, agent_isolation is not stated: case-01"},
+		},
+		{
+			name: "an agent on another machine",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "remote", "answers" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, agent_isolation is remote: case-01"},
+		},
+		{
+			name: "an amendment that raises a score",
+			write: func(k *book) {
+				again(k, run{score: failFirst})
+				k.add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: 3, Author: "olga", Reason: "the rubric was too strict",
+					Score: evidence.Score{Passed: true, Score: 1, Breakdown: map[string]float64{}, FailureModes: []string{}}})
+			},
+			unmet: oneLess,
+			notes: []string{"1 amendments that raise a score are ignored"},
+		},
+		{
+			name: "an amendment that lowers a score counts",
+			write: func(k *book) {
+				honest(k)
+				k.add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: 3, Author: "olga", Reason: "the answer was copied",
+					Score: evidence.Score{Breakdown: map[string]float64{}, FailureModes: []string{}}})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, failed: case-01"},
+		},
+		{
+			name: "an amendment that lowers a score, taken back by another",
+			write: func(k *book) {
+				honest(k)
+				for _, score := range []float64{0, 1} {
+					k.add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: 3, Author: "olga", Reason: "on second thought",
+						Score: evidence.Score{Passed: score == 1, Score: score, Breakdown: map[string]float64{}, FailureModes: []string{}}})
+				}
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, amended more than once: case-01"},
+		},
+		{
+			name:  "nobody ran it again",
+			write: func(k *book) { k.runs(run{}) },
+			unmet: []string{notAgain},
+		},
+		{
+			name:  "run again with the same key",
+			write: func(k *book) { k.reproduce(k.runs(run{}), "olga", nil) },
+			unmet: []string{"attempt fix.agent.1 was run again by its own runner (entry 27)", notAgain},
+		},
+		{
+			name:  "run again by the same person with another key",
+			write: func(k *book) { k.reproduce(k.runs(run{}), "olga's laptop", nil) },
+			unmet: []string{"attempt fix.agent.1 was run again by its own runner (entry 27)", notAgain},
+		},
+		{
+			name: "run again with another result",
+			write: func(k *book) {
+				id := k.runs(run{})
+				k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "case-04, turn 2" })
+			},
+			unmet: []string{"attempt fix.agent.1 was run again by oscar and diverged: case-04, turn 2", notAgain},
+		},
+		{
+			name: "run again before it had finished",
+			write: func(k *book) {
+				id := k.runs(run{open: true})
+				k.reproduce(id, "oscar", nil)
+				k.finish(id)
+			},
+			unmet: []string{"attempt fix.agent.1: entry 26 says it was run again before it had finished", notAgain},
+		},
+		{
+			name: "a reproduction of another ledger's attempt",
+			write: func(k *book) {
+				id := k.runs(run{})
+				k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Origin = "example.com/other" })
+			},
+			unmet: []string{notAgain},
+		},
+		{
+			name: "entries made by hand: the reproduction",
+			write: func(k *book) {
+				id := k.runs(run{})
+				r := &evidence.AttemptReproduced{Attempt: "x", Original: id, Origin: origin, Agrees: true}
+				r.Signature = k.sign("oscar", r)
+				k.byHand(evidence.AttemptReproducedKind, r)
+			},
+			unmet: []string{notAgain},
+		},
+		{
+			name: "entries made by hand: a score",
+			write: func(k *book) {
+				id := k.runs(run{open: true, skip: only(0)})
+				first := k.bench.Cases()[0]
+				k.add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: id, CaseID: caseID(0), Repeat: 1, Execution: 1})
+				k.byHand(evidence.CaseScoredKind, k.perfect(&evidence.AttemptRegistered{Attempt: id, Plan: evidence.Plan{RubricDigest: k.bench.Manifest().Rubric}},
+					evidence.PlannedCase{ID: caseID(0), Digest: first.Digest(), Cassette: first.Case().CassetteDigest}))
+				k.finish(id)
+				k.reproduce(id, "oscar", nil)
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, not run: case-01"},
+		},
+		{
+			name: "entries made by hand: the end of an abandoned attempt",
+			write: func(k *book) {
+				id := k.runs(run{open: true})
+				k.byHand(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: id, Outcomes: map[evidence.Outcome]int{},
+					RubricDigests: []digest.Content{}, ImageDigests: []digest.Content{}, FailureModes: []string{}})
+			},
+			unmet: []string{"attempt fix.agent.1 was registered at entry 1 and never finished", notAgain},
+		},
+		{
+			name:  "only the easy cases, by a filter",
+			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }}) },
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, run with a case or tag filter: fix.agent.1"},
+		},
+		{
+			name: "only the easy cases, and no word of a filter",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) {
+					r.Plan.Cases = r.Plan.Cases[1:]
+					r.Plan.CaseCount--
+				}})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, not run: case-01"},
+		},
+		{
+			name:  "a live run, whose replies nobody signed",
+			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Mode = "live" }}) },
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, run live: its replies are in nothing that two people signed: fix.agent.1"},
+		},
+		{
+			name:   "cassettes that somebody edited, called recorded",
+			corpus: func(c *corpus) { c.provenance = "edited" },
+			write:  honest,
+			unmet:  []string{allFailed, noPass},
+			notes:  []string{"12 cases count as failed, cassette_provenance is edited: case-01, case-02, case-03, case-04, case-05 and 7 more"},
+		},
+		{
+			name: "answers that somebody wrote",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, cassette_provenance is authored: case-01"},
+		},
+		{
+			name:   "answers that somebody wrote, without a cassette",
+			corpus: func(c *corpus) { c.provenance = "" },
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, cassette_provenance is authored: case-01"},
+		},
+		{
+			name:  "a record that does not say what it replayed",
+			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.CassetteDigest = nil })}) },
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, of another cassette: case-01"},
+		},
+		{
+			name:  "judged by a model",
+			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.JudgedByModel = true })}) },
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, judged by a model: case-01"},
+		},
+		{
+			name: "scored by another rubric",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { d := digest.ContentOf([]byte("kind rubric")); s.RubricDigest = &d })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, not scored by the signed rubric: case-01"},
+		},
+		{
+			name: "scored without the rubric",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.RubricDigest, s.IsolationClass = nil, "builtin" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, not scored by the signed rubric: case-01"},
+		},
+		{
+			name: "scored in an image of the host",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { d := digest.ContentOf([]byte("snapshot")); s.ImageDigest = &d })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, scored in an image that is not pinned: case-01"},
+		},
+		{
+			name: "no evidence named",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.EvidenceDigests = []digest.Content{} })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, names no evidence: case-01"},
+		},
+		{
+			name: "evidence that is gone",
+			write: func(k *book) {
+				honest(k)
+				k.missing[digest.ContentOf([]byte("fix.agent.1"+caseID(0)))] = true
+			},
+			unmet: oneLess,
+			notes: []string{"1 cases count as failed, its evidence is missing or changed: case-01"},
+		},
+		{
+			name: "what has no score does not leave the denominator",
+			write: func(k *book) {
+				again(k, run{score: func(i int, s *evidence.CaseScored) {
+					if i < 4 {
+						s.Score, s.Reason = nil, "r"
+						s.Outcome = []evidence.Outcome{evidence.Unscored, evidence.Truncated, evidence.Errored, evidence.Skipped}[i]
+					}
+				}})
+			},
+			unmet: []string{"lower_bound_95=0.333 < threshold[silver]=0.750", "passed_count=8 < minimum_cases[silver]=12"},
+			notes: []string{"1 cases count as failed, errored: case-03", "1 cases count as failed, skipped: case-04", "1 cases count as failed, truncated: case-02", "1 cases count as failed, unscored: case-01"},
+		},
+		{
+			name:  "a repetition left out",
+			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Repeat = 2 }}) },
+			unmet: []string{allFailed, noPass},
+			notes: []string{"12 cases count as failed, not run: case-01, case-02, case-03, case-04, case-05 and 7 more"},
+		},
+		{
+			name: "a failure mode that blocks, on a case that passed",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Score.FailureModes = []string{"leaked_secret"} })})
+			},
+			unmet: []string{"block-severity failure: leaked_secret"},
+		},
+		{
+			name: "a failure mode that the registration does not know",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Score.FailureModes = []string{"rubric.timeout", "something_new"} })})
+			},
+			unmet: []string{"block-severity failure: rubric.timeout", "block-severity failure: something_new"},
+		},
+		{
+			name: "an integrity event that blocks",
+			write: func(k *book) {
+				honest(k)
+				k.add(evidence.IntegrityEventKind, &evidence.IntegrityEvent{Name: "MissingAnchor", Severity: evidence.Block, Boundary: "TB-5", Detail: "d"})
+				k.add(evidence.IntegrityEventKind, &evidence.IntegrityEvent{Name: "ClockWentBack", Severity: evidence.Warn, Boundary: "TB-4", Detail: "d"})
+				k.add(evidence.IntegrityEventKind, &evidence.IntegrityEvent{Name: "rubric.sandbox_escape", Severity: evidence.Block, Boundary: "TB-2", Detail: "of another class"})
+			},
+			unmet: []string{"block-severity integrity event: MissingAnchor (entry 28)"},
+		},
+		{
+			name:   "cases that nobody has looked at for 91 days",
+			corpus: func(c *corpus) { c.validated = now.Add(-91 * day) },
+			write:  honest,
+			unmet:  []string{"12 of 12 cases were last validated more than 90 days ago: case-01, case-02, case-03, case-04, case-05 and 7 more"},
+		},
+		{
+			name:  "no anchor",
+			write: func(k *book) { honest(k); k.noAnch = true },
+			unmet: []string{"no anchor has been published"},
+		},
+		{
+			name:  "an anchor from before",
+			write: func(k *book) { honest(k); k.anchors = []Anchor{{Size: 20}} },
+			unmet: []string{"attempt fix.agent.1: entry 26 is not covered by an anchor; the last covers 20 entries"},
+		},
+		{
+			name:  "a scratch attempt",
+			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Scratch = true }}) },
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, scratch attempt: fix.agent.1"},
+		},
+		{
+			name: "a registration signed by nobody in force",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Signature = k.sign("mallory", r) }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, not signed by an operator in force: fix.agent.1"},
+		},
+		{
+			name: "a plan changed after it was signed",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) {
+					r.Plan.Filtered = true
+					r.Signature = k.sign("olga", r)
+					r.Plan.Filtered = false
+				}})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, not signed by an operator in force: fix.agent.1"},
+		},
+		{
+			name: "an attempt of another ledger",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Origin = "example.com/fresh" }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, registered for another ledger: fix.agent.1"},
+		},
+		{
+			name: "a ledger that the registration does not name",
+			corpus: func(c *corpus) {
+				c.registration = edited(registration, `["example.com/evals"]`, `["example.com/official"]`)
+			},
+			write: honest,
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, in a ledger that the registration does not name: fix.agent.1"},
+		},
+		{
+			name: "a runner that the registration does not name",
+			corpus: func(c *corpus) {
+				c.registration += "runner_keys: [\"" + keyOf(t, "oscar").Public().String() + "\"]\n"
+			},
+			write: honest,
+			unmet: excluded,
+			notes: []string{"1 attempts do not count, run with a key that the registration does not name: fix.agent.1"},
+		},
+		{
+			name: "a second runner that the registration does not name",
+			corpus: func(c *corpus) {
+				c.registration += "runner_keys: [\"" + keyOf(t, "olga").Public().String() + "\"]\n"
+			},
+			write: honest,
+			unmet: []string{"attempt fix.agent.1 was run again with a key that the registration does not name (entry 27)", notAgain},
+		},
+		{
+			name: "attempts numbered from one again",
+			write: func(k *book) {
+				k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }})
+				k.numbers["agent"] = 0
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Attempt = "fix.agent.first" }})
+			},
+			unmet: []string{"attempt fix.agent.first: numbered wrongly: entry 27: registered as number 1, it is number 2 of its class and target"},
+		},
+		{
+			name: "one attempt registered twice",
+			write: func(k *book) {
+				again(k, run{})
+				k.numbers["agent"] = 0
+				k.runs(run{skip: func(int) bool { return true }, open: true})
+			},
+			unmet: []string{"attempt fix.agent.1: registered twice: entry 28: another attempt is registered under the same id"},
+		},
+		{
+			name:   "a case copied under another name",
+			corpus: func(c *corpus) { c.twin = true },
+			write:  honest,
+			unmet:  []string{"lower_bound_95=0.741 < threshold[silver]=0.750", onePassLess},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := standard()
+			if tt.corpus != nil {
+				tt.corpus(&c)
+			}
+			k := newBook(t, c.verified(t))
+			tt.write(k)
+			rec := k.recommend()
+			if rec.RecommendedTier != string(bench.Bronze) || rec.CurrentTier != string(bench.Bronze) || rec.NextTier != bench.Silver || rec.Met {
+				t.Errorf("recommended %s, met %v", rec.RecommendedTier, rec.Met)
+			}
+			if !slices.Equal(rec.Unmet, tt.unmet) {
+				t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(rec.Unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
+			}
+			for _, note := range tt.notes {
+				if !slices.Contains(rec.Notes, note) {
+					t.Errorf("no note %q in\n  %s", note, strings.Join(rec.Notes, "\n  "))
+				}
+			}
+			if !slices.Equal(rec.Rationale, slices.Concat(rec.Unmet, rec.Notes)) || !rec.RequiresHumanApproval {
+				t.Errorf("rationale %q, human approval %v", rec.Rationale, rec.RequiresHumanApproval)
+			}
+			if _, err := canon.Marshal(rec.Recommendation); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

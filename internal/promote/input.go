@@ -1,0 +1,110 @@
+package promote
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/scorecard"
+)
+
+const (
+	// DefaultWindow is how far back evidence counts.
+	DefaultWindow = 30 * 24 * time.Hour
+	// MaxCaseAge is how long ago somebody may last have checked that a case
+	// still asks for the right thing.
+	MaxCaseAge = 90 * 24 * time.Hour
+	// clockTolerance is how far two honest clocks may be apart.
+	clockTolerance = 10 * time.Minute
+)
+
+// An Input is everything that a recommendation rests on. There is no default
+// for any of it but the window.
+type Input struct {
+	Bench *bench.Verified
+	// History was read with the records of the bench's class.
+	History *scorecard.History
+	// Anchors are the published tree heads that the ledger was verified
+	// against.
+	Anchors []Anchor
+	// HasEvidence reports whether a piece of evidence is there, unchanged.
+	HasEvidence func(digest.Content) bool
+	Now         time.Time
+	Window      time.Duration // zero means DefaultWindow
+}
+
+// An Anchor is a verified anchor of the ledger.
+type Anchor struct {
+	Size int64
+	// Cosigned is the earliest time at which a trusted witness cosigned it;
+	// zero if none did.
+	Cosigned time.Time
+}
+
+func (in *Input) check() error {
+	switch {
+	case in.Bench == nil || in.History == nil:
+		return errors.New("recommending a tier: needs a verified bench and a verified history")
+	case in.HasEvidence == nil || in.Now.IsZero():
+		return errors.New("recommending a tier: needs the evidence and the time")
+	case slices.ContainsFunc(in.History.Attempts, func(a *scorecard.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
+		return errors.New("recommending a tier: the history was read without the records of the class")
+	}
+	return nil
+}
+
+// A clock tells when an entry was written. The ledger's own time is the
+// operator's claim; cosignatures bound it.
+type clock struct {
+	cosigned []Anchor // in the order of their sizes
+}
+
+func newClock(anchors []Anchor) clock {
+	var c clock
+	for _, a := range anchors {
+		if !a.Cosigned.IsZero() {
+			c.cosigned = append(c.cosigned, a)
+		}
+	}
+	slices.SortFunc(c.cosigned, func(a, b Anchor) int { return int(a.Size - b.Size) })
+	return c
+}
+
+// span returns the earliest and the latest time that an entry may be of. An
+// entry is no younger than the first cosignature over it, so a clock set ahead
+// does not make it fresh. If an earlier checkpoint without it was cosigned too,
+// it may be as young as that first cosignature, so a clock set back does not
+// make it old. Without cosignatures both are what the entry says.
+func (c clock) span(index int64, claimed time.Time) (early, late time.Time) {
+	next := slices.IndexFunc(c.cosigned, func(a Anchor) bool { return a.Size > index })
+	switch {
+	case next < 0 && len(c.cosigned) == 0:
+		return claimed, claimed
+	case next < 0:
+		// No witness has seen it yet; those before it were seen then.
+		last := c.cosigned[len(c.cosigned)-1].Cosigned
+		return claimed, latest(claimed, last)
+	}
+	seen := c.cosigned[next].Cosigned
+	early = earliest(claimed, seen)
+	if next == 0 {
+		return early, early
+	}
+	return early, seen
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

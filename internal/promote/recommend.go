@@ -1,0 +1,421 @@
+package promote
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
+	"tallystick/internal/scorecard"
+)
+
+// A Recommendation is advice to people. The embedded record is what the ledger
+// gets; the rest shows how it came about.
+type Recommendation struct {
+	evidence.Recommendation
+	// NextTier is the one that was asked about, "" at the highest.
+	NextTier bench.Tier `json:"next_tier,omitempty"`
+	// Met says that every condition of the next tier is met. Regressions can
+	// still lower what is recommended.
+	Met bool `json:"met"`
+
+	BenchDigest  digest.ID       `json:"bench_digest"`
+	Target       string          `json:"target,omitempty"`
+	TargetDigest *digest.Content `json:"target_digest,omitempty"`
+	Attempts     []string        `json:"attempts"` // under review
+	Since        time.Time       `json:"since"`
+
+	LowerBound95 float64 `json:"lower_bound_95"`
+	Threshold    float64 `json:"threshold"`
+	PassedCount  int     `json:"passed_count"`
+	MinimumCases int     `json:"minimum_cases"`
+	Cases        int     `json:"cases"` // distinct, in the denominator
+
+	// Unmet are the conditions that keep the class from the next tier, and
+	// what lowers the recommendation. Notes are what a person should know
+	// besides. The rationale is both.
+	Unmet []string `json:"unmet"`
+	Notes []string `json:"notes"`
+}
+
+// Recommend advises on the tier of a class. It decides nothing: the result says
+// itself that people must approve.
+func Recommend(in Input) (*Recommendation, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	r, err := newReview(&in)
+	if err != nil {
+		return nil, err
+	}
+	samples := r.samples()
+	rec := &Recommendation{BenchDigest: in.Bench.Digest(), Target: r.target, Since: r.begin, Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{}}
+	rec.Class, rec.RequiresHumanApproval = in.Bench.Class(), true
+	if r.digest != (digest.Content{}) {
+		rec.TargetDigest = &r.digest
+	}
+	for _, a := range r.attempts {
+		rec.Attempts = append(rec.Attempts, a.ID)
+	}
+	current := r.reg.CurrentTier
+	rec.Recommendation.CurrentTier = string(current)
+	recommended := current
+	if next, ok := above(current); ok {
+		rec.NextTier = next
+		rec.Unmet = r.unmet(rec, next, samples)
+		if rec.Met = len(rec.Unmet) == 0; rec.Met {
+			recommended = next
+		}
+	} else {
+		rec.Notes = append(rec.Notes, fmt.Sprintf("%s is the highest tier", current))
+	}
+	if lower, why := r.lowered(recommended, current, samples); len(why) > 0 {
+		recommended = lower
+		rec.Unmet = append(rec.Unmet, why...)
+	}
+	rec.RecommendedTier = string(recommended)
+	rec.Notes = append(rec.Notes, r.notes(samples)...)
+	rec.Evidence = r.entries(samples)
+	if rec.Rationale = slices.Concat(rec.Unmet, rec.Notes); len(rec.Unmet) == 0 {
+		rec.Rationale = append([]string{"all conditions met"}, rec.Notes...)
+	}
+	return rec, nil
+}
+
+func above(t bench.Tier) (bench.Tier, bool) {
+	tiers := bench.Tiers()
+	if i := slices.Index(tiers, t) + 1; i > 0 && i < len(tiers) {
+		return tiers[i], true
+	}
+	return "", false
+}
+
+// below is the tier under t, or the lowest.
+func below(t bench.Tier) bench.Tier {
+	tiers := bench.Tiers()
+	return tiers[max(slices.Index(tiers, t)-1, 0)]
+}
+
+// unmet lists every condition of the tier that does not hold, not only the
+// first: people want to know all that is left to do.
+func (r *review) unmet(rec *Recommendation, tier bench.Tier, samples []sample) []string {
+	unmet := []string{}
+	add := func(format string, args ...any) { unmet = append(unmet, fmt.Sprintf(format, args...)) }
+
+	if level := r.in.Bench.Level(); level != string(bench.Signed) {
+		add("the class is %s: nobody has signed it", level)
+	}
+	if last := r.in.History.Time.Go(); last.Sub(r.in.Now) > clockTolerance {
+		add("the ledger's last entry is of %s, after now (%s): a clock was set wrong", stamp(last), stamp(r.in.Now))
+	}
+	if len(r.attempts) == 0 {
+		add("no attempt in the window counts")
+	}
+
+	rec.Threshold, rec.MinimumCases = r.reg.Threshold(tier).LowerBound95, r.reg.Minimum(tier)
+	scores := make([]float64, len(samples))
+	for i, s := range samples {
+		scores[i] = s.score
+		if s.passed && !s.light {
+			rec.PassedCount++
+		}
+	}
+	rec.LowerBound95, _ = scorecard.BCa(scores, scorecard.Seed)
+	if rec.LowerBound95 < rec.Threshold {
+		add("lower_bound_95=%.3f < threshold[%s]=%.3f", rec.LowerBound95, tier, rec.Threshold)
+	}
+	if rec.PassedCount < rec.MinimumCases {
+		add("passed_count=%d < minimum_cases[%s]=%d", rec.PassedCount, tier, rec.MinimumCases)
+	}
+	for _, code := range r.blockCodes() {
+		add("block-severity failure: %s", code)
+	}
+	for _, e := range r.blocked() {
+		add("block-severity integrity event: %s (entry %d)", e.Name, e.Index)
+	}
+	if mixed := r.mixed(); mixed != "" {
+		add("isolation_class mismatch in evidence window: %s", mixed)
+	}
+	for _, a := range r.attempts {
+		if a.Finished == nil {
+			add("attempt %s was registered at entry %d and never finished", a.ID, a.Index)
+		}
+		for _, p := range a.Problems {
+			add("attempt %s: %s", a.ID, p)
+		}
+	}
+	if stale := r.stale(); len(stale) > 0 {
+		add("%d of %d cases were last validated more than %d days ago: %s", len(stale), len(r.in.Bench.Cases()), int(MaxCaseAge.Hours()/24), names(stale))
+	}
+	unmet = append(unmet, r.anchorProblems()...)
+	if tier != bench.Bronze {
+		unmet = append(unmet, r.reproductionProblems()...)
+	}
+	return unmet
+}
+
+// blockCodes lists the failure modes under review that block, sorted.
+func (r *review) blockCodes() []string {
+	found := make(map[string]bool)
+	for _, a := range r.attempts {
+		for c := range a.Cases() {
+			for _, mode := range c.FailureModes() {
+				if grade.SeverityOf(mode, r.reg) == evidence.Block {
+					found[mode] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// mixed counts the sandbox classes under review if there is more than one.
+func (r *review) mixed() string {
+	count := make(map[string]int)
+	for _, a := range r.attempts {
+		for c := range a.Cases() {
+			if c.Index >= 0 && c.Context.Isolation != "builtin" {
+				count[c.Context.Isolation]++
+			}
+		}
+	}
+	if len(count) < 2 {
+		return ""
+	}
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", class, count[class]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stale lists the cases that nobody has looked at for too long. A date in the
+// future is no look at all.
+func (r *review) stale() []string {
+	var ids []string
+	for _, c := range r.in.Bench.Cases() {
+		said := c.Case()
+		age := r.in.Now.Sub(said.Provenance.LastValidatedAt.Go())
+		if age > MaxCaseAge || age < -clockTolerance {
+			ids = append(ids, said.CaseID)
+		}
+	}
+	return ids
+}
+
+// anchorProblems asks that what is under review has been published: what has
+// not can still be taken back.
+func (r *review) anchorProblems() []string {
+	covered := int64(0)
+	for _, a := range r.in.Anchors {
+		covered = max(covered, a.Size)
+	}
+	if covered == 0 {
+		return []string{"no anchor has been published"}
+	}
+	var problems []string
+	for _, a := range r.attempts {
+		if a.Finished != nil && a.Finished.Index >= covered {
+			problems = append(problems, fmt.Sprintf("attempt %s: entry %d is not covered by an anchor; the last covers %d entries", a.ID, a.Finished.Index, covered))
+		}
+	}
+	return problems
+}
+
+// reproductionProblems asks for a second runner who got the same, and for
+// nobody who did not.
+func (r *review) reproductionProblems() []string {
+	var problems []string
+	agreed := false
+	for _, a := range r.attempts {
+		last := make(map[string]scorecard.Reproduction) // each runner's last word
+		for _, x := range a.Reproductions {
+			switch {
+			case a.Finished == nil || x.Index < a.Finished.Index:
+				problems = append(problems, fmt.Sprintf("attempt %s: entry %d says it was run again before it had finished", a.ID, x.Index))
+			case !x.Counts:
+				problems = append(problems, fmt.Sprintf("attempt %s was run again by its own runner (entry %d)", a.ID, x.Index))
+			case !x.Agrees:
+				last[x.Key] = x
+			case r.pinned(x.Key):
+				last[x.Key] = x
+			default:
+				problems = append(problems, fmt.Sprintf("attempt %s was run again with a key that the registration does not name (entry %d)", a.ID, x.Index))
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(last)) {
+			if x := last[key]; !x.Agrees {
+				problems = append(problems, fmt.Sprintf("attempt %s was run again by %s and diverged: %s", a.ID, x.Signer, x.Divergence))
+			} else if a.fresh {
+				agreed = true
+			}
+		}
+	}
+	if agreed {
+		// A runner who checks his own work is worth nothing and does no harm.
+		return slices.DeleteFunc(problems, func(p string) bool { return !strings.Contains(p, " diverged: ") })
+	}
+	return append(problems, "no attempt under review was reproduced by a different runner")
+}
+
+// lowered takes regressions off the tier that would be recommended: one tier
+// for cases that were solved and no longer are, and below the present tier for
+// an incident that the bench did not foresee. It never touches the tier itself.
+func (r *review) lowered(recommended, current bench.Tier, samples []sample) (bench.Tier, []string) {
+	var why []string
+	if ids := r.regressed(); len(ids) > 0 {
+		recommended = below(recommended)
+		why = append(why, fmt.Sprintf("regression: %d cases were solved before and are not now: %s", len(ids), names(ids)))
+	}
+	if ids := r.missed(samples); len(ids) > 0 {
+		order := bench.Tiers()
+		recommended = order[min(slices.Index(order, recommended), slices.Index(order, below(current)))]
+		why = append(why, fmt.Sprintf("regression: production incidents that the bench missed: %s", names(ids)))
+	}
+	return recommended, why
+}
+
+// regressed lists the cases that the newest finished attempt under review did
+// not solve and an earlier one of the same target did, whichever version of it.
+func (r *review) regressed() []string {
+	var newest *attempt
+	for i := range r.attempts {
+		if r.attempts[i].Finished != nil {
+			newest = &r.attempts[i]
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	solved := make(map[string]bool)
+	for _, a := range r.in.History.Attempts {
+		if a.Class != newest.Class || a.Target != newest.Target || a.Scratch || a.Index >= newest.Index {
+			continue
+		}
+		for c := range a.Cases() {
+			if c.Passed() {
+				solved[c.ID+" "+c.Digest.String()] = true
+			}
+		}
+	}
+	var ids []string
+	for _, c := range r.in.Bench.Cases() {
+		id := c.Case().CaseID
+		if solved[id+" "+c.Digest().String()] && !solvedNow(newest.cases[id]) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func solvedNow(cases []*scorecard.Case) bool {
+	return len(cases) > 0 && !slices.ContainsFunc(cases, func(c *scorecard.Case) bool { return !c.Passed() })
+}
+
+// missed lists the incidents of the window that are not yet a case that the
+// agent passes.
+func (r *review) missed(samples []sample) []string {
+	passed := make(map[string]bool)
+	for _, s := range samples {
+		for _, id := range strings.Split(s.id, " = ") {
+			passed[id] = s.passed
+		}
+	}
+	var ids []string
+	for _, p := range r.in.History.Pending {
+		_, late := r.clock.span(p.Index, p.Time.Go())
+		if p.Class == r.in.Bench.Class() && !late.Before(r.begin) && !passed[p.CaseID] && !slices.Contains(ids, p.CaseID) {
+			ids = append(ids, p.CaseID)
+		}
+	}
+	return ids
+}
+
+// notes tells what was looked at, what was not, and why cases count as failed.
+func (r *review) notes(samples []sample) []string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if len(r.attempts) > 0 {
+		var ids []string
+		for _, a := range r.attempts {
+			ids = append(ids, fmt.Sprintf("%s (attempt %d of %d, %s)", a.ID, a.Ordinal, a.Siblings, a.Level))
+		}
+		add("under review since %s: target %s %s: %s", stamp(r.begin), r.target, r.digest, names(ids))
+	}
+	if n := len(r.superseded); n > 0 {
+		add("%d finished attempts of other versions or targets are not under review: %s", n, names(idsOf(r.superseded)))
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.left)) {
+		add("%d attempts do not count, %s: %s", len(r.left[why]), why, names(r.left[why]))
+	}
+	failed := make(map[string][]string)
+	raised := 0
+	for _, s := range samples {
+		if !s.passed {
+			failed[s.why] = append(failed[s.why], s.id)
+		}
+		if s.record != nil && s.record.Raises() {
+			raised++
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(failed)) {
+		add("%d cases count as failed, %s: %s", len(failed[why]), why, names(failed[why]))
+	}
+	if raised > 0 {
+		add("%d amendments that raise a score are ignored", raised)
+	}
+	if !r.reg.Threshold(nextOr(r.reg.CurrentTier)).Calibrated {
+		add("the threshold was not derived from data")
+	}
+	if len(r.reg.Origins) == 0 {
+		add("the registration names no ledger: a fresh one would start again at attempt 1")
+	}
+	return notes
+}
+
+func nextOr(t bench.Tier) bench.Tier {
+	if next, ok := above(t); ok {
+		return next
+	}
+	return t
+}
+
+func idsOf(attempts []*scorecard.Attempt) []string {
+	var ids []string
+	for _, a := range attempts {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// entries lists the ledger entries that decided: the attempts under review,
+// who ran them again, and for each case the record that counts.
+func (r *review) entries(samples []sample) []int64 {
+	found := []int64{}
+	for _, a := range r.attempts {
+		found = append(found, a.Index)
+		if a.Finished != nil {
+			found = append(found, a.Finished.Index)
+		}
+		for _, x := range a.Reproductions {
+			found = append(found, x.Index)
+		}
+	}
+	for _, s := range samples {
+		if s.record != nil {
+			found = append(found, s.record.Index)
+			if s.record.Amendment != nil {
+				found = append(found, s.record.Amendment.Index)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

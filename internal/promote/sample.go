@@ -1,0 +1,212 @@
+package promote
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/scorecard"
+)
+
+// A sample is one case of the bench and what became of it.
+type sample struct {
+	id     string
+	digest digest.Content // of its files
+	light  bool           // a line of the dataset
+	// grading says that the case brings its own way of being graded.
+	grading bool
+
+	score  float64
+	passed bool
+	why    string // it does not count as passed
+	record *scorecard.Case
+}
+
+// gradingFile is where a case says how it is graded, if not by the rubric.
+const gradingFile = "grading.yaml"
+
+// samples gives one for each case of the bench: its worst result among the
+// attempts under review.
+func (r *review) samples() []sample {
+	var all []sample
+	for _, c := range r.in.Bench.Cases() {
+		said := c.Case()
+		grading := slices.ContainsFunc(c.Files(), func(f digest.File) bool { return f.Path == gradingFile })
+		all = append(all, r.worst(sample{id: said.CaseID, digest: c.Digest(), grading: grading}, &said))
+	}
+	if set := r.in.Bench.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			all = append(all, r.worst(sample{id: line.ID, digest: digest.ContentOf(line.JSON), light: true}, nil))
+		}
+	}
+	return distinct(all)
+}
+
+// worst fills in the worst result of a case. Without any it was not run.
+func (r *review) worst(s sample, said *bench.Case) sample {
+	worst, found := s, false
+	for _, a := range r.attempts {
+		for _, result := range r.results(a, s, said) {
+			// What may be older than the window speaks against and not for.
+			if result.passed && !a.fresh {
+				continue
+			}
+			if found {
+				result = worse(worst, result)
+			}
+			worst, found = result, true
+		}
+	}
+	if !found {
+		worst.why = "not run"
+	}
+	return worst
+}
+
+// worse joins two results of one case: it passed if both did, with the lower
+// score of the two.
+func worse(a, b sample) sample {
+	w := a
+	if a.passed && !b.passed || a.passed == b.passed && b.score < a.score {
+		w = b
+	}
+	w.score, w.passed = min(a.score, b.score), a.passed && b.passed
+	return w
+}
+
+// results gives one for each repetition of a case that an attempt promised.
+func (r *review) results(a attempt, s sample, said *bench.Case) []sample {
+	cases := a.cases[s.id]
+	if len(cases) == 0 {
+		s.why = "not run"
+		return []sample{s}
+	}
+	var all []sample
+	for _, c := range cases {
+		all = append(all, r.result(c, s, said))
+	}
+	return all
+}
+
+// result judges one record. The first thing that is not as it should be decides.
+func (r *review) result(c *scorecard.Case, s sample, said *bench.Case) sample {
+	if c.Index < 0 {
+		s.why = "not run"
+		return s
+	}
+	s.record = c
+	switch outcome := c.Effective(); {
+	case outcome == evidence.Failed:
+		s.why, s.score = "failed", c.EffectiveScore()
+	case outcome != evidence.Passed:
+		s.why = string(outcome)
+	case c.Started > 1:
+		// Somebody may have watched the first execution and killed it.
+		s.why = "started more than once"
+	default:
+		s.why = r.recordProblem(c, s, said)
+	}
+	if s.why == "" {
+		s.passed, s.score = true, c.EffectiveScore()
+	} else if s.why != "failed" {
+		s.score = 0
+	}
+	return s
+}
+
+// recordProblem says why a record that says passed does not count as passed.
+func (r *review) recordProblem(c *scorecard.Case, s sample, said *bench.Case) string {
+	if why := r.isolationProblem(c.Context); why != "" {
+		return why
+	}
+	switch {
+	case said != nil && c.Digest != s.digest:
+		return "of another case digest"
+	case c.Context.JudgedByModel && !r.reg.JudgedScoresCount:
+		return "judged by a model"
+	case c.Amendment != nil && c.Amendment.Count > 1:
+		// An amendment that lowers stands, even if another takes it back.
+		return "amended more than once"
+	case len(c.Evidence) == 0:
+		return "names no evidence"
+	}
+	for _, d := range c.Evidence {
+		if !r.in.HasEvidence(d) {
+			return "its evidence is missing or changed"
+		}
+	}
+	if why := r.rubricProblem(c.Context, s.light || s.grading); why != "" {
+		return why
+	}
+	return cassetteProblem(c, said)
+}
+
+// rubricProblem compares what scored a case with what two people signed.
+func (r *review) rubricProblem(c *scorecard.Context, ownGrading bool) string {
+	want := r.in.Bench.Manifest().Rubric
+	switch {
+	case c.Rubric == digest.Content{} && (want == nil || ownGrading):
+		// Graded by tally itself or by the case's own test.
+		return ""
+	case want == nil || c.Rubric != *want:
+		return "not scored by the signed rubric"
+	}
+	// Starlark is interpreted by tally itself and needs no image.
+	image, pinned := r.in.Bench.Image()
+	python := strings.HasSuffix(r.in.Bench.Rubric().Main, ".py")
+	if (python || c.Image != digest.Content{}) && (!pinned || c.Image != image) {
+		return "scored in an image that is not pinned"
+	}
+	return ""
+}
+
+// cassetteProblem compares what was replayed with what two people signed. A
+// case without a cassette is answered by the agent alone, unless its record
+// says that somebody wrote the answers.
+func cassetteProblem(c *scorecard.Case, said *bench.Case) string {
+	provenance := bench.CassetteProvenance(c.Context.Provenance)
+	if said != nil {
+		want := said.CassetteDigest
+		if (want == nil) != (c.Cassette == nil) || want != nil && *want != *c.Cassette {
+			return "of another cassette"
+		}
+		if want != nil && provenance == bench.Recorded {
+			provenance = said.CassetteProvenance
+		}
+	}
+	if (c.Cassette != nil || provenance != "") && provenance != bench.Recorded {
+		return "cassette_provenance is " + orNone(string(provenance))
+	}
+	return ""
+}
+
+// distinct joins cases with the same files: a copy under another name is the
+// same sample.
+func distinct(all []sample) []sample {
+	at := make(map[digest.Content]int)
+	var out []sample
+	for _, s := range all {
+		i, seen := at[s.digest]
+		if !seen {
+			at[s.digest] = len(out)
+			out = append(out, s)
+			continue
+		}
+		id := out[i].id + " = " + s.id
+		out[i] = worse(out[i], s)
+		out[i].id = id
+	}
+	return out
+}
+
+// names lists a few of the ids and counts the rest.
+func names(ids []string) string {
+	const most = 5
+	if len(ids) <= most {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
+}
