@@ -21,11 +21,11 @@ type Options struct {
 	Want func(*Attempt) bool
 	// Cases finds a case list that is too long for its entry. Nil finds none.
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
-	// Cosigned lists checkpoints of this ledger whose cosignatures by trusted
-	// witnesses the caller has verified. The level witnessed rests on them
-	// alone: that an entry claims cosignatures proves nothing to somebody who
-	// does not trust the operator.
-	Cosigned []Cosigned
+	// Cosigned lists checkpoints of the ledger, once it has verified, whose
+	// cosignatures by trusted witnesses the caller has verified. The level
+	// witnessed rests on them alone: that an entry claims cosignatures proves
+	// nothing to somebody who does not trust the operator. Nil lists none.
+	Cosigned func(*ledger.Verified) ([]Cosigned, error)
 }
 
 // A Cosigned is a verified checkpoint with its verified cosignatures.
@@ -314,6 +314,11 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 	if v == nil || v.Size != r.seen {
 		return nil, errors.New("reading the history: the entries seen are not those of the verified ledger")
 	}
+	if o.Cosigned != nil {
+		if r.cosigned, err = o.Cosigned(v); err != nil {
+			return nil, err
+		}
+	}
 	h := r.history
 	h.Origin, h.Entries, h.Head, h.Time = v.Origin, v.Size, v.Head, v.LastTime
 	if h.Time.IsZero() {
@@ -336,6 +341,7 @@ type reader struct {
 	seen       int64
 	lastTime   evidence.Time
 	signers    *seal.Signers
+	cosigned   []Cosigned
 	amendments []amendment
 	numbers    map[[2]string]int // attempts so far by class and target
 	plans      map[digest.Content]int

@@ -359,10 +359,11 @@ func TestLevels(t *testing.T) {
 			if tt.after != nil {
 				tt.after(t, b)
 			}
-			var o Options
+			var cosigned []Cosigned
 			for _, size := range tt.cosigned {
-				o.Cosigned = append(o.Cosigned, Cosigned{Size: index + size, Witnesses: []string{"w.example"}})
+				cosigned = append(cosigned, Cosigned{Size: index + size, Witnesses: []string{"w.example"}})
 			}
+			o := Options{Cosigned: func(*ledger.Verified) ([]Cosigned, error) { return cosigned, nil }}
 			if a := b.read(o).Attempt(r.Attempt); a.Level != tt.want {
 				t.Errorf("level %s, want %s; problems %q", a.Level, tt.want, a.Problems)
 			}

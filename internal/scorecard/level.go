@@ -87,7 +87,7 @@ func (r *reader) witnessed(a *Attempt) bool {
 	if end < 0 {
 		end = r.seen
 	}
-	return slices.ContainsFunc(r.opt.Cosigned, func(c Cosigned) bool {
+	return slices.ContainsFunc(r.cosigned, func(c Cosigned) bool {
 		return c.Size > a.Index && c.Size <= end && len(c.Witnesses) > 0
 	})
 }

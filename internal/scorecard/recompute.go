@@ -326,6 +326,13 @@ func (r *Recomputed) saved(h *History, a *Attempt, s *attemptSum, o RecomputeOpt
 	if err := canon.Unmarshal(o.Saved, &doc); err != nil {
 		return fmt.Errorf("%s: %w", o.SavedName, err)
 	}
+	if string(doc["finished"]) == "false" && a.Finished != nil {
+		r.Unchecked = append(r.Unchecked, o.SavedName+": written before the attempt had finished")
+		return nil
+	}
+	if string(doc["scorecard"]) == "null" {
+		delete(doc, "scorecard")
+	}
 	if r.amendedSince(doc["scorecard"], []*Attempt{a}) {
 		r.Unchecked = append(r.Unchecked, o.SavedName+": scorecard, because scores were amended after it was written")
 		delete(doc, "scorecard")

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/trajectory"
+)
+
+type compareOptions struct {
+	a, b          string
+	acrossBenches bool
+	allCases      bool
+	noEvidence    bool
+	divergences   int
+}
+
+func newCompare(env *Env) *cobra.Command {
+	var o compareOptions
+	cmd := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Two attempts side by side, case by case",
+		Long: `Pair the cases of two attempts by id and digest: which flipped, whether that could be
+chance (McNemar's exact test, paired bootstrap of the difference), what changed in cost
+and latency, and where the runs of flipped cases first part, read from their evidence.
+Differences are B minus A.
+
+Attempts of different benches are refused: other cases give other numbers.
+--across-benches compares the cases that are the same in both, and says so.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.a, o.b = args[0], args[1]
+			return runCompare(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.acrossBenches, "across-benches", false, "compare although the benches differ, and say so")
+	f.BoolVar(&o.allCases, "all-cases", false, "list also the cases that did not change")
+	f.BoolVar(&o.noEvidence, "no-evidence", false, "do not look where flipped cases part")
+	f.IntVar(&o.divergences, "divergences", 20, "look where at most `N` flipped cases part")
+	return cmd
+}
+
+func runCompare(_ context.Context, env *Env, o compareOptions) error {
+	if o.divergences < 0 {
+		return refusal.Newf(refusal.Usage, "--divergences %d: expected 0 or more", o.divergences)
+	}
+	p, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.a || a.ID == o.b })
+	if err != nil {
+		return err
+	}
+	a, err := p.attempt(o.a)
+	if err != nil {
+		return err
+	}
+	b, err := p.attempt(o.b)
+	if err != nil {
+		return err
+	}
+	options := scorecard.CompareOptions{AcrossBenches: o.acrossBenches, AllCases: o.allCases, MaxDivergences: o.divergences}
+	if !o.noEvidence {
+		options.Divergence = p.divergence
+	}
+	c, err := scorecard.Compare(a, b, options)
+	if err != nil {
+		return env.alarm(p.w, err)
+	}
+	return env.Answer(c, func(out io.Writer) { compareText(out, c) })
+}
+
+// divergence finds where two runs of a case part, by their canonical traces.
+func (p *pastReading) divergence(a, b *scorecard.Case) (string, error) {
+	left, err := p.trace(a)
+	if err != nil {
+		return "", err
+	}
+	right, err := p.trace(b)
+	if err != nil {
+		return "", err
+	}
+	if d := trajectory.Compare(left, right); d != nil {
+		return d.String(), nil
+	}
+	return "", nil
+}
+
+func (p *pastReading) trace(c *scorecard.Case) (*trajectory.Trace, error) {
+	v, err := scorecard.TrajectoryOf(c, p.read)
+	if err != nil {
+		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
+	}
+	return trajectory.Canonical(v, trajectory.Options{})
+}
+
+func compareText(out io.Writer, c *scorecard.Comparison) {
+	for _, side := range []struct {
+		name string
+		line scorecard.AttemptLine
+	}{{"A", c.A}, {"B", c.B}} {
+		l := side.line
+		fmt.Fprintf(out, "%s  %s: number %d of %d by %s, %s%s, %s\n", side.name, plain.Line(l.ID), l.Number, l.Of, plain.Line(l.Target), l.Level, labels(l), l.RegisteredAt.Date())
+	}
+	if c.AcrossBenches {
+		fmt.Fprintf(out, "ACROSS BENCHES: A is of %s, B of %s; only cases that are the same in both are paired\n", c.A.BenchDigest, c.B.BenchDigest)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
+	fmt.Fprintf(w, "flips\t%d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	fmt.Fprintf(w, "solve rate\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	fmt.Fprintf(w, "cost\t%s to %s: %s\n", dollars(c.Cost.A), dollars(c.Cost.B), dollars(c.Cost.Change))
+	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
+	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
+	w.Flush()
+	for _, x := range c.Cases {
+		fmt.Fprintf(out, "%-8s %s  %s to %s  entries %d, %d\n", x.Change, plain.Line(x.CaseID), sideText(x.A), sideText(x.B), x.A.Entry, x.B.Entry)
+		if x.Divergence != "" {
+			fmt.Fprintf(out, "    parts at: %s\n", strings.ReplaceAll(strings.TrimRight(plain.Block(x.Divergence), "\n"), "\n", "\n    "))
+		}
+		if x.DivergenceNote != "" {
+			fmt.Fprintf(out, "    %s\n", plain.Line(x.DivergenceNote))
+		}
+	}
+}
+
+func sideText(s scorecard.Side) string {
+	text := string(s.Outcome)
+	if s.Tasks > 1 {
+		text = fmt.Sprintf("%d of %d solved", s.Solved, s.Tasks)
+	}
+	if s.Score != nil {
+		text += fmt.Sprintf(" %.4f", *s.Score)
+	}
+	return text
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/seal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+// A pastReading is a workspace's ledger, verified and read for its attempts.
+type pastReading struct {
+	w       *workspace.Workspace
+	history *scorecard.History
+	vault   *store.Vault
+
+	// seen are pieces of evidence that were found whole: cases share them.
+	seen map[digest.Content]bool
+}
+
+// readPast verifies the workspace's ledger against everything known, and reads
+// the records of the attempts that want names.
+func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error) {
+	w, err := e.loadWorkspace()
+	if err != nil {
+		return nil, err
+	}
+	place, err := e.place(w)
+	if err != nil {
+		return nil, err
+	}
+	anchors, expect, err := e.expectations(w, place)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := loadCheckpoints(w)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range kept {
+		expect = append(expect, c.expectation())
+	}
+	// A million records are mostly memory that stays: collecting at every
+	// quarter more, and not at double, keeps the peak near what is needed.
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	p := &pastReading{w: w, vault: store.OpenVault(store.OS{}, w.EvidenceDir()), seen: make(map[digest.Content]bool)}
+	p.history, err = scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+		return place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
+	}, scorecard.Options{
+		Want:  want,
+		Cases: p.caseList,
+		Cosigned: func(v *ledger.Verified) ([]scorecard.Cosigned, error) {
+			return cosignedCheckpoints(w.Settings, v, anchors, kept)
+		},
+	})
+	if err != nil {
+		return nil, e.alarm(w, err)
+	}
+	return p, nil
+}
+
+// read returns a piece of evidence if it is what its name says.
+func (p *pastReading) read(d digest.Content) ([]byte, error) { return p.vault.Get(d, maxEvidence) }
+
+// caseList finds a list of cases that is too long for its entry.
+func (p *pastReading) caseList(d digest.Content) ([]evidence.PlannedCase, error) {
+	data, err := p.read(d)
+	if err != nil {
+		return nil, err
+	}
+	var cases []evidence.PlannedCase
+	return cases, canon.UnmarshalCanonical(data, &cases)
+}
+
+// evidence is for [scorecard.View]: it reads every piece that a record names,
+// and every piece that the index of these names.
+func (p *pastReading) evidence(_ *scorecard.Attempt, c *scorecard.Case) error {
+	files, err := scorecard.FilesOf(c, p.read)
+	if refusal.Is(err, refusal.Malformed) {
+		return refusal.Newf(refusal.NotFound, "%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range slices.Concat(c.Evidence[1:], files.All()) {
+		if p.seen[d] {
+			continue
+		}
+		if _, err := p.read(d); err != nil {
+			return err
+		}
+		p.seen[d] = true
+	}
+	return nil
+}
+
+// attempt finds an attempt that a person named.
+func (p *pastReading) attempt(id string) (*scorecard.Attempt, error) {
+	if a := p.history.Attempt(id); a != nil {
+		return a, nil
+	}
+	return nil, noAttempt(p.history, id)
+}
+
+func noAttempt(h *scorecard.History, id string) error {
+	err := refusal.Newf(refusal.NotFound, "no attempt %q in the ledger %s", id, h.Origin)
+	var known []string
+	for _, a := range h.Attempts {
+		known = append(known, a.ID)
+	}
+	if near, ok := closest(id, known); ok {
+		return err.WithHint("did you mean %q?", near)
+	}
+	if n := len(known); n > 0 {
+		return err.WithHint("it has %d attempts, the last is %s", n, known[n-1])
+	}
+	return err.WithHint(`it has no attempts yet; "tally run CLASS" makes one`)
+}
+
+// parseSince reads a point in time as days ago (90d) or a date.
+func parseSince(since string, now time.Time) (time.Time, error) {
+	if since == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(since, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 100_000 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if day, err := time.Parse(time.DateOnly, since); err == nil {
+		return day, nil
+	}
+	return time.Time{}, refusal.Newf(refusal.Usage, "--since %q is neither days as in 90d, nor a date as in 2026-05-01", since)
+}
+
+// A keptCheckpoint is a cosigned checkpoint that was kept beside the ledger. A
+// day has one anchor file, which the last publication of the day replaces; the
+// checkpoint of a registration would be lost with it.
+type keptCheckpoint struct {
+	path string
+	note []byte
+	head ledger.TreeHead
+}
+
+const checkpointsDir = "checkpoints"
+
+// keepCheckpoint keeps the checkpoint of an anchor just published, so that it
+// shows later that witnesses had seen a registration before the first case.
+func keepCheckpoint(w *workspace.Workspace, pub *sequencer.Published) error {
+	if len(pub.Witnesses) == 0 {
+		return nil
+	}
+	dir := w.Private(checkpointsDir)
+	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, filepath.Join(dir, fmt.Sprintf("%d.checkpoint", pub.Anchor.Size)), []byte(pub.Anchor.Checkpoint), 0o600)
+}
+
+// loadCheckpoints reads what keepCheckpoint kept. Nothing is verified yet.
+func loadCheckpoints(w *workspace.Workspace) ([]keptCheckpoint, error) {
+	dir := w.Private(checkpointsDir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading checkpoints: %w", err)
+	}
+	var kept []keptCheckpoint
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".checkpoint") {
+			continue
+		}
+		c := keptCheckpoint{path: filepath.Join(dir, e.Name())}
+		if c.note, err = store.ReadFile(store.OS{}, c.path, 1<<20); err != nil {
+			return nil, err
+		}
+		text, _, _ := strings.Cut(string(c.note), "\n\n")
+		if c.head, err = ledger.ParseTreeHead(text + "\n"); err != nil {
+			return nil, refusal.Newf(refusal.CheckpointInvalid, "%s: %w", c.path, err).WithHint("it was changed after it was kept; restore it, or set it aside: attempts then lose the level witnessed")
+		}
+		kept = append(kept, c)
+	}
+	return kept, nil
+}
+
+// expectation is what the ledger must contain to agree with the checkpoint.
+func (c keptCheckpoint) expectation() ledger.Expectation {
+	return ledger.Expectation{TreeHead: c.head, Source: "the checkpoint " + filepath.Base(c.path), Confirm: func(signers *seal.Signers) error {
+		var keys []ledger.LogKey
+		for _, e := range signers.Entries() {
+			if pub, ok := e.Key.Ed25519(); ok && slices.Contains(e.Roles, seal.Operator) {
+				keys = append(keys, ledger.LogKey{Origin: c.head.Origin, Key: pub})
+			}
+		}
+		_, err := ledger.VerifyCheckpoint(c.note, ledger.Policy{Logs: keys})
+		return err
+	}}
+}
+
+// cosignedCheckpoints verifies which checkpoints the workspace's witnesses
+// cosigned. That the ledger contains them was checked when it was verified.
+func cosignedCheckpoints(s workspace.Settings, v *ledger.Verified, anchors []sequencer.AnchorFile, kept []keptCheckpoint) ([]scorecard.Cosigned, error) {
+	if len(s.Witnesses) == 0 {
+		return nil, nil
+	}
+	policy := ledger.Policy{Logs: v.EveryKey()}
+	var err error
+	if policy.Witnesses, err = witnessVerifiers(s); err != nil {
+		return nil, err
+	}
+	notes := make(map[string][]byte)
+	for _, a := range anchors {
+		notes[a.Path] = []byte(a.Checkpoint)
+	}
+	for _, c := range kept {
+		notes[c.path] = c.note
+	}
+	var out []scorecard.Cosigned
+	for path, note := range notes {
+		c, err := ledger.VerifyCheckpoint(note, policy)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(c.Cosignatures) >= max(1, s.Quorum) {
+			out = append(out, scorecard.Cosigned{Size: c.Size, Witnesses: c.Cosignatures})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,315 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+)
+
+type scorecardOptions struct {
+	attempts   []string
+	class      string
+	target     string
+	since      string
+	last       bool
+	noEvidence bool
+	failed     bool
+}
+
+func newScorecard(env *Env) *cobra.Command {
+	var o scorecardOptions
+	cmd := &cobra.Command{
+		Use:   "scorecard [ATTEMPT...]",
+		Short: "Totals, intervals and the acceptance verdict over verified records",
+		Long: `Count what the ledger says about attempts, after verifying it: tasks, solve rate with
+its interval, violations, cost, latency, retries, evidence, and whether the criteria of
+acceptance are met. Without ATTEMPT it is about every attempt but scratch ones.
+
+Every planned case is in the denominator: what was not run has failed. A repetition
+counts once, by its first record. Other attempts of the same class and target are listed
+too, so that "the best of seven" is visible. Formulas: docs/formats/scorecard.md.
+
+Evidence of solved cases is read and hashed; --no-evidence leaves that out, and then the
+acceptance criteria cannot be met.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.attempts = args
+			return runScorecard(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.class, "class", "", "only attempts of this task `CLASS`")
+	f.StringVar(&o.target, "target", "", "only attempts of this `TARGET`")
+	f.StringVar(&o.since, "since", "", "only attempts registered since `WHEN`: days ago (90d) or a date")
+	f.BoolVar(&o.last, "last", false, "only the newest attempt of those")
+	f.BoolVar(&o.noEvidence, "no-evidence", false, "do not read the evidence; its coverage is then not known")
+	f.BoolVar(&o.failed, "failed", false, "list every task that was not solved")
+	return cmd
+}
+
+// scorecardAnswer is the card, and the tasks that were asked for.
+type scorecardAnswer struct {
+	*scorecard.Card
+	FailedCases *[]failedCase `json:"failed_cases,omitempty"`
+}
+
+// A failedCase is a task that was not solved.
+type failedCase struct {
+	Attempt string           `json:"attempt"`
+	CaseID  string           `json:"case_id"`
+	Repeat  int32            `json:"repeat"`
+	Outcome evidence.Outcome `json:"outcome"`
+	Score   *float64         `json:"score"`
+	Modes   []string         `json:"failure_modes"`
+	Entry   int64            `json:"entry"`
+	Amended bool             `json:"amended"`
+}
+
+func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
+	if len(o.attempts) > 0 && (o.class != "" || o.target != "" || o.since != "" || o.last) {
+		return refusal.Newf(refusal.Usage, "attempts are named, and --class, --target, --since and --last choose among all").
+			WithHint("give one or the other")
+	}
+	since, err := parseSince(o.since, env.Now())
+	if err != nil {
+		return err
+	}
+	p, err := env.readPast(func(a *scorecard.Attempt) bool {
+		if len(o.attempts) > 0 {
+			return slices.Contains(o.attempts, a.ID)
+		}
+		return (o.class == "" || a.Class == o.class) && (o.target == "" || a.Target == o.target) && !a.Time.Go().Before(since)
+	})
+	if err != nil {
+		return err
+	}
+	chosen, err := o.choose(p)
+	if err != nil {
+		return err
+	}
+	view := scorecard.View{Attempts: chosen}
+	if !o.noEvidence {
+		view.Evidence = p.evidence
+	}
+	card, err := scorecard.Of(p.history, view)
+	if err != nil {
+		return env.alarm(p.w, err)
+	}
+	answer := scorecardAnswer{Card: card}
+	if o.failed {
+		answer.FailedCases = failedCases(chosen)
+	}
+	return env.Answer(answer, answer.text)
+}
+
+// choose returns the attempts that the card is about.
+func (o *scorecardOptions) choose(p *pastReading) ([]*scorecard.Attempt, error) {
+	var chosen []*scorecard.Attempt
+	for _, id := range o.attempts {
+		a, err := p.attempt(id)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(chosen, a) {
+			return nil, refusal.Newf(refusal.Usage, "%s is named twice", id).WithHint("an attempt counts once")
+		}
+		chosen = append(chosen, a)
+	}
+	if len(o.attempts) > 0 {
+		return chosen, nil
+	}
+	var scratch []*scorecard.Attempt
+	for _, a := range p.history.Attempts {
+		switch {
+		case !a.Kept:
+		case a.Level == scorecard.Scratch:
+			scratch = append(scratch, a)
+		default:
+			chosen = append(chosen, a)
+		}
+	}
+	if len(chosen) == 0 {
+		chosen = scratch // better than nothing, and labelled
+	}
+	if len(chosen) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "the ledger %s has no such attempt", p.history.Origin).
+			WithHint(`"tally run CLASS" makes one`)
+	}
+	if o.last {
+		chosen = chosen[len(chosen)-1:]
+	}
+	return chosen, nil
+}
+
+func failedCases(attempts []*scorecard.Attempt) *[]failedCase {
+	out := []failedCase{}
+	for _, a := range attempts {
+		for c := range a.Cases() {
+			if c.Passed() {
+				continue
+			}
+			x := failedCase{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil}
+			if c.IsScored() {
+				score := c.EffectiveScore()
+				x.Score = &score
+			}
+			out = append(out, x)
+		}
+		for range a.Unlisted() {
+			out = append(out, failedCase{Attempt: a.ID, Outcome: scorecard.NotRun, Modes: []string{}, Entry: -1})
+		}
+	}
+	return &out
+}
+
+func (s scorecardAnswer) text(out io.Writer) {
+	c := s.Card
+	fmt.Fprintf(out, "SCORECARD  %s  level %s\n", plain.Line(c.Ledger.Origin), c.Level)
+	attemptLines(out, c)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("tasks", "%d: %d solved, %d failed%s, %d skipped, %d errors%s", c.TotalTasks, c.Solved, c.Failed, ofWhich(count{c.NotRun, "not run"}), c.Skipped,
+		c.Errors, ofWhich(count{c.Unscored, "unscored"}, count{c.Truncated, "truncated"}))
+	row("solve rate", "%.4f  [%.4f, %.4f] at 95 %%, over %d distinct cases", c.SolveRate, c.SolveRateCI95[0], c.SolveRateCI95[1], c.DistinctCases)
+	if c.MeanScore != nil {
+		row("mean score", "%.4f  [%.4f, %.4f], of %d scored tasks", *c.MeanScore, c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
+	}
+	for _, k := range c.PassAtK {
+		row(fmt.Sprintf("k = %d", k.K), "pass@k %.4f, pass^k %.4f, over %d cases", k.At, k.All, k.Over)
+	}
+	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
+	row("cost", "%s, %s a solve; %d tokens", dollars(c.TotalCostMicro), dollars(c.CostPerSolve), c.TotalTokens)
+	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
+	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
+	if c.EvidenceCoverage == nil {
+		row("evidence", "NOT CHECKED")
+	} else {
+		row("evidence", "of %.4f of the solved tasks", *c.EvidenceCoverage)
+	}
+	for _, m := range c.Modes {
+		row("failure mode", "%s: %d tasks", plain.Line(m.Code), m.Tasks)
+	}
+	if c.Excluded > 0 {
+		row("excluded", "%d records do not count", c.Excluded)
+	}
+	if c.Amendments.Lowered+c.Amendments.Ignored > 0 {
+		row("amended", "%d lowered; %d would raise a score and do not count", c.Amendments.Lowered, c.Amendments.Ignored)
+	}
+	verdict := "NOT MET"
+	if c.Acceptance.Met {
+		verdict = "MET"
+	}
+	row("acceptance", "%s: %s", verdict, strings.Join(c.Acceptance.Reasons, "; "))
+	w.Flush()
+	for _, m := range c.EvidenceMissing {
+		fmt.Fprintf(out, "evidence missing: %s %s (entry %d): %s\n", plain.Line(m.Attempt), plain.Line(m.CaseID), m.Entry, plain.Line(m.Reason))
+	}
+	breakdownText(out, c.By)
+	if s.FailedCases != nil {
+		failedText(out, *s.FailedCases)
+	}
+}
+
+func attemptLines(out io.Writer, c *scorecard.Card) {
+	for _, a := range c.Attempts {
+		fmt.Fprintf(out, "attempt %s: number %d of %d by %s, %d of %d with this plan; %s%s, %s\n", plain.Line(a.ID), a.Number, a.Of, plain.Line(a.Target),
+			a.PlanNumber, a.PlanOf, a.Level, labels(a), a.RegisteredAt.Date())
+		for _, p := range a.Problems {
+			fmt.Fprintf(out, "  problem: %s\n", plain.Line(p))
+		}
+	}
+	for _, a := range c.Siblings {
+		fmt.Fprintf(out, "not in this card: %s, number %d of %d: %d of %d passed, %s%s, %s\n", plain.Line(a.ID), a.Number, a.Of, a.Passed, a.Tasks,
+			a.Level, labels(a), a.RegisteredAt.Date())
+	}
+}
+
+// labels are what a reader must not miss about an attempt.
+func labels(a scorecard.AttemptLine) string {
+	s := ""
+	if a.Filtered {
+		s += ", FILTERED"
+	}
+	if !a.Finished {
+		s += ", NOT FINISHED"
+	}
+	if a.Mode == "live" {
+		s += ", live"
+	}
+	if a.Abandoned > 0 {
+		s += fmt.Sprintf(", %d executions abandoned", a.Abandoned)
+	}
+	return s
+}
+
+type count struct {
+	n    int
+	what string
+}
+
+// ofWhich is " (2 not run)", or nothing.
+func ofWhich(counts ...count) string {
+	var parts []string
+	for _, c := range counts {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// dollars is micro-dollars as people write them.
+func dollars(micro int64) string {
+	sign := ""
+	if micro < 0 {
+		sign, micro = "-", -micro
+	}
+	return fmt.Sprintf("%s$%d.%06d", sign, micro/1e6, micro%1e6)
+}
+
+// breakdownText prints the properties that tell tasks apart.
+func breakdownText(out io.Writer, by scorecard.Breakdown) {
+	for _, d := range []struct {
+		name   string
+		groups []scorecard.Group
+		least  int
+	}{{"class", by.Class, 2}, {"target", by.Target, 2}, {"week", by.Week, 2}, {"tag", by.Tag, 1}} {
+		if len(d.groups) < d.least {
+			continue
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
+		for _, g := range d.groups {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%d\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
+				g.PolicyViolations, dollars(g.CostPerSolve))
+		}
+		w.Flush()
+	}
+}
+
+func failedText(out io.Writer, cases []failedCase) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "not solved\tcase\trepeat\toutcome\tscore\tentry\tfailure modes\n")
+	for _, c := range cases {
+		score := "-"
+		if c.Score != nil {
+			score = fmt.Sprintf("%.4f", *c.Score)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", plain.Line(c.Attempt), plain.Line(c.CaseID), c.Repeat, c.Outcome, score, c.Entry, plain.Line(strings.Join(c.Modes, ", ")))
+	}
+	w.Flush()
+}
