@@ -1,0 +1,164 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/seal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+)
+
+// A place is a workspace for one test: a bench that needs no signatures, the
+// built-in target, and a ledger.
+type place struct {
+	t    testing.TB
+	dir  string
+	led  sequencer.Config
+	key  *seal.Key
+	now  time.Time
+	tick time.Duration // by which each look at the clock moves it
+	mu   sync.Mutex
+}
+
+const plainTarget = "version: 1\nkind: builtin\nbuiltin: {model: m, api: openai.chat}\n"
+
+const registration = `version: 1
+class: sums
+trust: scratch
+current_tier: bronze
+limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 100, tokens: 1000000, cost_microdollars: 1000000}
+governance: autonomous
+isolation: {classes: [gvisor], scope: case, allow_weaker: false}
+judged_scores_count: false
+`
+
+// newPlace makes a workspace whose class has these dataset lines.
+func newPlace(t testing.TB, lines ...string) *place {
+	t.Helper()
+	p := &place{t: t, dir: t.TempDir(), now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), tick: time.Millisecond}
+	var err error
+	if p.key, err = seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
+		t.Fatal(err)
+	}
+	var dataset bytes.Buffer
+	for _, l := range lines {
+		dataset.WriteString(l + "\n")
+	}
+	p.write("bench/sums/registration.yaml", registration)
+	p.write("bench/sums/dataset.jsonl", dataset.String())
+	p.write("targets/default.yaml", plainTarget)
+	signers, err := seal.Compose(1, digest.ID{}, []seal.Entry{{Principals: "olga@example.com", Key: p.key.Public(), Roles: []seal.Role{seal.Operator}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.led = sequencer.Config{Place: sequencer.Place{FS: store.OS{}, Dir: filepath.Join(p.dir, "ledger"), StateDir: filepath.Join(p.dir, "state")},
+		Origin: "example.com/evals", TrustRoot: digest.IDOf(signers), Key: p.key, Now: p.clock}
+	if err := os.MkdirAll(p.led.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := sequencer.Create(context.Background(), p.led, signers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) clock() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = p.now.Add(p.tick)
+	return p.now
+}
+
+func (p *place) write(name, text string) {
+	p.t.Helper()
+	file := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// run runs an attempt, with what change makes of its config.
+func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error) {
+	p.t.Helper()
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer root.Close()
+	v, err := bench.Verify(root, "sums", bench.Options{Now: p.clock()})
+	if err != nil {
+		return nil, err
+	}
+	target, err := agent.Load(root, "default")
+	if err != nil {
+		return nil, err
+	}
+	cfg := Config{Bench: v, Target: target, Past: &Past{}, Origin: p.led.Origin, Packs: filepath.Join(p.dir, "evidence", "packs"), Runs: filepath.Join(p.dir, "runs"),
+		Operator: digest.IDOf([]byte("olga")), Now: p.clock, Version: "test",
+		Sign: func(message []byte) (string, error) {
+			sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
+			return string(sig), err
+		}}
+	led := p.led
+	led.Visit = cfg.Past.Visit
+	if cfg.Ledger, err = sequencer.Open(context.Background(), led); err != nil {
+		return nil, err
+	}
+	defer cfg.Ledger.Close()
+	if change != nil {
+		change(&cfg)
+	}
+	return Run(ctx, cfg)
+}
+
+// records verifies the ledger and lists its records of some kinds.
+func (p *place) records(kinds ...evidence.Kind) []ledger.Record {
+	p.t.Helper()
+	var out []ledger.Record
+	_, err := p.led.Verify(ledger.Options{Origin: p.led.Origin, TrustRoot: p.led.TrustRoot, Decode: true, Visit: func(r ledger.Record) error {
+		for _, k := range kinds {
+			if r.Envelope.Kind == k {
+				out = append(out, r)
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// sum is a dataset line: a question, what the authored model answers, and what
+// is right.
+func sum(i int, answer string) string {
+	return fmt.Sprintf(`{"id":"case-%06d","input":"What is %d plus %d?","tags":["sum"],"model":[{"text":"%s"}],"expected":"%d","grade":{"kind":"exact"}}`, i, i, i, answer, 2*i)
+}
+
+func sums(n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = sum(i, fmt.Sprint(2*i))
+	}
+	return lines
+}
