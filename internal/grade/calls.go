@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -98,7 +99,7 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 			needed[r.want[i].Name] = true
 		}
 	}
-	decoded := make([]map[string]any, len(calls))
+	all := make([]map[string]any, len(calls))
 	for j, c := range calls {
 		if !needed[c.Name] {
 			continue
@@ -108,11 +109,11 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 		}
 		// Nothing stands for arguments that are no JSON object, as an agent
 		// may write them; they fit no expectation.
-		if c.Args != nil && canon.Unmarshal(c.Args, &decoded[j]) != nil {
-			decoded[j] = nil
+		if c.Args != nil && json.Unmarshal(c.Args, &all[j]) != nil {
+			all[j] = nil
 		}
 	}
-	return decoded, nil
+	return all, nil
 }
 
 func (r *callsRule) strict(v *extract.Value, args []map[string]any) verdict {
@@ -210,7 +211,7 @@ func holds(whole, part map[string]any) bool {
 		if !ok {
 			return false
 		}
-		if _, _, _, differ := difference(value, other, ""); differ {
+		if difference(value, other) != nil {
 			return false
 		}
 	}

@@ -24,9 +24,9 @@ type combination struct {
 
 	passed, mismatched, unusable, unscored int
 
-	codes                    []string
-	reasons                  []string // of the unscored
-	first                    string   // why the first that did not pass did not
+	codes   []string
+	reasons []string // of the unscored
+	first   string   // why the first that did not pass did not
 
 	sum, weight, open *big.Rat // of scores times weights, of weights with and without a score
 }

@@ -52,8 +52,9 @@ type node struct {
 	failureMode string
 
 	extractor *extract.Extractor
-	expected  canon.RawMessage // for people; nothing if there is none
-	grade     grader           // of plain kinds
+	expected  canon.RawMessage    // for people; nothing if there is none
+	shown     *trajectory.Content // of expected
+	grade     grader              // of plain kinds
 
 	condition *condition
 	judge     *JudgeSpec
@@ -102,7 +103,19 @@ func compile(spec *Spec, m Materials) (*Grader, error) {
 	if spec.Grade != nil && len(nodes) == 1 {
 		c.grader.root = nodes[0]
 	}
+	c.grader.root.prepare()
 	return c.grader, nil
+}
+
+// prepare makes what every grading would make anew.
+func (n *node) prepare() {
+	if len(n.expected) > 0 {
+		c := trajectory.NewContent([]byte(shownText(n.expected)), shownHead)
+		n.shown = &c
+	}
+	for _, child := range n.children {
+		child.prepare()
+	}
 }
 
 func one() *big.Rat { return big.NewRat(1, 1) }

@@ -1,8 +1,8 @@
 package grade
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,27 +12,30 @@ import (
 	"tallystick/internal/schema"
 )
 
-// jsonOf gives the JSON that JSON graders look at: the value, or the JSON that
-// a text holds.
-func jsonOf(v *extract.Value) (canon.RawMessage, *verdict) {
+// jsonOf gives the JSON that JSON graders look at, decoded: the value, or the
+// JSON that a text holds.
+func jsonOf(v *extract.Value) (any, *verdict) {
 	if v.Kind != extract.TextValue {
 		data, err := v.Canonical()
-		if err != nil {
-			bad := unusable(CodeNotComparable, "%v", err)
-			return nil, &bad
+		if err == nil {
+			var doc any
+			if doc, err = decoded(data); err == nil {
+				return doc, nil
+			}
 		}
-		return data, nil
+		bad := unusable(CodeNotComparable, "%v", err)
+		return nil, &bad
 	}
 	text, bad := textOf(v)
 	if bad != nil {
 		return nil, bad
 	}
-	data, err := canon.Canonicalize([]byte(text))
-	if err != nil {
+	var doc any
+	if err := canon.Unmarshal([]byte(text), &doc); err != nil {
 		bad := unusable(CodeNotComparable, "%s is no JSON", quote(v, text))
 		return nil, &bad
 	}
-	return data, nil
+	return doc, nil
 }
 
 func schemaGrader(doc []byte) (grader, error) {
@@ -41,11 +44,11 @@ func schemaGrader(doc []byte) (grader, error) {
 		return nil, err
 	}
 	return func(v *extract.Value) verdict {
-		data, bad := jsonOf(v)
+		doc, bad := jsonOf(v)
 		if bad != nil {
 			return *bad
 		}
-		problems := s.Check(data)
+		problems := s.CheckValue(doc)
 		if len(problems) == 0 {
 			return passed("it fits the schema")
 		}
@@ -118,29 +121,33 @@ func describe(raw canon.RawMessage) string {
 }
 
 func jsonEqualGrader(want canon.RawMessage, ignore [][]string) (grader, error) {
-	var expected any
-	if err := canon.Unmarshal(want, &expected); err != nil {
+	expected, err := decoded(want)
+	if err != nil {
 		return nil, err
 	}
 	expected = without(expected, ignore)
 	return func(v *extract.Value) verdict {
-		data, bad := jsonOf(v)
+		got, bad := jsonOf(v)
 		if bad != nil {
 			return *bad
 		}
-		var got any
-		if err := canon.Unmarshal(data, &got); err != nil {
-			return unusable(CodeNotComparable, "it is no JSON: %v", err)
-		}
-		at, found, wanted, differ := difference(expected, without(got, ignore), "")
+		d := difference(expected, without(got, ignore))
 		switch {
-		case !differ:
+		case d == nil:
 			return passed("it is the same")
-		case v.Redacted:
-			return mismatch("it differs at %s", quoted(at))
+		case v.Redacted: // a name in the path may hold a secret, too
+			return mismatch("it is not the same")
 		}
-		return mismatch("at %s it is %s, expected %s", quoted(at), found, wanted)
+		return mismatch("at %s it is %s, expected %s", quoted(d.at), d.found, d.wanted)
 	}, nil
+}
+
+// decoded gives what canonical JSON stands for. Canon has refused what
+// encoding/json would read in its own way, and encoding/json is faster.
+func decoded(canonical canon.RawMessage) (any, error) {
+	var v any
+	err := json.Unmarshal(canonical, &v)
+	return v, err
 }
 
 // parseIgnore reads the paths that a comparison leaves out.
@@ -196,63 +203,77 @@ func remove(doc any, path []string) {
 	}
 }
 
-// difference finds the first place, in the order of keys, where two documents
-// part.
-func difference(want, got any, at string) (path, found, wanted string, differ bool) {
+// A parting is the first place, in the order of keys, where two documents
+// differ: the pointer to it, what is there and what was expected.
+type parting struct{ at, found, wanted string }
+
+// difference compares two documents; nil means that they are the same.
+func difference(want, got any) *parting {
 	switch w := want.(type) {
 	case map[string]any:
-		g, ok := got.(map[string]any)
-		if !ok {
-			break
+		if g, ok := got.(map[string]any); ok {
+			return objectDifference(w, g)
 		}
-		keys := slices.Sorted(maps.Keys(w))
-		for key := range g {
-			if _, both := w[key]; !both {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
-			here := at + "/" + escapePointer(key)
-			wv, inWant := w[key]
-			gv, inGot := g[key]
-			switch {
-			case !inWant:
-				return here, shownJSON(gv), "nothing", true
-			case !inGot:
-				return here, "nothing", shownJSON(wv), true
-			}
-			if path, found, wanted, differ := difference(wv, gv, here); differ {
-				return path, found, wanted, true
-			}
-		}
-		return "", "", "", false
 	case []any:
-		g, ok := got.([]any)
-		if !ok {
-			break
+		if g, ok := got.([]any); ok {
+			return listDifference(w, g)
 		}
-		for i := range min(len(w), len(g)) {
-			if path, found, wanted, differ := difference(w[i], g[i], at+"/"+strconv.Itoa(i)); differ {
-				return path, found, wanted, true
-			}
-		}
-		if len(w) != len(g) {
-			return at, fmt.Sprintf("a list of %d", len(g)), fmt.Sprintf("one of %d", len(w)), true
-		}
-		return "", "", "", false
 	default:
-		// Scalars of decoded JSON are comparable. A list or object here is
+		// Scalars of decoded JSON can be compared. A list or object here is
 		// of another type and so differs.
 		switch got.(type) {
 		case map[string]any, []any:
 		default:
 			if want == got {
-				return "", "", "", false
+				return nil
 			}
 		}
 	}
-	return at, shownJSON(got), shownJSON(want), true
+	return &parting{"", shownJSON(got), shownJSON(want)}
+}
+
+func objectDifference(want, got map[string]any) *parting {
+	keys := make([]string, 0, len(want)+len(got))
+	for key := range want {
+		keys = append(keys, key)
+	}
+	for key := range got {
+		if _, both := want[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		w, inWant := want[key]
+		g, inGot := got[key]
+		var d *parting
+		switch {
+		case !inWant:
+			d = &parting{"", shownJSON(g), "nothing"}
+		case !inGot:
+			d = &parting{"", "nothing", shownJSON(w)}
+		default:
+			d = difference(w, g)
+		}
+		if d != nil {
+			d.at = "/" + escapePointer(key) + d.at
+			return d
+		}
+	}
+	return nil
+}
+
+func listDifference(want, got []any) *parting {
+	for i := range min(len(want), len(got)) {
+		if d := difference(want[i], got[i]); d != nil {
+			d.at = "/" + strconv.Itoa(i) + d.at
+			return d
+		}
+	}
+	if len(want) != len(got) {
+		return &parting{"", fmt.Sprintf("a list of %d", len(got)), fmt.Sprintf("one of %d", len(want))}
+	}
+	return nil
 }
 
 func escapePointer(name string) string {

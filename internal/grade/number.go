@@ -130,6 +130,9 @@ func parseQuantity(s string) (quantity, bool) {
 		return quantity{}, false
 	}
 	unit := strings.TrimSpace(rest)
+	if first, _ := utf8.DecodeRuneInString(unit); unit != "" && !inUnit(first) {
+		return quantity{}, false
+	}
 	if prefix != "" {
 		if unit != "" {
 			return quantity{}, false
@@ -179,9 +182,7 @@ func endsNumber(rest string) bool {
 // is one.
 func unitAt(rest string) string {
 	word := strings.TrimPrefix(rest, " ")
-	end := strings.IndexFunc(word, func(r rune) bool {
-		return !unicode.IsLetter(r) && !strings.ContainsRune("%°$€£", r)
-	})
+	end := strings.IndexFunc(word, func(r rune) bool { return !inUnit(r) })
 	if end >= 0 {
 		word = word[:end]
 	}
@@ -190,6 +191,8 @@ func unitAt(rest string) string {
 	}
 	return ""
 }
+
+func inUnit(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune("%°$€£", r) }
 
 // A unit measures one dimension: a value in it times factor plus offset is the
 // value in the dimension's base unit.

@@ -101,7 +101,7 @@ func (r *Result) EvidenceScore(reg bench.Registration, costMicroUSD int64, took 
 	}
 	s := evidence.Score{
 		Passed: r.Passed, Score: r.Score, Breakdown: map[string]float64{}, FailureModes: append([]string{}, r.FailureModes...),
-		CostUSD: float64(costMicroUSD) / 1e6, DurationSeconds: took.Round(time.Millisecond).Seconds(),
+		CostUSD: float64(costMicroUSD) / 1e6, DurationSeconds: float64(took.Round(time.Millisecond).Milliseconds()) / 1000,
 	}
 	for key, value := range r.Breakdown {
 		if key == breakdownKey || slices.Contains(reg.Breakdown, key) {
@@ -225,7 +225,10 @@ func (r *run) safe(s string) string {
 // leaf extracts a value and grades it.
 func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 	if len(n.expected) > 0 {
-		d.Expected = r.show(shownJSONText(n.expected))
+		d.Expected = n.shown
+		if r.in.Redact != nil {
+			d.Expected = r.show(shownText(n.expected))
+		}
 	}
 	if n.condition != nil {
 		return single(n.condition.grade(r.in.Source))
@@ -272,8 +275,8 @@ func (r *run) show(text string) *trajectory.Content {
 	return &c
 }
 
-// shownJSONText shows text as it is and anything else as JSON.
-func shownJSONText(raw canon.RawMessage) string {
+// shownText is text as it is and anything else as JSON.
+func shownText(raw canon.RawMessage) string {
 	var s string
 	if raw.Kind() == '"' && canon.Unmarshal(raw, &s) == nil {
 		return s
