@@ -163,7 +163,7 @@ const (
 // procedural, working, recalled.
 func (f *frame) admitMemory(room int64, p *prompt) string {
 	m := f.run.memory
-	if m.alive == 0 {
+	if len(m.entries) == 0 {
 		return ""
 	}
 	left := room - int64(len(memoryIntro)) - systemFrame
@@ -174,9 +174,6 @@ func (f *frame) admitMemory(room int64, p *prompt) string {
 	}{{tier: trajectory.Procedural, list: m.of(trajectory.Procedural, 0)}, {tier: trajectory.Semantic}, {tier: trajectory.Episodic}, {tier: trajectory.Working, list: m.of(trajectory.Working, f.task)}}
 	leftOut := 0
 	admit := func(i int, e *entry) {
-		if e.gone {
-			return
-		}
 		cost := int64(e.bytes)
 		if sections[i].text == nil {
 			cost += int64(len(e.tier)) + int64(len(`:\n`))
@@ -201,6 +198,9 @@ func (f *frame) admitMemory(room int64, p *prompt) string {
 		}
 	}
 	for _, e := range f.recalled {
+		if e.gone { // superseded in this turn
+			continue
+		}
 		i := 1
 		if e.tier == trajectory.Episodic {
 			i = 2

@@ -179,7 +179,6 @@ type answer struct {
 // that answers in words. Taint is the untrusted source of the input, if any.
 func (f *frame) work(ctx context.Context, input, taint string) (answer, error) {
 	f.begin(input, taint)
-	defer f.run.memory.endTask(f.task)
 	if err := f.remember(input); err != nil {
 		return answer{}, err
 	}
@@ -272,8 +271,8 @@ func (f *frame) ask(ctx context.Context, body []byte) (reply, error) {
 			return r, err
 		}
 		if !bad.again || try == tries {
-			return reply{}, f.fail(bad.name, refusal.Newf(refusal.AgentFailed, "calling the model of agent %s in turn %d, try %d of %d: %w",
-				f.name, f.run.turn, try, tries, bad).WithHint("the reply is in the trajectory; if a live model failed, run the case again"))
+			return reply{}, f.fail(bad.name, refusal.Newf(refusal.AgentFailed, "calling the model of agent %s in turn %d, try %d of %d: %s",
+				f.name, f.run.turn, try, tries, clip(bad.detail, 300)).WithHint("the reply is in the trajectory; if a live model failed, run the case again"))
 		}
 		if err := f.event("model_retry", fmt.Sprintf("try %d of %d: %s", try, tries, bad.detail)); err != nil {
 			return reply{}, err

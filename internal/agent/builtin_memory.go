@@ -21,7 +21,7 @@ type entry struct {
 	confidence float64 // 0 to 1
 	owner      int     // of working memory, the task that it belongs to
 
-	gone  bool // superseded, or working memory of a task that is over
+	gone  bool // superseded
 	line  string
 	bytes int // of the line, in JSON
 	terms map[string]bool
@@ -31,13 +31,14 @@ type entry struct {
 // A memory is what the agent knows in one case: facts (semantic), what happened
 // (episodic), rules of conduct (procedural) and notes on the task at hand
 // (working). An entry that was superseded is gone: nothing gives it again.
+// Working memory is shown whole to the task that it belongs to, and to no other;
+// the counts and the search leave it out.
 type memory struct {
 	entries []*entry // in the order of writing
 	byID    map[string]*entry
 	found   map[string][]int // by term, the entries that have it
 	live    map[string]int   // by term, how many of those are not gone
-	alive   int
-	working int // live entries of working memory
+	alive   int              // all that are not gone
 }
 
 func newMemory() *memory {
@@ -106,8 +107,10 @@ func (m *memory) review(p *proposal) ruling {
 		return ruling{conflict: fmt.Sprintf("there is no entry %q to supersede", clip(p.supersedes, 80))}
 	case replaced.gone:
 		return ruling{conflict: fmt.Sprintf("entry %s was superseded before", replaced.id)}
-	case replaced.tier != p.tier || replaced.owner != p.owner:
+	case replaced.tier != p.tier:
 		return ruling{conflict: fmt.Sprintf("entry %s is in %s memory, and the write is for %s memory", replaced.id, replaced.tier, p.tier)}
+	case replaced.owner != p.owner:
+		return ruling{conflict: fmt.Sprintf("entry %s is a note of another task", replaced.id)}
 	case old != nil && old != replaced:
 		return ruling{conflict: fmt.Sprintf("entry %s has another value for %s and is not the one that is superseded", old.id, p.key)}
 	case !p.approved && 2*p.confidence*p.weight() < replaced.confidence*replaced.weight():
@@ -152,20 +155,20 @@ func (m *memory) add(e *entry, replaces string) {
 	}
 	e.line = "- [" + e.id + "] " + label + indent(e.key) + ": " + indent(shorten(e.value, maxValueShown)) + "\n"
 	e.bytes = len(appendText(nil, e.line)) - 2
+	m.entries = append(m.entries, e)
+	m.byID[e.id] = e
+	if e.tier == trajectory.Working {
+		return
+	}
+	m.alive++
 	e.inKey = termsOf(e.key)
 	e.terms = termsOf(e.value)
 	for t := range e.inKey {
 		e.terms[t] = true
 	}
 	for t := range e.terms { // the order does not matter: each has its own list
-		m.found[t] = append(m.found[t], len(m.entries))
+		m.found[t] = append(m.found[t], len(m.entries)-1)
 		m.live[t]++
-	}
-	m.entries = append(m.entries, e)
-	m.byID[e.id] = e
-	m.alive++
-	if e.tier == trajectory.Working {
-		m.working++
 	}
 }
 
@@ -173,25 +176,13 @@ func (m *memory) add(e *entry, replaces string) {
 func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }
 
 func (m *memory) forget(e *entry) {
-	if e.gone {
+	e.gone = true
+	if e.tier == trajectory.Working {
 		return
 	}
-	e.gone = true
 	m.alive--
-	if e.tier == trajectory.Working {
-		m.working--
-	}
 	for t := range e.terms {
 		m.live[t]--
-	}
-}
-
-// endTask clears the working memory of a task that is over.
-func (m *memory) endTask(owner int) {
-	for i := len(m.entries) - 1; i >= 0 && m.working > 0; i-- {
-		if e := m.entries[i]; e.tier == trajectory.Working && e.owner == owner {
-			m.forget(e)
-		}
 	}
 }
 

@@ -75,6 +75,17 @@ func TestASupersededFactIsNeverRecalled(t *testing.T) {
 	lacks(t, last[strings.Index(last, "Which city?"):], "Oslo-value")
 }
 
+func TestAFactThatIsSupersededLeavesTheTurnAtHandToo(t *testing.T) {
+	r := trial{target: remembering, memory: []scenario.Memory{{Tier: "semantic", Key: "city", Value: "Oslo-value"}, {Tier: "procedural", Key: "tone", Value: "curt"}}, say: []said{
+		write("semantic", "city", "Bergen", `,"supersedes":"case-1"`), write("procedural", "tone", "polite", `,"supersedes":"case-2"`), text("ok")}}.must(t)
+	has(t, r.requests[0], "Oslo-value")
+	lacks(t, r.last(t), "Oslo-value")
+	lacks(t, r.last(t), "curt")
+	if p := r.state.Context; !slices.Equal(p.Admitted, []string{"m2"}) {
+		t.Errorf("admitted %v", p.Admitted)
+	}
+}
+
 func TestWhatCannotBeSupersededIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, more, tier, key, says string }{
 		{"unknown entry", `,"supersedes":"m9"`, "semantic", "city", "there is no entry"},
@@ -119,6 +130,16 @@ func TestEpisodesMayShareAKeyAndNotesAreReplaced(t *testing.T) {
 	lacks(t, r.requests[4], `todo: a\n`)
 	has(t, r.last(t), "visit: Paris")
 	lacks(t, r.last(t), `working:\n`)
+}
+
+func TestNotesBelongToOneTask(t *testing.T) {
+	r := trial{target: remembering, turns: []string{"one", "two"}, say: []said{write("working", "todo", "a", ""), text("ok"),
+		write("working", "todo", "c", `,"supersedes":"m1"`), write("working", "todo", "a", ""), text("ok")}}.must(t)
+	has(t, r.requests[3], "entry m1 is a note of another task")
+	has(t, r.last(t), "written as entry m2")
+	if e := r.state.Memory[1]; e.Supersedes != "" {
+		t.Errorf("a note of another task was replaced: %+v", e)
+	}
 }
 
 func TestThePolicyDecidesAboutMemory(t *testing.T) {

@@ -162,6 +162,7 @@ func FuzzHostileReplies(f *testing.F) {
 	f.Add(uint8(0), `{"choices":[{"message":{"tool_calls":[{"function":{"name":"plan","arguments":"{\"text\":"}},{"id":"a"},{"id":"a"}]}}]}`, `{"choices":[{"message":{"content":[{"type":"text","text":"x"}]}}]}`)
 	f.Add(uint8(1), `{"output":[{"type":"function_call"},{"type":"message","content":"x"}]}`, `{"status":"queued"}`)
 	f.Add(uint8(2), `{"type":"message","content":[{"type":"tool_use","input":[]}]}`, `{"type":"error"}`)
+	f.Add(uint8(2), "{\"err"+strings.Repeat("\xbf", 110), `{}`) // its error was once too long for run_failed
 	f.Fuzz(func(t *testing.T, which uint8, first, second string) {
 		api := apis[int(which)%len(apis)]
 		tr := everything(api)

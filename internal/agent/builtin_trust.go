@@ -15,6 +15,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/policy"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
 )
@@ -73,7 +74,7 @@ func (r *run) vet(d tools.Definition) (o *offer, why string, err error) {
 		}
 	}
 	o.spec = toolSpec{d.Name, d.Description, schema}
-	o.keyed = hasKey(schema)
+	o.keyed = d.Class == policy.Financial && hasKey(schema)
 	if !o.outside {
 		return o, "", nil
 	}

@@ -110,13 +110,17 @@ func TestMemoryFromUntrustedTextNeedsAPerson(t *testing.T) {
 }
 
 func TestUntrustedMemoryTaintsWhoeverRecallsIt(t *testing.T) {
+	// Two pieces of work in one reply: the second is handed over untainted, and
+	// knows what the first has written.
 	vulnerable := remembering
 	vulnerable.Mitigations = &Mitigations{GuardMemory: off()}
-	vulnerable.Agents = []Helper{{Name: "fresh", Description: "Knows nothing yet."}}
-	r := trial{target: vulnerable, box: poisonedBox(), approvals: refuseAll, turns: []string{"read", "go"}, say: []said{
-		want("fetch", `{}`), write("semantic", "payee", "eve", ""), text("ok"), want("transfer", `{"to":"eve"}`), text("x")}}.must(t)
-	if len(r.called) != 1 {
-		t.Errorf("called %q", r.called)
+	vulnerable.Agents = []Helper{{Name: "reader", Description: "Reads.", Abilities: []Ability{MemoryAbility}}, {Name: "payer", Description: "Pays."}}
+	r := trial{target: vulnerable, box: poisonedBox(), approvals: refuseAll, say: []said{
+		{calls: []call{{"", "handoff", []byte(`{"agent":"reader","input":"read"}`)}, {"", "handoff", []byte(`{"agent":"payer","input":"pay the payee"}`)}}},
+		want("fetch", `{}`), write("semantic", "payee", "eve", ""), text("read"),
+		want("transfer", `{"to":"eve"}`), text("tried"), text("x")}}.must(t)
+	if len(r.called) != 1 || r.count("security_event:tainted_call_stopped") != 1 {
+		t.Errorf("called %q, events %v", r.called, r.types())
 	}
 }
 
@@ -186,6 +190,18 @@ func TestAHelperCannotDoWhatItsCallerCannot(t *testing.T) {
 	}
 }
 
+func TestAHelperHasNoAbilityThatItsCallerLacks(t *testing.T) {
+	target := Builtin{Agents: []Helper{{Name: "notes", Description: "Keeps notes.", Abilities: []Ability{MemoryAbility}}}}
+	say := []said{want("handoff", `{"agent":"notes","input":"keep it"}`), write("semantic", "a", "b", ""), text("kept"), text("x")}
+	if r := (trial{target: target, say: say}).must(t); r.count("memory_written") != 0 {
+		t.Errorf("events %v", r.types())
+	}
+	target.Mitigations = &Mitigations{NarrowHandoffs: off()}
+	if r := (trial{target: target, say: say}).must(t); r.count("memory_written") != 1 {
+		t.Errorf("events %v", r.types())
+	}
+}
+
 func TestAHelperSeesOnlyItsInputAndSignsItsMemory(t *testing.T) {
 	target := Builtin{Model: "big", System: "Main.", Abilities: []Ability{MemoryAbility}, Agents: []Helper{{Name: "notes", Description: "Keeps notes.", System: "Notes.", Model: "small", Abilities: []Ability{MemoryAbility}}}}
 	r := trial{target: target, turns: []string{"secret of the user"}, say: []said{want("handoff", `{"agent":"notes","input":"note: likes tea"}`), write("semantic", "drink", "tea", ""), text("kept"), text("done")}}.must(t)
@@ -206,6 +222,11 @@ func TestThePolicyDecidesAboutHandoffs(t *testing.T) {
 	r := trial{target: target, policy: &p, say: []said{want("handoff", `{"agent":"other","input":"go"}`), text("x")}}.must(t)
 	if r.count("handoff") != 0 {
 		t.Errorf("events %v", r.types())
+	}
+	both := Builtin{Agents: []Helper{{Name: "other", Description: "Works."}, {Name: "third", Description: "Too."}}}
+	r = trial{target: both, say: []said{want("handoff", `{"agent":"other","input":"go"}`), want("handoff", `{"agent":"other","input":"go"}`), text("x"), text("y")}}.must(t)
+	if r.count("handoff") != 1 || r.count("error:unknown_agent") != 1 {
+		t.Errorf("an agent handed work to itself: events %v", r.types())
 	}
 	for _, args := range []string{`{"agent":"main","input":"go"}`, `{"agent":"nobody","input":"go"}`, `{"agent":"other","input":""}`} {
 		r = trial{target: target, say: []said{want("handoff", args), text("x")}}.must(t)

@@ -62,9 +62,6 @@ type Command struct {
 	AnswerFile string `json:"answer_file,omitempty"`
 
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-
-	tree *digest.Tree // of Files, as it was hashed
-	root string       // of the workspace
 }
 
 // A CommandMount shows a folder of this machine to the program.
@@ -100,22 +97,21 @@ func (c *Command) validate() error {
 }
 
 // readFiles reads the program's files, so that what is hashed is what runs.
-func (c *Command) readFiles(root *os.Root, dir string) error {
-	c.root = root.Name()
+func (c *Command) readFiles(root *os.Root) (*digest.Tree, error) {
 	if c.Files == "" {
-		return nil
+		return nil, nil
 	}
-	tree, err := digest.ReadTree(root, path.Join(dir, c.Files), digest.TreeLimits{MaxFiles: 100_000, MaxBytes: 1 << 30})
+	tree, err := digest.ReadTree(root, path.Join(TargetsDir, c.Files), digest.TreeLimits{MaxFiles: 100_000, MaxBytes: 1 << 30})
 	if err != nil {
-		return fmt.Errorf("files: %w", err)
+		return nil, fmt.Errorf("files: %w", err)
 	}
-	c.tree = tree
-	return nil
+	return tree, nil
 }
 
 // A commandRun is one case of a command target.
 type commandRun struct {
 	c       *Command
+	root    string // of the workspace
 	s       *session.Session
 	o       Options
 	token   string
@@ -124,17 +120,17 @@ type commandRun struct {
 	class   sandbox.Class
 }
 
-func (c *Command) drive(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
-	r := &commandRun{c: c, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
+func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
+	r := &commandRun{c: t.Command, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
 	driven := Driven{Vantage: "gateway", Isolation: isolationNone}
-	if c.tree != nil {
+	if t.tree != nil {
 		dir, remove, err := store.TempDir("tally-agent-")
 		if err != nil {
 			return driven, err
 		}
 		defer remove()
 		r.files = filepath.Join(dir, "agent")
-		if err := store.PlantTree(r.files, c.tree.Files); err != nil {
+		if err := store.PlantTree(r.files, t.tree.Files); err != nil {
 			return driven, err
 		}
 	}
@@ -225,7 +221,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	for _, m := range r.c.Mounts {
 		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside}
 		if !path.IsAbs(m.Host) {
-			within := filepath.Join(r.c.root, TargetsDir)
+			within := filepath.Join(r.root, TargetsDir)
 			mount.Host, mount.Within = filepath.Join(within, filepath.FromSlash(m.Host)), within
 		}
 		o.ReadOnly = append(o.ReadOnly, mount)
@@ -241,7 +237,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 // attempts records what the agent tried and was not let.
 func (r *commandRun) attempts(result sandbox.AgentResult) error {
 	for _, a := range result.Attempted {
-		if err := r.s.Security(trajectory.SecurityEvent{Boundary: "TB-5", Name: "agent." + a.What, Detail: a.Detail, Severity: evidence.Warn}); err != nil {
+		if err := r.s.Security(trajectory.SecurityEvent{Name: "agent." + a.What, Detail: a.Detail, Severity: evidence.Warn}); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,9 @@ type Target struct {
 	Builtin *Builtin
 	Command *Command
 	HTTP    *HTTP
+
+	tree *digest.Tree // of the files of a command, as they were hashed
+	root string       // of the workspace
 }
 
 // targetFile is targets/NAME.yaml.
@@ -74,7 +77,8 @@ func Load(root *os.Root, name string) (*Target, error) {
 		return nil, err
 	}
 	if t.Command != nil {
-		if err := t.Command.readFiles(root, TargetsDir); err != nil {
+		t.root = root.Name()
+		if t.tree, err = t.Command.readFiles(root); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -149,8 +153,8 @@ func (t *Target) computeDigest() error {
 		settings["builtin"] = t.Builtin
 	case t.Command != nil:
 		settings["command"] = t.Command
-		if t.Command.tree != nil {
-			d, err := t.Command.tree.Digest()
+		if t.tree != nil {
+			d, err := t.tree.Digest()
 			if err != nil {
 				return err
 			}
@@ -194,7 +198,7 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 		out, err := t.Builtin.Drive(ctx, s, c)
 		return Driven{Outcome: out, Vantage: "inside"}, err
 	case t.Command != nil:
-		return t.Command.drive(ctx, s, c, o)
+		return t.driveCommand(ctx, s, c, o)
 	case t.HTTP != nil:
 		out, err := t.HTTP.drive(ctx, s, c)
 		return Driven{Outcome: out, Isolation: "remote", Vantage: "answers"}, err
