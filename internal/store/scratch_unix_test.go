@@ -94,6 +94,15 @@ func TestScratchReadsAndWritesFiles(t *testing.T) {
 	if err := s.Write("a/b/c.txt", []byte("2")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("b/c.txt", filepath.Join(dir, "a/link")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := s.Read("a/link", 1); err != nil || string(data) != "2" {
+		t.Errorf("read %q through a link that stays inside, %v", data, err)
+	}
+	if err := s.Write("a/link", []byte("3")); !isMisuse(err) {
+		t.Errorf("writing through a link: %v", err)
+	}
 	if data, err := s.Read("a/b/c.txt", 1); err != nil || string(data) != "2" {
 		t.Errorf("read %q, %v", data, err)
 	}
@@ -124,8 +133,10 @@ func TestScratchReadsAndWritesFiles(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if err := s.Remove("a/b/c.txt"); err != nil {
-		t.Error(err)
+	for _, name := range []string{"a/b/c.txt", "a/link"} {
+		if err := s.Remove(name); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := s.Remove("a/b"); err != nil {
 		t.Error(err)

@@ -290,20 +290,21 @@ func TestRestoreBringsBackWhatWasRemembered(t *testing.T) {
 	}
 }
 
-// Appending to a list of a snapshot must not write into the memory of another.
+// Appending to a list of a snapshot must not write into the memory of another,
+// whatever room the list has left.
 func TestSnapshotsShareNothing(t *testing.T) {
 	s := start(t, withReply("result: \"{{state.list}}\"\nappend: {list: \"{{args.a}}\"}"), "")
-	call(t, s, "x", `{"a":1}`)
-	at := s.Snapshot()
-	first := string(call(t, s, "x", `{"a":"first"}`).JSON)
-	kept := s.Snapshot()
-	s.Restore(at)
-	second := string(call(t, s, "x", `{"a":"second"}`).JSON)
-	if first == second {
-		t.Fatalf("both gave %s", first)
-	}
-	if values, _ := kept.Values(); !strings.Contains(string(values), `"first"`) || strings.Contains(string(values), `"second"`) {
-		t.Errorf("the kept snapshot is %s", values)
+	for range 10 {
+		call(t, s, "x", `{"a":1}`)
+		at := s.Snapshot()
+		call(t, s, "x", `{"a":"first"}`)
+		kept := s.Snapshot()
+		s.Restore(at)
+		call(t, s, "x", `{"a":"second"}`)
+		if values, _ := kept.Values(); !strings.Contains(string(values), `"first"`) || strings.Contains(string(values), `"second"`) {
+			t.Errorf("the kept snapshot is %s", values)
+		}
+		s.Restore(at)
 	}
 }
 
