@@ -38,7 +38,19 @@ type caseOptions struct {
 	policy   *policy.Policy
 }
 
+// newCase begins a case whose gateway listens.
 func newCase(t testing.TB, o caseOptions) *caseRun {
+	t.Helper()
+	c := makeCase(t, o)
+	server := httptest.NewUnstartedServer(c)
+	server.Config = c.Server()
+	server.Start()
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+func makeCase(t testing.TB, o caseOptions) *caseRun {
 	t.Helper()
 	if o.cassette == nil {
 		o.cassette = readFile(t, "testdata/clients.yaml")
@@ -69,11 +81,7 @@ func newCase(t testing.TB, o caseOptions) *caseRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(g)
-	server.Config = g.Server()
-	server.Start()
-	t.Cleanup(server.Close)
-	return &caseRun{g, s, server.URL}
+	return &caseRun{Gateway: g, session: s}
 }
 
 // weather is the tools of the case.
@@ -251,4 +259,30 @@ func readAll(t testing.TB, r io.Reader) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// unheard is a case without a listener, for fuzzing.
+func unheard(t testing.TB) (*Gateway, *session.Session) {
+	t.Helper()
+	c := makeCase(t, caseOptions{cassette: []byte(helloTape)})
+	return c.Gateway, c.session
+}
+
+const helloTape = `format: tallystick-cassette/v1
+interactions:
+  - model: {api: openai.chat, request: ` + chatHello + `, reply: {message: {text: hello}}}
+  - model: {api: openai.responses, request: ` + responsesHello + `, reply: {message: {text: hello}}}
+  - model: {api: anthropic.messages, request: ` + messagesHello + `, reply: {message: {text: hello}}}
+`
+
+// serve posts to a gateway without a network.
+func serve(g *Gateway, path, body, mcpSession string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r.Header.Set("X-Api-Key", token)
+	if mcpSession != "" {
+		r.Header.Set(sessionHeader, mcpSession)
+	}
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w
 }

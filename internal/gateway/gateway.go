@@ -24,6 +24,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -229,8 +230,5 @@ func (g *Gateway) countRefused() bool {
 // hide takes the token out of what goes on to a model or a tool. It is another
 // one in every run, so it would also make recordings miss.
 func (g *Gateway) hide(body []byte) []byte {
-	if !strings.Contains(string(body), g.cfg.Token) {
-		return body
-	}
-	return []byte(strings.ReplaceAll(string(body), g.cfg.Token, g.marker))
+	return bytes.ReplaceAll(body, []byte(g.cfg.Token), []byte(g.marker))
 }
