@@ -208,3 +208,12 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 
 // NeedsFolder reports whether the agent works on files.
 func (t *Target) NeedsFolder() bool { return t.Command != nil }
+
+// OfCommand makes a target of a program that no file describes.
+func OfCommand(name string, c Command) (*Target, error) {
+	if err := c.validate(); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "%w", err)
+	}
+	t := &Target{Name: name, Kind: KindCommand, Command: &c}
+	return t, t.computeDigest()
+}
