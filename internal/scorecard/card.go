@@ -518,7 +518,11 @@ func acceptance(c *Card) Acceptance {
 		"evidence_coverage was not checked, needs 1.00",
 		fmt.Sprintf("rollback_correctness is %s, needs 1.00 (%d rollbacks)", short(c.RollbackCorrectness), c.RollbackCount),
 	}
-	if c.EvidenceCoverage != nil {
+	switch {
+	case c.EvidenceCoverage == nil:
+	case c.Solved == 0:
+		why[2] = "evidence_coverage is 0, needs 1.00 (no task is solved)"
+	default:
 		why[2] = fmt.Sprintf("evidence_coverage is %s, needs 1.00 (evidence of %d solved tasks is missing or changed)", short(*c.EvidenceCoverage), c.missing)
 	}
 	a.Met = true

@@ -110,6 +110,15 @@ func (b *book) verify(visit func(ledger.Record) error) (*ledger.Verified, error)
 	return b.cfg.Verify(ledger.Options{Origin: testOrigin, TrustRoot: b.cfg.TrustRoot, Visit: visit})
 }
 
+func mustMarshal(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := canon.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func contentOf(format string, args ...any) digest.Content {
 	return digest.ContentOf(fmt.Appendf(nil, format, args...))
 }

@@ -108,7 +108,7 @@ func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range body {
-			for _, b := range []byte{'0', '9', '"', ',', '}', ' ', 'A', body[i] ^ 1, body[i] ^ 0x20} {
+			for _, b := range []byte{'9', '"', 'A', body[i] ^ 1} {
 				forged := bytes.Clone(body)
 				forged[i] = b
 				agree(t, s, forged)
@@ -117,7 +117,7 @@ func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
 			agree(t, s, append(bytes.Clone(body[:i]), body[i+1:]...))
 		}
 		// Members moved, doubled, emptied.
-		for range 500 {
+		for range 200 {
 			i, j := g.IntN(len(body)), g.IntN(len(body))
 			agree(t, s, append(append(bytes.Clone(body[:i]), body[min(i, j):max(i, j)]...), body[i:]...))
 		}
