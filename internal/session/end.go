@@ -10,6 +10,7 @@ import (
 // A Result is what is left of a case when it has ended.
 type Result struct {
 	Trajectory []byte
+	Verified   *trajectory.Verified // the same, decoded
 	Head       digest.ID
 	Contents   map[digest.Content][]byte // whole texts of which events have the beginning
 	Counts     Counts
@@ -57,5 +58,5 @@ func (s *Session) finish() Result {
 		}
 	}
 	s.ended = true
-	return Result{Trajectory: s.log.Bytes(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
+	return Result{Trajectory: s.log.Bytes(), Verified: s.log.Verified(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
 }

@@ -116,7 +116,7 @@ func New(cfg Config) (*Session, error) {
 	if cfg.Run.Policy, err = p.Digest(); err != nil {
 		return nil, err
 	}
-	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLog(), left: make([]int, len(cfg.Approvals)),
+	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times

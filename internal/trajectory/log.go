@@ -27,13 +27,19 @@ const (
 // A Log is a trajectory being written. It is not safe for use by several
 // goroutines: a case has one order of events.
 type Log struct {
-	data  []byte
-	head  digest.ID
-	order order
+	data   []byte
+	head   digest.ID
+	order  order
+	keep   bool
+	events []Event
 }
 
 // NewLog returns an empty log.
 func NewLog() *Log { return &Log{} }
+
+// NewLogWithEvents returns an empty log that also keeps its events, for who
+// will ask for [Log.Verified] at the end.
+func NewLogWithEvents() *Log { return &Log{keep: true} }
 
 // Append adds an event and returns its line, newline included, for the caller
 // to write out before anything else happens. After an error the log is as it
@@ -41,7 +47,8 @@ func NewLog() *Log { return &Log{} }
 //
 // The first event is a [RunStarted], the last a [RunCompleted] or [RunFailed].
 // Turn is the number of turns started, which a [TurnStarted] raises by one. At
-// never goes back and is cut to whole milliseconds.
+// never goes back and is cut to whole milliseconds. The payload must not be
+// changed afterwards.
 func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
 	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: TypeOf(p), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head}
 	text, err := e.encode()
@@ -58,7 +65,18 @@ func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
 	}
 	l.order, l.head = next, digest.IDOf(text[:len(text)-1])
 	l.data = append(l.data, text...)
+	if l.keep {
+		e.payload = canon.RawMessage(text[len(lineStart):bytes.LastIndex(text, []byte(restStart))])
+		l.events = append(l.events, e)
+	}
 	return text, nil
+}
+
+// Verified is what [Verify] would make of the bytes and the head of a log that
+// keeps its events, without reading them again: this program has just written
+// every line.
+func (l *Log) Verified() *Verified {
+	return &Verified{slices.Clone(l.events), Summary{l.head, l.order.turn, l.order.seq, l.order.ended, true}}
 }
 
 // Bytes returns a copy of everything written so far.

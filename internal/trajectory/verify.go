@@ -27,8 +27,8 @@ func HeadIs(head digest.ID) Pin { return Pin{head: head} }
 // files from elsewhere that nothing vouches for, and for what a crash left.
 func UnsafeAnyHead() Pin { return Pin{anything: true} }
 
-// A Verified is a trajectory whose every line has been checked. Only [Verify]
-// makes one, so a function that takes a *Verified cannot be handed a file that
+// A Verified is a trajectory whose every line has been checked. Only [Verify],
+// and the [Log] that wrote it, make one, so a function that takes a *Verified cannot be handed a file that
 // nobody checked. Its payloads must not be changed.
 type Verified struct {
 	events []Event
