@@ -18,6 +18,7 @@ type reply struct {
 	state []condition
 	call  int64
 	times int64
+	given string // under which the state counts how often it was given, if times is set
 
 	failed  bool // content is the text of an error
 	content template

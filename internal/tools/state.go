@@ -163,14 +163,12 @@ func refuse(format string, args ...any) *Result {
 // callFixture answers from the replies of the definition. A reply whose changes
 // cannot be made changes nothing and counts as not given.
 func (s *State) callFixture(t *tool, args map[string]any) Result {
-	calls := "call " + t.def.Name
-	s.counts[calls]++
-	for i, r := range t.replies {
-		given := fmt.Sprintf("reply %s %d", t.def.Name, i)
-		if r.answers(args, s.values, s.counts[calls], s.counts[given]) {
+	s.counts[t.calls]++
+	for _, r := range t.replies {
+		if r.answers(args, s.values, s.counts[t.calls], s.counts[r.given]) {
 			result, ok := s.give(t, r, args)
 			if ok && r.times != 0 {
-				s.counts[given]++
+				s.counts[r.given]++
 			}
 			return result
 		}

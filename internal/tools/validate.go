@@ -50,6 +50,7 @@ type tool struct {
 	schema   *schema.Schema
 	replies  []*reply
 	fallback *reply
+	calls    string // under which the state counts calls
 	findings []Finding
 }
 
@@ -178,7 +179,7 @@ func (t *tool) checkStateKeys(state map[string]any, at []string) error {
 }
 
 func compileTool(given *Definition, at []string) (*tool, error) {
-	t := &tool{def: *given}
+	t := &tool{def: *given, calls: "call " + given.Name}
 	d := &t.def
 	bad := func(key string, format string, args ...any) error {
 		return strictyaml.At(append(slices.Clone(at), key), fmt.Errorf(format, args...))
@@ -299,6 +300,9 @@ func (t *tool) compileReplies(at []string, bad func(string, string, ...any) erro
 		r, err := compileReply(&d.Replies[i], d, append(slices.Clone(at), "replies", strconv.Itoa(i)))
 		if err != nil {
 			return err
+		}
+		if r.times != 0 {
+			r.given = fmt.Sprintf("reply %s %d", d.Name, i)
 		}
 		t.replies = append(t.replies, r)
 	}
