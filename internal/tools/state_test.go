@@ -387,3 +387,13 @@ func BenchmarkFixtureCall(b *testing.B) {
 		s.Restore(at)
 	}
 }
+
+func BenchmarkNew(b *testing.B) {
+	defs := parse(b, documented(b, "yaml example"))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := New(defs, "folder", nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
