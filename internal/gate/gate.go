@@ -268,7 +268,11 @@ func (g Result) Text() string {
 	if g.Reason != "" {
 		return fmt.Sprintf("%s: %s; the gate %s %s", g.name(), g.Reason, needs, number(g.Threshold))
 	}
-	return fmt.Sprintf("%s is %s, the gate %s %s (%d cases)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N)
+	cases := "cases"
+	if g.N == 1 {
+		cases = "case"
+	}
+	return fmt.Sprintf("%s is %s, the gate %s %s (%d %s)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N, cases)
 }
 
 func (g Result) name() string { return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag)) }

@@ -125,11 +125,10 @@ func (c Case) test() test {
 
 func (g Result) test() test {
 	t := test{group: "gates", name: g.name(), kind: "gate", status: pass}
-	if g.Met {
-		return t
-	}
-	t.status, t.message = fail, g.Text()
 	t.details = []detail{{"value", valueText(g.Value), g.Value != nil}, {"threshold", number(g.Threshold), true}, {"n", strconv.Itoa(g.N), true}}
+	if !g.Met {
+		t.status, t.message = fail, g.Text()
+	}
 	return t
 }
 

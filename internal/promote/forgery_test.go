@@ -67,7 +67,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, failed: case-01"},
+			notes: []string{"1 case counts as failed, failed: case-01"},
 		},
 		{
 			name: "each case picked from another retry",
@@ -96,7 +96,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, started more than once: case-01"},
+			notes: []string{"1 case counts as failed, started more than once: case-01"},
 		},
 		{
 			name: "an attempt abandoned half way, by another version of the agent",
@@ -105,7 +105,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				honest(k)
 			},
 			unmet: []string{oneFailed, onePassLess, "attempt fix.agent.1 was registered at entry 1 and never finished"},
-			notes: []string{"1 cases count as failed, not run: case-12"},
+			notes: []string{"1 case counts as failed, not run: case-12"},
 		},
 		{
 			name: "an attempt abandoned before its first case, by another target",
@@ -138,13 +138,13 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				k.anchors = []Anchor{{1000, now.Add(-33 * day)}}
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, before the window: fix.agent.1"},
+			notes: []string{"1 attempt does not count, before the window: fix.agent.1"},
 		},
 		{
 			name:  "an attempt before the window",
 			write: func(k *book) { k.clock = now.Add(-31 * day); honest(k); k.clock = now },
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, before the window: fix.agent.1"},
+			notes: []string{"1 attempt does not count, before the window: fix.agent.1"},
 		},
 		{
 			name: "records of another bench digest",
@@ -152,7 +152,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.BenchDigest = digest.IDOf([]byte("an easier bench")) }})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, of another bench digest: fix.agent.1"},
+			notes: []string{"1 attempt does not count, of another bench digest: fix.agent.1"},
 		},
 		{
 			name: "records under a softer registration",
@@ -160,7 +160,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.RegistrationDigest = digest.ContentOf([]byte("soft")) }})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, of another registration: fix.agent.1"},
+			notes: []string{"1 attempt does not count, of another registration: fix.agent.1"},
 		},
 		{
 			name: "five perfect cases",
@@ -203,14 +203,14 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: func(_ int, s *evidence.CaseScored) { s.IsolationClass = "namespace" }})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, run without an accepted isolation: fix.agent.1"},
+			notes: []string{"1 attempt does not count, run without an accepted isolation: fix.agent.1"},
 		},
 		{
 			name:   "a strong class that the registration does not name",
 			corpus: func(c *corpus) { c.registration = edited(registration, "[gvisor, microvm]", "[microvm]") },
 			write:  honest,
 			unmet:  excluded,
-			notes:  []string{"1 attempts do not count, run without an accepted isolation: fix.agent.1"},
+			notes:  []string{"1 attempt does not count, run without an accepted isolation: fix.agent.1"},
 		},
 		{
 			name: "one sandbox for all cases",
@@ -218,7 +218,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.IsolationScope = "attempt" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, isolation_scope is attempt: case-01"},
+			notes: []string{"1 case counts as failed, isolation_scope is attempt: case-01"},
 		},
 		{
 			name: "an agent that ran bare",
@@ -226,13 +226,13 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation = "none" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, agent_isolation is none: case-01"},
+			notes: []string{"1 case counts as failed, agent_isolation is none: case-01"},
 		},
 		{
 			name:  "a command whose record does not tell",
 			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation = "" })}) },
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, agent_isolation is not stated: case-01"},
+			notes: []string{"1 case counts as failed, agent_isolation is not stated: case-01"},
 		},
 		{
 			name: "an agent on another machine",
@@ -240,7 +240,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "remote", "answers" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, agent_isolation is remote: case-01"},
+			notes: []string{"1 case counts as failed, agent_isolation is remote: case-01"},
 		},
 		{
 			name: "an amendment that raises a score",
@@ -250,7 +250,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 					Score: evidence.Score{Passed: true, Score: 1, Breakdown: map[string]float64{}, FailureModes: []string{}}})
 			},
 			unmet: oneLess,
-			notes: []string{"1 amendments that raise a score are ignored"},
+			notes: []string{"1 amendment that raises a score is ignored"},
 		},
 		{
 			name: "an amendment that lowers a score counts",
@@ -260,7 +260,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 					Score: evidence.Score{Breakdown: map[string]float64{}, FailureModes: []string{}}})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, failed: case-01"},
+			notes: []string{"1 case counts as failed, failed: case-01"},
 		},
 		{
 			name: "an amendment that lowers a score, taken back by another",
@@ -272,7 +272,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, amended more than once: case-01"},
+			notes: []string{"1 case counts as failed, amended more than once: case-01"},
 		},
 		{
 			name:  "nobody ran it again",
@@ -336,7 +336,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				k.reproduce(id, "oscar", nil)
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, not run: case-01"},
+			notes: []string{"1 case counts as failed, not run: case-01"},
 		},
 		{
 			name: "entries made by hand: the end of an abandoned attempt",
@@ -351,7 +351,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			name:  "only the easy cases, by a filter",
 			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }}) },
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, run with a case or tag filter: fix.agent.1"},
+			notes: []string{"1 attempt does not count, run with a case or tag filter: fix.agent.1"},
 		},
 		{
 			name: "only the easy cases, and no word of a filter",
@@ -362,13 +362,13 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, not run: case-01"},
+			notes: []string{"1 case counts as failed, not run: case-01"},
 		},
 		{
 			name:  "a live run, whose replies nobody signed",
 			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Mode = "live" }}) },
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, run live: its replies are in nothing that two people signed: fix.agent.1"},
+			notes: []string{"1 attempt does not count, run live: its replies are in nothing that two people signed: fix.agent.1"},
 		},
 		{
 			name:   "cassettes that somebody edited, called recorded",
@@ -383,7 +383,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, cassette_provenance is authored: case-01"},
+			notes: []string{"1 case counts as failed, cassette_provenance is authored: case-01"},
 		},
 		{
 			name:   "answers that somebody wrote, without a cassette",
@@ -392,19 +392,19 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, cassette_provenance is authored: case-01"},
+			notes: []string{"1 case counts as failed, cassette_provenance is authored: case-01"},
 		},
 		{
 			name:  "a record that does not say what it replayed",
 			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.CassetteDigest = nil })}) },
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, of another cassette: case-01"},
+			notes: []string{"1 case counts as failed, of another cassette: case-01"},
 		},
 		{
 			name:  "judged by a model",
 			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.JudgedByModel = true })}) },
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, judged by a model: case-01"},
+			notes: []string{"1 case counts as failed, judged by a model: case-01"},
 		},
 		{
 			name: "scored by another rubric",
@@ -412,7 +412,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { d := digest.ContentOf([]byte("kind rubric")); s.RubricDigest = &d })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, not scored by the signed rubric: case-01"},
+			notes: []string{"1 case counts as failed, not scored by the signed rubric: case-01"},
 		},
 		{
 			name: "scored without the rubric",
@@ -420,7 +420,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.RubricDigest, s.IsolationClass = nil, "builtin" })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, not scored by the signed rubric: case-01"},
+			notes: []string{"1 case counts as failed, not scored by the signed rubric: case-01"},
 		},
 		{
 			name: "scored in an image of the host",
@@ -428,7 +428,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { d := digest.ContentOf([]byte("snapshot")); s.ImageDigest = &d })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, scored in an image that is not pinned: case-01"},
+			notes: []string{"1 case counts as failed, scored in an image that is not pinned: case-01"},
 		},
 		{
 			name: "no evidence named",
@@ -436,7 +436,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.EvidenceDigests = []digest.Content{} })})
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, names no evidence: case-01"},
+			notes: []string{"1 case counts as failed, names no evidence: case-01"},
 		},
 		{
 			name: "evidence that is gone",
@@ -445,7 +445,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				k.missing[digest.ContentOf([]byte("fix.agent.1"+caseID(0)))] = true
 			},
 			unmet: oneLess,
-			notes: []string{"1 cases count as failed, its evidence is missing or changed: case-01"},
+			notes: []string{"1 case counts as failed, its evidence is missing or changed: case-01"},
 		},
 		{
 			name: "what has no score does not leave the denominator",
@@ -458,7 +458,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}})
 			},
 			unmet: []string{"lower_bound_95=0.333 < threshold[silver]=0.750", "passed_count=8 < minimum_cases[silver]=12"},
-			notes: []string{"1 cases count as failed, errored: case-03", "1 cases count as failed, skipped: case-04", "1 cases count as failed, truncated: case-02", "1 cases count as failed, unscored: case-01"},
+			notes: []string{"1 case counts as failed, errored: case-03", "1 case counts as failed, skipped: case-04", "1 case counts as failed, truncated: case-02", "1 case counts as failed, unscored: case-01"},
 		},
 		{
 			name:  "a repetition left out",
@@ -510,7 +510,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			name:  "a scratch attempt",
 			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Scratch = true }}) },
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, scratch attempt: fix.agent.1"},
+			notes: []string{"1 attempt does not count, scratch attempt: fix.agent.1"},
 		},
 		{
 			name: "a registration signed by nobody in force",
@@ -518,7 +518,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Signature = k.sign("mallory", r) }})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, not signed by an operator in force: fix.agent.1"},
+			notes: []string{"1 attempt does not count, not signed by an operator in force: fix.agent.1"},
 		},
 		{
 			name: "a plan changed after it was signed",
@@ -530,7 +530,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				}})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, not signed by an operator in force: fix.agent.1"},
+			notes: []string{"1 attempt does not count, not signed by an operator in force: fix.agent.1"},
 		},
 		{
 			name: "an attempt of another ledger",
@@ -538,7 +538,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Origin = "example.com/fresh" }})
 			},
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, registered for another ledger: fix.agent.1"},
+			notes: []string{"1 attempt does not count, registered for another ledger: fix.agent.1"},
 		},
 		{
 			name: "a ledger that the registration does not name",
@@ -547,7 +547,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			},
 			write: honest,
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, in a ledger that the registration does not name: fix.agent.1"},
+			notes: []string{"1 attempt does not count, in a ledger that the registration does not name: fix.agent.1"},
 		},
 		{
 			name: "a runner that the registration does not name",
@@ -556,7 +556,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			},
 			write: honest,
 			unmet: excluded,
-			notes: []string{"1 attempts do not count, run with a key that the registration does not name: fix.agent.1"},
+			notes: []string{"1 attempt does not count, run with a key that the registration does not name: fix.agent.1"},
 		},
 		{
 			name: "a second runner that the registration does not name",

@@ -28,7 +28,7 @@ type Recommendation struct {
 	Target       string          `json:"target,omitempty"`
 	TargetDigest *digest.Content `json:"target_digest,omitempty"`
 	Attempts     []string        `json:"attempts"` // under review
-	Since        time.Time       `json:"since"`
+	Since        evidence.Time   `json:"since"`
 
 	LowerBound95 float64 `json:"lower_bound_95"`
 	Threshold    float64 `json:"threshold"`
@@ -54,16 +54,17 @@ func Recommend(in Input) (*Recommendation, error) {
 		return nil, err
 	}
 	samples := r.samples()
-	rec := &Recommendation{BenchDigest: in.Bench.Digest(), Target: r.target, Since: r.begin, Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{}}
-	rec.Class, rec.RequiresHumanApproval = in.Bench.Class(), true
+	current := r.reg.CurrentTier
+	rec := &Recommendation{
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(current), RequiresHumanApproval: true},
+		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
+	}
 	if r.digest != (digest.Content{}) {
 		rec.TargetDigest = &r.digest
 	}
 	for _, a := range r.attempts {
 		rec.Attempts = append(rec.Attempts, a.ID)
 	}
-	current := r.reg.CurrentTier
-	rec.Recommendation.CurrentTier = string(current)
 	recommended := current
 	if next, ok := above(current); ok {
 		rec.NextTier = next
@@ -270,7 +271,7 @@ func (r *review) lowered(recommended, current bench.Tier, samples []sample) (ben
 	var why []string
 	if ids := r.regressed(); len(ids) > 0 {
 		recommended = below(recommended)
-		why = append(why, fmt.Sprintf("regression: %d cases were solved before and are not now: %s", len(ids), names(ids)))
+		why = append(why, fmt.Sprintf("regression: %s: %s", counted(len(ids), "case was solved before and is not now", "cases were solved before and are not now"), names(ids)))
 	}
 	if ids := r.missed(samples); len(ids) > 0 {
 		order := bench.Tiers()
@@ -348,10 +349,10 @@ func (r *review) notes(samples []sample) []string {
 		add("under review since %s: target %s %s: %s", stamp(r.begin), r.target, r.digest, names(ids))
 	}
 	if n := len(r.superseded); n > 0 {
-		add("%d finished attempts of other versions or targets are not under review: %s", n, names(idsOf(r.superseded)))
+		add("%s: %s", counted(n, "finished attempt of another version or target is not under review", "finished attempts of other versions or targets are not under review"), names(idsOf(r.superseded)))
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.left)) {
-		add("%d attempts do not count, %s: %s", len(r.left[why]), why, names(r.left[why]))
+		add("%s, %s: %s", counted(len(r.left[why]), "attempt does not count", "attempts do not count"), why, names(r.left[why]))
 	}
 	failed := make(map[string][]string)
 	raised := 0
@@ -364,10 +365,10 @@ func (r *review) notes(samples []sample) []string {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(failed)) {
-		add("%d cases count as failed, %s: %s", len(failed[why]), why, names(failed[why]))
+		add("%s as failed, %s: %s", counted(len(failed[why]), "case counts", "cases count"), why, names(failed[why]))
 	}
 	if raised > 0 {
-		add("%d amendments that raise a score are ignored", raised)
+		add("%s", counted(raised, "amendment that raises a score is ignored", "amendments that raise a score are ignored"))
 	}
 	if !r.reg.Threshold(nextOr(r.reg.CurrentTier)).Calibrated {
 		add("the threshold was not derived from data")
@@ -416,6 +417,13 @@ func (r *review) entries(samples []sample) []int64 {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

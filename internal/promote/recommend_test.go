@@ -83,21 +83,21 @@ func TestWhatIsRecommended(t *testing.T) {
 		{"a regression takes one tier off what would be recommended", lenient(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 cases were solved before and are not now: case-01"}},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
 		{"a regression without enough evidence takes one off the present tier", at(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"lower_bound_95=0.583 < threshold[gold]=0.900", "passed_count=11 < minimum_cases[gold]=100", "regression: 1 cases were solved before and are not now: case-01"}},
+		}, bench.Bronze, []string{"lower_bound_95=0.583 < threshold[gold]=0.900", "passed_count=11 < minimum_cases[gold]=100", "regression: 1 case was solved before and is not now: case-01"}},
 		{"a regression at bronze has nowhere to go", lenient(bench.Bronze), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"regression: 1 cases were solved before and are not now: case-01"}},
+		}, bench.Bronze, []string{"regression: 1 case was solved before and is not now: case-01"}},
 		{"what was solved before the window counts as solved before", lenient(bench.Silver), func(k *book) {
 			k.clock = now.Add(-39 * day)
 			k.runs(run{})
 			k.clock = now.Add(-5 * day)
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 cases were solved before and are not now: case-01"}},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
 		{"what another agent solved is no regression", lenient(bench.Silver), func(k *book) {
 			k.runs(run{target: "rival"})
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
