@@ -203,10 +203,10 @@ func dataOf(stream string) []string {
 }
 
 // liveFunc is a live model.
-type liveFunc func(onChunk func(string) error) (*cassette.Interaction, error)
+type liveFunc func(ctx context.Context, onChunk func(string) error) (*cassette.Interaction, error)
 
-func (f liveFunc) Call(_ context.Context, _ cassette.API, _ []byte, onChunk func(string) error) (*cassette.Interaction, error) {
-	return f(onChunk)
+func (f liveFunc) Call(ctx context.Context, _ cassette.API, _ []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	return f(ctx, onChunk)
 }
 
 // liveInteraction is what a provider hands back for a stream of chat.

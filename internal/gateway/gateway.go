@@ -100,6 +100,7 @@ type Gateway struct {
 	later      []*trajectory.TransportRequest
 	peers      map[string]string // MCP session to protocol version
 	closed     bool
+	under      sync.WaitGroup // requests under way; none is added once closed
 }
 
 // New makes the gateway of one case. Calls end when ctx does.
@@ -151,19 +152,25 @@ func (g *Gateway) Server() *http.Server {
 	}
 }
 
-// Close ends calls under way and writes the events that were held back, those
-// of MCP clients that asked for a stream of messages from the server: clients
-// ask at any time, so in the order of arrival they would make two equal runs
-// differ. Call it when the agent has ended and before the run's last event.
+// Close ends calls under way, waits for their requests, and writes the events
+// that were held back, those of MCP clients that asked for a stream of messages
+// from the server: clients ask at any time, so in the order of arrival they
+// would make two equal runs differ. Call it when the agent has ended; afterwards
+// nothing that comes reaches the session. Close the HTTP server first: a client
+// that does not read can keep a request under way for half a minute.
 func (g *Gateway) Close() error {
 	g.mu.Lock()
-	later, unrecorded, closed := g.later, g.unrecorded, g.closed
-	g.later, g.closed = nil, true
+	again := g.closed
+	g.closed = true
 	g.mu.Unlock()
 	g.cancel()
-	if closed {
+	g.under.Wait()
+	if again {
 		return nil
 	}
+	g.mu.Lock()
+	later, unrecorded := g.later, g.unrecorded
+	g.mu.Unlock()
 	for _, e := range later {
 		if err := g.cfg.Session.Event(e); err != nil {
 			return err
@@ -180,6 +187,11 @@ func (g *Gateway) Close() error {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{g: g, w: w, r: r, began: g.cfg.Session.Elapsed()}
 	x.endpoint, x.protocol = endpointOf(r)
+	if !g.begin() {
+		x.send(ended)
+		return
+	}
+	defer g.under.Done()
 	if !g.admits(r) {
 		x.unauthorised()
 		return
@@ -188,10 +200,24 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
 	case <-g.ctx.Done():
-		x.fail(problem{http.StatusServiceUnavailable, refusal.Interrupted, "the case has ended"})
+		x.send(ended)
 		return
 	}
 	x.serve()
+}
+
+// ended is the answer after Close.
+var ended = problem{http.StatusServiceUnavailable, refusal.Interrupted, "the case has ended"}
+
+// begin counts a request as under way, unless the gateway is closed.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.under.Add(1)
+	return true
 }
 
 // admits reports whether the request shows the token, in any of the headers

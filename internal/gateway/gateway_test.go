@@ -217,16 +217,78 @@ func TestManyAtOnceGetTheirOwnReplies(t *testing.T) {
 	}
 }
 
-func TestAnEndedCaseAnswersNobody(t *testing.T) {
-	c := newCase(t, caseOptions{})
-	c.end(t)
-	for _, a := range apis {
-		if got := c.send(t, "POST", a.path, a.request); got.status < 400 {
-			t.Errorf("%s: got %d %s", a.path, got.status, got.body)
+// What is not recorded did not happen.
+func TestWhatCannotBeRecordedIsNotAnswered(t *testing.T) {
+	for _, end := range []func(c *caseRun){
+		func(c *caseRun) { c.session.Complete("", false) },
+		func(c *caseRun) { c.end(t) },
+	} {
+		c := newCase(t, caseOptions{})
+		h := c.connect(t, "2025-06-18")
+		end(c)
+		for _, a := range apis {
+			if got := c.send(t, "POST", a.path, a.request); got.status < 400 || got.header.Get("X-Should-Retry") != "false" {
+				t.Errorf("%s: got %d %s", a.path, got.status, got.body)
+			}
+		}
+		if got := c.send(t, "GET", "/v1/models", ""); got.status < 400 {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		if got := c.send(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, h...); got.status < 400 || strings.Contains(got.body, "get_weather") {
+			t.Errorf("got %d %s", got.status, got.body)
 		}
 	}
-	if got := c.send(t, "GET", "/v1/models", ""); got.status < 400 {
-		t.Errorf("got %d %s: nothing is answered that is not recorded", got.status, got.body)
+}
+
+func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
+	entered := make(chan struct{})
+	c := newCase(t, caseOptions{live: true, models: liveFunc(func(ctx context.Context, _ func(string) error) (*cassette.Interaction, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})})
+	answered := make(chan answer)
+	go func() { answered <- c.send(t, "POST", "/v1/messages", streamed(messagesHello)) }()
+	<-entered
+	if err := c.Close(); err != nil && c.session.Stopped() == nil {
+		t.Fatal(err)
+	}
+	// The call has left its last event when Close returns.
+	before := c.session.Fail(nil).Trajectory
+	if got := <-answered; got.status != 400 || !strings.Contains(got.body, "context canceled") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	if !bytes.Contains(before, []byte(`"type":"error"`)) {
+		t.Errorf("the call goes on after Close:\n%s", before)
+	}
+}
+
+// An agent that hangs up has made its call all the same.
+func TestHangingUpDoesNotUndoACall(t *testing.T) {
+	entered, release := make(chan context.Context), make(chan struct{})
+	c := newCase(t, caseOptions{live: true, models: liveFunc(func(ctx context.Context, _ func(string) error) (*cassette.Interaction, error) {
+		entered <- ctx
+		<-release
+		return liveInteractionOf(t, cassette.AnthropicMessages, messagesHello), nil
+	})})
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, "POST", c.url+"/v1/messages", strings.NewReader(messagesHello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", token)
+	gone := make(chan error)
+	go func() { _, err := http.DefaultClient.Do(r); gone <- err }()
+	if call := <-entered; call.Value(http.ServerContextKey) != nil {
+		t.Error("the call ends with the request")
+	}
+	cancel()
+	if <-gone == nil {
+		t.Fatal("the client did not hang up")
+	}
+	close(release)
+	if got := types(c.end(t)); got != "run_started model_call_started model_call_completed transport_request run_completed" {
+		t.Errorf("events %s", got)
 	}
 }
 

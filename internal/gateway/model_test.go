@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -249,7 +250,7 @@ func TestTheTokenDoesNotGoOnToTheModel(t *testing.T) {
 
 func TestALiveStreamArrivesPieceByPiece(t *testing.T) {
 	next := make(chan string, 1)
-	c := newCase(t, caseOptions{live: true, models: liveFunc(func(onChunk func(string) error) (*cassette.Interaction, error) {
+	c := newCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
 		var all []string
 		for chunk := range next {
 			all = append(all, chunk)
@@ -281,7 +282,7 @@ func TestALiveStreamArrivesPieceByPiece(t *testing.T) {
 func TestTheEndOfALiveStreamIsSentAfterTheCallIsRecorded(t *testing.T) {
 	for _, a := range apis {
 		var c *caseRun
-		c = newCase(t, caseOptions{live: true, models: liveFunc(func(onChunk func(string) error) (*cassette.Interaction, error) {
+		c = newCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
 			if err := onChunk("data: {\"x\":\"" + a.end + "\"}\n\n"); err != nil {
 				return nil, err
 			}
@@ -301,7 +302,7 @@ func TestTheEndOfALiveStreamIsSentAfterTheCallIsRecorded(t *testing.T) {
 
 func TestALiveStreamThatFailsTellsTheClient(t *testing.T) {
 	for _, a := range apis {
-		c := newCase(t, caseOptions{live: true, models: liveFunc(func(onChunk func(string) error) (*cassette.Interaction, error) {
+		c := newCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
 			if err := onChunk("data: {\"type\":\"ping\"}\n\n"); err != nil {
 				return nil, err
 			}
