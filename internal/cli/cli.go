@@ -43,6 +43,8 @@ func commands(env *Env) []*cobra.Command {
 		newRun(env),
 		newRecord(env),
 		newGolden(env),
+		newWhy(env),
+		newReproduce(env),
 		newSandbox(env),
 		newScorecard(env),
 		newCurve(env),

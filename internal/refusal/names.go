@@ -98,6 +98,7 @@ const (
 const (
 	GateNotMet         Name = "GateNotMet"
 	GoldenDiverged     Name = "GoldenDiverged"
+	NotReproduced      Name = "NotReproduced"
 	TierNotRecommended Name = "TierNotRecommended"
 )
 
@@ -192,6 +193,7 @@ var meanings = map[Name]meaning{
 	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
 
+	NotReproduced:      {ExitGate, "an attempt that was run again did not give the same"},
 	GoldenDiverged:     {ExitGate, "a case diverges from its golden trace, or has none"},
 	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
 	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
