@@ -12,9 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/canon"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -63,8 +61,8 @@ func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error)
 	p.history, err = scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
 	}, scorecard.Options{
-		Want:  want,
-		Cases: p.caseList,
+		Want:     want,
+		CaseList: p.read,
 		Cosigned: func(v *ledger.Verified) ([]scorecard.Cosigned, error) {
 			return cosignedCheckpoints(w.Settings, v, anchors, kept)
 		},
@@ -77,16 +75,6 @@ func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error)
 
 // read returns a piece of evidence if it is what its name says.
 func (p *pastReading) read(d digest.Content) ([]byte, error) { return p.vault.Get(d, maxEvidence) }
-
-// caseList finds a list of cases that is too long for its entry.
-func (p *pastReading) caseList(d digest.Content) ([]evidence.PlannedCase, error) {
-	data, err := p.read(d)
-	if err != nil {
-		return nil, err
-	}
-	var cases []evidence.PlannedCase
-	return cases, canon.UnmarshalCanonical(data, &cases)
-}
 
 // evidence is for [scorecard.View]: it reads every piece that a record names,
 // and every piece that the index of these names.

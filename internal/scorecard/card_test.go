@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -28,8 +29,9 @@ func cardOf(t *testing.T, h *History, v View) *Card {
 // allThere is evidence of which nothing is missing.
 func allThere(*Attempt, *Case) error { return nil }
 
-// Every number of seed 003 section 4 on a small attempt, worked out by hand.
-func TestCardOfASmallAttempt(t *testing.T) {
+// smallAttempt writes the worked example of docs/formats/scorecard.md.
+func smallAttempt(t *testing.T) *History {
+	t.Helper()
 	b := newBook(t)
 	r := registration("repo-fix.agent.1", "agent", 1, 10, 1)
 	b.register(r)
@@ -46,7 +48,28 @@ func TestCardOfASmallAttempt(t *testing.T) {
 	b.case_(r, unscoredCase(r, 7, 1, evidence.Errored))
 	b.case_(r, unscoredCase(r, 8, 1, evidence.Skipped)) // 900 ms; case-10 is not run
 	b.finish(r)
-	c := cardOf(t, b.read(Options{}), View{Evidence: func(_ *Attempt, c *Case) error {
+	return b.read(Options{})
+}
+
+// The page shows the totals of its example as this package counts them.
+func TestWorkedExampleOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/formats/scorecard.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := string(mustMarshal(t, cardOf(t, smallAttempt(t), View{}).Totals))
+	if !strings.Contains(string(page), "\n"+totals+"\n") {
+		t.Errorf("the page does not show\n%s", totals)
+	}
+	g := generator(Seed)
+	if want := fmt.Sprintf("the first draw below 10 is %d,", g.below(10)); !strings.Contains(string(page), want) {
+		t.Errorf("the page does not say %q", want)
+	}
+}
+
+// Every number of seed 003 section 4 on a small attempt, worked out by hand.
+func TestCardOfASmallAttempt(t *testing.T) {
+	c := cardOf(t, smallAttempt(t), View{Evidence: func(_ *Attempt, c *Case) error {
 		if c.ID == "case-02" {
 			return refusal.Newf(refusal.NotFound, "gone")
 		}
@@ -301,7 +324,7 @@ func TestALostCaseListStaysInTheDenominator(t *testing.T) {
 	d := contentOf("list")
 	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
 	b.run(r, 1, 1)
-	c := cardOf(t, b.read(Options{Cases: func(digest.Content) ([]evidence.PlannedCase, error) { return nil, errors.New("lost") }}), View{})
+	c := cardOf(t, b.read(Options{CaseList: func(digest.Content) ([]byte, error) { return nil, errors.New("lost") }}), View{})
 	if c.TotalTasks != 5 || c.NotRun != 3 || c.DistinctCases != 5 || len(c.Attempts[0].Problems) != 1 {
 		t.Errorf("%d tasks, %d not run, %d distinct, problems %q", c.TotalTasks, c.NotRun, c.DistinctCases, c.Attempts[0].Problems)
 	}

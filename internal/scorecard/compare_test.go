@@ -147,9 +147,9 @@ func TestCompareAsksWhereFlippedCasesPart(t *testing.T) {
 
 func BenchmarkCompare100000(b *testing.B) {
 	n := envInt("TALLY_RECORDS", 100_000)
-	book := fillBook(b, 2, n)
+	book, list := fillBook(b, 2, n), listOf(b, n)
 	for b.Loop() {
-		h := book.read(Options{Cases: listOf(n)})
+		h := book.read(Options{CaseList: list})
 		c, err := Compare(h.Attempts[0], h.Attempts[1], CompareOptions{})
 		if err != nil {
 			b.Fatal(err)

@@ -3,8 +3,11 @@ package scorecard
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/digest"
@@ -19,8 +22,9 @@ type Options struct {
 	// Want reports whether the records of an attempt are kept, given what its
 	// registration says. Nil keeps all. Of the others only counts are kept.
 	Want func(*Attempt) bool
-	// Cases finds a case list that is too long for its entry. Nil finds none.
-	Cases func(digest.Content) ([]evidence.PlannedCase, error)
+	// CaseList reads the piece of evidence that holds a case list too long for
+	// its entry, having checked its digest. Nil finds none.
+	CaseList func(digest.Content) ([]byte, error)
 	// Cosigned lists checkpoints of the ledger, once it has verified, whose
 	// cosignatures by trusted witnesses the caller has verified. The level
 	// witnessed rests on them alone: that an entry claims cosignatures proves
@@ -653,24 +657,11 @@ func (r *reader) finish(a *Attempt) error {
 		a.Abandoned = max(0, a.Executions-a.Records)
 		return nil
 	}
-	cases, err := r.planned(a)
-	if err != nil {
+	if err := r.addPlanned(a); err != nil {
 		a.fault("case list", a.Index, "%v", err)
 		if a.unlisted = tasks(&a.Plan) - a.cases.n; a.unlisted < 0 {
 			a.fault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
 			a.unlisted = 0
-		}
-	} else {
-		a.Listed = true
-		a.addPlanned(cases)
-		set := make(map[digest.Content]bool)
-		for i := range cases {
-			if p := cases[i].Cassette; p != nil {
-				set[*p] = true
-			}
-		}
-		if a.cassettes, err = digestOfList(set); err != nil {
-			return err
 		}
 	}
 	for c := range a.cases.all() {
@@ -692,52 +683,93 @@ func tasks(p *evidence.Plan) int {
 	return p.CaseCount * p.Repeat
 }
 
-func (r *reader) planned(a *Attempt) ([]evidence.PlannedCase, error) {
+// addPlanned adds what was never started, and takes out what was never
+// planned or is another case under the same name. An error leaves the attempt
+// as it was: a list that is only half there is not at hand.
+func (r *reader) addPlanned(a *Attempt) error {
 	if n := tasks(&a.Plan); n > maxTasks {
-		return nil, fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
+		return fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
 	}
-	d := a.Plan.CasesDigest
-	if d == nil {
-		return a.Plan.Cases, nil
+	m := &match{a: a, planned: make([]bool, a.cases.n)}
+	if d := a.Plan.CasesDigest; d == nil {
+		for i := range a.Plan.Cases {
+			m.add(&a.Plan.Cases[i])
+		}
+	} else {
+		each, err := r.caseList(a, *d)
+		if err != nil {
+			return fmt.Errorf("the case list %s: %w", d, err)
+		}
+		each(m.add)
 	}
-	if r.opt.Cases == nil {
-		return nil, fmt.Errorf("the case list %s is not at hand", d)
-	}
-	cases, err := r.opt.Cases(*d)
-	if err != nil {
-		return nil, fmt.Errorf("the case list %s: %w", d, err)
-	}
-	if len(cases) != a.Plan.CaseCount {
-		return nil, fmt.Errorf("the case list %s has %d cases, the plan says %d", d, len(cases), a.Plan.CaseCount)
-	}
-	return cases, nil
+	a.Listed = true
+	m.takeOut()
+	var err error
+	a.cassettes, err = digestOfList(m.cassettes)
+	return err
 }
 
-// addPlanned adds what was never started, and takes out what was never
-// planned or is another case under the same name.
-func (a *Attempt) addPlanned(cases []evidence.PlannedCase) {
-	started := a.cases.n
-	planned := make([]bool, started)
-	for i := range cases {
-		p := &cases[i]
-		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
-			at, ok := a.slots[slot{p.ID, int32(repeat)}]
-			if !ok {
-				*a.cases.add() = Case{ID: p.ID, Digest: p.Digest, Repeat: int32(repeat), Index: -1}
-				continue
-			}
-			c := a.cases.at(int(at))
-			planned[at] = true
-			if c.Index < 0 {
-				c.Digest = p.Digest
-			} else if reason := c.departs(p); reason != "" {
-				a.Excluded++
-				a.fault("not as planned", c.Index, "case %s: %s", c.ID, reason)
-				*c = Case{ID: c.ID, Digest: p.Digest, Repeat: c.Repeat, Started: c.Started, Scored: c.Scored, Index: -1}
-			}
+// caseList returns a walk over a case list in the evidence that has as many
+// cases as planned, none twice: a case listed twice would stand for one that is
+// not there.
+func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evidence.PlannedCase)), err error) {
+	if r.opt.CaseList == nil {
+		return nil, errors.New("not at hand")
+	}
+	data, err := r.opt.CaseList(d)
+	if err != nil {
+		return nil, err
+	}
+	if each, err = eachPlanned(data); err != nil {
+		return nil, err
+	}
+	seed := maphash.MakeSeed()
+	hashes := make([]uint64, 0, min(a.Plan.CaseCount, maxTasks))
+	each(func(p *evidence.PlannedCase) { hashes = append(hashes, maphash.String(seed, p.ID)) })
+	if n := len(hashes); n != a.Plan.CaseCount {
+		return nil, fmt.Errorf("has %d cases, the plan says %d", n, a.Plan.CaseCount)
+	}
+	slices.Sort(hashes)
+	if len(slices.Compact(hashes)) != a.Plan.CaseCount {
+		return nil, errors.New("names a case twice")
+	}
+	return each, nil
+}
+
+// match puts planned cases and started ones together.
+type match struct {
+	a         *Attempt
+	planned   []bool // of the cases started
+	cassettes []digest.Content
+}
+
+func (m *match) add(p *evidence.PlannedCase) {
+	a := m.a
+	if p.Cassette != nil {
+		m.cassettes = append(m.cassettes, *p.Cassette)
+	}
+	for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
+		at, ok := a.slots[slot{p.ID, int32(repeat)}]
+		if !ok {
+			*a.cases.add() = Case{ID: strings.Clone(p.ID), Digest: p.Digest, Repeat: int32(repeat), Index: -1}
+			continue
+		}
+		c := a.cases.at(int(at))
+		m.planned[at] = true
+		if c.Index < 0 {
+			c.Digest = p.Digest
+		} else if reason := c.departs(p); reason != "" {
+			a.Excluded++
+			a.fault("not as planned", c.Index, "case %s: %s", c.ID, reason)
+			*c = Case{ID: c.ID, Digest: p.Digest, Repeat: c.Repeat, Started: c.Started, Scored: c.Scored, Index: -1}
 		}
 	}
-	for i, ok := range planned {
+}
+
+// takeOut removes what nobody planned.
+func (m *match) takeOut() {
+	a := m.a
+	for i, ok := range m.planned {
 		c := a.cases.at(i)
 		if ok {
 			continue
@@ -747,7 +779,7 @@ func (a *Attempt) addPlanned(cases []evidence.PlannedCase) {
 		}
 		a.Abandoned += int(max(0, c.Started-c.Scored))
 		a.fault("not planned", max(c.Index, a.Index), "case %s is not in the plan", c.ID)
-		c.ID = "" // removed below
+		c.ID = ""
 	}
 	a.cases.drop(func(c *Case) bool { return c.ID == "" })
 }

@@ -237,23 +237,28 @@ func TestACaseListInTheEvidence(t *testing.T) {
 	d := digest.ContentOf(data)
 	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
 	b.run(r, 1, 0)
-	a := b.read(Options{Cases: func(got digest.Content) ([]evidence.PlannedCase, error) {
+	a := b.read(Options{CaseList: func(got digest.Content) ([]byte, error) {
 		if got != d {
 			t.Errorf("asked for %s", got)
 		}
-		return cases, nil
+		return data, nil
 	}}).Attempt(r.Attempt)
 	if a.Tasks() != 8 || !a.Listed || a.Unlisted() != 0 {
-		t.Errorf("%d tasks, listed %v", a.Tasks(), a.Listed)
+		t.Errorf("%d tasks, listed %v, problems %q", a.Tasks(), a.Listed, a.Problems)
 	}
 	wantOutcome(t, a, "case-01/2", NotRun)
 
-	for name, find := range map[string]func(digest.Content) ([]evidence.PlannedCase, error){
+	for name, find := range map[string]func(digest.Content) ([]byte, error){
 		"no list":        nil,
-		"missing":        func(digest.Content) ([]evidence.PlannedCase, error) { return nil, errors.New("not there") },
-		"cut to an easy": func(digest.Content) ([]evidence.PlannedCase, error) { return cases[:1], nil },
+		"missing":        func(digest.Content) ([]byte, error) { return nil, errors.New("not there") },
+		"cut to an easy": func(digest.Content) ([]byte, error) { return mustMarshal(t, cases[:1]), nil },
+		"cut off":        func(digest.Content) ([]byte, error) { return data[:len(data)-1], nil },
+		"a case twice": func(digest.Content) ([]byte, error) {
+			return mustMarshal(t, []evidence.PlannedCase{cases[0], cases[0], cases[1], cases[2]}), nil
+		},
+		"not canonical": func(digest.Content) ([]byte, error) { return append(data, '\n'), nil },
 	} {
-		a := b.read(Options{Cases: find}).Attempt(r.Attempt)
+		a := b.read(Options{CaseList: find}).Attempt(r.Attempt)
 		if a.Tasks() != 8 || a.Listed || a.Unlisted() != 6 || a.Faults()["case list"] != 1 {
 			t.Errorf("%s: %d tasks, %d unlisted, problems %q", name, a.Tasks(), a.Unlisted(), a.Problems)
 		}

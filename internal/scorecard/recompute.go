@@ -128,9 +128,11 @@ type attemptSum struct {
 func sumOf(a *Attempt) (*attemptSum, error) {
 	s := &attemptSum{outcomes: make(map[evidence.Outcome]int), modes: []string{}}
 	modes := make(map[string]bool)
-	rubrics, images := make(map[digest.Content]bool), make(map[digest.Content]bool)
+	var rubrics, images, cases []digest.Content
 	total, scored := 0.0, 0
+	var last *Context
 	for c := range a.Cases() {
+		cases = append(cases, c.Digest)
 		if c.Index < 0 {
 			continue
 		}
@@ -143,11 +145,15 @@ func sumOf(a *Attempt) (*attemptSum, error) {
 		for _, m := range c.FailureModes() {
 			modes[m] = true
 		}
-		if !c.Context.Rubric.IsZero() {
-			rubrics[c.Context.Rubric] = true
+		if c.Context == last {
+			continue
 		}
-		if !c.Context.Image.IsZero() {
-			images[c.Context.Image] = true
+		last = c.Context
+		if !last.Rubric.IsZero() {
+			rubrics = append(rubrics, last.Rubric)
+		}
+		if !last.Image.IsZero() {
+			images = append(images, last.Image)
 		}
 		if s.isolation == "" {
 			s.isolation = c.Context.Isolation
@@ -163,10 +169,6 @@ func sumOf(a *Attempt) (*attemptSum, error) {
 	slices.Sort(s.modes)
 	s.rubrics, s.images = sorted(rubrics), sorted(images)
 
-	cases := make(map[digest.Content]bool)
-	for c := range a.Cases() {
-		cases[c.Digest] = true
-	}
 	var err error
 	if s.cases, err = digestOfList(cases); err != nil {
 		return nil, err
@@ -175,16 +177,14 @@ func sumOf(a *Attempt) (*attemptSum, error) {
 	return s, nil
 }
 
-func sorted(set map[digest.Content]bool) []digest.Content {
-	return slices.SortedFunc(maps.Keys(set), func(a, b digest.Content) int { return bytes.Compare(a[:], b[:]) })
+// sorted is the set of the digests, in the order of their bytes; never nil.
+func sorted(list []digest.Content) []digest.Content {
+	slices.SortFunc(list, func(a, b digest.Content) int { return bytes.Compare(a[:], b[:]) })
+	return append([]digest.Content{}, slices.Compact(list)...)
 }
 
-func digestOfList(set map[digest.Content]bool) (digest.Content, error) {
-	list := sorted(set)
-	if list == nil {
-		list = []digest.Content{}
-	}
-	data, err := canon.Marshal(list)
+func digestOfList(list []digest.Content) (digest.Content, error) {
+	data, err := canon.Marshal(sorted(list))
 	return digest.ContentOf(data), err
 }
 

@@ -91,11 +91,8 @@ func honest(t *testing.T, p pieces, finish func(*evidence.AttemptFinished), reco
 }
 
 func listDigest(t *testing.T, ds ...digest.Content) digest.Content {
-	set := make(map[digest.Content]bool)
-	for _, d := range ds {
-		set[d] = true
-	}
-	return digest.ContentOf(mustMarshal(t, sorted(set)))
+	t.Helper()
+	return digest.ContentOf(mustMarshal(t, sorted(ds)))
 }
 
 func TestRecomputeAgreesWithAnHonestAttempt(t *testing.T) {

@@ -155,6 +155,50 @@ func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
 	}
 }
 
+// The walk over a case list sees what the decoder reads, or the decoder is
+// asked.
+func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
+	tape := contentOf("tape")
+	honest := []evidence.PlannedCase{{ID: "a", Digest: contentOf("1")}, {ID: "b", Digest: contentOf("2"), Cassette: &tape}, {ID: "c", Digest: contentOf("3")}}
+	check := func(data []byte) {
+		t.Helper()
+		var want []evidence.PlannedCase
+		werr := canon.UnmarshalCanonical(data, &want)
+		each, err := eachPlanned(data)
+		if err != nil {
+			if werr == nil {
+				t.Fatalf("%s: %v", data, err)
+			}
+			return
+		}
+		if werr != nil {
+			t.Fatalf("%s: read, and the decoder says %v", data, werr)
+		}
+		i := 0
+		each(func(p *evidence.PlannedCase) {
+			if diff := cmp.Diff(want[i], *p); diff != "" {
+				t.Fatalf("%s: %s", data, diff)
+			}
+			i++
+		})
+		if i != len(want) {
+			t.Fatalf("%s: %d of %d", data, i, len(want))
+		}
+	}
+	data := mustMarshal(t, honest)
+	check(data)
+	check([]byte("[]"))
+	for i := range data {
+		for _, b := range []byte{'9', '"', ',', ']', 'A', data[i] ^ 1} {
+			forged := bytes.Clone(data)
+			forged[i] = b
+			check(forged)
+		}
+		check(data[:i])
+		check(append(bytes.Clone(data[:i]), data[i+1:]...))
+	}
+}
+
 // Whatever the fast walk accepts, the strict decoder accepts with the same
 // values.
 func FuzzScan(f *testing.F) {
