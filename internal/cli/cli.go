@@ -45,6 +45,7 @@ func commands(env *Env) []*cobra.Command {
 		newGolden(env),
 		newWhy(env),
 		newReproduce(env),
+		newRescore(env),
 		newSandbox(env),
 		newScorecard(env),
 		newCurve(env),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -45,6 +47,9 @@ type runOptions struct {
 	scope       string
 	unsafeAgent bool
 	live        bool
+
+	junit, tap         string
+	baseline, markdown string
 
 	submitIntent   bool
 	recordEvidence bool
@@ -82,6 +87,10 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.StringVar(&o.scope, "sandbox-scope", "", "`SCOPE` of the rubric's sandbox: case or attempt")
 	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox; labelled, never counts")
 	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
+	f.StringVar(&o.tap, "tap", "", "write a TAP 14 report to `FILE`")
+	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
+	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
 	f.BoolVar(&o.submitIntent, "submit-intent", false, "not built yet: refused")
 	f.BoolVar(&o.recordEvidence, "record-evidence", true, "not built yet: refused")
 	f.BoolVar(&o.fullBodies, "evidence-full-bodies", false, "not built yet: refused")
@@ -90,23 +99,25 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 
 // runAnswer is what a script gets.
 type runAnswer struct {
-	Attempt      runAttempt `json:"attempt"`
-	Class        string     `json:"class"`
-	Target       string     `json:"target"`
-	Total        int        `json:"total"`
-	Passed       int        `json:"passed"`
-	Failed       int        `json:"failed"`
-	Skipped      int        `json:"skipped"`
-	Unscored     int        `json:"unscored"`
-	Truncated    int        `json:"truncated"`
-	Errors       int        `json:"errors"`
-	MeanScore    *float64   `json:"mean_score"`
-	FailureModes []string   `json:"failure_modes"`
-	CostUSD      float64    `json:"cost_usd"`
-	Isolation    string     `json:"isolation_class"`
-	Head         digest.ID  `json:"head"`
-	Finished     bool       `json:"finished"`
-	Scorecard    any        `json:"scorecard"`
+	Attempt      runAttempt            `json:"attempt"`
+	Class        string                `json:"class"`
+	Target       string                `json:"target"`
+	Total        int                   `json:"total"`
+	Passed       int                   `json:"passed"`
+	Failed       int                   `json:"failed"`
+	Skipped      int                   `json:"skipped"`
+	Unscored     int                   `json:"unscored"`
+	Truncated    int                   `json:"truncated"`
+	Errors       int                   `json:"errors"`
+	MeanScore    *float64              `json:"mean_score"`
+	FailureModes []string              `json:"failure_modes"`
+	CostUSD      float64               `json:"cost_usd"`
+	Isolation    string                `json:"isolation_class"`
+	Head         digest.ID             `json:"head"`
+	Finished     bool                  `json:"finished"`
+	Scorecard    *scorecard.Card       `json:"scorecard"`
+	Gate         *runGates             `json:"gate,omitempty"`
+	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
 }
 
 type runAttempt struct {
@@ -132,8 +143,14 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if summary == nil {
 		return err
 	}
-	answer, serr := r.answer(summary, head)
-	if serr != nil {
+	answer := r.answer(summary, head)
+	// What stopped the run is said first; a gate that is not met comes after
+	// everything was shown.
+	reported := r.report(answer)
+	if err == nil || answer.Scorecard == nil {
+		err = cmp.Or(err, reported)
+	}
+	if serr := r.save(answer); serr != nil {
 		return serr
 	}
 	if aerr := env.Answer(answer, answer.print); aerr != nil {
@@ -157,6 +174,9 @@ func (o *runOptions) validate() error {
 		return refusal.Newf(refusal.Usage, "--sandbox-scope %s: expected case or attempt", o.scope)
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
 		return refusal.Newf(refusal.Usage, "--sandbox %s: expected one of %v", o.sandbox, sandbox.Classes())
+	}
+	if err := o.checkReports(); err != nil {
+		return err
 	}
 	if _, err := path.Match(o.cases, ""); err != nil {
 		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)
@@ -354,17 +374,22 @@ func (r *runner) askPerson(ctx context.Context, caseID string, q trajectory.Appr
 	return false, false, nil
 }
 
-// answer puts the summary into the form that is promised, and keeps it.
-func (r *runner) answer(s *harness.Summary, head digest.ID) (*runAnswer, error) {
-	a := &runAnswer{Attempt: runAttempt{s.Attempt, s.Number, r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+// answer puts the summary into the form that is promised.
+func (r *runner) answer(s *harness.Summary, head digest.ID) *runAnswer {
+	return &runAnswer{Attempt: runAttempt{s.Attempt, s.Number, r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, Isolation: s.IsolationClass, Head: head, Finished: s.Finished}
+}
+
+// save keeps the answer beside the ledger. It proves nothing: "tally verify
+// --recompute" counts again.
+func (r *runner) save(a *runAnswer) error {
 	data, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return a, store.WriteFile(store.OS{}, r.place.w.Private("runs", s.Attempt+".json"), append(data, '\n'), 0o600)
+	return store.WriteFile(store.OS{}, r.place.w.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
 }
 
 func (a *runAnswer) print(out io.Writer) {
@@ -389,7 +414,14 @@ func (a *runAnswer) print(out io.Writer) {
 	if a.Isolation != "" {
 		fmt.Fprintf(out, "graded   in %s\n", plain.Line(a.Isolation))
 	}
+	if a.Gate != nil {
+		a.Gate.print(out)
+	}
 	fmt.Fprintf(out, "head     %s\n", a.Head)
+	if a.Comparison != nil {
+		fmt.Fprintln(out)
+		compareText(out, a.Comparison)
+	}
 	if a.Attempt.Level == string(bench.Scratch) {
 		fmt.Fprintln(out, "SCRATCH: nobody signed this bench; the result never counts for promotion")
 	}

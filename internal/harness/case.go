@@ -241,7 +241,7 @@ func (r *run) finish(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	if stop != nil {
-		o.record.Reason = string(stop.Name) + ": " + head(stop.Error(), 500)
+		o.record.Reason = string(stop.Name) + ": " + head(stop.Error(), 2000)
 		o.record.Outcome = evidence.Errored
 		if stop.Kind == session.Truncated {
 			o.record.Outcome = evidence.Truncated

@@ -103,7 +103,7 @@ type Reply struct {
 
 // When says what a request must be like. All that is given must hold.
 type When struct {
-	Contains string `json:"contains,omitempty"` // somewhere in the request's texts
+	Contains string `json:"contains,omitempty"` // somewhere in the request: tools, system text, messages
 	Lacks    string `json:"lacks,omitempty"`    // nowhere in them
 	Last     string `json:"last,omitempty"`     // in the last text
 	Turn     int    `json:"turn,omitempty"`

@@ -23,6 +23,14 @@ type Script struct {
 	mu    sync.Mutex
 	used  []bool
 	calls int
+	turn  int
+}
+
+// at says which turn the session is in.
+func (s *Script) at(turn int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn = turn
 }
 
 // NewScript returns the authored model of a case.
@@ -60,6 +68,7 @@ func (s *Script) choose(body []byte) (*scenario.Reply, error) {
 		if r.When != nil {
 			if asked == nil {
 				asked = ask(body)
+				asked.turn = s.turn
 			}
 			if !asked.fits(r.When) {
 				continue
@@ -75,12 +84,13 @@ func (s *Script) choose(body []byte) (*scenario.Reply, error) {
 // A question is what a request says, for choosing a reply.
 type question struct {
 	model string
+	tools string // as JSON
 	texts []string
-	turns int
+	turn  int
 }
 
-// ask collects the texts of a request in the order in which they stand, tool
-// definitions left out: they are the same in every request.
+// ask collects the texts of a request in the order in which they stand, and
+// apart from them its tool definitions.
 func ask(body []byte) *question {
 	var r map[string]json.RawMessage
 	q := &question{}
@@ -88,6 +98,7 @@ func ask(body []byte) *question {
 		return q
 	}
 	_ = json.Unmarshal(r["model"], &q.model)
+	q.tools = string(r["tools"])
 	for _, name := range []string{"system", "instructions", "messages", "input"} {
 		var v any
 		if json.Unmarshal(r[name], &v) == nil {
@@ -106,9 +117,6 @@ func (q *question) collect(v any) {
 			q.collect(x)
 		}
 	case map[string]any:
-		if v["role"] == "user" {
-			q.turns++
-		}
 		for _, name := range []string{"content", "text", "arguments", "input", "output", "tool_calls", "function"} {
 			if x, ok := v[name]; ok {
 				q.collect(x)
@@ -118,14 +126,14 @@ func (q *question) collect(v any) {
 }
 
 func (q *question) fits(w *scenario.When) bool {
-	all := strings.Join(q.texts, "\n")
+	all := q.tools + "\n" + strings.Join(q.texts, "\n")
 	last := ""
 	if len(q.texts) > 0 {
 		last = q.texts[len(q.texts)-1]
 	}
 	switch {
 	case w.Agent != "" && w.Agent != q.model,
-		w.Turn > 0 && w.Turn != q.turns,
+		w.Turn > 0 && w.Turn != q.turn,
 		w.Contains != "" && !strings.Contains(all, w.Contains),
 		w.Lacks != "" && strings.Contains(all, w.Lacks),
 		w.Last != "" && !strings.Contains(last, w.Last):

@@ -45,6 +45,10 @@ type ToolBox interface {
 	Definitions() []tools.Definition
 }
 
+// RetryName is the name of a [trajectory.Failure] after which a driver makes the
+// same call again. These are counted as retries.
+const RetryName = "model_retry"
+
 // Limits bound one case. Zero means no limit.
 type Limits struct {
 	Turns, Tokens, CostMicroUSD int64
@@ -249,7 +253,7 @@ func (s *Session) Event(p trajectory.Payload) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if _, ok := p.(*trajectory.Failure); ok {
+	if f, ok := p.(*trajectory.Failure); ok && f.Name == RetryName {
 		s.counts.Retries++
 	}
 	return s.event(p)
@@ -330,6 +334,9 @@ func (s *Session) startModel(api cassette.API, request cassette.Request) (string
 func (s *Session) answer(ctx context.Context, api cassette.API, body []byte, request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
 	if r, ok := s.cfg.Models.(*Replay); ok {
 		return r.next(request, onChunk)
+	}
+	if script, ok := s.cfg.Models.(*Script); ok {
+		script.at(s.turn)
 	}
 	if s.cfg.Models == nil {
 		return nil, refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").

@@ -7,8 +7,8 @@ import (
 	"tallystick/internal/refusal"
 )
 
-// maxDetail bounds what an event says about an error.
-const maxDetail = 2 << 10
+// maxDetail bounds what an event says about an error, as the trajectory does.
+const maxDetail = 512
 
 // A StopKind says what becomes of a case that was stopped.
 type StopKind string

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"tallystick/internal/gate"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/store"
+)
+
+// runGates is what the gates of the class say about a run.
+type runGates struct {
+	Met   bool          `json:"met"`
+	Gates []gate.Result `json:"gates"`
+}
+
+// report reads the attempt back from the verified ledger: its level, its
+// scorecard and its gates come from there and not from what the run remembers.
+// It returns the refusal of gates that are not met.
+func (r *runner) report(a *runAnswer) error {
+	o := r.o
+	past, err := r.env.readPast(func(x *scorecard.Attempt) bool {
+		return x.ID == a.Attempt.ID || x.ID == o.baseline || o.junit != "" || o.tap != ""
+	})
+	if err != nil {
+		return err
+	}
+	attempt, err := past.attempt(a.Attempt.ID)
+	if err != nil {
+		return err
+	}
+	a.Attempt.Level = attempt.Level.String()
+	card, err := scorecard.Of(past.history, scorecard.View{Attempts: []*scorecard.Attempt{attempt}})
+	if err != nil {
+		return r.env.alarm(past.w, err)
+	}
+	a.Scorecard = card
+	if o.baseline != "" {
+		if err := r.compare(past, attempt, a); err != nil {
+			return err
+		}
+	}
+	// Gates are on the whole bench: a part of it cannot meet them.
+	if attempt.Plan.Filtered || !a.Finished {
+		return r.env.writeReports(past, attempt, nil, o.junit, o.tap)
+	}
+	results, err := gate.Evaluate(gate.Input{Bench: r.bench, History: past.history, Attempt: attempt, Evidence: past.evidence})
+	if err != nil {
+		return err
+	}
+	a.Gate = &runGates{gate.Met(results), append([]gate.Result{}, results...)}
+	if err := r.env.writeReports(past, attempt, results, o.junit, o.tap); err != nil {
+		return err
+	}
+	return gateNotMet(attempt, results)
+}
+
+// compare sets the run beside an earlier one.
+func (r *runner) compare(past *pastReading, attempt *scorecard.Attempt, a *runAnswer) error {
+	baseline, err := past.attempt(r.o.baseline)
+	if err != nil {
+		return err
+	}
+	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.divergence})
+	if err != nil {
+		return r.env.alarm(past.w, err)
+	}
+	a.Comparison = c
+	if r.o.markdown == "" {
+		return nil
+	}
+	return store.WriteFile(store.OS{}, r.o.markdown, comparisonMarkdown(c), 0o644)
+}
+
+// comparisonMarkdown is a comparison for a pull request.
+func comparisonMarkdown(c *scorecard.Comparison) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "### %s against %s\n\n", markdownText(c.B.ID), markdownText(c.A.ID))
+	fmt.Fprintf(&b, "| | %s (%s) | %s (%s) | change |\n|---|---|---|---|\n", markdownText(c.A.ID), c.A.Level, markdownText(c.B.ID), c.B.Level)
+	fmt.Fprintf(&b, "| solve rate | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", dollars(c.Cost.A), dollars(c.Cost.B), dollars(c.Cost.Change))
+	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
+	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)
+	fmt.Fprintf(&b, "%d cases paired: %d gained, %d lost (McNemar p = %.4g).\n", c.Paired, c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	for _, x := range c.Cases {
+		fmt.Fprintf(&b, "\n- **%s** %s: %s to %s\n", x.Change, markdownText(x.CaseID), markdownText(sideText(x.A)), markdownText(sideText(x.B)))
+		if x.Divergence != "" {
+			b.WriteString("\n")
+			for line := range strings.Lines(x.Divergence) {
+				// Indented code: nothing in it is read as Markdown or HTML.
+				fmt.Fprintf(&b, "      %s\n", plain.Line(strings.TrimRight(line, "\n")))
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+// markdownText makes a text from a record safe in a line or a table of
+// Markdown: the agent may have had a hand in it.
+func markdownText(s string) string {
+	var b strings.Builder
+	for _, c := range plain.Line(s) {
+		if strings.ContainsRune("\\`*_{}[]<>()#+-.!|~@&:", c) && !(c == '-' || c == '.' || c == '_') {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func (g *runGates) print(out io.Writer) {
+	for _, x := range g.Gates {
+		fmt.Fprintf(out, "gate     %s\n", plain.Line(x.Text()))
+	}
+}
+
+func (o *runOptions) checkReports() error {
+	if o.markdown != "" && o.baseline == "" {
+		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
+)
+
+// A Stored case is what an earlier attempt left of a case.
+type Stored struct {
+	CaseID       string
+	Repeat       int
+	CostMicroUSD int64
+	Files        evidence.CaseFiles
+	Read         func(digest.Content) ([]byte, error) // a piece of the evidence
+}
+
+// A Regraded is a stored case under the graders of today.
+type Regraded struct {
+	Record  evidence.CaseScored // only what grading fills in
+	Grading []byte              // the grading document; nil when the case could not be graded
+}
+
+// Regrade grades stored trajectories with the bench as it is now. Nothing is
+// driven. The working folder is gone, so what looks at its files cannot be
+// graded again and is unscored.
+func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored, Regraded) error) error {
+	a, err := prepare(cfg)
+	if err != nil {
+		return err
+	}
+	a.id = attemptID(cfg.Bench.Class(), cfg.Target.Name, 0)
+	a.rubrics = newRubrics(a.cfg)
+	defer a.rubrics.close()
+	byID := map[string]int{}
+	for i := range a.cases.Len() {
+		byID[a.cases.Ref(i).ID] = i
+	}
+	for _, s := range cases {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		i, ok := byID[s.CaseID]
+		if !ok {
+			return refusal.Newf(refusal.NotFound, "case %s is no longer in class %s", s.CaseID, cfg.Bench.Class())
+		}
+		c, err := a.cases.Case(i)
+		if err != nil {
+			return err
+		}
+		g, err := a.regrade(ctx, c, s)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", s.CaseID, err)
+		}
+		if err := visit(s, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regraded, error) {
+	log, err := s.Read(s.Files.Trajectory.Digest)
+	if err != nil {
+		return Regraded{}, err
+	}
+	v, err := trajectory.Verify(log, trajectory.HeadIs(s.Files.Trajectory.Head))
+	if err != nil {
+		return Regraded{}, err
+	}
+	r := &run{a: a, c: c, job: job{id: s.CaseID, repeat: s.Repeat}, started: a.cfg.Now()}
+	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}}
+	for _, d := range s.Files.Contents {
+		if r.result.Contents[d], err = s.Read(d); err != nil {
+			return Regraded{}, err
+		}
+	}
+	if s.Files.Answer != nil {
+		answer, err := s.Read(*s.Files.Answer)
+		if err != nil {
+			return Regraded{}, err
+		}
+		r.driven.Answer = string(answer)
+	}
+	ended := false
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.RunCompleted:
+			ended, r.driven.Refused = true, p.Status == "refused"
+		case *trajectory.TestRun:
+			r.test = &testResult{passed: p.Passed, exit: p.Exit}
+		}
+	}
+	if !ended {
+		return Regraded{}, errNotEnded
+	}
+	o := &outcome{record: evidence.CaseScored{CostMicroUSD: s.CostMicroUSD, Turns: v.Turns()}}
+	if err := r.grade(ctx, o); err != nil {
+		return Regraded{}, err
+	}
+	g := Regraded{Record: o.record}
+	for _, piece := range o.pieces {
+		if o.files.Grading != nil && digest.ContentOf(piece) == *o.files.Grading {
+			g.Grading = piece
+		}
+	}
+	return g, nil
+}
+
+// errNotEnded is why a case that was cut short is not graded again: it was
+// never graded.
+var errNotEnded = refusal.Newf(refusal.NotFound, "the run did not come to its own end, so there is nothing to grade")
+
+// Ended reports whether a stored case can be graded again.
+func Ended(outcome evidence.Outcome) bool {
+	return outcome == evidence.Passed || outcome == evidence.Failed || outcome == evidence.Unscored
+}
