@@ -48,6 +48,7 @@ func newStudio(t *testing.T, server *faketest.Server) *studio {
 class: hello
 trust: scratch
 current_tier: bronze
+gates: [{tag: "*", metric: solve_rate, threshold: 0.1}]
 limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 5, tokens: 100000, cost_microdollars: 1000000}
 governance: autonomous
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
