@@ -240,6 +240,24 @@ func TestWhatCannotBeRecordedIsNotAnswered(t *testing.T) {
 	}
 }
 
+// A straggler of one turn must not act in the next.
+func TestNothingReachesTheSessionAfterClose(t *testing.T) {
+	c := newCase(t, caseOptions{})
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range [][]string{nil, {"Authorization", ""}} {
+		for range 5 {
+			if got := c.send(t, "POST", "/v1/chat/completions", chatHello, headers...); got.status != 503 || got.header.Get("X-Should-Retry") != "false" {
+				t.Errorf("got %d %s", got.status, got.body)
+			}
+		}
+	}
+	if got := types(c.end(t)); got != "run_started run_completed" {
+		t.Errorf("events %s", got)
+	}
+}
+
 func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 	entered := make(chan struct{})
 	c := newCase(t, caseOptions{live: true, models: liveFunc(func(ctx context.Context, _ func(string) error) (*cassette.Interaction, error) {

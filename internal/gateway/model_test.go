@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -248,6 +249,23 @@ func TestTheTokenDoesNotGoOnToTheModel(t *testing.T) {
 	c.end(t) // looks for the token
 }
 
+// asking is a model that keeps what it is asked.
+type asking struct{ body []byte }
+
+func (a *asking) Call(_ context.Context, _ cassette.API, body []byte, _ func(string) error) (*cassette.Interaction, error) {
+	a.body = body
+	return nil, errors.New("no answer")
+}
+
+func TestTheTokenDoesNotGoOnToAProvider(t *testing.T) {
+	provider := &asking{}
+	c := newCase(t, caseOptions{live: true, models: provider})
+	c.send(t, "POST", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"`+token+`"}]}`)
+	if got := string(provider.body); got != `{"model":"m","messages":[{"role":"user","content":"[redacted:openai-key]"}]}` {
+		t.Errorf("the provider is asked %s", got)
+	}
+}
+
 func TestALiveStreamArrivesPieceByPiece(t *testing.T) {
 	next := make(chan string, 1)
 	c := newCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
@@ -281,21 +299,27 @@ func TestALiveStreamArrivesPieceByPiece(t *testing.T) {
 
 func TestTheEndOfALiveStreamIsSentAfterTheCallIsRecorded(t *testing.T) {
 	for _, a := range apis {
-		var c *caseRun
-		c = newCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
-			if err := onChunk("data: {\"x\":\"" + a.end + "\"}\n\n"); err != nil {
-				return nil, err
+		end := "data: {\"x\":\"" + a.end + "\"}\n\n"
+		w := httptest.NewRecorder()
+		c := makeCase(t, caseOptions{live: true, models: liveFunc(func(_ context.Context, onChunk func(string) error) (*cassette.Interaction, error) {
+			for _, chunk := range []string{"data: {}\n\n", end, "data: {\"more\":1}\n\n"} {
+				if err := onChunk(chunk); err != nil {
+					return nil, err
+				}
+			}
+			if got := w.Body.String(); got != "data: {}\n\n" {
+				t.Errorf("%s: the client has %q while the call is under way", a.api, got)
 			}
 			return liveInteractionOf(t, a.api, a.request), nil
 		})})
-		r := c.open(t, a.path, streamed(a.request))
-		defer r.Close()
-		readAll(t, r)
-		// Everything stands in the log when the client has seen the end; the
-		// handler may not have returned yet.
-		result := c.session.Complete("", false)
-		if !strings.Contains(string(result.Trajectory), "transport_request") {
-			t.Errorf("%s: the request is not recorded", a.api)
+		r := httptest.NewRequest("POST", a.path, strings.NewReader(streamed(a.request)))
+		r.Header.Set("X-Api-Key", token)
+		c.ServeHTTP(w, r)
+		if got := w.Body.String(); got != "data: {}\n\n"+end+"data: {\"more\":1}\n\n" {
+			t.Errorf("%s: in the end the client has %q", a.api, got)
+		}
+		if e := eventsOf[*trajectory.TransportRequest](c.end(t)); len(e) != 1 || e[0].BytesOut != int64(w.Body.Len()) {
+			t.Errorf("%s: events %+v", a.api, e)
 		}
 	}
 }
