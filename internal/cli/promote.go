@@ -93,7 +93,18 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err != nil {
 		return err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: past.history, Anchors: anchors, Now: env.Now(), HasEvidence: past.has})
+	var unreadable error
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: past.history, Anchors: anchors, Now: env.Now(), HasEvidence: func(d digest.Content) bool {
+		err := past.whole(d)
+		if err != nil && unreadable == nil && !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch) {
+			unreadable = err
+		}
+		return err == nil
+	}})
+	if err == nil {
+		// A disk that cannot be read says nothing about the evidence on it.
+		err = unreadable
+	}
 	if err != nil {
 		return err
 	}
@@ -123,26 +134,26 @@ func (a recommendAnswer) text(out io.Writer) {
 	fmt.Fprintf(out, "entry %d, %s\nThis is advice. A human must approve: see \"tally promote apply --help\".\n", a.Index, plain.Line(a.File))
 }
 
-// has reports whether a piece of evidence is there, unchanged, and if it is the
+// whole returns nil if a piece of evidence is there, unchanged, and if it is the
 // index of a case's evidence, everything that it names.
-func (p *pastReading) has(d digest.Content) bool {
+func (p *pastReading) whole(d digest.Content) error {
 	if p.seen[d] {
-		return true
+		return nil
 	}
 	data, err := p.read(d)
 	if err != nil {
-		return false
+		return err
 	}
 	var files evidence.CaseFiles
 	if canon.UnmarshalCanonical(data, &files) == nil && files.Validate() == nil {
 		for _, piece := range files.All() {
 			if _, err := p.read(piece); err != nil {
-				return false
+				return err
 			}
 		}
 	}
 	p.seen[d] = true
-	return true
+	return nil
 }
 
 // publishedAnchors verifies the anchors once more, for who cosigned them when.

@@ -334,6 +334,36 @@ func TestPromoteRefusesToReadPastATamperedLedger(t *testing.T) {
 	}
 }
 
+// Evidence that is gone counts as failed; a disk that cannot be read is another
+// matter.
+func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
+	l := newLab(t)
+	l.attempt(true, nil)
+	l.ok("anchor", "publish")
+	var blobs []string
+	l.must(filepath.WalkDir(l.path(".tally/evidence"), func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			if data, _ := os.ReadFile(path); strings.Contains(string(data), "example.default.1 3") {
+				blobs = append(blobs, path)
+			}
+		}
+		return err
+	}))
+	if len(blobs) != 1 {
+		t.Fatalf("the trajectory is in %v", blobs)
+	}
+	l.must(os.Remove(blobs[0]))
+	if out := l.ok("promote", "recommend", "example"); !strings.Contains(out, "1 case counts as failed, its evidence is missing or changed: case-4") {
+		t.Error(out)
+	}
+	n := l.recommendations()
+	l.must(os.Mkdir(blobs[0], 0o755))
+	l.refuses(refusal.Unreadable, "promote", "recommend", "example")
+	if l.recommendations() != n {
+		t.Error("a recommendation was made all the same")
+	}
+}
+
 func TestPromoteRefusesAnUnsignedThreshold(t *testing.T) {
 	l := newLab(t)
 	l.attempt(true, nil)

@@ -116,6 +116,15 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet: []string{allFailed, noPass, "attempt fix.other.1 was registered at entry 28 and never finished"},
 		},
 		{
+			name: "an attempt abandoned half way, where nothing isolates",
+			write: func(k *book) {
+				honest(k)
+				k.runs(run{version: "2", open: true, skip: only(0), score: func(_ int, s *evidence.CaseScored) { s.IsolationClass = "namespace" }})
+			},
+			unmet: []string{allFailed, noPass, "isolation_class mismatch in evidence window: gvisor=12, namespace=11", "attempt fix.agent.2 was registered at entry 28 and never finished"},
+			notes: []string{"1 case counts as failed, not run: case-01", "11 cases count as failed, isolation_class is namespace: case-02, case-03, case-04, case-05, case-06 and 6 more"},
+		},
+		{
 			name:  "a clock set ahead while the attempt ran",
 			write: func(k *book) { k.clock = now.Add(time.Hour); honest(k) },
 			unmet: []string{"the ledger's last entry is of 2026-06-01T13:00:00Z, after now (2026-06-01T12:00:00Z): a clock was set wrong"},
