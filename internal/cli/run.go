@@ -22,6 +22,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/plain"
+	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
@@ -282,7 +283,37 @@ func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, err
 	if r.env.Interactive() {
 		hc.Person = r.askPerson
 	}
-	return hc, nil
+	if o.live {
+		hc.Live, err = r.liveModels(hc.MaxCostMicroUSD)
+	}
+	return hc, err
+}
+
+// liveModels answers model calls from the providers of providers.yaml. Every
+// case has a recorder of its own; all of them share one budget.
+func (r *runner) liveModels(most int64) (func(*scenario.Case) (harness.Recording, error), error) {
+	settings, err := provider.LoadSettings(r.place.w.Path(provider.SettingsFile))
+	if err != nil {
+		return nil, err
+	}
+	access, err := settings.Access(r.env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if b := r.target.Builtin; b != nil {
+		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
+			return nil, err
+		}
+	}
+	if most == 0 {
+		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+	}
+	budget := provider.NewBudget(most)
+	return func(c *scenario.Case) (harness.Recording, error) {
+		return access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
+			r.env.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
+		}})
+	}, nil
 }
 
 // rehearsal is the config of a run that records nothing.

@@ -29,6 +29,7 @@ type outcome struct {
 	record    evidence.CaseScored
 	files     evidence.CaseFiles
 	pieces    [][]byte // evidence that files names
+	recording []byte   // the cassette of a live run
 	suspended bool
 }
 
@@ -139,6 +140,12 @@ func (r *run) prepare(worker int) (remove func(), err error) {
 	if err != nil {
 		return fail(err)
 	}
+	var toolBox session.ToolBox = box
+	if live, ok := r.live.(LiveTools); ok {
+		toolBox = live.ToolBox(box)
+		clear := remove
+		remove = func() { live.Close(); clear() }
+	}
 	start, err := c.Scenario.StartTime()
 	if err != nil {
 		return fail(err)
@@ -153,7 +160,7 @@ func (r *run) prepare(worker int) (remove func(), err error) {
 	}
 	cfg := session.Config{
 		Run:   trajectory.RunStarted{Attempt: a.id, Case: c.ID, Class: a.cfg.Bench.Class(), Target: a.cfg.Target.Name, Repeat: r.job.repeat, Execution: r.job.execution, Input: &input},
-		Rules: a.rules, Start: start, Models: models, Source: source, Tools: box, Limits: a.limits, Folder: r.folder,
+		Rules: a.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: a.limits, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: sink,
 	}
 	if a.cfg.Person != nil {
@@ -303,6 +310,7 @@ func (r *run) gather(o *outcome) error {
 			return err
 		}
 		o.files.Recording = o.put(data)
+		o.recording = data
 	}
 	if r.folder == nil {
 		return nil

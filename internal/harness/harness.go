@@ -21,6 +21,7 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
@@ -32,6 +33,7 @@ import (
 	"tallystick/internal/sequencer"
 	"tallystick/internal/session"
 	"tallystick/internal/store"
+	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
 )
 
@@ -99,6 +101,13 @@ func (c *Config) judge(ctx context.Context, caseID string) func(grade.JudgeSpec,
 type Recording interface {
 	session.Models
 	Cassette() ([]byte, error)
+}
+
+// LiveTools is what a recording may be besides: one that calls the tools of MCP
+// servers live, and is closed when the case has ended.
+type LiveTools interface {
+	ToolBox(*tools.State) session.ToolBox
+	Close()
 }
 
 // A Result is one case as it was recorded.
@@ -241,6 +250,9 @@ func (a *attempt) record(j job, out *outcome) error {
 		return err
 	}
 	out.record.EvidenceDigests = []digest.Content{index}
+	if err := a.noteRecording(j, out); err != nil {
+		return err
+	}
 	pos, err := a.cfg.Ledger.AppendRecord(evidence.CaseScoredKind, &out.record)
 	if err != nil {
 		return err
@@ -254,6 +266,22 @@ func (a *attempt) record(j job, out *outcome) error {
 		a.cfg.Done(r)
 	}
 	return nil
+}
+
+// noteRecording records that a live run made a cassette. It is kept in the
+// evidence and never becomes the bench's.
+func (a *attempt) noteRecording(j job, out *outcome) error {
+	if out.recording == nil {
+		return nil
+	}
+	c, err := cassette.Parse(out.recording, cassette.Limits{})
+	if err != nil {
+		return err
+	}
+	t := c.Header.Totals
+	_, err = a.cfg.Ledger.AppendRecord(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: a.cfg.Bench.Class(), CaseID: j.id, Digest: cassette.Digest(out.recording),
+		Provenance: string(c.Header.Provenance), Kept: true, Calls: int(t.ModelCalls + t.ToolCalls + t.MCPExchanges), CostMicro: t.CostMicrodollars})
+	return err
 }
 
 func (a *attempt) suspend(j job) error {
