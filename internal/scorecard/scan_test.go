@@ -3,6 +3,7 @@ package scorecard
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +116,11 @@ func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
 			}
 			agree(t, s, body[:i])
 			agree(t, s, append(bytes.Clone(body[:i]), body[i+1:]...))
+		}
+		// Names that no score may have.
+		for _, name := range []string{"llm_grade", "", strings.Repeat("x", 129)} {
+			agree(t, s, bytes.Replace(body, []byte(`"tests":`), []byte(`"`+name+`":`), 1))
+			agree(t, s, bytes.Replace(body, []byte(`"tests.failed"`), []byte(`"`+name+`"`), 1))
 		}
 		// Members moved, doubled, emptied.
 		for range 200 {

@@ -19,7 +19,7 @@ const (
 	Resamples = 1000
 	// MaxResampled is the largest sample that is resampled. Beyond it the
 	// normal interval is used, which then differs by less than is printed.
-	MaxResampled = 100_000
+	MaxResampled = 20_000
 	// MinSamples is the smallest sample that a bootstrap says anything about.
 	MinSamples = 5
 )
