@@ -56,13 +56,17 @@ func (a *attempts) snapshot() []Attempt {
 	return slices.Clone(a.list)
 }
 
+// zygotePath is where the program of a kept sandbox that forks rubrics is.
+const zygotePath = "/tmp/zygote.py"
+
 // rubricDir is where the rubric is in the sandbox, and its working directory.
 const rubricDir = "/rubric"
 
 // harmlessFiles are what an interpreter and its C library look for on their
-// own, whether it is there or not. A name with a closing slash means all
-// below.
+// own, whether it is there or not, and the program that forks rubrics, whose
+// lines a traceback may quote. A name with a closing slash means all below.
 var harmlessFiles = []string{
+	zygotePath,
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/stdin", "/dev/stdout", "/dev/stderr",
 	"/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.preload",
 	"/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/", "/usr/local/lib/",

@@ -119,6 +119,8 @@ type warmGvisor struct {
 	control runsc.Control
 	running *running
 	stdin   *os.File // closing it ends the first process
+	forking sync.Mutex
+	zygote  *zygote // for Python; guarded by forking
 	watch   *memoryWatch
 	once    sync.Once
 	err     error
@@ -161,9 +163,7 @@ func (w *warmGvisor) start(ctx context.Context) error {
 		return err
 	}
 	defer outR.Close()
-	uid, gid := hostID()
-	inR.Chown(uid, gid)
-	outW.Chown(uid, gid)
+	letIn(inR, outW)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -211,15 +211,7 @@ func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user 
 		w.bundle.trace.share(user, seen)
 		defer w.bundle.trace.unshare(user)
 	}
-	e, err := converse(ctx, talkOf(stdin, limits), nil, func(stdin, stdout, stderr *os.File) (*running, error) {
-		return w.exec(runsc.Process{
-			Command: rubricCommand(w.bundle.options, limits),
-			Env:     rubricEnv(w.bundle.options),
-			Dir:     rubricDir,
-			User:    user,
-			Files:   [3]*os.File{stdin, stdout, stderr},
-		})
-	})
+	e, err := w.converse(ctx, stdin, limits, user)
 	if err != nil && ctx.Err() == nil && w.outOfMemory() {
 		e, err = ending{verdict: OOM, exit: 128 + int(unix.SIGKILL)}, nil
 	}
@@ -234,14 +226,57 @@ func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user 
 	return r, nil
 }
 
+// converse runs the rubric as a process of its own, forked if it is Python.
+func (w *warmGvisor) converse(ctx context.Context, stdin []byte, limits Limits, user uint32) (ending, error) {
+	t := talkOf(stdin, limits)
+	if w.bundle.options.Image == nil {
+		return converse(ctx, t, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
+			return w.watched(w.control.Start(runsc.Process{
+				Command: rubricCommand(w.bundle.options, limits),
+				Env:     rubricEnv(w.bundle.options),
+				Dir:     rubricDir,
+				User:    user,
+				Files:   []*os.File{stdin, stdout, stderr},
+			}))
+		})
+	}
+	w.forking.Lock()
+	z, run, s, err := w.nextRun()
+	w.forking.Unlock()
+	if err != nil {
+		return ending{}, err
+	}
+	defer func() {
+		w.forking.Lock()
+		z.done()
+		w.forking.Unlock()
+	}()
+	t.streams = s
+	return converse(ctx, t, nil, func(_, _, _ *os.File) (*running, error) {
+		w.forking.Lock()
+		defer w.forking.Unlock()
+		return w.watched(z.fork(run, user))
+	})
+}
+
+// nextRun takes a run of the present zygote, or of a new one.
+func (w *warmGvisor) nextRun() (z *zygote, run int, s *streams, err error) {
+	if w.zygote == nil || w.zygote.next == len(w.zygote.streams) {
+		if w.zygote, err = startZygote(w.control, w.bundle.options); err != nil {
+			return nil, 0, nil, err
+		}
+	}
+	run, s = w.zygote.take()
+	return w.zygote, run, s, nil
+}
+
 // outOfMemory reports whether the sandbox as a whole was ended for memory.
 func (w *warmGvisor) outOfMemory() bool {
 	return w.watch.wasExceeded() || w.bundle.cgroup != nil && w.bundle.cgroup.oomKills() > 0
 }
 
-// exec starts a process in the sandbox.
-func (w *warmGvisor) exec(p runsc.Process) (*running, error) {
-	pid, err := w.control.Start(p)
+// watched is a process of the sandbox that was just started.
+func (w *warmGvisor) watched(pid int32, err error) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +298,11 @@ func (w *warmGvisor) close() error {
 		if w.stdin != nil {
 			w.stdin.Close()
 		}
+		w.forking.Lock()
+		if w.zygote != nil {
+			w.zygote.close()
+		}
+		w.forking.Unlock()
 		var pids []int
 		if w.running != nil {
 			w.watch.note(w.running.pid)
@@ -281,6 +321,9 @@ func (b *gvisorBundle) pauseCommand() ([]string, error) {
 		return []string{filepath.Join("/", programDir, pauseName)}, nil
 	}
 	if _, err := b.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
+		return nil, err
+	}
+	if _, err := b.folder.write("pause/zygote.py", zygotePython); err != nil {
 		return nil, err
 	}
 	b.pause = b.folder.path("pause")

@@ -242,7 +242,7 @@ func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
 		Process: &specs.Process{
 			User: specs.User{UID: user, GID: user},
 			Args: command, Env: rubricEnv(b.options), Cwd: rubricDir,
-			Capabilities:    &specs.LinuxCapabilities{},
+			Capabilities:    b.capabilities(),
 			Rlimits:         b.rlimits(),
 			NoNewPrivileges: true,
 		},
@@ -274,9 +274,29 @@ func (b *gvisorBundle) rlimits() []specs.POSIXRlimit {
 	}
 	limits := []specs.POSIXRlimit{limit("RLIMIT_CORE", 0), limit("RLIMIT_FSIZE", 0), limit("RLIMIT_NOFILE", 64), limit("RLIMIT_MEMLOCK", 0)}
 	if b.options.Image != nil {
-		return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)), limit("RLIMIT_NPROC", 1))
+		return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)), limit("RLIMIT_NPROC", b.processes()))
 	}
 	return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)+goAddressSpace), limit("RLIMIT_NPROC", 64))
+}
+
+// capabilities are none; a first process that only waits may exist in spite of
+// the limit on processes.
+func (b *gvisorBundle) capabilities() *specs.LinuxCapabilities {
+	if b.pause == "" {
+		return &specs.LinuxCapabilities{}
+	}
+	set := []string{"CAP_SYS_RESOURCE"}
+	return &specs.LinuxCapabilities{Bounding: set, Effective: set, Permitted: set, Ambient: set}
+}
+
+// processes is how many a user may start. gVisor counts a process for the user
+// who forked it, whoever it becomes: for a user that a zygote's fork became,
+// even the first one is one too many.
+func (b *gvisorBundle) processes() uint64 {
+	if b.pause != "" {
+		return 0
+	}
+	return 1
 }
 
 // gvisorSeccomp is a filter inside gVisor, in front of its own kernel. Only

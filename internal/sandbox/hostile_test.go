@@ -584,11 +584,14 @@ func TestHostileRubricsReachNothing(t *testing.T) {
 	eachClass(t, func(t *testing.T, class Class) {
 		for _, c := range hostileCases {
 			t.Run(c.name, func(t *testing.T) { testHostile(t, class, image, c) })
+			if class == GVisor {
+				t.Run(c.name+" in scope attempt", func(t *testing.T) { testHostile(t, class, image, c, attemptScope) })
+			}
 		}
 	})
 }
 
-func testHostile(t *testing.T, class Class, image *Image, c hostileCase) {
+func testHostile(t *testing.T, class Class, image *Image, c hostileCase, change ...func(*Options)) {
 	h := newHost(t)
 	input, err := json.Marshal(map[string]any{"harness_output": map[string]string{
 		"tcp": h.tcp, "udp": h.udp, "abstract": h.abstract, "unix": h.unix, "file": h.file}})
@@ -596,7 +599,7 @@ func testHostile(t *testing.T, class Class, image *Image, c hostileCase) {
 		t.Fatal(err)
 	}
 	rubric := python(hostilePrelude + c.source)
-	r := run(t, class, rubric, string(input), c.limits)
+	r := run(t, class, rubric, string(input), c.limits, change...)
 	t.Logf("%s, status %d, %v, %d MiB, attempted %v", r.Verdict, r.ExitCode, r.Wall.Round(time.Millisecond), r.MaxRSS>>20, r.Attempted)
 
 	h.checkUntouched(t, r)

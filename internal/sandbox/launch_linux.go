@@ -223,6 +223,46 @@ type talk struct {
 	timeout  time.Duration
 	output   int64        // bytes of each stream
 	onStdout func([]byte) // nil for nobody
+	streams  *streams     // nil for new ones
+}
+
+// streams are the two ends of a program's three streams.
+type streams struct {
+	inR, outW, errW *os.File // the program's
+	inW, outR, errR *os.File // ours
+}
+
+func newStreams() (*streams, error) {
+	s := &streams{}
+	var errs [3]error
+	s.inR, s.inW, errs[0] = os.Pipe()
+	s.outR, s.outW, errs[1] = os.Pipe()
+	s.errR, s.errW, errs[2] = os.Pipe()
+	if err := errors.Join(errs[:]...); err != nil {
+		s.closeTheirs()
+		s.closeOurs()
+		return nil, err
+	}
+	letIn(s.inR, s.outW, s.errW)
+	return s, nil
+}
+
+// letIn hands pipes to the sandbox's user: gVisor opens them again, and root's
+// would be closed to it.
+func letIn(files ...*os.File) {
+	uid, gid := hostID()
+	for _, f := range files {
+		f.Chown(uid, gid)
+	}
+}
+
+func (s *streams) closeTheirs() { closeAll(s.inR, s.outW, s.errW) }
+func (s *streams) closeOurs()   { closeAll(s.inW, s.outR, s.errR) }
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		f.Close() // nil is fine, and so is twice
+	}
 }
 
 // talkOf is the talk with a rubric.
@@ -234,31 +274,19 @@ func talkOf(stdin []byte, limits Limits) talk {
 // and ends it when a limit is passed, when over says so, or with ctx.
 func converse(ctx context.Context, t talk, over <-chan Verdict,
 	start func(stdin, stdout, stderr *os.File) (*running, error)) (ending, error) {
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return ending{}, err
+	if t.streams == nil {
+		var err error
+		if t.streams, err = newStreams(); err != nil {
+			return ending{}, err
+		}
 	}
-	outR, outW, err1 := os.Pipe()
-	errR, errW, err2 := os.Pipe()
-	if err := errors.Join(err1, err2); err != nil {
-		return ending{}, err
-	}
-	// The other user's kernel reopens them; root's pipes would be closed to it.
-	uid, gid := hostID()
-	for _, f := range []*os.File{inR, outW, errW} {
-		f.Chown(uid, gid)
-	}
-
+	inW, outR, errR := t.streams.inW, t.streams.outR, t.streams.errR
 	deadline := time.NewTimer(t.timeout)
 	defer deadline.Stop()
-	r, err := start(inR, outW, errW)
-	for _, f := range []*os.File{inR, outW, errW} {
-		f.Close()
-	}
+	r, err := start(t.streams.inR, t.streams.outW, t.streams.errW)
+	t.streams.closeTheirs()
 	if err != nil {
-		for _, f := range []*os.File{inW, outR, errR} {
-			f.Close()
-		}
+		t.streams.closeOurs()
 		return ending{}, err
 	}
 
@@ -302,9 +330,7 @@ func converse(ctx context.Context, t talk, over <-chan Verdict,
 		errR.SetReadDeadline(time.Now())
 		<-drained
 	}
-	outR.Close()
-	errR.Close()
-	inW.Close()
+	t.streams.closeOurs()
 	if cause != nil {
 		return ending{}, cause
 	}

@@ -18,10 +18,11 @@ const (
 
 // pauseReady is what the pausing process says, and pausePython that process in
 // an image's own Python: its limits are the rubric's, in which our program
-// does not fit.
+// does not fit. What loses its parent is its child, and not to be kept as a
+// zombie.
 const (
 	pauseReady  = "ready\n"
-	pausePython = "import sys\nsys.stdout.write('ready\\n')\nsys.stdout.flush()\nsys.stdin.read()\n"
+	pausePython = "import signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsys.stdout.write('ready\\n')\nsys.stdout.flush()\nsys.stdin.read()\n"
 )
 
 // Reexec turns this process into a part of a sandbox and does not return,

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/control/client"
 	"gvisor.dev/gvisor/pkg/sentry/control"
 	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
@@ -24,17 +25,30 @@ func ControlOf(root, id string) Control {
 	return Control{Socket: filepath.Join(root, "runsc-"+id+".sock"), ID: id}
 }
 
-// A Process is one to start in a running sandbox. It gets no capability.
+// A Process is one to start in a running sandbox. It gets no capability,
+// unless it is our own and SwitchesUser.
 type Process struct {
 	Command []string
 	Env     []string
 	Dir     string
 	User    uint32
-	Files   [3]*os.File // its standard streams
+	Files   []*os.File // its descriptors
+	// SwitchesUser lets it start processes as other users, without regard to
+	// the limit on their number.
+	SwitchesUser bool
 }
 
 // Start starts a process and returns its number in the sandbox.
 func (c Control) Start(p Process) (pid int32, err error) {
+	files := map[int]*os.File{}
+	for fd, f := range p.Files {
+		files[fd] = f
+	}
+	caps := &auth.TaskCapabilities{}
+	if p.SwitchesUser {
+		set := auth.CapabilitySetOfMany([]linux.Capability{linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_SYS_RESOURCE})
+		caps.PermittedCaps, caps.EffectiveCaps, caps.BoundingCaps = set, set, set
+	}
 	args := control.ExecArgs{
 		Argv:             p.Command,
 		Envv:             p.Env,
@@ -42,9 +56,9 @@ func (c Control) Start(p Process) (pid int32, err error) {
 		KUID:             auth.KUID(p.User),
 		KGID:             auth.KGID(p.User),
 		NoNewPrivileges:  true,
-		Capabilities:     &auth.TaskCapabilities{},
+		Capabilities:     caps,
 		ContainerID:      c.ID,
-		FilePayload:      control.NewFilePayload(map[int]*os.File{0: p.Files[0], 1: p.Files[1], 2: p.Files[2]}, nil),
+		FilePayload:      control.NewFilePayload(files, nil),
 	}
 	err = c.call(boot.ContMgrExecuteAsync, &args, &pid)
 	return pid, err
