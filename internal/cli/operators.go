@@ -40,6 +40,17 @@ func operatorHash(w *workspace.Workspace, key *seal.Key, name string) (hash dige
 	return hash, salt, err
 }
 
+// thisOperator is the hash that records carry of who is running this.
+func (e *Env) thisOperator(p *benchPlace, key *seal.Key) (digest.ID, error) {
+	pub, _ := key.Public().Ed25519()
+	name, err := p.opt.Signers.OperatorOf(pub, e.Now())
+	if err != nil {
+		return digest.ID{}, err
+	}
+	hash, _, err := operatorHash(p.w, key, name)
+	return hash, err
+}
+
 // writeOperators writes audit/operators.yaml, which maps operator hashes to
 // people, and has the example people sign it when they are there.
 func writeOperators(env *Env, w *workspace.Workspace, name string) error {

@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/plain"
@@ -77,7 +78,11 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 	if err != nil {
 		return err
 	}
-	if fp := cfg.Key.Fingerprint(); fp == original.Key {
+	operator, err := env.thisOperator(place, cfg.Key)
+	if err != nil {
+		return err
+	}
+	if fp := cfg.Key.Fingerprint(); fp == original.Key || operator == original.Operator {
 		return refusal.Newf(refusal.Usage, "attempt %s was run with this key (%s): agreeing with oneself shows nothing", original.ID, fp).
 			WithHint("name another operator's key in TALLY_OPERATOR_KEY")
 	}
@@ -93,7 +98,7 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 		return err
 	}
 	answer := &reproduceAnswer{Original: original.ID, Agrees: divergence == "", Cases: cases, Divergence: divergence}
-	if err := r.recordAgreement(ctx, cfg, original, answer); err != nil {
+	if err := r.recordAgreement(ctx, cfg, operator, original, answer); err != nil {
 		return err
 	}
 	if err := env.Answer(answer, answer.print); err != nil || answer.Agrees {
@@ -224,16 +229,7 @@ func (p *pastReading) differs(c *scorecard.Case, h harness.Rehearsal) (string, e
 }
 
 // recordAgreement signs what was found and appends it.
-func (r *runner) recordAgreement(ctx context.Context, cfg sequencer.Config, original *scorecard.Attempt, a *reproduceAnswer) error {
-	pub, _ := cfg.Key.Public().Ed25519()
-	name, err := r.place.opt.Signers.OperatorOf(pub, r.env.Now())
-	if err != nil {
-		return err
-	}
-	operator, _, err := operatorHash(r.place.w, cfg.Key, name)
-	if err != nil {
-		return err
-	}
+func (r *runner) recordAgreement(ctx context.Context, cfg sequencer.Config, operator digest.ID, original *scorecard.Attempt, a *reproduceAnswer) error {
 	a.Attempt = original.ID + ".again-" + hex.EncodeToString(operator[:4])
 	record := &evidence.AttemptReproduced{Attempt: a.Attempt, Original: original.ID, Origin: original.Origin, Agrees: a.Agrees, Divergence: a.Divergence, Operator: operator}
 	message, err := canon.Marshal(record)

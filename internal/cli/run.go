@@ -67,11 +67,16 @@ func newRun(env *Env) *cobra.Command {
 last anchor; register the attempt with its plan before the first case; drive the
 agent with model and tools answered from recordings; grade; record; anchor.
 
+builtin:adversarial and builtin:long-horizon come with the program and need no files;
+their targets are mitigated (if none is named), vulnerable, forgetful and cramped, and
+any other --target is one of the workspace. docs/suites.md describes them.
+
 Nothing touches the network unless --live is given. Ctrl-C leaves an attempt that
 "--resume" goes on with; no recorded case is run again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
+			chooseTarget(cmd, o.class, &o.target)
 			o.evidenceGiven = cmd.Flags().Changed("record-evidence") || o.fullBodies
 			return runRun(cmd.Context(), env, o)
 		},
@@ -197,14 +202,14 @@ type runner struct {
 }
 
 func (e *Env) newRunner(p *benchPlace, o runOptions) (*runner, error) {
-	v, err := bench.Verify(p.root, o.class, p.opt)
+	v, err := p.verify(o.class)
 	if err != nil {
 		return nil, e.alarm(p.w, err)
 	}
 	for _, w := range v.Warnings() {
 		e.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
 	}
-	t, err := agent.Load(p.root, o.target)
+	t, err := e.target(p, o.class, o.target)
 	if err != nil {
 		return nil, err
 	}
@@ -259,12 +264,7 @@ func (r *runner) runOn(ctx context.Context, ledger *sequencer.Ledger, key *seal.
 // config fills in what the harness needs.
 func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, error) {
 	w, o := r.place.w, r.o
-	pub, _ := key.Public().Ed25519()
-	name, err := r.place.opt.Signers.OperatorOf(pub, r.env.Now())
-	if err != nil {
-		return harness.Config{}, err
-	}
-	operator, _, err := operatorHash(w, key, name)
+	operator, err := r.env.thisOperator(r.place, key)
 	if err != nil {
 		return harness.Config{}, err
 	}
