@@ -475,6 +475,49 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 	if code, _, stderr := p.tally("scorecard", id, "--json"); code != 3 {
 		t.Errorf("a forged checkpoint: exit %d, %s", code, stderr)
 	}
+	// So is one of another history, however well it is signed.
+	head, err := ledger.ParseTreeHead(strings.Join(lines[:3], ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Root[0] ^= 1
+	signer, err := seal.NoteSigner(p.key, head.Origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosigner, err := seal.CosignatureSigner(witness, "witness.example", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := note.Sign(&note.Note{Text: head.Text()}, signer, cosigner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := p.tally("scorecard", id, "--json"); code != 3 || !strings.Contains(stderr, "HistoryForked") {
+		t.Errorf("a checkpoint of another history: exit %d, %s", code, stderr)
+	}
+	// One of two witnesses is not enough for a quorum of two.
+	if err := os.WriteFile(path, honest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{8}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub2, _ := second.Public().Ed25519()
+	more := strings.TrimSuffix(string(data), "quorum: 1\n") + fmt.Sprintf("  - url: http://127.0.0.1:2\n    key: %s\nquorum: 2\n", seal.CosignatureVKey(pub2, "second.example"))
+	if err := os.WriteFile(settings, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if doc := p.answer("scorecard", id, "--no-evidence"); doc["level"] != "signed" {
+		t.Errorf("one witness of a quorum of two: level %v", doc["level"])
+	}
+	if err := os.WriteFile(settings, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
