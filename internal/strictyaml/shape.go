@@ -77,6 +77,7 @@ func checkShape(n *Node, t reflect.Type, path []string) error {
 		if n.Kind != Number {
 			return bad("found %s, expected a number", n.Describe())
 		}
+	case reflect.Interface: // arguments of a call, say: any value
 	default:
 		panic("strictyaml: a document has a field of kind " + t.Kind().String())
 	}

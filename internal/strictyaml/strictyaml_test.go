@@ -251,3 +251,19 @@ func requireNamed(t *testing.T, err error) {
 		t.Fatalf("refused with %s: %v", name, err)
 	}
 }
+
+// A map of anything, as the arguments of a call are, takes any value.
+func TestMapOfAnythingTakesAnyValue(t *testing.T) {
+	var got struct {
+		Args map[string]any `json:"args"`
+	}
+	if _, err := Decode("x.yaml", []byte("args: {count: 1, list: [true, {a: b}]}\n"), Rules{}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if list, ok := got.Args["list"].([]any); got.Args["count"] != 1.0 || !ok || len(list) != 2 {
+		t.Errorf("%v", got.Args)
+	}
+	if _, err := Decode("x.yaml", []byte("args: [1]\n"), Rules{}, &got); err == nil {
+		t.Error("a list was taken for a map")
+	}
+}
