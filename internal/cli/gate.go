@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
 	"tallystick/internal/gate"
 	"tallystick/internal/grade"
@@ -87,7 +86,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return err
 	}
-	v, err := bench.Verify(p.root, a.Class, p.opt)
+	v, err := p.verify(a.Class)
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}

@@ -51,6 +51,7 @@ Model and tools are answered from recordings, and nothing is recorded.`,
 		var o goldenOptions
 		c := &cobra.Command{Use: sub.use, Short: sub.short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
+			chooseTarget(cmd, o.class, &o.target)
 			return sub.run(cmd.Context(), env, o)
 		}}
 		c.Flags().StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")

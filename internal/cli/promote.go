@@ -76,6 +76,9 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if o.require != "" && !slices.Contains(bench.Tiers(), bench.Tier(o.require)) {
 		return refusal.Newf(refusal.Usage, "--require %s: there is no such tier", o.require).WithHint("the tiers are bronze, silver, gold and platinum")
 	}
+	if err := refuseShipped(o.class); err != nil {
+		return err
+	}
 	p, err := env.openBench()
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (o *recordOptions) validate() error {
 	if _, err := path.Match(o.cases, ""); err != nil {
 		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)
 	}
-	return nil
+	return refuseShipped(o.class)
 }
 
 // mayRecord refuses where nobody can answer for what is sent and spent.

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/bench"
+	"tallystick/internal/refusal"
+	"tallystick/internal/suites"
+)
+
+// verify verifies a class of the workspace, or one that comes with the program.
+func (p *benchPlace) verify(class string) (*bench.Verified, error) {
+	if bench.IsShipped(class) {
+		return suites.Verify(class, p.opt.Now)
+	}
+	return bench.Verify(p.root, class, p.opt)
+}
+
+// target finds the agent under test. Of a shipped class it is one that came with
+// it or, if there is none of that name, one of the workspace: people want to see
+// how their own agent does.
+func (e *Env) target(p *benchPlace, class, name string) (*agent.Target, error) {
+	if !bench.IsShipped(class) {
+		return agent.Load(p.root, name)
+	}
+	t, err := suites.Target(name)
+	if t == nil && err == nil {
+		return agent.Load(p.root, name)
+	}
+	if fileExists(p.w.Path(agent.TargetsDir, name+".yaml")) {
+		e.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
+	}
+	return t, err
+}
+
+// chooseTarget fills in the target of a command that names none.
+func chooseTarget(cmd *cobra.Command, class string, target *string) {
+	if bench.IsShipped(class) && !cmd.Flags().Changed("target") {
+		*target = suites.DefaultTarget
+	}
+}
+
+// refuseShipped is for commands that change a class, or its tier.
+func refuseShipped(class string) error {
+	if !bench.IsShipped(class) {
+		return nil
+	}
+	return refusal.Newf(refusal.Usage, "class %s comes with the program: it cannot be recorded, changed or promoted", class).
+		WithHint("copy its files into a class of your own; docs/suites.md says where they are")
+}
