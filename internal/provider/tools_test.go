@@ -158,7 +158,7 @@ func TestAServerThatMisbehavesIsNamedAndNotAskedAgain(t *testing.T) {
 		}, "starting no-such-program-anywhere"},
 		{"no server", func() *toolBed {
 			return overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				http.Error(w, "who are you with "+r.Header.Get("Authorization"), 401)
+				http.Error(w, "who are you with "+r.Header.Get("Authorization"), http.StatusUnauthorized)
 			}))
 		}, "the status is 401"},
 		{"a redirect", func() *toolBed {
