@@ -30,11 +30,9 @@ func TestSandboxCommands(t *testing.T) {
 		t.Skip("builds the whole program")
 	}
 	dir := t.TempDir()
-	tally := filepath.Join(dir, "tally")
-	build := exec.Command("go", "build", "-o", tally, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	tally, err := staticTally()
+	if err != nil {
+		t.Fatal(err)
 	}
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -22,10 +22,21 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(cleaning{m}, map[string]func(){
 		"tally":        main,
 		"tally-verify": func() { os.Exit(verify.Main(os.Args[1:], os.Stdout, os.Stderr)) },
 	})
+}
+
+// cleaning removes the program that tests of the sandbox built.
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	code := c.M.Run()
+	if staticDir != "" {
+		os.RemoveAll(staticDir)
+	}
+	return code
 }
 
 // TestScripts runs testdata/script/*.txtar against the real main. Scripts are
