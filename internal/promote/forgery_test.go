@@ -222,6 +222,34 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes:  []string{"1 attempt does not count, run without an accepted isolation: fix.agent.1"},
 		},
 		{
+			name:   "a weak class that the registration names",
+			corpus: func(c *corpus) { c.registration = edited(registration, "[gvisor, microvm]", "[namespace, gvisor]") },
+			write: func(k *book) {
+				again(k, run{score: func(_ int, s *evidence.CaseScored) { s.IsolationClass = "namespace" }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempt does not count, run without an accepted isolation: fix.agent.1"},
+		},
+		{
+			name: "an easier case under the same name, as planned",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Cases[0].Digest = digest.ContentOf([]byte("easier")) }})
+			},
+			unmet: oneLess,
+			notes: []string{"1 case counts as failed, of another case digest: case-01"},
+		},
+		{
+			name: "a good attempt that may be older than the window, with witnesses",
+			write: func(k *book) {
+				k.clock = now.Add(-36 * day)
+				honest(k)
+				k.clock = now
+				k.anchors = []Anchor{{1, now.Add(-39 * day)}, {1000, now.Add(-4 * day)}}
+			},
+			unmet: []string{allFailed, noPass, notAgain},
+			notes: []string{"12 cases count as failed, not run: case-01, case-02, case-03, case-04, case-05 and 7 more"},
+		},
+		{
 			name: "one sandbox for all cases",
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.IsolationScope = "attempt" })})
