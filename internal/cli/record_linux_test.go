@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -371,6 +372,42 @@ func TestRecordOnlyMissingAddsToWhatIsThere(t *testing.T) {
 		t.Errorf("%d requests, %d interactions", n, len(s.cassette("a").Interactions))
 	}
 	s.requireEntries("a recorded kept=true calls=1 cost=30", "a recorded kept=true calls=2 cost=60")
+}
+
+func TestRecordKeepsLiveToolsWithTheModel(t *testing.T) {
+	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+		if strings.Contains(string(q.Body), `"role":"tool"`) {
+			return faketest.Reply{Text: "hello"}
+		}
+		return faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "look_up", Arguments: `{"word":"tally"}`}}}
+	}))
+	tools := &faketest.MCP{Secret: recordKey}
+	web := httptest.NewServer(tools)
+	defer web.Close()
+	settings, err := os.ReadFile(filepath.Join(s.dir, "providers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("providers.yaml", string(settings)+"mcp:\n  wiki: {url: \""+web.URL+"\", key_env: STUDIO_KEY}\n")
+	s.writeCase("a", "version: 1\nturns:\n  - text: look it up\ntools:\n  - {name: look_up, remote: echo, class: read, source: \"mcp:wiki\"}\n")
+	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 {
+		t.Fatalf("%d: %s\n%s", code, s.screen, s.out)
+	}
+	if !strings.Contains(s.screen, "MCP server wiki, if a case uses it: "+web.URL) {
+		t.Errorf("the server is not shown: %s", s.screen)
+	}
+	// The handshake is two exchanges, the call is one.
+	s.requireEntries("a recorded kept=true calls=5 cost=60")
+	if begun, ended := tools.Sessions(); begun != 1 || ended != 1 {
+		t.Errorf("%d sessions begun, %d ended", begun, ended)
+	}
+	requireNowhere(t, s.dir, recordKey)
+
+	web.Close()
+	sent := len(s.server.Requests())
+	if code := s.plainly("run", "hello", "--case", "a"); code != 0 || !strings.Contains(s.out, "1 passed") || len(s.server.Requests()) != sent {
+		t.Errorf("replay: %d, %s", code, s.out)
+	}
 }
 
 func TestRecordLeavesAloneWhatWasWrittenByHand(t *testing.T) {
