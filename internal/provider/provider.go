@@ -1,9 +1,9 @@
 // Package provider calls live models and live MCP servers, and records what
 // they answer.
 //
-// [LoadSettings] reads providers.yaml; [Settings.Access] adds the keys; a [Live]
-// made by [New] answers the model calls of one case, and [ConnectTools] the
-// calls of its MCP tools. Requests and replies pass as the bytes they are:
+// [LoadSettings] reads providers.yaml; [Settings.Access] adds the keys;
+// [Access.Case] makes the live side of one case: a [Live] for its model calls
+// and [LiveTools] for its MCP servers, recorded into one cassette. Requests and replies pass as the bytes they are:
 // nothing is decoded and encoded again on the way. Every reply goes through a
 // [cassette.Recorder], which removes secrets before it keeps anything, and what
 // the caller gets is what was kept, so that an agent sees the same in a
