@@ -230,7 +230,7 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 	}
 	return env.Answer(a, func(out io.Writer) {
 		for _, id := range a.Written {
-			fmt.Fprintf(out, "wrote %s\n", plain.Line(filepath.Join(goldenDir, o.class, id+".golden")))
+			fmt.Fprintf(out, "wrote %s\n", plain.Line(filepath.Join(goldenDir, strings.ReplaceAll(o.class, ":", "-"), id+".golden")))
 		}
 		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(a.Written), a.Same, plain.Line(o.class))
 	})
