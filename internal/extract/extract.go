@@ -163,8 +163,8 @@ func (e *Extractor) answer(s *Source) (Value, error) {
 		return nothing("the run ended without an answer"), nil
 	}
 	if s.HasAnswer && ended.Answer != nil {
-		if got := trajectory.NewContent([]byte(s.Answer), 0); got.Digest != said.Digest {
-			return Value{}, refusal.Newf(refusal.DigestMismatch, "the answer: given %s, the trajectory says %s", got.Digest, said.Digest).
+		if got := s.answerDigest(); got != said.Digest {
+			return Value{}, refusal.Newf(refusal.DigestMismatch, "the answer: given %s, the trajectory says %s", got, said.Digest).
 				WithHint("the answer belongs to another run")
 		}
 	}

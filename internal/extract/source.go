@@ -28,9 +28,18 @@ type Source struct {
 	// folder is not at hand; then extracting a file is an error.
 	File func(path string) ([]byte, bool)
 
+	answer *digest.Content
 	state  *trajectory.State
 	events []any  // as expressions see them
 	stage  *stage // at the end of the run
+}
+
+func (s *Source) answerDigest() digest.Content {
+	if s.answer == nil {
+		d := digest.ContentOf([]byte(s.Answer))
+		s.answer = &d
+	}
+	return *s.answer
 }
 
 // final is the state at the end of the run.
@@ -87,7 +96,7 @@ func (s *Source) read(what string, c *trajectory.Content) (reading, error) {
 
 // whole gives the bytes that have a digest.
 func (s *Source) whole(what string, d digest.Content) ([]byte, error) {
-	if s.HasAnswer && digest.ContentOf([]byte(s.Answer)) == d {
+	if s.HasAnswer && s.answerDigest() == d {
 		return []byte(s.Answer), nil
 	}
 	if s.Content != nil {

@@ -647,6 +647,16 @@ func TestRubricAsAGrader(t *testing.T) {
 	if !r.Passed || strings.Join(r.FailureModes, " ") != CodeTimeout {
 		t.Errorf("any: got %+v", r)
 	}
+	// One that does not count leaves nothing behind but that it broke.
+	aside := compiled(t, `{"checks":[{"name":"a","grade":`+right+`},{"name":"r","weight":0,"grade":{"kind":"rubric"}}]}`, Materials{})
+	r = check(t, aside, Input{Source: said(t, "Paris"), Rubric: rubric(Graded{Score: failed("wrong_answer")}, nil)})
+	if !r.Passed || len(r.FailureModes) != 0 {
+		t.Errorf("aside: got %+v", r)
+	}
+	r = check(t, aside, Input{Source: said(t, "Paris"), Rubric: rubric(Graded{Score: failed(CodeEscape)}, nil)})
+	if !r.Passed || strings.Join(r.FailureModes, " ") != CodeEscape {
+		t.Errorf("aside and broken: got %+v", r)
+	}
 	// A score that nobody could record is none.
 	r = any.Grade(Input{Source: said(t, "Rome"), Rubric: rubric(Graded{Score: evidence.Score{Score: math.NaN()}}, nil)})
 	if r.Unscored == "" {
