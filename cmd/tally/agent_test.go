@@ -158,7 +158,7 @@ func TestTargetsOfEveryKind(t *testing.T) {
 		"garbage":       {shTarget(`printf '\377\376'`), "errored", "gvisor", "not UTF-8", nil},
 		"answers-wrong": {shTarget("echo pong"), "failed", "gvisor", "", nil},
 		// A variable of ours, the workspace, somebody's home: none exists.
-		"curious": {shTarget(`test -z "$SECRET_OF_THE_HOST" && ! ls ` + w.dir + ` && ! ls /root /home/* && test "$(cat notes/a.txt)" = one && cat`), "passed", "gvisor", "", nil},
+		"curious": {shTarget(`test -z "$SECRET_OF_THE_HOST" && ! ls ` + w.dir + ` && ! ls /root && test "$(cat notes/a.txt)" = one && cat`), "passed", "gvisor", "", nil},
 		// Whatever it writes stays in its folder.
 		"writes": {shTarget("echo two > notes/a.txt && echo new > b.txt && cat"), "passed", "gvisor", "", nil},
 	} {

@@ -18,6 +18,7 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
@@ -284,37 +285,43 @@ func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, err
 		hc.Person = r.askPerson
 	}
 	if o.live {
-		hc.Live, err = r.liveModels(hc.MaxCostMicroUSD)
+		hc.Live, hc.Redactor, err = r.liveModels(hc.MaxCostMicroUSD)
 	}
 	return hc, err
 }
 
 // liveModels answers model calls from the providers of providers.yaml. Every
 // case has a recorder of its own; all of them share one budget.
-func (r *runner) liveModels(most int64) (func(*scenario.Case) (harness.Recording, error), error) {
+func (r *runner) liveModels(most int64) (func(*scenario.Case) (harness.Recording, error), *cassette.Redactor, error) {
 	settings, err := provider.LoadSettings(r.place.w.Path(provider.SettingsFile))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	access, err := settings.Access(r.env.Getenv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if b := r.target.Builtin; b != nil {
 		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if most == 0 {
-		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+		return nil, nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
 	budget := provider.NewBudget(most)
 	return func(c *scenario.Case) (harness.Recording, error) {
-		return access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
+		live, err := access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
 			r.env.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
 		}})
-	}, nil
+		return liveCase{live}, err
+	}, access.Redactor(), nil
 }
+
+// A liveCase tells the harness how often a provider was asked again.
+type liveCase struct{ *provider.Case }
+
+func (l liveCase) Retries() int { return int(l.Stats().Retries) }
 
 // rehearsal is the config of a run that records nothing.
 func (r *runner) rehearsal() (harness.Config, error) {

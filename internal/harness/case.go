@@ -136,7 +136,7 @@ func (r *run) prepare(worker int) (remove func(), err error) {
 	if r.folder != nil {
 		dir = r.folder.Dir
 	}
-	box, err := tools.New(c.Scenario.Tools, dir, r.player, nil)
+	box, err := tools.New(c.Scenario.Tools, dir, r.player, a.cfg.Redactor)
 	if err != nil {
 		return fail(err)
 	}
@@ -161,7 +161,7 @@ func (r *run) prepare(worker int) (remove func(), err error) {
 	cfg := session.Config{
 		Run:   trajectory.RunStarted{Attempt: a.id, Case: c.ID, Class: a.cfg.Bench.Class(), Target: a.cfg.Target.Name, Repeat: r.job.repeat, Execution: r.job.execution, Input: &input},
 		Rules: a.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: a.limits, Folder: r.folder,
-		Approvals: c.Scenario.Approvals, Sink: sink,
+		Approvals: c.Scenario.Approvals, Sink: sink, Redactor: a.cfg.Redactor,
 	}
 	if a.cfg.Person != nil {
 		cfg.Person = func(ctx context.Context, q trajectory.ApprovalRequested) (bool, bool, error) {
@@ -273,6 +273,9 @@ func (r *run) newRecord() evidence.CaseScored {
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: a.cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
 		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
+	if again, ok := r.live.(Retrier); ok {
+		rec.Retries += again.Retries()
+	}
 	if rec.Vantage == "" {
 		rec.Vantage = "inside"
 	}

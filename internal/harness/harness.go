@@ -69,6 +69,9 @@ type Config struct {
 	// that it returns at the end goes to the evidence.
 	Live func(c *scenario.Case) (Recording, error)
 
+	// Redactor takes secrets out of events: the keys of live providers.
+	Redactor *cassette.Redactor
+
 	// Person answers approvals that the case does not.
 	Person func(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error)
 
@@ -109,6 +112,9 @@ type LiveTools interface {
 	ToolBox(*tools.State) session.ToolBox
 	Close()
 }
+
+// A Retrier is a recording that counts how often it asked a provider again.
+type Retrier interface{ Retries() int }
 
 // A Result is one case as it was recorded.
 type Result struct {
