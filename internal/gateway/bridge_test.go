@@ -61,7 +61,7 @@ func TestTheBridgeTellsWhatIsWrong(t *testing.T) {
 		"no session":               {c.url + "/mcp", token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway answers with status 400: Usage: the header Mcp-Session-Id is missing`},
 		"a wrong path":             {c.url + "/x", token, ping, `"message":"the gateway answers with status 404`},
 		"a batch before a session": {c.url + "/mcp", token, `[` + ping + `,{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"b","method":"ping"}]`, `"id":"b","error"`},
-		"nobody there":             {"http://127.0.0.1:1/mcp", token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway does not answer: `},
+		"nobody there":             {"http://127.0.0.1:1/mcp?key=" + token, token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway does not answer: `},
 		"a line without end":       {c.url + "/mcp", token, `"` + strings.Repeat("x", maxBridgeBytes) + `"`, `"code":-32600,"message":"the message has more than`},
 		"silence after a notice":   {"http://127.0.0.1:1/mcp", token, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, ``},
 	} {
@@ -103,6 +103,26 @@ func TestTheBridgeKeepsTheTokenAndTheLines(t *testing.T) {
 	}
 	if seen != nil {
 		t.Errorf("a server elsewhere was asked: %v", seen)
+	}
+}
+
+// A server may insist on what initialize agreed on.
+func TestTheBridgeSaysItsSessionAndVersion(t *testing.T) {
+	var said []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said = append(said, r.Method+" "+r.Header.Get(sessionHeader)+" "+r.Header.Get(versionHeader)+" "+r.Header.Get("Authorization"))
+		w.Header().Set(sessionHeader, "s1")
+		if len(said) > 1 {
+			w.Header().Del(sessionHeader)
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		io.WriteString(w, `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}`)
+	}))
+	defer server.Close()
+	bridged(t, server.URL, "T", initialize("2025-11-25"), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if got, want := strings.Join(said, "\n"), "POST   Bearer T\nPOST s1 2025-06-18 Bearer T\nDELETE s1 2025-06-18 Bearer T"; got != want {
+		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}
 }
 

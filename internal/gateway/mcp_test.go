@@ -296,6 +296,8 @@ func TestTheTokenDoesNotGoOnToATool(t *testing.T) {
 		t.Errorf("got %s", got.body)
 	}
 	c.send(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+token+`"}}`, h...)
-	c.send(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+token+`"}`, h...)
+	if got := c.send(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+token+`"}`, h...); !strings.Contains(got.body, "there is no method [redacted:") {
+		t.Errorf("got %s", got.body)
+	}
 	c.end(t) // looks for the token
 }

@@ -113,7 +113,7 @@ func TestOfficialClients(t *testing.T) {
 			if traces[0] != traces[1] {
 				t.Errorf("two runs differ:\n%s\n\n%s", traces[0], traces[1])
 			}
-			t.Logf("%d events in each of two equal runs", strings.Count(traces[0], "\ntransport_request"))
+			t.Logf("%d requests recorded, the same in two runs", strings.Count(traces[0], "\ntransport_request"))
 		})
 	}
 }
