@@ -25,6 +25,7 @@ type Plan struct {
 	RubricDigest       *digest.Content `json:"rubric_digest,omitempty"`
 	TargetDigest       digest.Content  `json:"target_digest"`
 	ImageDigest        *digest.Content `json:"image_digest,omitempty"`
+	JudgeDigest        *digest.Content `json:"judge_digest,omitempty"` // of the judge's settings, if a case needs a judge
 	// Cases lists the plan here, or CasesDigest names the list in the evidence
 	// when it is too long for an entry.
 	Cases       []PlannedCase   `json:"cases,omitempty"`

@@ -22,6 +22,7 @@ type CaseFiles struct {
 	Plan       *digest.Content `json:"plan,omitempty"`      // what the agent said it would do
 	Recording  *digest.Content `json:"recording,omitempty"` // the cassette of a live run
 	Rubric     *RubricFiles    `json:"rubric,omitempty"`
+	Verdicts   []VerdictFiles  `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
 	// Contents are the whole texts of which the trajectory has the beginning
 	// and the digest, sorted.
 	Contents []digest.Content `json:"contents,omitempty"`
@@ -38,6 +39,14 @@ type TrajectoryFile struct {
 type RubricFiles struct {
 	Input  digest.Content `json:"input"`
 	Output digest.Content `json:"output"`
+}
+
+// VerdictFiles are what a model said as a judge: the document of the verdict,
+// and what it names, the request and the replies, unless they are in the
+// evidence of the attempt that drew it.
+type VerdictFiles struct {
+	Document digest.Content   `json:"document"`
+	Pieces   []digest.Content `json:"pieces,omitempty"`
 }
 
 // Validate checks the version.
@@ -58,6 +67,9 @@ func (c *CaseFiles) All() []digest.Content {
 	}
 	if c.Rubric != nil {
 		all = append(all, c.Rubric.Input, c.Rubric.Output)
+	}
+	for _, v := range c.Verdicts {
+		all = append(append(all, v.Document), v.Pieces...)
 	}
 	return append(all, c.Contents...)
 }

@@ -256,6 +256,9 @@ func (r *run) finish(ctx context.Context) (*outcome, error) {
 	} else if err := r.grade(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := r.keepRecording(o); err != nil {
+		return nil, err
+	}
 	finished := r.a.cfg.Now()
 	o.record.FinishedAt = evidence.At(finished)
 	if s := o.record.Score; s != nil {
@@ -307,14 +310,6 @@ func (r *run) gather(o *outcome) error {
 	if r.test != nil {
 		o.files.TestLog = o.put(r.test.log)
 	}
-	if r.live != nil {
-		data, err := r.live.Cassette()
-		if err != nil {
-			return err
-		}
-		o.files.Recording = o.put(data)
-		o.recording = data
-	}
 	if r.folder == nil {
 		return nil
 	}
@@ -325,6 +320,21 @@ func (r *run) gather(o *outcome) error {
 		return nil
 	}
 	o.files.Diff = o.put(unifiedDiff(changes))
+	return nil
+}
+
+// keepRecording puts what live models said into the evidence, those that judged
+// included.
+func (r *run) keepRecording(o *outcome) error {
+	if r.live == nil {
+		return nil
+	}
+	data, err := r.live.Cassette()
+	if err != nil {
+		return err
+	}
+	o.files.Recording = o.put(data)
+	o.recording = data
 	return nil
 }
 

@@ -59,11 +59,12 @@ func (r *run) grade(ctx context.Context, o *outcome) error {
 			}
 			return graded, err
 		},
-		Judge: r.a.cfg.judge(ctx, r.c.ID),
+		Judge: r.judge(ctx, o, &broken),
 	})
 	if broken != nil {
-		// The sandbox could not do its work: that says nothing about the
-		// agent, and the case must not look as if it did.
+		// The sandbox, or the ledger that a verdict goes to, could not do its
+		// work: that says nothing about the agent, and the case must not look
+		// as if it did.
 		return broken
 	}
 	for _, e := range result.Events {

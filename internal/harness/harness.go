@@ -24,8 +24,6 @@ import (
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
-	"tallystick/internal/extract"
-	"tallystick/internal/grade"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
@@ -76,8 +74,10 @@ type Config struct {
 	Person func(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error)
 
 	// Judge asks a model about a value, and records each draw; nil if no model
-	// is at hand, and then what needs one is unscored.
-	Judge func(ctx context.Context, caseID string, spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error)
+	// is at hand, and then what needs one is unscored. JudgeDigest names its
+	// settings, for the plan of an attempt that needs a judge.
+	Judge       func(ctx context.Context, j Judging) (Judged, error)
+	JudgeDigest *digest.Content
 
 	Unsafe bool     // run a command target without a sandbox
 	Hidden []string // folders that an agent must not see
@@ -88,16 +88,6 @@ type Config struct {
 	// Done is called after each case was recorded, in any order, by one
 	// goroutine at a time.
 	Done func(Result)
-}
-
-// judge is the judge of one case.
-func (c *Config) judge(ctx context.Context, caseID string) func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error) {
-	if c.Judge == nil {
-		return nil
-	}
-	return func(spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error) {
-		return c.Judge(ctx, caseID, spec, value)
-	}
 }
 
 // A Recording is a live provider and the cassette that it makes.
@@ -157,6 +147,7 @@ type attempt struct {
 	plan    evidence.Plan
 	cases   *scenario.Set
 	jobs    []job // what is to be run, in the order of the plan
+	judged  bool  // a case of the plan is graded by a model
 	rules   *policy.Ruleset
 	limits  session.Limits
 	started time.Time

@@ -3,7 +3,9 @@ package harness
 import (
 	"errors"
 	"io/fs"
+	"sync"
 
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
@@ -17,6 +19,9 @@ type Past struct {
 	open   map[string]*unfinished
 	order  []string // ids of open attempts, oldest first
 	Noted  []string // attempts that were left open, for a message
+
+	mu    sync.Mutex // of what changes while an attempt runs
+	draws map[question]drawn
 }
 
 // An unfinished is an attempt without attempt.finished.
@@ -32,7 +37,7 @@ func (p *Past) Visit(r ledger.Record) error {
 		return nil
 	}
 	switch r.Envelope.Kind {
-	case evidence.AttemptRegisteredKind, evidence.CaseStartedKind, evidence.CaseScoredKind, evidence.AttemptFinishedKind:
+	case evidence.AttemptRegisteredKind, evidence.CaseStartedKind, evidence.CaseScoredKind, evidence.AttemptFinishedKind, evidence.JudgeDrawnKind:
 	default:
 		return nil
 	}
@@ -56,6 +61,8 @@ func (p *Past) Visit(r ledger.Record) error {
 		}
 	case *evidence.AttemptFinished:
 		delete(p.open, b.Attempt)
+	case *evidence.JudgeDrawn:
+		p.NoteDraw(b)
 	}
 	return nil
 }
@@ -86,6 +93,13 @@ func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Atte
 func (u *unfinished) done() int  { return len(u.results) }
 func (u *unfinished) total() int { return u.registered.Plan.CaseCount * u.registered.Plan.Repeat }
 
+func orNone(d *digest.Content) string {
+	if d == nil {
+		return "none"
+	}
+	return d.String()
+}
+
 // resume goes on with the newest unfinished attempt. Everything that its plan
 // fixed must be the same now: another bench, target or selection would be
 // another attempt.
@@ -103,6 +117,7 @@ func (a *attempt) resume() error {
 	}{
 		{"the bench digest", was.BenchDigest, a.plan.BenchDigest},
 		{"the target digest", was.TargetDigest, a.plan.TargetDigest},
+		{"the judge", orNone(was.JudgeDigest), orNone(a.plan.JudgeDigest)},
 		{"the number of cases", was.CaseCount, a.plan.CaseCount},
 		{"the number of repeats", was.Repeat, a.plan.Repeat},
 		{"the mode", u.registered.Mode, map[bool]string{true: "live", false: "replay"}[a.cfg.Live != nil]},

@@ -59,6 +59,9 @@ func prepare(cfg Config) (*attempt, error) {
 	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
 		a.plan.ImageDigest = &image
 	}
+	if a.judged {
+		a.plan.JudgeDigest = cfg.JudgeDigest
+	}
 	for _, i := range chosen {
 		ref := cases.Ref(i)
 		a.plan.Cases = append(a.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
@@ -77,10 +80,12 @@ func (a *attempt) choose() ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := a.graderOf(c); err != nil {
+		grader, err := a.graderOf(c)
+		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.ID, err)
 		}
 		if a.cfg.Select == nil || a.cfg.Select(c) {
+			a.judged = a.judged || grader.UsesJudge()
 			chosen = append(chosen, i)
 		}
 	}

@@ -1,0 +1,91 @@
+package harness
+
+import (
+	"context"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/extract"
+	"tallystick/internal/grade"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+)
+
+// A Judging is a value that a model is asked about.
+type Judging struct {
+	Attempt string
+	Class   string
+	Case    *scenario.Case
+	Spec    grade.JudgeSpec
+	Value   extract.Value
+	// Models answers the model calls of this case: real models, or the
+	// recording. It is nil if the case has neither.
+	Models session.Models
+}
+
+// A Judged is what a judge said, and the evidence of it: the verdict's document
+// first, then what it names. There is none if no model was asked.
+type Judged struct {
+	grade.JudgeOutcome
+	Evidence [][]byte
+}
+
+// judge is the judge of this case, nil if there is none. An error of it goes to
+// broken as well: the judge could not do its work, which says nothing about the
+// agent.
+func (r *run) judge(ctx context.Context, o *outcome, broken *error) func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error) {
+	if r.a.cfg.Judge == nil {
+		return nil
+	}
+	return func(spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error) {
+		q := Judging{Attempt: r.a.id, Class: r.a.cfg.Bench.Class(), Case: r.c, Spec: spec, Value: value}
+		switch {
+		case r.live != nil:
+			q.Models = r.live
+		case r.player != nil:
+			q.Models = &session.Replay{Player: r.player}
+		}
+		judged, err := r.a.cfg.Judge(ctx, q)
+		if err != nil {
+			*broken = err
+			return judged.JudgeOutcome, err
+		}
+		if len(judged.Evidence) > 0 {
+			files := evidence.VerdictFiles{Document: *o.put(judged.Evidence[0])}
+			for _, piece := range judged.Evidence[1:] {
+				files.Pieces = append(files.Pieces, *o.put(piece))
+			}
+			o.files.Verdicts = append(o.files.Verdicts, files)
+		}
+		return judged.JudgeOutcome, nil
+	}
+}
+
+// A question is what draws of a judge are counted by.
+type question struct{ caseID, key string }
+
+// A drawn is what the ledger has of a question.
+type drawn struct {
+	count   int
+	verdict digest.Content
+}
+
+// Drawn says how many verdicts the ledger has on a question of a case, and
+// which is the last.
+func (p *Past) Drawn(caseID, key string) (count int, last digest.Content) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.draws[question{caseID, key}]
+	return d.count, d.verdict
+}
+
+// NoteDraw counts a draw that the ledger has.
+func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draws == nil {
+		p.draws = map[question]drawn{}
+	}
+	q := question{b.CaseID, b.Key}
+	p.draws[q] = drawn{p.draws[q].count + 1, b.Verdict}
+}
