@@ -83,6 +83,7 @@ type corpus struct {
 	provenance   string // of the cassettes; "" for none
 	validated    time.Time
 	twin         bool // the last case is a copy of the one before
+	lines        int  // of a dataset
 }
 
 func standard() corpus {
@@ -152,6 +153,9 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 		}
 		write("bench/fix/cases/"+id+"/case.yaml", yaml)
 		write("bench/fix/cases/"+id+"/input/prompt.txt", []byte(prompt))
+	}
+	for i := range c.lines {
+		write("bench/fix/dataset.jsonl", fmt.Appendf(nil, "{\"id\":\"line-%d\"}\n", i+1))
 	}
 	load := func() *bench.Draft {
 		d, err := bench.Load(root, class)
@@ -284,6 +288,11 @@ func (k *book) runs(r run) string {
 	for _, c := range k.bench.Cases() {
 		p := evidence.PlannedCase{ID: c.Case().CaseID, Digest: c.Digest(), Cassette: c.Case().CassetteDigest}
 		reg.Plan.Cases = append(reg.Plan.Cases, p)
+	}
+	if set := k.bench.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			reg.Plan.Cases = append(reg.Plan.Cases, evidence.PlannedCase{ID: line.ID, Digest: digest.ContentOf(line.JSON)})
+		}
 	}
 	reg.Plan.CaseCount = len(reg.Plan.Cases)
 	if r.register != nil {

@@ -622,6 +622,25 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet: []string{"attempt fix.agent.1: registered twice: entry 28: another attempt is registered under the same id"},
 		},
 		{
+			name:   "a line of the dataset in place of a case that somebody looks after",
+			corpus: func(c *corpus) { c.cases, c.lines = 11, 1 },
+			write:  honest,
+			unmet:  []string{onePassLess},
+		},
+		{
+			name:   "a line of the dataset that fails",
+			corpus: func(c *corpus) { c.lines = 1 },
+			write: func(k *book) {
+				again(k, run{score: func(i int, s *evidence.CaseScored) {
+					if i == 12 {
+						fails(s)
+					}
+				}})
+			},
+			unmet: []string{"lower_bound_95=0.579 < threshold[silver]=0.750"},
+			notes: []string{"1 case counts as failed, failed: line-1"},
+		},
+		{
 			name:   "a case copied under another name",
 			corpus: func(c *corpus) { c.twin = true },
 			write:  honest,
