@@ -11,7 +11,8 @@
 //
 // Every request leaves a transport_request event, which is written before the
 // end of the reply is sent, so that whatever an agent does because of a reply
-// stands behind it. Requests without the token of the case get nothing, and
+// stands behind it. A session that has stopped takes no more events, so the
+// request that stopped it shows as the failed call only. Requests without the token of the case get nothing, and
 // leave a security_event. The token and other keys are in no event and no error
 // message, and the token is taken out of what goes on to a model or a tool.
 //
