@@ -160,7 +160,7 @@ const isolationNone = "none"
 
 // turn starts the program once.
 func (r *commandRun) turn(ctx context.Context, number int, text string) (answer, stderr string, err error) {
-	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Live: r.o.Live})
+	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Live: r.o.Live, Models: r.o.Models})
 	if err != nil {
 		return "", "", err
 	}

@@ -189,6 +189,7 @@ type Options struct {
 	Accept  []sandbox.Class
 	Timeout time.Duration // of one start of a command
 	Live    bool          // replies come from real models
+	Models  []string      // that the recording has, for agents that ask for a list
 }
 
 // Drive takes the agent through one case.

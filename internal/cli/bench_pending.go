@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -53,63 +56,90 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	if err != nil {
 		return err
 	}
-	p, err := env.openBench()
+	if bytes.HasPrefix(data, []byte(`{"payload":`)) {
+		return refusal.Newf(refusal.Usage, "%s is a trajectory", o.from).WithHint(`"tally replay %s --pending %s" makes a draft of it`, o.from, o.class)
+	}
+	answer, err := env.addPending(ctx, o, "", data, nil)
 	if err != nil {
 		return err
+	}
+	return env.Answer(answer, answer.print)
+}
+
+// makePending makes a draft case of an incident that this program wrote itself.
+func (e *Env) makePending(ctx context.Context, class, source string, incident []byte, more map[string][]byte) error {
+	_, err := e.addPending(ctx, benchPendingOptions{class: class, from: source}, source, incident, more)
+	return err
+}
+
+type pendingAnswer struct {
+	Class       string            `json:"class"`
+	Case        string            `json:"case"`
+	Digest      digest.Content    `json:"digest"`
+	Disposition bench.Disposition `json:"disposition"`
+	Index       int64             `json:"index"`
+	Scored      bool              `json:"scored"` // never
+	Warning     string            `json:"warning,omitempty"`
+}
+
+// addPending writes the draft, with further files beside it, and its entry.
+func (e *Env) addPending(ctx context.Context, o benchPendingOptions, source string, data []byte, more map[string][]byte) (*pendingAnswer, error) {
+	p, err := e.openBench()
+	if err != nil {
+		return nil, err
 	}
 	defer p.root.Close()
 	d, err := bench.Load(p.root, o.class)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	added, reviewed := p.people(o.added, o.reviewed)
 	incident, err := bench.ParseIncident(o.from, data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if other := d.LooksTaken(incident.ID); other != "" {
-		return refusal.Newf(refusal.AlreadyExists, "class %s: draft %s looks like %s, which exists already", o.class, incident.ID, other).
+		return nil, refusal.Newf(refusal.AlreadyExists, "class %s: draft %s looks like %s, which exists already", o.class, incident.ID, other).
 			WithHint("an incident is converted once; give another id if it is another incident")
 	}
-	files, err := incident.Draft(added, reviewed, env.Now())
+	files, err := incident.Draft(added, reviewed, e.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
+	maps.Copy(files, more)
 	// Opened first, so that no draft is left that the ledger does not know of
 	// because it could not be written to.
-	l, err := env.openLedger(ctx, p.w)
+	l, err := e.openLedger(ctx, p.w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer l.Close()
 	dir := p.classDir(o.class, bench.PendingDir, incident.ID)
 	if err := writeFiles(dir, files); err != nil {
-		return err
+		return nil, err
 	}
 	if d, err = bench.Load(p.root, o.class); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := d.Pending(incident.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pos, err := l.AppendRecord(evidence.CasePendingKind, &evidence.CasePending{Class: o.class, CaseID: incident.ID, Source: incident.Source(), Digest: c.Digest})
+	pos, err := l.AppendRecord(evidence.CasePendingKind, &evidence.CasePending{Class: o.class, CaseID: incident.ID, Source: cmp.Or(source, incident.Source()), Digest: c.Digest})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer := map[string]any{"class": o.class, "case": incident.ID, "digest": c.Digest, "disposition": c.Disposition, "index": pos.Index, "scored": false}
-	warning := c.IncidentWarning()
-	if warning != "" {
-		answer["warning"] = warning
+	return &pendingAnswer{o.class, incident.ID, c.Digest, c.Disposition, pos.Index, false, c.IncidentWarning()}, nil
+}
+
+func (a *pendingAnswer) print(out io.Writer) {
+	class, id := plain.Line(a.Class), plain.Line(a.Case)
+	if a.Warning != "" {
+		fmt.Fprintf(out, "WARNING   draft %s: %s\n", id, plain.Line(a.Warning))
 	}
-	return env.Answer(answer, func(out io.Writer) {
-		if warning != "" {
-			fmt.Fprintf(out, "WARNING   draft %s: %s\n", plain.Line(incident.ID), plain.Line(warning))
-		}
-		fmt.Fprintf(out, "draft %s in %s, entry %d; it is NOT scored\n", plain.Line(incident.ID), plain.Line(filepath.Join(bench.Dir, o.class, bench.PendingDir)), pos.Index)
-		fmt.Fprintf(out, "Next: fill in case.yaml, \"tally bench digest %s\", two people run \"tally bench sign %s %s --key K\", then \"tally bench accept %s %s\"\n",
-			plain.Line(o.class), plain.Line(o.class), plain.Line(incident.ID), plain.Line(o.class), plain.Line(incident.ID))
-	})
+	fmt.Fprintf(out, "draft %s in %s, entry %d; it is NOT scored\n", id, plain.Line(filepath.Join(bench.Dir, a.Class, bench.PendingDir)), a.Index)
+	fmt.Fprintf(out, "Next: fill in case.yaml, \"tally bench digest %s\", two people run \"tally bench sign %s %s --key K\", then \"tally bench accept %s %s\"\n",
+		class, class, id, class, id)
 }
 
 func newBenchAccept(env *Env) *cobra.Command {

@@ -54,17 +54,18 @@ func (a *attempt) keep(o *outcome) (digest.Content, error) {
 
 // A run is one case under way.
 type run struct {
-	a       *attempt
-	job     job
-	c       *scenario.Case
-	s       *session.Session
-	folder  *session.Folder
-	player  *cassette.Player
-	live    Recording
-	driven  agent.Driven
-	test    *testResult
-	result  session.Result
-	started time.Time
+	a          *attempt
+	job        job
+	c          *scenario.Case
+	s          *session.Session
+	folder     *session.Folder
+	player     *cassette.Player
+	modelNames []string
+	live       Recording
+	driven     agent.Driven
+	test       *testResult
+	result     session.Result
+	started    time.Time
 }
 
 // execute drives the agent through one case and grades what it did. An error
@@ -198,7 +199,7 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player = cassette.NewPlayer(parsed)
+		r.player, r.modelNames = cassette.NewPlayer(parsed), parsed.Header.Models
 	}
 	switch {
 	case r.a.cfg.Live != nil:
@@ -217,7 +218,7 @@ func (r *run) models() (session.Models, string, error) {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	a := r.a
-	driven, err := a.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, agent.Options{Unsafe: a.cfg.Unsafe, Hidden: a.cfg.Hidden, Accept: a.rubrics.accept(), Timeout: a.limits.Wall, Live: a.cfg.Live != nil})
+	driven, err := a.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, agent.Options{Unsafe: a.cfg.Unsafe, Hidden: a.cfg.Hidden, Accept: a.rubrics.accept(), Timeout: a.limits.Wall, Live: a.cfg.Live != nil, Models: r.modelNames})
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
 		limit := a.cfg.Bench.Registration().Limits.WallClockSeconds * 1000

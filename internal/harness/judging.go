@@ -89,3 +89,13 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 	q := question{b.CaseID, b.Key}
 	p.draws[q] = drawn{p.draws[q].count + 1, b.Verdict}
 }
+
+// NeedsJudge reports whether a case that the config selects is graded by a
+// model.
+func NeedsJudge(cfg Config) (bool, error) {
+	a, err := prepare(cfg)
+	if err != nil {
+		return false, err
+	}
+	return a.judged, nil
+}

@@ -247,12 +247,14 @@ func (s *Session) ContextCompiled(p trajectory.ContextCompiled) error { return s
 // Security records a sign of an attack.
 func (s *Session) Security(p trajectory.SecurityEvent) error { return s.Event(&p) }
 
-// Event records anything that needs no decision.
+// Event records anything that needs no decision. The crossing of the gateway
+// that stopped a case is recorded after the stop.
 func (s *Session) Event(p trajectory.Payload) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, crossing := p.(*trajectory.TransportRequest); s.ended || s.stop != nil && !crossing {
+		return s.stopped()
+	}
 	if f, ok := p.(*trajectory.Failure); ok && f.Name == RetryName {
 		s.counts.Retries++
 	}

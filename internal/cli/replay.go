@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/harness"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
+)
+
+type replayOptions struct {
+	trajectory string
+	until      int
+	against    string
+	pending    string
+	id         string
+}
+
+func newReplay(env *Env) *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay TRAJECTORY",
+		Short: "Walk a trajectory, rebuild its state, run a changed agent against it",
+		Long: `Verify a trajectory and walk through it. TRAJECTORY is a file, or ATTEMPT:CASE for one
+of the evidence, whose head the ledger vouches for. --until stops at the end of a turn
+and shows memory, context and policy as they were then. --against drives another
+target with the same words, model replies and tool results and shows where it first
+does something else. --pending makes a draft case of it, which is never scored until
+two people have signed it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.trajectory = args[0]
+			if !cmd.Flags().Changed("until") {
+				o.until = -1
+			}
+			return runReplay(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.until, "until", -1, "show the state at the end of turn `N`")
+	f.StringVar(&o.against, "against", "", "drive the target `NAME` with the same words and replies")
+	f.StringVar(&o.pending, "pending", "", "make a draft case of it in `CLASS`")
+	f.StringVar(&o.id, "id", "", "`ID` of the draft case (default: that of the trajectory's case)")
+	return cmd
+}
+
+type replayAnswer struct {
+	Source     string            `json:"source"`
+	Pinned     bool              `json:"pinned"` // the ledger vouches for its head
+	Head       digest.ID         `json:"head"`
+	Events     int               `json:"events"`
+	Turns      int               `json:"turns"`
+	Complete   bool              `json:"complete"`
+	Steps      []replayStep      `json:"steps"`
+	State      replayState       `json:"state"`
+	Against    string            `json:"against,omitempty"`
+	Divergence *replayDivergence `json:"divergence,omitempty"`
+	Pending    string            `json:"pending,omitempty"`
+}
+
+type replayStep struct {
+	Seq  int    `json:"seq"`
+	Turn int    `json:"turn"`
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type replayState struct {
+	Turn       int            `json:"turn"`
+	Memory     []replayMemory `json:"memory"`
+	Peak       int64          `json:"context_peak"`
+	OverBudget []int          `json:"over_budget_turns"`
+	Decisions  int            `json:"decisions"`
+	Violations int            `json:"violations"`
+	Pending    []string       `json:"pending_approvals"`
+	Tokens     int64          `json:"tokens"`
+	Cost       int64          `json:"cost_microdollars"`
+	context    *trajectory.ContextCompiled
+}
+
+type replayMemory struct {
+	Tier       string `json:"tier"`
+	Key        string `json:"key"`
+	Value      string `json:"value"`
+	Superseded bool   `json:"superseded"`
+}
+
+type replayDivergence struct {
+	Change string `json:"change"`
+	Turn   int    `json:"turn"`
+	Step   int    `json:"step"`
+	Detail string `json:"detail"`
+}
+
+func runReplay(ctx context.Context, env *Env, o replayOptions) error {
+	v, content, err := env.loadTrajectory(o.trajectory)
+	if err != nil {
+		return err
+	}
+	until := o.until
+	if until < 0 {
+		until = v.Turns()
+	}
+	if until > v.Turns() {
+		return refusal.Newf(refusal.Usage, "--until %d: the trajectory has %d turns", until, v.Turns())
+	}
+	state, err := trajectory.Replay(v, until)
+	if err != nil {
+		return err
+	}
+	a := &replayAnswer{Source: o.trajectory, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
+	for e := range v.Events() {
+		if e.Turn <= until {
+			a.Steps = append(a.Steps, replayStep{e.Seq, e.Turn, string(e.Type), describeEvent(e)})
+		}
+	}
+	if o.against != "" {
+		if a.Divergence, err = env.driveAgainst(ctx, v, content, o.against); err != nil {
+			return err
+		}
+	}
+	if o.pending != "" {
+		if a.Pending, err = env.pendingOf(ctx, v, content, o); err != nil {
+			return err
+		}
+	}
+	return env.Answer(a, a.print)
+}
+
+// loadTrajectory reads a file, which nothing vouches for, or a trajectory of
+// the evidence, whose head the ledger holds.
+func (e *Env) loadTrajectory(name string) (*trajectory.Verified, func(digest.Content) ([]byte, bool), error) {
+	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !fileExists(name) {
+		p, err := e.readPast(func(a *scorecard.Attempt) bool { return a.ID == attempt })
+		if err != nil {
+			return nil, nil, err
+		}
+		_, c, err := p.findCase(whyOptions{caseID: caseID, attempt: attempt})
+		if err != nil {
+			return nil, nil, err
+		}
+		v, err := scorecard.TrajectoryOf(c, p.read)
+		return v, func(d digest.Content) ([]byte, bool) { data, err := p.read(d); return data, err == nil }, err
+	}
+	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := trajectory.Verify(data, trajectory.UnsafeAnyHead())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return v, nil, nil
+}
+
+// driveAgainst drives a target with what happened, and compares.
+func (e *Env) driveAgainst(ctx context.Context, v *trajectory.Verified, content func(digest.Content) ([]byte, bool), name string) (*replayDivergence, error) {
+	s, err := scenario.FromTrajectory(v, content)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "the trajectory cannot be driven again: %w", err)
+	}
+	p, err := e.openBench()
+	if err != nil {
+		return nil, err
+	}
+	defer p.root.Close()
+	target, err := agent.Load(p.root, name)
+	if err != nil {
+		return nil, err
+	}
+	first := firstOf(v)
+	reg := p.caseOf(first, s)
+	result, err := harness.DriveAgain(ctx, target, s, first, reg, agent.Options{Hidden: []string{p.w.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
+	if err != nil {
+		return nil, err
+	}
+	before, err := trajectory.Canonical(v, trajectory.Options{KeepCost: true})
+	if err != nil {
+		return nil, err
+	}
+	after, err := trajectory.Canonical(result.Verified, trajectory.Options{KeepCost: true})
+	if err != nil {
+		return nil, err
+	}
+	d := trajectory.Compare(before, after)
+	if d == nil {
+		return nil, nil
+	}
+	return &replayDivergence{string(d.Change), d.Turn, d.Step, d.String()}, nil
+}
+
+// caseOf finds the case that a trajectory is of, if the workspace has it: its
+// tools as they are described, and the policy of its class.
+func (p *benchPlace) caseOf(first trajectory.RunStarted, s *scenario.Scenario) *bench.Registration {
+	v, err := bench.Verify(p.root, first.Class, p.opt)
+	if err != nil {
+		return nil
+	}
+	reg := v.Registration()
+	if cases, err := scenario.Of(v); err == nil {
+		for i := range cases.Len() {
+			if cases.Ref(i).ID == first.Case {
+				if c, err := cases.Case(i); err == nil {
+					s.Offer(c.Scenario.Tools)
+				}
+			}
+		}
+	}
+	return &reg
+}
+
+func firstOf(v *trajectory.Verified) trajectory.RunStarted {
+	for e := range v.Events() {
+		if p, ok := e.Payload.(*trajectory.RunStarted); ok {
+			return *p
+		}
+	}
+	return trajectory.RunStarted{}
+}
+
+// pendingOf makes a draft case: an incident whose input is what was said, and
+// whose scenario answers as the model and the tools did.
+func (e *Env) pendingOf(ctx context.Context, v *trajectory.Verified, content func(digest.Content) ([]byte, bool), o replayOptions) (string, error) {
+	s, err := scenario.FromTrajectory(v, content)
+	if err != nil {
+		return "", refusal.Newf(refusal.Malformed, "no case can be made of the trajectory: %w", err)
+	}
+	first := firstOf(v)
+	id := o.id
+	if id == "" {
+		id = first.Case
+	}
+	written, err := canon.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	incident, err := canon.Marshal(map[string]any{"id": id, "outcome": outcomeOf(v), "title": "From the trajectory of " + first.Case,
+		"input": map[string]any{"turns": s.Turns}, "trajectory_head": v.Head(), "class": first.Class, "target": first.Target})
+	if err != nil {
+		return "", err
+	}
+	return id, e.makePending(ctx, o.pending, "trajectory "+v.Head().String(), incident, map[string][]byte{bench.ScenarioFile: append(written, '\n')})
+}
+
+// outcomeOf says how a run ended, in a word.
+func outcomeOf(v *trajectory.Verified) string {
+	out := "incomplete"
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.RunCompleted:
+			out = p.Status
+		case *trajectory.RunFailed:
+			out = "failed"
+		}
+	}
+	return out
+}
+
+func stateOf(s *trajectory.State) replayState {
+	out := replayState{Turn: s.Turn, Memory: []replayMemory{}, Peak: s.Peak, OverBudget: append([]int{}, s.OverBudget...), Decisions: len(s.Decisions),
+		Violations: len(s.Violations), Pending: []string{}, Tokens: s.Tokens, Cost: s.CostMicroUSD, context: s.Context}
+	for _, m := range s.Memory {
+		out.Memory = append(out.Memory, replayMemory{string(m.Tier), m.Key, m.Value.Head, m.SupersededBy != ""})
+	}
+	for _, q := range s.Pending {
+		out.Pending = append(out.Pending, string(q.Action)+" "+q.Name)
+	}
+	return out
+}
+
+// describeEvent is an event in a line.
+func describeEvent(e trajectory.Event) string {
+	switch p := e.Payload.(type) {
+	case *trajectory.TurnStarted:
+		if p.Input != nil {
+			return "user: " + p.Input.Head
+		}
+	case *trajectory.TurnCompleted:
+		if p.Answer != nil {
+			return "agent: " + p.Answer.Head
+		}
+	case *trajectory.ContextCompiled:
+		return fmt.Sprintf("context of %d of %d tokens", p.Used, p.Budget)
+	case *trajectory.ModelCallCompleted:
+		return "model: " + p.Output.Head
+	case *trajectory.ModelCallStarted:
+		return fmt.Sprintf("asks %s, %d messages", p.Model, p.Messages)
+	case *trajectory.ToolProposed:
+		return "wants " + p.Name
+	case *trajectory.ToolExecuted:
+		return p.Name + " gave " + p.Result.Head
+	case *trajectory.PolicyDecision:
+		return fmt.Sprintf("%s %s: %s by %s", p.Action, p.Name, p.Verdict, p.Rule)
+	case *trajectory.PolicyViolation:
+		return p.Text
+	case *trajectory.MemoryWritten:
+		return fmt.Sprintf("remembers %s/%s: %s", p.Tier, p.Key, p.Value.Head)
+	case *trajectory.ApprovalRequested:
+		return "asks for an approval of " + p.Name
+	case *trajectory.ApprovalResolved:
+		return fmt.Sprintf("approved %v by %s", p.Approved, p.By)
+	case *trajectory.RunFailed:
+		return p.Name + ": " + p.Detail
+	case *trajectory.RunCompleted:
+		return p.Status
+	case *trajectory.SecurityEvent:
+		return p.Name + ": " + p.Detail
+	case *trajectory.LimitReached:
+		return fmt.Sprintf("the limit of %d %s", p.Max, p.Limit)
+	}
+	return ""
+}
+
+func (a *replayAnswer) print(out io.Writer) {
+	trust := "nothing vouches for its head"
+	if a.Pinned {
+		trust = "the ledger vouches for its head"
+	}
+	fmt.Fprintf(out, "%s: %d events, %d turns; %s\n", plain.Line(a.Source), a.Events, a.Turns, trust)
+	for _, s := range a.Steps {
+		fmt.Fprintf(out, "%3d %5d  %-22s %s\n", s.Turn, s.Seq, s.Type, plain.Line(short(s.Text)))
+	}
+	st := a.State
+	fmt.Fprintf(out, "at the end of turn %d: %d tokens, $%.6f, %d decisions, %d violations, context peak %d\n", st.Turn, st.Tokens, float64(st.Cost)/1e6, st.Decisions, st.Violations, st.Peak)
+	for _, m := range st.Memory {
+		gone := ""
+		if m.Superseded {
+			gone = " (superseded)"
+		}
+		fmt.Fprintf(out, "  memory  %s/%s: %s%s\n", m.Tier, plain.Line(m.Key), plain.Line(short(m.Value)), gone)
+	}
+	for _, p := range st.Pending {
+		fmt.Fprintf(out, "  waits   for an approval of %s\n", plain.Line(p))
+	}
+	switch {
+	case a.Against != "" && a.Divergence == nil:
+		fmt.Fprintf(out, "target %s does the same\n", plain.Line(a.Against))
+	case a.Against != "":
+		fmt.Fprintf(out, "target %s parts at turn %d, step %d (%s):\n%s\n", plain.Line(a.Against), a.Divergence.Turn, a.Divergence.Step, a.Divergence.Change, plain.Block(a.Divergence.Detail))
+	}
+	if a.Pending != "" {
+		fmt.Fprintf(out, "draft %s made; it is NOT scored until two people have signed it\n", plain.Line(a.Pending))
+	}
+}
