@@ -3,6 +3,8 @@ package sandbox
 import (
 	"bufio"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,7 +32,7 @@ const maxTasks = 512
 // this machine does not allow it. The run folder notes it first, so that a
 // crash right after leaves nothing unknown.
 func newCgroup(r *runFolder, memoryBytes int64, tasks int) *cgroup {
-	name := "tallystick-" + filepath.Base(r.dir)
+	name := cgroupPrefix(filepath.Dir(r.dir)) + filepath.Base(r.dir)
 	own, err := ownCgroups()
 	if err != nil {
 		return nil
@@ -39,6 +41,14 @@ func newCgroup(r *runFolder, memoryBytes int64, tasks int) *cgroup {
 		return c
 	}
 	return newCgroupV2(r, own, name, memoryBytes, tasks)
+}
+
+// cgroupPrefix is in front of the names of all cgroups whose run folders are
+// in one folder, so that it can be told whose a leftover is.
+func cgroupPrefix(base string) string {
+	h := fnv.New32a()
+	h.Write([]byte(base))
+	return fmt.Sprintf("tallystick-%08x-", h.Sum32())
 }
 
 func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes int64, tasks int) *cgroup {
@@ -224,11 +234,11 @@ func (c *cgroup) remove() error {
 	return errors.Join(errs...)
 }
 
-// removeCgroup waits for up to two seconds: a killed process stays in its
+// removeCgroup waits for up to ten seconds: a killed process stays in its
 // cgroup until the kernel has taken it apart.
 func removeCgroup(dir string) error {
 	var err error
-	for range 200 {
+	for range 1000 {
 		os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // v2 only
 		eachLine(filepath.Join(dir, "cgroup.procs"), func(line string) {
 			if pid, err := strconv.Atoi(line); err == nil && pid > 1 && pid != os.Getpid() {
@@ -252,12 +262,14 @@ func noteCgroup(r *runFolder, dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// sweepCgroups removes the cgroups that a dead owner noted. Only names that
-// we give are touched: the note is a file, and a file can be edited.
-func sweepCgroups(note string) {
+// sweepCgroups removes the cgroups that are noted. Only names that we give are
+// touched: the note is a file, and a file can be edited.
+func sweepCgroups(note string) error {
+	var errs []error
 	eachLine(note, func(dir string) {
-		if strings.HasPrefix(filepath.Base(dir), "tallystick-"+runPrefix) && strings.Contains(dir, "/cgroup") {
-			removeCgroup(dir)
+		if strings.HasPrefix(filepath.Base(dir), "tallystick-") && strings.Contains(dir, "/cgroup") {
+			errs = append(errs, removeCgroup(dir))
 		}
 	})
+	return errors.Join(errs...)
 }

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +43,7 @@ func leftovers(t *testing.T, runs string) []string {
 		t.Fatal(err)
 	}
 	for _, dir := range own {
-		found, _ := filepath.Glob(filepath.Join(dir, "tallystick-r*"))
+		found, _ := filepath.Glob(filepath.Join(dir, cgroupPrefix(runs)+"*"))
 		left = append(left, found...)
 	}
 	return left
@@ -232,9 +234,11 @@ func TestSweepTakesOnlyFoldersWithoutAnOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left.lock.Close() // as when the process ends
-	if err := os.Mkdir(filepath.Join(runs, "not-ours"), 0o700); err != nil {
-		t.Fatal(err)
+	left.lock.Close()                                                     // as when the process ends
+	for _, name := range []string{"not-ours", "results", "n0123456789"} { // the last may be one that is being made
+		if err := os.Mkdir(filepath.Join(runs, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	base.sweep()
 	entries, err := os.ReadDir(runs)
@@ -245,9 +249,39 @@ func TestSweepTakesOnlyFoldersWithoutAnOwner(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := "not-ours " + filepath.Base(owned.dir); strings.Join(names, " ") != want {
-		t.Errorf("left %v, want %s", names, want)
+	want := []string{"n0123456789", "not-ours", filepath.Base(owned.dir), "results"}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("left %v, want %v", names, want)
 	}
+}
+
+// Many runs begin and sweep at once; none takes another's folder.
+func TestSweepSparesFoldersThatAreBeingMade(t *testing.T) {
+	base, err := openRunBase(runsFolder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				base.sweep()
+				r, err := base.make()
+				if err == nil {
+					_, err = r.write("file", nil)
+				}
+				if err == nil {
+					err = r.remove()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestRunFolderOfSomebodyElseIsRefused(t *testing.T) {

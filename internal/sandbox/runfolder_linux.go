@@ -97,15 +97,18 @@ type runFolder struct {
 
 const (
 	runPrefix   = "r"
+	newPrefix   = "n" // while it is being made
+	runIDBytes  = 5
 	lockName    = "lock"
 	cgroupsName = "cgroups" // one path a line, so that a sweep can remove them
 )
 
 // make creates a run folder that its owner's sandbox user may enter.
 func (b *runBase) make() (*runFolder, error) {
-	var id [5]byte
+	var id [runIDBytes]byte
 	rand.Read(id[:])
-	r := &runFolder{dir: filepath.Join(b.dir, runPrefix+hex.EncodeToString(id[:]))}
+	name := hex.EncodeToString(id[:])
+	r := &runFolder{dir: filepath.Join(b.dir, newPrefix+name)}
 	if err := os.Mkdir(r.dir, 0o700); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making a run folder: %w", err)
 	}
@@ -117,6 +120,14 @@ func (b *runBase) make() (*runFolder, error) {
 	if err == nil {
 		uid, gid := hostID()
 		err = os.Chown(r.dir, uid, gid)
+	}
+	// Under its own name it is locked from the first moment: a sweep that
+	// looked in between would take it for a leftover.
+	if err == nil {
+		dir := filepath.Join(b.dir, runPrefix+name)
+		if err = os.Rename(r.dir, dir); err == nil {
+			r.dir = dir
+		}
 	}
 	if err != nil {
 		r.remove()
@@ -169,13 +180,16 @@ func (r *runFolder) writeRubric(rubric Rubric) (string, error) {
 	return r.path("rubric"), nil
 }
 
-// remove deletes the folder. Sealed folders inside it are opened first.
+// remove deletes the folder. Sealed folders inside it are opened first. If a
+// cgroup cannot be removed now, the note of it stays, for a sweep to try again.
 func (r *runFolder) remove() error {
-	err := removeTree(r.dir)
 	if r.lock != nil {
-		r.lock.Close()
+		defer r.lock.Close()
 	}
-	return err
+	if err := sweepCgroups(r.path(cgroupsName)); err != nil {
+		return err
+	}
+	return removeTree(r.dir)
 }
 
 // sweep removes the run folders whose owner is gone, with their processes'
@@ -184,27 +198,42 @@ func (r *runFolder) remove() error {
 func (b *runBase) sweep() {
 	entries, _ := os.ReadDir(b.dir)
 	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), runPrefix) {
+		if !e.IsDir() {
 			continue
 		}
-		dir := filepath.Join(b.dir, e.Name())
-		lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
-		if os.IsNotExist(err) {
-			// Killed between making the folder and its lock, or being made
-			// right now: only a folder that stays so for a while is dead.
+		switch {
+		case isRunName(e.Name(), runPrefix):
+			sweepFolder(filepath.Join(b.dir, e.Name()))
+		case isRunName(e.Name(), newPrefix):
+			// Killed while it was being made, or being made right now: only one
+			// that stays so for a while is dead.
 			if info, err := e.Info(); err == nil && olderThanAMinute(info) {
-				removeTree(dir)
+				removeTree(filepath.Join(b.dir, e.Name()))
 			}
-			continue
 		}
-		if err != nil {
-			continue
+	}
+}
+
+// isRunName recognises the names that make gives; a folder for runs may hold
+// other things.
+func isRunName(name, prefix string) bool {
+	id, ok := strings.CutPrefix(name, prefix)
+	raw, err := hex.DecodeString(id)
+	return ok && err == nil && len(raw) == runIDBytes
+}
+
+// sweepFolder removes a run folder that nobody owns.
+func sweepFolder(dir string) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		if os.IsNotExist(err) {
+			removeTree(dir) // its lock went first when it was removed
 		}
-		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			sweepCgroups(filepath.Join(dir, cgroupsName))
-			removeTree(dir)
-		}
-		lock.Close()
+		return
+	}
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && sweepCgroups(filepath.Join(dir, cgroupsName)) == nil {
+		removeTree(dir)
 	}
 }
 
