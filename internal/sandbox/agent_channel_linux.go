@@ -43,8 +43,9 @@ type agentChannel struct {
 	conn    *os.File
 	gateway *Gateway
 
-	done  chan struct{} // closed when the other end is
-	ready chan struct{} // closed when the sandbox is built
+	serving bool
+	done    chan struct{} // closed when the other end is, or we are
+	ready   chan struct{} // closed when the sandbox is built
 
 	// Set by serve, to be read after done.
 	listener   int // -1 for none; whoever takes it closes it
@@ -77,6 +78,12 @@ func (c *agentChannel) send(plan agentPlan) error {
 		return fmt.Errorf("sending the plan: %w", err)
 	}
 	return nil
+}
+
+// start begins to answer the first process.
+func (c *agentChannel) start() {
+	c.serving = true
+	go c.serve()
 }
 
 // serve answers the first process until it is gone.
@@ -116,10 +123,14 @@ func (c *agentChannel) serve() {
 	}
 }
 
-// close ends serve, if the other side did not.
+// close ends what start began, if the other side did not. It may be called
+// again.
 func (c *agentChannel) close() {
-	unix.Shutdown(int(c.conn.Fd()), unix.SHUT_RDWR)
-	<-c.done
+	if c.serving {
+		unix.Shutdown(int(c.conn.Fd()), unix.SHUT_RDWR)
+		<-c.done
+		c.serving = false
+	}
 	c.conn.Close()
 }
 

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,12 +32,16 @@ func lendFolder(dir string) (*folderOwner, error) {
 	if uid == os.Getuid() {
 		return o, nil
 	}
-	return o, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return os.Lchown(p, uid, gid)
 	})
+	if err != nil {
+		return nil, errors.Join(err, o.takeBack())
+	}
+	return o, nil
 }
 
 // maxWorkPath bounds the paths below a working folder that are kept: what is

@@ -42,7 +42,7 @@ func (a *agentRun) runGvisor(ctx context.Context) (AgentResult, error) {
 	defer memory.stop()
 	disk := newDiskWatch(a.workFolder(), limits.DiskBytes, memory.over)
 	defer disk.stop()
-	go a.channel.serve()
+	a.channel.start()
 	e, err := converse(ctx, a.talk(), memory.over, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)
 		a.theirs.Close()

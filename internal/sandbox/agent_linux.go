@@ -32,6 +32,8 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []agentMo
 	if err := a.prepare(); err != nil {
 		return AgentResult{}, refusal.Newf(refusal.SandboxFailed, "preparing a sandbox: %w", err)
 	}
+	defer a.channel.close()
+	defer a.theirs.Close()
 	var owner *folderOwner
 	if o.WorkFolder != "" {
 		if owner, err = lendFolder(o.WorkFolder); err != nil {
@@ -45,7 +47,6 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []agentMo
 	case Namespace:
 		r, err = a.runNamespace(ctx)
 	}
-	a.theirs.Close()
 	if owner != nil {
 		if backErr := owner.takeBack(); backErr != nil && err == nil {
 			return AgentResult{}, refusal.Newf(refusal.WriteFailed, "taking the working folder back: %w", backErr)

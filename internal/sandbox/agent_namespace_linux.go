@@ -49,7 +49,7 @@ func (a *agentRun) runNamespace(ctx context.Context) (AgentResult, error) {
 			return nil, err
 		}
 		started = true
-		go a.channel.serve()
+		a.channel.start()
 		go s.superviseAgent(a.channel, r.pid)
 		memory.start(r, a.channel.ready)
 		disk.start(r)
@@ -120,15 +120,18 @@ func (w *processWatch) start(r *running, ready <-chan struct{}) {
 		case <-w.quit:
 			return
 		}
-		for {
+		for pause := processEvery; ; {
 			select {
 			case <-r.exited:
 				return
 			case <-w.quit:
 				return
-			case <-time.After(processEvery):
+			case <-time.After(pause):
 			}
+			began := time.Now()
 			used := w.look(r.pid)
+			// Of many processes the list alone takes a while.
+			pause = max(processEvery, 20*time.Since(began))
 			w.mu.Lock()
 			w.most = max(w.most, used)
 			w.mu.Unlock()

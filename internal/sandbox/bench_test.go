@@ -251,3 +251,86 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkIdleMemory is what sandboxes that wait take: the proportional share
+// of all their processes, and of what gVisor keeps for the inside.
+func BenchmarkIdleMemory(b *testing.B) {
+	idle := func(name string, hold func(b *testing.B)) {
+		b.Run(name, func(b *testing.B) {
+			hold(b)
+			var total int64
+			for b.Loop() {
+				total = 0
+				for _, pid := range descendants(os.Getpid()) {
+					total += sharedOutBytes(pid)
+				}
+			}
+			b.ReportMetric(float64(total)/1e6, "MB")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	for name, rubric := range map[string]Rubric{"gvisor-attempt": python(benchPython), "gvisor-attempt-star": star(benchStar)} {
+		idle(name, func(b *testing.B) {
+			s := open(b, GVisor, rubric, attemptScope)
+			if r, err := s.Run(context.Background(), Job{Stdin: benchInput()}); err != nil || r.Verdict != OK {
+				b.Fatal(err, r)
+			}
+		})
+	}
+	for _, class := range []Class{GVisor, Namespace} {
+		idle(string(class)+"-agent", func(b *testing.B) {
+			ctx, cancel := context.WithCancel(context.Background())
+			ready, done := make(chan struct{}), make(chan struct{})
+			o := agentOptions(class, "sh", "-c", "echo ready; sleep 600")
+			o.OnStdout, o.Gateway = func([]byte) { close(ready) }, NewGateway()
+			go func() {
+				RunAgent(ctx, o)
+				close(done)
+			}()
+			b.Cleanup(func() { cancel(); <-done })
+			select {
+			case <-ready:
+			case <-done:
+				b.Fatal("the agent ended")
+			}
+		})
+	}
+}
+
+// BenchmarkAgent starts an agent that does nothing, and one that asks the
+// gateway a hundred times over one connection.
+func BenchmarkAgent(b *testing.B) {
+	ask := `
+import http.client
+c = http.client.HTTPConnection("127.0.0.1", 4180)
+import time
+began = time.monotonic()
+for _ in range(100):
+    c.request("POST", "/", b"x" * 1000); c.getresponse().read()
+print((time.monotonic() - began) * 10)`
+	for _, class := range []Class{GVisor, Namespace} {
+		b.Run(string(class)+"-true", func(b *testing.B) {
+			for b.Loop() {
+				if r, err := RunAgent(context.Background(), agentOptions(class, "true")); err != nil || r.Verdict != OK {
+					b.Fatal(err, r)
+				}
+			}
+		})
+		b.Run(string(class)+"-gateway", func(b *testing.B) {
+			gateway, _ := echoGateway(b)
+			var each []float64
+			for b.Loop() {
+				o := agentOptions(class, systemProgram(b, "python3"), "-c", ask)
+				o.Gateway = gateway
+				r, err := RunAgent(context.Background(), o)
+				var ms float64
+				if fmt.Sscan(string(r.Stdout), &ms); err != nil || ms == 0 {
+					b.Fatal(err, r.StderrHead)
+				}
+				each = append(each, ms)
+			}
+			slices.Sort(each)
+			b.ReportMetric(each[len(each)/2], "ms/request")
+		})
+	}
+}
