@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/judge"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
@@ -143,8 +144,9 @@ type recording struct {
 	o      recordOptions
 	runner *runner
 	access *provider.Access
-	chosen []string // ids, in the order of the class
-	most   int64    // micro-dollars
+	chosen []string        // ids, in the order of the class
+	judges *judge.Settings // nil if no model judges these cases
+	most   int64           // micro-dollars
 	budget *provider.Budget
 	ledger *sequencer.Ledger
 
@@ -192,6 +194,9 @@ func (e *Env) newRecording(p *benchPlace, o recordOptions) (*recording, error) {
 		}
 	}
 	if err := r.choose(); err != nil {
+		return nil, err
+	}
+	if r.judges, err = run.recordedJudge(r.access, r.chosen); err != nil {
 		return nil, err
 	}
 	limit := run.bench.Registration().Limits.CostMicroUSD
@@ -261,6 +266,12 @@ func (r *recording) confirm(ctx context.Context) error {
 	if t := target.HTTP; t != nil {
 		fmt.Fprintf(&b, "  agent    %s\n", t.URL)
 	}
+	if j := r.judges; j != nil {
+		fmt.Fprintf(&b, "  judge    %s\n", j.Model)
+		if j.API != api {
+			api = "" // of another provider, perhaps: list all
+		}
+	}
 	for _, line := range s.Destinations(api) {
 		fmt.Fprintf(&b, "  calls    %s\n", line)
 	}
@@ -317,6 +328,9 @@ func (r *recording) record(ctx context.Context) error {
 	}
 	cfg.Select = func(c *scenario.Case) bool { return slices.Contains(r.chosen, c.ID) }
 	cfg.Live = r.begin
+	if err := r.runner.judgeOf(&cfg, judge.Record, nil); err != nil {
+		return err
+	}
 	err = harness.Rehearse(ctx, cfg, func(h harness.Rehearsal) error {
 		kept, reason := r.judge(h)
 		return r.end(h.Case.ID, kept, string(h.Record.Outcome), reason)

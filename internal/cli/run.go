@@ -18,10 +18,10 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/judge"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
@@ -285,37 +285,42 @@ func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, err
 		hc.Person = r.askPerson
 	}
 	if o.live {
-		hc.Live, hc.Redactor, err = r.liveModels(hc.MaxCostMicroUSD)
+		err = r.goLive(&hc, l)
+	} else {
+		err = r.judgeOf(&hc, judge.Replay, l)
 	}
 	return hc, err
 }
 
-// liveModels answers model calls from the providers of providers.yaml. Every
-// case has a recorder of its own; all of them share one budget.
-func (r *runner) liveModels(most int64) (func(*scenario.Case) (harness.Recording, error), *cassette.Redactor, error) {
+// goLive answers model calls, those of the judge too, from the providers of
+// providers.yaml. Every case has a recorder of its own; all of them share one
+// budget.
+func (r *runner) goLive(hc *harness.Config, l *sequencer.Ledger) error {
 	settings, err := provider.LoadSettings(r.place.w.Path(provider.SettingsFile))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	access, err := settings.Access(r.env.Getenv)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if b := r.target.Builtin; b != nil {
 		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if most == 0 {
-		return nil, nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+	if hc.MaxCostMicroUSD == 0 {
+		return refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	budget := provider.NewBudget(most)
-	return func(c *scenario.Case) (harness.Recording, error) {
+	budget := provider.NewBudget(hc.MaxCostMicroUSD)
+	hc.Redactor = access.Redactor()
+	hc.Live = func(c *scenario.Case) (harness.Recording, error) {
 		live, err := access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
 			r.env.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
 		}})
 		return liveCase{live}, err
-	}, access.Redactor(), nil
+	}
+	return r.liveJudge(hc, access, l)
 }
 
 // A liveCase tells the harness how often a provider was asked again.
@@ -335,7 +340,8 @@ func (r *runner) rehearsal() (harness.Config, error) {
 	if o.sandbox != "" {
 		hc.Sandbox = []sandbox.Class{sandbox.Class(o.sandbox)}
 	}
-	return hc, nil
+	err = r.judgeOf(&hc, judge.Replay, nil)
+	return hc, err
 }
 
 // selector is the filter that the flags describe, nil if there is none.

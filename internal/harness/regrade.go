@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
@@ -88,6 +89,9 @@ func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regr
 		}
 		r.driven.Answer = string(answer)
 	}
+	if err := r.loadRecording(s); err != nil {
+		return Regraded{}, err
+	}
 	ended := false
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
@@ -111,6 +115,26 @@ func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regr
 		}
 	}
 	return g, nil
+}
+
+// loadRecording finds what models said then, for a judge that is asked the same
+// again.
+func (r *run) loadRecording(s Stored) (err error) {
+	var data []byte
+	switch {
+	case s.Files.Recording != nil:
+		data, err = s.Read(*s.Files.Recording)
+	case r.c.Cassette != nil:
+		data, err = r.c.Cassette.Data()
+	}
+	if err != nil || data == nil {
+		return err
+	}
+	c, err := cassette.Parse(data, cassette.Limits{})
+	if err == nil {
+		r.player = cassette.NewPlayer(c)
+	}
+	return err
 }
 
 // errNotEnded is why a case that was cut short is not graded again: it was

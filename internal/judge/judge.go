@@ -113,6 +113,9 @@ func New(cfg Config) (*Judge, error) {
 	return &Judge{cfg: cfg, busy: map[digest.ID]chan struct{}{}}, nil
 }
 
+// Mode is where the judge's verdicts come from.
+func (j *Judge) Mode() Mode { return j.cfg.Mode }
+
 // An Opinion is what came of a question.
 type Opinion struct {
 	Score    float64

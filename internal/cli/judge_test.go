@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/judge"
+	"tallystick/internal/ledger"
+	"tallystick/internal/provider/faketest"
+)
+
+// A tribunal is a workspace with one case that a model judges, and a fake
+// provider that is both the agent's model and the judge's.
+type tribunal struct {
+	t        *testing.T
+	dir      string
+	vars     map[string]string
+	server   *faketest.Server
+	answer   string   // of the agent
+	verdicts []string // of the judge, one after the other; the last stays
+	asked    int      // times that the judge was
+
+	out string
+}
+
+func verdict(score float64, reason string) string {
+	return fmt.Sprintf(`{"score":%v,"passed":%v,"reason":%q}`, score, score >= 0.5, reason)
+}
+
+func newTribunal(t *testing.T) *tribunal {
+	t.Helper()
+	b := &tribunal{t: t, dir: filepath.Join(t.TempDir(), "w"), answer: "Oslo", verdicts: []string{verdict(1, "It is right.")}}
+	b.vars = map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOME": t.TempDir(), "BENCH_KEY": "sk-bench-0123456789"}
+	b.server = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+		if !strings.Contains(string(r.Body), "judge-1") {
+			return faketest.Reply{Text: b.answer}
+		}
+		b.asked++
+		text := b.verdicts[0]
+		if len(b.verdicts) > 1 {
+			b.verdicts = b.verdicts[1:]
+		}
+		if text == "500" {
+			return faketest.Reply{Status: 500, Headers: map[string]string{"retry-after-ms": "0"}, Body: `{"error":{"message":"down"}}`}
+		}
+		return faketest.Reply{Text: text}
+	})
+	if code := b.run("init", b.dir); code != 0 {
+		t.Fatal(b.out)
+	}
+	b.write("targets/default.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\n")
+	b.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+b.server.OpenAI()+"\n  key_env: BENCH_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000}\n    judge-1: {input: 1000000, output: 4000000}\n")
+	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\ntemperature: 0\nmax_output_tokens: 200\n")
+	b.write("bench/cities/registration.yaml", `version: 1
+class: cities
+trust: scratch
+current_tier: bronze
+gates: [{tag: "*", metric: solve_rate, threshold: 0.1}]
+limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 5, tokens: 100000, cost_microdollars: 1000000}
+governance: autonomous
+isolation: {classes: [gvisor], scope: case, allow_weaker: false}
+judged_scores_count: false
+`)
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"judge","criteria":"Names the capital of Norway."}}`)
+	return b
+}
+
+func (b *tribunal) dataset(lines ...string) {
+	b.write("bench/cities/dataset.jsonl", strings.Join(lines, "\n")+"\n")
+}
+
+func (b *tribunal) write(name, text string) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tribunal) run(args ...string) int {
+	b.t.Helper()
+	var out bytes.Buffer
+	env := newEnv(strings.NewReader(""), &out, &out, func(name string) string { return b.vars[name] })
+	if args[0] != "init" {
+		args = append(args, "--workspace", b.dir)
+	}
+	code := newProgram(env).main(args)
+	b.out = out.String()
+	return code
+}
+
+func (b *tribunal) live() int { return b.run("run", "cities", "--live", "--max-cost", "1") }
+
+// entries lists what the ledger has of judging, after verifying it.
+func (b *tribunal) entries() (found []string, drawn []evidence.JudgeDrawn) {
+	b.t.Helper()
+	env := newEnv(nil, io.Discard, io.Discard, func(name string) string { return b.vars[name] })
+	env.WorkspaceDir = b.dir
+	_, _, err := env.visitLedger(func(r ledger.Record) error {
+		switch body := r.Body.(type) {
+		case *evidence.JudgeDrawn:
+			found = append(found, fmt.Sprintf("%s %s draw %d", body.Attempt, body.CaseID, body.Draw))
+			drawn = append(drawn, *body)
+		case *evidence.IntegrityEvent:
+			found = append(found, body.Name+" "+string(body.Severity))
+		case *evidence.CaseScored:
+			score := "unscored: " + body.Reason
+			if body.Score != nil {
+				score = fmt.Sprint(body.Score.Score)
+			}
+			found = append(found, fmt.Sprintf("%s %s judged=%v %s", body.CaseID, body.Outcome, body.JudgedByModel, score))
+		case *evidence.AttemptRegistered:
+			if body.Plan.JudgeDigest == nil {
+				found = append(found, body.Attempt+" without a judge")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return found, drawn
+}
+
+func (b *tribunal) require(want ...string) {
+	b.t.Helper()
+	got, _ := b.entries()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		b.t.Errorf("the ledger has\n\t%s\nwant\n\t%s\n%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"), b.out)
+	}
+}
+
+// verdictFile is the one entry of the cache.
+func (b *tribunal) verdictFile() string {
+	b.t.Helper()
+	files, err := filepath.Glob(filepath.Join(b.dir, ".tally", "judge-cache", "*.json"))
+	if err != nil || len(files) != 1 {
+		b.t.Fatalf("the cache has %q, %v", files, err)
+	}
+	return files[0]
+}
+
+func TestRunDrawsAVerdictOnceAndUsesItAgain(t *testing.T) {
+	b := newTribunal(t)
+	if code := b.live(); code != 0 {
+		t.Fatalf("%d: %s", code, b.out)
+	}
+	if code := b.live(); code != 0 {
+		t.Fatalf("%d: %s", code, b.out)
+	}
+	if b.asked != 1 {
+		t.Errorf("the judge was asked %d times", b.asked)
+	}
+	b.require("cities.default.1 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1")
+	info, err := os.Stat(filepath.Join(b.dir, ".tally", "keys", "judge-cache"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v, %v", info, err)
+	}
+	// The evidence has the verdict that the ledger names, and every piece is
+	// there.
+	if code := b.run("scorecard"); code != 0 || !strings.Contains(b.out, "evidence    of 1.0000 of the solved tasks") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	if code := b.run("judge", "list"); code != 0 || !strings.Contains(b.out, "cities/norway  1 of 1 votes, spread 0, draw 1, judge-1") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	if code := b.run("judge", "prune", "--older-than", "1h"); code != 0 || !strings.Contains(b.out, "0 verdicts removed") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	if code := b.run("judge", "prune"); code != 2 {
+		t.Errorf("%d: %s", code, b.out)
+	}
+}
+
+// The tamper test of seed 000, end to end: a hand-edited entry is a miss, a
+// warning, an integrity event in the ledger, and is judged again.
+func TestRunJudgesAgainWhatWasEditedByHand(t *testing.T) {
+	b := newTribunal(t)
+	b.answer = "Bergen"
+	b.verdicts = []string{verdict(0, "It is wrong.")}
+	b.live()
+	file := b.verdictFile()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := strings.NewReplacer(`"verdict":{"passed":false,"score":0`, `"verdict":{"passed":true,"score":1`,
+		`"passed":false,"reason":"It is wrong."`, `"passed":true,"reason":"It is wrong."`, `"score":0}]`, `"score":1}]`).Replace(string(data))
+	if forged == string(data) {
+		t.Fatalf("nothing to forge in %s", data)
+	}
+	if err := os.WriteFile(file, []byte(forged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.run("judge", "list"); code != 0 || !strings.Contains(b.out, "not used: tampered") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.live()
+	if !strings.Contains(b.out, "warning: case norway: the judge cache's entry") {
+		t.Errorf("no warning: %s", b.out)
+	}
+	if b.asked != 2 {
+		t.Errorf("the judge was asked %d times", b.asked)
+	}
+	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0",
+		"cities.default.2 norway draw 2", judge.EventTampered+" block", "norway failed judged=true 0")
+}
+
+// Somebody deletes a verdict and rolls again.
+func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
+	b := newTribunal(t)
+	b.verdicts = []string{verdict(0.25, "No."), verdict(1, "Yes.")}
+	b.live()
+	if err := os.RemoveAll(filepath.Join(b.dir, ".tally", "judge-cache")); err != nil {
+		t.Fatal(err)
+	}
+	b.live()
+	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0.25", "cities.default.2 norway draw 2", "norway passed judged=true 1")
+	_, drawn := b.entries()
+	if drawn[0].Key != drawn[1].Key || drawn[0].Verdict == drawn[1].Verdict {
+		t.Errorf("draws %+v", drawn)
+	}
+}
+
+func TestRunReplaysWithTheCacheAndAsksNobody(t *testing.T) {
+	b := newTribunal(t)
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","model":[{"text":"Oslo"}],"grade":{"kind":"judge","criteria":"Names the capital of Norway."}}`)
+	b.run("run", "cities")
+	if len(b.server.Requests()) != 0 {
+		t.Error("a replay went to the network")
+	}
+	b.require("norway unscored judged=true unscored: the judge: no recorded verdict; run with --live or record")
+	b.live()
+	if code := b.run("run", "cities"); code != 0 {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	if b.asked != 1 {
+		t.Errorf("the judge was asked %d times", b.asked)
+	}
+	b.require("norway unscored judged=true unscored: the judge: no recorded verdict; run with --live or record",
+		"cities.default.2 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1")
+}
+
+func TestRunTakesAVerdictThatTheCaseWrote(t *testing.T) {
+	b := newTribunal(t)
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","model":[{"when":{"agent":"fake-1"},"text":"Oslo"},{"when":{"agent":"judge-1","contains":"Oslo"},"text":"{\"score\":0.75,\"passed\":true,\"reason\":\"yes\"}"}],"grade":{"kind":"judge","criteria":"Names the capital."}}`)
+	if code := b.run("run", "cities"); code != 0 {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.require("norway passed judged=true 0.75")
+	if _, err := os.Stat(filepath.Join(b.dir, ".tally", "judge-cache")); !os.IsNotExist(err) {
+		t.Errorf("what somebody wrote is in the cache: %v", err)
+	}
+}
+
+func TestRunLeavesACaseUnscoredWhenTheJudgeFails(t *testing.T) {
+	for _, tt := range []struct{ name, reply, want string }{
+		{"it is down", "500", "the judge: vote 1 of 1 failed: the provider answered with status 500"},
+		{"it rambles", "I think it is right.", "the judge: 3 replies were no verdict"},
+		{"it is not a number", `{"score":NaN,"passed":true,"reason":"x"}`, "the judge: 3 replies were no verdict"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTribunal(t)
+			b.verdicts = []string{tt.reply}
+			b.live()
+			got, _ := b.entries()
+			if len(got) != 2 || got[0] != "cities.default.1 norway draw 1" || !strings.HasPrefix(got[1], "norway unscored judged=true unscored: "+tt.want) {
+				t.Errorf("the ledger has %q", got)
+			}
+			if !strings.Contains(b.out, "1 unscored") {
+				t.Errorf("the answer: %s", b.out)
+			}
+		})
+	}
+}
+
+func TestRunRefusesAJudgeItCannotPayOrKeepSecret(t *testing.T) {
+	b := newTribunal(t)
+	b.write("judge.yaml", "version: 1\nmodel: judge-2\napi: openai.chat\n")
+	if code := b.live(); code != 1 || !strings.Contains(b.out, "the judge of judge.yaml") || len(b.server.Requests()) != 0 {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\nvote: 3\n")
+	if code := b.live(); code != 1 || !strings.Contains(b.out, "judge.yaml:4") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\n")
+	if code := b.run("judge", "list"); code != 1 || !strings.Contains(b.out, "tally keys new judge-cache") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	if code := b.run("keys", "new", "judge-cache"); code != 0 {
+		t.Fatal(b.out)
+	}
+	if err := os.Chmod(filepath.Join(b.dir, ".tally", "keys", "judge-cache"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.live(); code != 1 || !strings.Contains(b.out, "has mode 0640, expected 0600") {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.require()
+}
+
+func TestAnotherTemperatureIsAnotherQuestion(t *testing.T) {
+	b := newTribunal(t)
+	b.live()
+	_, drawn := b.entries()
+	if len(drawn) != 1 {
+		t.Fatalf("%d draws", len(drawn))
+	}
+	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\ntemperature: 1\nmax_output_tokens: 200\n")
+	b.live()
+	if _, drawn = b.entries(); len(drawn) != 2 || drawn[1].Draw != 1 || drawn[0].Key == drawn[1].Key {
+		t.Errorf("draws %+v", drawn)
+	}
+}
+
+// What the judge said is in the recording of the attempt, and grading again
+// asks nobody.
+func TestRescoreOfALiveAttemptUsesItsRecordedVerdict(t *testing.T) {
+	b := newTribunal(t)
+	b.verdicts = []string{verdict(0.75, "Yes."), verdict(0, "No.")}
+	if code := b.live(); code != 0 {
+		t.Fatal(b.out)
+	}
+	if err := os.RemoveAll(filepath.Join(b.dir, ".tally", "judge-cache")); err != nil {
+		t.Fatal(err)
+	}
+	if code := b.run("rescore", "cities.default.1", "--dry-run"); code != 0 || b.asked != 1 || !strings.Contains(b.out, "1 cases graded again, 0 would change") || strings.Contains(b.out, "not graded") {
+		t.Errorf("%d, asked %d times: %s", code, b.asked, b.out)
+	}
+}
