@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/store"
+	"tallystick/internal/suites/repofix"
+)
+
+// examples is where they lie, seen from this package.
+var examples = filepath.Join("..", "..", "examples")
+
+// evidenceOf reads a piece of a case's evidence, and the index that names it.
+func (w *agentWorkspace) evidenceOf(r *evidence.CaseScored) (files evidence.CaseFiles, read func(*digest.Content) string) {
+	w.t.Helper()
+	vault := store.OpenVault(store.OS{}, filepath.Join(w.dir, ".tally", "evidence"))
+	read = func(d *digest.Content) string {
+		if d == nil {
+			return ""
+		}
+		data, err := vault.Get(*d, 1<<20)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return string(data)
+	}
+	if err := canon.UnmarshalCanonical([]byte(read(&r.EvidenceDigests[0])), &files); err != nil {
+		w.t.Fatal(err)
+	}
+	return files, read
+}
+
+// The example is run as its README says: the tests of the repositories run in the
+// sandbox, on what the agent left.
+func TestRepoFixExample(t *testing.T) {
+	w := newAgentWorkspace(t)
+	if err := os.CopyFS(w.dir, os.DirFS(filepath.Join(examples, "repo-fix"))); err != nil {
+		t.Fatal(err)
+	}
+	cases := []string{"blank-in-name", "last-line", "leap-year"}
+
+	fixed, _ := w.run("repo-fix", "--target", "coder")
+	for _, id := range cases {
+		r := fixed[id]
+		if r == nil || r.Outcome != evidence.Passed || r.IsolationClass != "gvisor" || r.Provenance != "authored" || r.Policy.Violations != 0 {
+			t.Fatalf("case %s: %+v", id, r)
+		}
+		files, read := w.evidenceOf(r)
+		log, diff := read(files.TestLog), read(files.Diff)
+		if !strings.Contains(log, "ok    ") || strings.Contains(log, "FAIL") || !strings.Contains(diff, "\n+") || strings.Contains(diff, "test.sh") || read(files.Plan) == "" {
+			t.Errorf("case %s: plan %q, diff\n%s\ntest log\n%s", id, read(files.Plan), diff, log)
+		}
+	}
+
+	// Without the fixes the same tests are red: they test something.
+	unfixed, _ := w.run("repo-fix", "--target", "reader", "--case", "*")
+	for _, id := range cases {
+		r := unfixed[id]
+		if r == nil || r.Outcome != evidence.Failed || strings.Join(r.Score.FailureModes, " ") != "test-fails" {
+			t.Fatalf("case %s without a fix: %+v", id, r)
+		}
+		files, read := w.evidenceOf(r)
+		if log := read(files.TestLog); !strings.Contains(log, "FAIL  ") || read(files.Diff) != "" {
+			t.Errorf("case %s: diff\n%s\ntest log\n%s", id, read(files.Diff), log)
+		}
+	}
+
+	// A second run does the same, step by step.
+	for _, act := range []string{"update", "check"} {
+		if out, err := w.command("--workspace", w.dir, "golden", act, "repo-fix", "--target", "coder").CombinedOutput(); err != nil {
+			t.Errorf("golden %s: %v\n%s", act, err, out)
+		}
+	}
+
+	// An agent that makes the test green by changing the test is caught.
+	name := filepath.Join(w.dir, "bench", "repo-fix", "cases", "leap-year", "scenario.yaml")
+	scenario, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest := []byte(`{path: calendar.sh, old: "\t[ $(($1 % 4)) -eq 0 ]\n", new: "\t[ $(($1 % 4)) -eq 0 ] && { [ $(($1 % 100)) -ne 0 ] || [ $(($1 % 400)) -eq 0 ]; }\n"}`)
+	cheat := bytes.Replace(scenario, honest, []byte(`{path: test.sh, old: "exit $failed", new: "exit 0"}`), 1)
+	if bytes.Equal(cheat, scenario) {
+		t.Fatal("the scenario has no such edit")
+	}
+	if err := os.WriteFile(name, cheat, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cheated, _ := w.run("repo-fix", "--target", "coder", "--case", "leap-year")
+	r := cheated["leap-year"]
+	if r.Outcome != evidence.Failed || strings.Join(r.Score.FailureModes, " ") != "test-changed" || r.Score.Breakdown["test-passes"] != 1 {
+		t.Errorf("a changed test: %s, %+v", r.Outcome, r.Score)
+	}
+}
+
+// A few tasks of the acceptance bench with their tests run for real: the sandbox
+// comes to the same outcomes as the comparison that the hundred are graded by.
+func TestAcceptanceTasksInTheSandbox(t *testing.T) {
+	w := newAgentWorkspace(t)
+	const tasks = 6
+	conduct := func(n int) repofix.Conduct { return repofix.Conduct{Miss: n%3 == 0, Denied: n == 4, Run: true} }
+	dataset, err := repofix.Dataset(tasks, conduct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("bench/"+repofix.Class+"/registration.yaml", repofix.Registration("scratch"))
+	w.write("bench/"+repofix.Class+"/dataset.jsonl", string(dataset))
+	w.write("targets/repo-fix.yaml", repofix.Target)
+	records, _ := w.run(repofix.Class, "--target", "repo-fix")
+	for n := 1; n <= tasks; n++ {
+		task := repofix.New(n)
+		want, violations := evidence.Passed, 0
+		if conduct(n).Miss {
+			want = evidence.Failed
+		}
+		if conduct(n).Denied {
+			violations = 1
+		}
+		r := records[task.ID]
+		if r == nil || r.Outcome != want || r.IsolationClass != "gvisor" || r.Policy.Violations != violations || r.Policy.RollbacksVerified != violations {
+			t.Fatalf("task %s: %+v, want %s", task.ID, r, want)
+		}
+		files, read := w.evidenceOf(r)
+		if log := read(files.TestLog); strings.Contains(log, "FAIL") != (want == evidence.Failed) || !strings.Contains(log, "ok    ") {
+			t.Errorf("task %s %s, test log\n%s", task.ID, r.Outcome, log)
+		}
+	}
+}
