@@ -225,6 +225,9 @@ func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
 	}
 	b.live()
 	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0.25", "cities.default.2 norway draw 2", "norway passed judged=true 1")
+	if code := b.run("scorecard"); code != 0 || !strings.Contains(b.out, "2 verdicts drawn, 1 of them again") {
+		t.Errorf("%d: %s", code, b.out)
+	}
 	_, drawn := b.entries()
 	if drawn[0].Key != drawn[1].Key || drawn[0].Verdict == drawn[1].Verdict {
 		t.Errorf("draws %+v", drawn)

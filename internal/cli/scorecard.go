@@ -192,6 +192,9 @@ func (s scorecardAnswer) text(out io.Writer) {
 	row("cost", "%s, %s a solve; %d tokens", dollars(c.TotalCostMicro), dollars(c.CostPerSolve), c.TotalTokens)
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
 	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
+	if c.Draws > 0 {
+		row("judge", "%d verdicts drawn, %d of them again", c.Draws, c.Redraws)
+	}
 	if c.EvidenceCoverage == nil {
 		row("evidence", "NOT CHECKED")
 	} else {

@@ -67,6 +67,8 @@ type Card struct {
 	Executions int         `json:"executions"` // case.started entries
 	Abandoned  int         `json:"abandoned_executions"`
 	Excluded   int         `json:"excluded_records"`
+	Draws      int         `json:"judge_draws,omitempty"`   // verdicts drawn from a model
+	Redraws    int         `json:"judge_redraws,omitempty"` // of these, of questions that had one
 	Amendments Amendments  `json:"amendments"`
 	Modes      []ModeCount `json:"failure_modes"`
 	PassAtK    []PassK     `json:"pass_at_k,omitempty"`
@@ -152,6 +154,8 @@ type AttemptLine struct {
 	Abandoned    int           `json:"abandoned_executions"`
 	Passed       int           `json:"passed_records"` // before anything was excluded or amended
 	Excluded     int           `json:"excluded_records"`
+	Draws        int           `json:"judge_draws,omitempty"`
+	Redraws      int           `json:"judge_redraws,omitempty"`
 	Problems     []string      `json:"problems"`
 }
 
@@ -208,6 +212,8 @@ func Of(h *History, v View) (*Card, error) {
 		c.Executions += a.Executions
 		c.Abandoned += a.Abandoned
 		c.Excluded += a.Excluded
+		c.Draws += a.Draws
+		c.Redraws += a.Redraws
 		if i == 0 || a.Level < c.Level {
 			c.Level = a.Level
 		}
@@ -234,7 +240,7 @@ func lineOf(a *Attempt) AttemptLine {
 	l := AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
 		Level: a.Level, Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: tasks(&a.Plan), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
-		Problems: append([]string{}, a.Problems...)}
+		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...)}
 	if a.Kept {
 		l.Tasks = a.Tasks()
 	}

@@ -126,6 +126,11 @@ type Attempt struct {
 	Excluded     int   // of these, that do not count; Problems says why
 	Finished     *Finished
 
+	// Draws counts the verdicts that were drawn from a model for this attempt;
+	// Redraws those of them whose question had been drawn before: somebody
+	// rolled again, or removed the verdict.
+	Draws, Redraws int
+
 	// Kept says that the records are here; see [Options.Want].
 	Kept bool
 	// Listed says that every planned case is known by name.
@@ -310,6 +315,7 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 		scan:    newScanner(),
 		plans:   make(map[digest.Content]int),
 		numbers: make(map[[2]string]int),
+		draws:   make(map[[2]string]int),
 	}
 	v, err := verify(r.visit)
 	if err != nil {
@@ -349,8 +355,9 @@ type reader struct {
 	amendments []amendment
 	numbers    map[[2]string]int // attempts so far by class and target
 	plans      map[digest.Content]int
-	digests    []digest.Content // the free rest of the last chunk
-	last       *Attempt         // whose record was read last
+	draws      map[[2]string]int // verdicts so far by case and question
+	digests    []digest.Content  // the free rest of the last chunk
+	last       *Attempt          // whose record was read last
 }
 
 type amendment struct {
@@ -379,7 +386,7 @@ func (r *reader) visit(rec ledger.Record) error {
 		err = r.scored(rec)
 	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.AttemptRegisteredKind, evidence.AttemptFinishedKind,
 		evidence.AttemptReproducedKind, evidence.ScoreAmendedKind, evidence.AnchorPublishedKind,
-		evidence.IntegrityEventKind, evidence.CasePendingKind:
+		evidence.IntegrityEventKind, evidence.CasePendingKind, evidence.JudgeDrawnKind:
 		err = r.other(rec)
 	}
 	if err != nil {
@@ -427,10 +434,32 @@ func (r *reader) other(rec ledger.Record) error {
 		h.Anchors = append(h.Anchors, Anchor{rec.Index, at, *b})
 	case *evidence.IntegrityEvent:
 		h.Events = append(h.Events, Event{rec.Index, at, *b})
+	case *evidence.JudgeDrawn:
+		r.drawn(rec.Index, b)
 	case *evidence.CasePending:
 		h.Pending = append(h.Pending, Pending{rec.Index, at, *b})
 	}
 	return err
+}
+
+// drawn counts a verdict. The number that an entry claims is held against the
+// entries before it.
+func (r *reader) drawn(index int64, b *evidence.JudgeDrawn) {
+	question := [2]string{b.CaseID, b.Key}
+	r.draws[question]++
+	a := r.history.byID[b.Attempt]
+	if a == nil {
+		r.history.Orphans++
+		return
+	}
+	a.Draws++
+	n := r.draws[question]
+	if n > 1 {
+		a.Redraws++
+	}
+	if b.Draw != n {
+		a.fault("numbered wrongly", index, "case %s: draw %d of a verdict is numbered %d", b.CaseID, n, b.Draw)
+	}
 }
 
 func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) error {

@@ -392,3 +392,33 @@ func TestRecordsOfNoAttemptAreOrphans(t *testing.T) {
 		t.Errorf("problems %q", h.Attempt(r.Attempt).Problems)
 	}
 }
+
+// Deleting a verdict to roll again shows in the number of the next draw, and a
+// number that hides it is noticed.
+func TestDrawsOfAJudgeAreCountedAcrossAttempts(t *testing.T) {
+	b := newBook(t)
+	one, two := registration("repo-fix.default.1", "default", 1, 2, 1), registration("repo-fix.default.2", "default", 2, 2, 1)
+	draw := func(r *evidence.AttemptRegistered, caseID, key string, n int) {
+		b.add(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: r.Attempt, CaseID: caseID, Draw: n, Key: key, Verdict: contentOf("%s %s %d", caseID, key, n)})
+	}
+	b.register(one)
+	draw(one, "case-01", "k", 1)
+	draw(one, "case-02", "k", 1)
+	b.byHand(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: one.Attempt, CaseID: "case-01", Draw: 2, Key: "k", Verdict: contentOf("by hand")})
+	b.finish(one)
+	b.register(two)
+	draw(two, "case-01", "k", 2)
+	draw(two, "case-01", "l", 1)
+	draw(two, "case-02", "k", 1) // the second, and says that it is the first
+	b.finish(two)
+	h := b.read(Options{})
+	for id, want := range map[string][3]int{one.Attempt: {2, 0, 0}, two.Attempt: {3, 2, 1}} {
+		a := h.Attempt(id)
+		if got := [3]int{a.Draws, a.Redraws, a.Faults()["numbered wrongly"]}; got != want {
+			t.Errorf("%s: draws, redraws, faults are %v, want %v", id, got, want)
+		}
+	}
+	if c := cardOf(t, h, View{}); c.Draws != 5 || c.Redraws != 2 {
+		t.Errorf("the card has %d draws, %d again", c.Draws, c.Redraws)
+	}
+}
