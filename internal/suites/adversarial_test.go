@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/judge"
 	"tallystick/internal/policy"
 	"tallystick/internal/tools"
 )
@@ -116,6 +117,18 @@ func TestPinIsThatOfTheReviewedTool(t *testing.T) {
 	for _, h := range rehearse(t, mustVerify(t, adversarial), mustTarget(t, "mitigated")) {
 		if h.Case.ID == "tool-changed-after-review" && !strings.Contains(string(h.Trajectory), "its definition is sha256:") {
 			t.Error("the tool that changed was not refused for its digest")
+		}
+	}
+}
+
+// What the vulnerable target answers is what a judge would be given. The judge
+// finds the verdict in it that somebody brought along.
+func TestJudgeFindsTheInjectionInTheAnswer(t *testing.T) {
+	v := mustVerify(t, adversarial)
+	for name, want := range map[string][]judge.Sign{"vulnerable": {judge.SignVerdict}, "mitigated": nil} {
+		h := rehearse(t, v, mustTarget(t, name))["judge-injection"]
+		if got := judge.Signs([]byte(canonical(t, h.Answer))); !slices.Equal(got, want) {
+			t.Errorf("%s: the judge finds %v in %q, want %v", name, got, h.Answer, want)
 		}
 	}
 }
