@@ -14,11 +14,13 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
 	"tallystick/internal/workspace"
 )
 
@@ -169,15 +171,16 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 	l.must(err)
 	reg.Signature = string(sig)
 	add(evidence.AttemptRegisteredKind, reg)
-	for i, c := range v.Cases() {
+	for _, c := range v.Cases() {
 		id := c.Case().CaseID
 		s := &evidence.CaseScored{SchemaVersion: 1, Attempt: reg.Attempt, Class: "example", CaseID: id, Repeat: 1, Execution: 1, CaseDigest: c.Digest(), Tags: c.Case().Tags,
 			RubricDigest: v.Manifest().Rubric, CassetteDigest: c.Case().CassetteDigest, HarnessVersion: "1", IsolationClass: "gvisor", IsolationScope: "case", Vantage: "inside", Outcome: evidence.Passed,
 			Score:     &evidence.Score{Passed: true, Score: 1, Breakdown: map[string]float64{}, FailureModes: []string{}},
-			StartedAt: evidence.At(time.Now()), FinishedAt: evidence.At(time.Now()), EvidenceDigests: []digest.Content{l.evidence(p.w, fmt.Sprintf("%s %d", reg.Attempt, i))}}
+			StartedAt: evidence.At(time.Now()), FinishedAt: evidence.At(time.Now())}
 		if edit != nil && !edit(s) {
 			continue
 		}
+		s.EvidenceDigests = []digest.Content{l.evidence(p.w, s)}
 		add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: reg.Attempt, CaseID: id, Repeat: 1, Execution: 1})
 		add(evidence.CaseScoredKind, s)
 	}
@@ -190,21 +193,42 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 
 // evidence puts the evidence of a case into the vault: its index, a trajectory
 // and a grading document.
-func (l *lab) evidence(w *workspace.Workspace, text string) digest.Content {
+func (l *lab) evidence(w *workspace.Workspace, s *evidence.CaseScored) digest.Content {
 	l.Helper()
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
-	put := func(v any) digest.Content {
-		data, err := canon.Marshal(v)
-		l.must(err)
+	store := func(data []byte) digest.Content {
 		d, err := vault.Put(data)
 		l.must(err)
 		return d
 	}
-	grading := put(map[string]any{"checks": []any{
-		map[string]any{"grader": "exact", "outcome": "failed", "weight": 1, "why": "another word",
-			"extracted": map[string]any{"bytes": 3, "digest": digest.ContentOf([]byte("x")), "head": "hi\x1b[2J"}, "expected": map[string]any{"bytes": 5, "digest": digest.ContentOf([]byte("y")), "head": "hello"}},
-	}})
-	return put(evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: put(text)}, Grading: &grading})
+	put := func(v any) digest.Content {
+		data, err := canon.Marshal(v)
+		l.must(err)
+		return store(data)
+	}
+	log := trajectory.NewLog()
+	answer := trajectory.NewContent([]byte("hi"), trajectory.ArgumentHead)
+	for turn, p := range []trajectory.Payload{
+		&trajectory.RunStarted{Attempt: s.Attempt, Case: s.CaseID, Class: "example", Target: "default", Repeat: 1, Execution: 1, Format: trajectory.Format, Governance: 1},
+		&trajectory.TurnStarted{Agent: "main"}, &trajectory.TurnCompleted{Answer: &answer}, &trajectory.RunCompleted{Status: "completed", Answer: &answer},
+	} {
+		_, err := log.Append(min(turn, 1), p, 0)
+		l.must(err)
+	}
+	want := trajectory.NewContent([]byte("hello"), trajectory.ArgumentHead)
+	got := trajectory.NewContent([]byte("hi\x1b[2J"), trajectory.ArgumentHead)
+	check := grade.Detail{Grader: grade.Exact, Extracted: &got, Expected: &want, Outcome: grade.Mismatch, Weight: 1, Why: "another word"}
+	if s.Outcome == evidence.Passed {
+		check = grade.Detail{Grader: grade.Exact, Extracted: &want, Expected: &want, Outcome: grade.Passed, Weight: 1, Why: "the same"}
+	}
+	result := &grade.Result{Breakdown: map[string]float64{}, FailureModes: []string{}, Details: []grade.Detail{check}, Unscored: s.Reason}
+	if s.Score != nil {
+		result.Passed, result.Score = s.Score.Passed, s.Score.Score
+	}
+	document, err := grade.Document(result)
+	l.must(err)
+	grading := store(document)
+	return put(evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: store(log.Bytes()), Head: log.Head()}, Grading: &grading})
 }
 
 // kinds lists the kinds of the ledger's entries.
@@ -343,7 +367,7 @@ func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
 	var blobs []string
 	l.must(filepath.WalkDir(l.path(".tally/evidence"), func(path string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
-			if data, _ := os.ReadFile(path); strings.Contains(string(data), "example.default.1 3") {
+			if data, _ := os.ReadFile(path); strings.Contains(string(data), `"case":"case-4"`) {
 				blobs = append(blobs, path)
 			}
 		}
