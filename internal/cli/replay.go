@@ -206,7 +206,7 @@ func (e *Env) driveAgainst(ctx context.Context, v *trajectory.Verified, content 
 // caseOf finds the case that a trajectory is of, if the workspace has it: its
 // tools as they are described, and the policy of its class.
 func (p *benchPlace) caseOf(first trajectory.RunStarted, s *scenario.Scenario) *bench.Registration {
-	v, err := bench.Verify(p.root, first.Class, p.opt)
+	v, err := p.verify(first.Class)
 	if err != nil {
 		return nil
 	}
