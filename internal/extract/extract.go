@@ -248,7 +248,7 @@ func (e *Extractor) tools(s *Source) (Value, error) {
 		}
 		c := Call{Turn: ev.Turn, Name: name}
 		var raw reading
-		c.Args, raw, c.Problem = s.args(fmt.Sprintf("arguments of %s in event %d", name, ev.Seq), args)
+		c.Args, raw, c.Problem = s.args(name, ev.Seq, args)
 		c.Raw, c.Redacted = raw.text, raw.redacted
 		v.Redacted = v.Redacted || raw.redacted
 		v.Calls = append(v.Calls, c)

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -112,18 +113,19 @@ func (s *Source) whole(what string, d digest.Content) ([]byte, error) {
 		WithHint("grade while the case runs, or keep the contents that the trajectory names")
 }
 
-// args gives the arguments of a call in canonical JSON, or what the agent
-// wrote instead.
-func (s *Source) args(what string, a *trajectory.Args) (args canon.RawMessage, raw reading, err error) {
+// args gives the arguments of a tool's call in canonical JSON, or what the
+// agent wrote instead.
+func (s *Source) args(tool string, seq int, a *trajectory.Args) (args canon.RawMessage, raw reading, err error) {
+	what := func() string { return fmt.Sprintf("arguments of %s in event %d", tool, seq) }
 	if a.Raw != nil {
-		raw, err := s.read(what, a.Raw)
+		raw, err := s.read(what(), a.Raw)
 		if raw.problem != "" {
 			raw.text = a.Raw.Head
 		}
 		return nil, raw, err
 	}
 	if a.Redacted || len(a.Cut) > 0 {
-		data, err := s.whole(what, a.Digest)
+		data, err := s.whole(what(), a.Digest)
 		switch {
 		case err == nil:
 			return data, raw, canon.Validate(data)

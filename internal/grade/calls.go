@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -52,6 +53,7 @@ func newCallsRule(raw canon.RawMessage, mode, args string) (*callsRule, error) {
 	if len(r.want) > maxExpectedCalls {
 		return nil, fmt.Errorf("has %d calls, expected at most %d", len(r.want), maxExpectedCalls)
 	}
+	var err error
 	for i, c := range r.want {
 		if c.Name == "" {
 			return nil, fmt.Errorf("call %d has no name", i+1)
@@ -61,6 +63,9 @@ func newCallsRule(raw canon.RawMessage, mode, args string) (*callsRule, error) {
 		}
 		var args map[string]any
 		if c.Args != nil && r.args != "ignore" {
+			if *c.Args, err = canon.Canonicalize(*c.Args); err != nil {
+				return nil, err
+			}
 			if err := canon.Unmarshal(*c.Args, &args); err != nil {
 				return nil, err
 			}
@@ -108,8 +113,9 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 			return nil, c.Problem
 		}
 		// Nothing stands for arguments that are no JSON object, as an agent
-		// may write them; they fit no expectation.
-		if c.Args != nil && json.Unmarshal(c.Args, &all[j]) != nil {
+		// may write them; they fit no expectation. Equal ones have the same
+		// canonical bytes and need no decoding.
+		if c.Args != nil && r.args != "exact" && json.Unmarshal(c.Args, &all[j]) != nil {
 			all[j] = nil
 		}
 	}
@@ -118,7 +124,7 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 
 func (r *callsRule) strict(v *extract.Value, args []map[string]any) verdict {
 	for i := range min(len(r.want), len(v.Calls)) {
-		if !r.fits(i, v.Calls[i].Name, args[i]) {
+		if !r.fits(i, &v.Calls[i], args[i]) {
 			return mismatch("call %d is %s, expected %s", i+1, r.show(v, i), quoted(r.want[i].String()))
 		}
 	}
@@ -138,7 +144,7 @@ func (r *callsRule) matched(v *extract.Value, args []map[string]any) verdict {
 	fits := make([][]int, len(r.want)) // expectation to the calls that fit it
 	for i := range r.want {
 		for j := range v.Calls {
-			if r.fits(i, v.Calls[j].Name, args[j]) {
+			if r.fits(i, &v.Calls[j], args[j]) {
 				fits[i] = append(fits[i], j)
 			}
 		}
@@ -187,21 +193,21 @@ func augment(i int, fits [][]int, pairOf []int, tried []bool) bool {
 
 // fits compares one call. Modes are about the call: a subset of the expected
 // arguments, a superset of them.
-func (r *callsRule) fits(i int, name string, got map[string]any) bool {
+func (r *callsRule) fits(i int, call *extract.Call, got map[string]any) bool {
 	want := r.wantArgs[i]
 	switch {
-	case r.want[i].Name != name:
+	case r.want[i].Name != call.Name:
 		return false
 	case want == nil:
 		return true
+	case r.args == "exact":
+		return bytes.Equal(call.Args, *r.want[i].Args)
 	case got == nil:
 		return false
 	case r.args == "subset":
 		return holds(want, got)
-	case r.args == "superset":
-		return holds(got, want)
 	}
-	return len(got) == len(want) && holds(got, want)
+	return holds(got, want)
 }
 
 // holds reports whether all members of part are in whole with the same value.
