@@ -12,6 +12,7 @@
 package repofix
 
 import (
+	_ "embed" // the registration
 	"fmt"
 	"strings"
 
@@ -21,26 +22,13 @@ import (
 // Class is the name of the class.
 const Class = "repo-fix-100"
 
+//go:embed registration.yaml
+var registration string
+
 // Registration is the class's registration: one policy for all tasks, which
 // denies a shell to the agent. Trust is "signed" or "scratch".
 func Registration(trust string) string {
-	return `version: 1
-class: ` + Class + `
-title: A hundred repositories to fix
-trust: ` + trust + `
-current_tier: bronze
-failure_modes: {not-fixed: warn, test-changed: block}
-breakdown: [fixed, test-unchanged]
-limits: {wall_clock_seconds: 120, memory_bytes: 1073741824, turns: 5, tokens: 200000, cost_microdollars: 1000000}
-governance: autonomous
-policy:
-  mode: autonomous
-  deny: [Bash]
-  max_cost_microdollars: 1000000
-  max_tool_calls: 40
-isolation: {classes: [gvisor], scope: case, allow_weaker: true}
-judged_scores_count: false
-`
+	return strings.Replace(registration, "trust: signed\n", "trust: "+trust+"\n", 1)
 }
 
 // Target is the agent that works on them, as YAML.
