@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/witness"
 	"tallystick/internal/workspace"
 )
 
@@ -76,13 +77,21 @@ func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error)
 // read returns a piece of evidence if it is what its name says.
 func (p *pastReading) read(d digest.Content) ([]byte, error) { return p.vault.Get(d, maxEvidence) }
 
-// evidence is for [scorecard.View]: it reads every piece that a record names,
-// and every piece that the index of these names.
-func (p *pastReading) evidence(_ *scorecard.Attempt, c *scorecard.Case) error {
-	files, err := scorecard.FilesOf(c, p.read)
-	if refusal.Is(err, refusal.Malformed) {
+// evidence is for [scorecard.View]: evidence of a record is whole if a complete
+// bundle can be made of it. It reads every piece that the record names, and
+// every piece that the index of these names.
+func (p *pastReading) evidence(a *scorecard.Attempt, c *scorecard.Case) error {
+	err := p.packable(a, c)
+	// What is not as the record says is as good as missing. A disk that cannot
+	// be read is another matter.
+	if err != nil && speaksOfEvidence(err) && !refusal.Is(err, refusal.DigestMismatch) {
 		return refusal.Newf(refusal.NotFound, "%w", err)
 	}
+	return err
+}
+
+func (p *pastReading) packable(a *scorecard.Attempt, c *scorecard.Case) error {
+	files, err := scorecard.FilesOf(c, p.read)
 	if err != nil {
 		return err
 	}
@@ -95,7 +104,15 @@ func (p *pastReading) evidence(_ *scorecard.Attempt, c *scorecard.Case) error {
 		}
 		p.seen[d] = true
 	}
-	return nil
+	b, err := p.bundle(c, recordOf(a, c))
+	if err != nil {
+		return err
+	}
+	if !b.EvidenceComplete() {
+		return refusal.Newf(refusal.NotFound, "no bundle of it is complete: there is neither a test log nor a grading document")
+	}
+	_, err = b.Pack(witness.Seals{})
+	return err
 }
 
 // attempt finds an attempt that a person named.

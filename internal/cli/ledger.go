@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -192,6 +194,42 @@ func runLedgerProve(_ context.Context, env *Env, o ledgerProveOptions) error {
 		}
 		fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", key, plain.Line(o.out))
 	})
+}
+
+// An entryProof is an entry of the verified ledger and what proves it.
+type entryProof struct {
+	pos        ledger.Position
+	raw        []byte
+	proof      tlog.RecordProof
+	checkpoint []byte
+}
+
+// proveEntries proves that entries are in the ledger. It also returns the key
+// with which the proofs can be checked.
+func (e *Env) proveEntries(w *workspace.Workspace, indexes []int64) (map[int64]entryProof, string, error) {
+	proofs := make(map[int64]entryProof, len(indexes))
+	for _, i := range indexes {
+		proofs[i] = entryProof{}
+	}
+	tree := &ledger.Tree{}
+	v, err := e.walkLedger(w, func(r ledger.Record) error {
+		if _, ok := proofs[r.Index]; ok {
+			proofs[r.Index] = entryProof{pos: r.Position, raw: bytes.Clone(r.Raw)}
+		}
+		return tree.Add(r.Leaf)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	head, checkpoint := e.bestCheckpoint(w, v, slices.Max(indexes))
+	for i, x := range proofs {
+		if x.proof, err = tree.ProveInclusion(head.Size, i); err != nil {
+			return nil, "", fmt.Errorf("proving entry %d: %w", i, err)
+		}
+		x.checkpoint = checkpoint
+		proofs[i] = x
+	}
+	return proofs, signedWith(checkpoint, v.EveryKey()), nil
 }
 
 // signedWith finds the key that signed a checkpoint. Right after a change of

@@ -179,6 +179,7 @@ func (a *verifyAnswer) note(v *ledger.Verified, expect []ledger.Expectation) {
 
 func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
+	past := &pastReading{vault: vault, seen: make(map[digest.Content]bool)}
 	anchored := make(map[string]bool)
 	for _, f := range anchors {
 		anchored[f.Date] = true
@@ -187,8 +188,7 @@ func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers
 		Covers:   covers,
 		Anchored: anchored,
 		HasEvidence: func(d digest.Content) bool {
-			_, err := vault.Get(d, maxEvidence) // a file with other content is no evidence
-			return err == nil
+			return past.whole(d) == nil // a file with other content is no evidence
 		},
 		Cases: func(d digest.Content) ([]evidence.PlannedCase, error) {
 			data, err := vault.Get(d, maxEvidence)

@@ -331,32 +331,13 @@ func (e *Env) receipts(w *workspace.Workspace, indexes []int64) (map[int64]strin
 	if len(indexes) == 0 || len(indexes) > maxReceipts {
 		return map[int64]string{}, nil
 	}
-	type entry struct {
-		pos ledger.Position
-		raw []byte
-	}
-	wanted := make(map[int64]entry, len(indexes))
-	for _, i := range indexes {
-		wanted[i] = entry{}
-	}
-	tree := &ledger.Tree{}
-	v, err := e.walkLedger(w, func(r ledger.Record) error {
-		if _, ok := wanted[r.Index]; ok {
-			wanted[r.Index] = entry{r.Position, bytes.Clone(r.Raw)}
-		}
-		return tree.Add(r.Leaf)
-	})
+	proofs, _, err := e.proveEntries(w, indexes)
 	if err != nil {
 		return nil, err
 	}
-	head, checkpoint := e.bestCheckpoint(w, v, slices.Max(indexes))
 	out := make(map[int64]string, len(indexes))
-	for i, x := range wanted {
-		proof, err := tree.ProveInclusion(head.Size, i)
-		if err != nil {
-			return nil, fmt.Errorf("proving entry %d: %w", i, err)
-		}
-		data, err := ledger.NewReceipt(x.pos, x.raw, proof, checkpoint).Marshal()
+	for i, x := range proofs {
+		data, err := ledger.NewReceipt(x.pos, x.raw, x.proof, x.checkpoint).Marshal()
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
@@ -161,7 +162,15 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 			}
 			d, err := vault.Put(log.Bytes())
 			must(err)
-			index, err := canon.Marshal(&evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}})
+			graded := grade.Result{Passed: v == 1, Score: v, Breakdown: map[string]float64{}, FailureModes: []string{}}
+			if v != 1 {
+				graded.FailureModes = []string{"bad\x1b[2J"}
+			}
+			doc, err := grade.Document(&graded)
+			must(err)
+			grading, err := vault.Put(doc)
+			must(err)
+			index, err := canon.Marshal(&evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}, Grading: &grading})
 			must(err)
 			first, err := vault.Put(index)
 			must(err)

@@ -25,6 +25,7 @@ import (
 
 type witnessPackOptions struct {
 	source      string
+	caseID      string
 	out         string
 	hmacKeyFile string
 	key         string
@@ -34,9 +35,16 @@ type witnessPackOptions struct {
 func newWitnessPack(env *Env) *cobra.Command {
 	var o witnessPackOptions
 	cmd := &cobra.Command{
-		Use:   "pack SOURCE -o FILE",
-		Short: "Pack a folder or a JSON description into a bundle, and sign it",
-		Long: `Pack a bundle from a folder or from one JSON file.
+		Use:   "pack ATTEMPT|SOURCE -o FILE|FOLDER",
+		Short: "Pack the cases of an attempt, a folder or a JSON description into bundles",
+		Long: `Pack a bundle for each case of an attempt, or for --case alone, into a folder; or one
+bundle from a folder or a JSON file that describes it.
+
+Bundles of an attempt are made from the verified ledger and from evidence that has the
+digests which the ledger names, and from nothing else. They carry the receipt of their
+entry and are signed with the operator's key, or with --key. A record whose evidence is
+missing or changed is refused by name; the others are packed. What each section is made
+of is in docs/formats/bundle.md. A bundle of a case that failed tells what was expected.
 
 A folder holds meta.json and any of spec.txt, plan.txt, trace.jsonl, diff.patch,
 test.log and postmortem.txt. A JSON file is meta.json with the texts inside: spec, plan,
@@ -63,7 +71,8 @@ every reader of the format knows; with it, the whole hashes and the signature to
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.out, "out", "o", "", "`FILE` to write the bundle to")
+	f.StringVarP(&o.out, "out", "o", "", "`FILE` to write the bundle to; a folder for the cases of an attempt")
+	f.StringVar(&o.caseID, "case", "", "only the case `ID` of the attempt")
 	f.StringVar(&o.hmacKeyFile, "hmac-key-file", "", "sign with the shared key in `FILE`, readable only by you")
 	f.StringVar(&o.key, "key", "", "sign with the Ed25519 private key in `FILE`, such as .tally/keys/operator")
 	f.StringVar(&o.receipt, "receipt", "", "`FILE` with the ledger receipt of the task's case.scored entry")
@@ -84,6 +93,12 @@ type witnessPackAnswer struct {
 }
 
 func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
+	if env.namesAttempt(o.source) {
+		return packAttempt(env, o)
+	}
+	if o.caseID != "" {
+		return refusal.Newf(refusal.Usage, "--case chooses among the cases of an attempt, and %s describes one bundle", o.source)
+	}
 	d, err := loadDescription(o.source)
 	if err != nil {
 		return err

@@ -115,14 +115,15 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return "unknown", "", err
 	}
 	switch {
+	// A bundle goes first: it may carry a receipt, and with it a checkpoint.
+	case witness.IsBundle(data):
+		return bundle(data, t)
 	case ledger.IsReceipt(data):
 		return receipt(path, data, t)
 	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
 		return anchor(data, t)
 	case bytes.Contains(data, []byte("\n\n— ")):
 		return checkpoint(data, t)
-	case witness.IsBundle(data):
-		return bundle(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
 		WithHint("it knows ledger folders, receipts, anchors, checkpoints and witness bundles")

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+	"tallystick/internal/witness"
+	"tallystick/internal/witness/derive"
+)
+
+// bundleSuffix is how the files are called that pack writes into a folder.
+const bundleSuffix = ".rvf"
+
+// namesAttempt reports whether the source of pack is an attempt of the
+// workspace. A file or folder that describes a bundle goes before one; what
+// looks like a path, and everything outside a workspace, is none.
+func (e *Env) namesAttempt(source string) bool {
+	info, err := os.Stat(source)
+	if err == nil && (!info.IsDir() || fileExists(filepath.Join(source, metaFile))) {
+		return false
+	}
+	if strings.ContainsRune(source, filepath.Separator) || filepath.Ext(source) == ".json" {
+		return false
+	}
+	_, err = e.loadWorkspace()
+	return err == nil
+}
+
+// attemptBundles is what came of packing the cases of an attempt.
+type attemptBundles struct {
+	Attempt    string          `json:"attempt"`
+	Level      scorecard.Level `json:"level"`
+	Bundles    []caseBundle    `json:"bundles"`
+	NotRun     int             `json:"not_run"` // tasks without a record, of which there is no bundle
+	Problems   []bundleProblem `json:"problems"`
+	Ed25519Key string          `json:"ed25519_key,omitempty"`
+	LedgerKey  string          `json:"ledger_key"`
+}
+
+type caseBundle struct {
+	CaseID string `json:"case_id"`
+	Repeat int32  `json:"repeat"`
+	Entry  int64  `json:"entry"`
+	witnessPackAnswer
+}
+
+// A bundleProblem is a record of which no bundle could be made.
+type bundleProblem struct {
+	CaseID string       `json:"case_id"`
+	Repeat int32        `json:"repeat"`
+	Entry  int64        `json:"entry"`
+	Name   refusal.Name `json:"name"`
+	Detail string       `json:"detail"`
+}
+
+// packAttempt packs a bundle for each record of an attempt, from the verified
+// ledger and from evidence that has the digests which the ledger names.
+func packAttempt(env *Env, o witnessPackOptions) error {
+	if o.receipt != "" {
+		return refusal.Newf(refusal.Usage, "--receipt is for a bundle that is described; those of an attempt get the ledger's own")
+	}
+	past, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.source })
+	if err != nil {
+		return err
+	}
+	a, err := past.attempt(o.source)
+	if err != nil {
+		return err
+	}
+	p := &attemptPacker{env: env, past: past, attempt: a, out: o.out}
+	if err := p.choose(o.caseID); err != nil {
+		return err
+	}
+	if p.seals, err = env.attemptSeals(past, o); err != nil {
+		return err
+	}
+	if err := p.prove(); err != nil {
+		return err
+	}
+	worst, err := p.packAll()
+	if err != nil {
+		return err
+	}
+	if key := p.seals.Key; key != nil {
+		p.answer.Ed25519Key = hex.EncodeToString(key[32:])
+	}
+	if err := env.Answer(p.answer, p.answer.text); err != nil {
+		return err
+	}
+	if worst != nil {
+		return env.alarm(past.w, worst)
+	}
+	return nil
+}
+
+// An attemptPacker packs the cases of one attempt.
+type attemptPacker struct {
+	env     *Env
+	past    *pastReading
+	attempt *scorecard.Attempt
+	out     string
+	seals   witness.Seals
+	cases   []*scorecard.Case
+	proofs  map[int64]entryProof
+	answer  attemptBundles
+}
+
+// choose lists the records that are wanted.
+func (p *attemptPacker) choose(caseID string) error {
+	a := p.attempt
+	p.answer = attemptBundles{Attempt: a.ID, Level: a.Level, Bundles: []caseBundle{}, Problems: []bundleProblem{}}
+	var known []string
+	planned := false
+	for c := range a.Cases() {
+		known = append(known, c.ID)
+		if caseID != "" && c.ID != caseID {
+			continue
+		}
+		planned = true
+		if c.Index < 0 {
+			p.answer.NotRun++
+			continue
+		}
+		p.cases = append(p.cases, c)
+	}
+	if caseID == "" {
+		p.answer.NotRun += a.Unlisted()
+	}
+	switch {
+	case caseID != "" && !planned:
+		err := refusal.Newf(refusal.NotFound, "attempt %s has no case %q", a.ID, caseID)
+		if near, ok := closest(caseID, known); ok {
+			return err.WithHint("did you mean %q?", near)
+		}
+		return err
+	case len(p.cases) == 0:
+		return refusal.Newf(refusal.NotFound, "attempt %s has no record of it: nothing was run, and there is no bundle of nothing", a.ID)
+	}
+	return nil
+}
+
+// attemptSeals loads the keys: of the flags, and else the operator's, who
+// vouches for the ledger already.
+func (e *Env) attemptSeals(past *pastReading, o witnessPackOptions) (witness.Seals, error) {
+	s, err := o.seals()
+	if err != nil || s.Key != nil {
+		return s, err
+	}
+	var key *seal.Key
+	if key, err = e.operatorKey(past.w); err == nil {
+		s.Key = key.Ed25519()
+		return s, nil
+	}
+	// Whoever has a copy of the ledger and not its key can sign with a secret
+	// of his own.
+	if s.HMACKey != nil && refusal.Is(err, refusal.Unreadable) {
+		e.Note("no operator key here: the bundles get the HMAC alone")
+		return s, nil
+	}
+	return s, err
+}
+
+// prove makes the receipts of the records.
+func (p *attemptPacker) prove() error {
+	indexes := make([]int64, len(p.cases))
+	for i, c := range p.cases {
+		indexes[i] = c.Index
+	}
+	var err error
+	p.proofs, p.answer.LedgerKey, err = p.env.proveEntries(p.past.w, indexes)
+	return err
+}
+
+// packAll packs and writes. A record whose evidence is missing or changed is a
+// problem and does not keep the others from being packed; what cannot be read
+// or written ends it.
+func (p *attemptPacker) packAll() (worst, err error) {
+	folder := len(p.cases) > 1 || strings.HasSuffix(p.out, string(filepath.Separator)) || isFolder(p.out)
+	if folder {
+		if err := store.MakeDir(store.OS{}, p.out, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range p.cases {
+		b, data, err := p.pack(c)
+		if err != nil {
+			err = fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
+			if !speaksOfEvidence(err) {
+				return nil, err
+			}
+			p.answer.Problems = append(p.answer.Problems, bundleProblem{c.ID, c.Repeat, c.Index, refusal.Of(err).Name, err.Error()})
+			if worst == nil || refusal.ExitCode(err) > refusal.ExitCode(worst) {
+				worst = err
+			}
+			continue
+		}
+		path := p.out
+		if folder {
+			path = filepath.Join(p.out, p.fileName(c, b))
+		}
+		if err := store.WriteFile(store.OS{}, path, data, 0o644); err != nil {
+			return nil, err
+		}
+		p.answer.Bundles = append(p.answer.Bundles, caseBundle{c.ID, c.Repeat, c.Index, witnessPackAnswer{Path: path, Bytes: len(data), TaskID: b.TaskID.String(),
+			Outcome: b.Outcome.String(), Signed: p.seals.HMACKey != nil, EvidenceComplete: b.EvidenceComplete()}})
+	}
+	return worst, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// speaksOfEvidence reports whether an error is about what the evidence is, and
+// not about whether it could be read.
+func speaksOfEvidence(err error) bool {
+	switch refusal.Of(err).Name {
+	case refusal.NotFound, refusal.Malformed, refusal.TooLarge:
+		return true
+	}
+	return refusal.ExitCode(err) == refusal.ExitUnverified
+}
+
+// fileName is that of a case's bundle in a folder. The id of a case is a name of
+// a file, unless somebody else's program wrote the record.
+func (p *attemptPacker) fileName(c *scorecard.Case, b *witness.Bundle) string {
+	name := c.ID
+	if bench.CheckID(name) != nil {
+		name = b.TaskID.String()
+	}
+	if p.attempt.Plan.Repeat > 1 {
+		name = fmt.Sprintf("%s.%d", name, c.Repeat)
+	}
+	return name + bundleSuffix
+}
+
+// pack makes the bundle of one record.
+func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error) {
+	proof := p.proofs[c.Index]
+	_, body, err := evidence.DecodeEntry(proof.raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	record, ok := body.(*evidence.CaseScored)
+	if !ok {
+		return nil, nil, refusal.Newf(refusal.EntryInvalid, "entry %d is no record of a case any more", c.Index).WithHint("somebody writes to the ledger; pack again")
+	}
+	b, err := p.past.bundle(c, record)
+	if err != nil {
+		return nil, nil, err
+	}
+	seals := p.seals
+	// The entry goes inside however long it is: a bundle is one file.
+	receipt := ledger.NewReceipt(proof.pos, proof.raw, proof.proof, proof.checkpoint)
+	receipt.Entry = proof.raw
+	if seals.Receipt, err = receipt.Marshal(); err != nil {
+		return nil, nil, err
+	}
+	if seals.Key == nil {
+		b.Full = nil
+	}
+	data, err := b.Pack(seals)
+	return b, data, err
+}
+
+// bundle derives the bundle of a record from its evidence.
+func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored) (*witness.Bundle, error) {
+	files, err := scorecard.FilesOf(c, p.read)
+	if err != nil {
+		return nil, err
+	}
+	v, err := scorecard.TrajectoryOf(c, p.read)
+	if err != nil {
+		return nil, err
+	}
+	d := derive.Case{Record: record, Files: files, Trajectory: v, Read: p.read}
+	if a := c.Amendment; a != nil {
+		d.Amendment = &evidence.ScoreAmended{Entry: c.Index, Score: evidence.Score{Passed: a.Passed, Score: a.Score}, Author: a.Author, Reason: a.Reason}
+	}
+	return derive.Bundle(d)
+}
+
+// recordOf is what the history keeps of a record that passed: all that its
+// bundle needs but the receipt.
+func recordOf(a *scorecard.Attempt, c *scorecard.Case) *evidence.CaseScored {
+	return &evidence.CaseScored{Attempt: a.ID, Class: a.Class, CaseID: c.ID, Tags: c.Tags(), Repeat: int(c.Repeat), Execution: int(c.Execution), CaseDigest: c.Digest,
+		Outcome: c.Outcome(), Score: &evidence.Score{Passed: c.Outcome() == evidence.Passed, Score: c.Score, FailureModes: c.FailureModes()}, Retries: int(c.Retries),
+		EvidenceDigests: append([]digest.Content{}, c.Evidence...)}
+}
+
+func (a attemptBundles) text(out io.Writer) {
+	for _, b := range a.Bundles {
+		fmt.Fprintf(out, "packed   %s: case %s, entry %d, %s, %d bytes\n", plain.Line(b.Path), plain.Line(b.CaseID), b.Entry, b.Outcome, b.Bytes)
+	}
+	for _, x := range a.Problems {
+		fmt.Fprintf(out, "REFUSED  %s\n", plain.Line(x.Detail))
+	}
+	if a.NotRun > 0 {
+		fmt.Fprintf(out, "not run  %d tasks: there is no record of them, so no bundle\n", a.NotRun)
+	}
+	if len(a.Bundles) > 0 && a.Ed25519Key != "" {
+		fmt.Fprintf(out, "Check with: tally witness verify --signer %s --ledger-key %s FILE\n", a.Ed25519Key, plain.Line(a.LedgerKey))
+	}
+}
