@@ -30,7 +30,6 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
-	"tallystick/internal/sandbox"
 )
 
 // The reserved codes of rubrics. A rubric may not use them, and each blocks
@@ -61,11 +60,34 @@ type Graded struct {
 	Events []evidence.IntegrityEvent
 }
 
+// A RubricRun is what came out of a sandboxed rubric. It says the same as
+// sandbox.Result without linking a kernel into everything that grades.
+type RubricRun struct {
+	Class     string // of the isolation
+	Verdict   RubricVerdict
+	ExitCode  int
+	Wall      time.Duration
+	Stdout    []byte
+	Attempted []string // what it tried and was not let
+}
+
+// A RubricVerdict says how a rubric ended, in the words of package sandbox.
+type RubricVerdict string
+
+// The verdicts; any other means that it ended with another status than 0.
+const (
+	RubricOK          RubricVerdict = "ok"
+	RubricTimeout     RubricVerdict = "timeout"
+	RubricOOM         RubricVerdict = "oom"
+	RubricOutputLimit RubricVerdict = "output_limit"
+	RubricKilled      RubricVerdict = "killed"
+)
+
 // Rubric grades what came out of a sandboxed rubric for one case. The cost is
 // what the case cost, as the harness counted it.
-func Rubric(r sandbox.Result, reg bench.Registration, costMicroUSD int64) Graded {
+func Rubric(r RubricRun, reg bench.Registration, costMicroUSD int64) Graded {
 	g := Graded{}
-	g.event("rubric.invoked", "TB-2", evidence.Info, "the rubric ran in "+string(r.Class))
+	g.event("rubric.invoked", "TB-2", evidence.Info, "the rubric ran in "+r.Class)
 	score, code, why := judge(r, reg)
 	if code != "" {
 		score = failed(code)
@@ -91,16 +113,16 @@ func Rubric(r sandbox.Result, reg bench.Registration, costMicroUSD int64) Graded
 
 // judge reads the rubric's answer, or names the reserved code for why there is
 // none.
-func judge(r sandbox.Result, reg bench.Registration) (score evidence.Score, code, why string) {
+func judge(r RubricRun, reg bench.Registration) (score evidence.Score, code, why string) {
 	switch r.Verdict {
-	case sandbox.OK:
-	case sandbox.Timeout:
+	case RubricOK:
+	case RubricTimeout:
 		return score, CodeTimeout, fmt.Sprintf("killed after %s", r.Wall.Round(time.Millisecond))
-	case sandbox.OOM:
+	case RubricOOM:
 		return score, CodeOOM, "killed for using more memory than its limit"
-	case sandbox.OutputLimit:
+	case RubricOutputLimit:
 		return score, CodeOutputLimit, "killed for writing more than its limit"
-	case sandbox.Killed:
+	case RubricKilled:
 		return score, CodeKilled, fmt.Sprintf("ended by a signal, status %d", r.ExitCode)
 	default:
 		return score, CodeError, fmt.Sprintf("ended with status %d", r.ExitCode)
@@ -159,7 +181,7 @@ func (g *Graded) event(name, boundary string, severity evidence.Severity, detail
 }
 
 // list names what was tried, the first few of it.
-func list(attempts []sandbox.Attempt) string {
+func list(attempts []string) string {
 	const most = 5
 	var words []string
 	for i, a := range attempts {
@@ -167,7 +189,7 @@ func list(attempts []sandbox.Attempt) string {
 			words = append(words, fmt.Sprintf("and %d more", len(attempts)-most))
 			break
 		}
-		words = append(words, a.What+" "+a.Detail)
+		words = append(words, a)
 	}
 	return strings.Join(words, "; ")
 }

@@ -7,7 +7,6 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
-	"tallystick/internal/sandbox"
 )
 
 var registration = bench.Registration{
@@ -19,27 +18,27 @@ func answer(fields string) []byte {
 	return []byte(`{"passed":true,"score":1,"breakdown":{"exact":1},"failure_modes":[],"cost_usd":9,"duration_seconds":9` + fields + `}`)
 }
 
-func ok(stdout []byte) sandbox.Result {
-	return sandbox.Result{Class: sandbox.GVisor, Verdict: sandbox.OK, Stdout: stdout, Wall: 1500 * time.Millisecond, Watched: true}
+func ok(stdout []byte) RubricRun {
+	return RubricRun{Class: "gvisor", Verdict: RubricOK, Stdout: stdout, Wall: 1500 * time.Millisecond}
 }
 
 // TestEveryBadEndIsAFailedScore: nothing that a rubric does makes a case vanish
 // or pass.
 func TestEveryBadEndIsAFailedScore(t *testing.T) {
-	ended := func(v sandbox.Verdict) sandbox.Result {
-		return sandbox.Result{Class: sandbox.GVisor, Verdict: v, ExitCode: 1, Stdout: answer("")}
+	ended := func(v RubricVerdict) RubricRun {
+		return RubricRun{Class: "gvisor", Verdict: v, ExitCode: 1, Stdout: answer("")}
 	}
 	tests := []struct {
 		name   string
-		result sandbox.Result
+		result RubricRun
 		code   string
 		event  string
 	}{
-		{"timeout", ended(sandbox.Timeout), CodeTimeout, "rubric.killed_timeout"},
-		{"out of memory", ended(sandbox.OOM), CodeOOM, "rubric.killed_oom"},
-		{"too much output", ended(sandbox.OutputLimit), CodeOutputLimit, CodeOutputLimit},
-		{"killed", ended(sandbox.Killed), CodeKilled, CodeKilled},
-		{"another status", ended(sandbox.Failed), CodeError, CodeError},
+		{"timeout", ended(RubricTimeout), CodeTimeout, "rubric.killed_timeout"},
+		{"out of memory", ended(RubricOOM), CodeOOM, "rubric.killed_oom"},
+		{"too much output", ended(RubricOutputLimit), CodeOutputLimit, CodeOutputLimit},
+		{"killed", ended(RubricKilled), CodeKilled, CodeKilled},
+		{"another status", ended("error"), CodeError, CodeError},
 		{"a verdict that nobody knows", ended("sunny"), CodeError, CodeError},
 		{"no answer", ok(nil), CodeMalformed, CodeMalformed},
 		{"no JSON", ok([]byte("yes")), CodeMalformed, CodeMalformed},
@@ -87,7 +86,7 @@ func TestGoodAnswerKeepsItsScoreAndNotItsClock(t *testing.T) {
 // answered full marks.
 func TestSwallowedEscapeFailsThePerfectScore(t *testing.T) {
 	r := ok(answer(""))
-	r.Attempted = []sandbox.Attempt{{What: "network", Detail: "connect 127.0.0.1:9"}}
+	r.Attempted = []string{"network connect 127.0.0.1:9"}
 	g := Rubric(r, registration, 0)
 	if g.Score.Passed || g.Score.Score != 0 || g.Score.FailureModes[0] != CodeEscape {
 		t.Errorf("got %+v, want %s", g.Score, CodeEscape)
@@ -95,7 +94,7 @@ func TestSwallowedEscapeFailsThePerfectScore(t *testing.T) {
 	requireEvent(t, g, CodeEscape, evidence.Block)
 
 	// Both are told when there is more than one reason.
-	r.Verdict = sandbox.Timeout
+	r.Verdict = RubricTimeout
 	g = Rubric(r, registration, 0)
 	if got := strings.Join(g.Score.FailureModes, " "); got != CodeTimeout+" "+CodeEscape {
 		t.Errorf("got %s", got)

@@ -118,7 +118,7 @@ func (r *run) runRubric(ctx context.Context, o *outcome, v *trajectory.Verified,
 		return grade.Graded{}, err
 	}
 	o.files.Rubric = &evidence.RubricFiles{Input: *o.put(input), Output: *o.put(result.Stdout)}
-	graded := grade.Rubric(result, a.cfg.Bench.Registration(), o.record.CostMicroUSD)
+	graded := grade.Rubric(rubricRun(result), a.cfg.Bench.Registration(), o.record.CostMicroUSD)
 	o.record.RubricDigest = &rubric
 	o.record.IsolationClass, o.record.IsolationScope = string(result.Class), string(a.rubrics.scope())
 	if result.ImageDigest != "" {
@@ -129,6 +129,15 @@ func (r *run) runRubric(ctx context.Context, o *outcome, v *trajectory.Verified,
 		o.record.ImageDigest = &image
 	}
 	return graded, nil
+}
+
+// rubricRun is the sandbox's result in the grader's words.
+func rubricRun(r sandbox.Result) grade.RubricRun {
+	run := grade.RubricRun{Class: string(r.Class), Verdict: grade.RubricVerdict(r.Verdict), ExitCode: r.ExitCode, Wall: r.Wall, Stdout: r.Stdout}
+	for _, a := range r.Attempted {
+		run.Attempted = append(run.Attempted, a.What+" "+a.Detail)
+	}
+	return run
 }
 
 // rubricInput is the JSON that a rubric reads; docs/formats/rubric.md describes

@@ -157,6 +157,8 @@ type attempt struct {
 	spools  []*store.Journal
 	rubrics *rubrics
 
+	usesRubric bool // for one case at least
+
 	mu        sync.Mutex
 	results   map[planned]brief
 	spent     int64 // micro-dollars, for the limit of the attempt

@@ -118,6 +118,14 @@ func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
 // finds the one to go on with.
 func (a *attempt) register(ctx context.Context) error {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
+	// A machine that cannot run the rubric must not leave an attempt behind
+	// that was never going to finish.
+	a.rubrics = newRubrics(a.cfg)
+	if a.usesRubric {
+		if err := a.rubrics.open(ctx); err != nil {
+			return err
+		}
+	}
 	if a.cfg.Resume {
 		return a.resume()
 	}
@@ -200,7 +208,6 @@ func (a *attempt) open(part int) error {
 			return err
 		}
 	}
-	a.rubrics = newRubrics(a.cfg)
 	return nil
 }
 

@@ -66,8 +66,8 @@ func (r *rubrics) options() (sandbox.Options, error) {
 	return o, err
 }
 
-// run gives the rubric one input.
-func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimits) (sandbox.Result, error) {
+// open makes the sandbox, once.
+func (r *rubrics) open(ctx context.Context) error {
 	r.once.Do(func() {
 		var o sandbox.Options
 		if o, r.err = r.options(); r.err == nil {
@@ -77,7 +77,15 @@ func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimi
 		}
 	})
 	if r.err != nil {
-		return sandbox.Result{}, fmt.Errorf("opening the sandbox of the rubric: %w", r.err)
+		return fmt.Errorf("opening the sandbox of the rubric: %w", r.err)
+	}
+	return nil
+}
+
+// run gives the rubric one input.
+func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimits) (sandbox.Result, error) {
+	if err := r.open(ctx); err != nil {
+		return sandbox.Result{}, err
 	}
 	r.free <- struct{}{}
 	defer func() { <-r.free }()

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/policy"
@@ -177,7 +178,12 @@ func (s *Session) args(data []byte) trajectory.Args {
 	}
 	a := trajectory.NewArgs(data)
 	if len(a.Cut) > 0 || a.Raw != nil && a.Raw.Truncated {
-		s.contents[digest.ContentOf(data)] = append([]byte(nil), data...)
+		// The digest is that of the canonical spelling, if there is one.
+		whole, err := canon.Canonicalize(data)
+		if err != nil || digest.ContentOf(whole) != a.Digest {
+			whole = append([]byte(nil), data...)
+		}
+		s.contents[digest.ContentOf(whole)] = whole
 	}
 	return a
 }
