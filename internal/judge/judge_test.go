@@ -97,6 +97,9 @@ func TestJudgeThatFailsIsUnscoredAndNeverZero(t *testing.T) {
 			if len(c.draws) != 1 {
 				t.Errorf("the ledger has %d draws, a failed one is one too", len(c.draws))
 			}
+			if n := len(c.server.Requests()); tt.reply.Status == 0 && n != maxMalformed || n > 5 {
+				t.Errorf("it was asked %d times", n)
+			}
 			if _, err := os.Stat(c.entry(question("4"))); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("what failed is in the cache: %v", err)
 			}
@@ -157,11 +160,24 @@ func TestEveryAPIIsAskedForTheShapeAndReadBack(t *testing.T) {
 			}
 		})
 	}
-	c := newCourt(t, faketest.Answer(t, func(faketest.Request) faketest.Reply {
-		return faketest.Reply{Text: "Well:", ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}}}
-	}))
-	c.set = settings(t, "version: 1\nmodel: fake-1\napi: anthropic.messages\n")
-	requireUnscored(t, c.ask(Live, question("4")), "not a JSON object")
+	for _, tt := range []struct {
+		name, api, want string
+		reply           faketest.Reply
+	}{
+		{"words before the tool", "anthropic.messages", "not a JSON object", faketest.Reply{Text: "Well:", ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}}}},
+		{"another tool", "anthropic.messages", "nothing but the verdict", faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "other", Arguments: verdict}}}},
+		{"the tool twice", "anthropic.messages", "2 verdicts", faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}, {Name: "verdict", Arguments: verdict}}}},
+		{"cut off", "anthropic.messages", "max_tokens", faketest.Reply{Body: `{"type":"message","stop_reason":"max_tokens","content":[{"type":"text","text":"{\"score\":1,\"passed\":true,\"reason\":\"x\"}"}]}`}},
+		{"incomplete", "openai.responses", "incomplete", faketest.Reply{Body: `{"status":"incomplete","output":[{"type":"message","content":[{"type":"output_text","text":"{\"score\":1,\"passed\":true,\"reason\":\"x\"}"}]}]}`}},
+		{"refused", "openai.responses", "refused", faketest.Reply{Body: `{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`}},
+		{"calls a tool", "openai.responses", "nothing but a message", faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCourt(t, faketest.Answer(t, func(faketest.Request) faketest.Reply { return tt.reply }))
+			c.set = settings(t, "version: 1\nmodel: fake-1\napi: "+tt.api+"\n")
+			requireUnscored(t, c.ask(Live, question("4")), tt.want)
+		})
+	}
 }
 
 func TestEveryDrawIsInTheLedgerBeforeItsVerdictIsUsed(t *testing.T) {
