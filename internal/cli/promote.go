@@ -96,18 +96,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err != nil {
 		return err
 	}
-	var unreadable error
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: past.history, Anchors: anchors, Now: env.Now(), HasEvidence: func(d digest.Content) bool {
-		err := past.whole(d)
-		if err != nil && unreadable == nil && !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch) {
-			unreadable = err
-		}
-		return err == nil
-	}})
-	if err == nil {
-		// A disk that cannot be read says nothing about the evidence on it.
-		err = unreadable
-	}
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: past.history, Anchors: anchors, Now: env.Now(), Evidence: past.evidence})
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,9 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 		if edit != nil && !edit(s) {
 			continue
 		}
-		s.EvidenceDigests = []digest.Content{l.evidence(p.w, s)}
+		if s.EvidenceDigests == nil {
+			s.EvidenceDigests = []digest.Content{l.evidence(p.w, s)}
+		}
 		add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: reg.Attempt, CaseID: id, Repeat: 1, Execution: 1})
 		add(evidence.CaseScoredKind, s)
 	}
@@ -385,6 +387,32 @@ func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
 	l.refuses(refusal.Unreadable, "promote", "recommend", "example")
 	if l.recommendations() != n {
 		t.Error("a recommendation was made all the same")
+	}
+}
+
+// Evidence that is whole and of another run does not carry a record.
+func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
+	l := newLab(t)
+	var first []digest.Content
+	env := newEnv(nil, nil, nil, l.getenv)
+	env.WorkspaceDir = l.dir
+	l.attempt(true, nil)
+	_, _, err := env.visitLedger(func(r ledger.Record) error {
+		if s, ok := r.Body.(*evidence.CaseScored); ok && s.CaseID == "case-4" {
+			first = s.EvidenceDigests
+		}
+		return nil
+	})
+	l.must(err)
+	l.attempt(true, func(s *evidence.CaseScored) bool {
+		if s.CaseID == "case-4" {
+			s.EvidenceDigests = first
+		}
+		return true
+	})
+	l.ok("anchor", "publish")
+	if out := l.ok("promote", "recommend", "example"); !strings.Contains(out, "1 case counts as failed, its evidence is missing or changed: case-4") {
+		t.Error(out)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
@@ -381,7 +382,14 @@ func (k *book) recommendAsIs() *Recommendation {
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
-	in := Input{Bench: k.bench, Now: k.asked, HasEvidence: func(d digest.Content) bool { return !k.missing[d] }}
+	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *scorecard.Attempt, c *scorecard.Case) error {
+		for _, d := range c.Evidence {
+			if k.missing[d] {
+				return refusal.Newf(refusal.NotFound, "%s is gone", d)
+			}
+		}
+		return nil
+	}}
 	for _, f := range files {
 		in.Anchors = append(in.Anchors, Anchor{Size: f.Size})
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tallystick/internal/bench"
-	"tallystick/internal/digest"
 	"tallystick/internal/scorecard"
 )
 
@@ -29,10 +28,12 @@ type Input struct {
 	// Anchors are the published tree heads that the ledger was verified
 	// against.
 	Anchors []Anchor
-	// HasEvidence reports whether a piece of evidence is there, unchanged.
-	HasEvidence func(digest.Content) bool
-	Now         time.Time
-	Window      time.Duration // zero means DefaultWindow
+	// Evidence returns nil if everything that a record names is there, unchanged
+	// and of that record. NotFound and DigestMismatch mean that it is not; any
+	// other error is a disk that cannot be read, and ends the question.
+	Evidence func(*scorecard.Attempt, *scorecard.Case) error
+	Now      time.Time
+	Window   time.Duration // zero means DefaultWindow
 }
 
 // An Anchor is a verified anchor of the ledger.
@@ -47,7 +48,7 @@ func (in *Input) check() error {
 	switch {
 	case in.Bench == nil || in.History == nil:
 		return errors.New("recommending a tier: needs a verified bench and a verified history")
-	case in.HasEvidence == nil || in.Now.IsZero():
+	case in.Evidence == nil || in.Now.IsZero():
 		return errors.New("recommending a tier: needs the evidence and the time")
 	case slices.ContainsFunc(in.History.Attempts, func(a *scorecard.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
 		return errors.New("recommending a tier: the history was read without the records of the class")

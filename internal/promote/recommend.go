@@ -54,6 +54,9 @@ func Recommend(in Input) (*Recommendation, error) {
 		return nil, err
 	}
 	samples := r.samples()
+	if r.unreadable != nil {
+		return nil, r.unreadable
+	}
 	current := r.reg.CurrentTier
 	rec := &Recommendation{
 		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(current), RequiresHumanApproval: true},

@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
 )
 
 // at is the registration with another present tier.
@@ -202,7 +203,7 @@ func TestRecommendNeedsEverything(t *testing.T) {
 	v := standard().verified(t)
 	for name, in := range map[string]Input{
 		"nothing":    {},
-		"no history": {Bench: v, Now: now, HasEvidence: func(digest.Content) bool { return true }},
+		"no history": {Bench: v, Now: now, Evidence: func(*scorecard.Attempt, *scorecard.Case) error { return nil }},
 	} {
 		if rec, err := Recommend(in); err == nil {
 			t.Errorf("%s: recommended %v", name, rec)

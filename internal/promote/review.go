@@ -30,6 +30,8 @@ type review struct {
 	// superseded are finished attempts that count and are of another version
 	// of the agent.
 	superseded []*scorecard.Attempt
+
+	unreadable error // the first piece of evidence that could not be read
 }
 
 // An attempt is one under review.

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 )
 
@@ -86,13 +87,13 @@ func (r *review) results(a attempt, s sample, said *bench.Case) []sample {
 	}
 	var all []sample
 	for _, c := range cases {
-		all = append(all, r.result(c, s, said))
+		all = append(all, r.result(a, c, s, said))
 	}
 	return all
 }
 
 // result judges one record. The first thing that is not as it should be decides.
-func (r *review) result(c *scorecard.Case, s sample, said *bench.Case) sample {
+func (r *review) result(a attempt, c *scorecard.Case, s sample, said *bench.Case) sample {
 	if c.Index < 0 {
 		s.why = "not run"
 		return s
@@ -107,7 +108,7 @@ func (r *review) result(c *scorecard.Case, s sample, said *bench.Case) sample {
 		// Somebody may have watched the first execution and killed it.
 		s.why = "started more than once"
 	default:
-		s.why = r.recordProblem(c, s, said)
+		s.why = r.recordProblem(a, c, s, said)
 	}
 	if s.why == "" {
 		s.passed, s.score = true, c.EffectiveScore()
@@ -118,7 +119,7 @@ func (r *review) result(c *scorecard.Case, s sample, said *bench.Case) sample {
 }
 
 // recordProblem says why a record that says passed does not count as passed.
-func (r *review) recordProblem(c *scorecard.Case, s sample, said *bench.Case) string {
+func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample, said *bench.Case) string {
 	if why := r.isolationProblem(c.Context); why != "" {
 		return why
 	}
@@ -132,16 +133,23 @@ func (r *review) recordProblem(c *scorecard.Case, s sample, said *bench.Case) st
 		return "amended more than once"
 	case len(c.Evidence) == 0:
 		return "names no evidence"
-	}
-	for _, d := range c.Evidence {
-		if !r.in.HasEvidence(d) {
-			return "its evidence is missing or changed"
-		}
+	case !r.hasEvidence(a, c):
+		return "its evidence is missing or changed"
 	}
 	if why := r.rubricProblem(c.Context, s.light || s.grading); why != "" {
 		return why
 	}
 	return cassetteProblem(c, said)
+}
+
+// hasEvidence reports whether the evidence of a record is whole. What cannot be
+// read is kept for the end: it says nothing about the record.
+func (r *review) hasEvidence(a attempt, c *scorecard.Case) bool {
+	err := r.in.Evidence(a.Attempt, c)
+	if err != nil && r.unreadable == nil && !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch) {
+		r.unreadable = fmt.Errorf("case %s of %s: reading its evidence: %w", c.ID, a.ID, err)
+	}
+	return err == nil
 }
 
 // rubricProblem compares what scored a case with what two people signed.
