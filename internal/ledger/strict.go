@@ -23,48 +23,69 @@ type Completeness struct {
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
 
 	days     map[string]int64 // first entry of each day in the window
-	attempts map[string]*attemptGap
-	order    []string
+	attempts map[attemptName]*attemptGap
+	order    []attemptName
 	gaps     []Problem
+}
+
+// attemptName keeps what was appended by hand apart: it fills no gap in what
+// the harness registered.
+type attemptName struct {
+	id     string
+	manual bool
 }
 
 type attemptGap struct {
 	index    int64
 	plan     evidence.Plan
 	finished bool
-	scored   map[string]int
+	scored   map[string]map[int]bool // case to repetitions
 }
 
 // Visit looks at one entry; give it as [Options.Visit] with Decode set.
 func (c *Completeness) Visit(r Record) error {
 	covered := c.Covers(r.Index, r.Envelope.Time)
 	if c.days == nil {
-		c.days, c.attempts = make(map[string]int64), make(map[string]*attemptGap)
+		c.days, c.attempts = make(map[string]int64), make(map[attemptName]*attemptGap)
 	}
 	if day := r.Envelope.Time.Date(); covered {
 		if _, seen := c.days[day]; !seen {
 			c.days[day] = r.Index
 		}
 	}
+	manual := r.Envelope.Manual
 	switch b := r.Body.(type) {
 	case *evidence.AttemptRegistered:
 		if covered {
-			c.attempts[b.Attempt] = &attemptGap{index: r.Index, plan: b.Plan, scored: make(map[string]int)}
-			c.order = append(c.order, b.Attempt)
+			c.registered(r.Index, attemptName{b.Attempt, manual}, b.Plan)
 		}
 	case *evidence.CaseScored:
-		if a := c.attempts[b.Attempt]; a != nil {
-			a.scored[b.CaseID]++
+		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
+			if a.scored[b.CaseID] == nil {
+				a.scored[b.CaseID] = make(map[int]bool)
+			}
+			a.scored[b.CaseID][b.Repeat] = true
 		}
 		if covered {
 			c.checkEvidence(r.Index, b)
 		}
 	case *evidence.AttemptFinished:
-		if a := c.attempts[b.Attempt]; a != nil {
+		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
 			a.finished = true
 		}
 	}
 	return nil
+}
+
+// registered notes what an attempt promises. A second registration under the
+// same name takes nothing back of the first.
+func (c *Completeness) registered(index int64, name attemptName, plan evidence.Plan) {
+	if first := c.attempts[name]; first != nil {
+		c.gap(index, "attempt", "attempt %s was registered before, at entry %d", name.id, first.index)
+		return
+	}
+	c.attempts[name] = &attemptGap{index: index, plan: plan, scored: make(map[string]map[int]bool)}
+	c.order = append(c.order, name)
 }
 
 func (c *Completeness) checkEvidence(index int64, b *evidence.CaseScored) {
@@ -86,8 +107,8 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 			c.gap(c.days[day], "anchor", "%s has entries and no anchor", day)
 		}
 	}
-	for _, id := range c.order {
-		a := c.attempts[id]
+	for _, name := range c.order {
+		a, id := c.attempts[name], name.id
 		if !a.finished {
 			c.gap(a.index, "attempt", "attempt %s was registered and never finished", id)
 		}
@@ -100,11 +121,22 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 			}
 		}
 		for _, planned := range cases {
-			if n := a.scored[planned.ID]; n < a.plan.Repeat {
+			if n := a.recorded(planned.ID); n < a.plan.Repeat {
 				c.gap(a.index, "case", "attempt %s: case %s has %d of %d records", id, planned.ID, n, a.plan.Repeat)
 			}
 		}
 	}
 	slices.SortStableFunc(c.gaps, func(a, b Problem) int { return int(a.Index - b.Index) })
 	return c.gaps, nil
+}
+
+// recorded counts the planned repetitions of a case that have a record.
+func (a *attemptGap) recorded(caseID string) int {
+	n := 0
+	for repeat := range a.scored[caseID] {
+		if repeat <= a.plan.Repeat {
+			n++
+		}
+	}
+	return n
 }

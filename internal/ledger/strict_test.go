@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"slices"
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// What fills a gap must be of the attempt that promised it, and of the hand
+// that did.
+func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
+	plan := evidence.Plan{Cases: []evidence.PlannedCase{{ID: "one"}}, CaseCount: 1, Repeat: 2}
+	registered := func() evidence.Body { return &evidence.AttemptRegistered{Attempt: "a", Plan: plan} }
+	scored := func(repeat int) evidence.Body {
+		return &evidence.CaseScored{Attempt: "a", CaseID: "one", Repeat: repeat}
+	}
+	finished := &evidence.AttemptFinished{Attempt: "a"}
+	type entry struct {
+		body   evidence.Body
+		manual bool
+	}
+	for _, tt := range []struct {
+		name    string
+		entries []entry
+		want    []string
+	}{
+		{"an honest attempt", []entry{{registered(), false}, {scored(1), false}, {scored(2), false}, {finished, false}}, nil},
+		{"all of it by hand", []entry{{registered(), true}, {scored(1), true}, {scored(2), true}, {finished, true}}, nil},
+		{"an end by hand", []entry{{registered(), false}, {scored(1), false}, {scored(2), false}, {finished, true}},
+			[]string{"entry 0: attempt a was registered and never finished"}},
+		{"a record by hand", []entry{{registered(), false}, {scored(1), false}, {scored(2), true}, {finished, false}},
+			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
+		{"one repetition recorded twice", []entry{{registered(), false}, {scored(1), false}, {scored(1), false}, {finished, false}},
+			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
+		{"a repetition that nobody planned", []entry{{registered(), false}, {scored(1), false}, {scored(3), false}, {finished, false}},
+			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
+		{"a second registration with an easier plan", []entry{
+			{registered(), false}, {&evidence.AttemptRegistered{Attempt: "a", Plan: evidence.Plan{Repeat: 1}}, false}, {finished, false}},
+			[]string{"entry 0: attempt a: case one has 0 of 2 records", "entry 1: attempt a was registered before, at entry 0"}},
+		{"the same by hand", []entry{{registered(), false}, {&evidence.AttemptRegistered{Attempt: "a", Plan: evidence.Plan{Repeat: 1}}, true}, {finished, true}},
+			[]string{"entry 0: attempt a was registered and never finished", "entry 0: attempt a: case one has 0 of 2 records"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &Completeness{
+				Covers:      func(int64, evidence.Time) bool { return true },
+				Anchored:    map[string]bool{testTime.Date(): true},
+				HasEvidence: func(digest.Content) bool { return true },
+			}
+			for i, e := range tt.entries {
+				err := c.Visit(Record{Position: Position{Index: int64(i)}, Envelope: evidence.Envelope{Manual: e.manual, Time: testTime}, Body: e.body})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			gaps, err := c.Gaps()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, g := range gaps {
+				got = append(got, g.Error())
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("gaps %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
