@@ -334,3 +334,28 @@ print((time.monotonic() - began) * 10)`
 		})
 	}
 }
+
+// BenchmarkOpens is what watching costs an agent that opens many files.
+func BenchmarkOpens(b *testing.B) {
+	for _, class := range []Class{GVisor, Namespace} {
+		for _, blind := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s-blind=%v", class, blind), func(b *testing.B) {
+				o := agentOptions(class, systemProgram(b, "python3"), "-c", `
+import os, time
+began = time.monotonic()
+for _ in range(5000): os.close(os.open("/usr/bin/env", os.O_RDONLY))
+print((time.monotonic() - began) * 1e6 / 5000)`)
+				o.Blind = blind
+				for b.Loop() {
+					r, err := RunAgent(context.Background(), o)
+					var us float64
+					if fmt.Sscan(string(r.Stdout), &us); err != nil || us == 0 {
+						b.Fatal(err, r.StderrHead)
+					}
+					b.ReportMetric(us, "us/open")
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}

@@ -139,8 +139,13 @@ func (t *trace) serve() {
 		if !t.take(conn, buf) {
 			return
 		}
+		time.Sleep(traceNap)
 	}
 }
+
+// traceNap lets calls gather. Waking up for each one would take the processor
+// from whoever makes them; the socket holds a few hundred.
+const traceNap = 500 * time.Microsecond
 
 // take reads and judges what waits, and reports whether more may come.
 func (t *trace) take(conn int, buf []byte) bool {
