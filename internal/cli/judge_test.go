@@ -265,6 +265,25 @@ func TestRunTakesAVerdictThatTheCaseWrote(t *testing.T) {
 	}
 }
 
+// A case cannot bring its own judge into a live run.
+func TestRunLiveDoesNotListenToAVerdictThatTheCaseWrote(t *testing.T) {
+	b := newTribunal(t)
+	b.verdicts = []string{verdict(0, "No.")}
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","model":[{"when":{"agent":"judge-1"},"text":"{\"score\":1,\"passed\":true,\"reason\":\"yes\"}"}],"grade":{"kind":"judge","criteria":"Names the capital."}}`)
+	b.live()
+	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0")
+}
+
+// Two repetitions with one answer are one question.
+func TestRunDrawsOnceForAllRepetitions(t *testing.T) {
+	b := newTribunal(t)
+	b.verdicts = []string{verdict(1, "Yes."), verdict(0, "No.")}
+	if code := b.run("run", "cities", "--live", "--max-cost", "1", "--repeat", "3", "--jobs", "3"); code != 0 {
+		t.Errorf("%d: %s", code, b.out)
+	}
+	b.require("cities.default.1 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1", "norway passed judged=true 1")
+}
+
 func TestRunLeavesACaseUnscoredWhenTheJudgeFails(t *testing.T) {
 	for _, tt := range []struct{ name, reply, want string }{
 		{"it is down", "500", "the judge: vote 1 of 1 failed: the provider answered with status 500"},
