@@ -164,7 +164,6 @@ type attempt struct {
 	spent     int64 // micro-dollars, for the limit of the attempt
 	suspended []string
 	finished  bool
-	final     *evidence.AttemptFinished
 }
 
 // planned names one execution that the plan promises.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"tallystick/internal/refusal"
+)
+
+// An agent that answers differently the second time does not reproduce: the
+// disagreement is recorded with its first divergence, and the command fails.
+func TestReproductionThatDisagreesIsRecorded(t *testing.T) {
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("needs ssh-keygen")
+	}
+	w := newKilledWorkspace(t)
+	w.addBulk(1)
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		answer := "0"
+		if calls.Add(1) > 1 {
+			answer = "1"
+		}
+		json.NewEncoder(out).Encode(map[string]string{"answer": answer})
+	}))
+	defer server.Close()
+	target := fmt.Sprintf("version: 1\nkind: http\nhttp: {url: %q}\n", server.URL)
+	if err := os.WriteFile(filepath.Join(w.dir, "targets", "fickle.yaml"), []byte(target), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must := func(args ...string) {
+		t.Helper()
+		if out, err := w.command(append([]string{"--workspace", w.dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("tally %v: %v\n%s", args, err, out)
+		}
+	}
+	must("run", "bulk", "--target", "fickle")
+
+	key := filepath.Join(t.TempDir(), "rita")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	must("signers", "next")
+	signers := filepath.Join(w.dir, "signers", "allowed_signers")
+	before, err := os.ReadFile(signers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(signers, fmt.Appendf(before, "rita@example.com %s roles=operator\n", strings.TrimSpace(string(pub))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"example-alice", "example-bob"} {
+		must("signers", "sign", "--key", filepath.Join(w.dir, ".tally", "keys", who))
+	}
+	must("signers", "apply")
+
+	cmd := w.command("--workspace", w.dir, "reproduce", "bulk.fickle.1", "--json")
+	cmd.Env = append(cmd.Env, "TALLY_OPERATOR_KEY="+key)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Run()
+	var answer struct {
+		Agrees     bool
+		Divergence string
+		Entry      int64
+	}
+	var refused struct{ Name refusal.Name }
+	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %s\n%s", err, stdout.Bytes(), stderr.Bytes())
+	}
+	json.Unmarshal(stderr.Bytes(), &refused)
+	if answer.Agrees || answer.Divergence != "case case-00000: was passed, is failed" || refused.Name != refusal.NotReproduced || cmd.ProcessState.ExitCode() != 4 {
+		t.Errorf("answer %+v, refused %q, exit %d", answer, refused.Name, cmd.ProcessState.ExitCode())
+	}
+	out, err := w.command("--workspace", w.dir, "ledger", "show", fmt.Sprint(answer.Entry)).Output()
+	if err != nil || !bytes.Contains(out, []byte(`"agrees":false`)) {
+		t.Errorf("entry %d: %s, %v", answer.Entry, out, err)
+	}
+}
