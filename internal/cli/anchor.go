@@ -69,6 +69,9 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 	if err != nil {
 		return env.alarm(w, err)
 	}
+	if err := keepCheckpoint(w, pub); err != nil {
+		return err
+	}
 	a := anchorAnswer{pub.Path, pub.Anchor.Date, pub.Anchor.Size, pub.Anchor.Head.String(), pub.Anchor.Root, append([]string{}, pub.Witnesses...)}
 	err = env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "anchored %d entries in %s\nhead  %s\n", a.Size, plain.Line(a.Path), a.Head)

@@ -211,7 +211,7 @@ func (m missingList) MarshalJSON() ([]byte, error) {
 
 func (m missingList) print(out io.Writer) {
 	for _, x := range m {
-		fmt.Fprintf(out, "  missing  %s: %s\n", plain.Line(x.What), plain.Line(x.Why))
+		fmt.Fprintf(out, "  missing  %s: %s\n", plain.Line(x.What), plain.Line(strings.TrimPrefix(x.Why, x.What+": ")))
 		if len(x.Who) > 0 {
 			fmt.Fprintf(out, "           may sign: %s\n", plain.Line(strings.Join(x.Who, ", ")))
 		}

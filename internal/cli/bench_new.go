@@ -89,7 +89,7 @@ func runBenchNew(_ context.Context, env *Env, o benchNewOptions) error {
 	return env.Answer(map[string]any{"class": o.class, "trust": trust, "folder": dir}, func(out io.Writer) {
 		fmt.Fprintf(out, "made %s (%s, bronze): registration.yaml, rubric.star, cases/greeting\n", plain.Line(dir), trust)
 		if o.scratch {
-			fmt.Fprintf(out, "It is a SCRATCH class: nobody signs it and it never counts for promotion.\nNext: tally bench verify %s\n", plain.Line(o.class))
+			fmt.Fprintf(out, "It is a SCRATCH class: nobody signs it and it never counts for promotion.\nNext: tally run %s\n", plain.Line(o.class))
 			return
 		}
 		fmt.Fprintf(out, "Next: tally bench digest %s, then two people run \"tally bench sign %s --key THEIR-SSH-KEY\"\n", plain.Line(o.class), plain.Line(o.class))
@@ -323,7 +323,11 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 		return err
 	}
 	return env.Answer(answer, func(out io.Writer) {
-		fmt.Fprintf(out, "bench digest  %s\n%d cases\n", answer.BenchDigest, answer.Cases)
+		lines := 0
+		if d.Dataset != nil {
+			lines = len(d.Dataset.Lines)
+		}
+		fmt.Fprintf(out, "bench digest  %s\n%s\n", answer.BenchDigest, caseCount(answer.Cases, lines))
 		for _, name := range answer.Changed {
 			fmt.Fprintf(out, "wrote  %s\n", plain.Line(name))
 		}

@@ -146,15 +146,30 @@ func pinned(p *benchPlace, class string) bool {
 	return err == nil && pins != nil && slices.Contains(pins.Classes, class)
 }
 
+// caseCount counts the cases of a class: folders, and lines of its dataset.
+func caseCount(cases, lines int) string {
+	switch {
+	case lines == 0:
+		return plural(cases, "case")
+	case cases == 0:
+		return plural(lines, "dataset line")
+	}
+	return plural(cases, "case") + ", " + plural(lines, "dataset line")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 func (r verifiedClass) print(out io.Writer) {
 	if !r.Verified {
 		fmt.Fprintf(out, "REFUSED   %s\n          %s: %s\n", plain.Line(r.Class), r.Name, plain.Line(r.Error))
 		return
 	}
-	fmt.Fprintf(out, "verified  %s (%s) %s\n          %d cases", plain.Line(r.Class), r.Level, r.BenchDigest, r.Cases)
-	if r.Lines > 0 {
-		fmt.Fprintf(out, ", %d dataset lines", r.Lines)
-	}
+	fmt.Fprintf(out, "verified  %s (%s) %s\n          %s", plain.Line(r.Class), r.Level, r.BenchDigest, caseCount(r.Cases, r.Lines))
 	if len(r.Signers) > 0 {
 		fmt.Fprintf(out, ", signed by %s", plain.Line(strings.Join(r.Signers, ", ")))
 	}

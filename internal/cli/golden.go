@@ -62,6 +62,14 @@ Model and tools are answered from recordings, and nothing is recorded.`,
 	return cmd
 }
 
+// words are the arguments that name the same cases and agent again.
+func (o goldenOptions) words() string {
+	if o.target == agent.DefaultTarget {
+		return o.class
+	}
+	return o.class + " --target " + o.target
+}
+
 func goldenFile(w *workspace.Workspace, class, caseID string) string {
 	return w.Path(goldenDir, strings.ReplaceAll(class, ":", "-"), caseID+".golden")
 }
@@ -145,7 +153,7 @@ func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 		return err
 	}
 	return refusal.Newf(refusal.GoldenDiverged, "class %s: %d of %d cases diverge from their golden traces", o.class, len(a.Problems), a.Checked).
-		WithHint(`if the change is meant, run "tally golden update %s" and have the files reviewed`, o.class)
+		WithHint(`if the change is meant, run "tally golden update %s" and have the files reviewed`, o.words())
 }
 
 // checkGolden compares one case; a case without a golden file fails.
@@ -190,7 +198,11 @@ func (a *goldenAnswer) print(out io.Writer) {
 			at = fmt.Sprintf(" at turn %d, step %d", p.Turn, p.Step)
 		}
 		fmt.Fprintf(out, "%s: %s%s\n", plain.Line(p.Case), p.Change, at)
-		for line := range strings.Lines(p.Detail) {
+		detail := p.Detail
+		if p.Step > 0 {
+			_, detail, _ = strings.Cut(detail, "\n") // the first line says it again
+		}
+		for line := range strings.Lines(detail) {
 			fmt.Fprintf(out, "    %s\n", plain.Line(strings.TrimRight(line, "\n")))
 		}
 	}
@@ -232,6 +244,6 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 		for _, id := range a.Written {
 			fmt.Fprintf(out, "wrote %s\n", plain.Line(filepath.Join(goldenDir, strings.ReplaceAll(o.class, ":", "-"), id+".golden")))
 		}
-		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(a.Written), a.Same, plain.Line(o.class))
+		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(a.Written), a.Same, plain.Line(o.words()))
 	})
 }

@@ -365,7 +365,11 @@ func (e *Env) answerInit(w *workspace.Workspace, key *seal.Key, signers []byte) 
 		for _, entry := range s.Entries() {
 			fmt.Fprintf(out, "signer      %s %v\n", plain.Line(entry.Principals), entry.Roles)
 		}
-		fmt.Fprintf(out, "\nNext: tally bench verify --all; tally ledger verify\n")
+		next := "tally bench new CLASS"
+		if fileExists(w.Path(bench.Dir, exampleClass)) {
+			next = "tally bench verify --all; tally run " + exampleClass
+		}
+		fmt.Fprintf(out, "\nNext: %s\n", next)
 	})
 }
 

@@ -378,7 +378,14 @@ func (r *runner) cosign(ctx context.Context, l *sequencer.Ledger) error {
 	if len(r.place.w.Settings.Witnesses) == 0 {
 		return nil
 	}
-	return r.publish(ctx, l)
+	err := r.publish(ctx, l)
+	if refusal.Is(err, refusal.WitnessFailed) {
+		// No case has run: the result cannot be of the level witnessed, so the
+		// attempt waits. It is in the ledger already.
+		return refusal.Newf(refusal.WitnessFailed, "the attempt is registered and no case has run: %w", err).
+			WithHint(`when the witnesses can be reached, go on with "tally run %s --target %s --resume"`, r.o.class, r.o.target)
+	}
+	return err
 }
 
 func (r *runner) publish(ctx context.Context, l *sequencer.Ledger) error {
@@ -389,6 +396,11 @@ func (r *runner) publish(ctx context.Context, l *sequencer.Ledger) error {
 	pub, err := l.PublishAnchor(ctx, cosigners)
 	if err != nil {
 		return r.env.alarm(r.place.w, err)
+	}
+	// The day's anchor file is replaced by the next publication, and with it
+	// what shows that witnesses saw the registration before the first case.
+	if err := keepCheckpoint(r.place.w, pub); err != nil {
+		return err
 	}
 	if len(pub.Failed) > 0 {
 		return witnessFailure(pub)
@@ -456,7 +468,7 @@ func (a *runAnswer) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "cost     $%.6f\n", a.CostUSD)
 	if a.Isolation != "" {
-		fmt.Fprintf(out, "graded   in %s\n", plain.Line(a.Isolation))
+		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a.Isolation))
 	}
 	if a.Gate != nil {
 		a.Gate.print(out)
@@ -470,8 +482,19 @@ func (a *runAnswer) print(out io.Writer) {
 		fmt.Fprintln(out, "SCRATCH: nobody signed this bench; the result never counts for promotion")
 	}
 	if a.Passed < a.Total && a.Finished {
-		fmt.Fprintf(out, "Next: \"tally why CASE\" tells why a case failed\n")
+		fmt.Fprintln(out, `Next: "tally why CASE" tells why a case failed`)
 	}
+}
+
+// gradedWhere says in words where the scores were made.
+func gradedWhere(isolation string) string {
+	switch isolation {
+	case "builtin":
+		return "by built-in graders"
+	case "mixed":
+		return "in several ways: see each case's record"
+	}
+	return "by the rubric, in " + plain.Line(isolation)
 }
 
 // A meter shows how an attempt is going: one line that is written over on a

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -40,14 +41,14 @@ func (r *runner) report(a *runAnswer) error {
 		return r.env.alarm(past.w, err)
 	}
 	a.Scorecard = card
+	// A comparison that cannot be made must not hide a gate that is not met.
+	var compared error
 	if o.baseline != "" {
-		if err := r.compare(past, attempt, a); err != nil {
-			return err
-		}
+		compared = r.compare(past, attempt, a)
 	}
 	// Gates are on the whole bench: a part of it cannot meet them.
 	if attempt.Plan.Filtered || !a.Finished || len(r.bench.Registration().Gates) == 0 {
-		return r.env.writeReports(past, attempt, nil, o.junit, o.tap)
+		return cmp.Or(r.env.writeReports(past, attempt, nil, o.junit, o.tap), compared)
 	}
 	results, err := gate.Evaluate(gate.Input{Bench: r.bench, History: past.history, Attempt: attempt, Evidence: past.evidence})
 	if err != nil {
@@ -57,7 +58,11 @@ func (r *runner) report(a *runAnswer) error {
 	if err := r.env.writeReports(past, attempt, results, o.junit, o.tap); err != nil {
 		return err
 	}
-	return gateNotMet(attempt, results)
+	unmet := gateNotMet(attempt, results)
+	if unmet != nil && compared != nil {
+		r.env.Note("no comparison: %v", compared)
+	}
+	return cmp.Or(unmet, compared)
 }
 
 // compare sets the run beside an earlier one.
@@ -67,6 +72,10 @@ func (r *runner) compare(past *pastReading, attempt *scorecard.Attempt, a *runAn
 		return err
 	}
 	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.divergence})
+	if refusal.Is(err, refusal.NotComparable) {
+		return refusal.Newf(refusal.NotComparable, "%w", err).
+			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)
+	}
 	if err != nil {
 		return r.env.alarm(past.w, err)
 	}
@@ -115,7 +124,11 @@ func markdownText(s string) string {
 
 func (g *runGates) print(out io.Writer) {
 	for _, x := range g.Gates {
-		fmt.Fprintf(out, "gate     %s\n", plain.Line(x.Text()))
+		word := "NOT MET"
+		if x.Met {
+			word = "met"
+		}
+		fmt.Fprintf(out, "gate     %s: %s\n", word, plain.Line(x.Text()))
 	}
 }
 

@@ -121,7 +121,7 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 	if err != nil {
 		return err
 	}
-	target, err := o.target()
+	target, err := o.target(env)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (c *tryCase) line(i int) ([]byte, error) {
 
 // target makes a target of the command line. The program may read the current
 // folder, where its files usually are, and what it is started from.
-func (o *tryOptions) target() (*agent.Target, error) {
+func (o *tryOptions) target(env *Env) (*agent.Target, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "finding the current folder: %w", err)
@@ -260,13 +260,36 @@ func (o *tryOptions) target() (*agent.Target, error) {
 		}
 		c.Mounts = append(c.Mounts, agent.CommandMount{Host: abs})
 	}
-	if program, err := exec.LookPath(command[0]); err == nil {
-		if program, err = filepath.Abs(program); err == nil {
-			command[0] = program
-		}
-	}
+	command[0] = o.program(env, command[0], c.Mounts)
 	c.Command = command
 	return agent.OfCommand("try", c)
+}
+
+// program finds the program as a shell would. One that the sandbox does not
+// show, such as the shim of a version manager in a home folder, is left to the
+// sandbox's own search path if /usr has one of that name.
+func (o *tryOptions) program(env *Env, name string, mounts []agent.CommandMount) string {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return name
+	}
+	if found, err = filepath.Abs(found); err != nil {
+		return name
+	}
+	shown := []string{"/usr", "/bin", "/sbin"}
+	for _, m := range mounts {
+		shown = append(shown, m.Host)
+	}
+	if o.unsafe || strings.Contains(name, "/") || slices.ContainsFunc(shown, func(dir string) bool { return strings.HasPrefix(found, dir+"/") }) {
+		return found
+	}
+	for _, dir := range []string{"/usr/local/bin", "/usr/bin"} {
+		if inside := filepath.Join(dir, name); fileExists(inside) {
+			env.Note("the program is %s: the sandbox does not show %s", inside, found)
+			return inside
+		}
+	}
+	return found
 }
 
 // triedOf says in a few words what came of a case.
