@@ -30,7 +30,7 @@ var order = []group{
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
-		[]string{"scorecard", "gate", "audit", "promote", "attest"},
+		[]string{"scorecard", "gate", "audit", "promote", "telemetry", "attest"},
 	},
 	{
 		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",

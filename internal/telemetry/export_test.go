@@ -1,0 +1,302 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/grade"
+	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/tools"
+	"tallystick/internal/trajectory"
+)
+
+// requests are three calls of a model as an agent makes them: a question, the
+// same with what the tools gave, and the next question.
+var requests = map[cassette.API][3]string{
+	cassette.OpenAIChat: {
+		`{"model":"m-1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"find it"}]}`,
+		`{"model":"m-1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"find it"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"Read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"found"}]}`,
+		`{"model":"m-1","messages":[{"role":"user","content":[{"type":"text","text":"thanks"}]}]}`,
+	},
+	cassette.OpenAIResponses: {
+		`{"model":"m-1","instructions":"Be brief.","input":"find it"}`,
+		`{"model":"m-1","instructions":"Be brief.","input":[{"role":"user","content":"find it"},{"type":"function_call","call_id":"x","name":"Read","arguments":"{}"},{"type":"function_call_output","call_id":"x","output":"found"}]}`,
+		`{"model":"m-1","input":[{"role":"user","content":[{"type":"input_text","text":"thanks"}]}]}`,
+	},
+	cassette.AnthropicMessages: {
+		`{"model":"m-1","max_tokens":9,"system":"Be brief.","messages":[{"role":"user","content":"find it"}]}`,
+		`{"model":"m-1","max_tokens":9,"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user","content":"find it"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"found"}]}]}`,
+		`{"model":"m-1","max_tokens":9,"messages":[{"role":"user","content":"thanks"}]}`,
+	},
+}
+
+// run is a real session of two turns with a tool call that is allowed, one that
+// is denied, and an answer longer than its event.
+func run(t testing.TB, api cassette.API) session.Result {
+	t.Helper()
+	rules, err := policy.Compile(policy.ForMode(policy.Restricted), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := canon.RawMessage(`{"is":"found"}`)
+	latency := int64(30)
+	box, err := tools.New([]tools.Definition{{Name: "Read", Class: policy.Read, Replies: []tools.Reply{{Result: &found, LatencyMS: &latency}}},
+		{Name: "Bash", Class: policy.Privileged, Replies: []tools.Reply{{Result: &found}}}}, "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("You are welcome. ", 1000)
+	s, err := session.New(session.Config{Rules: rules, Source: "authored", Tools: box,
+		Run: trajectory.RunStarted{Attempt: "chat.default.1", Case: "a", Class: "chat", Target: "default", Repeat: 1, Execution: 1},
+		Models: session.NewScript([]scenario.Reply{
+			{ToolCalls: []scenario.Call{{Name: "Read", Args: map[string]any{"what": "it"}}, {Name: "Bash", Args: map[string]any{"c": "rm"}}}, TokensIn: 10, TokensOut: 5, CostMicroUSD: 7, LatencyMS: 120},
+			{Text: "here", TokensIn: 20, TokensOut: 1},
+			{Text: long, TokensIn: 30, TokensOut: 2}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(i int) {
+		t.Helper()
+		_, err := s.Model(ctx, api, []byte(requests[api][i]), nil)
+		check(err)
+	}
+	call := func(name, args string, denied bool) {
+		t.Helper()
+		reply, err := s.Tool(ctx, session.ToolCall{Name: name, Args: []byte(args)})
+		check(err)
+		if reply.Denied != denied {
+			t.Fatalf("%s: %+v", name, reply)
+		}
+	}
+	check(s.StartTurn("main", "find it"))
+	ask(0)
+	call("Read", `{"what":"it"}`, false)
+	call("Bash", `{"c":"rm"}`, true)
+	ask(1)
+	check(s.CompleteTurn("here"))
+	check(s.StartTurn("main", "thanks"))
+	ask(2)
+	check(s.CompleteTurn(long))
+	return s.Complete(long, false)
+}
+
+func one(c Case) iter.Seq2[Case, error] { return func(yield func(Case, error) bool) { yield(c, nil) } }
+
+var attempt = Attempt{ID: "chat.default.1", Class: "chat", Target: "default", Level: "scratch", Version: "v0"}
+
+func caseOf(r session.Result) Case {
+	score := 0.5
+	return Case{ID: "a", Repeat: 1, Execution: 1, Started: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), Took: time.Second, Trajectory: r.Verified,
+		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.Contents[d]; return text, ok },
+		Outcome: "failed", Score: &score, Reason: "grade.mismatch",
+		Checks: []grade.Detail{{Check: "total", Grader: grade.Exact, Outcome: grade.Mismatch, Score: &score, Why: "found 1, expected 2"}, {Grader: grade.ByJudge, Outcome: grade.Unscored, Why: "no judge"}}}
+}
+
+// actions are what a round trip must keep.
+func actions(v *trajectory.Verified) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	answer := func(c *trajectory.Content) string {
+		if c == nil {
+			return "-"
+		}
+		return c.Digest.String()
+	}
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.TurnStarted:
+			add("turn %d %s %s", e.Turn, p.Agent, answer(p.Input))
+		case *trajectory.TurnCompleted:
+			add("turn %d ends %s", e.Turn, answer(p.Answer))
+		case *trajectory.ModelCallStarted:
+			add("ask %s %s %d", p.Provider, p.Model, p.Messages)
+		case *trajectory.ModelCallCompleted:
+			add("reply %s %s %d %d %d %d ms", p.Output.Digest, p.FinishReason, p.TokensIn, p.TokensOut, p.CostMicroUSD, p.LatencyMS)
+		case *trajectory.ToolProposed:
+			add("wants %s %s %s", p.Call, p.Name, p.Args.Digest)
+		case *trajectory.ToolExecuted:
+			add("gave %s %s %s %s", p.Call, p.Name, p.Args.Digest, p.Result.Digest)
+		case *trajectory.RunCompleted:
+			add("end %s %s", p.Status, answer(p.Answer))
+		}
+	}
+	return out
+}
+
+func TestARoundTripKeepsTurnsToolCallsAndModelCalls(t *testing.T) {
+	for api := range requests {
+		t.Run(string(api), func(t *testing.T) {
+			r := run(t, api)
+			doc, err := Export(attempt, one(caseOf(r)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, file := range map[string][]byte{"json": doc, "protobuf": protoOf(t, doc)} {
+				back, err := Import(what, file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := actions(r.Verified)
+				if len(want) < 13 {
+					t.Fatalf("the run did too little to show anything:\n%s", strings.Join(want, "\n"))
+				}
+				if d := cmp.Diff(want, actions(back[0].Verified)); d != "" {
+					t.Errorf("%s: run -, imported +\n%s", what, d)
+				}
+				if e := back[0].Evaluations; len(e) != 3 || e[0].Name != "case" || *e[0].Score != 0.5 || e[0].Label != "failed" || e[1].Name != "check total exact" || e[2].Score != nil {
+					t.Errorf("evaluations %+v", e)
+				}
+			}
+		})
+	}
+}
+
+// TestAnExportHasTheSameBytesAgain, so that two people can compare theirs.
+func TestAnExportHasTheSameBytesAgain(t *testing.T) {
+	a, err := Export(attempt, one(caseOf(run(t, cassette.OpenAIChat))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Export(attempt, one(caseOf(run(t, cassette.OpenAIChat))))
+	if err != nil || !bytes.Equal(a, b) {
+		t.Errorf("the same attempt gave other bytes (%v)", err)
+	}
+	other := caseOf(run(t, cassette.OpenAIChat))
+	other.Repeat = 2
+	c, err := Export(attempt, one(other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids(t, a)[0].TraceID == ids(t, c)[0].TraceID {
+		t.Error("two repetitions have one trace id")
+	}
+}
+
+func ids(t testing.TB, doc []byte) []otlpSpan {
+	t.Helper()
+	var f otlpFile
+	if err := json.Unmarshal(doc, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f.ResourceSpans[0].ScopeSpans[0].Spans
+}
+
+// TestEveryEventOfATrajectoryIsExported, as a span or as an event of one.
+func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
+	r := run(t, cassette.OpenAIChat)
+	doc, err := Export(attempt, one(caseOf(r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	seen := map[string]bool{}
+	for _, s := range ids(t, doc) {
+		if seen[s.SpanID] {
+			t.Errorf("span %s is there twice", s.SpanID)
+		}
+		seen[s.SpanID] = true
+		got[attributesOf(s.Attributes).text("gen_ai.operation.name")]++
+		for _, e := range s.Events {
+			got[e.Name]++
+		}
+	}
+	want := map[string]int{"gen_ai.evaluation.result": 3, "invoke_workflow": 1}
+	for e := range r.Verified.Events() {
+		switch e.Type {
+		case trajectory.RunStartedType, trajectory.RunCompletedType, trajectory.TurnCompletedType, trajectory.ModelCallCompletedType, trajectory.ToolExecutedType:
+		case trajectory.TurnStartedType:
+			want["invoke_agent"]++
+		case trajectory.ModelCallStartedType:
+			want["chat"]++
+		case trajectory.ToolProposedType:
+			want["execute_tool"]++
+		default:
+			want["tallystick."+string(e.Type)]++
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("want -, got +\n%s", d)
+	}
+}
+
+func TestACaseThatWasNotRunIsExportedAsSuch(t *testing.T) {
+	doc, err := Export(attempt, one(Case{ID: "b", Repeat: 1, Started: time.Unix(5, 0), Outcome: "not_run"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := ids(t, doc)
+	if len(spans) != 1 || len(spans[0].Events) != 1 {
+		t.Fatalf("%s", doc)
+	}
+	a := attributesOf(spans[0].Events[0].Attributes)
+	if a.text("gen_ai.evaluation.score.label") != "not_run" || a.text("error.type") != "not_run" || a.text("gen_ai.evaluation.score.value") != "" {
+		t.Errorf("%s", doc)
+	}
+}
+
+func TestAFailedRunAndALostTextShow(t *testing.T) {
+	l := trajectory.NewLogWithEvents()
+	long := trajectory.NewContent([]byte(strings.Repeat("x", 9000)), trajectory.PromptHead)
+	for i, p := range []trajectory.Payload{
+		&trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Governance: policy.Autonomous, Repeat: 1, Target: "t"},
+		&trajectory.TurnStarted{Input: &long},
+		&trajectory.ModelCallStarted{Call: "c1", Model: "m", Provider: "openai", Prompt: long, Request: long.Digest},
+		&trajectory.Failure{Call: "c1", Name: "CassetteMiss", Detail: "missed"},
+		&trajectory.RunFailed{Name: "CassetteMiss", Detail: "missed"},
+	} {
+		if _, err := l.Append(min(i, 1), p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc, err := Export(attempt, one(Case{ID: "c", Trajectory: l.Verified(), Outcome: "errored", Started: time.Unix(5, 0)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := ids(t, doc)
+	if root := attributesOf(spans[0].Attributes); root.text("error.type") != "CassetteMiss" || root.text(attrStatus) != "failed" {
+		t.Errorf("root %+v", root)
+	}
+	for _, s := range spans[1:] {
+		if attributesOf(s.Attributes).text(attrCut) != "1" {
+			t.Errorf("%s does not say that a text was cut", s.Name)
+		}
+	}
+	back, err := Import("x", doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lines(back[0]); got[len(got)-1] != "1 failed CassetteMiss: missed" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnErrorOfTheEvidenceIsNoShorterExport(t *testing.T) {
+	lost := refusal.Newf(refusal.NotFound, "the evidence is gone")
+	_, err := Export(attempt, func(yield func(Case, error) bool) {
+		_ = yield(Case{ID: "a", Outcome: "passed"}, nil) && yield(Case{}, lost)
+	})
+	if !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}
