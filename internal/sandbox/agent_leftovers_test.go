@@ -19,7 +19,7 @@ import (
 // session of its own, and that leftovers recognises.
 const (
 	lingeringSleep = "98761"
-	lingering      = "setsid sleep " + lingeringSleep + " & touch /work/made; echo ready; sleep " + lingeringSleep
+	lingering      = "setsid sleep " + lingeringSleep + " & touch made; echo ready; sleep " + lingeringSleep
 )
 
 func TestNothingIsLeftAfterAnAgent(t *testing.T) {

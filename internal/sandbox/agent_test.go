@@ -252,9 +252,9 @@ attempt("ledger", lambda: read(w + "/.tally/ledger"))
 attempt("expected", lambda: read(w + "/bench/c/cases/1/expected/answer"))
 attempt("workspace", lambda: os.listdir(w))
 attempt("up", lambda: read("../../../../../.." + w + "/.tally/ledger"))
-os.symlink(w, "/work/link")
-attempt("link", lambda: read("/work/link/.tally/ledger"))
-attempt("hard", lambda: os.link(w + "/.tally/ledger", "/work/hard"))
+os.symlink(w, "link")
+attempt("link", lambda: read("link/.tally/ledger"))
+attempt("hard", lambda: os.link(w + "/.tally/ledger", "hard"))
 attempt("root", lambda: os.listdir("/root"))
 attempt("home", lambda: os.listdir("/home"))
 attempt("var", lambda: os.listdir("/var"))
@@ -297,7 +297,7 @@ attempt("mount", lambda: call("mount", b"none", b"/tmp", b"tmpfs", 0, None))
 attempt("unshare", lambda: call("unshare", 0x20000))
 attempt("setns", lambda: call("setns", 0, 0))
 attempt("chroot", lambda: os.chroot("/work"))
-attempt("mknod", lambda: os.mknod("/work/disk", 0o60600, os.makedev(254, 0)))
+attempt("mknod", lambda: os.mknod("disk", 0o60600, os.makedev(254, 0)))
 attempt("name", lambda: call("sethostname", b"pwned", 5))
 attempt("reboot", lambda: call("reboot", 0))
 attempt("bpf", lambda: call("syscall", 321, 0, 0, 0))
@@ -394,7 +394,7 @@ import socket
 for a in [("192.0.2.1", 9)]:
     try: socket.create_connection(a, 1); print("connected")
     except OSError: print("no")
-open("/work/x", "w")`)
+open("x", "w")`)
 		o.Blind = true
 		if r := runAgentIn(t, o); r.Watched || len(r.Attempted) != 0 || string(r.Stdout) != "no\n" {
 			t.Errorf("%+v %s", r, r.StderrHead)
@@ -464,9 +464,9 @@ func TestAgentThatCannotBeStarted(t *testing.T) {
 			command, dir, want string
 		}{
 			{"no-such-program", "", "no-such-program: no such program in /usr/bin:/bin"},
-			{"/work/absent", "", "starting /work/absent: no such file or directory"},
+			{workDir + "/absent", "", "starting " + workDir + "/absent: no such file or directory"},
 			{"/etc/passwd", "", "starting /etc/passwd: permission denied"},
-			{"/usr/bin/true", "/work/absent", "entering the working folder: chdir /work/absent: no such file or directory"},
+			{"/usr/bin/true", workDir + "/absent", "entering the working folder: chdir " + workDir + "/absent: no such file or directory"},
 		} {
 			o := agentOptions(class, c.command)
 			o.Dir = c.dir
@@ -586,7 +586,7 @@ os.makedirs("shut/inner"); open("shut/inner/file", "w").write("kept"); os.chmod(
 open("power", "w").write("#!/bin/sh\n"); os.chmod("power", 0o6755)
 os.symlink("/etc/shadow", "link")
 os.mkfifo("pipe")
-s = socket.socket(socket.AF_UNIX); s.bind("/work/socket")
+s = socket.socket(socket.AF_UNIX); s.bind("socket")
 os.mkdir("d"); os.chdir("d")
 for _ in range(40):
     os.mkdir("x" * 100); os.chdir("x" * 100)
