@@ -552,8 +552,8 @@ print(born)`)
 
 func TestAgentDiskIsLimited(t *testing.T) {
 	for name, source := range map[string]string{
-		"many files":    "for i in range(1000): open('/work/%d' % i, 'wb').write(bytes(8 << 20))",
-		"removed files": "import os\nheld = []\nfor i in range(1000):\n  held.append(open('/work/x', 'wb')); os.remove('/work/x'); held[-1].write(bytes(8 << 20)); held[-1].flush()",
+		"many files":    "for i in range(1000): open('%d' % i, 'wb').write(bytes(8 << 20))",
+		"removed files": "import os\nheld = []\nfor i in range(1000):\n  held.append(open('x', 'wb')); os.remove('x'); held[-1].write(bytes(8 << 20)); held[-1].flush()",
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachClass(t, func(t *testing.T, class Class) {
