@@ -22,6 +22,21 @@ func Example(class string, trust Trust, added, reviewed *Person, now time.Time) 
 	}
 }
 
+// Passing returns the files of a class that lives for one command: nobody signs
+// it, its cases are the lines of a dataset, and its limits are those of somebody
+// who sits and waits.
+func Passing(class string, dataset []byte) map[string][]byte {
+	return map[string][]byte{DatasetFile: dataset, RegistrationFile: fmt.Appendf(nil, `version: 1
+class: %s
+trust: scratch
+current_tier: bronze
+limits: {wall_clock_seconds: 120, memory_bytes: 2147483648, turns: 20, tokens: 1000000, cost_microdollars: 1000000}
+governance: autonomous
+isolation: {classes: [gvisor], scope: case, allow_weaker: true}
+judged_scores_count: false
+`, strictyaml.Quote(class))}
+}
+
 // A Template is a new case before somebody fills it in.
 type Template struct {
 	ID, Title       string

@@ -272,7 +272,8 @@ func (d *Draft) loadRubric() error {
 }
 
 // checkGradedWithoutRubric accepts a class without a rubric when every case
-// folder says in its own file how it is graded. Lines of a dataset are looked
+// folder says in its own file how it is graded, or has a scenario, which may
+// name a test. Whether it does, and how lines of a dataset are graded, is looked
 // at by who runs them.
 func (d *Draft) checkGradedWithoutRubric() error {
 	for p := range d.files {
@@ -283,8 +284,10 @@ func (d *Draft) checkGradedWithoutRubric() error {
 		if !isCase || !strings.HasPrefix(id, CasesDir+"/") {
 			continue
 		}
-		if _, ok := d.files[id+"/"+GradingFile]; !ok {
-			return incomplete("there is no rubric.star and no rubric.py, and %s has no %s", id, GradingFile)
+		_, graded := d.files[id+"/"+GradingFile]
+		_, scenario := d.files[id+"/"+ScenarioFile]
+		if !graded && !scenario {
+			return incomplete("there is no rubric.star and no rubric.py, and %s has no %s and no %s", id, GradingFile, ScenarioFile)
 		}
 	}
 	return nil

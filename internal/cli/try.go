@@ -86,18 +86,6 @@ type tryCase struct {
 	Files    map[string]string `json:"files,omitempty"`
 }
 
-// tryRegistration is the class of a try. Its limits are those of somebody who
-// sits and waits.
-const tryRegistration = `version: 1
-class: try
-trust: scratch
-current_tier: bronze
-limits: {wall_clock_seconds: 120, memory_bytes: 2147483648, turns: 20, tokens: 1000000, cost_microdollars: 1000000}
-governance: autonomous
-isolation: {classes: [gvisor], scope: case, allow_weaker: true}
-judged_scores_count: false
-`
-
 type tryAnswer struct {
 	Level  string      `json:"level"` // always scratch
 	Total  int         `json:"total"`
@@ -130,7 +118,7 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 		return err
 	}
 	defer remove()
-	if err := writeFiles(filepath.Join(dir, bench.Dir, "try"), map[string][]byte{bench.RegistrationFile: []byte(tryRegistration), bench.DatasetFile: lines}); err != nil {
+	if err := writeFiles(filepath.Join(dir, bench.Dir, "try"), bench.Passing("try", lines)); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)

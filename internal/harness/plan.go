@@ -104,11 +104,11 @@ func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
 	}
 	p := policy.ForMode(mode)
 	if len(reg.Policy) > 0 {
-		if p, err = policy.Parse(bench.RegistrationFile+" policy", reg.Policy); err != nil {
+		if p, err = policy.Parse("policy of the registration", reg.Policy); err != nil {
 			return nil, err
 		}
 		if p.Mode != mode {
-			return nil, refusal.Newf(refusal.Malformed, "%s: the policy's mode is %s, governance is %s; expected the same", bench.RegistrationFile, p.Mode, mode)
+			return nil, refusal.Newf(refusal.Malformed, "registration: the policy's mode is %s, governance is %s; expected the same", p.Mode, mode)
 		}
 	}
 	return policy.Compile(p, condition.ForPolicy)

@@ -121,5 +121,8 @@ func (s *Session) Ask(ctx context.Context, question string) (bool, error) {
 			return false, err
 		}
 	}
-	return approve, s.record(call, policy.Usage{Executed: d.Permits()}, nil)
+	if !approve {
+		return false, nil // a question that was answered with no: nothing was tried
+	}
+	return true, s.record(call, policy.Usage{Executed: true}, nil)
 }
