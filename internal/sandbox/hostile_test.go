@@ -557,11 +557,11 @@ answer()`,
 	{
 		name: "floods the watcher to hide a call",
 		source: `
-for i in range(20000):
+for i in range(5000):
     try: os.open("/rubric/absent", os.O_RDONLY)
     except OSError: pass
 attempt("file", lambda: open("/etc/passwd"))
-for i in range(20000):
+for i in range(5000):
     try: os.open("/rubric/absent", os.O_RDONLY)
     except OSError: pass
 answer()`,

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a sandbox may leave on a machine: processes of our program, mounts and
@@ -59,6 +61,11 @@ func pidOf(procFile string) int {
 // arguments, and then the interpreter with the rubric's path, or beside it the
 // agent.
 func ofThisTest(procFile, runs string) bool {
+	// The same tests run as another user at the same time.
+	var st unix.Stat_t
+	if uid, _ := hostID(); unix.Stat(filepath.Dir(procFile), &st) != nil || int(st.Uid) != uid && int(st.Uid) != os.Getuid() {
+		return false
+	}
 	b, _ := os.ReadFile(filepath.Join(filepath.Dir(procFile), "cmdline"))
 	cmdline := string(b)
 	exe, _ := os.Readlink(procFile)
