@@ -73,6 +73,8 @@ func runCompare(_ context.Context, env *Env, o compareOptions) error {
 	if err != nil {
 		return env.alarm(p.w, err)
 	}
+	line := p.history.Line()
+	c.Ledger = &line
 	return env.Answer(c, func(out io.Writer) { compareText(out, c) })
 }
 

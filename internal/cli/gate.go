@@ -63,6 +63,8 @@ type gateAnswer struct {
 	Attempt string          `json:"attempt"`
 	Class   string          `json:"class"`
 	Level   scorecard.Level `json:"level"`
+
+	Ledger scorecard.LedgerLine `json:"ledger"` // what was read
 }
 
 func runGate(_ context.Context, env *Env, o gateOptions) error {
@@ -97,7 +99,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err := env.writeReports(past, a, results, o.junit, o.tap); err != nil {
 		return err
 	}
-	answer := gateAnswer{gate.Met(results), results, a.ID, a.Class, a.Level}
+	answer := gateAnswer{gate.Met(results), results, a.ID, a.Class, a.Level, past.history.Line()}
 	if err := env.Answer(answer, answer.text); err != nil {
 		return err
 	}

@@ -36,6 +36,12 @@ type pastReading struct {
 // readPast verifies the workspace's ledger against everything known, and reads
 // the records of the attempts that want names.
 func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error) {
+	return e.readPastUntil(0, want)
+}
+
+// readPastUntil is readPast as it was when the ledger had so many entries; 0
+// means now.
+func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (*pastReading, error) {
 	w, err := e.loadWorkspace()
 	if err != nil {
 		return nil, err
@@ -63,6 +69,7 @@ func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error)
 		return place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
 	}, scorecard.Options{
 		Want:     want,
+		Until:    entries,
 		CaseList: p.read,
 		Cosigned: func(v *ledger.Verified) ([]scorecard.Cosigned, error) {
 			return cosignedCheckpoints(w.Settings, v, anchors, kept)

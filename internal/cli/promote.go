@@ -160,6 +160,12 @@ func (e *Env) publishedAnchors(ctx context.Context, p *pastReading) ([]promote.A
 	if err := missingAnchor(p, files); err != nil {
 		return nil, e.recordBlock(ctx, p.w, err)
 	}
+	return e.cosignedAnchors(p, files)
+}
+
+// cosignedAnchors says of each anchor and kept checkpoint when witnesses
+// cosigned it.
+func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]promote.Anchor, error) {
 	v, err := e.walkLedger(p.w, nil)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -33,6 +36,7 @@ type scoredPlace struct {
 	dir string
 	now time.Time
 	key *seal.Key
+	lie func(*evidence.AttemptFinished) // or nil
 }
 
 func newScoredPlace(t *testing.T) *scoredPlace {
@@ -195,9 +199,13 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 		sortDigests(cases)
 		data, err := canon.Marshal(cases)
 		must(err)
-		_, err = l.AppendRecord(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: r.Attempt, Outcomes: outcomes,
+		end := &evidence.AttemptFinished{SchemaVersion: 1, Attempt: r.Attempt, Outcomes: outcomes,
 			CaseDigests: digest.ContentOf(data), RubricDigests: []digest.Content{}, CassetteDigests: digest.ContentOf([]byte("[]")), ImageDigests: []digest.Content{},
-			MeanScore: &mean, FailureModes: modes})
+			MeanScore: &mean, FailureModes: modes}
+		if p.lie != nil {
+			p.lie(end)
+		}
+		_, err = l.AppendRecord(evidence.AttemptFinishedKind, end)
 		must(err)
 	})
 	return r.Attempt
@@ -402,23 +410,60 @@ func TestRecomputeAll(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(run), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	head := ""
+	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) { head = l.Tip().Head.String() })
 	save := func(passed int) {
 		t.Helper()
-		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"passed":%d,"total":3}`, id, passed)
+		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"head":%q,"passed":%d,"total":3,
+			"class":"fix","target":"agent","failed":1,"skipped":0,"unscored":0,"truncated":0,"errors":0,"mean_score":0.8333333333,"failure_modes":["bad\u001b[2J"],"cost_usd":0,"isolation_class":"builtin"}`, id, head, passed)
 		if err := os.WriteFile(run, []byte(doc), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	save(2)
-	got, err := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}).recomputeAll()
+	recompute := func() (*recomputeAnswer, error) {
+		t.Helper()
+		r, err := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}).newRecomputer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.all()
+	}
+	got, err := recompute()
 	if err != nil || got.Attempts != 1 || got.Checked < 20 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	save(3)
-	var errs bytes.Buffer
-	got, err = p.newEnv(&bytes.Buffer{}, &errs).recomputeAll()
+	got, err = recompute()
 	if err == nil || len(got.Differences) != 1 || got.Differences[0].Field != "passed" {
 		t.Errorf("%+v, %v", got, err)
+	}
+	head = digest.IDOf([]byte("a head that never was")).String()
+	save(2)
+	if got, err = recompute(); err == nil || len(got.Differences) != 1 || got.Differences[0].Field != "head" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := os.Remove(run); err != nil {
+		t.Fatal(err)
+	}
+
+	// An operator who lies in the totals, or recommends what nothing carries,
+	// seals the lie with his key. It is found all the same.
+	p.lie = func(f *evidence.AttemptFinished) { f.Outcomes[evidence.Passed]++ }
+	p.attempt("liar", 1, "bench", 1, 0.5)
+	if got, err = recompute(); !refusal.Is(err, refusal.RecomputeMismatch) || len(got.Differences) != 1 || got.Differences[0].Field != "outcomes" || !strings.Contains(got.Differences[0].Where, "attempt.finished of fix.liar.1") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) {
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got, err = recompute(); err == nil || got.Recommendations != 1 || !slices.ContainsFunc(got.Differences, func(d scorecard.Difference) bool {
+		return strings.Contains(d.Where, "recommendation for example") && d.Field == "recommended_tier"
+	}) {
+		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
 	}
 }
 

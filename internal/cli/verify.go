@@ -27,20 +27,29 @@ type verifyOptions struct {
 	signers   string
 	entry     string
 	hmacKey   string
+	recompute bool
 }
 
 func newVerify(env *Env) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify PATH...",
+		Use:   "verify [PATH...]",
 		Short: "Verify anything Tallystick wrote: it recognises it",
 		Long: `Verify ledger folders, receipts, anchors, checkpoints and witness bundles. Who is trusted is given by
 --key and --trust-root; inside a workspace its own trust root and the operators of
 its verified ledger are trusted too. A ledger must also contain what this machine
-remembers of it. tally-verify does the same without a workspace and without memory.`,
-		Args: cobra.MinimumNArgs(1),
+remembers of it. tally-verify does the same without a workspace and without memory.
+
+--recompute counts every number of the workspace again: totals of attempts from their
+records, records from their trajectories and grading documents, the kept answers in
+.tally/runs and the recommendations. A PATH may then also be an answer that somebody
+kept of run, scorecard, compare, gate or promote recommend with --json. It is counted
+with the ledger as it was then. A number that is not what was written is exit 3.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
+			if len(args) == 0 && !o.recompute {
+				return refusal.Newf(refusal.Usage, "nothing to verify is named").WithHint("name files or folders, or give --recompute")
+			}
 			return runVerify(cmd.Context(), env, o)
 		},
 	}
@@ -51,6 +60,7 @@ remembers of it. tally-verify does the same without a workspace and without memo
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
+	f.BoolVar(&o.recompute, "recompute", false, "count every number of the workspace again, from its ledger and evidence")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	return cmd
 }
@@ -66,20 +76,25 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	if err := trust.Validate(); err != nil {
 		return err
 	}
+	if o.recompute {
+		return runRecompute(env, o.paths, trust)
+	}
 	items, worst := verify.Paths(o.paths, trust)
-	err = env.Answer(map[string]any{"items": items}, func(out io.Writer) {
-		for _, i := range items {
-			word := "verified"
-			if !i.Verified {
-				word = "REFUSED "
-			}
-			fmt.Fprintf(out, "%s  %-10s %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
-		}
-	})
+	err = env.Answer(map[string]any{"items": items}, func(out io.Writer) { itemsText(out, items) })
 	if err != nil {
 		return err
 	}
 	return worst
+}
+
+func itemsText(out io.Writer, items []verify.Item) {
+	for _, i := range items {
+		word := "verified"
+		if !i.Verified {
+			word = "REFUSED "
+		}
+		fmt.Fprintf(out, "%s  %-10s %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+	}
 }
 
 func (o verifyOptions) trust() (verify.Trust, error) {

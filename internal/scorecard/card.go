@@ -200,7 +200,7 @@ const maxMissing = 100
 // Of counts.
 func Of(h *History, v View) (*Card, error) {
 	c := &Card{EvidenceMissing: []MissingEvidence{}, Modes: []ModeCount{}, Siblings: []AttemptLine{}, Attempts: []AttemptLine{},
-		Ledger: LedgerLine{h.Origin, h.Entries, h.Head, h.Manual, h.Orphans}}
+		Ledger: h.Line()}
 	shown := make(map[*Attempt]bool)
 	kinds := make(map[[2]string]bool)
 	for i, a := range v.Attempts {

@@ -35,6 +35,10 @@ type Comparison struct {
 
 	// Cases are those that changed, flipped ones first; all of them if asked.
 	Cases []CaseChange `json:"cases"`
+
+	// Ledger is what was read, if the caller says so: a comparison that is kept
+	// can then be counted again as it was.
+	Ledger *LedgerLine `json:"ledger,omitempty"`
 }
 
 // Flips counts the paired cases that changed sides.

@@ -30,6 +30,9 @@ type Options struct {
 	// witnessed rests on them alone: that an entry claims cosignatures proves
 	// nothing to somebody who does not trust the operator. Nil lists none.
 	Cosigned func(*ledger.Verified) ([]Cosigned, error)
+	// Until, if positive, reads the history as it was when the ledger had so
+	// many entries. All of the ledger is verified all the same.
+	Until int64
 }
 
 // A Cosigned is a verified checkpoint with its verified cosignatures.
@@ -60,6 +63,11 @@ type History struct {
 	Pending []Pending // drafts made of production incidents
 
 	byID map[string]*Attempt
+}
+
+// Line says what was read, for an answer that rests on it.
+func (h *History) Line() LedgerLine {
+	return LedgerLine{h.Origin, h.Entries, h.Head, h.Manual, h.Orphans}
 }
 
 // Attempt returns the attempt of that id, or nil.
@@ -331,6 +339,12 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 	}
 	h := r.history
 	h.Origin, h.Entries, h.Head, h.Time = v.Origin, v.Size, v.Head, v.LastTime
+	if o.Until > 0 {
+		if o.Until > v.Size {
+			return nil, refusal.Newf(refusal.NotFound, "reading the history of %d entries: the ledger has %d", o.Until, v.Size)
+		}
+		h.Entries, h.Head, h.Time = o.Until, r.lastHead, r.lastTime
+	}
 	if h.Time.IsZero() {
 		h.Time = r.lastTime
 	}
@@ -350,6 +364,7 @@ type reader struct {
 	scan       *scanner
 	seen       int64
 	lastTime   evidence.Time
+	lastHead   digest.ID
 	signers    *seal.Signers
 	cosigned   []Cosigned
 	amendments []amendment
@@ -373,7 +388,10 @@ type slot struct {
 
 func (r *reader) visit(rec ledger.Record) error {
 	r.seen++
-	r.lastTime = rec.Envelope.Time
+	if r.opt.Until > 0 && rec.Index >= r.opt.Until {
+		return nil
+	}
+	r.lastTime, r.lastHead = rec.Envelope.Time, rec.Head
 	if rec.Envelope.Manual {
 		r.history.Manual++
 		return nil

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
 )
 
@@ -71,19 +72,20 @@ type RecomputeOptions struct {
 	// Read returns a piece of evidence, having checked its digest. With it
 	// every record is compared with the trajectory that it names.
 	Read func(digest.Content) ([]byte, error)
-	// Saved is the answer of "tally run --json" as it was kept, or nil, and
-	// SavedName what a message calls it.
-	Saved     []byte
-	SavedName string
-	// Evidence and Tags are those of [View], for the scorecard in Saved.
+	// Evidence and Tags are those of [View], for kept scorecards.
 	Evidence func(*Attempt, *Case) error
 	Tags     func(class, caseID string) []string
+	// Divergence is that of [CompareOptions], for kept comparisons.
+	Divergence func(a, b *Case) (string, error)
+	// Other counts what a kept answer says that this package knows nothing of.
+	// Known is false for what cannot be counted; why is the reason, or "".
+	Other func(field string, written canon.RawMessage) (computed any, known bool, why string, err error)
 }
 
 // Recompute counts an attempt again from its records, and compares: the totals
-// in attempt.finished, every record with its trajectory, and the saved answer
-// of the run. An attempt that has not finished has nothing to compare there.
-func Recompute(h *History, a *Attempt, o RecomputeOptions) (*Recomputed, error) {
+// in attempt.finished, and every record with its trajectory and its grading
+// document. An attempt that has not finished has no totals.
+func Recompute(a *Attempt, o RecomputeOptions) (*Recomputed, error) {
 	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
 	sum, err := sumOf(a)
 	if err != nil {
@@ -101,11 +103,6 @@ func Recompute(h *History, a *Attempt, o RecomputeOptions) (*Recomputed, error) 
 			if err := r.record(a, c, o.Read); err != nil {
 				return nil, err
 			}
-		}
-	}
-	if o.Saved != nil {
-		if err := r.saved(h, a, sum, o); err != nil {
-			return nil, err
 		}
 	}
 	return r, nil
@@ -246,13 +243,45 @@ func (r *Recomputed) record(a *Attempt, c *Case, read func(digest.Content) ([]by
 	} {
 		r.compare(where, x.field, x.written, x.computed, x.written == x.computed)
 	}
+	// A live provider may have been asked again without the agent's knowing,
+	// which no event tells.
+	r.compare(where, "retries", c.Retries, n.retries, int64(c.Retries) == n.retries || a.Mode == "live" && int64(c.Retries) > n.retries)
+	r.grade(where, c, n.grade)
 	return nil
+}
+
+// grade compares a record with what its graders said. A score that no grading
+// document gives cannot be derived, which is a difference.
+func (r *Recomputed) grade(where string, c *Case, g *gradeOf) {
+	switch {
+	case g == nil && c.IsScored():
+		r.compare(where, "score", c.Score, "no grading document", false)
+	case g == nil:
+	case !c.IsScored() || g.Passed == nil || g.Score == nil:
+		r.compare(where, "outcome", c.Outcome(), g, !c.IsScored() && g.Passed == nil)
+	default:
+		r.compare(where, "outcome", c.Outcome(), g, (c.Outcome() == evidence.Passed) == *g.Passed)
+		r.compare(where, "score", c.Score, *g.Score, c.Score == *g.Score)
+		modes, written := slices.Clone(g.Modes), slices.Clone(c.FailureModes())
+		slices.Sort(modes)
+		slices.Sort(written)
+		r.compare(where, "failure_modes", written, modes, slices.Equal(written, modes))
+	}
+}
+
+// A gradeOf is what a grading document comes to.
+type gradeOf struct {
+	Passed *bool    `json:"passed"`
+	Score  *float64 `json:"score"`
+	Modes  []string `json:"failure_modes"`
 }
 
 // counts are what a trajectory says about its case.
 type counts struct {
-	started                                               trajectory.RunStarted
-	turns, tokens, cost, violations, rollbacks, identical int64
+	started                                                        trajectory.RunStarted
+	turns, tokens, cost, violations, rollbacks, identical, retries int64
+
+	grade *gradeOf // nil without a grading document
 }
 
 // recount reads the trajectory of a record and counts.
@@ -272,6 +301,10 @@ func recount(c *Case, read func(digest.Content) ([]byte, error)) (*counts, error
 			n.tokens, n.cost = n.tokens+p.TokensIn+p.TokensOut, n.cost+p.CostMicroUSD
 		case *trajectory.ToolExecuted:
 			n.tokens, n.cost = n.tokens+p.Tokens, n.cost+p.CostMicroUSD
+		case *trajectory.Failure:
+			if p.Name == session.RetryName {
+				n.retries++
+			}
 		case *trajectory.PolicyViolation:
 			n.violations++
 		case *trajectory.Rollback:
@@ -281,7 +314,25 @@ func recount(c *Case, read func(digest.Content) ([]byte, error)) (*counts, error
 			}
 		}
 	}
-	return n, nil
+	n.grade, err = gradingOf(c, read)
+	return n, err
+}
+
+// gradingOf reads the grading document of a record, nil if it has none.
+func gradingOf(c *Case, read func(digest.Content) ([]byte, error)) (*gradeOf, error) {
+	files, err := FilesOf(c, read)
+	if err != nil || files.Grading == nil {
+		return nil, err
+	}
+	data, err := read(*files.Grading)
+	if err != nil {
+		return nil, fmt.Errorf("grading document: %w", err)
+	}
+	g := &gradeOf{}
+	if err := json.Unmarshal(data, g); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "grading document: %w", err)
+	}
+	return g, nil
 }
 
 // FilesOf reads the index of a record's evidence.
@@ -320,52 +371,131 @@ func TrajectoryOf(c *Case, read func(digest.Content) ([]byte, error)) (*trajecto
 	return v, nil
 }
 
-// saved compares the kept answer of "tally run".
-func (r *Recomputed) saved(h *History, a *Attempt, s *attemptSum, o RecomputeOptions) error {
+// RecomputeRun counts again what a kept answer of "tally run --json" says.
+func RecomputeRun(h *History, name string, data []byte, o RecomputeOptions) (*Recomputed, error) {
+	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
 	var doc map[string]canon.RawMessage
-	if err := canon.Unmarshal(o.Saved, &doc); err != nil {
-		return fmt.Errorf("%s: %w", o.SavedName, err)
+	if err := canon.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var line struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(doc["attempt"], &line); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s: attempt: %w", name, err)
+	}
+	a := h.Attempt(line.ID)
+	if a == nil {
+		r.compare(name, "attempt.id", line.ID, "no such attempt", false)
+		return r, nil
+	}
+	s, err := sumOf(a)
+	if err != nil {
+		return nil, err
 	}
 	if string(doc["finished"]) == "false" && a.Finished != nil {
-		r.Unchecked = append(r.Unchecked, o.SavedName+": written before the attempt had finished")
-		return nil
+		r.Unchecked = append(r.Unchecked, name+": written before the attempt had finished")
+		return r, nil
 	}
 	if string(doc["scorecard"]) == "null" {
 		delete(doc, "scorecard")
 	}
-	if r.amendedSince(doc["scorecard"], []*Attempt{a}) {
-		r.Unchecked = append(r.Unchecked, o.SavedName+": scorecard, because scores were amended after it was written")
-		delete(doc, "scorecard")
-	}
-	card, err := Of(h, View{Attempts: []*Attempt{a}, Evidence: o.Evidence, Tags: o.Tags})
-	if err != nil {
-		return err
-	}
 	want := map[string]any{
-		"class": a.Class, "target": a.Target, "total": a.Tasks(),
+		"class": a.Class, "target": a.Target, "total": a.Tasks(), "finished": a.Finished != nil,
 		"passed": s.outcomes[evidence.Passed], "failed": s.outcomes[evidence.Failed], "skipped": s.outcomes[evidence.Skipped],
 		"unscored": s.outcomes[evidence.Unscored], "truncated": s.outcomes[evidence.Truncated], "errors": s.outcomes[evidence.Errored],
 		"mean_score": s.mean, "failure_modes": s.modes, "cost_usd": float64(s.cost) / 1e6, "isolation_class": s.isolation,
 	}
+	for _, field := range slices.Sorted(maps.Keys(want)) {
+		if doc[field] == nil {
+			r.compare(name, field, "nothing", want[field], false)
+		}
+	}
 	for _, field := range slices.Sorted(maps.Keys(doc)) {
 		switch computed, known := want[field]; {
 		case field == "scorecard":
-			if err := r.document(o.SavedName+": scorecard", doc[field], card); err != nil {
-				return err
-			}
+			err = r.card(name+": scorecard", doc[field], h, []*Attempt{a}, o)
+		case field == "comparison":
+			err = r.comparison(name+": comparison", doc[field], h, o)
 		case field == "attempt":
-			if err := r.attemptLine(o.SavedName, doc[field], a); err != nil {
-				return err
-			}
+			err = r.attemptLine(name, doc[field], a)
 		case known:
-			if err := r.value(o.SavedName, field, doc[field], computed); err != nil {
+			err = r.value(name, field, doc[field], computed)
+		default:
+			err = r.other(name, field, doc[field], o)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Document compares the members of a kept JSON object with those counted now. What
+// is not among these is named as not checked, unless it is to be skipped.
+func (r *Recomputed) Document(where string, data []byte, computed map[string]any, skip ...string) error {
+	var doc map[string]canon.RawMessage
+	if err := canon.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	for _, field := range slices.Sorted(maps.Keys(doc)) {
+		now, known := computed[field]
+		switch {
+		case slices.Contains(skip, field):
+		case known:
+			if err := r.value(where, field, doc[field], now); err != nil {
 				return err
 			}
 		default:
-			r.Unchecked = append(r.Unchecked, o.SavedName+": "+field)
+			r.Unchecked = append(r.Unchecked, where+": "+field)
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(computed)) {
+		if doc[field] == nil {
+			r.compare(where, field, "nothing", computed[field], false)
 		}
 	}
 	return nil
+}
+
+// other compares a field that this package knows nothing of.
+func (r *Recomputed) other(where, field string, written canon.RawMessage, o RecomputeOptions) error {
+	why := ""
+	if o.Other != nil {
+		computed, known, reason, err := o.Other(field, written)
+		if err != nil {
+			return err
+		}
+		if known {
+			return r.value(where, field, written, computed)
+		}
+		why = reason
+	}
+	if why != "" {
+		why = ": " + why
+	}
+	r.Unchecked = append(r.Unchecked, where+": "+field+why)
+	return nil
+}
+
+// card compares a kept scorecard with the one counted now. One for which nobody
+// looked at the evidence is counted without it too.
+func (r *Recomputed) card(where string, data canon.RawMessage, h *History, attempts []*Attempt, o RecomputeOptions) error {
+	var kept struct {
+		Checked *bool `json:"evidence_checked"`
+	}
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return refusal.Newf(refusal.Malformed, "%s: %w", where, err)
+	}
+	v := View{Attempts: attempts, Evidence: o.Evidence, Tags: o.Tags}
+	if kept.Checked != nil && !*kept.Checked {
+		v.Evidence = nil
+	}
+	card, err := Of(h, v)
+	if err != nil {
+		return err
+	}
+	return r.document(where, data, card, o)
 }
 
 // attemptLine compares {"id","number","level"}. A level may have risen since,
@@ -387,10 +517,10 @@ func (r *Recomputed) attemptLine(where string, data canon.RawMessage, a *Attempt
 
 // passing are the fields of a card that say when it was made, or grow with the
 // ledger; everything else follows from the attempts alone.
-var passing = []string{"attempts", "other_attempts", "ledger", "evidence_missing", "evidence_checked", "level"}
+var passing = []string{"attempts", "other_attempts", "ledger", "evidence_missing", "evidence_checked"}
 
 // document compares the fields of a kept card with the one counted now.
-func (r *Recomputed) document(where string, data canon.RawMessage, card *Card) error {
+func (r *Recomputed) document(where string, data canon.RawMessage, card *Card, o RecomputeOptions) error {
 	var doc, now map[string]canon.RawMessage
 	if err := canon.Unmarshal(data, &doc); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
@@ -413,8 +543,10 @@ func (r *Recomputed) document(where string, data canon.RawMessage, card *Card) e
 			r.compare(where, field, level, card.Level, level <= card.Level)
 		case slices.Contains(passing, field):
 		case !known:
-			r.Unchecked = append(r.Unchecked, where+": "+field)
-		case (field == "evidence_coverage" || field == "acceptance") && !card.EvidenceChecked:
+			if err := r.other(where, field, doc[field], o); err != nil {
+				return err
+			}
+		case (field == "evidence_coverage" || field == "acceptance") && o.Evidence == nil && string(doc["evidence_checked"]) == "true":
 			r.Unchecked = append(r.Unchecked, where+": "+field+", because the evidence was not read")
 		default:
 			if err := r.value(where, field, doc[field], computed); err != nil {
@@ -458,20 +590,17 @@ func sameValue(a, b any) bool {
 	return a == b
 }
 
-// amendedSince reports whether a record of the attempts was amended after a
-// card was made. Its numbers were right then and cannot be compared now.
-func (r *Recomputed) amendedSince(card canon.RawMessage, attempts []*Attempt) bool {
-	var doc struct {
-		Ledger struct {
-			Entries int64 `json:"entries"`
-		} `json:"ledger"`
-	}
-	if card == nil || json.Unmarshal(card, &doc) != nil || doc.Ledger.Entries == 0 {
-		return false
-	}
-	for _, a := range attempts {
+// AmendedSince reports whether a record of one of the attempts was amended when
+// the ledger already had so many entries. An answer from before is counted
+// again with the history of then; see [Options.Until].
+func AmendedSince(h *History, entries int64, ids ...string) bool {
+	for _, id := range ids {
+		a := h.Attempt(id)
+		if a == nil {
+			continue
+		}
 		for c := range a.Cases() {
-			if c.Amendment != nil && c.Amendment.Index >= doc.Ledger.Entries {
+			if c.Amendment != nil && c.Amendment.Index >= entries {
 				return true
 			}
 		}
@@ -490,67 +619,116 @@ func RecomputeCard(h *History, name string, data []byte, o RecomputeOptions) (*R
 	if err := json.Unmarshal(data, &ids); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
 	}
-	v := View{Evidence: o.Evidence, Tags: o.Tags}
 	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
+	var attempts []*Attempt
 	for _, x := range ids.Attempts {
 		a := h.Attempt(x.ID)
-		if a == nil {
-			r.compare(name, "attempts", x.ID, "no such attempt", false)
+		if a == nil || slices.Contains(attempts, a) {
+			r.compare(name, "attempts", x.ID, "no such attempt, or one that is named twice", false)
 			return r, nil
 		}
-		v.Attempts = append(v.Attempts, a)
+		attempts = append(attempts, a)
 	}
-	if r.amendedSince(data, v.Attempts) {
-		r.Unchecked = append(r.Unchecked, name+": scores were amended after it was written")
-		return r, nil
-	}
-	card, err := Of(h, v)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.document(name, data, card)
+	return r, r.card(name, data, h, attempts, o)
 }
 
 // RecomputeComparison counts again what a kept comparison, as "tally compare
-// --json" prints it, says. Divergences are not looked for again.
-func RecomputeComparison(h *History, name string, data []byte) (*Recomputed, error) {
+// --json" prints it, says.
+func RecomputeComparison(h *History, name string, data []byte, o RecomputeOptions) (*Recomputed, error) {
+	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
+	return r, r.comparison(name, data, h, o)
+}
+
+func (r *Recomputed) comparison(name string, data canon.RawMessage, h *History, o RecomputeOptions) error {
 	var doc map[string]canon.RawMessage
 	if err := canon.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	var sides struct{ A, B struct{ ID string } }
-	if err := json.Unmarshal(data, &sides); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+	var kept struct {
+		A, B  struct{ ID string }
+		Cases []CaseChange
 	}
-	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
-	a, b := h.Attempt(sides.A.ID), h.Attempt(sides.B.ID)
-	if a == nil || b == nil {
-		r.compare(name, "attempts", []string{sides.A.ID, sides.B.ID}, "no such attempts", false)
-		return r, nil
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return refusal.Newf(refusal.Malformed, "%s: %w", name, err)
 	}
-	c, err := Compare(a, b, CompareOptions{AcrossBenches: true})
+	a, b := h.Attempt(kept.A.ID), h.Attempt(kept.B.ID)
+	if a == nil || b == nil || a == b {
+		r.compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)
+		return nil
+	}
+	c, err := Compare(a, b, CompareOptions{AcrossBenches: true, AllCases: true})
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if err := r.changes(name, kept.Cases, c, o); err != nil {
+		return err
 	}
 	fresh, err := json.Marshal(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var now map[string]canon.RawMessage
 	if err := canon.Unmarshal(fresh, &now); err != nil {
-		return nil, err
+		return err
 	}
 	for _, field := range slices.Sorted(maps.Keys(doc)) {
 		switch computed, known := now[field]; {
-		case slices.Contains([]string{"a", "b", "cases"}, field):
-			r.Unchecked = append(r.Unchecked, name+": "+field)
+		case slices.Contains([]string{"a", "b", "cases", "ledger"}, field):
 		case !known:
-			r.Unchecked = append(r.Unchecked, name+": "+field)
+			err = r.other(name, field, doc[field], o)
 		default:
-			if err := r.value(name, field, doc[field], computed); err != nil {
-				return nil, err
-			}
+			err = r.value(name, field, doc[field], computed)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return r, nil
+	return nil
+}
+
+// changes compares the cases of a kept comparison. It lists at least those that
+// changed.
+func (r *Recomputed) changes(name string, kept []CaseChange, now *Comparison, o RecomputeOptions) error {
+	type key struct {
+		id     string
+		digest digest.Content
+	}
+	counted := make(map[key]*CaseChange, len(now.Cases))
+	for i := range now.Cases {
+		counted[key{now.Cases[i].CaseID, now.Cases[i].Digest}] = &now.Cases[i]
+	}
+	for _, x := range kept {
+		where := fmt.Sprintf("%s: case %s", name, x.CaseID)
+		c := counted[key{x.CaseID, x.Digest}]
+		if c == nil {
+			r.compare(where, "cases", x.CaseID, "no such pair, or one that is listed twice", false)
+			continue
+		}
+		delete(counted, key{x.CaseID, x.Digest})
+		r.compare(where, "change", x.Change, c.Change, x.Change == c.Change)
+		r.compare(where, "a", x.A, c.A, sameNumbers(x.A, c.A))
+		r.compare(where, "b", x.B, c.B, sameNumbers(x.B, c.B))
+		if x.Divergence == "" || o.Divergence == nil {
+			continue
+		}
+		d, err := o.Divergence(c.a, c.b)
+		if err != nil && !refusal.Is(err, refusal.NotFound) {
+			return err
+		}
+		r.compare(where, "divergence", x.Divergence, d, x.Divergence == d)
+	}
+	left := 0
+	for _, c := range counted {
+		if c.Change != Same {
+			left++
+		}
+	}
+	r.compare(name, "cases", "listed", fmt.Sprintf("%d cases that changed are not listed", left), left == 0)
+	return nil
+}
+
+func sameNumbers(a, b Side) bool {
+	score := (a.Score == nil) == (b.Score == nil) && (a.Score == nil || nearly(*a.Score, *b.Score))
+	a.Score, b.Score = nil, nil
+	return score && a == b
 }
