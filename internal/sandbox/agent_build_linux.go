@@ -82,6 +82,12 @@ func (b *agentBuild) mountKernel() error {
 			return fmt.Errorf("making /dev: %w", err)
 		}
 	}
+	// Terminals that it makes for itself; programs can do without.
+	pts := filepath.Join(dev, "pts")
+	if os.Mkdir(pts, 0o755) == nil &&
+		unix.Mount("devpts", pts, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") == nil {
+		os.Symlink("pts/ptmx", filepath.Join(dev, "ptmx"))
+	}
 	shm := filepath.Join(dev, "shm")
 	err := os.Mkdir(shm, 0o1777)
 	if err == nil {

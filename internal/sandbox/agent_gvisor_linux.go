@@ -85,7 +85,7 @@ func agentTracePoints() []map[string]any {
 	for _, n := range []string{"socket", "connect"} {
 		points = append(points, map[string]any{"name": "syscall/" + n + "/enter", "context_fields": []string{}})
 	}
-	for _, n := range append(watchedNumbers(), unix.SYS_SENDTO) {
+	for _, n := range watchedNumbers() {
 		points = append(points, map[string]any{"name": fmt.Sprintf("syscall/sysno/%d/enter", n), "context_fields": []string{}})
 	}
 	return points

@@ -362,7 +362,7 @@ func TestHostileAgentsReachNothing(t *testing.T) {
 			t.Error("the host was renamed")
 		}
 		for _, want := range []string{`file open "` + space + `/.tally/ledger"`, `file open "` + space + `/bench/c/cases/1/expected/answer"`, `file open "/root"`, `file open "/home"`,
-			"network connect 192.0.2.1:443", "network connect [2001:db8::1]:443", "network connect 127.0.0.1:53", "network sendto",
+			"network connect 192.0.2.1:443", "network connect [2001:db8::1]:443", "network connect 127.0.0.1:53", "namespace: network sendto 192.0.2.1:9",
 			`network connect unix @"tallystick-test-`, `network connect unix "/var/run/docker.sock"`, "network socket ",
 			"process ptrace", "kernel mount", "kernel unshare", "kernel setns", "kernel sethostname", "kernel reboot", "kernel bpf", "kernel keyctl"} {
 			checkAttempted(t, class, Result{Attempted: r.Attempted}, want)
@@ -427,6 +427,8 @@ func TestAgentEndings(t *testing.T) {
 			}},
 		{name: "too many complaints", source: "yes >&2", verdict: OutputLimit, exit: 137, limits: AgentLimits{OutputBytes: 1 << 20}},
 		{name: "standard input", source: "cat", verdict: OK, stdout: "given"},
+		{name: "a terminal of its own", source: "command -v script >/dev/null || { printf 'tty\\r\\n'; exit; }; script -qc 'echo tty' /dev/null </dev/null", verdict: OK, stdout: "tty\r\n"},
+		{name: "its interfaces", source: `python3 -c 'import socket; print(socket.if_nameindex())'`, verdict: OK, stdout: "[(1, 'lo')]\n"},
 		{name: "our program", source: ToolPath + " && echo ran", verdict: OK, stdout: "ran\n"},
 		{name: "its own folder", source: "pwd; cd /work && echo text > a && mkdir b && mv a b/c && cat b/c && rm -r b && ls", verdict: OK, stdout: "/work\ntext\n"},
 		{name: "its own loopback", source: `python3 - <<'E'

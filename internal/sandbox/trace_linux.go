@@ -276,9 +276,7 @@ func (t *trace) open(m *pb.Open) {
 
 func (t *trace) raw(m *pb.Syscall) {
 	if a := t.of(m.ContextData); a.agent != nil {
-		if m.Sysno == unix.SYS_SENDTO && m.Arg5 != 0 {
-			a.add(aboutNetwork, "sendto an address")
-		} else if what, name := agentWatched(int(m.Sysno)); what != "" {
+		if what, name := agentWatched(int(m.Sysno)); what != "" {
 			a.add(what, "%s", name)
 		}
 		return
