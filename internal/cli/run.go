@@ -208,6 +208,9 @@ func (e *Env) newRunner(p *benchPlace, o runOptions) (*runner, error) {
 		return nil, e.alarm(p.w, err)
 	}
 	for _, w := range v.Warnings() {
+		if w.Case == "" && v.Level() == string(bench.Scratch) {
+			continue // the answer says it, at its end
+		}
 		e.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
 	}
 	t, err := e.target(p, o.class, o.target)

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// A tutorialBlock is one fenced block of docs/tutorial.md: a file that the reader
+// writes, or commands with what they print.
+type tutorialBlock struct {
+	line     int
+	file     string // its path; "" for commands
+	text     string // the file's
+	mark     string // the comment before it, as in <!-- needs python3 -->
+	commands []tutorialCommand
+}
+
+type tutorialCommand struct {
+	line int
+	text string
+	want []string
+}
+
+var (
+	fileLine = regexp.MustCompile("^`([^`]+)`.*:$")
+	markLine = regexp.MustCompile(`^<!-- (.*) -->$`)
+)
+
+// readTutorial takes the page apart. Every fenced block must be something that
+// the test runs or writes: nothing on the page may be only claimed.
+func readTutorial(page []byte) ([]tutorialBlock, error) {
+	var blocks []tutorialBlock
+	var block *tutorialBlock
+	before, n := "", 0
+	for scanner := bufio.NewScanner(bytes.NewReader(page)); scanner.Scan(); {
+		line := scanner.Text()
+		n++
+		switch {
+		case block == nil && strings.HasPrefix(line, "```"):
+			block = &tutorialBlock{line: n}
+			if m := fileLine.FindStringSubmatch(before); m != nil {
+				block.file = m[1]
+			} else if m := markLine.FindStringSubmatch(before); m != nil {
+				block.mark = m[1]
+			}
+			if block.file == "" && line != "```console" && block.mark != "by hand" {
+				return nil, fmt.Errorf("line %d: a block that is neither a file nor a console", n)
+			}
+		case block != nil && line == "```":
+			blocks = append(blocks, *block)
+			block, before = nil, ""
+		case block != nil && (block.file != "" || block.mark == "by hand"):
+			block.text += line + "\n"
+		case block != nil && strings.HasPrefix(line, "$ "):
+			block.commands = append(block.commands, tutorialCommand{line: n, text: line[2:]})
+		case block != nil && len(block.commands) == 0:
+			return nil, fmt.Errorf("line %d: output before any command", n)
+		case block != nil:
+			c := &block.commands[len(block.commands)-1]
+			c.want = append(c.want, line)
+		case line != "":
+			before = line
+		}
+	}
+	if block != nil {
+		return nil, fmt.Errorf("line %d: a block without an end", block.line)
+	}
+	return blocks, nil
+}
+
+// shellScript makes one script of files and commands, so that folders, variables
+// and processes in the background are those of one person's shell. After each
+// command it prints the mark and the exit code, which "echo $?" still sees.
+func shellScript(blocks []tutorialBlock, mark string) string {
+	var b strings.Builder
+	for _, block := range blocks {
+		if block.file != "" {
+			fmt.Fprintf(&b, "mkdir -p \"$(dirname '%s')\" && cat > '%s' <<'%s'\n%s%s\n", block.file, block.file, mark, block.text, mark)
+		}
+		for _, c := range block.commands {
+			fmt.Fprintf(&b, "%s\ncode=$?; printf '\\n%s %%d\\n' $code; (exit $code)\n", c.text, mark)
+		}
+	}
+	return b.String()
+}
+
+// runShell runs the blocks and compares what each command prints with the page.
+func (w *agentWorkspace) runShell(dir string, blocks []tutorialBlock) {
+	w.t.Helper()
+	const mark = "--end-of-output--"
+	out, err := w.shell(dir, shellScript(blocks, mark))
+	parts := strings.Split(out, "\n"+mark+" ")
+	i, failed := 0, 0
+	for _, block := range blocks {
+		for _, c := range block.commands {
+			if i+1 >= len(parts) {
+				w.t.Fatalf("docs/tutorial.md:%d: $ %s never ended (%v):\n%s", c.line, c.text, err, parts[i])
+			}
+			code, rest, _ := strings.Cut(parts[i+1], "\n")
+			if failed != 0 && c.text != "echo $?" {
+				w.t.Errorf("docs/tutorial.md:%d: the command before ended with %d, and the page does not say so", c.line, failed)
+			}
+			said := slices.ContainsFunc(c.want, func(line string) bool { return strings.HasPrefix(line, "tally: error: ") })
+			if failed, err = strconv.Atoi(code); err != nil {
+				w.t.Fatal(err)
+			}
+			if said && failed == 0 {
+				w.t.Errorf("docs/tutorial.md:%d: the page shows an error, the command ended well", c.line)
+			} else if said {
+				failed = 0
+			}
+			if problem := comparePage(c.want, parts[i]); problem != "" {
+				w.t.Errorf("docs/tutorial.md:%d: $ %s\n%s\nit printed:\n%s", c.line, c.text, problem, parts[i])
+			}
+			i++
+			parts[i] = rest
+		}
+	}
+	if failed != 0 {
+		w.t.Errorf("the last command ended with %d, and the page does not say so", failed)
+	}
+}
+
+// shell runs a script as a newcomer would, with the released program on the PATH
+// and a home of its own.
+func (w *agentWorkspace) shell(dir, script string, env ...string) (string, error) {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "script")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.Command("sh", file)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(w.tally)+":"+os.Getenv("PATH"), "HOME="+w.state, "XDG_STATE_HOME="+w.state,
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=reader", "GIT_AUTHOR_EMAIL=reader@example.com",
+		"GIT_COMMITTER_NAME=reader", "GIT_COMMITTER_EMAIL=reader@example.com", "TALLY_OPERATOR_KEY=", "CI=")
+	cmd.Env = append(cmd.Env, env...)
+	// The page starts a server: if it is not stopped there, it is stopped here.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	err := cmd.Wait()
+	return out.String(), err
+}
+
+// comparePage says how the output differs from the page, "" if it does not. On
+// the page … stands for any text in a line, and alone for any lines.
+func comparePage(want []string, output string) string {
+	got := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	if len(got) == 1 && got[0] == "" {
+		got = nil
+	}
+	skip := false
+	for _, line := range want {
+		if line == "…" {
+			skip = true
+			continue
+		}
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(line, " ")), "…", ".*") + "$")
+		for skip && len(got) > 0 && !pattern.MatchString(strings.TrimRight(got[0], " ")) {
+			got = got[1:]
+		}
+		if len(got) == 0 {
+			return fmt.Sprintf("the page has the line %q, the output ends before it", line)
+		}
+		if !pattern.MatchString(strings.TrimRight(got[0], " ")) {
+			return fmt.Sprintf("the page has the line %q, the output %q", line, got[0])
+		}
+		got, skip = got[1:], false
+	}
+	if len(got) > 0 && !skip {
+		return fmt.Sprintf("the output goes on where the page ends: %q", got[0])
+	}
+	return ""
+}
+
+func TestComparePage(t *testing.T) {
+	for _, tt := range []struct {
+		want, got string
+		same      bool
+	}{
+		{"a|b", "a|b", true},
+		{"a|b", "a", false},
+		{"a", "a|b", false},
+		{"", "", true},
+		{"", "a", false},
+		{"a|…", "a|b|c", true},
+		{"…|c", "a|b|c", true},
+		{"…|d", "a|b|c", false},
+		{"x … z", "x y z", true},
+		{"x … z", "x y", false},
+		{"a.c", "abc", false},
+	} {
+		var want []string
+		if tt.want != "" {
+			want = strings.Split(tt.want, "|")
+		}
+		if got := comparePage(want, strings.ReplaceAll(tt.got, "|", "\n")); (got == "") != tt.same {
+			t.Errorf("%q against %q: %s", tt.want, tt.got, got)
+		}
+	}
+}
+
+// A ciJob is what of a workflow is run here.
+type ciJob struct {
+	Jobs map[string]struct {
+		Steps []struct{ Name, If, Run string }
+	}
+}
+
+// runJob runs the steps of the workflow in a fresh checkout, as a CI system does:
+// the first that fails fails the job, and those with "if: always()" still run.
+func (w *agentWorkspace) runJob(checkout string) (code int, log string) {
+	w.t.Helper()
+	name := filepath.Join(checkout, ".github", "workflows", "evals.yml")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var job ciJob
+	if err := yaml.Unmarshal(data, &job); err != nil {
+		w.t.Fatal(err)
+	}
+	temp := w.t.TempDir()
+	ran := 0
+	for _, step := range job.Jobs["evals"].Steps {
+		// The machine is this one, and the program is there.
+		if step.Run == "" || step.Name == "machine" || code != 0 && step.If != "always()" {
+			continue
+		}
+		out, err := w.shell(checkout, "set -e\n"+step.Run, "CI=true", "HOME="+temp, "XDG_STATE_HOME="+temp, "RUNNER_TEMP="+temp, "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+filepath.Join(temp, "summary"))
+		log += out
+		ran++
+		if err != nil && code == 0 {
+			if code = -1; exitOf(err) > 0 {
+				code = exitOf(err)
+			}
+		}
+	}
+	if code == 0 && ran < 6 {
+		w.t.Fatalf("only %d steps of the workflow ran: %s", ran, log)
+	}
+	return code, log
+}
+
+func exitOf(err error) int {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// TestTutorial does what docs/tutorial.md says, from the first line to the last,
+// and compares what is printed with what the page shows.
+func TestTutorial(t *testing.T) {
+	for _, program := range []string{"git", "ssh-keygen", "awk", "tar"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the tutorial needs %s", program)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := readTutorial(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newAgentWorkspace(t)
+	var blocks, inJob []tutorialBlock
+	for _, b := range all {
+		switch {
+		case b.mark == "in the job":
+			inJob = append(inJob, b)
+		case b.mark == "needs python3" && !present("/usr/bin/python3"):
+		case b.mark != "by hand":
+			blocks = append(blocks, b)
+		}
+	}
+	dir := t.TempDir()
+	w.runShell(dir, blocks)
+
+	// The workflow: green as it was committed, red on a branch that takes the fix
+	// back, and there with the report and the comparison that the page promises.
+	checkout := filepath.Join(t.TempDir(), "checkout")
+	if out, err := w.shell(dir, "git clone -q helpdesk "+checkout); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if code, log := w.runJob(checkout); code != 0 {
+		t.Errorf("the job ends with %d:\n%s", code, log)
+	}
+	if out, err := w.shell(checkout, `sed -i 's/|\*charged\*//' targets/router/route.sh && git commit -qam 'shorter'`); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	code, log := w.runJob(checkout)
+	if code != 4 || !strings.Contains(log, "NOT MET") || !strings.Contains(log, "charged-twice: changed_answer") {
+		t.Errorf("on a branch that breaks the agent the job ends with %d:\n%s", code, log)
+	}
+	w.runShell(checkout, inJob)
+
+	// Cases that somebody softened on the branch fail at the first step.
+	if out, err := w.shell(checkout, `git revert --no-edit HEAD >/dev/null && sed -i 's/"expected":"hello"/"expected":"hi"/; s/"hello"/"hi"/' bench/example/cases/greeting/case.yaml && git commit -qam 'softer'`); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if code, log := w.runJob(checkout); code != 3 || !strings.Contains(log, "REFUSED   example") {
+		t.Errorf("with a signed case changed the job ends with %d:\n%s", code, log)
+	}
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
