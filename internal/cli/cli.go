@@ -48,6 +48,8 @@ func commands(env *Env) []*cobra.Command {
 		newReproduce(env),
 		newRescore(env),
 		newReplay(env),
+		newGrade(env),
+		newExport(env),
 		newSandbox(env),
 		newScorecard(env),
 		newCurve(env),

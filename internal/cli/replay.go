@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,13 +16,13 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
-	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
+	"tallystick/internal/telemetry"
 	"tallystick/internal/trajectory"
 )
 
 type replayOptions struct {
 	trajectory string
+	pick       string
 	until      int
 	against    string
 	pending    string
@@ -36,11 +35,15 @@ func newReplay(env *Env) *cobra.Command {
 		Use:   "replay TRAJECTORY",
 		Short: "Walk a trajectory, rebuild its state, run a changed agent against it",
 		Long: `Verify a trajectory and walk through it. TRAJECTORY is a file, or ATTEMPT:CASE for one
-of the evidence, whose head the ledger vouches for. --until stops at the end of a turn
-and shows memory, context and policy as they were then. --against drives another
-target with the same words, model replies and tool results and shows where it first
-does something else. --pending makes a draft case of it, which is never scored until
-two people have signed it.`,
+of the evidence, whose head the ledger vouches for. A file may also be somebody else's:
+OpenTelemetry GenAI spans (OTLP in JSON or protobuf) or ATIF. It is converted, what has
+no place in a trajectory is listed, and nothing vouches for it.
+
+--until stops at the end of a turn and shows memory, context and policy as they were
+then. --against drives another target with the same words, model replies and tool
+results and shows where it first does something else; of somebody else's run only tool
+calls and answers are compared. --pending makes a draft case of it, which is never
+scored until two people have signed it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.trajectory = args[0]
@@ -51,6 +54,7 @@ two people have signed it.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.pick, "pick", "", pickUsage)
 	f.IntVar(&o.until, "until", -1, "show the state at the end of turn `N`")
 	f.StringVar(&o.against, "against", "", "drive the target `NAME` with the same words and replies")
 	f.StringVar(&o.pending, "pending", "", "make a draft case of it in `CLASS`")
@@ -60,7 +64,8 @@ two people have signed it.`,
 
 type replayAnswer struct {
 	Source     string            `json:"source"`
-	Pinned     bool              `json:"pinned"` // the ledger vouches for its head
+	Imported   *importedAnswer   `json:"imported,omitempty"` // it is somebody else's
+	Pinned     bool              `json:"pinned"`             // the ledger vouches for its head
 	Head       digest.ID         `json:"head"`
 	Events     int               `json:"events"`
 	Turns      int               `json:"turns"`
@@ -107,10 +112,11 @@ type replayDivergence struct {
 }
 
 func runReplay(ctx context.Context, env *Env, o replayOptions) error {
-	v, content, err := env.loadTrajectory(o.trajectory)
+	loaded, err := env.loadTrajectory(o.trajectory, o.pick)
 	if err != nil {
 		return err
 	}
+	v, content := loaded.verified, loaded.content
 	until := o.until
 	if until < 0 {
 		until = v.Turns()
@@ -122,14 +128,14 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	a := &replayAnswer{Source: o.trajectory, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
+	a := &replayAnswer{Source: o.trajectory, Imported: loaded.imported, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
 	for e := range v.Events() {
 		if e.Turn <= until {
 			a.Steps = append(a.Steps, replayStep{e.Seq, e.Turn, string(e.Type), describeEvent(e)})
 		}
 	}
 	if o.against != "" {
-		if a.Divergence, err = env.driveAgainst(ctx, v, content, o.against); err != nil {
+		if a.Divergence, err = env.driveAgainst(ctx, loaded, o.against); err != nil {
 			return err
 		}
 	}
@@ -141,35 +147,11 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	return env.Answer(a, a.print)
 }
 
-// loadTrajectory reads a file, which nothing vouches for, or a trajectory of
-// the evidence, whose head the ledger holds.
-func (e *Env) loadTrajectory(name string) (*trajectory.Verified, func(digest.Content) ([]byte, bool), error) {
-	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !fileExists(name) {
-		p, err := e.readPast(func(a *scorecard.Attempt) bool { return a.ID == attempt })
-		if err != nil {
-			return nil, nil, err
-		}
-		_, c, err := p.findCase(whyOptions{caseID: caseID, attempt: attempt})
-		if err != nil {
-			return nil, nil, err
-		}
-		v, err := scorecard.TrajectoryOf(c, p.read)
-		return v, func(d digest.Content) ([]byte, bool) { data, err := p.read(d); return data, err == nil }, err
-	}
-	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := trajectory.Verify(data, trajectory.UnsafeAnyHead())
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return v, nil, nil
-}
-
-// driveAgainst drives a target with what happened, and compares.
-func (e *Env) driveAgainst(ctx context.Context, v *trajectory.Verified, content func(digest.Content) ([]byte, bool), name string) (*replayDivergence, error) {
-	s, err := scenario.FromTrajectory(v, content)
+// driveAgainst drives a target with what happened, and compares: everything if
+// the trajectory is ours, what the agent did if it is somebody else's.
+func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name string) (*replayDivergence, error) {
+	v := loaded.verified
+	s, err := scenario.FromTrajectory(v, loaded.content)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the trajectory cannot be driven again: %w", err)
 	}
@@ -188,11 +170,20 @@ func (e *Env) driveAgainst(ctx context.Context, v *trajectory.Verified, content 
 	if err != nil {
 		return nil, err
 	}
+	got := result.Verified
+	if loaded.imported != nil {
+		if v, err = telemetry.Actions(v); err != nil {
+			return nil, err
+		}
+		if got, err = telemetry.Actions(got); err != nil {
+			return nil, err
+		}
+	}
 	before, err := trajectory.Canonical(v, trajectory.Options{KeepCost: true})
 	if err != nil {
 		return nil, err
 	}
-	after, err := trajectory.Canonical(result.Verified, trajectory.Options{KeepCost: true})
+	after, err := trajectory.Canonical(got, trajectory.Options{KeepCost: true})
 	if err != nil {
 		return nil, err
 	}
@@ -331,6 +322,7 @@ func (a *replayAnswer) print(out io.Writer) {
 		trust = "the ledger vouches for its head"
 	}
 	fmt.Fprintf(out, "%s: %d events, %d turns; %s\n", plain.Line(a.Source), a.Events, a.Turns, trust)
+	a.Imported.print(out)
 	for _, s := range a.Steps {
 		fmt.Fprintf(out, "%3d %5d  %-22s %s\n", s.Turn, s.Seq, s.Type, plain.Line(short(s.Text)))
 	}

@@ -207,18 +207,7 @@ func (a whyAnswer) print(out io.Writer) {
 	if len(a.FailureModes) > 0 {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
-	for _, c := range a.Checks {
-		fmt.Fprintf(out, "check    %s %s: %s\n", plain.Line(strings.TrimSpace(c.Check+" "+string(c.Grader))), c.Outcome, plain.Line(c.Why))
-		if c.Extracted != nil {
-			fmt.Fprintf(out, "  got    %s\n", plain.Line(short(c.Extracted.Head)))
-		}
-		if c.Missing != "" {
-			fmt.Fprintf(out, "  got    nothing: %s\n", plain.Line(c.Missing))
-		}
-		if c.Expected != nil {
-			fmt.Fprintf(out, "  want   %s\n", plain.Line(short(c.Expected.Head)))
-		}
-	}
+	printChecks(out, a.Checks)
 	if a.Missing != "" {
 		fmt.Fprintf(out, "evidence could not be read: %s\n", plain.Line(a.Missing))
 	}
@@ -235,6 +224,22 @@ func (a whyAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "since    %s, when it last passed, these have changed:\n", plain.Line(a.LastPassed))
 		for _, c := range a.Changed {
 			fmt.Fprintf(out, "  %s: %s, now %s\n", c.What, plain.Line(c.Was), plain.Line(c.Now))
+		}
+	}
+}
+
+// printChecks shows what each check compared with what.
+func printChecks(out io.Writer, checks []grade.Detail) {
+	for _, c := range checks {
+		fmt.Fprintf(out, "check    %s %s: %s\n", plain.Line(strings.TrimSpace(c.Check+" "+string(c.Grader))), c.Outcome, plain.Line(c.Why))
+		if c.Extracted != nil {
+			fmt.Fprintf(out, "  got    %s\n", plain.Line(short(c.Extracted.Head)))
+		}
+		if c.Missing != "" {
+			fmt.Fprintf(out, "  got    nothing: %s\n", plain.Line(c.Missing))
+		}
+		if c.Expected != nil {
+			fmt.Fprintf(out, "  want   %s\n", plain.Line(short(c.Expected.Head)))
 		}
 	}
 }

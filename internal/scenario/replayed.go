@@ -29,7 +29,12 @@ func FromTrajectory(v *trajectory.Verified, content func(digest.Content) ([]byte
 		}
 	}
 	for _, name := range r.order {
-		r.s.Tools = append(r.s.Tools, *r.tools[name])
+		d := r.tools[name]
+		if len(d.Replies) == 0 {
+			// Asked for and never carried out: denied, or the end came first.
+			d.Default = &tools.Reply{Error: "the trajectory has no result of this tool"}
+		}
+		r.s.Tools = append(r.s.Tools, *d)
 	}
 	if len(r.s.Turns) == 0 {
 		return nil, fmt.Errorf("nobody says anything in it")
@@ -182,7 +187,9 @@ func (r *replayed) toolReply(p *trajectory.ToolExecuted) error {
 		return err
 	}
 	if p.Error != "" {
-		reply.Error = text
+		if reply.Error = text; text == "" {
+			reply.Error = p.Error
+		}
 	} else {
 		result, err := canon.Canonicalize([]byte(text))
 		if err != nil { // not JSON: the text itself

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
+	"tallystick/internal/schema"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
@@ -298,5 +300,66 @@ func TestAnErrorOfTheEvidenceIsNoShorterExport(t *testing.T) {
 	})
 	if !refusal.Is(err, refusal.NotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestRealTrajectoriesFitTheSchema: what a session writes and what Import makes
+// of it are lines of docs/formats/trajectory.schema.json.
+func TestRealTrajectoriesFitTheSchema(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/formats/trajectory.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.Compile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := map[string][]byte{}
+	for api := range requests {
+		r := run(t, api)
+		logs[string(api)] = r.Trajectory
+	}
+	for _, name := range []string{"current.json", "events.json", "indexed.json", "atif.json"} {
+		logs[name] = importFile(t, name)[0].Trajectory
+	}
+	for what, log := range logs {
+		for line := range bytes.Lines(log) {
+			if p := s.Check(bytes.TrimSuffix(line, []byte("\n"))); p != nil {
+				t.Errorf("%s: %s\n%v", what, line, p)
+			}
+		}
+	}
+}
+
+func TestActionsKeepWhatAnAgentDid(t *testing.T) {
+	r := run(t, cassette.OpenAIChat)
+	doc, err := Export(attempt, one(caseOf(r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Import("x", doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical := func(v *trajectory.Verified) *trajectory.Trace {
+		t.Helper()
+		v, err := Actions(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := trajectory.Canonical(v, trajectory.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	other := string(canonical(r.Verified).Format())
+	if d := cmp.Diff(string(canonical(back[0].Verified).Format()), other); d != "" {
+		t.Errorf("imported -, run +\n%s", d)
+	}
+	for _, has := range []string{"tool_proposed", `"Bash"`, "turn_completed", "find it"} {
+		if !strings.Contains(other, has) {
+			t.Errorf("the actions have no %s:\n%s", has, other)
+		}
 	}
 }

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/extract"
+	"tallystick/internal/extract/expression"
+	"tallystick/internal/grade"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+)
+
+type gradeOptions struct {
+	trajectory string
+	pick       string
+	with       string
+	expected   string
+}
+
+func newGrade(env *Env) *cobra.Command {
+	var o gradeOptions
+	cmd := &cobra.Command{
+		Use:   "grade TRAJECTORY --with GRADING",
+		Short: "Grade one trajectory, ours or somebody else's, with a grading.yaml",
+		Long: `Grade a trajectory with the extractors and graders of a grading.yaml and show what each
+check compared with what. TRAJECTORY is a file of ours, a file of OpenTelemetry GenAI
+spans (OTLP in JSON or protobuf), an ATIF file, or ATTEMPT:CASE for one of the evidence.
+Nothing is recorded and nothing is signed: the result is SCRATCH and never counts.
+
+A rubric, a judge and files of the working folder are not at hand here, so a grading
+that needs the first two is refused, and a check that needs a file is unscored.
+Exit code 4 says that the trajectory did not pass, or is unscored.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.trajectory = args[0]
+			return runGrade(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.with, "with", "", "the `FILE` that says how to grade (docs/formats/grading.md)")
+	f.StringVar(&o.expected, "expected", "", "a `FILE` with what is expected: JSON, or a text")
+	f.StringVar(&o.pick, "pick", "", pickUsage)
+	return cmd
+}
+
+type gradeAnswer struct {
+	Source       string             `json:"source"`
+	Imported     *importedAnswer    `json:"imported,omitempty"`
+	Pinned       bool               `json:"pinned"`
+	Head         digest.ID          `json:"head"`
+	Level        string             `json:"level"` // always scratch
+	Passed       bool               `json:"passed"`
+	Score        *float64           `json:"score,omitempty"`
+	Unscored     string             `json:"unscored,omitempty"`
+	Breakdown    map[string]float64 `json:"breakdown"`
+	FailureModes []string           `json:"failure_modes"`
+	Checks       []grade.Detail     `json:"checks"`
+}
+
+// maxExpected bounds what is compared with; answers are shorter.
+const maxExpected = 16 << 20
+
+func runGrade(_ context.Context, env *Env, o gradeOptions) error {
+	if o.with == "" {
+		return refusal.Newf(refusal.Usage, "--with is missing").WithHint("name the grading.yaml to grade with; docs/formats/grading.md has the format")
+	}
+	grader, err := compileGrading(o)
+	if err != nil {
+		return err
+	}
+	loaded, err := env.loadTrajectory(o.trajectory, o.pick)
+	if err != nil {
+		return err
+	}
+	v := loaded.verified
+	result := grader.Grade(grade.Input{Source: &extract.Source{Trajectory: v, Content: loaded.content}})
+	a := &gradeAnswer{Source: o.trajectory, Imported: loaded.imported, Pinned: v.Pinned(), Head: v.Head(), Level: "scratch", Unscored: result.Unscored,
+		Breakdown: map[string]float64{}, FailureModes: append([]string{}, result.FailureModes...), Checks: append([]grade.Detail{}, result.Details...)}
+	for name, score := range result.Breakdown {
+		a.Breakdown[name] = score
+	}
+	if result.Unscored == "" {
+		a.Passed, a.Score = result.Passed, &result.Score
+	}
+	if err := env.Answer(a, a.print); err != nil {
+		return err
+	}
+	switch {
+	case a.Unscored != "":
+		return refusal.Newf(refusal.GateNotMet, "%s: unscored: %s", o.trajectory, a.Unscored)
+	case !a.Passed:
+		return refusal.Newf(refusal.GateNotMet, "%s: did not pass, score %v", o.trajectory, result.Score)
+	}
+	return nil
+}
+
+// compileGrading reads how to grade, and what with.
+func compileGrading(o gradeOptions) (*grade.Grader, error) {
+	data, err := store.ReadFile(store.OS{}, o.with, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := grade.ParseYAML(o.with, data)
+	if err != nil {
+		return nil, err
+	}
+	m := grade.Materials{Registration: bench.Registration{FailureModes: map[string]evidence.Severity{}}, Expressions: expression.Compile}
+	// No class lists failure modes here, so those that the file names are as
+	// good as any: nothing is recorded.
+	allowModes(m.Registration.FailureModes, parsed.Spec.Checks)
+	if parsed.Spec.Grade != nil {
+		allowModes(m.Registration.FailureModes, parsed.Spec.Grade.Checks)
+	}
+	if o.expected != "" {
+		text, err := store.ReadFile(store.OS{}, o.expected, maxExpected)
+		if err != nil {
+			return nil, err
+		}
+		m.ExpectedFiles = map[string][]byte{filepath.Base(o.expected): text}
+		if m.Expected, err = canon.Canonicalize(text); err != nil {
+			if m.Expected, err = canon.Marshal(strings.TrimRight(string(text), "\r\n")); err != nil {
+				return nil, refusal.Newf(refusal.Malformed, "%s: neither JSON nor a text: %w", o.expected, err)
+			}
+		}
+	}
+	g, err := parsed.Compile(m)
+	if err != nil {
+		return nil, err
+	}
+	if g.UsesRubric() || g.UsesJudge() {
+		return nil, refusal.Newf(refusal.Usage, "%s asks a rubric or a judge, and there is none here", o.with).
+			WithHint(`grade with built-in graders, or make a bench of it and use "tally rescore"`)
+	}
+	return g, nil
+}
+
+func allowModes(modes map[string]evidence.Severity, checks []grade.Check) {
+	for _, c := range checks {
+		if c.FailureMode != "" {
+			modes[c.FailureMode] = evidence.Warn
+		}
+		allowModes(modes, c.Grade.Checks)
+	}
+}
+
+func (a *gradeAnswer) print(out io.Writer) {
+	trust := "nothing vouches for its head"
+	if a.Pinned {
+		trust = "the ledger vouches for its head"
+	}
+	fmt.Fprintf(out, "%s: %s\n", plain.Line(a.Source), trust)
+	a.Imported.print(out)
+	printChecks(out, a.Checks)
+	switch {
+	case a.Unscored != "":
+		fmt.Fprintf(out, "unscored %s\n", plain.Line(a.Unscored))
+	case a.Passed:
+		fmt.Fprintf(out, "passed   with score %v\n", *a.Score)
+	default:
+		fmt.Fprintf(out, "failed   with score %v (%s)\n", *a.Score, plain.Line(strings.Join(a.FailureModes, ", ")))
+	}
+	fmt.Fprintln(out, "SCRATCH: nothing is recorded or signed; the result never counts for promotion")
+}
