@@ -10,6 +10,7 @@ bench:
 docs:
 	go test ./internal/cli -run 'Docs$$' -update
 	go test ./internal/evidence -run RecordsPage -update
+	go test ./internal/trajectory -run SchemaFile -update
 tidy:
 	go mod tidy && cd tools && go mod tidy
 ci:
