@@ -17,17 +17,18 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// A tutorialBlock is one fenced block of docs/tutorial.md: a file that the reader
+// A pageBlock is one fenced block of a page: a file that the reader
 // writes, or commands with what they print.
-type tutorialBlock struct {
+type pageBlock struct {
+	page     string
 	line     int
 	file     string // its path; "" for commands
 	text     string // the file's
 	mark     string // the comment before it, as in <!-- needs python3 -->
-	commands []tutorialCommand
+	commands []pageCommand
 }
 
-type tutorialCommand struct {
+type pageCommand struct {
 	line int
 	text string
 	want []string
@@ -38,35 +39,36 @@ var (
 	markLine = regexp.MustCompile(`^<!-- (.*) -->$`)
 )
 
-// readTutorial takes the page apart. Every fenced block must be something that
-// the test runs or writes: nothing on the page may be only claimed.
-func readTutorial(page []byte) ([]tutorialBlock, error) {
-	var blocks []tutorialBlock
-	var block *tutorialBlock
-	before, n := "", 0
+// readPage takes a page apart.
+func readPage(name string) ([]pageBlock, error) {
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	var blocks []pageBlock
+	var block *pageBlock
+	before, n, console := "", 0, false
 	for scanner := bufio.NewScanner(bytes.NewReader(page)); scanner.Scan(); {
 		line := scanner.Text()
 		n++
 		switch {
 		case block == nil && strings.HasPrefix(line, "```"):
-			block = &tutorialBlock{line: n}
+			block = &pageBlock{page: name, line: n}
 			if m := fileLine.FindStringSubmatch(before); m != nil {
 				block.file = m[1]
 			} else if m := markLine.FindStringSubmatch(before); m != nil {
 				block.mark = m[1]
 			}
-			if block.file == "" && line != "```console" && block.mark != "by hand" {
-				return nil, fmt.Errorf("line %d: a block that is neither a file nor a console", n)
-			}
+			console = line == "```console"
 		case block != nil && line == "```":
 			blocks = append(blocks, *block)
 			block, before = nil, ""
-		case block != nil && (block.file != "" || block.mark == "by hand"):
+		case block != nil && (block.file != "" || !console):
 			block.text += line + "\n"
 		case block != nil && strings.HasPrefix(line, "$ "):
-			block.commands = append(block.commands, tutorialCommand{line: n, text: line[2:]})
+			block.commands = append(block.commands, pageCommand{line: n, text: line[2:]})
 		case block != nil && len(block.commands) == 0:
-			return nil, fmt.Errorf("line %d: output before any command", n)
+			return nil, fmt.Errorf("%s:%d: output before any command", name, n)
 		case block != nil:
 			c := &block.commands[len(block.commands)-1]
 			c.want = append(c.want, line)
@@ -75,7 +77,7 @@ func readTutorial(page []byte) ([]tutorialBlock, error) {
 		}
 	}
 	if block != nil {
-		return nil, fmt.Errorf("line %d: a block without an end", block.line)
+		return nil, fmt.Errorf("%s:%d: a block without an end", name, block.line)
 	}
 	return blocks, nil
 }
@@ -83,7 +85,7 @@ func readTutorial(page []byte) ([]tutorialBlock, error) {
 // shellScript makes one script of files and commands, so that folders, variables
 // and processes in the background are those of one person's shell. After each
 // command it prints the mark and the exit code, which "echo $?" still sees.
-func shellScript(blocks []tutorialBlock, mark string) string {
+func shellScript(blocks []pageBlock, mark string) string {
 	var b strings.Builder
 	for _, block := range blocks {
 		if block.file != "" {
@@ -97,7 +99,7 @@ func shellScript(blocks []tutorialBlock, mark string) string {
 }
 
 // runShell runs the blocks and compares what each command prints with the page.
-func (w *agentWorkspace) runShell(dir string, blocks []tutorialBlock) {
+func (w *agentWorkspace) runShell(dir string, blocks []pageBlock) {
 	w.t.Helper()
 	const mark = "--end-of-output--"
 	out, err := w.shell(dir, shellScript(blocks, mark))
@@ -106,23 +108,23 @@ func (w *agentWorkspace) runShell(dir string, blocks []tutorialBlock) {
 	for _, block := range blocks {
 		for _, c := range block.commands {
 			if i+1 >= len(parts) {
-				w.t.Fatalf("docs/tutorial.md:%d: $ %s never ended (%v):\n%s", c.line, c.text, err, parts[i])
+				w.t.Fatalf("%s:%d: $ %s never ended (%v):\n%s", block.page, c.line, c.text, err, parts[i])
 			}
 			code, rest, _ := strings.Cut(parts[i+1], "\n")
 			if failed != 0 && c.text != "echo $?" {
-				w.t.Errorf("docs/tutorial.md:%d: the command before ended with %d, and the page does not say so", c.line, failed)
+				w.t.Errorf("%s:%d: the command before ended with %d, and the page does not say so", block.page, c.line, failed)
 			}
 			said := slices.ContainsFunc(c.want, func(line string) bool { return strings.HasPrefix(line, "tally: error: ") })
 			if failed, err = strconv.Atoi(code); err != nil {
 				w.t.Fatal(err)
 			}
 			if said && failed == 0 {
-				w.t.Errorf("docs/tutorial.md:%d: the page shows an error, the command ended well", c.line)
+				w.t.Errorf("%s:%d: the page shows an error, the command ended well", block.page, c.line)
 			} else if said {
 				failed = 0
 			}
 			if problem := comparePage(c.want, parts[i]); problem != "" {
-				w.t.Errorf("docs/tutorial.md:%d: $ %s\n%s\nit printed:\n%s", c.line, c.text, problem, parts[i])
+				w.t.Errorf("%s:%d: $ %s\n%s\nit printed:\n%s", block.page, c.line, c.text, problem, parts[i])
 			}
 			i++
 			parts[i] = rest
@@ -274,22 +276,22 @@ func TestTutorial(t *testing.T) {
 			t.Skipf("the tutorial needs %s", program)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := readTutorial(page)
+	all, err := readPage("docs/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newAgentWorkspace(t)
-	var blocks, inJob []tutorialBlock
+	var blocks, inJob []pageBlock
 	for _, b := range all {
 		switch {
 		case b.mark == "in the job":
 			inJob = append(inJob, b)
 		case b.mark == "needs python3" && !present("/usr/bin/python3"):
-		case b.mark != "by hand":
+		case b.mark == "by hand":
+		case b.file == "" && len(b.commands) == 0:
+			// Nothing on the page may be only claimed.
+			t.Fatalf("%s:%d: a block that is neither a file nor commands", b.page, b.line)
+		default:
 			blocks = append(blocks, b)
 		}
 	}
@@ -321,6 +323,31 @@ func TestTutorial(t *testing.T) {
 	if code, log := w.runJob(checkout); code != 3 || !strings.Contains(log, "REFUSED   example") {
 		t.Errorf("with a signed case changed the job ends with %d:\n%s", code, log)
 	}
+}
+
+// TestReadmeTour runs the minute of README.md. Its first commands are run by
+// internal/structure, in a copy of the tree.
+func TestReadmeTour(t *testing.T) {
+	all, err := readPage("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tour []pageBlock
+	for _, b := range all {
+		if b.mark == "tour" {
+			tour = append(tour, b)
+		}
+	}
+	if len(tour) < 3 {
+		t.Fatalf("README.md has %d blocks of the tour", len(tour))
+	}
+	w := newAgentWorkspace(t)
+	build := exec.Command("go", "build", "-o", filepath.Dir(w.tally), "../tally-verify")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building tally-verify: %v\n%s", err, out)
+	}
+	w.runShell(t.TempDir(), tour)
 }
 
 func present(path string) bool {
