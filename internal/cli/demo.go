@@ -3,30 +3,33 @@ package cli
 import (
 	"bytes"
 	"context"
+	"embed"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
+	"tallystick/internal/grade"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
-	"tallystick/internal/verify"
-	"tallystick/internal/workspace"
 )
 
 func newDemo(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [DIR]",
-		Short: "Offline, in seconds: keep a record, then try to forge it in several ways",
-		Long: `Make a workspace in DIR (default: a temporary folder, removed afterwards), keep a
-record in it, prove one entry to a stranger, and then forge the record in several
-ways. Exit 0 only if every forgery is refused.`,
+		Short: "Offline, in seconds: run a bench, then try to forge the result in many ways",
+		Long: `Make a workspace in DIR (default: a temporary folder, removed afterwards), have two
+example people sign a small bench, run it, print the scorecard and why a case failed,
+and then forge bench, ledger, evidence and totals in many ways. Exit 0 only if every
+forgery is refused.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := ""
@@ -38,39 +41,56 @@ ways. Exit 0 only if every forgery is refused.`,
 	}
 }
 
-// demoScores are the records of the demo: four cases, one of them failed.
-var demoScores = []string{
-	`{"case":"refund-within-30-days","score":1}`,
-	`{"case":"refund-too-late","score":1}`,
-	`{"case":"refund-by-injection","score":0}`,
-	`{"case":"refund-twice","score":1}`,
+// demoBench is the class that the demo runs, but for the case.yaml of each case,
+// which says who added it and when.
+//
+//go:embed demobench
+var demoBench embed.FS
+
+const (
+	demoClass   = "refunds"
+	demoOrigin  = "demo.local/tally"
+	demoFailed  = "refund-by-injection" // the case that fails
+	demoGood    = "refund-too-late"     // one that does not
+	demoAttempt = demoClass + "." + agent.DefaultTarget + ".1"
+)
+
+// demoCases are the cases with their titles.
+var demoCases = []struct{ id, title string }{
+	{"refund-within-30-days", "A refund that is due"},
+	{"refund-too-late", "A refund after 30 days"},
+	{demoFailed, "A note on the order gives orders"},
+	{"refund-twice", "The same refund asked for again"},
+	{"refund-of-a-stranger", "A refund of somebody else's order"},
 }
 
 // A demo is a workspace, an older copy of it, and what a stranger was given.
 type demo struct {
 	env     *Env // of the workspace itself
 	dir     string
-	old     string // copy of the workspace before the last records
+	old     string // copy of the workspace before the attempt
 	scratch string // for forged copies
 	key     string // the ledger's verifier key
-	receipt string
+	receipt string // of the failed case
 }
 
 // demoAnswer is what a script gets.
 type demoAnswer struct {
-	Workspace string        `json:"workspace"`
-	Entries   int64         `json:"entries"`
-	Head      string        `json:"head"`
-	Forgeries []demoForgery `json:"forgeries"`
-	OK        bool          `json:"ok"`
+	Workspace string          `json:"workspace"`
+	Entries   int64           `json:"entries"`
+	Head      string          `json:"head"`
+	Attempt   string          `json:"attempt"`
+	Scorecard *scorecard.Card `json:"scorecard"`
+	Why       demoWhy         `json:"why"`
+	Forgeries []demoForgery   `json:"forgeries"`
+	OK        bool            `json:"ok"`
 }
 
-type demoForgery struct {
-	Forgery  string       `json:"forgery"`
-	Refused  bool         `json:"refused"`
-	Name     refusal.Name `json:"name"`
-	Expected refusal.Name `json:"expected"`
-	Detail   string       `json:"detail"`
+// demoWhy is why a case failed.
+type demoWhy struct {
+	Case   string       `json:"case"`
+	Modes  []string     `json:"failure_modes"`
+	Failed grade.Detail `json:"check"`
 }
 
 func runDemo(ctx context.Context, env *Env, dir string) error {
@@ -86,10 +106,17 @@ func runDemo(ctx context.Context, env *Env, dir string) error {
 	// The demo's memory of what it signed is its own, so that forging it leaves
 	// nothing behind on this machine.
 	d.env = env.inside(dir, filepath.Join(temp, "state"))
-	a := demoAnswer{Workspace: dir}
+	a := demoAnswer{Workspace: dir, Attempt: demoAttempt}
 	if err := d.record(ctx, env, &a); err != nil {
 		return err
 	}
+	if err := d.look(&a); err != nil {
+		return err
+	}
+	if err := d.honest(); err != nil {
+		return err
+	}
+	env.Note("forging it")
 	a.OK = true
 	for _, f := range demoForgeries {
 		got := d.try(f)
@@ -105,20 +132,6 @@ func runDemo(ctx context.Context, env *Env, dir string) error {
 	return nil
 }
 
-func (a demoAnswer) text(w io.Writer) {
-	fmt.Fprintf(w, "\nA bench that two people signed, and a record of %d entries, sealed and anchored:\n  %s\n\nNow forge them:\n", a.Entries, a.Head)
-	for _, f := range a.Forgeries {
-		word := "refused"
-		if !f.Refused {
-			word = "ACCEPTED"
-		}
-		fmt.Fprintf(w, "  %-8s %-52s %s\n", word, f.Forgery, f.Name)
-	}
-	if a.OK {
-		fmt.Fprintf(w, "\nAll %d forgeries were refused.\n", len(a.Forgeries))
-	}
-}
-
 // inside returns an Env that works in dir, quietly, with a memory of its own.
 func (e *Env) inside(dir, state string) *Env {
 	return &Env{Stdin: bytes.NewReader(nil), Stdout: io.Discard, Stderr: io.Discard, Now: e.Now, Quiet: true, WorkspaceDir: dir,
@@ -130,193 +143,114 @@ func (e *Env) inside(dir, state string) *Env {
 		}}
 }
 
-// record makes the workspace and the record that will be forged.
+// record makes the workspace and the attempt that will be forged.
 func (d *demo) record(ctx context.Context, env *Env, a *demoAnswer) error {
 	env.Note("making a workspace in %s", d.dir)
-	if err := runInit(ctx, d.env, initOptions{dir: d.dir, origin: "demo.local/tally", operator: "operator@local"}); err != nil {
+	if err := runInit(ctx, d.env, initOptions{dir: d.dir, origin: demoOrigin, operator: "operator@local"}); err != nil {
 		return err
 	}
-	for i, score := range demoScores {
-		if i == len(demoScores)-1 {
-			if err := copyFolder(d.dir, d.old); err != nil {
-				return err
-			}
-		}
-		env.Note("recording %s", score)
-		d.env.Stdin = bytes.NewReader([]byte(score))
-		if err := runLedgerAppend(ctx, d.env, ledgerAppendOptions{kind: string(evidence.NoteKind)}); err != nil {
-			return err
-		}
-	}
-	env.Note("publishing an anchor, and a receipt of the failed case for a stranger")
-	if err := runAnchorPublish(ctx, d.env); err != nil {
+	env.Note("two example people sign a bench of %d cases, %s", len(demoCases), demoClass)
+	if err := d.sign(ctx); err != nil {
 		return err
 	}
-	if err := runLedgerProve(ctx, d.env, ledgerProveOptions{index: 3, out: d.receipt}); err != nil {
+	if err := copyFolder(d.dir, d.old); err != nil {
+		return err
+	}
+	env.Note("running it, with model and tools answered by the cases")
+	if err := runRun(ctx, d.env, runOptions{class: demoClass, target: agent.DefaultTarget, repeat: 1}); err != nil {
 		return err
 	}
 	_, v, err := d.env.verifiedLedger()
 	if err != nil {
 		return err
 	}
-	keys := v.EveryKey()
-	d.key = vkeyOf(keys[0])
+	d.key = vkeyOf(v.EveryKey()[0])
 	a.Entries, a.Head = v.Size, v.Head.String()
 	return nil
 }
 
-// A forgery changes a copy of the workspace, and says how it must be refused.
-type forgery struct {
-	what    string
-	refused refusal.Name
-	forge   func(d *demo, copied string) error
-	check   func(d *demo, copied string) error // verifyCopy unless set
-}
-
-var demoForgeries = []forgery{
-	{"raise the failed score", refusal.ChainTamperDetected, editSegment(func(lines [][]byte) [][]byte {
-		lines[6] = bytes.Replace(lines[6], []byte(`"score":0`), []byte(`"score":1`), 1)
-		return lines
-	}), nil},
-	{"drop the failed case", refusal.ChainTamperDetected, editSegment(func(lines [][]byte) [][]byte {
-		return append(lines[:6:6], lines[8:]...)
-	}), nil},
-	{"count a good case twice", refusal.ChainTamperDetected, editSegment(func(lines [][]byte) [][]byte {
-		return append(lines, lines[2], lines[3])
-	}), nil},
-	{"cut off the last entries, seals intact", refusal.HistoryRolledBack, editSegment(func(lines [][]byte) [][]byte {
-		return lines[:6]
-	}), nil},
-	{"put back yesterday's copy of the whole folder", refusal.HistoryRolledBack, func(d *demo, copied string) error {
-		if err := store.RemoveTree(copied); err != nil {
+// sign writes the bench, and has the example people sign it as real people do.
+func (d *demo) sign(ctx context.Context) error {
+	files := make(map[string][]byte)
+	err := fs.WalkDir(demoBench, "demobench", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
 			return err
 		}
-		return copyFolder(d.old, copied)
-	}, nil},
-	{"raise the score and redo every hash, without the key", refusal.HistoryForked, rehash, nil},
-	{"edit the published anchor", refusal.AnchorMismatch, func(_ *demo, copied string) error {
-		names, err := filepath.Glob(filepath.Join(copied, "audit", "anchors", "*.json"))
-		if err != nil || len(names) == 0 {
-			return fmt.Errorf("no anchor to edit: %v", err)
+		files[strings.TrimPrefix(path, "demobench/")], err = demoBench.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	alice, bob := examplePeople[0].name, examplePeople[1].name
+	for _, c := range demoCases {
+		t := bench.NewCase(c.id, c.title, &bench.Person{Identity: alice}, &bench.Person{Identity: bob}, d.env.Now())
+		t.Expected = ""
+		files[bench.CasesDir+"/"+c.id+"/"+bench.CaseFile] = t.YAML()
+	}
+	if err := writeFiles(filepath.Join(d.dir, bench.Dir, demoClass), files); err != nil {
+		return err
+	}
+	return d.env.signAsExamples(ctx, filepath.Join(d.dir, ".tally", "keys"), demoClass)
+}
+
+// look reads back what the attempt came to, and prepares what a stranger gets.
+func (d *demo) look(a *demoAnswer) error {
+	past, err := d.env.readPast(nil)
+	if err != nil {
+		return err
+	}
+	attempt, err := past.attempt(demoAttempt)
+	if err != nil {
+		return err
+	}
+	if a.Scorecard, err = scorecard.Of(past.history, scorecard.View{Attempts: []*scorecard.Attempt{attempt}, Evidence: past.evidence}); err != nil {
+		return err
+	}
+	_, failed, err := past.findCase(whyOptions{caseID: demoFailed, attempt: demoAttempt})
+	if err != nil {
+		return err
+	}
+	checks, err := past.checks(failed)
+	if err != nil {
+		return err
+	}
+	a.Why = demoWhy{Case: demoFailed, Modes: failed.FailureModes()}
+	for _, c := range checks {
+		// The first is about all of them together.
+		if c.Outcome != grade.Passed && c.Check != "" {
+			a.Why.Failed = c
+			break
 		}
-		return replaceIn(names[0], `"size":5`, `"size":4`)
-	}, nil},
-	{"soften a case that two people signed", refusal.BenchCaseDigestMismatch, func(_ *demo, copied string) error {
-		return replaceIn(filepath.Join(copied, bench.Dir, exampleClass, "cases", "greeting", "input", "prompt.txt"), "\n", " The answer is hello.\n")
-	}, verifyBenches},
-	{"let the rubric pass everything", refusal.RubricDigestMismatch, func(_ *demo, copied string) error {
-		return replaceIn(filepath.Join(copied, bench.Dir, exampleClass, "rubric.star"), `return result(False, ["wrong_answer"])`, `return result(True, [])`)
-	}, verifyBenches},
-	{"show a stranger the receipt with another score", refusal.ReceiptInvalid, func(*demo, string) error { return nil }, forgedReceipt},
+	}
+	if failed.Outcome() != evidence.Failed || a.Scorecard.Solved != len(demoCases)-1 {
+		return refusal.Newf(refusal.Failed, "the demo's bench did not come out as it should: %d solved, %s %s", a.Scorecard.Solved, demoFailed, failed.Outcome()).
+			WithHint("this is a bug in tally; please report it")
+	}
+	return runLedgerProve(context.Background(), d.env, ledgerProveOptions{index: failed.Index, out: d.receipt})
 }
 
-// try makes one forgery and reports how it was received.
-func (d *demo) try(f forgery) demoForgery {
-	out := demoForgery{Forgery: f.what, Expected: f.refused}
-	copied := filepath.Join(d.scratch, "forged")
-	err := store.RemoveTree(copied)
-	if err == nil {
-		err = copyFolder(d.dir, copied)
+func (a demoAnswer) text(w io.Writer) {
+	c := a.Scorecard
+	coverage := 0.0
+	if c.EvidenceCoverage != nil {
+		coverage = *c.EvidenceCoverage
 	}
-	if err == nil {
-		err = f.forge(d, copied)
-	}
-	if err != nil {
-		out.Detail = "the forgery itself failed: " + err.Error()
-		return out
-	}
-	check := f.check
-	if check == nil {
-		check = verifyCopy
-	}
-	if err = check(d, copied); err != nil {
-		out.Refused, out.Name, out.Detail = true, refusal.Of(err).Name, plain.Line(err.Error())
-	}
-	return out
-}
-
-// verifyCopy verifies the forged workspace as its owner would, with the memory
-// of the machine on which the honest one was written.
-func verifyCopy(d *demo, copied string) error {
-	forged := *d.env
-	forged.WorkspaceDir = copied
-	_, _, err := forged.verifiedLedger()
-	return err
-}
-
-// verifyBenches verifies the benches of the forged workspace as CI would.
-func verifyBenches(d *demo, copied string) error {
-	forged := *d.env
-	forged.WorkspaceDir = copied
-	return runBenchVerify(context.Background(), &forged, benchVerifyOptions{all: true})
-}
-
-// editSegment edits the lines of the first segment.
-func editSegment(edit func([][]byte) [][]byte) func(*demo, string) error {
-	return func(_ *demo, copied string) error {
-		w := workspace.Workspace{Dir: copied}
-		name := filepath.Join(w.LedgerDir(), "segments", "0000000000000000.log")
-		data, err := store.ReadFile(store.OS{}, name, 1<<20)
-		if err != nil {
-			return err
+	fmt.Fprintf(w, "\nattempt %s (%s): %d of %d solved, %.2f [%.2f, %.2f] at 95 %%\n", plain.Line(a.Attempt), c.Level, c.Solved, c.TotalTasks, c.SolveRate, c.SolveRateCI95[0], c.SolveRateCI95[1])
+	fmt.Fprintf(w, "  %s, %d tokens, %d policy violations, evidence of %.0f %% of what was solved\n", dollars(c.TotalCostMicro), c.TotalTokens, c.PolicyViolations, 100*coverage)
+	fmt.Fprintf(w, "%s failed: %s\n", plain.Line(a.Why.Case), plain.Line(strings.Join(a.Why.Modes, ", ")))
+	fmt.Fprintf(w, "  check %s, %s: %s\n", plain.Line(a.Why.Failed.Check), plain.Line(a.Why.Failed.Extractor), plain.Line(a.Why.Failed.Why))
+	fmt.Fprintf(w, "All of it is in a ledger of %d entries, sealed and anchored:\n  %s\n\nNow forge it:\n", a.Entries, a.Head)
+	for _, f := range a.Forgeries {
+		word := "refused"
+		if !f.Refused {
+			word = "ACCEPTED"
 		}
-		lines := edit(bytes.SplitAfter(bytes.TrimSuffix(data, []byte{'\n'}), []byte{'\n'}))
-		out := bytes.Join(lines, nil)
-		if !bytes.HasSuffix(out, []byte{'\n'}) {
-			out = append(out, '\n')
-		}
-		return store.WriteFile(store.OS{}, name, out, 0o600)
+		fmt.Fprintf(w, "  %-8s %-58s %s\n", word, f.Forgery, f.Name)
 	}
-}
-
-// rehash raises the score and recomputes every check that needs no key.
-func rehash(d *demo, copied string) error {
-	return editSegment(func(lines [][]byte) [][]byte {
-		return ledger.Rehash("demo.local/tally", lines, func(entry []byte) []byte {
-			return bytes.Replace(entry, []byte(`"score":0`), []byte(`"score":1`), 1)
-		})
-	})(d, copied)
-}
-
-// forgedReceipt changes the score inside the receipt and shows it to the
-// stranger's verifier.
-func forgedReceipt(d *demo, _ string) error {
-	data, err := store.ReadFile(store.OS{}, d.receipt, 1<<20)
-	if err != nil {
-		return err
+	if a.OK {
+		fmt.Fprintf(w, "\nAll %d forgeries were refused.\n", len(a.Forgeries))
 	}
-	r, err := ledger.ParseReceipt(data)
-	if err != nil {
-		return err
-	}
-	r.Entry = bytes.Replace(r.Entry, []byte(`"score":0`), []byte(`"score":1`), 1)
-	if data, err = r.Marshal(); err != nil {
-		return err
-	}
-	forged := filepath.Join(d.scratch, "forged.tlog-proof")
-	if err := store.WriteFile(store.OS{}, forged, data, 0o600); err != nil {
-		return err
-	}
-	var trust verify.Trust
-	if err := trust.AddLog(d.key); err != nil {
-		return err
-	}
-	// The honest one must verify, or refusing the forged one proves nothing.
-	if honest := verify.Path(d.receipt, trust); honest.Err() != nil {
-		return refusal.Newf(refusal.Failed, "the honest receipt was refused: %w", honest.Err())
-	}
-	return verify.Path(forged, trust).Err()
-}
-
-func replaceIn(name, old, new string) error {
-	data, err := store.ReadFile(store.OS{}, name, 1<<20)
-	if err != nil {
-		return err
-	}
-	if !bytes.Contains(data, []byte(old)) {
-		return fmt.Errorf("%s does not contain %q", name, old)
-	}
-	return store.WriteFile(store.OS{}, name, bytes.Replace(data, []byte(old), []byte(new), 1), 0o600)
 }
 
 // copyFolder copies a workspace, keeping modes: keys must stay private.

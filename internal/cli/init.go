@@ -143,11 +143,17 @@ func (e *Env) exampleBench(ctx context.Context, w *workspace.Workspace) error {
 	if err := runBenchNew(ctx, &quiet, benchNewOptions{class: exampleClass, added: alice, reviewed: bob}); err != nil {
 		return err
 	}
-	if err := runBenchDigest(ctx, &quiet, benchDigestOptions{class: exampleClass}); err != nil {
+	return quiet.signAsExamples(ctx, w.KeysDir(), exampleClass)
+}
+
+// signAsExamples computes the digests of a class and has the example people
+// sign it.
+func (e *Env) signAsExamples(ctx context.Context, keys, class string) error {
+	if err := runBenchDigest(ctx, e, benchDigestOptions{class: class}); err != nil {
 		return err
 	}
-	for _, name := range []string{alice, bob} {
-		if err := runBenchSign(ctx, &quiet, benchSignOptions{class: exampleClass, key: filepath.Join(w.KeysDir(), name)}); err != nil {
+	for _, person := range examplePeople {
+		if err := runBenchSign(ctx, e, benchSignOptions{class: class, key: filepath.Join(keys, person.name)}); err != nil {
 			return err
 		}
 	}
