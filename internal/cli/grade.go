@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -115,7 +114,8 @@ func compileGrading(o gradeOptions) (*grade.Grader, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := grade.Materials{Registration: bench.Registration{FailureModes: map[string]evidence.Severity{}}, Expressions: expression.Compile}
+	m := grade.Materials{Expressions: expression.Compile}
+	m.Registration.FailureModes = map[string]evidence.Severity{}
 	// No class lists failure modes here, so those that the file names are as
 	// good as any: nothing is recorded.
 	allowModes(m.Registration.FailureModes, parsed.Spec.Checks)
