@@ -73,6 +73,9 @@ func (c *Completeness) Visit(r Record) error {
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
 			a.finished = true
 		}
+		if d := b.Events; covered && d != nil && !c.HasEvidence(*d) {
+			c.gap(r.Index, "evidence", "attempt %s: its events %s are missing or changed", b.Attempt, d)
+		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 		return &evidence.CaseScored{Attempt: "a", CaseID: "one", Repeat: repeat}
 	}
 	finished := &evidence.AttemptFinished{Attempt: "a"}
+	gone := digest.ContentOf([]byte("gone"))
 	type entry struct {
 		body   evidence.Body
 		manual bool
@@ -41,12 +42,14 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 			[]string{"entry 0: attempt a: case one has 0 of 2 records", "entry 1: attempt a was registered before, at entry 0"}},
 		{"the same by hand", []entry{{registered(), false}, {&evidence.AttemptRegistered{Attempt: "a", Plan: evidence.Plan{Repeat: 1}}, true}, {finished, true}},
 			[]string{"entry 0: attempt a was registered and never finished", "entry 0: attempt a: case one has 0 of 2 records"}},
+		{"a list of events that is not there", []entry{{registered(), false}, {scored(1), false}, {scored(2), false}, {&evidence.AttemptFinished{Attempt: "a", Events: &gone}, false}},
+			[]string{"entry 3: attempt a: its events " + gone.String() + " are missing or changed"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &Completeness{
 				Covers:      func(int64, evidence.Time) bool { return true },
 				Anchored:    map[string]bool{testTime.Date(): true},
-				HasEvidence: func(digest.Content) bool { return true },
+				HasEvidence: func(d digest.Content) bool { return d != gone },
 			}
 			for i, e := range tt.entries {
 				err := c.Visit(Record{Position: Position{Index: int64(i)}, Envelope: evidence.Envelope{Manual: e.manual, Time: testTime}, Body: e.body})
