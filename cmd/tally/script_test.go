@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tallystick/internal/provider/faketest"
 	"tallystick/internal/verify"
 )
 
@@ -56,8 +57,37 @@ func TestScripts(t *testing.T) {
 			"json":  cmdJSON,
 			"lines": cmdLines,
 			"mode":  cmdMode,
+			"provider": func(ts *testscript.TestScript, neg bool, args []string) {
+				startProvider(t, ts, neg, args)
+			},
 		},
 	})
+}
+
+// provider FILE starts a model provider on this machine, at $PROVIDER, that
+// answers a request with the second column of the first line of FILE whose first
+// column the request contains. A script can record from it as from a real one.
+func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: provider FILE")
+	}
+	var answers [][2]string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		asked, reply, ok := strings.Cut(strings.TrimSpace(line), "\t")
+		if !ok {
+			ts.Fatalf("provider: %s: %q has no tab", args[0], line)
+		}
+		answers = append(answers, [2]string{asked, reply})
+	}
+	server := faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+		for _, a := range answers {
+			if strings.Contains(string(q.Body), a[0]) {
+				return faketest.Reply{Text: a[1]}
+			}
+		}
+		return faketest.Reply{Status: 400, Body: `{"error":{"message":"no answer to that"}}`}
+	})
+	ts.Setenv("PROVIDER", server.OpenAI())
 }
 
 // condition knows what a script may ask of the machine it runs on.
