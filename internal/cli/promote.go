@@ -190,8 +190,15 @@ func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]p
 		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policy.Witnesses)})
 	}
 	for _, c := range kept {
+		checkpoint, err := ledger.VerifyCheckpoint(c.note, policy)
+		if refusal.Is(err, refusal.WitnessQuorumMissing) {
+			continue // as of an anchor: some witnesses are not enough
+		}
+		if err != nil {
+			return nil, e.alarm(p.w, fmt.Errorf("%s: %w", c.path, err))
+		}
 		if at := cosignedAt(c.note, policy.Witnesses); !at.IsZero() {
-			anchors = append(anchors, promote.Anchor{Size: c.head.Size, Cosigned: at})
+			anchors = append(anchors, promote.Anchor{Size: checkpoint.Size, Cosigned: at})
 		}
 	}
 	return anchors, nil

@@ -390,6 +390,41 @@ func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
 	}
 }
 
+// What one of two witnesses cosigned is not published where two are asked for,
+// neither in the day's anchor nor in a checkpoint that was kept.
+func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
+	l := newLab(t)
+	l.attempt(true, nil)
+	env := newEnv(nil, nil, nil, l.getenv)
+	env.WorkspaceDir = l.dir
+	w, err := env.loadWorkspace()
+	l.must(err)
+	cfg, err := env.config(w)
+	l.must(err)
+	led, err := sequencer.Open(l.Context(), cfg)
+	l.must(err)
+	settings := l.read("tally.yaml")
+	witnesses := "witnesses:\n"
+	var cosigners []sequencer.Cosigner
+	for i := range byte(2) {
+		key, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{50 + i}, 32)))
+		l.must(err)
+		pub, _ := key.Public().Ed25519()
+		cosigners = append(cosigners, testCosigner{key})
+		witnesses += fmt.Sprintf("  - {url: \"http://127.0.0.1:%d\", key: %q}\n", i+1, seal.CosignatureVKey(pub, "witness.example"))
+	}
+	pub, err := led.PublishAnchor(l.Context(), cosigners[:1])
+	l.must(err)
+	l.must(keepCheckpoint(w, pub))
+	l.must(led.Close())
+	for quorum, published := range map[int]bool{1: true, 2: false} {
+		l.write("tally.yaml", fmt.Appendf([]byte(settings), "%squorum: %d\n", witnesses, quorum))
+		if out := l.ok("promote", "recommend", "example"); strings.Contains(out, "no anchor has been published") == published {
+			t.Errorf("quorum %d: %s", quorum, out)
+		}
+	}
+}
+
 // Evidence that is whole and of another run does not carry a record.
 func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
 	l := newLab(t)
