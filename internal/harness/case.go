@@ -61,6 +61,7 @@ type run struct {
 	folder     *session.Folder
 	player     *cassette.Player
 	modelNames []string
+	provenance cassette.Provenance // as the cassette itself says
 	live       Recording
 	driven     agent.Driven
 	test       *testResult
@@ -199,7 +200,7 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player, r.modelNames = cassette.NewPlayer(parsed), parsed.Header.Models
+		r.player, r.modelNames, r.provenance = cassette.NewPlayer(parsed), parsed.Header.Models, parsed.Header.Provenance
 	}
 	switch {
 	case r.a.cfg.Live != nil:
@@ -286,6 +287,11 @@ func (r *run) newRecord() evidence.CaseScored {
 	if r.c.Cassette != nil {
 		rec.CassetteDigest = &r.c.Cassette.Digest
 		rec.Provenance = string(r.c.Provenance)
+		// A case that was signed as recorded may have got another cassette since,
+		// which people signed for its digest. The cassette knows better.
+		if rec.Provenance == string(cassette.Recorded) && r.provenance != "" {
+			rec.Provenance = string(r.provenance)
+		}
 	}
 	if len(r.c.Scenario.Model) > 0 && r.a.cfg.Live == nil {
 		rec.Provenance = string(cassette.Authored)
