@@ -41,16 +41,21 @@ type month struct {
 // segmentName is the file that begins with an entry.
 func segmentName(first int) string { return fmt.Sprintf("%016d.log", first) }
 
-// splitDays cuts the ledger's one segment after the last seal of each day, so
-// that there are segments to take out and to replace. It stays the same ledger.
+// splitDays cuts the ledger's segments anew, after the last seal of each day, so
+// that there are some to take out and to replace. It stays the same ledger.
 func (w *world) splitDays() *month {
 	w.Helper()
 	m := &month{world: w}
-	name := filepath.Join(w.cfg.SegmentsDir(), segmentName(0))
-	data, err := os.ReadFile(name)
+	files, err := os.ReadDir(w.cfg.SegmentsDir()) // in the order of their names
 	w.must(err)
-	w.must(os.Remove(name))
-	var segment []byte
+	var data, segment []byte
+	for _, f := range files {
+		name := filepath.Join(w.cfg.SegmentsDir(), f.Name())
+		part, err := os.ReadFile(name)
+		w.must(err)
+		w.must(os.Remove(name))
+		data = append(data, part...)
+	}
 	first, today := 0, ""
 	flush := func() {
 		if len(segment) > 0 {
