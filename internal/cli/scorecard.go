@@ -41,6 +41,7 @@ too, so that "the best of seven" is visible. Formulas: docs/formats/scorecard.md
 
 Evidence of solved cases is read and hashed; --no-evidence leaves that out, and then the
 acceptance criteria cannot be met.`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.attempts = args
 			return runScorecard(cmd.Context(), env, o)

@@ -45,6 +45,7 @@ records, records from their trajectories and grading documents, the kept answers
 .tally/runs and the recommendations. A PATH may then also be an answer that somebody
 kept of run, scorecard, compare, gate or promote recommend with --json. It is counted
 with the ledger as it was then. A number that is not what was written is exit 3.`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
 			if len(args) == 0 && !o.recompute {
