@@ -103,15 +103,15 @@ func (p *pastReading) packable(a *scorecard.Attempt, c *scorecard.Case) error {
 		return err
 	}
 	for _, d := range slices.Concat(c.Evidence[1:], files.All()) {
-		if p.seen[d] {
-			continue
+		if p.seen[d] || d == files.Trajectory.Digest || files.Grading != nil && d == *files.Grading {
+			continue // or read for the bundle
 		}
 		if _, err := p.read(d); err != nil {
 			return err
 		}
 		p.seen[d] = true
 	}
-	b, err := p.bundle(c, recordOf(a, c))
+	b, err := p.bundle(c, recordOf(a, c), files)
 	if err != nil {
 		return err
 	}

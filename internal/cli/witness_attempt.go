@@ -259,7 +259,11 @@ func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error)
 	if !ok {
 		return nil, nil, refusal.Newf(refusal.EntryInvalid, "entry %d is no record of a case any more", c.Index).WithHint("somebody writes to the ledger; pack again")
 	}
-	b, err := p.past.bundle(c, record)
+	files, err := scorecard.FilesOf(c, p.past.read)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := p.past.bundle(c, record, files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,12 +282,8 @@ func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error)
 }
 
 // bundle derives the bundle of a record from its evidence.
-func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored) (*witness.Bundle, error) {
-	files, err := scorecard.FilesOf(c, p.read)
-	if err != nil {
-		return nil, err
-	}
-	v, err := scorecard.TrajectoryOf(c, p.read)
+func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored, files *evidence.CaseFiles) (*witness.Bundle, error) {
+	v, err := scorecard.TrajectoryIn(files, p.read)
 	if err != nil {
 		return nil, err
 	}

@@ -286,7 +286,11 @@ type counts struct {
 
 // recount reads the trajectory of a record and counts.
 func recount(c *Case, read func(digest.Content) ([]byte, error)) (*counts, error) {
-	v, err := TrajectoryOf(c, read)
+	files, err := FilesOf(c, read)
+	if err != nil {
+		return nil, err
+	}
+	v, err := TrajectoryIn(files, read)
 	if err != nil {
 		return nil, err
 	}
@@ -314,15 +318,15 @@ func recount(c *Case, read func(digest.Content) ([]byte, error)) (*counts, error
 			}
 		}
 	}
-	n.grade, err = gradingOf(c, read)
+	n.grade, err = gradingIn(files, read)
 	return n, err
 }
 
-// gradingOf reads the grading document of a record, nil if it has none.
-func gradingOf(c *Case, read func(digest.Content) ([]byte, error)) (*gradeOf, error) {
-	files, err := FilesOf(c, read)
-	if err != nil || files.Grading == nil {
-		return nil, err
+// gradingIn reads the grading document that an index names, nil if it names
+// none.
+func gradingIn(files *evidence.CaseFiles, read func(digest.Content) ([]byte, error)) (*gradeOf, error) {
+	if files.Grading == nil {
+		return nil, nil
 	}
 	data, err := read(*files.Grading)
 	if err != nil {
@@ -360,6 +364,11 @@ func TrajectoryOf(c *Case, read func(digest.Content) ([]byte, error)) (*trajecto
 	if err != nil {
 		return nil, err
 	}
+	return TrajectoryIn(files, read)
+}
+
+// TrajectoryIn reads and verifies the trajectory that an index names.
+func TrajectoryIn(files *evidence.CaseFiles, read func(digest.Content) ([]byte, error)) (*trajectory.Verified, error) {
 	data, err := read(files.Trajectory.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("trajectory: %w", err)
