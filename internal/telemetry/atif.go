@@ -25,8 +25,8 @@ type atifFile struct {
 		Tools     []jsontext.Value `json:"tool_definitions"`
 		Extra     jsontext.Value   `json:"extra"`
 	} `json:"agent"`
-	Steps        []atifStep     `json:"steps"`
-	Notes        jsontext.Value `json:"notes"`
+	Steps        []jsontext.Value `json:"steps"` // of atifStep
+	Notes        jsontext.Value   `json:"notes"`
 	FinalMetrics *struct {
 		Prompt     jsontext.Value `json:"total_prompt_tokens"`
 		Completion jsontext.Value `json:"total_completion_tokens"`
@@ -85,7 +85,7 @@ func atifKnown(version string) bool {
 
 func importATIF(src Source, data []byte) ([]Imported, error) {
 	var out []Imported
-	docs := 0
+	docs, steps := 0, 0
 	err := each(data, func(v jsontext.Value) error {
 		docs++
 		var f atifFile
@@ -96,8 +96,8 @@ func importATIF(src Source, data []byte) ([]Imported, error) {
 			return fmt.Errorf("document %d: schema_version is %q, expected ATIF-v1.0 to ATIF-v1.7", docs, cut(f.SchemaVersion, 80))
 		}
 		return f.walk("", "", func(f *atifFile, id, version string) error {
-			if len(out) >= maxRuns {
-				return refusal.Newf(refusal.TooLarge, "more than %d trajectories", maxRuns)
+			if steps += len(f.Steps); steps > maxSteps || len(out) >= maxRuns {
+				return refusal.Newf(refusal.TooLarge, "more than %d steps or %d trajectories", maxSteps, maxRuns)
 			}
 			one, err := f.convert(src, id, version)
 			if err != nil {
@@ -179,7 +179,11 @@ func (f *atifFile) convert(src Source, id, version string) (Imported, error) {
 		r.notes.add("tool definition", "")
 	}
 	for i := range f.Steps {
-		if err := r.step(&f.Steps[i], i+1); err != nil {
+		var s atifStep
+		if err := json.Unmarshal(f.Steps[i], &s); err != nil {
+			return Imported{}, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if err := r.step(&s, i+1); err != nil {
 			return Imported{}, fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}

@@ -9,8 +9,8 @@
 // attempt as OTLP JSON with gen_ai attributes and an evaluation result for
 // each case and check.
 //
-// What it promises: a file may be hostile, and costs memory and time in
-// proportion to its length at most; what has no place in our format is in
+// What it promises: a file may be hostile, and is bounded in length, in pieces
+// and in depth, so that it costs a bounded amount of memory and time; what has no place in our format is in
 // [Imported.Notes] with a count, never silently left out; the same bytes give
 // the same trajectory.
 //

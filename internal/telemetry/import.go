@@ -13,10 +13,15 @@ import (
 const (
 	MaxBytes = 64 << 20
 	maxParts = 4_000_000 // JSON tokens or protobuf fields, texts within texts included
-	maxSpans = 200_000
-	maxDepth = 128
-	maxRuns  = 10_000
-	maxNotes = 1000 // distinct ones; more are counted together
+	maxSpans = 100_000
+	maxSteps = 50_000
+	maxLogs  = 400_000
+	// Lists are decoded one element at a time where elements are large, and
+	// whole where they are small.
+	maxElements = 400_000
+	maxDepth    = 128
+	maxRuns     = 10_000
+	maxNotes    = 1000 // distinct ones; more are counted together
 )
 
 // A Format is one that [Import] reads.

@@ -322,11 +322,20 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAFileOfTooManyValuesIsRefused(t *testing.T) {
-	file := []byte(`{"resourceSpans":[` + strings.Repeat("{},", maxParts/2) + `{}]}`)
-	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) {
+	file := []byte(`{"resourceSpans":[` + strings.Repeat("{},", maxElements) + `{}]}`)
+	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "in one list") {
+		t.Errorf("got %v", err)
+	}
+	list := `"a":[` + strings.Repeat("{},", maxElements-1) + `{}]`
+	file = []byte(`{"resourceSpans":[` + strings.Repeat("{"+list+"},", maxParts/maxElements/2) + `{}]}`)
+	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "values") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Import("f", make([]byte, MaxBytes+1)); !refusal.Is(err, refusal.TooLarge) {
+		t.Errorf("got %v", err)
+	}
+	file = []byte(`{"schema_version":"ATIF-v1.0","steps":[` + strings.Repeat("{},", maxSteps) + `{}]}`)
+	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "steps") {
 		t.Errorf("got %v", err)
 	}
 	// The same within a text within the file.
@@ -382,7 +391,7 @@ func TestLongTextsAreKept(t *testing.T) {
 
 func TestIsOurs(t *testing.T) {
 	ours := importFile(t, "current.json")[0].Trajectory
-	if !IsOurs(ours) || !IsOurs(append([]byte(" "), ours...)) || IsOurs(load(t, "current.json")) || IsOurs(load(t, "atif.json")) {
+	if !IsOurs(ours) || !IsOurs(append([]byte(" "), ours...)) || !IsOurs([]byte(`{"payload":{}}`)) || IsOurs(load(t, "current.json")) || IsOurs(load(t, "atif.json")) {
 		t.Error("a trajectory of ours is not told from others")
 	}
 }

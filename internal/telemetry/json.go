@@ -39,8 +39,12 @@ func (b *budget) check(data []byte) error {
 		if err := b.spend(1); err != nil {
 			return err
 		}
-		if d.StackDepth() > maxDepth {
+		depth := d.StackDepth()
+		if depth > maxDepth {
 			return refusal.Newf(refusal.TooLarge, "nested deeper than %d", maxDepth)
+		}
+		if _, n := d.StackIndex(depth); depth > 0 && n > maxElements {
+			return refusal.Newf(refusal.TooLarge, "more than %d elements in one list", maxElements)
 		}
 	}
 }

@@ -118,7 +118,7 @@ type otlpFile struct {
 	} `json:"resourceSpans"`
 	ResourceLogs []struct {
 		ScopeLogs []struct {
-			LogRecords []otlpLog `json:"logRecords"`
+			LogRecords []jsontext.Value `json:"logRecords"`
 		} `json:"scopeLogs"`
 	} `json:"resourceLogs"`
 }
@@ -128,7 +128,7 @@ type otlpResource struct {
 }
 
 type otlpScope struct {
-	Spans []otlpSpan `json:"spans"`
+	Spans []jsontext.Value `json:"spans"`
 }
 
 type otlpSpan struct {
@@ -217,10 +217,14 @@ func (b *batch) add(f *otlpFile) error {
 	for _, r := range f.ResourceSpans {
 		service := attributesOf(r.Resource.Attributes).text("service.name")
 		for _, s := range append(r.ScopeSpans, r.LibrarySpans...) {
-			for i := range s.Spans {
-				sp, err := s.Spans[i].span()
+			for _, raw := range s.Spans {
+				var o otlpSpan
+				if err := json.Unmarshal(raw, &o); err != nil {
+					return fmt.Errorf("span %d: %w", len(b.spans)+1, err)
+				}
+				sp, err := o.span()
 				if err != nil {
-					return fmt.Errorf("span %q: %w", cut(s.Spans[i].Name, 80), err)
+					return fmt.Errorf("span %d %q: %w", len(b.spans)+1, cut(o.Name, 80), err)
 				}
 				sp.service = service
 				if b.spans = append(b.spans, sp); len(b.spans) > maxSpans {
@@ -231,12 +235,18 @@ func (b *batch) add(f *otlpFile) error {
 	}
 	for _, r := range f.ResourceLogs {
 		for _, s := range r.ScopeLogs {
-			for i := range s.LogRecords {
-				l, err := s.LogRecords[i].logged()
-				if err != nil {
-					return fmt.Errorf("log record: %w", err)
+			for _, raw := range s.LogRecords {
+				var o otlpLog
+				if err := json.Unmarshal(raw, &o); err != nil {
+					return fmt.Errorf("log record %d: %w", len(b.logs)+1, err)
 				}
-				b.logs = append(b.logs, l)
+				l, err := o.logged()
+				if err != nil {
+					return fmt.Errorf("log record %d: %w", len(b.logs)+1, err)
+				}
+				if b.logs = append(b.logs, l); len(b.logs) > maxLogs {
+					return refusal.Newf(refusal.TooLarge, "more than %d log records", maxLogs)
+				}
 			}
 		}
 	}
