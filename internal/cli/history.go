@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,16 +62,17 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 	for _, c := range kept {
 		expect = append(expect, c.expectation())
 	}
-	// A million records are mostly memory that stays: collecting at every
-	// quarter more, and not at double, keeps the peak near what is needed.
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	// A million records are mostly memory that stays until the answer is given:
+	// collecting at every seventh more, and not at double, keeps the peak near
+	// what is needed. The command ends with it, so nothing is set back.
+	debug.SetGCPercent(15)
 	p := &pastReading{w: w, vault: store.OpenVault(store.OS{}, w.EvidenceDir()), seen: make(map[digest.Content]bool)}
 	p.history, err = scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
 	}, scorecard.Options{
 		Want:     want,
 		Until:    entries,
-		CaseList: p.read,
+		CaseList: p.caseList,
 		Cosigned: func(v *ledger.Verified) ([]scorecard.Cosigned, error) {
 			return cosignedCheckpoints(w.Settings, v, anchors, kept)
 		},
@@ -83,6 +85,32 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 
 // read returns a piece of evidence if it is what its name says.
 func (p *pastReading) read(d digest.Content) ([]byte, error) { return p.vault.Get(d, maxEvidence) }
+
+// caseList reads the list of cases of a long plan. It was put into a pack
+// before anything else, so it is looked for there first: to find a piece
+// anywhere, the vault remembers where every piece of every attempt lies.
+func (p *pastReading) caseList(d digest.Content) ([]byte, error) {
+	packs, err := filepath.Glob(filepath.Join(p.vault.PacksDir(), "*.pack"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range packs {
+		var first *store.PieceAt
+		err := store.ScanPack(store.OS{}, name, func(found digest.Content, at store.PieceAt) error {
+			if found == d {
+				first = &at
+			}
+			return io.EOF // the first is enough
+		})
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if first != nil {
+			return store.ReadPiece(store.OS{}, d, *first, maxEvidence)
+		}
+	}
+	return p.read(d)
+}
 
 // evidence is for [scorecard.View]: evidence of a record is whole if a complete
 // bundle can be made of it. It reads every piece that the record names, and

@@ -66,6 +66,7 @@ func (w *walk) seal(check, text []byte) error {
 	}
 	clear(w.batch)
 	w.batch = w.batch[:0]
+	w.past = len(w.held)
 	return nil
 }
 

@@ -164,6 +164,7 @@ type walk struct {
 	unsealed int64        // entries read since
 	batch    []Record     // the same, for Visit to see when they are sealed
 	held     []*block     // which hold the bytes of these
+	past     int          // how many of held hold none of these any more
 	pending  *pendingSeal // the last seal, its signature not checked yet
 
 	last    bool // this is the last segment
@@ -202,11 +203,13 @@ func (w *walk) segment(s Segment) error {
 		}
 		w.held = append(w.held, b)
 		if len(w.batch) == 0 {
-			for _, b := range w.held {
-				lines.recycle(b)
-			}
-			w.held = w.held[:0]
+			w.past = len(w.held)
 		}
+		for _, b := range w.held[:w.past] {
+			lines.recycle(b)
+		}
+		w.held = append(w.held[:0], w.held[w.past:]...)
+		w.past = 0
 	}
 	if lines.err != nil {
 		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, lines.err)

@@ -1,6 +1,7 @@
 package scorecard
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -226,7 +227,7 @@ func Of(h *History, v View) (*Card, error) {
 
 	tasks := tasksOf(v.Attempts)
 	c.Totals = totalsOf(tasks)
-	c.PassAtK = passAtK(tasks)
+	c.PassAtK = passAtK(tasks, c.DistinctCases)
 	c.countModes(tasks)
 	if err := c.checkEvidence(v, tasks); err != nil {
 		return nil, err
@@ -264,33 +265,65 @@ func tasksOf(attempts []*Attempt) []task {
 		n += a.Tasks()
 	}
 	list := make([]task, 0, n)
-	samples := make(map[digest.Content]uint32)
-	fresh := uint32(0)
+	index := sampleIndex{by: make(map[uint64]uint32)}
 	for _, a := range attempts {
 		for c := range a.Cases() {
-			d := c.Digest
+			d := &c.Digest
 			if d.IsZero() { // started, never scored, and the plan is not at hand
-				d = digest.ContentOf(fmt.Appendf(nil, "%q %q", a.Class, c.ID))
+				named := digest.ContentOf(fmt.Appendf(nil, "%q %q", a.Class, c.ID))
+				d = &named
 			}
-			s, ok := samples[d]
-			if !ok {
-				s, fresh = fresh, fresh+1
-				samples[d] = s
-			}
-			list = append(list, task{a, c, s})
+			list = append(list, task{a, c, index.of(d)})
 		}
 		for range a.Unlisted() {
-			list = append(list, task{a, noCase, fresh})
-			fresh++
+			list = append(list, task{a, noCase, index.fresh()})
 		}
 	}
 	return list
 }
 
+// A sampleIndex numbers case digests. The map has their first bytes only, which
+// is a quarter of the memory; the whole digests are compared in the list.
+type sampleIndex struct {
+	by    map[uint64]uint32
+	known []*digest.Content
+	rest  map[digest.Content]uint32 // those whose first bytes another one has
+}
+
+func (x *sampleIndex) of(d *digest.Content) uint32 {
+	key := binary.BigEndian.Uint64(d[:])
+	n, taken := x.by[key]
+	if taken && *x.known[n] == *d {
+		return n
+	}
+	if taken {
+		if n, ok := x.rest[*d]; ok {
+			return n
+		}
+	}
+	n = uint32(len(x.known))
+	x.known = append(x.known, d)
+	if !taken {
+		x.by[key] = n
+		return n
+	}
+	if x.rest == nil {
+		x.rest = make(map[digest.Content]uint32)
+	}
+	x.rest[*d] = n
+	return n
+}
+
+// fresh is the number of a case of which nothing is known.
+func (x *sampleIndex) fresh() uint32 {
+	x.known = append(x.known, nil)
+	return uint32(len(x.known) - 1)
+}
+
 // A sample is what is known of one case: how often it was to run, how often it
 // was solved, and its scores.
 type sample struct {
-	tasks, solved, scored int
+	tasks, solved, scored int32
 	sum                   float64
 }
 
@@ -400,7 +433,7 @@ func (t *Totals) estimate(samples []sample) {
 		squares += float64(d * d)
 		if s.scored > 0 {
 			means = append(means, s.sum/float64(s.scored))
-			scored += s.scored
+			scored += int(s.scored)
 			sum += s.sum
 		}
 	}
@@ -424,21 +457,24 @@ func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 const maxK = 10
 
 // passAtK is there when every case ran more than once.
-func passAtK(tasks []task) []PassK {
+func passAtK(tasks []task, distinct int) []PassK {
+	if distinct == 0 || len(tasks) < 2*distinct {
+		return nil
+	}
 	samples := samplesOf(tasks)
 	least := math.MaxInt
 	for _, s := range samples {
-		least = min(least, s.tasks)
+		least = min(least, int(s.tasks))
 	}
-	if len(samples) == 0 || least < 2 {
+	if least < 2 {
 		return nil
 	}
 	var out []PassK
 	for k := 1; k <= min(least, maxK); k++ {
 		p := PassK{K: k, Over: len(samples)}
 		for _, s := range samples {
-			p.At += PassAtK(s.tasks, s.solved, k)
-			p.All += PassHatK(s.tasks, s.solved, k)
+			p.At += PassAtK(int(s.tasks), int(s.solved), k)
+			p.All += PassHatK(int(s.tasks), int(s.solved), k)
 		}
 		p.At, p.All = round(p.At/float64(len(samples))), round(p.All/float64(len(samples)))
 		out = append(out, p)

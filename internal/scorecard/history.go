@@ -149,10 +149,11 @@ type Attempt struct {
 
 	cases    caseList
 	unlisted int // planned repetitions of which not even the name is known
+	stray    int // executions of what was not planned, without a record
 	// cassettes names the sorted list of the planned ones, as attempt.finished
 	// does.
 	cassettes digest.Content
-	slots     map[slot]uint32
+	slots     slots
 	faults    map[string]int
 }
 
@@ -163,8 +164,8 @@ type Finished struct {
 	evidence.AttemptFinished
 }
 
-// Cases gives every repetition of every planned case in the order in which
-// they were started, then those that never were. The pointers stay valid.
+// Cases gives every repetition of every planned case in the order of the plan;
+// without the list of cases, those that were started. The pointers stay valid.
 func (a *Attempt) Cases() iter.Seq[*Case] { return a.cases.all() }
 
 // Tasks is how many repetitions of cases the attempt promised to run. All are
@@ -325,7 +326,11 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 		numbers: make(map[[2]string]int),
 		draws:   make(map[[2]string]int),
 	}
-	v, err := verify(r.visit)
+	relay := newRelay(r.visit)
+	v, err := verify(relay.add)
+	if cerr := relay.close(); err == nil {
+		err = cerr
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -372,6 +377,7 @@ type reader struct {
 	plans      map[digest.Content]int
 	draws      map[[2]string]int // verdicts so far by case and question
 	digests    []digest.Content  // the free rest of the last chunk
+	lastOne    *digest.Content   // see storeOne
 	last       *Attempt          // whose record was read last
 }
 
@@ -490,7 +496,7 @@ func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	a := &Attempt{
 		ID: b.Attempt, Index: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
 		Origin: b.Origin, Scratch: b.Scratch, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1,
-		slots: make(map[slot]uint32), faults: make(map[string]int),
+		faults: make(map[string]int),
 	}
 	var err error
 	if a.PlanID, err = planID(&b.Plan); err != nil {
@@ -508,7 +514,9 @@ func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 		a.fault("of another ledger", rec.Index, "registered for the ledger %s, this is %s", a.Origin, h.Origin)
 	}
 	r.checkSignature(a, rec, b)
-	a.Kept = r.opt.Want == nil || r.opt.Want(a)
+	if a.Kept = r.opt.Want == nil || r.opt.Want(a); a.Kept {
+		r.plan(a)
+	}
 	h.byID[a.ID] = a
 	h.Attempts = append(h.Attempts, a)
 	return nil
@@ -547,11 +555,12 @@ func (r *reader) started(rec ledger.Record) error {
 	if a.Finished != nil {
 		a.fault("started late", rec.Index, "case %s was started after the attempt had finished", s.caseID)
 	}
-	if int(s.repeat) > a.Plan.Repeat {
-		a.fault("not planned", rec.Index, "case %s was started for repetition %d of %d", s.caseID, s.repeat, a.Plan.Repeat)
+	c := a.task(s.caseID, s.repeat)
+	if c == nil {
+		a.fault("not planned", rec.Index, "case %s, repetition %d, was started and is not in the plan", s.caseID, s.repeat)
+		a.stray++
 		return nil
 	}
-	c := a.slot(s.caseID, s.repeat)
 	c.Started++
 	if s.execution != c.Started {
 		a.fault("numbered wrongly", rec.Index, "case %s: execution %d is numbered %d", s.caseID, c.Started, s.execution)
@@ -612,7 +621,7 @@ func (r *reader) keep(a *Attempt, index int64, s *scoredFields) {
 		a.Excluded++
 		a.fault(kind, index, format, args...)
 	}
-	at, planned := a.slots[slot{string(s.caseID), s.repeat}]
+	c := a.find(s.caseID, s.repeat)
 	switch {
 	case a.Finished != nil:
 		exclude("scored late", "case %s was scored after the attempt had finished", s.caseID)
@@ -620,19 +629,21 @@ func (r *reader) keep(a *Attempt, index int64, s *scoredFields) {
 	case string(s.class) != a.Class:
 		exclude("of another class", "case %s is of the class %s", s.caseID, s.class)
 		return
-	case !planned:
-		exclude("never started", "case %s, repetition %d, has a record and was never started", s.caseID, s.repeat)
+	case c == nil && a.Listed:
+		exclude("not planned", "case %s, repetition %d, is not in the plan", s.caseID, s.repeat)
+		a.stray = max(0, a.stray-1)
+		return
+	case c == nil || s.execution > c.Started:
+		exclude("never started", "case %s, repetition %d, execution %d has a record and was never started", s.caseID, s.repeat, s.execution)
 		return
 	}
-	c := a.cases.at(int(at))
 	c.Scored++
-	switch {
-	case s.execution > c.Started:
-		exclude("never started", "case %s: execution %d has a record and was never started", s.caseID, s.execution)
-		c.Scored--
+	if c.Scored > 1 {
+		exclude("scored twice", "case %s, repetition %d, has a record already", s.caseID, s.repeat)
 		return
-	case c.Index >= 0:
-		exclude("scored twice", "case %s, repetition %d, has the record %d already", s.caseID, s.repeat, c.Index)
+	}
+	if reason := c.departs(s, a.Listed); reason != "" {
+		exclude("not as planned", "case %s: %s", c.ID, reason)
 		return
 	}
 	r.fill(c, index, s)
@@ -645,9 +656,11 @@ func (r *reader) fill(c *Case, index int64, s *scoredFields) {
 	c.Execution, c.Retries, c.Turns = s.execution, small(s.retries), small(s.turns)
 	c.Violations, c.Rollbacks, c.RollbacksVerified = small(s.violations), small(s.rollbacks), small(s.rollbacksVerified)
 	c.tags, c.modes = s.tags, s.modes
-	if s.hasCassette {
-		one := r.store(append(s.scratch[:0], s.cassette))
-		c.Cassette = &one[0]
+	switch {
+	case !s.hasCassette:
+		c.Cassette = nil
+	case c.Cassette == nil || *c.Cassette != s.cassette: // else it is the planned one
+		c.Cassette = r.storeOne(s.cassette)
 	}
 	c.Evidence = r.store(s.evidence)
 }
@@ -667,18 +680,82 @@ func (r *reader) store(ds []digest.Content) []digest.Content {
 	return kept
 }
 
+// storeOne is store for one digest. Those that come in a row and are the same
+// are stored once.
+func (r *reader) storeOne(d digest.Content) *digest.Content {
+	if r.lastOne == nil || *r.lastOne != d {
+		r.lastOne = &r.store([]digest.Content{d})[0]
+	}
+	return r.lastOne
+}
+
 // small cuts a count to what a Case holds. No real count comes near.
 func small(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
-// slot returns the repetition of a case, new if it has not been seen.
-func (a *Attempt) slot(caseID []byte, repeat int32) *Case {
-	if at, ok := a.slots[slot{string(caseID), repeat}]; ok {
+// task returns a repetition of a case, or nil if it is not planned. Where the
+// plan is not at hand everything within the number of repetitions may be.
+func (a *Attempt) task(caseID []byte, repeat int32) *Case {
+	if c := a.find(caseID, repeat); c != nil || a.Listed || int(repeat) > a.Plan.Repeat {
+		return c
+	}
+	return a.add(string(caseID), repeat)
+}
+
+func (a *Attempt) find(caseID []byte, repeat int32) *Case {
+	if at, ok := a.slots.find(&a.cases, caseID, repeat); ok {
 		return a.cases.at(int(at))
 	}
+	return nil
+}
+
+// add makes a task that is not there yet.
+func (a *Attempt) add(caseID string, repeat int32) *Case {
 	c := a.cases.add()
-	*c = Case{ID: string(caseID), Repeat: repeat, Index: -1}
-	a.slots[slot{c.ID, repeat}] = uint32(a.cases.n - 1)
+	*c = Case{ID: caseID, Repeat: repeat, Index: -1}
+	a.slots.add(caseID, repeat, uint32(a.cases.n-1))
 	return c
+}
+
+// slots find tasks by name, in a third of the memory of a map by name: the map
+// has hashes only, and the name is compared with that in the list.
+type slots struct {
+	seed maphash.Seed
+	by   map[uint64]uint32
+	rest map[slot]uint32 // those whose hash another one has
+}
+
+func (x *slots) hash(caseID string, repeat int32) uint64 {
+	return maphash.String(x.seed, caseID) ^ uint64(repeat)*0x9e3779b97f4a7c15
+}
+
+func (x *slots) add(caseID string, repeat int32, at uint32) {
+	if x.by == nil {
+		*x = slots{seed: maphash.MakeSeed(), by: make(map[uint64]uint32)}
+	}
+	h := x.hash(caseID, repeat)
+	if _, taken := x.by[h]; !taken {
+		x.by[h] = at
+		return
+	}
+	if x.rest == nil {
+		x.rest = make(map[slot]uint32)
+	}
+	x.rest[slot{caseID, repeat}] = at
+}
+
+func (x *slots) find(l *caseList, caseID []byte, repeat int32) (uint32, bool) {
+	if x.by == nil {
+		return 0, false
+	}
+	at, ok := x.by[maphash.Bytes(x.seed, caseID)^uint64(repeat)*0x9e3779b97f4a7c15]
+	if !ok {
+		return 0, false
+	}
+	if c := l.at(int(at)); c.Repeat == repeat && c.ID == string(caseID) {
+		return at, true
+	}
+	at, ok = x.rest[slot{string(caseID), repeat}]
+	return at, ok
 }
 
 // maxProblems bounds how many kinds of problems an attempt tells.
@@ -704,17 +781,20 @@ func (r *reader) finish(a *Attempt) error {
 		a.Abandoned = max(0, a.Executions-a.Records)
 		return nil
 	}
-	if err := r.addPlanned(a); err != nil {
-		a.fault("case list", a.Index, "%v", err)
+	if !a.Listed {
 		if a.unlisted = tasks(&a.Plan) - a.cases.n; a.unlisted < 0 {
 			a.fault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
 			a.unlisted = 0
 		}
 	}
+	a.Abandoned = a.stray
 	for c := range a.cases.all() {
 		a.Abandoned += int(max(0, c.Started-c.Scored))
+		if c.Index < 0 {
+			c.Cassette = nil // it was planned, and nothing replayed it
+		}
 	}
-	a.slots = nil
+	a.slots = slots{}
 	return nil
 }
 
@@ -730,29 +810,46 @@ func tasks(p *evidence.Plan) int {
 	return p.CaseCount * p.Repeat
 }
 
-// addPlanned adds what was never started, and takes out what was never
-// planned or is another case under the same name. An error leaves the attempt
-// as it was: a list that is only half there is not at hand.
+// plan makes the tasks of an attempt when it is registered, so that the list
+// is out of memory again before the records come. If the list is not at hand,
+// tasks are made as they are started.
+func (r *reader) plan(a *Attempt) {
+	if err := r.addPlanned(a); err != nil {
+		a.fault("case list", a.Index, "%v", err)
+	}
+}
+
 func (r *reader) addPlanned(a *Attempt) error {
 	if n := tasks(&a.Plan); n > maxTasks {
 		return fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
 	}
-	m := &match{a: a, planned: make([]bool, a.cases.n)}
+	var cassettes []digest.Content
+	add := func(p *evidence.PlannedCase) {
+		id := strings.Clone(p.ID)
+		var tape *digest.Content
+		if p.Cassette != nil {
+			tape = r.storeOne(*p.Cassette)
+			cassettes = append(cassettes, *p.Cassette)
+		}
+		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
+			c := a.add(id, int32(repeat))
+			c.Digest, c.Cassette = p.Digest, tape
+		}
+	}
 	if d := a.Plan.CasesDigest; d == nil {
 		for i := range a.Plan.Cases {
-			m.add(&a.Plan.Cases[i])
+			add(&a.Plan.Cases[i])
 		}
 	} else {
 		each, err := r.caseList(a, *d)
 		if err != nil {
 			return fmt.Errorf("the case list %s: %w", d, err)
 		}
-		each(m.add)
+		each(add)
 	}
 	a.Listed = true
-	m.takeOut()
 	var err error
-	a.cassettes, err = digestOfList(m.cassettes)
+	a.cassettes, err = digestOfList(cassettes)
 	return err
 }
 
@@ -767,12 +864,10 @@ func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evi
 	if err != nil {
 		return nil, err
 	}
-	if each, err = eachPlanned(data); err != nil {
+	each, hashes, err := eachPlanned(data)
+	if err != nil {
 		return nil, err
 	}
-	seed := maphash.MakeSeed()
-	hashes := make([]uint64, 0, min(a.Plan.CaseCount, maxTasks))
-	each(func(p *evidence.PlannedCase) { hashes = append(hashes, maphash.String(seed, p.ID)) })
 	if n := len(hashes); n != a.Plan.CaseCount {
 		return nil, fmt.Errorf("has %d cases, the plan says %d", n, a.Plan.CaseCount)
 	}
@@ -783,61 +878,13 @@ func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evi
 	return each, nil
 }
 
-// match puts planned cases and started ones together.
-type match struct {
-	a         *Attempt
-	planned   []bool // of the cases started
-	cassettes []digest.Content
-}
-
-func (m *match) add(p *evidence.PlannedCase) {
-	a := m.a
-	if p.Cassette != nil {
-		m.cassettes = append(m.cassettes, *p.Cassette)
-	}
-	for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
-		at, ok := a.slots[slot{p.ID, int32(repeat)}]
-		if !ok {
-			*a.cases.add() = Case{ID: strings.Clone(p.ID), Digest: p.Digest, Repeat: int32(repeat), Index: -1}
-			continue
-		}
-		c := a.cases.at(int(at))
-		m.planned[at] = true
-		if c.Index < 0 {
-			c.Digest = p.Digest
-		} else if reason := c.departs(p); reason != "" {
-			a.Excluded++
-			a.fault("not as planned", c.Index, "case %s: %s", c.ID, reason)
-			*c = Case{ID: c.ID, Digest: p.Digest, Repeat: c.Repeat, Started: c.Started, Scored: c.Scored, Index: -1}
-		}
-	}
-}
-
-// takeOut removes what nobody planned.
-func (m *match) takeOut() {
-	a := m.a
-	for i, ok := range m.planned {
-		c := a.cases.at(i)
-		if ok {
-			continue
-		}
-		if c.Index >= 0 {
-			a.Excluded++
-		}
-		a.Abandoned += int(max(0, c.Started-c.Scored))
-		a.fault("not planned", max(c.Index, a.Index), "case %s is not in the plan", c.ID)
-		c.ID = ""
-	}
-	a.cases.drop(func(c *Case) bool { return c.ID == "" })
-}
-
 // departs says how a record differs from what was planned.
-func (c *Case) departs(p *evidence.PlannedCase) string {
+func (c *Case) departs(s *scoredFields, listed bool) string {
 	switch {
-	case c.Digest != p.Digest:
-		return fmt.Sprintf("the record is of %s, planned was %s", c.Digest, p.Digest)
-	case p.Cassette != nil && c.Cassette != nil && *p.Cassette != *c.Cassette:
-		return fmt.Sprintf("it replayed %s, planned was %s", c.Cassette, p.Cassette)
+	case listed && c.Digest != s.caseDigest:
+		return fmt.Sprintf("the record is of %s, planned was %s", s.caseDigest, c.Digest)
+	case listed && c.Cassette != nil && s.hasCassette && *c.Cassette != s.cassette:
+		return fmt.Sprintf("it replayed %s, planned was %s", s.cassette, c.Cassette)
 	}
 	return ""
 }
@@ -908,27 +955,6 @@ func (l *caseList) all() iter.Seq[*Case] {
 			}
 		}
 	}
-}
-
-// drop removes cases. It must run before anybody holds a pointer.
-func (l *caseList) drop(gone func(*Case) bool) {
-	kept := caseList{}
-	found := false
-	for c := range l.all() {
-		if gone(c) {
-			found = true
-			break
-		}
-	}
-	if !found {
-		return
-	}
-	for c := range l.all() {
-		if !gone(c) {
-			*kept.add() = *c
-		}
-	}
-	*l = kept
 }
 
 // Latency is the case's wall clock.

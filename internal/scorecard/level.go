@@ -1,7 +1,6 @@
 package scorecard
 
 import (
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,16 +167,4 @@ func (r *reader) signerOf(rec ledger.Record, message []byte, signature string) (
 func planID(p *evidence.Plan) (digest.Content, error) {
 	data, err := canon.Marshal(p)
 	return digest.ContentOf(data), err
-}
-
-// unhex reads lower-case hexadecimal digits into dst and reports whether there
-// were exactly enough.
-func unhex(dst, text []byte) bool {
-	for _, c := range text {
-		if c >= 'A' && c <= 'F' {
-			return false
-		}
-	}
-	n, err := hex.Decode(dst, text)
-	return err == nil && n == len(dst)
 }

@@ -2,6 +2,7 @@ package scorecard
 
 import (
 	"bytes"
+	"hash/maphash"
 	"math"
 	"strconv"
 	"time"
@@ -35,7 +36,6 @@ type scoredFields struct {
 	cassette               digest.Content
 	hasCassette            bool
 	evidence               []digest.Content // reused
-	scratch                [1]digest.Content
 	context                *Context
 	outcome                outcome
 	score                  float64
@@ -398,21 +398,26 @@ func (s *scanner) contextOf(c *contextText) *Context {
 		c.judged, c.operator, c.rubric, c.image})
 }
 
-// eachPlanned returns a walk over a case list, which is canonical JSON. What
-// see is given is only good until it returns.
-func eachPlanned(data []byte) (func(see func(*evidence.PlannedCase)), error) {
-	if walkCaseList(data, func(*evidence.PlannedCase) {}) {
-		return func(see func(*evidence.PlannedCase)) { walkCaseList(data, see) }, nil
+// eachPlanned returns a walk over a case list, which is canonical JSON, and a
+// hash of the id of each case. What see is given is only good until it returns.
+func eachPlanned(data []byte) (each func(see func(*evidence.PlannedCase)), ids []uint64, err error) {
+	seed := maphash.MakeSeed()
+	note := func(c *evidence.PlannedCase) { ids = append(ids, maphash.String(seed, c.ID)) }
+	if walkCaseList(data, note) {
+		return func(see func(*evidence.PlannedCase)) { walkCaseList(data, see) }, ids, nil
 	}
 	var cases []evidence.PlannedCase
 	if err := canon.UnmarshalCanonical(data, &cases); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func(see func(*evidence.PlannedCase)) {
+	each = func(see func(*evidence.PlannedCase)) {
 		for i := range cases {
 			see(&cases[i])
 		}
-	}, nil
+	}
+	ids = nil
+	each(note)
+	return each, ids, nil
 }
 
 // walkCaseList is the fast walk over a list; it reports false on what is for
@@ -550,12 +555,30 @@ func (p *pos) id(d *digest.ID)           { p.digest("sha256:", d[:]) }
 func (p *pos) digest(prefix string, d []byte) {
 	p.lit(`"`)
 	p.lit(prefix)
-	if p.bad || len(p.data)-p.at < 2*digest.Size || !unhex(d, p.data[p.at:p.at+2*digest.Size]) {
+	if p.bad || len(p.data)-p.at < 2*digest.Size || !unhex(d, p.data[p.at:]) {
 		p.bad = true
 		return
 	}
 	p.at += 2 * digest.Size
 	p.lit(`"`)
+}
+
+// nibbles are the lower-case hexadecimal digits: their values with isDigit set.
+var nibbles = [256]byte{'0': 0x10, '1': 0x11, '2': 0x12, '3': 0x13, '4': 0x14, '5': 0x15, '6': 0x16, '7': 0x17, '8': 0x18, '9': 0x19,
+	'a': 0x1a, 'b': 0x1b, 'c': 0x1c, 'd': 0x1d, 'e': 0x1e, 'f': 0x1f}
+
+const isDigit = 0x10
+
+// unhex fills dst with what the digits at the beginning of text say, and
+// reports whether they are lower-case hexadecimal digits.
+func unhex(dst, text []byte) bool {
+	all := byte(isDigit)
+	for i := range dst {
+		hi, lo := nibbles[text[2*i]], nibbles[text[2*i+1]]
+		all &= hi & lo
+		dst[i] = hi<<4 | lo&0x0f
+	}
+	return all == isDigit
 }
 
 // time reads a time in its one spelling, in milliseconds since 1970.

@@ -170,7 +170,7 @@ func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
 		t.Helper()
 		var want []evidence.PlannedCase
 		werr := canon.UnmarshalCanonical(data, &want)
-		each, err := eachPlanned(data)
+		each, ids, err := eachPlanned(data)
 		if err != nil {
 			if werr == nil {
 				t.Fatalf("%s: %v", data, err)
@@ -187,8 +187,8 @@ func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
 			}
 			i++
 		})
-		if i != len(want) {
-			t.Fatalf("%s: %d of %d", data, i, len(want))
+		if i != len(want) || len(ids) != len(want) {
+			t.Fatalf("%s: %d and %d of %d", data, i, len(ids), len(want))
 		}
 	}
 	data := mustMarshal(t, honest)
