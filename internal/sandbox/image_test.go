@@ -398,7 +398,8 @@ func TestBuiltImageScoresAlikeEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := map[string]bool{}
-		eachClass(t, func(t *testing.T, class Class) {
+		score := func(t *testing.T, class Class, change ...func(*Options)) {
+			change = append(change, func(o *Options) { o.Image = image; o.Rubric.Files["helper.py"] = []byte("x = 1") })
 			r := run(t, class, python(`
 import json, sys, statistics, helper
 missing = []
@@ -406,8 +407,7 @@ for m in ["socket", "ctypes", "subprocess", "_posixsubprocess", "multiprocessing
     try: __import__(m)
     except ImportError: missing.append(m)
 words = {"a", "b", "c", "d", "e", "some", "more", "words"}
-print(json.dumps([list(words), statistics.fmean([0.1] * 3), sum([0.1] * 10), missing, helper.x]))`), "{}", Limits{},
-				func(o *Options) { o.Image = image; o.Rubric.Files["helper.py"] = []byte("x = 1") })
+print(json.dumps([list(words), statistics.fmean([0.1] * 3), sum([0.1] * 10), missing, helper.x]))`), "{}", Limits{}, change...)
 			if r.Verdict != OK || len(r.Attempted) != 0 {
 				t.Fatalf("%s, attempted %v, stderr %s", r.Verdict, r.Attempted, r.StderrHead)
 			}
@@ -416,6 +416,12 @@ print(json.dumps([list(words), statistics.fmean([0.1] * 3), sum([0.1] * 10), mis
 				t.Errorf("the image has a module that it must not have: %s", r.Stdout)
 			}
 			answers[string(r.Stdout)] = true
+		}
+		eachClass(t, func(t *testing.T, class Class) {
+			score(t, class)
+			if class == GVisor {
+				score(t, class, attemptScope)
+			}
 		})
 		if len(answers) > 1 {
 			t.Errorf("different answers: %v", answers)
