@@ -37,6 +37,8 @@ type scoredPlace struct {
 	now time.Time
 	key *seal.Key
 	lie func(*evidence.AttemptFinished) // or nil
+
+	ungraded bool // leave the grading documents out
 }
 
 func newScoredPlace(t *testing.T) *scoredPlace {
@@ -174,7 +176,11 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 			must(err)
 			grading, err := vault.Put(doc)
 			must(err)
-			index, err := canon.Marshal(&evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}, Grading: &grading})
+			files := &evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}, Grading: &grading}
+			if p.ungraded {
+				files.Grading = nil
+			}
+			index, err := canon.Marshal(files)
 			must(err)
 			first, err := vault.Put(index)
 			must(err)
@@ -362,6 +368,22 @@ func TestCurveCommand(t *testing.T) {
 	_, csv, _ := p.tally("curve", "--csv", "--since", "2027-05-15")
 	if lines := strings.Split(csv, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "2027-W20,2027-05-17,1,4,3,0.75,") {
 		t.Errorf("%q", csv)
+	}
+}
+
+// Evidence covers a case if a complete bundle can be made of it. One that nothing
+// says how it was graded has no test log.
+func TestEvidenceThatMakesNoBundleDoesNotCover(t *testing.T) {
+	p := newScoredPlace(t)
+	p.attempt("agent", 1, "bench", 1, 1)
+	p.ungraded = true
+	p.attempt("agent", 2, "bench", 1, 1)
+	if doc := p.answer("scorecard", "fix.agent.1"); doc["evidence_coverage"] != 1.0 {
+		t.Errorf("coverage %v", doc["evidence_coverage"])
+	}
+	doc := p.answer("scorecard", "fix.agent.2")
+	if missing := doc["evidence_missing"].([]any); doc["evidence_coverage"] != 0.0 || len(missing) != 2 || !strings.Contains(fmt.Sprint(missing[0]), "neither a test log nor a grading document") {
+		t.Errorf("coverage %v, missing %v", doc["evidence_coverage"], doc["evidence_missing"])
 	}
 }
 

@@ -256,6 +256,7 @@ func TestRecomputeComparesTheSavedAnswer(t *testing.T) {
 		{"", func(d map[string]any) { d["scorecard"] = nil }},
 		{"passed", func(d map[string]any) { d["passed"] = 2 }},
 		{"total", func(d map[string]any) { d["total"] = 2 }},
+		{"failed", func(d map[string]any) { delete(d, "failed") }},
 		{"mean_score", func(d map[string]any) { d["mean_score"] = 0.9 }},
 		{"failure_modes", func(d map[string]any) { d["failure_modes"] = []string{} }},
 		{"cost_usd", func(d map[string]any) { d["cost_usd"] = 0.0005 }},

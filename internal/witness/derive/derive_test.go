@@ -219,6 +219,7 @@ func TestTextsThatEventsDoNotHave(t *testing.T) {
 		Result: trajectory.NewRedacted([]byte("welcome s3cr3t"), []byte("welcome [REDACTED]"), trajectory.ResultHead)})
 	c.propose("c3", "Bash", trajectory.NewArgs([]byte("{not json")))
 	c.decide("c3", "Bash", policy.Allow, policy.Allowed)
+	c.propose("c4", "Bash", trajectory.NewArgs(nil)) // the run ended before the policy spoke
 	c.grade(passed)
 	b := c.end().mustBundle()
 
@@ -235,6 +236,10 @@ func TestTextsThatEventsDoNotHave(t *testing.T) {
 		if b.Full.Calls[i] != w {
 			t.Errorf("call %d: %x, want %x", i, b.Full.Calls[i], w)
 		}
+	}
+
+	if b.Trace[2].Check != witness.Allowed || b.Trace[3].Check != witness.Denied {
+		t.Errorf("checks %v and %v: what nobody permitted counts as denied", b.Trace[2].Check, b.Trace[3].Check)
 	}
 
 	// A text with secrets is told as far as it is there, and that it is not all.
@@ -326,6 +331,9 @@ func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 		{"the same score, and passed", func(c *told) {
 			c.record.Score.Score = 0.25
 			c.grade(grade.Result{Score: 0.25, Breakdown: map[string]float64{}, FailureModes: []string{}})
+		}, refusal.RecomputeMismatch, "its grading document says otherwise"},
+		{"another score, passed as well", func(c *told) {
+			c.grade(grade.Result{Passed: true, Score: 0.9, Breakdown: map[string]float64{}, FailureModes: []string{}})
 		}, refusal.RecomputeMismatch, "its grading document says otherwise"},
 		{"a score where the graders gave none", func(c *told) {
 			c.grade(grade.Result{Unscored: "no judge", Breakdown: map[string]float64{}, FailureModes: []string{}})
