@@ -103,8 +103,8 @@ func (a *AttemptRegistered) Validate() error {
 type CaseStarted struct {
 	Attempt   string `json:"attempt"`
 	CaseID    string `json:"case_id"`
-	Repeat    int    `json:"repeat"`    // from 1, which repetition of the case
 	Execution int    `json:"execution"` // from 1, how often this repetition was started
+	Repeat    int    `json:"repeat"`    // from 1, which repetition of the case
 }
 
 // Validate checks the shape.
@@ -136,44 +136,46 @@ func (o Outcome) validate() error {
 
 // A PolicyCount sums up what the policy said during a case.
 type PolicyCount struct {
-	Violations        int `json:"violations"`
 	Rollbacks         int `json:"rollbacks"`
 	RollbacksVerified int `json:"rollbacks_verified"`
+	Violations        int `json:"violations"`
 }
 
 // CaseScored is the record of one case: what ran, how it was scored, and the
-// digests of everything that shows it.
+// digests of everything that shows it. There is one for each case, so its
+// fields stand in the order of their names: nothing is left to sort when it is
+// written, or compared with how it would be written.
 type CaseScored struct {
-	SchemaVersion   int              `json:"schema_version"`
+	AgentIsolation  string           `json:"agent_isolation,omitempty"`
 	Attempt         string           `json:"attempt"`
-	Class           string           `json:"class"`
-	CaseID          string           `json:"case_id"`
-	Tags            []string         `json:"tags,omitempty"` // as the case had them, for gates
-	Repeat          int              `json:"repeat"`
-	Execution       int              `json:"execution"`
 	CaseDigest      digest.Content   `json:"case_digest"`
-	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
+	CaseID          string           `json:"case_id"`
 	CassetteDigest  *digest.Content  `json:"cassette_digest,omitempty"`
-	ImageDigest     *digest.Content  `json:"image_digest,omitempty"`
+	Provenance      string           `json:"cassette_provenance,omitempty"`
+	Class           string           `json:"class"`
+	CostMicroUSD    int64            `json:"cost_microdollars"`
+	EvidenceDigests []digest.Content `json:"evidence"`
+	Execution       int              `json:"execution"`
+	FinishedAt      Time             `json:"finished_at"`
 	HarnessVersion  string           `json:"harness_version"`
+	ImageDigest     *digest.Content  `json:"image_digest,omitempty"`
 	IsolationClass  string           `json:"isolation_class"`
 	IsolationScope  string           `json:"isolation_scope,omitempty"`
-	AgentIsolation  string           `json:"agent_isolation,omitempty"`
+	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
+	Operator        digest.ID        `json:"operator"`
 	Outcome         Outcome          `json:"outcome"`
+	Policy          PolicyCount      `json:"policy"`
 	Reason          string           `json:"reason,omitempty"`
+	Repeat          int              `json:"repeat"`
+	Retries         int              `json:"retries"`
+	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
+	SchemaVersion   int              `json:"schema_version"`
 	Score           *Score           `json:"score,omitempty"`
 	StartedAt       Time             `json:"started_at"`
-	FinishedAt      Time             `json:"finished_at"`
-	Operator        digest.ID        `json:"operator"`
-	Policy          PolicyCount      `json:"policy"`
-	Turns           int              `json:"turns"`
+	Tags            []string         `json:"tags,omitempty"` // as the case had them, for gates
 	Tokens          int64            `json:"tokens"`
-	CostMicroUSD    int64            `json:"cost_microdollars"`
-	Retries         int              `json:"retries"`
+	Turns           int              `json:"turns"`
 	Vantage         string           `json:"vantage"`
-	Provenance      string           `json:"cassette_provenance,omitempty"`
-	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
-	EvidenceDigests []digest.Content `json:"evidence"`
 }
 
 // Validate checks the shape. A score is there exactly when the case was scored.

@@ -13,19 +13,19 @@ const CaseFilesVersion = 1
 // the evidence itself, and its digest is the first that the case's record
 // names, so the record commits to every piece.
 type CaseFiles struct {
-	Version    int             `json:"v"`
-	Trajectory TrajectoryFile  `json:"trajectory"`
-	Answer     *digest.Content `json:"answer,omitempty"`
-	Grading    *digest.Content `json:"grading,omitempty"`   // what was compared with what, and why
-	Diff       *digest.Content `json:"diff,omitempty"`      // of the working folder
-	TestLog    *digest.Content `json:"test_log,omitempty"`  // of the case's test command
-	Plan       *digest.Content `json:"plan,omitempty"`      // what the agent said it would do
-	Recording  *digest.Content `json:"recording,omitempty"` // the cassette of a live run
-	Rubric     *RubricFiles    `json:"rubric,omitempty"`
-	Verdicts   []VerdictFiles  `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
+	Answer *digest.Content `json:"answer,omitempty"`
 	// Contents are the whole texts of which the trajectory has the beginning
 	// and the digest, sorted.
-	Contents []digest.Content `json:"contents,omitempty"`
+	Contents   []digest.Content `json:"contents,omitempty"`
+	Diff       *digest.Content  `json:"diff,omitempty"`      // of the working folder
+	Grading    *digest.Content  `json:"grading,omitempty"`   // what was compared with what, and why
+	Plan       *digest.Content  `json:"plan,omitempty"`      // what the agent said it would do
+	Recording  *digest.Content  `json:"recording,omitempty"` // the cassette of a live run
+	Rubric     *RubricFiles     `json:"rubric,omitempty"`
+	TestLog    *digest.Content  `json:"test_log,omitempty"` // of the case's test command
+	Trajectory TrajectoryFile   `json:"trajectory"`
+	Version    int              `json:"v"`
+	Verdicts   []VerdictFiles   `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
 }
 
 // A TrajectoryFile names the event log of a case. The head is what

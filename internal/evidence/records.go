@@ -93,11 +93,11 @@ func (s Severity) validate() error {
 // IntegrityEvent records that something about the evidence itself was not as
 // it should be.
 type IntegrityEvent struct {
+	Boundary string           `json:"boundary,omitempty"` // TB-1 to TB-8
+	Data     canon.RawMessage `json:"data,omitempty"`
+	Detail   string           `json:"detail"`
 	Name     string           `json:"name"`
 	Severity Severity         `json:"severity"`
-	Boundary string           `json:"boundary,omitempty"` // TB-1 to TB-8
-	Detail   string           `json:"detail"`
-	Data     canon.RawMessage `json:"data,omitempty"`
 }
 
 // Validate checks name, severity and boundary.

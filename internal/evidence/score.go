@@ -15,12 +15,12 @@ import (
 // bannedWords may stand nowhere in it, or the discipline of objective signals
 // would leak away through a field called confidence.
 type Score struct {
-	Passed          bool               `json:"passed"`
-	Score           float64            `json:"score"`
 	Breakdown       map[string]float64 `json:"breakdown"`
-	FailureModes    []string           `json:"failure_modes"`
 	CostUSD         float64            `json:"cost_usd"`
 	DurationSeconds float64            `json:"duration_seconds"`
+	FailureModes    []string           `json:"failure_modes"`
+	Passed          bool               `json:"passed"`
+	Score           float64            `json:"score"`
 }
 
 // bannedWords are refused as whole words between separators, so "enrollment"
@@ -52,7 +52,8 @@ func ParseScore(data []byte) (Score, error) {
 		strict.CostUSD == nil || strict.DurationSeconds == nil {
 		return Score{}, fmt.Errorf("score: needs passed, score, breakdown, failure_modes, cost_usd and duration_seconds")
 	}
-	s := Score{*strict.Passed, *strict.Score, *strict.Breakdown, *strict.FailureModes, *strict.CostUSD, *strict.DurationSeconds}
+	s := Score{Passed: *strict.Passed, Score: *strict.Score, Breakdown: *strict.Breakdown, FailureModes: *strict.FailureModes,
+		CostUSD: *strict.CostUSD, DurationSeconds: *strict.DurationSeconds}
 	return s, s.Validate()
 }
 

@@ -71,19 +71,19 @@ type Result struct {
 // ended as it did.
 type Detail struct {
 	Check       string              `json:"check,omitempty"` // its name, after those of the combinations around it
-	Grader      Kind                `json:"grader"`
-	Extractor   string              `json:"extractor,omitempty"`
-	Kind        extract.ValueKind   `json:"kind,omitempty"` // of the value
-	Extracted   *trajectory.Content `json:"extracted,omitempty"`
-	Missing     string              `json:"missing,omitempty"` // why nothing was extracted
+	Code        string              `json:"code,omitempty"`
 	Expected    *trajectory.Content `json:"expected,omitempty"`
+	Extracted   *trajectory.Content `json:"extracted,omitempty"`
+	Extractor   string              `json:"extractor,omitempty"`
+	FailureMode string              `json:"failure_mode,omitempty"`
+	Grader      Kind                `json:"grader"`
+	Kind        extract.ValueKind   `json:"kind,omitempty"`    // of the value
+	Missing     string              `json:"missing,omitempty"` // why nothing was extracted
 	Outcome     Outcome             `json:"outcome"`
 	Score       *float64            `json:"score,omitempty"`
-	Weight      float64             `json:"weight"`
-	Code        string              `json:"code,omitempty"`
-	Why         string              `json:"why"`
 	Votes       []float64           `json:"votes,omitempty"`
-	FailureMode string              `json:"failure_mode,omitempty"`
+	Weight      float64             `json:"weight"`
+	Why         string              `json:"why"`
 }
 
 // shownHead is how much of a value a detail shows.
@@ -117,14 +117,14 @@ const DocumentVersion = 1
 // Document is the canonical JSON of a result, for the evidence.
 func Document(r *Result) ([]byte, error) {
 	type document struct {
-		Version       int                `json:"v"`
+		Breakdown     map[string]float64 `json:"breakdown"`
+		Checks        []Detail           `json:"checks"`
+		FailureModes  []string           `json:"failure_modes"`
+		JudgedByModel bool               `json:"judged_by_model,omitempty"`
 		Passed        *bool              `json:"passed,omitempty"`
 		Score         *float64           `json:"score,omitempty"`
 		Unscored      string             `json:"unscored,omitempty"`
-		Breakdown     map[string]float64 `json:"breakdown"`
-		FailureModes  []string           `json:"failure_modes"`
-		JudgedByModel bool               `json:"judged_by_model,omitempty"`
-		Checks        []Detail           `json:"checks"`
+		Version       int                `json:"v"`
 	}
 	d := document{Version: DocumentVersion, Unscored: r.Unscored, Breakdown: r.Breakdown, FailureModes: r.FailureModes, JudgedByModel: r.JudgedByModel, Checks: r.Details}
 	if r.Unscored == "" {

@@ -27,7 +27,7 @@ const longPlan = 500
 // manyAtOnce is how many cases of the built-in agent run side by side: they
 // wait for the disk most of the time, and commits that come together share one
 // sync.
-const manyAtOnce = 64
+const manyAtOnce = 256
 
 // prepare checks everything that can be checked before anything runs: each case
 // can be read, each has a way to be graded, the policy compiles. A mistake in

@@ -3,6 +3,7 @@ package sequencer
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -106,33 +107,40 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// sequence is the one goroutine that orders, chains, seals and writes. It
-// takes whatever is waiting as one batch: a lone writer pays one sync an
-// entry, many writers share one.
+// sequence is the one goroutine that orders, chains, seals and writes: a lone
+// writer pays one sync an entry, many writers share one.
 func (l *Ledger) sequence() {
 	defer close(l.closed)
 	var batch []*Pending
 	for first := range l.queue {
-		batch = append(batch[:0], first)
-		size := len(first.body)
-	gather:
-		for len(batch) < maxBatchEntries && size < maxBatchBytes && !first.alone() {
-			select {
-			case p, open := <-l.queue:
-				if !open {
-					break gather
-				}
-				batch = append(batch, p)
-				size += len(p.body)
-				if p.alone() {
-					break gather
-				}
-			default:
-				break gather
-			}
-		}
+		batch = l.gather(append(batch[:0], first))
 		l.commit(batch)
 	}
+}
+
+// gather adds what is waiting to a batch that has its first entry. When nothing
+// waits it lets the other goroutines run once: those about to submit an entry
+// are served by the same sync, and a lone writer is not kept waiting.
+func (l *Ledger) gather(batch []*Pending) []*Pending {
+	size, yielded := len(batch[0].body), false
+	for len(batch) < maxBatchEntries && size < maxBatchBytes && !batch[len(batch)-1].alone() {
+		select {
+		case p, open := <-l.queue:
+			if !open {
+				return batch
+			}
+			batch = append(batch, p)
+			size += len(p.body)
+			yielded = false
+		default:
+			if yielded {
+				return batch
+			}
+			runtime.Gosched()
+			yielded = true
+		}
+	}
+	return batch
 }
 
 // alone reports whether the entry must end its batch: a change of signers is

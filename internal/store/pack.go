@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"tallystick/internal/digest"
@@ -32,15 +33,16 @@ const packRecordHeader = digest.Size + 8
 type Pack struct {
 	name string
 
-	mu      sync.Mutex // guards buf, has and broken
-	buf     []byte     // put and not written yet
-	has     map[digest.Content]bool
-	broken  error
-	written int64
+	mu       sync.Mutex // guards all that follows, and not the file
+	buf      []byte     // put and not written yet
+	has      map[digest.Content]bool
+	broken   error
+	written  int64      // bytes given to the file
+	synced   int64      // bytes known to be on disk
+	syncing  bool       // one of the callers of Commit is at work on the file
+	progress *sync.Cond // synced, syncing or broken has changed
 
-	syncing sync.Mutex // held by the one that writes and syncs
-	f       File
-	synced  int64 // bytes known to be on disk; owned by the holder of syncing
+	f File
 }
 
 // CreatePack starts a pack that must not exist yet.
@@ -53,6 +55,7 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 		return nil, writeError("making pack", name, err)
 	}
 	p := &Pack{name: name, f: f, has: make(map[digest.Content]bool), buf: []byte(packHeader)}
+	p.progress = sync.NewCond(&p.mu)
 	if err := p.Commit(); err != nil {
 		f.Close()
 		return nil, err
@@ -84,34 +87,55 @@ func (p *Pack) Put(data []byte) digest.Content {
 // pack takes nothing more: what it holds beyond the last success is unknown.
 func (p *Pack) Commit() error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	target := p.written + int64(len(p.buf))
-	p.mu.Unlock()
-
-	p.syncing.Lock()
-	defer p.syncing.Unlock()
-	if p.synced >= target { // somebody else's sync covered ours
+	for p.synced < target && p.broken == nil {
+		if p.syncing {
+			p.progress.Wait()
+			continue
+		}
+		p.syncing = true
+		p.flush()
+		p.syncing = false
+		p.progress.Broadcast()
+	}
+	if p.synced >= target { // perhaps by somebody else's sync
 		return nil
 	}
-	p.mu.Lock()
-	batch, at, broken := p.buf, p.written, p.broken
-	p.buf, p.written = nil, p.written+int64(len(p.buf))
+	return p.broken
+}
+
+// flush writes and syncs what was put. It is called with the lock held and
+// lets go of it while it works.
+func (p *Pack) flush() {
+	p.gather()
+	batch, at := p.buf, p.written
+	p.buf, p.written = nil, at+int64(len(batch))
 	p.mu.Unlock()
-	if broken != nil {
-		return broken
-	}
 	_, err := p.f.WriteAt(batch, at)
 	if err == nil {
 		err = p.f.Sync()
 	}
+	p.mu.Lock()
 	if err != nil {
-		err = writeError("writing evidence to", p.name, err)
-		p.mu.Lock()
-		p.broken = err
-		p.mu.Unlock()
-		return err
+		p.broken = writeError("writing evidence to", p.name, err)
+		return
 	}
 	p.synced = at + int64(len(batch))
-	return nil
+	if len(p.buf) == 0 {
+		p.buf = batch[:0]
+	}
+}
+
+// gather lets those who are about to put something put it, so that one sync
+// serves them too. It waits for nobody who has nothing to do at the moment.
+func (p *Pack) gather() {
+	for before := -1; before != len(p.buf); {
+		before = len(p.buf)
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
+	}
 }
 
 // Close commits and closes the pack.
