@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -248,13 +249,40 @@ func TestTimesHaveOneSpelling(t *testing.T) {
 	}
 	for _, bad := range []string{"", "2026-05-12T14:00:00Z", "2026-05-12T14:00:00.0000Z", "2026-05-12T14:00:00.000+00:00",
 		"2026-05-12t14:00:00.000z", "2026-05-12 14:00:00.000Z", "2026-02-30T14:00:00.000Z", "2026-05-12T24:00:00.000Z", "2026-05-12T14:00:60.000Z",
-		"2026-05-12T14:00:00,000Z", " 2026-05-12T14:00:00.000Z", "12026-05-12T14:00:00.000Z"} {
+		"2026-05-12T14:00:00,000Z", "0000-05-12T14:00:00.000Z", "2026-00-12T14:00:00.000Z", "2026-13-12T14:00:00.000Z", "2025-02-29T14:00:00.000Z", " 2026-05-12T14:00:00.000Z", "12026-05-12T14:00:00.000Z"} {
 		if _, err := ParseTime(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
 	if _, err := At(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)).MarshalText(); err == nil {
 		t.Error("the year 10000 has a spelling")
+	}
+}
+
+// TestTimesAreReadAsTheLibraryReadsThem compares with the standard library on
+// spellings near good ones.
+func TestTimesAreReadAsTheLibraryReadsThem(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	accepted := 0
+	for range 200_000 {
+		good := At(time.UnixMilli(random.Int64N(253402300800000))).String()
+		text := []byte(good)
+		for range random.IntN(3) {
+			text[random.IntN(len(text))] = "0123456789-:.TZ+ "[random.IntN(17)]
+		}
+		s := string(text)
+		want, err := time.Parse(timeLayout, s)
+		fine := err == nil && want.Format(timeLayout) == s && want.Year() > 0
+		got, err := ParseTime(s)
+		if fine != (err == nil) || fine && !got.Go().Equal(want) {
+			t.Fatalf("%q: %v, %v; the library says %v", s, got, err, want)
+		}
+		if fine {
+			accepted++
+		}
+	}
+	if accepted < 50_000 || accepted > 190_000 {
+		t.Errorf("%d of 200000 accepted: the test has lost its sense", accepted)
 	}
 }
 

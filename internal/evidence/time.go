@@ -18,12 +18,38 @@ type Time struct{ t time.Time }
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // ParseTime reads the one accepted spelling, as in 2026-05-12T14:00:00.000Z.
+// Every entry that is verified comes here, and the standard library's reader of
+// any layout took a sixth of the time of all the rest.
 func ParseTime(s string) (Time, error) {
-	t, err := time.Parse(timeLayout, s)
-	if err != nil || t.Format(timeLayout) != s {
-		return Time{}, fmt.Errorf("%q is not a time as in 2026-05-12T14:00:00.000Z", s)
+	if t, ok := readTime(s); ok {
+		return Time{t}, nil
 	}
-	return Time{t.UTC()}, nil
+	return Time{}, fmt.Errorf("%q is not a time as in 2026-05-12T14:00:00.000Z", s)
+}
+
+func readTime(s string) (t time.Time, ok bool) {
+	if len(s) != timeTextLen || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[19] != '.' || s[23] != 'Z' {
+		return t, false
+	}
+	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
+	hour, minute, second, milli := digits(s[11:13]), digits(s[14:16]), digits(s[17:19]), digits(s[20:23])
+	if year < 1 || month < 1 || day < 1 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59 || milli < 0 {
+		return t, false
+	}
+	t = time.Date(year, time.Month(month), day, hour, minute, second, milli*int(time.Millisecond), time.UTC)
+	return t, int(t.Month()) == month && t.Day() == day // or there is no such day
+}
+
+// digits reads a number; -1 if something in it is no digit.
+func digits(s string) int {
+	v := 0
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		v = v*10 + int(c-'0')
+	}
+	return v
 }
 
 // Go returns the time as the standard library has it.
