@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -28,14 +29,15 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: it is a %s, not a regular file", name, kindOf(info)).
 			WithHint("give a file; nothing was changed")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	// The size is a hint, so that a large file is not copied while it is read.
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, readError(name, err)
 	}
-	if int64(len(data)) > limit {
+	if int64(data.Len()) > limit {
 		return nil, refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 func kindOf(info fs.FileInfo) string {

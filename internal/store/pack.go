@@ -22,6 +22,14 @@ const packHeader = "tallystick-pack/v1\n"
 // and its length.
 const packRecordHeader = digest.Size + 8
 
+// packMemory is how many pieces a pack remembers, so that it does not write them
+// again. Remembering all of a long attempt would take more memory than running
+// it; a piece that is there twice costs its bytes and nothing else.
+const packMemory = 1 << 16
+
+// packBuffer is the largest buffer that a pack keeps for the next pieces.
+const packBuffer = 8 << 20
+
 // A Pack gathers the evidence of one attempt in one append-only file: single
 // files would cost a sync of a folder each. [Pack.Put] hands a piece over,
 // [Pack.Commit] returns when everything put before it is on disk. Both may be
@@ -33,9 +41,10 @@ const packRecordHeader = digest.Size + 8
 type Pack struct {
 	name string
 
-	mu       sync.Mutex // guards all that follows, and not the file
-	buf      []byte     // put and not written yet
-	has      map[digest.Content]bool
+	mu       sync.Mutex              // guards all that follows, and not the file
+	buf      []byte                  // put and not written yet
+	spare    []byte                  // what buf will be while the other is written
+	has      map[digest.Content]bool // at most packMemory of those put
 	broken   error
 	written  int64      // bytes given to the file
 	synced   int64      // bytes known to be on disk
@@ -76,6 +85,9 @@ func (p *Pack) Put(data []byte) digest.Content {
 	if p.has[d] {
 		return d
 	}
+	if len(p.has) == packMemory {
+		clear(p.has)
+	}
 	p.has[d] = true
 	p.buf = append(p.buf, d[:]...)
 	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
@@ -110,7 +122,7 @@ func (p *Pack) Commit() error {
 func (p *Pack) flush() {
 	p.gather()
 	batch, at := p.buf, p.written
-	p.buf, p.written = nil, at+int64(len(batch))
+	p.buf, p.spare, p.written = p.spare, nil, at+int64(len(batch))
 	p.mu.Unlock()
 	_, err := p.f.WriteAt(batch, at)
 	if err == nil {
@@ -122,8 +134,8 @@ func (p *Pack) flush() {
 		return
 	}
 	p.synced = at + int64(len(batch))
-	if len(p.buf) == 0 {
-		p.buf = batch[:0]
+	if cap(batch) <= packBuffer {
+		p.spare = batch[:0]
 	}
 }
 

@@ -56,6 +56,32 @@ func TestPackGivesBackWhatWasCommitted(t *testing.T) {
 	}
 }
 
+// TestPackForgetsAndStillGivesBack puts more pieces than a pack remembers, and
+// the first of them once more at the end.
+func TestPackForgetsAndStillGivesBack(t *testing.T) {
+	v := OpenVault(OS{}, t.TempDir())
+	p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), "a.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Put([]byte("first"))
+	for i := range packMemory {
+		p.Put(fmt.Appendf(nil, "%d", i))
+	}
+	if again := p.Put([]byte("first")); again != first {
+		t.Errorf("the same piece is named %s and %s", first, again)
+	}
+	if len(p.has) > packMemory {
+		t.Errorf("remembers %d pieces", len(p.has))
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.Get(first, 100); err != nil || string(got) != "first" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // TestPackNoBitFlips flips every bit of a pack: no piece may come back changed.
 func TestPackNoBitFlips(t *testing.T) {
 	dir := t.TempDir()
