@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"tallystick/internal/bench"
@@ -74,18 +76,14 @@ func prepare(cfg Config) (*attempt, error) {
 
 // choose reads every case once and returns the places of those that are wanted.
 func (a *attempt) choose() ([]int, error) {
+	looked := a.lookAtAll()
 	var chosen []int
-	for i := range a.cases.Len() {
-		c, err := a.cases.Case(i)
-		if err != nil {
-			return nil, err
+	for i, l := range looked {
+		if l.err != nil {
+			return nil, l.err
 		}
-		grader, err := a.graderOf(c)
-		if err != nil {
-			return nil, fmt.Errorf("case %s: %w", c.ID, err)
-		}
-		if a.cfg.Select == nil || a.cfg.Select(c) {
-			a.judged = a.judged || grader.UsesJudge()
+		if l.selected {
+			a.judged = a.judged || l.judged
 			chosen = append(chosen, i)
 		}
 	}
@@ -94,6 +92,41 @@ func (a *attempt) choose() ([]int, error) {
 			WithHint(`"tally bench list %s" shows the cases`, a.cfg.Bench.Class())
 	}
 	return chosen, nil
+}
+
+// A look is what choosing has to know of a case.
+type look struct {
+	selected, judged bool
+	err              error
+}
+
+// lookAtAll takes every case apart once, on all processors: a long dataset would
+// keep one of them busy for seconds before anything runs.
+func (a *attempt) lookAtAll() []look {
+	looked := make([]look, a.cases.Len())
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(looked)); i = next.Add(1) - 1 {
+				looked[i] = a.lookAt(int(i))
+			}
+		})
+	}
+	workers.Wait()
+	return looked
+}
+
+func (a *attempt) lookAt(i int) look {
+	c, err := a.cases.Case(i)
+	if err != nil {
+		return look{err: err}
+	}
+	grader, err := a.graderOf(c)
+	if err != nil {
+		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
+	}
+	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge()}
 }
 
 // rulesOf compiles the policy that the bench sets. A target has no say in it.

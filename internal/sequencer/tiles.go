@@ -26,14 +26,12 @@ func (p Place) publishTiles(tree *ledger.Tree, leaves *ledger.Leaves, tip Tip) e
 	if err != nil {
 		return err
 	}
-	for _, t := range tiles {
-		path := filepath.Join(p.TilesDir(), filepath.FromSlash(t.Path))
-		if err := store.MakeDir(p.FS, filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := store.WriteFile(p.FS, path, t.Data, 0o600); err != nil {
-			return err
-		}
+	files := make([]store.Named, len(tiles))
+	for i, t := range tiles {
+		files[i] = store.Named{Name: filepath.Join(p.TilesDir(), filepath.FromSlash(t.Path)), Data: t.Data}
+	}
+	if err := store.WriteFiles(p.FS, files, 0o600); err != nil {
+		return err
 	}
 	if err := store.MakeDir(p.FS, p.TilesDir(), 0o700); err != nil {
 		return err

@@ -61,17 +61,42 @@ func kindOf(info fs.FileInfo) string {
 // new file and its name are on disk. A crash leaves the old file or the new
 // one, and at worst a leftover whose name ends in ".tmp".
 func WriteFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
-	tmp, err := writeTemp(fsys, name, data, perm)
-	if err != nil {
+	if err := replaceFile(fsys, name, data, perm); err != nil {
 		return err
-	}
-	if err := fsys.Rename(tmp, name); err != nil {
-		fsys.Remove(tmp)
-		return writeError("writing", name, err)
 	}
 	// Until the folder is synced a power cut may bring the old name back.
 	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
 		return writeError("writing", name, err)
+	}
+	return nil
+}
+
+// A Named is a file to write.
+type Named struct {
+	Name string
+	Data []byte
+}
+
+// WriteFiles is [WriteFile] for many files, whose folders are synced once and
+// made if need be. After an error some may be there and others not.
+func WriteFiles(fsys FS, files []Named, perm fs.FileMode) error {
+	folders := map[string]bool{}
+	for _, f := range files {
+		dir := filepath.Dir(f.Name)
+		if !folders[dir] {
+			if err := MakeDir(fsys, dir, 0o700); err != nil {
+				return err
+			}
+			folders[dir] = true
+		}
+		if err := replaceFile(fsys, f.Name, f.Data, perm); err != nil {
+			return err
+		}
+	}
+	for dir := range folders {
+		if err := fsys.SyncDir(dir); err != nil {
+			return writeError("writing to", dir, err)
+		}
 	}
 	return nil
 }
@@ -86,6 +111,20 @@ func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
 		return readError(name, err)
 	}
 	return WriteFile(fsys, name, data, perm)
+}
+
+// replaceFile puts a synced file in the place of another, in a folder that is
+// not synced yet.
+func replaceFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
+	tmp, err := writeTemp(fsys, name, data, perm)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		fsys.Remove(tmp)
+		return writeError("writing", name, err)
+	}
+	return nil
 }
 
 // writeTemp writes and syncs a file beside name. Its name is new each time:
