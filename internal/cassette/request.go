@@ -11,6 +11,10 @@ import (
 type Request struct {
 	// Key is the SHA-256 that recordings of this request have.
 	Key digest.ID
+	// Model and Messages describe a model request: its name, and how many
+	// messages it has.
+	Model    string
+	Messages int
 
 	it         Interaction // holds the canonical request and no reply
 	redactions int64
@@ -76,9 +80,27 @@ func ModelRequest(api API, body []byte, r *Redactor) (Request, error) {
 	end := len(hashed)
 	return Request{
 		Key:        sha256.Sum256(append(hashed, '}')),
+		Model:      n.str("model"),
+		Messages:   countMessages(&n),
 		it:         Interaction{Model: &ModelCall{API: api, Request: hashed[start:end:end]}},
 		redactions: redactions,
 	}, nil
+}
+
+// countMessages counts the messages of a request, which the responses API calls
+// input and takes as one text too.
+func countMessages(n *node) int {
+	if list := n.items("messages"); len(list) > 0 {
+		return len(list)
+	}
+	input := n.get("input")
+	switch {
+	case input == nil:
+		return 0
+	case input.kind == '[':
+		return len(input.list)
+	}
+	return 1
 }
 
 // ToolRequest brings a tool call into canonical form. No arguments at all are

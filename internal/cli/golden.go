@@ -74,19 +74,9 @@ func goldenFile(w *workspace.Workspace, class, caseID string) string {
 	return w.Path(goldenDir, strings.ReplaceAll(class, ":", "-"), caseID+".golden")
 }
 
-// goldenText is the canonical trace of a case that was just driven. Costs are
-// kept: those of a recording do not change.
-func goldenText(r harness.Rehearsal) (*trajectory.Verified, []byte, error) {
-	v, err := trajectory.Verify(r.Trajectory, trajectory.HeadIs(r.Files.Trajectory.Head))
-	if err != nil {
-		return nil, nil, err
-	}
-	trace, err := trajectory.Canonical(v, trajectory.Options{KeepCost: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	return v, trace.Format(), nil
-}
+// goldenTrace says what a golden trace keeps: costs too, as those of a recording
+// do not change.
+var goldenTrace = trajectory.Options{KeepCost: true}
 
 // rehearse drives the cases of a class without recording anything.
 func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*workspace.Workspace, harness.Rehearsal) error) (*workspace.Workspace, error) {
@@ -158,10 +148,6 @@ func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 
 // checkGolden compares one case; a case without a golden file fails.
 func checkGolden(file string, h harness.Rehearsal) (*goldenProblem, error) {
-	v, _, err := goldenText(h)
-	if err != nil {
-		return nil, err
-	}
 	golden, err := store.ReadFile(store.OS{}, file, maxGolden)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &goldenProblem{Case: h.Case.ID, Change: "missing_golden", Detail: "there is no golden trace"}, nil
@@ -169,7 +155,7 @@ func checkGolden(file string, h harness.Rehearsal) (*goldenProblem, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := trajectory.CheckGolden(golden, v, trajectory.Options{KeepCost: true})
+	d, err := trajectory.CheckGolden(golden, h.Verified, goldenTrace)
 	if err != nil || d == nil {
 		return nil, err
 	}
@@ -222,10 +208,11 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", h.Case.ID).
 				WithHint("answer it in the case's scenario")
 		}
-		_, text, err := goldenText(h)
+		trace, err := trajectory.Canonical(h.Verified, goldenTrace)
 		if err != nil {
 			return err
 		}
+		text := trace.Format()
 		file := goldenFile(w, o.class, h.Case.ID)
 		if old, err := store.ReadFile(store.OS{}, file, maxGolden); err == nil && string(old) == string(text) {
 			a.Same++

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"tallystick/internal/canon"
@@ -10,6 +11,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
 )
 
 // A Rehearsal is one case that was driven and graded, and not recorded.
@@ -21,6 +23,7 @@ type Rehearsal struct {
 	Files      evidence.CaseFiles
 	Pieces     map[digest.Content][]byte
 	Trajectory []byte
+	Verified   *trajectory.Verified // the same, read
 	Answer     string
 	Live       Recording // nil in a replay
 	Suspended  bool      // an approval is open
@@ -46,7 +49,10 @@ func Rehearse(ctx context.Context, cfg Config, visit func(Rehearsal) error) erro
 		r   Rehearsal
 		err error
 	}
-	n := a.workers()
+	n := a.cfg.Jobs
+	if n < 1 {
+		n = runtime.NumCPU() // nothing here waits for a disk
+	}
 	places := make(chan chan place, 4*n)
 	slots := make(chan struct{}, n)
 	var workers sync.WaitGroup
@@ -97,7 +103,7 @@ func (a *attempt) rehearse(ctx context.Context, j job) (Rehearsal, error) {
 	if err != nil {
 		return Rehearsal{}, err
 	}
-	h := Rehearsal{Case: r.c, Repeat: j.repeat, Record: out.record, Files: out.files, Trajectory: r.result.Trajectory, Answer: r.driven.Answer,
+	h := Rehearsal{Case: r.c, Repeat: j.repeat, Record: out.record, Files: out.files, Trajectory: r.result.Trajectory, Verified: r.result.Verified, Answer: r.driven.Answer,
 		Live: r.live, Suspended: r.result.Stop != nil && r.result.Stop.Kind == session.Suspended, Pieces: map[digest.Content][]byte{}}
 	for _, p := range append(out.pieces, index) {
 		h.Pieces[digest.ContentOf(p)] = p

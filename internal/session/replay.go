@@ -45,27 +45,6 @@ func giveChunks(it *cassette.Interaction, onChunk func(string) error) error {
 	return nil
 }
 
-// describeRequest names the model and counts the messages of a request, for the
-// event.
-func describeRequest(body []byte) (model string, messages int) {
-	var r struct {
-		Model    string            `json:"model"`
-		Messages []json.RawMessage `json:"messages"`
-		Input    json.RawMessage   `json:"input"`
-	}
-	_ = json.Unmarshal(body, &r)
-	messages = len(r.Messages)
-	if messages == 0 && len(r.Input) > 0 {
-		var items []json.RawMessage
-		if json.Unmarshal(r.Input, &items) == nil {
-			messages = len(items)
-		} else {
-			messages = 1
-		}
-	}
-	return cutText(r.Model, 200), messages
-}
-
 // A said is what a model's reply comes to in the events: its text and the tools
 // that it wants.
 type said struct {

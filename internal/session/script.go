@@ -44,6 +44,11 @@ func (s *Script) Call(_ context.Context, api cassette.API, body []byte, onChunk 
 	if err != nil {
 		return nil, err
 	}
+	return s.next(api, request, body, onChunk)
+}
+
+// next is Call for a request that is canonical already.
+func (s *Script) next(api cassette.API, request cassette.Request, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply, err := s.choose(body)

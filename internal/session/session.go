@@ -328,12 +328,11 @@ func (s *Session) startModel(api cassette.API, request cassette.Request) (string
 		return "", err
 	}
 	id := s.nextCall()
-	model, messages := describeRequest(request.Canonical())
 	provider := "openai"
 	if api == cassette.AnthropicMessages {
 		provider = "anthropic"
 	}
-	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: messages, Model: model, Provider: provider,
+	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: provider,
 		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical())})
 }
 
@@ -345,6 +344,7 @@ func (s *Session) answer(ctx context.Context, api cassette.API, body []byte, req
 	}
 	if script, ok := s.cfg.Models.(*Script); ok {
 		script.at(s.turn)
+		return script.next(api, request, body, onChunk)
 	}
 	if s.cfg.Models == nil {
 		return nil, refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
