@@ -125,6 +125,12 @@ published before. History was rewritten, or this is a different ledger.
 Nothing was written to the ledger, and tally signs nothing more in it. What was
 known is this machine's memory, an anchor or a witness; the message says which.
 
+There is no ledger here at all ("found: 0 entries"): .tally is not in git, so a second
+clone has none, and two clones that each append would be two histories of one origin.
+Copy .tally/ledger and .tally/evidence from where the ledger is kept, and append in
+one place only; or give the clone a ledger of its own, "tally init --origin NAME" in
+a new folder. If the ledger was here, what follows is for you.
+
 What to do:
   1. Keep the folder as it is. Both tree heads are in .tally/evidence/fork-*.json,
      and every refusal is in .tally/alarms.jsonl.
