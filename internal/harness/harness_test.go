@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
@@ -332,3 +335,21 @@ func TestBoundariesAndHeadAreExact(t *testing.T) {
 // goldenHead changes whenever anything that is hashed on the way changes; then
 // look at what changed before you write the new one here.
 const goldenHead = "sha256:47649aef7089c5c7e6432dffda5d91c5cc3b3317aa7ec74d22a415f399ece466"
+
+// TestMachineWithoutTheRubricsImageRegistersNothing: an attempt that was never
+// going to finish must not stay in the ledger, where it counts against its
+// class.
+func TestMachineWithoutTheRubricsImageRegistersNothing(t *testing.T) {
+	p := newPlace(t, `{"id":"case-1","input":"What is 1 plus 1?","model":[{"text":"2"}],"grade":{"kind":"rubric"}}`)
+	p.write("bench/sums/rubric.py", "print(1)\n")
+	missing := errors.New("no such image")
+	_, err := p.run(context.Background(), func(c *Config) {
+		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
+	})
+	if !errors.Is(err, missing) {
+		t.Errorf("got %v, want that there is no image", err)
+	}
+	if got := p.records(evidence.AttemptRegisteredKind); len(got) != 0 {
+		t.Errorf("%d attempts are registered", len(got))
+	}
+}

@@ -84,6 +84,7 @@ func (a *attempt) choose() ([]int, error) {
 		}
 		if l.selected {
 			a.judged = a.judged || l.judged
+			a.usesRubric = a.usesRubric || l.rubric
 			chosen = append(chosen, i)
 		}
 	}
@@ -96,8 +97,8 @@ func (a *attempt) choose() ([]int, error) {
 
 // A look is what choosing has to know of a case.
 type look struct {
-	selected, judged bool
-	err              error
+	selected, judged, rubric bool
+	err                      error
 }
 
 // lookAtAll takes every case apart once, on all processors: a long dataset would
@@ -126,7 +127,7 @@ func (a *attempt) lookAt(i int) look {
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge()}
+	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric()}
 }
 
 // rulesOf compiles the policy that the bench sets. A target has no say in it.
