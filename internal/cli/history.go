@@ -155,15 +155,15 @@ func (p *pastReading) attempt(id string) (*scorecard.Attempt, error) {
 	if a := p.history.Attempt(id); a != nil {
 		return a, nil
 	}
-	return nil, noAttempt(p.history, id)
-}
-
-func noAttempt(h *scorecard.History, id string) error {
-	err := refusal.Newf(refusal.NotFound, "no attempt %q in the ledger %s", id, h.Origin)
 	var known []string
-	for _, a := range h.Attempts {
+	for _, a := range p.history.Attempts {
 		known = append(known, a.ID)
 	}
+	return nil, noAttempt(p.history.Origin, known, id)
+}
+
+func noAttempt(origin string, known []string, id string) error {
+	err := refusal.Newf(refusal.NotFound, "no attempt %q in the ledger %s", id, origin)
 	if near, ok := closest(id, known); ok {
 		return err.WithHint("did you mean %q?", near)
 	}

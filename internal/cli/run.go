@@ -246,6 +246,10 @@ func (r *runner) run(ctx context.Context) (*harness.Summary, digest.ID, error) {
 }
 
 func (r *runner) runOn(ctx context.Context, ledger *sequencer.Ledger, key *seal.Key) (*harness.Summary, error) {
+	// Before anything runs: a typing mistake must not cost an attempt.
+	if known := r.past.Attempts(); r.o.baseline != "" && !slices.Contains(known, r.o.baseline) {
+		return nil, noAttempt(r.place.w.Settings.Origin, known, r.o.baseline)
+	}
 	hc, err := r.config(ledger, key)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"tallystick/internal/digest"
@@ -17,7 +18,7 @@ import (
 type Past struct {
 	counts map[[2]string]int // by class and target
 	open   map[string]*unfinished
-	order  []string // ids of open attempts, oldest first
+	order  []string // ids of all attempts, oldest first
 	Noted  []string // attempts that were left open, for a message
 
 	mu    sync.Mutex // of what changes while an attempt runs
@@ -75,6 +76,9 @@ func (p *Past) registered(b *evidence.AttemptRegistered) {
 	p.open[b.Attempt] = &unfinished{registered: *b, executions: map[planned]int{}, results: map[planned]brief{}}
 	p.order = append(p.order, b.Attempt)
 }
+
+// Attempts are the ids of all attempts, oldest first.
+func (p *Past) Attempts() []string { return slices.Clone(p.order) }
 
 func (p *Past) count(class, target string) int { return p.counts[[2]string{class, target}] }
 
