@@ -97,6 +97,17 @@ func (p *place) write(name, text string) {
 	}
 }
 
+// config is what every run of the class has, without a ledger.
+func (p *place) config(root *os.Root) (Config, error) {
+	p.t.Helper()
+	v, err := bench.Verify(root, "sums", bench.Options{Now: p.clock()})
+	if err != nil {
+		return Config{}, err
+	}
+	target, err := agent.Load(root, "default")
+	return Config{Bench: v, Target: target, Now: p.clock, Version: "test"}, err
+}
+
 // run runs an attempt, with what change makes of its config.
 func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error) {
 	p.t.Helper()
@@ -105,20 +116,16 @@ func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error)
 		p.t.Fatal(err)
 	}
 	defer root.Close()
-	v, err := bench.Verify(root, "sums", bench.Options{Now: p.clock()})
+	cfg, err := p.config(root)
 	if err != nil {
 		return nil, err
 	}
-	target, err := agent.Load(root, "default")
-	if err != nil {
-		return nil, err
+	cfg.Past, cfg.Origin, cfg.Operator = &Past{}, p.led.Origin, digest.IDOf([]byte("olga"))
+	cfg.Packs, cfg.Runs = filepath.Join(p.dir, "evidence", "packs"), filepath.Join(p.dir, "runs")
+	cfg.Sign = func(message []byte) (string, error) {
+		sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
+		return string(sig), err
 	}
-	cfg := Config{Bench: v, Target: target, Past: &Past{}, Origin: p.led.Origin, Packs: filepath.Join(p.dir, "evidence", "packs"), Runs: filepath.Join(p.dir, "runs"),
-		Operator: digest.IDOf([]byte("olga")), Now: p.clock, Version: "test",
-		Sign: func(message []byte) (string, error) {
-			sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
-			return string(sig), err
-		}}
 	led := p.led
 	led.Visit = cfg.Past.Visit
 	if cfg.Ledger, err = sequencer.Open(context.Background(), led); err != nil {
@@ -129,6 +136,22 @@ func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error)
 		change(&cfg)
 	}
 	return Run(ctx, cfg)
+}
+
+// rehearse drives the class without recording anything.
+func (p *place) rehearse(change func(*Config), visit func(Rehearsal) error) error {
+	p.t.Helper()
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer root.Close()
+	cfg, err := p.config(root)
+	if err != nil {
+		return err
+	}
+	change(&cfg)
+	return Rehearse(context.Background(), cfg, visit)
 }
 
 // records verifies the ledger and lists its records of some kinds.

@@ -353,3 +353,17 @@ func TestMachineWithoutTheRubricsImageRegistersNothing(t *testing.T) {
 		t.Errorf("%d attempts are registered", len(got))
 	}
 }
+
+// TestMachineWithoutTheRubricsImageAsksNoModel: a recording is paid for.
+func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
+	p := newPlace(t, `{"id":"case-1","input":"What is 1 plus 1?","grade":{"kind":"rubric"}}`)
+	p.write("bench/sums/rubric.py", "print(1)\n")
+	missing, asked := errors.New("no such image"), false
+	err := p.rehearse(func(c *Config) {
+		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
+		c.Live = func(*scenario.Case) (Recording, error) { asked = true; return nil, errors.New("asked") }
+	}, func(Rehearsal) error { return nil })
+	if !errors.Is(err, missing) || asked {
+		t.Errorf("got %v, asked %v; want that there is no image, before anything is asked", err, asked)
+	}
+}
