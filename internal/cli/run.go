@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -424,11 +423,11 @@ func (r *runner) askPerson(ctx context.Context, caseID string, q trajectory.Appr
 	defer asking.Unlock()
 	r.meter.pause()
 	fmt.Fprintf(r.env.Stderr, "\ncase %s: %s %s needs an approval: %s\napprove? [y/n] ", plain.Line(caseID), q.Action, plain.Line(q.Name), plain.Line(q.Reason))
-	line, err := bufio.NewReader(io.LimitReader(r.env.Stdin, 100)).ReadString('\n')
-	if err != nil || ctx.Err() != nil {
-		return false, false, ctx.Err()
+	line, err := readAnswer(ctx, r.env.Stdin)
+	if err != nil {
+		return false, false, err
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	switch strings.ToLower(line) {
 	case "y", "yes":
 		return true, true, nil
 	case "n", "no":

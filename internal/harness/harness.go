@@ -130,7 +130,7 @@ func Run(ctx context.Context, cfg Config) (*Summary, error) {
 		return a.summary(), err
 	}
 	if len(a.suspended) > 0 {
-		return a.summary(), refusal.Newf(refusal.ApprovalPending, "attempt %s: %d cases wait for an approval: %s", a.id, len(a.suspended), list(a.suspended)).
+		return a.summary(), refusal.Newf(refusal.ApprovalPending, "attempt %s waits for an approval in %d of its cases: %s", a.id, len(a.suspended), list(a.suspended)).
 			WithHint(`answer with "tally run %s --resume" at a terminal`, a.cfg.Bench.Class())
 	}
 	if err := a.finish(); err != nil {
