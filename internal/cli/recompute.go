@@ -88,7 +88,12 @@ func (r *recomputer) item(path string, trust verify.Trust) (verify.Item, error) 
 		return item, item.Err()
 	}
 	counted, err := r.kept(kind, path, data)
-	if err == nil {
+	switch {
+	case err != nil:
+	case counted.Checked == 0:
+		err = refusal.Newf(refusal.NotFound, "%s: nothing in it could be counted again: %s", path, strings.Join(counted.Unchecked, "; ")).
+			WithHint("bring back what is missing, for example the bench of then from git, and ask again")
+	default:
 		err = counted.Err()
 	}
 	item := verify.Item{Path: path, Type: kind, Verified: err == nil}
@@ -133,11 +138,11 @@ func (a recomputedAnswer) text(out io.Writer) {
 // its evidence.
 type recomputer struct {
 	env  *Env
-	past *pastReading           // of all attempts, as it is now
-	then map[int64]*pastReading // as it was when the ledger had so many entries
-	seen *ledgerHeads           // every head, and the recommendations
-	keys []ledger.LogKey        // of the ledger's operators
-	by   map[string]benchOrWhy  // by class
+	past *pastReading          // of all attempts, as it is now
+	then *pastReading          // as it was at some time: the last that was asked for
+	seen *ledgerHeads          // every head, and the recommendations
+	keys []ledger.LogKey       // of the ledger's operators
+	by   map[string]benchOrWhy // by class
 }
 
 // benchOrWhy is a bench that verified, or why not.
@@ -164,7 +169,7 @@ func (e *Env) newRecomputer() (*recomputer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recomputer{env: e, past: past, then: make(map[int64]*pastReading), seen: &ledgerHeads{advised: make(map[int64]advice)}, by: make(map[string]benchOrWhy)}
+	r := &recomputer{env: e, past: past, seen: &ledgerHeads{advised: make(map[int64]advice)}, by: make(map[string]benchOrWhy)}
 	v, err := e.walkLedger(past.w, func(rec ledger.Record) error {
 		r.seen.heads = append(r.seen.heads, rec.Head)
 		if rec.Envelope.Kind != evidence.RecommendationKind || rec.Envelope.Manual {
@@ -321,6 +326,19 @@ func (r *recomputer) kept(kind, name string, data []byte) (*scorecard.Recomputed
 			}
 		}
 	}
+	out, err = r.keptIn(past, kind, name, data, ids)
+	if err != nil || line == nil || past != r.past || len(out.Differences) == 0 && out.Checked > 0 {
+		return out, err
+	}
+	// What grows with the ledger may have been less then.
+	if past, err = r.asOf(line.Entries); err != nil {
+		return nil, err
+	}
+	return r.keptIn(past, kind, name, data, ids)
+}
+
+// keptIn counts a kept answer again with one history.
+func (r *recomputer) keptIn(past *pastReading, kind, name string, data []byte, ids []string) (*scorecard.Recomputed, error) {
 	o := scorecard.RecomputeOptions{Evidence: past.evidence, Divergence: past.divergence, Other: r.other(past, ids)}
 	switch kind {
 	case keptRun:
@@ -399,17 +417,19 @@ func (r *recomputer) wrongLedger(name string, line *scorecard.LedgerLine) *score
 	return &scorecard.Difference{Where: name, Field: "ledger", Written: said, Computed: found}
 }
 
-// asOf reads the past as it was when the ledger had so many entries.
+// asOf reads the past as it was when the ledger had so many entries. Only the
+// last one is remembered: each may be as large as the ledger.
 func (r *recomputer) asOf(entries int64) (*pastReading, error) {
-	if p := r.then[entries]; p != nil {
-		return p, nil
+	if entries == r.past.history.Entries {
+		return r.past, nil
 	}
-	p, err := r.env.readPastUntil(entries, nil)
-	if err != nil {
-		return nil, err
+	if r.then != nil && r.then.history.Entries == entries {
+		return r.then, nil
 	}
-	r.then[entries] = p
-	return p, nil
+	var err error
+	r.then = nil
+	r.then, err = r.env.readPastUntil(entries, nil)
+	return r.then, err
 }
 
 // other counts what the package scorecard knows nothing of.
@@ -471,7 +491,14 @@ func (r *recomputer) gate(past *pastReading, name string, data []byte, ids []str
 		return out, nil
 	}
 	a := past.history.Attempt(ids[0])
-	return out, out.Document(name, data, map[string]any{"met": gate.Met(results), "gates": results, "attempt": a.ID, "class": a.Class}, "level", "ledger")
+	var kept struct {
+		Level scorecard.Level `json:"level"`
+	}
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+	}
+	// The level may have risen since; origin and head were compared before.
+	return out, out.Document(name, data, map[string]any{"met": gate.Met(results), "gates": results, "attempt": a.ID, "class": a.Class, "level": min(kept.Level, a.Level)}, "ledger")
 }
 
 // bench verifies the bench of a class, once.

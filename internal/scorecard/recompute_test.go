@@ -371,6 +371,10 @@ func TestRecomputeOfKeptCardsAndComparisons(t *testing.T) {
 	check("a forged rate", 1, got, err)
 	got, err = RecomputeCard(h, "card.json", []byte(strings.ReplaceAll(string(card), "repo-fix.agent.2", "repo-fix.agent.9")), o)
 	check("an attempt that is not there", 1, got, err)
+	got, err = RecomputeCard(h, "card.json", []byte(strings.Replace(string(card), `"not_run":0,`, "", 1)), o)
+	check("a number left out", 1, got, err)
+	got, err = RecomputeCard(h, "card.json", []byte(strings.Replace(string(card), `"orphan_records":0`, `"orphan_records":5`, 1)), o)
+	check("orphans that are none", 1, got, err)
 	for name, x := range map[string]struct {
 		old, new string
 		want     int
@@ -386,6 +390,8 @@ func TestRecomputeOfKeptCardsAndComparisons(t *testing.T) {
 		"cost of somebody cheaper":  {`"cost_microdollars":{"a":1800`, `"cost_microdollars":{"a":1700`, 1},
 		"another place of parting":  {`"divergence":"here"`, `"divergence":"there"`, 1},
 		"a difference made smaller": {`"difference":0.166667`, `"difference":0.1`, 1},
+		"the only one of its kind":  {`"number":1,"of":2`, `"number":1,"of":1`, 1},
+		"a number left out":         {`"paired":6,`, ``, 1},
 	} {
 		forged := strings.Replace(string(comparison), x.old, x.new, 1)
 		if x.old != "" && forged == string(comparison) {
@@ -393,5 +399,56 @@ func TestRecomputeOfKeptCardsAndComparisons(t *testing.T) {
 		}
 		got, err := RecomputeComparison(h, "compare.json", []byte(forged), RecomputeOptions{Divergence: func(a, b *Case) (string, error) { return "here", nil }})
 		check(name, x.want, got, err)
+	}
+}
+
+// "The best of seven" must not become "the only one" in a kept card, and a card
+// of before does not change when more is run.
+func TestRecomputeOfWhichAttemptACardIsAbout(t *testing.T) {
+	b := newBook(t)
+	b.run(registration("repo-fix.agent.1", "agent", 1, 6, 1), 1, 0, 0, 0, 0, 1)
+	b.run(registration("repo-fix.agent.2", "agent", 2, 6, 1), 1, 1, 1, 1, 1, 1)
+	h := b.read(Options{})
+	card, err := Of(h, View{Attempts: []*Attempt{h.Attempt("repo-fix.agent.2")}, Evidence: allThere})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := string(mustMarshal(t, card))
+	b.run(registration("repo-fix.agent.3", "agent", 3, 6, 1), 1, 1, 1, 1, 1, 1)
+	h = b.read(Options{})
+	for name, x := range map[string]struct{ old, new, field string }{
+		"honest":                        {"", "", ""},
+		"the first of one":              {`"number":2,"of":2`, `"number":1,"of":1`, "number of"},
+		"the first with this plan":      {`"plan_number":2,"plan_of":2`, `"plan_number":1,"plan_of":1`, "plan_number plan_of"},
+		"executions that were not":      {`"executions":6,"filtered"`, `"executions":5,"filtered"`, "executions"},
+		"the other one solved as many":  {`"passed_records":2`, `"passed_records":6`, "passed_records"},
+		"the other one was not made":    {`"id":"repo-fix.agent.1"`, `"id":"repo-fix.agent.9"`, "id other_attempts"},
+		"the level of a reproduced one": {`"id":"repo-fix.agent.2","level":"signed"`, `"id":"repo-fix.agent.2","level":"reproduced"`, "level"},
+		"called filtered":               {`"filtered":false`, `"filtered":true`, "filtered"},
+	} {
+		forged := strings.Replace(kept, x.old, x.new, 1)
+		if x.old != "" && forged == kept {
+			t.Fatalf("%s: %s is not in %s", name, x.old, kept)
+		}
+		got, err := RecomputeCard(h, "card.json", []byte(forged), RecomputeOptions{Evidence: allThere})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields []string
+		for _, d := range got.Differences {
+			fields = append(fields, d.Field)
+		}
+		if strings.Join(fields, " ") != x.field {
+			t.Errorf("%s: differences %v, want %q", name, got.Differences, x.field)
+		}
+	}
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(kept), &doc); err != nil {
+		t.Fatal(err)
+	}
+	doc["other_attempts"] = []any{}
+	got, err := RecomputeCard(h, "card.json", mustMarshal(t, doc), RecomputeOptions{Evidence: allThere})
+	if err != nil || len(got.Differences) != 1 || got.Differences[0].Field != "other_attempts" {
+		t.Errorf("the other one left out: %v, %v", err, got.Differences)
 	}
 }
