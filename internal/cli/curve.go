@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,7 @@ filtered attempts are left out unless --all is given.`,
 }
 
 func runCurve(_ context.Context, env *Env, o curveOptions) error {
-	if o.csv && (o.plot || env.JSON) {
+	if o.csv && o.plot || env.JSON && (o.csv || o.plot) {
 		return refusal.Newf(refusal.Usage, "--csv, --plot and --json are three ways to print the same").WithHint("give one of them")
 	}
 	since, err := parseSince(o.since, env.Now())
@@ -60,6 +61,8 @@ func runCurve(_ context.Context, env *Env, o curveOptions) error {
 	curve := scorecard.CurveOf(p.history, choice)
 	if curve.LeftOut > 0 {
 		env.Note("%d scratch or filtered attempts are left out; --all takes them", curve.LeftOut)
+	} else if len(curve.Weeks) == 0 {
+		env.Note("the ledger %s has no such attempt", p.history.Origin)
 	}
 	return env.Answer(curve, func(out io.Writer) {
 		if o.csv {
@@ -78,34 +81,64 @@ func curveTable(out io.Writer, weeks []scorecard.Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%d\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, dollars(k.CostPerSolve), k.TokensPerSolve, k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, dollars(k.CostPerSolve)), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 }
 
-// curvePlot draws a bar for the solve rate and one for the cost of a solve, in
-// letters that every terminal has. A terminal too narrow for both gets none.
-func curvePlot(out io.Writer, weeks []scorecard.Week, columns int) {
-	const fixed = len("2026-W20  1.00 |  $0.000000 |") // week, rate, cost, edges
-	width := (columns - fixed - 4) / 2
-	if width < 8 || len(weeks) == 0 {
-		return
+// perSolve is what a solve took. Where nothing is solved there is no such
+// number, and the 0 of the format would look like a bargain.
+func perSolve(solved int, amount string) string {
+	if solved == 0 {
+		return "-"
 	}
-	dearest := int64(1)
+	return amount
+}
+
+// curvePlot draws a bar for the solve rate and one for the cost of a solve, in
+// letters that every terminal has, and tells of weeks in between that have no
+// attempt. A terminal too narrow for both bars gets none.
+func curvePlot(out io.Writer, weeks []scorecard.Week, columns int) {
+	dearest := int64(0)
 	for _, k := range weeks {
 		dearest = max(dearest, k.CostPerSolve)
 	}
 	costWidth := len(dollars(dearest))
-	fmt.Fprintf(out, "%-8s  %-*s  %s\n", "week", width+6, "solve rate (full: 1)", fmt.Sprintf("cost a solve (full: %s)", dollars(dearest)))
-	for _, k := range weeks {
-		cost := "-"
-		if k.Solved > 0 {
-			cost = dollars(k.CostPerSolve)
+	width := (columns - len("2026-W20  1.00 |    |") - costWidth) / 2
+	if width < 8 || len(weeks) == 0 {
+		return
+	}
+	full := ""
+	if dearest > 0 {
+		full = fmt.Sprintf(" (full: %s)", dollars(dearest))
+	}
+	fmt.Fprintf(out, "%-8s  %-*s  cost a solve%s\n", "week", width+6, "solve rate (full: 1)", full)
+	for i, k := range weeks {
+		if i > 0 {
+			if n := weeksBetween(weeks[i-1], k); n > 0 {
+				fmt.Fprintf(out, "     ...  %s without an attempt\n", plural(n, "week"))
+			}
 		}
-		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, cost,
-			bar(float64(k.CostPerSolve)/float64(dearest), width))
+		part := 0.0
+		if dearest > 0 {
+			part = float64(k.CostPerSolve) / float64(dearest)
+		}
+		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, dollars(k.CostPerSolve)), bar(part, width))
 	}
 	fmt.Fprintln(out)
+}
+
+// weeksBetween is how many weeks lie between two that have an attempt.
+func weeksBetween(a, b scorecard.Week) int {
+	from, err := time.Parse(time.DateOnly, a.Begins)
+	if err != nil {
+		return 0
+	}
+	to, err := time.Parse(time.DateOnly, b.Begins)
+	if err != nil {
+		return 0
+	}
+	return int(to.Sub(from).Hours()/(7*24)) - 1
 }
 
 // bar is a part of width, at least one stroke for anything above zero.

@@ -190,7 +190,7 @@ func (s scorecardAnswer) text(out io.Writer) {
 		row(fmt.Sprintf("k = %d", k.K), "pass@k %.4f, pass^k %.4f, over %d cases", k.At, k.All, k.Over)
 	}
 	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
-	row("cost", "%s, %s a solve; %d tokens", dollars(c.TotalCostMicro), dollars(c.CostPerSolve), c.TotalTokens)
+	row("cost", "%s, %s a solve; %d tokens", dollars(c.TotalCostMicro), perSolve(c.Solved, dollars(c.CostPerSolve)), c.TotalTokens)
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
 	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
 	if c.Draws > 0 {
@@ -299,7 +299,7 @@ func breakdownText(out io.Writer, by scorecard.Breakdown) {
 		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
 		for _, g := range d.groups {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%d\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
-				g.PolicyViolations, dollars(g.CostPerSolve))
+				g.PolicyViolations, perSolve(g.Solved, dollars(g.CostPerSolve)))
 		}
 		w.Flush()
 	}

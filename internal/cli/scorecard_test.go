@@ -274,6 +274,8 @@ func TestScorecardCommand(t *testing.T) {
 		{[]string{"scorecard", "fix.agent.1", "--last"}, 2, "give one or the other"},
 		{[]string{"scorecard", "--since", "yesterday"}, 2, "neither days"},
 		{[]string{"curve", "--csv", "--plot"}, 2, "give one of them"},
+		{[]string{"curve", "--plot", "--json"}, 2, "give one of them"},
+		{[]string{"curve", "--class", "nothing"}, 0, "has no such attempt"},
 		{[]string{"compare", "fix.agent.1", "fix.agent.1"}, 2, "given twice"},
 		{[]string{"compare", "fix.agent.1"}, 2, "arg"},
 		{[]string{"compare", "fix.agent.1", "fix.agent.2", "--divergences", "-1"}, 2, "expected 0 or more"},

@@ -148,15 +148,18 @@ func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
 			c.Cases = append(c.Cases, change)
 		}
 	}
+	if c.Paired == 0 {
+		return nil, refusal.Newf(refusal.NotComparable, "no case of %s is also one of %s", a.ID, b.ID).
+			WithHint("a case is the same if its id and its digest are; compare attempts that share some")
+	}
 	c.OnlyA += a.Unlisted()
 	c.OnlyB = len(right.order) - c.Paired + b.Unlisted()
 
 	c.McNemarP = McNemar(c.Flips.Gained, c.Flips.Lost)
 	lo, hi := PairedBootstrap(differences, Seed)
 	c.Difference, c.DifferenceCI95 = round(Mean(differences)), [2]float64{round(lo), round(hi)}
-	if n := float64(c.Paired); n > 0 {
-		c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
-	}
+	n := float64(c.Paired)
+	c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
 	c.Cost.Change, c.Tokens.Change = c.Cost.B-c.Cost.A, c.Tokens.B-c.Tokens.A
 	slices.Sort(latA)
 	slices.Sort(latB)

@@ -93,6 +93,14 @@ func TestCompareRefusesWhatIsNotComparable(t *testing.T) {
 	if !c.AcrossBenches || c.Paired != 2 || c.OnlyA != 1 || c.OnlyB != 1 || c.Flips.Lost != 1 {
 		t.Errorf("%+v", c)
 	}
+	// A comparison of nothing would say that nothing changed.
+	r = registration("repo-fix.agent.3", "agent", 3, 1, 1)
+	r.Plan.Cases[0].Digest = contentOf("another case-01")
+	b.run(r)
+	h = b.read(Options{})
+	if _, err := Compare(h.Attempt(x.ID), h.Attempt(r.Attempt), CompareOptions{AcrossBenches: true}); !refusal.Is(err, refusal.NotComparable) {
+		t.Errorf("without a case in common: %v, want NotComparable", err)
+	}
 }
 
 func TestCompareWithRepetitions(t *testing.T) {
