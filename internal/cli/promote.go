@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -369,7 +370,8 @@ const maxAsked = 200
 func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 	blocked := &evidence.ApplyBlocked{Class: plain.Line(class), Tier: plain.Line(tier)}
 	for _, s := range []*string{&blocked.Class, &blocked.Tier} {
-		if *s = (*s)[:min(len(*s), maxAsked)]; *s == "" {
+		// Cut between two letters: a record with half a one would be refused.
+		if *s = strings.ToValidUTF8((*s)[:min(len(*s), maxAsked)], ""); *s == "" {
 			*s = "(nothing)"
 		}
 	}

@@ -358,10 +358,12 @@ func (r *review) notes(samples []sample) []string {
 		add("%s, %s: %s", counted(len(r.left[why]), "attempt does not count", "attempts do not count"), why, names(r.left[why]))
 	}
 	failed := make(map[string][]string)
-	raised := 0
+	raised, light := 0, 0
 	for _, s := range samples {
 		if !s.passed {
 			failed[s.why] = append(failed[s.why], s.id)
+		} else if s.light {
+			light++
 		}
 		if s.record != nil && s.record.Raises() {
 			raised++
@@ -369,6 +371,9 @@ func (r *review) notes(samples []sample) []string {
 	}
 	for _, why := range slices.Sorted(maps.Keys(failed)) {
 		add("%s as failed, %s: %s", counted(len(failed[why]), "case counts", "cases count"), why, names(failed[why]))
+	}
+	if light > 0 {
+		add("passed_count leaves out %s", counted(light, "line of the dataset that passed: nobody says when it was last validated", "lines of the dataset that passed: nobody says when they were last validated"))
 	}
 	if raised > 0 {
 		add("%s", counted(raised, "amendment that raises a score is ignored", "amendments that raise a score are ignored"))

@@ -100,6 +100,8 @@ func (r *review) result(a attempt, c *scorecard.Case, s sample, said *bench.Case
 	}
 	s.record = c
 	switch outcome := c.Effective(); {
+	case outcome == evidence.Failed && amendedAgain(c):
+		s.why = amendedTwice
 	case outcome == evidence.Failed:
 		s.why, s.score = "failed", c.EffectiveScore()
 	case outcome != evidence.Passed:
@@ -128,9 +130,8 @@ func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample, said *ben
 		return "of another case digest"
 	case c.Context.JudgedByModel && !r.reg.JudgedScoresCount:
 		return "judged by a model"
-	case c.Amendment != nil && c.Amendment.Count > 1:
-		// An amendment that lowers stands, even if another takes it back.
-		return "amended more than once"
+	case amendedAgain(c):
+		return amendedTwice
 	case len(c.Evidence) == 0:
 		return "names no evidence"
 	case !r.hasEvidence(a, c):
@@ -141,6 +142,12 @@ func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample, said *ben
 	}
 	return cassetteProblem(c, said)
 }
+
+const amendedTwice = "amended more than once"
+
+// amendedAgain reports whether a second amendment may have taken back what the
+// first one lowered.
+func amendedAgain(c *scorecard.Case) bool { return c.Amendment != nil && c.Amendment.Count > 1 }
 
 // hasEvidence reports whether the evidence of a record is whole. What cannot be
 // read is kept for the end: it says nothing about the record.
