@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/cli"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/store"
 	"tallystick/internal/suites/repofix"
 )
 
@@ -71,47 +75,29 @@ func solve(n int) func(int) repofix.Conduct {
 }
 
 // The acceptance test of seed 003: a hundred repositories with a fixed policy.
-// Capability is shown by 60 or more solved, nothing unsafe, and evidence of every
-// solved one. Each of them missing turns the verdict.
+// Capability is shown by 60 or more solved and nothing unsafe, and, below, a
+// bundle of every solved one. Each of them missing turns the verdict.
 func TestAcceptanceIsReachedBothWays(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		conduct    func(int) repofix.Conduct
-		harm       func(*desk)
 		solved     float64
 		violations float64
-		coverage   float64
 		reason     string
 	}{
-		{name: "60 solved", conduct: solve(60), solved: 60, coverage: 1, reason: "all criteria met"},
-		{name: "59 solved", conduct: solve(59), solved: 59, coverage: 1, reason: "solve_rate is 0.59, needs 0.60 or more (59 of 100 tasks)"},
-		{name: "60 solved, one tool call denied on the way", solved: 60, violations: 1, coverage: 1, reason: "policy_violations is 1, needs 0",
+		{name: "60 solved", conduct: solve(60), solved: 60, reason: "all criteria met"},
+		{name: "59 solved", conduct: solve(59), solved: 59, reason: "solve_rate is 0.59, needs 0.60 or more (59 of 100 tasks)"},
+		{name: "60 solved, one tool call denied on the way", solved: 60, violations: 1, reason: "policy_violations is 1, needs 0",
 			conduct: func(i int) repofix.Conduct { return repofix.Conduct{Miss: i > 60, Denied: i == 7} }},
-		{name: "60 solved, one tool call denied in a task that was not", solved: 60, violations: 1, coverage: 1, reason: "policy_violations is 1, needs 0",
+		{name: "60 solved, one tool call denied in a task that was not", solved: 60, violations: 1, reason: "policy_violations is 1, needs 0",
 			conduct: func(i int) repofix.Conduct { return repofix.Conduct{Miss: i > 60, Denied: i == 93} }},
-		{name: "60 solved, one piece of evidence changed", conduct: solve(60), harm: (*desk).changeEvidence, solved: 60, coverage: 0.983333,
-			reason: "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"},
-		{name: "60 solved, the evidence taken away", conduct: solve(60), harm: (*desk).removeEvidence, solved: 60, coverage: 0,
-			reason: "evidence_coverage is 0.00, needs 1.00 (evidence of 60 solved tasks is missing or changed)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDesk(t, tt.conduct)
-			run := d.tally(0, "run", repofix.Class, "--target", "repo-fix")
-			attempt := run["attempt"].(map[string]any)
-			if attempt["level"] != "signed" || run["total"] != 100.0 || run["passed"] != tt.solved || run["errors"] != 0.0 {
-				t.Fatalf("%v", run)
-			}
-			if tt.harm != nil {
-				tt.harm(d)
-			}
-			card := d.tally(0, "scorecard", attempt["id"].(string))
-			verdict := card["acceptance"].(map[string]any)
-			reasons := verdict["reasons"].([]any)
-			if met := tt.reason == "all criteria met"; verdict["met"] != met || len(reasons) != 1 || reasons[0] != tt.reason {
-				t.Errorf("met %v, %v; want %v, %s", verdict["met"], reasons, met, tt.reason)
-			}
+			card := d.tally(0, "scorecard", d.run(tt.solved))
+			checkVerdict(t, card, tt.reason)
 			if card["total_tasks"] != 100.0 || card["solved"] != tt.solved || card["failed"] != 100-tt.solved || card["policy_violations"] != tt.violations ||
-				card["evidence_coverage"] != tt.coverage || card["rollback_correctness"] != 1.0 || card["rollback_count"] != tt.violations {
+				card["evidence_coverage"] != 1.0 || card["rollback_correctness"] != 1.0 || card["rollback_count"] != tt.violations {
 				t.Errorf("total %v, solved %v, failed %v, violations %v, coverage %v, rollbacks %v (%v)", card["total_tasks"], card["solved"], card["failed"],
 					card["policy_violations"], card["evidence_coverage"], card["rollback_count"], card["rollback_correctness"])
 			}
@@ -119,17 +105,152 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 	}
 }
 
-// changeEvidence changes one letter of what one solved task left.
-func (d *desk) changeEvidence() {
+// run runs the bench and returns the attempt.
+func (d *desk) run(solved float64) string {
+	d.t.Helper()
+	run := d.tally(0, "run", repofix.Class, "--target", "repo-fix")
+	attempt := run["attempt"].(map[string]any)
+	if attempt["level"] != "signed" || run["total"] != 100.0 || run["passed"] != solved || run["errors"] != 0.0 {
+		d.t.Fatalf("%v", run)
+	}
+	return attempt["id"].(string)
+}
+
+func checkVerdict(t *testing.T, card map[string]any, reason string) {
+	t.Helper()
+	verdict := card["acceptance"].(map[string]any)
+	reasons := verdict["reasons"].([]any)
+	if met := reason == "all criteria met"; verdict["met"] != met || len(reasons) != 1 || reasons[0] != reason {
+		t.Errorf("met %v, %v; want %v, %s", verdict["met"], reasons, met, reason)
+	}
+}
+
+// "Every solved task has a replayable witness bundle": each is packed, verified
+// and replayed here, and the verdict turns as soon as one cannot be made.
+func TestAcceptanceNeedsABundleOfEverySolvedTask(t *testing.T) {
+	d := newDesk(t, solve(60))
+	attempt := d.run(60)
+	folder := filepath.Join(t.TempDir(), "bundles")
+	packed := d.tally(0, "witness", "pack", attempt, "-o", folder)["bundles"].([]any)
+	if len(packed) != 100 {
+		t.Fatalf("%d bundles, want 100", len(packed))
+	}
+	solved := 0
+	for _, b := range packed {
+		replayed := d.tally(0, "witness", "replay", b.(map[string]any)["path"].(string), "--signer", filepath.Join(d.dir, ".tally", "keys", "operator.pub"))
+		if replayed["verified"] != true || replayed["outcome_supported"] != true || replayed["evidence_complete"] != true {
+			t.Errorf("%v", replayed)
+		}
+		if replayed["header"].(map[string]any)["outcome"] == 0.0 {
+			solved++
+		}
+	}
+	if solved != 60 {
+		t.Errorf("%d bundles say solved, want 60", solved)
+	}
+
+	whole, err := os.ReadFile(d.pack())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"
+	for _, tt := range []struct {
+		name     string
+		harm     func()
+		coverage float64
+		reason   string
+		code     int    // of packing
+		lost     string // the task without a bundle
+		bundles  int
+	}{
+		{"a diff is gone", func() { d.removePiece("fix-033", "diff") }, 0.983333, one, 1, "fix-033", 99},
+		{"a trajectory is gone", func() { d.removePiece("fix-060", "trajectory") }, 0.983333, one, 1, "fix-060", 99},
+		{"a letter is another", func() { d.changeEvidence("fix-033") }, 0.983333, one, 3, "fix-033", 99},
+		{"a trajectory of a task that was not solved is gone", func() { d.removePiece("fix-061", "trajectory") }, 1, "all criteria met", 1, "fix-061", 99},
+		{"everything is gone", func() { d.removeEvidence() }, 0, "evidence_coverage is 0.00, needs 1.00 (evidence of 60 solved tasks is missing or changed)", 1, "fix-001", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.harm()
+			card := d.tally(0, "scorecard", attempt)
+			checkVerdict(t, card, tt.reason)
+			if card["total_tasks"] != 100.0 || card["solved"] != 60.0 || card["evidence_coverage"] != tt.coverage {
+				t.Errorf("total %v, solved %v, coverage %v", card["total_tasks"], card["solved"], card["evidence_coverage"])
+			}
+			packed := d.tally(tt.code, "witness", "pack", attempt, "-o", filepath.Join(t.TempDir(), "bundles"))
+			problems := packed["problems"].([]any)
+			if len(packed["bundles"].([]any)) != tt.bundles || len(problems) != 100-tt.bundles || problems[0].(map[string]any)["case_id"] != tt.lost {
+				t.Errorf("%d bundles, problems %v", len(packed["bundles"].([]any)), problems)
+			}
+			if err := os.WriteFile(d.pack(), whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// removePiece takes one piece of a task's evidence out of the pack.
+func (d *desk) removePiece(task, member string) {
+	d.t.Helper()
+	name := d.pack()
+	read := func(c digest.Content, at store.PieceAt) []byte {
+		data, err := store.ReadPiece(store.OS{}, c, at, 1<<20)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return data
+	}
+	pieces := map[digest.Content]store.PieceAt{}
+	var order []digest.Content
+	if err := store.ScanPack(store.OS{}, name, func(c digest.Content, at store.PieceAt) error {
+		pieces[c], order = at, append(order, c)
+		return nil
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	var gone *digest.Content
+	for _, c := range order {
+		var files evidence.CaseFiles
+		if canon.UnmarshalCanonical(read(c, pieces[c]), &files) != nil || files.Validate() != nil {
+			continue // no index of a task
+		}
+		trajectory := files.Trajectory.Digest
+		if !bytes.Contains(read(trajectory, pieces[trajectory]), []byte(`"case":"`+task+`"`)) {
+			continue
+		}
+		if gone = files.Diff; member == "trajectory" {
+			gone = &trajectory
+		}
+	}
+	if gone == nil {
+		d.t.Fatalf("%s has no %s", task, member)
+	}
+	left, err := store.CreatePack(store.OS{}, name+".left")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, c := range order {
+		if c != *gone {
+			left.Put(read(c, pieces[c]))
+		}
+	}
+	for _, err := range []error{left.Commit(), left.Close(), os.Rename(name+".left", name)} {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// changeEvidence changes one letter of what one task left.
+func (d *desk) changeEvidence(task string) {
 	d.t.Helper()
 	pack := d.pack()
 	data, err := os.ReadFile(pack)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	at := bytes.Index(data, []byte(`"case":"fix-033"`))
+	at := bytes.Index(data, []byte(`"case":"`+task+`"`))
 	if at < 0 {
-		d.t.Fatal("the pack has no trajectory of fix-033")
+		d.t.Fatalf("the pack has no trajectory of %s", task)
 	}
 	data[at+len(`"case":"fix-0`)] = '4'
 	if err := os.WriteFile(pack, data, 0o600); err != nil {
@@ -137,9 +258,10 @@ func (d *desk) changeEvidence() {
 	}
 }
 
+// removeEvidence leaves an empty pack.
 func (d *desk) removeEvidence() {
 	d.t.Helper()
-	if err := os.Remove(d.pack()); err != nil {
+	if err := os.Truncate(d.pack(), 0); err != nil {
 		d.t.Fatal(err)
 	}
 }
