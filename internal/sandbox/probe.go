@@ -3,6 +3,8 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +81,7 @@ func probe(ctx context.Context, class Class, executable string, base *runBase) C
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		s.Reason = fmt.Sprintf("started, but gave no answer within %v", probeDeadline)
 	case err != nil:
-		s.Reason = err.Error()
+		s.Reason = err.Error() + whyNoNamespaces("/proc/sys")
 	case strings.TrimSpace(string(answer)) != probeAnswer:
 		s.Reason = fmt.Sprintf("the probe answered %q, not %s", headString(answer[:min(len(answer), 200)]), probeAnswer)
 	default:
@@ -110,4 +112,21 @@ func runProbe(ctx context.Context, class Class, executable string, base *runBase
 		return nil, refusal.Newf(refusal.SandboxFailed, "the probe ended with %s (status %d): %s", r.Verdict, r.ExitCode, strings.TrimSpace(r.StderrHead))
 	}
 	return r.Stdout, nil
+}
+
+// whyNoNamespaces names the setting of a system that forbids user namespaces to
+// ordinary programs: without it, a reader has only a refused system call.
+func whyNoNamespaces(settings string) string {
+	for _, f := range []struct{ name, forbids, allow string }{
+		{"kernel/apparmor_restrict_unprivileged_userns", "1", "0"},
+		{"kernel/unprivileged_userns_clone", "0", "1"},
+		{"user/max_user_namespaces", "0", "10000"},
+	} {
+		data, err := os.ReadFile(filepath.Join(settings, f.name))
+		if err == nil && strings.TrimSpace(string(data)) == f.forbids {
+			name := strings.ReplaceAll(f.name, "/", ".")
+			return fmt.Sprintf(" (this system forbids user namespaces: %s is %s; an administrator allows them with \"sysctl -w %s=%s\")", name, f.forbids, name, f.allow)
+		}
+	}
+	return ""
 }
