@@ -461,15 +461,16 @@ func TestPromoteRefusesAnUnsignedThreshold(t *testing.T) {
 func TestPromoteApplyAlwaysRefusesAndIsRecorded(t *testing.T) {
 	l := newLab(t)
 	before := l.read("bench/example/registration.yaml")
-	for _, ask := range [][]string{{"example", "silver"}, {"example", "bronze"}, {"nothing", "gold"}, {"example", "diamond"}, {"", "\x1b[2J" + strings.Repeat("x", 1000)}} {
+	for _, ask := range [][]string{{"example", "silver"}, {"example", "bronze"}, {"nothing", "gold"}, {"example", "diamond"}, {"", "\x1b[2J" + strings.Repeat("x", 1000)}, {"x" + strings.Repeat("é", 150), "gold"}} {
+		entries := len(l.kinds())
 		_, hint := l.refuses(refusal.PromotionMustBeHumanAuthorized, append([]string{"promote", "apply"}, ask...)...)
 		for _, word := range []string{"registration.yaml", "human", "pull request", "CODEOWNERS", "example-alice, example-bob"} {
 			if !strings.Contains(hint, word) {
 				t.Errorf("the hint does not say %q: %s", word, hint)
 			}
 		}
-		if l.lastKind() != "promotion.apply.blocked" {
-			t.Errorf("%v: last entry is %s", ask, l.lastKind())
+		if l.lastKind() != "promotion.apply.blocked" || len(l.kinds()) != entries+1 {
+			t.Errorf("%v: last entry is %s, %d are new", ask, l.lastKind(), len(l.kinds())-entries)
 		}
 	}
 	if l.read("bench/example/registration.yaml") != before {
