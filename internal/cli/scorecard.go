@@ -220,6 +220,9 @@ func (s scorecardAnswer) text(out io.Writer) {
 		fmt.Fprintf(out, "evidence missing: %s %s (entry %d): %s\n", plain.Line(m.Attempt), plain.Line(m.CaseID), m.Entry, plain.Line(m.Reason))
 	}
 	breakdownText(out, c.By)
+	if c.NotRun > 0 && len(c.By.Tag) > 0 {
+		fmt.Fprintf(out, "not run: %s, in no row by tag: only records tell tags\n", plural(c.NotRun, "task"))
+	}
 	if s.FailedCases != nil {
 		failedText(out, *s.FailedCases)
 	}

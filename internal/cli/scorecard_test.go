@@ -152,6 +152,9 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 		for i, v := range scores {
 			planned := r.Plan.Cases[i]
 			cases = append(cases, planned.Digest)
+			if v < 0 {
+				continue // not run
+			}
 			log := trajectory.NewLog()
 			answer := trajectory.NewContent(fmt.Appendf(nil, "answer worth %v \x1b[2J", v), trajectory.ArgumentHead)
 			for _, e := range []struct {
@@ -263,6 +266,15 @@ func TestScorecardCommand(t *testing.T) {
 	}
 	if strings.ContainsAny(text, "\x1b") {
 		t.Errorf("the text can steer a terminal: %q", text)
+	}
+	// Only records tell tags, so the rows by tag must not look like all.
+	if strings.Contains(text, "in no row by tag") {
+		t.Errorf("all were run:\n%s", text)
+	}
+	p.attempt("agent", 3, "bench", 1, -1, 1, -1, 1)
+	_, text, _ = p.tally("scorecard", "fix.agent.3")
+	if !strings.Contains(text, "not run: 2 tasks, in no row by tag: only records tell tags\n") {
+		t.Errorf("two were not run:\n%s", text)
 	}
 	for _, tt := range []struct {
 		args []string

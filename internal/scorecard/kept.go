@@ -132,7 +132,7 @@ func (r *Recomputed) card(where string, data canon.RawMessage, h *History, attem
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return refusal.Newf(refusal.Malformed, "%s: %w", where, err)
 	}
-	v := View{Attempts: attempts, Evidence: o.Evidence, Tags: o.Tags}
+	v := View{Attempts: attempts, Evidence: o.Evidence}
 	if kept.Checked != nil && !*kept.Checked {
 		v.Evidence = nil
 	}

@@ -72,9 +72,8 @@ type RecomputeOptions struct {
 	// Read returns a piece of evidence, having checked its digest. With it
 	// every record is compared with the trajectory that it names.
 	Read func(digest.Content) ([]byte, error)
-	// Evidence and Tags are those of [View], for kept scorecards.
+	// Evidence is that of [View], for kept scorecards.
 	Evidence func(*Attempt, *Case) error
-	Tags     func(class, caseID string) []string
 	// Divergence is that of [CompareOptions], for kept comparisons.
 	Divergence func(a, b *Case) (string, error)
 	// Other counts what a kept answer says that this package knows nothing of.
