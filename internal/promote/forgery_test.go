@@ -656,6 +656,28 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, failed: line-1"},
 		},
 		{
+			name:   "an easier line under the same name, as planned",
+			corpus: func(c *corpus) { c.lines = 1 },
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Cases[12].Digest = digest.ContentOf([]byte("easier")) }})
+			},
+			unmet: []string{"lower_bound_95=0.579 < threshold[silver]=0.750"},
+			notes: []string{"1 case counts as failed, of another case digest: line-1"},
+		},
+		{
+			name:   "a line of the dataset that was solved and is not now",
+			corpus: func(c *corpus) { c.lines = 1 },
+			write: func(k *book) {
+				k.runs(run{})
+				again(k, run{version: "2", score: func(i int, s *evidence.CaseScored) {
+					if i == 12 {
+						fails(s)
+					}
+				}})
+			},
+			unmet: []string{"lower_bound_95=0.579 < threshold[silver]=0.750", "regression: 1 case was solved before and is not now: line-1"},
+		},
+		{
 			name:   "a case copied under another name",
 			corpus: func(c *corpus) { c.twin = true },
 			write:  honest,

@@ -125,7 +125,7 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier, samples []sample) [
 	scores := make([]float64, len(samples))
 	for i, s := range samples {
 		scores[i] = s.score
-		if s.passed && !s.light {
+		if s.passed && s.said != nil {
 			rec.PassedCount++
 		}
 	}
@@ -308,10 +308,9 @@ func (r *review) regressed() []string {
 		}
 	}
 	var ids []string
-	for _, c := range r.in.Bench.Cases() {
-		id := c.Case().CaseID
-		if solved[id+" "+c.Digest().String()] && !solvedNow(newest.cases[id]) {
-			ids = append(ids, id)
+	for _, c := range r.cases() {
+		if solved[c.id+" "+c.digest.String()] && !solvedNow(newest.cases[c.id]) {
+			ids = append(ids, c.id)
 		}
 	}
 	return ids
@@ -362,7 +361,7 @@ func (r *review) notes(samples []sample) []string {
 	for _, s := range samples {
 		if !s.passed {
 			failed[s.why] = append(failed[s.why], s.id)
-		} else if s.light {
+		} else if s.said == nil {
 			light++
 		}
 		if s.record != nil && s.record.Raises() {

@@ -15,9 +15,10 @@ import (
 // A sample is one case of the bench and what became of it.
 type sample struct {
 	id     string
-	digest digest.Content // of its files
-	light  bool           // a line of the dataset
-	// grading says that the case brings its own way of being graded.
+	digest digest.Content // of its files, or of its line
+	said   *bench.Case    // case.yaml; nil for a line of the dataset
+	// grading says that the case brings its own way of being graded, as every
+	// line of the dataset may.
 	grading bool
 
 	score  float64
@@ -32,25 +33,34 @@ const gradingFile = "grading.yaml"
 // samples gives one for each case of the bench: its worst result among the
 // attempts under review.
 func (r *review) samples() []sample {
-	var all []sample
-	for _, c := range r.in.Bench.Cases() {
-		said := c.Case()
-		grading := slices.ContainsFunc(c.Files(), func(f digest.File) bool { return f.Path == gradingFile })
-		all = append(all, r.worst(sample{id: said.CaseID, digest: c.Digest(), grading: grading}, &said))
-	}
-	if set := r.in.Bench.Dataset(); set != nil {
-		for _, line := range set.Lines {
-			all = append(all, r.worst(sample{id: line.ID, digest: digest.ContentOf(line.JSON), light: true}, nil))
-		}
+	all := r.cases()
+	for i := range all {
+		all[i] = r.worst(all[i])
 	}
 	return distinct(all)
 }
 
+// cases lists what the bench has, lines of its dataset last, without results.
+func (r *review) cases() []sample {
+	var all []sample
+	for _, c := range r.in.Bench.Cases() {
+		said := c.Case()
+		grading := slices.ContainsFunc(c.Files(), func(f digest.File) bool { return f.Path == gradingFile })
+		all = append(all, sample{id: said.CaseID, digest: c.Digest(), said: &said, grading: grading})
+	}
+	if set := r.in.Bench.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			all = append(all, sample{id: line.ID, digest: digest.ContentOf(line.JSON), grading: true})
+		}
+	}
+	return all
+}
+
 // worst fills in the worst result of a case. Without any it was not run.
-func (r *review) worst(s sample, said *bench.Case) sample {
+func (r *review) worst(s sample) sample {
 	worst, found := s, false
 	for _, a := range r.attempts {
-		for _, result := range r.results(a, s, said) {
+		for _, result := range r.results(a, s) {
 			// What may be older than the window speaks against and not for.
 			if result.passed && !a.fresh {
 				continue
@@ -79,7 +89,7 @@ func worse(a, b sample) sample {
 }
 
 // results gives one for each repetition of a case that an attempt promised.
-func (r *review) results(a attempt, s sample, said *bench.Case) []sample {
+func (r *review) results(a attempt, s sample) []sample {
 	cases := a.cases[s.id]
 	if len(cases) == 0 {
 		s.why = "not run"
@@ -87,13 +97,13 @@ func (r *review) results(a attempt, s sample, said *bench.Case) []sample {
 	}
 	var all []sample
 	for _, c := range cases {
-		all = append(all, r.result(a, c, s, said))
+		all = append(all, r.result(a, c, s))
 	}
 	return all
 }
 
 // result judges one record. The first thing that is not as it should be decides.
-func (r *review) result(a attempt, c *scorecard.Case, s sample, said *bench.Case) sample {
+func (r *review) result(a attempt, c *scorecard.Case, s sample) sample {
 	if c.Index < 0 {
 		s.why = "not run"
 		return s
@@ -110,7 +120,7 @@ func (r *review) result(a attempt, c *scorecard.Case, s sample, said *bench.Case
 		// Somebody may have watched the first execution and killed it.
 		s.why = "started more than once"
 	default:
-		s.why = r.recordProblem(a, c, s, said)
+		s.why = r.recordProblem(a, c, s)
 	}
 	if s.why == "" {
 		s.passed, s.score = true, c.EffectiveScore()
@@ -121,12 +131,12 @@ func (r *review) result(a attempt, c *scorecard.Case, s sample, said *bench.Case
 }
 
 // recordProblem says why a record that says passed does not count as passed.
-func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample, said *bench.Case) string {
+func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample) string {
 	if why := r.isolationProblem(c.Context); why != "" {
 		return why
 	}
 	switch {
-	case said != nil && c.Digest != s.digest:
+	case c.Digest != s.digest:
 		return "of another case digest"
 	case c.Context.JudgedByModel && !r.reg.JudgedScoresCount:
 		return "judged by a model"
@@ -137,10 +147,10 @@ func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample, said *ben
 	case !r.hasEvidence(a, c):
 		return "its evidence is missing or changed"
 	}
-	if why := r.rubricProblem(c.Context, s.light || s.grading); why != "" {
+	if why := r.rubricProblem(c.Context, s.grading); why != "" {
 		return why
 	}
-	return cassetteProblem(c, said)
+	return cassetteProblem(c, s.said)
 }
 
 const amendedTwice = "amended more than once"
