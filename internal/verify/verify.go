@@ -189,7 +189,7 @@ func bundle(data []byte, t Trust) (string, string, error) {
 	if err != nil {
 		return "bundle", "", err
 	}
-	detail := fmt.Sprintf("task %x, %s, %d tool calls", v.TaskID, v.Outcome, len(v.Trace))
+	detail := fmt.Sprintf("task %s, %s, %d tool calls", v.TaskID, v.Outcome, len(v.Trace))
 	if v.Proved != nil {
 		detail += fmt.Sprintf(", entry %d of %s", v.Proved.Index, v.Proved.Checkpoint.Origin)
 	}
