@@ -2,7 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -41,7 +43,8 @@ func (d *Draft) loadDataset() error {
 		data = data[end+1:]
 		id, err := datasetID(line)
 		if err != nil {
-			return refusal.Newf(refusal.Malformed, "%s:%d: %w", DatasetFile, n, err).WithHint("each line is one JSON object with an id of its own")
+			at, _ := canon.Offset(err)
+			return refusal.Newf(refusal.Malformed, "%s: %w", DatasetPlace(n, line, at), err).WithHint("each line is one JSON object with an id of its own")
 		}
 		if first, ok := ids[id]; ok {
 			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q is that of line %d", DatasetFile, n, id, first)
@@ -54,6 +57,13 @@ func (d *Draft) loadDataset() error {
 	}
 	d.Dataset = set
 	return nil
+}
+
+// DatasetPlace names a byte of a line as editors do: file, line and character,
+// both from 1.
+func DatasetPlace(n int, line []byte, at int64) string {
+	at = min(max(at, 0), int64(len(line)))
+	return fmt.Sprintf("%s:%d:%d", DatasetFile, n, utf8.RuneCount(line[:at])+1)
 }
 
 func datasetID(line []byte) (string, error) {

@@ -219,14 +219,14 @@ func takesNull(pointer reflect.Type) bool {
 // text, or in the Go value, it arose.
 func refuseLibraryError(doing string, err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		r := refusal.Newf(refusal.Malformed, "%s: at byte %d%s: %w", doing, e.ByteOffset, within(e.JSONPointer), e.Err)
+		r := refusal.Newf(refusal.Malformed, "%s: %w", doing, &placed{e.ByteOffset, within(e.JSONPointer), e.Err})
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return r.WithHint("keep one of the members with this name; two readers would not agree on which one counts")
 		}
 		return r.WithHint("correct the document at that place")
 	}
 	if e, ok := errors.AsType[*json.SemanticError](err); ok {
-		r := refusal.Newf(refusal.Malformed, "%s: at byte %d%s: %w", doing, e.ByteOffset, within(e.JSONPointer), cause(e))
+		r := refusal.Newf(refusal.Malformed, "%s: %w", doing, &placed{e.ByteOffset, within(e.JSONPointer), cause(e)})
 		if errors.Is(err, json.ErrUnknownName) {
 			return r.WithHint("remove the member or correct its name; names are case-sensitive")
 		}

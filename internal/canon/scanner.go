@@ -51,7 +51,7 @@ func (s *scanner) refuseSpelling() error {
 }
 
 func (s *scanner) refuse(at int, found, expected string) error {
-	return refusal.Newf(refusal.Malformed, "reading JSON: at byte %d: found %s, expected %s", at, found, expected).
+	return refusal.Newf(refusal.Malformed, "reading JSON: %w", &placed{int64(at), "", fmt.Errorf("found %s, expected %s", found, expected)}).
 		WithHint("correct the document at that place; docs/formats/canonical-json.md states what is accepted")
 }
 

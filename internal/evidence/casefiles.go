@@ -18,6 +18,7 @@ type CaseFiles struct {
 	// and the digest, sorted.
 	Contents   []digest.Content `json:"contents,omitempty"`
 	Diff       *digest.Content  `json:"diff,omitempty"`      // of the working folder
+	Folder     *FolderFiles     `json:"folder,omitempty"`    // what the agent left there
 	Grading    *digest.Content  `json:"grading,omitempty"`   // what was compared with what, and why
 	Plan       *digest.Content  `json:"plan,omitempty"`      // what the agent said it would do
 	Recording  *digest.Content  `json:"recording,omitempty"` // the cassette of a live run
@@ -33,6 +34,20 @@ type CaseFiles struct {
 type TrajectoryFile struct {
 	Digest digest.Content `json:"digest"`
 	Head   digest.ID      `json:"head"`
+}
+
+// FolderFiles are what an agent left in its working folder, as far as it is not
+// what the case put there.
+type FolderFiles struct {
+	Changed []ChangedFile  `json:"changed,omitempty"` // by path
+	Start   digest.Content `json:"start"`             // of the folder before the agent had it
+}
+
+// A ChangedFile is a file that is not as it was at the start. It has no digest
+// if it is gone.
+type ChangedFile struct {
+	Digest *digest.Content `json:"digest,omitempty"`
+	Path   string          `json:"path"`
 }
 
 // RubricFiles are what a rubric was given and what it wrote.
@@ -63,6 +78,13 @@ func (c *CaseFiles) All() []digest.Content {
 	for _, d := range []*digest.Content{c.Answer, c.Grading, c.Diff, c.TestLog, c.Plan, c.Recording} {
 		if d != nil {
 			all = append(all, *d)
+		}
+	}
+	if c.Folder != nil {
+		for _, f := range c.Folder.Changed {
+			if f.Digest != nil {
+				all = append(all, *f.Digest)
+			}
 		}
 	}
 	if c.Rubric != nil {

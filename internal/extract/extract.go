@@ -320,7 +320,7 @@ func (e *Extractor) file(s *Source) (Value, error) {
 	what := "file " + e.spec.Path
 	if s.File == nil {
 		return Value{}, refusal.Newf(refusal.NotFound, "%s: the working folder is not at hand", what).
-			WithHint("files can be graded while the case runs, not from its evidence")
+			WithHint("files can be graded while the case runs, and again if the evidence has them")
 	}
 	data, ok := s.File(e.spec.Path)
 	switch {

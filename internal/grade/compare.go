@@ -29,11 +29,16 @@ func parseComparator(raw canon.RawMessage) (comparator, error) {
 		if err := canon.Unmarshal(raw, &c.text); err != nil {
 			return c, err
 		}
+		found := false
 		for _, operator := range []string{">=", "<=", "!=", "==", ">", "<"} {
 			if rest, ok := strings.CutPrefix(c.text, operator); ok {
-				c.operator, c.text = operator, strings.TrimSpace(rest)
+				c.operator, c.text, found = operator, strings.TrimSpace(rest), true
 				break
 			}
+		}
+		// "=>1" and "=1" would be texts that nothing is ever equal to.
+		if !found && strings.ContainsAny(c.text[:min(1, len(c.text))], "=!") {
+			return c, fmt.Errorf("%s begins with no operator that there is, expected >= <= != == > or <; before a text of this kind write ==", quoted(c.text))
 		}
 	default:
 		return c, errors.New("expected a number, true, false, or text such as \">=1\"")

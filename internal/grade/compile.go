@@ -485,6 +485,17 @@ func (c *compiler) expectation(at place, name string, raw canon.RawMessage) (*no
 	if err != nil {
 		return nil, &placed{at, err}
 	}
+	switch spec.Kind {
+	case extract.Status, extract.Answer:
+	case extract.Test:
+		if comparing.text != "true" && comparing.text != "false" {
+			return nil, at.bad("is %s, and is true or false in every run", comparing)
+		}
+	default:
+		if comparing.number == nil {
+			return nil, at.bad("is %s, and is a number in every run", comparing)
+		}
+	}
 	n := &node{name: name, kind: Compare, weight: one(), expected: raw, grade: comparing.grade}
 	return n, c.extractor(at, n, &spec)
 }

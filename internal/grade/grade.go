@@ -1,8 +1,7 @@
 // Package grade turns values into scores that can be recorded, and says why.
 //
-// A [Spec] says how a case is graded; [ParseYAML], [Parse] and
-// [ParseDatasetGrading] read one, [Compile] checks it against the case, and
-// [Grader.Grade] applies it to what the case left behind. Every [Detail] keeps
+// A [Spec] says how a case is graded; [ParseYAML] and [Parse] read one,
+// [Compile] checks it against the case, and [Grader.Grade] applies it to what the case left behind. Every [Detail] keeps
 // what was extracted, what it was compared with and the reason, and [Document]
 // writes them for the evidence.
 //

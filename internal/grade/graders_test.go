@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/extract"
 	"tallystick/internal/extract/expression"
 	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
@@ -67,9 +68,14 @@ func called(t testing.TB, calls ...string) *extract.Source {
 	return &extract.Source{Trajectory: verified(t, append(steps, step{1, &trajectory.RunCompleted{Status: "completed"}})...)}
 }
 
+// byName refuses by the name of the member alone.
+func byName(member []string, err error) error {
+	return refusal.Newf(refusal.Malformed, "grading: %w", &placed{member, err})
+}
+
 func compiled(t testing.TB, doc string, m Materials) *Grader {
 	t.Helper()
-	p, err := Parse(canon.RawMessage(doc))
+	p, err := Parse(canon.RawMessage(doc), byName)
 	if err != nil {
 		t.Fatalf("%s: %v", doc, err)
 	}

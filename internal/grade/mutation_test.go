@@ -55,7 +55,7 @@ func TestAcceptedSpecsHaveOneForm(t *testing.T) {
 	}
 	accepted := 0
 	for _, doc := range mutations(seeds, 2000) {
-		p, err := Parse(canon.RawMessage(doc))
+		p, err := Parse(canon.RawMessage(doc), byName)
 		if err != nil {
 			continue
 		}

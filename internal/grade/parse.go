@@ -1,12 +1,9 @@
 package grade
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/extract"
@@ -38,12 +35,10 @@ func ParseYAML(name string, data []byte) (*Parsed, error) {
 	return p, nil
 }
 
-// Parse reads the same document as JSON, however it is spelled. Refusals name
-// the member.
-func Parse(doc canon.RawMessage) (*Parsed, error) {
-	p := &Parsed{locate: func(path []string, err error) error {
-		return refusal.Newf(refusal.Malformed, "grading: %w", &placed{path, err}).WithHint(hint)
-	}}
+// Parse reads the same document as JSON, however it is spelled. Refuse names
+// the place of a member in what its author wrote.
+func Parse(doc canon.RawMessage, refuse func(member []string, err error) error) (*Parsed, error) {
+	p := &Parsed{locate: refuse}
 	if err := p.read(doc); err != nil {
 		return nil, err
 	}
@@ -90,41 +85,6 @@ func atMember(err error) error {
 	return &placed{path, errors.New(strings.TrimPrefix(rest[len(quoted):], ": "))}
 }
 
-// datasetKeys are the members of a dataset line that say how it is graded.
-var datasetKeys = []string{"extract", "grade", "checks", "expect"}
-
-// ParseDatasetGrading reads the members of a dataset line that say how it is
-// graded; the others are not looked at. A line without any is graded by the
-// class's rubric. Refusals name the byte of the line, from 0, and the member;
-// the caller knows the file and the line.
-func ParseDatasetGrading(line canon.RawMessage) (*Parsed, error) {
-	var object map[string]canon.RawMessage
-	if err := canon.Unmarshal(line, &object); err != nil {
-		return nil, err
-	}
-	parts := map[string]canon.RawMessage{}
-	for _, key := range datasetKeys {
-		if raw, ok := object[key]; ok {
-			parts[key] = raw
-		}
-	}
-	p := &Parsed{locate: func(path []string, err error) error {
-		return refusal.Newf(refusal.Malformed, "at byte %d, %w", offsetOf(line, path), &placed{path, err}).WithHint(hint)
-	}}
-	if len(parts) == 0 {
-		p.Spec.Grade = &Rule{Kind: ByRubric}
-		return p, nil
-	}
-	doc, err := canon.Marshal(parts)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.read(doc); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 // refuse adds the place to a mistake.
 func (p *Parsed) refuse(err error) error {
 	var at *placed
@@ -142,28 +102,4 @@ func (p *Parsed) Compile(m Materials) (*Grader, error) {
 		return nil, p.refuse(err)
 	}
 	return g, nil
-}
-
-// offsetOf is the byte at which the deepest part of a path that exists begins.
-func offsetOf(doc []byte, path []string) int64 {
-	var want jsontext.Pointer
-	for _, name := range path {
-		want = want.AppendToken(name)
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(doc))
-	var best int64
-	deepest := -1
-	for {
-		// The value begins after what is left of white space, comma and colon.
-		start := d.InputOffset()
-		if _, err := d.ReadToken(); err != nil {
-			return best
-		}
-		at := d.StackPointer()
-		depth := strings.Count(string(at), "/")
-		if depth > deepest && (at == want || at.Contains(want)) {
-			rest := doc[start:d.InputOffset()]
-			best, deepest = start+int64(len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,:"))), depth
-		}
-	}
 }

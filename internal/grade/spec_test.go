@@ -1,10 +1,11 @@
 package grade
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestParseRefusesWithThePlace(t *testing.T) {
 		{`{"grade":{"kind":"contains","expected":"a","normalised":false}}`, "expected"},
 		{`{"grade":{"kind":"all","checks":[{"name":"a","grade":{"kind":"all","checks":[{"name":"b","grade":{"kind":"all","checks":[{"name":"c","grade":{"kind":"all","checks":[{"name":"d","grade":{"kind":"all","checks":[{"name":"e","grade":{"kind":"absent"}}]}}]}}]}}]}}]}}`, "nested deeper than 4"},
 	} {
-		p, err := Parse(canon.RawMessage(tt.doc))
+		p, err := Parse(canon.RawMessage(tt.doc), byName)
 		if err == nil || p != nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q", tt.doc, err, tt.want)
 		}
@@ -114,6 +115,12 @@ func TestCompileRefusesWithThePlace(t *testing.T) {
 		{`{"grade":{"kind":"regex","pattern":"(?=a)"}}`, "grade.pattern:"},
 		{`{"grade":{"kind":"compare","expect":">=many"}}`, "grade.expect:"},
 		{`{"grade":{"kind":"compare","expect":">="}}`, "nothing to compare with"},
+		{`{"grade":{"kind":"compare","expect":"=>1"}}`, "begins with no operator that there is"},
+		{`{"grade":{"kind":"compare","expect":"!done"}}`, "begins with no operator that there is"},
+		{`{"expect":{"tool_calls":"=1"}}`, "expect.tool_calls:"},
+		{`{"expect":{"tool_calls":"several"}}`, "expect.tool_calls: is ==several, and is a number in every run"},
+		{`{"expect":{"tool_calls.look":true}}`, "is a number in every run"},
+		{`{"expect":{"test_passed":"yes"}}`, "is true or false in every run"},
 		{`{"grade":{"kind":"compare","expect":[1]}}`, "expected a number, true, false, or text"},
 		{`{"grade":{"kind":"json_schema","schema":{"type":"thing"}}}`, "grade.schema:"},
 		{`{"grade":{"kind":"json_schema","schema":{"magic":true}}}`, "grade.schema:"},
@@ -134,7 +141,7 @@ func TestCompileRefusesWithThePlace(t *testing.T) {
 		{`{"expect":{"tokens":">lots"}}`, "expect.tokens:"},
 		{`{"expect":{"tokens":null}}`, "expect.tokens:"},
 	} {
-		p, err := Parse(canon.RawMessage(tt.doc))
+		p, err := Parse(canon.RawMessage(tt.doc), byName)
 		if err == nil {
 			_, err = p.Compile(m)
 		}
@@ -176,49 +183,21 @@ func TestYAMLRefusalsNameLineAndColumn(t *testing.T) {
 	}
 }
 
-func TestDatasetRefusalsNameTheByte(t *testing.T) {
-	for _, tt := range []struct{ line, at, want string }{
-		{`{"id":"a","input":"x", "grade" : {"kind":"exact","pattern":"p"}}`, `"pattern"`, "grade.pattern: a grader of kind exact has none"},
-		{`{"id":"a","input":"x","grade":{"knd":"exact"}}`, `"knd"`, "grade.knd: unknown"},
-		{`{"id":"a","checks":[{"name":"a","grade":{"kind":"regex","pattern":"("}}]}`, `"pattern"`, "checks.0.grade.pattern:"},
-		{`{"id":"a","checks":[{"name":"a","grade":{"kind":"absent"}},{"name":"a","grade":{"kind":"absent"}}]}`, `"name":"a","grade":{"kind":"absent"}}]`, "checks.1.name: there are two"},
-		{`{"id":"a","expect":{"tokens":"<1","luck":2}}`, `"luck"`, "expect.luck:"},
-		{`{"id":"a","grade":{"kind":"exact"},"expected":{"a":1}}`, `"grade"`, "grade.expected: expected is an object"},
-		{`{"id":"a","extract":{"kind":"answer"}}`, `"extract"`, "extract: there is no grade for it"},
-	} {
-		p, err := ParseDatasetGrading(canon.RawMessage(tt.line))
-		if err == nil {
-			_, err = p.Compile(Materials{Expected: canon.RawMessage(`{"a":1}`)})
-		}
-		want := "at byte " + strconv.Itoa(strings.LastIndex(tt.line, tt.at)) + ", " + tt.want
-		if err == nil || !strings.Contains(err.Error(), want) || !refusal.Is(err, refusal.Malformed) {
-			t.Errorf("%s: got %v, want %q", tt.line, err, want)
-		}
-	}
-	if _, err := ParseDatasetGrading(canon.RawMessage(`{"id":"a"`)); !refusal.Is(err, refusal.Malformed) {
-		t.Errorf("a torn line: got %v", err)
-	}
-}
-
-// TestTheThreeFormsAreOneSpec: what grading.yaml, the JSON document and a
-// dataset line say alike grades alike.
-func TestTheThreeFormsAreOneSpec(t *testing.T) {
+// TestTheTwoFormsAreOneSpec: what grading.yaml and the JSON document say alike
+// grades alike.
+func TestTheTwoFormsAreOneSpec(t *testing.T) {
 	yaml := "extract: {kind: answer, pattern: \"(\\\\w+)\"}\ngrade: {kind: exact, expected: Paris}\nexpect: {turns: \"<5\"}\n"
 	fromYAML, err := ParseYAML("grading.yaml", []byte(yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := `{"extract":{"kind":"answer","pattern":"(\\w+)"},"grade":{"kind":"exact","expected":"Paris"},"expect":{"turns":"<5"}}`
-	fromJSON, err := Parse(canon.RawMessage(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fromLine, err := ParseDatasetGrading(canon.RawMessage(`{"id":"x","input":"hello",` + doc[1:]))
+	fromJSON, err := Parse(canon.RawMessage(doc), byName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var first []byte
-	for i, p := range []*Parsed{fromYAML, fromJSON, fromLine} {
+	for i, p := range []*Parsed{fromYAML, fromJSON} {
 		data, err := canon.Marshal(p.Spec)
 		if err != nil {
 			t.Fatal(err)
@@ -234,10 +213,6 @@ func TestTheThreeFormsAreOneSpec(t *testing.T) {
 		if r := g.Grade(Input{Source: said(t, "Paris, of course")}); !r.Passed {
 			t.Errorf("form %d: %+v", i, r)
 		}
-	}
-	p, err := ParseDatasetGrading(canon.RawMessage(`{"id":"x","input":"hello","expected":"Paris"}`))
-	if err != nil || p.Spec.Grade.Kind != ByRubric {
-		t.Errorf("a line without grading: %+v, %v", p, err)
 	}
 }
 
@@ -271,7 +246,14 @@ func TestTheDocumentedExamplesAreAsTheySay(t *testing.T) {
 				}
 				with := m
 				with.Expected = own["expected"]
-				if p, err = ParseDatasetGrading(canon.RawMessage(line)); err == nil {
+				maps.DeleteFunc(own, func(key string, _ canon.RawMessage) bool {
+					return !slices.Contains([]string{"extract", "grade", "checks", "expect"}, key)
+				})
+				doc, err := canon.Marshal(own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p, err = Parse(doc, byName); err == nil {
 					_, err = p.Compile(with)
 				}
 				if err != nil {

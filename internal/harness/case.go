@@ -59,6 +59,7 @@ type run struct {
 	c          *scenario.Case
 	s          *session.Session
 	folder     *session.Folder
+	folderGone bool // there was one, and nobody knows what was in it
 	player     *cassette.Player
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
@@ -327,7 +328,8 @@ func (r *run) gather(o *outcome) error {
 		return nil
 	}
 	o.files.Diff = o.put(unifiedDiff(changes))
-	return nil
+	o.files.Folder, err = r.keepFolder(o, changes)
+	return err
 }
 
 // keepRecording puts what live models said into the evidence, those that judged

@@ -26,7 +26,7 @@ func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
 	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: a.cfg.Bench.Registration(), Expressions: expression.Compile}
 	switch {
 	case c.Grading != nil:
-		parsed, err := grade.Parse(c.Grading)
+		parsed, err := grade.Parse(c.Grading, c.RefuseGrading)
 		if err != nil {
 			return nil, err
 		}
@@ -47,11 +47,21 @@ func (r *run) grade(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
+	if r.folderGone && grader.UsesRubric() {
+		// A rubric is given the files that the agent changed. Without them it
+		// would judge somebody who changed none.
+		o.record.Outcome, o.record.Reason = evidence.Unscored, "the rubric needs the working folder, which is not in the evidence, or the case begins with other files by now"
+		return nil
+	}
 	v := r.result.Verified
+	source := &extract.Source{Trajectory: v, Answer: r.driven.Answer, HasAnswer: true,
+		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
+	if !r.folderGone {
+		source.File = r.file
+	}
 	var broken error
 	result := grader.Grade(grade.Input{
-		Source: &extract.Source{Trajectory: v, Answer: r.driven.Answer, HasAnswer: true,
-			Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }, File: r.file},
+		Source: source,
 		Rubric: func(value extract.Value) (grade.Graded, error) {
 			graded, err := r.runRubric(ctx, o, v, value)
 			if err != nil {

@@ -24,13 +24,13 @@ type Stored struct {
 
 // A Regraded is a stored case under the graders of today.
 type Regraded struct {
-	Record  evidence.CaseScored // only what grading fills in
+	Record  evidence.CaseScored // only what grading fills in; without a score it says why
 	Grading []byte              // the grading document; nil when the case could not be graded
 }
 
 // Regrade grades stored trajectories with the bench as it is now. Nothing is
-// driven. The working folder is gone, so what looks at its files cannot be
-// graded again and is unscored.
+// driven. The working folder is made again from the evidence; where that cannot
+// be done, what looks at its files is unscored.
 func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored, Regraded) error) error {
 	a, err := prepare(cfg)
 	if err != nil {
@@ -49,13 +49,19 @@ func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored,
 		}
 		i, ok := byID[s.CaseID]
 		if !ok {
-			return refusal.Newf(refusal.NotFound, "case %s is no longer in class %s", s.CaseID, cfg.Bench.Class())
+			if err := visit(s, notRegraded("the class has no such case any more")); err != nil {
+				return err
+			}
+			continue
 		}
 		c, err := a.cases.Case(i)
 		if err != nil {
 			return err
 		}
 		g, err := a.regrade(ctx, c, s)
+		if refusal.Is(err, refusal.NotFound) {
+			g, err = notRegraded(err.Error()), nil // without its evidence; the others have theirs
+		}
 		if err != nil {
 			return fmt.Errorf("case %s: %w", s.CaseID, err)
 		}
@@ -64,6 +70,11 @@ func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored,
 		}
 	}
 	return nil
+}
+
+// notRegraded is a case that was left as it is.
+func notRegraded(why string) Regraded {
+	return Regraded{Record: evidence.CaseScored{Outcome: evidence.Unscored, Reason: why}}
 }
 
 func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regraded, error) {
@@ -104,7 +115,13 @@ func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regr
 	if !ended {
 		return Regraded{}, errNotEnded
 	}
+	remove, ok, err := r.restoreFolder(s)
+	defer remove()
+	if err != nil {
+		return Regraded{}, err
+	}
 	o := &outcome{record: evidence.CaseScored{CostMicroUSD: s.CostMicroUSD, Turns: v.Turns()}}
+	r.folderGone = !ok
 	if err := r.grade(ctx, o); err != nil {
 		return Regraded{}, err
 	}

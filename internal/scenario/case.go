@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -40,6 +41,7 @@ type Case struct {
 	// Grading says how the case is graded, as JSON. Nothing means the class's
 	// rubric.
 	Grading canon.RawMessage
+	written written // where that is said
 
 	// Metadata is what a rubric is told about the case.
 	Metadata canon.RawMessage
@@ -48,6 +50,29 @@ type Case struct {
 	Cassette   *bench.Cassette // nil without one
 	Provenance bench.CassetteProvenance
 }
+
+// A written is the text in which a case says how it is graded: grading.yaml, or
+// its line of the dataset.
+type written struct {
+	yaml []byte
+	line int // of the dataset, from 1; 0 for grading.yaml
+	json []byte
+}
+
+// RefuseGrading says that something is wrong with how the case is graded, and
+// where that stands: member is the path to it.
+func (c *Case) RefuseGrading(member []string, err error) error {
+	if c.written.line == 0 {
+		doc, parseErr := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), c.written.yaml, gradingRules)
+		if parseErr != nil {
+			return parseErr
+		}
+		return doc.Refuse(strictyaml.At(member, err))
+	}
+	return refuseLine(c.written.line, c.written.json, strictyaml.At(member, err), gradingRules.Hint)
+}
+
+var gradingRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/grading.md has the format"}
 
 // A Set is the cases of a verified bench: those in folders, then the lines of
 // the dataset. A case is taken apart when it is asked for, so a large dataset
@@ -105,23 +130,19 @@ func (s *Set) Case(i int) (*Case, error) {
 	if i < len(s.folders) {
 		return fromFolder(s.folders[i])
 	}
-	line := s.lines[i-len(s.folders)]
-	c, err := fromLine(line)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", bench.DatasetFile, i-len(s.folders)+1, err)
-	}
-	return c, nil
+	n := i - len(s.folders)
+	return fromLine(n+1, s.lines[n].JSON)
 }
 
 func fromFolder(v bench.VerifiedCase) (*Case, error) {
 	about := v.Case()
 	c := &Case{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
 		Rubric: about.Limits(), Cassette: v.Cassette(), Provenance: about.CassetteProvenance}
-	var written, grading []byte
+	var said, grading []byte
 	for _, f := range v.Files() {
 		switch name := f.Path; {
 		case name == bench.ScenarioFile:
-			written = f.Data
+			said = f.Data
 		case name == bench.GradingFile:
 			grading = f.Data
 		case strings.HasPrefix(name, inputDir):
@@ -133,15 +154,15 @@ func fromFolder(v bench.VerifiedCase) (*Case, error) {
 			c.ExpectedFiles[name[len(expectedDir):]] = f.Data
 		}
 	}
-	if err := c.readScenario(written); err != nil {
+	if err := c.readScenario(said); err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if grading != nil {
-		doc, err := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), grading, strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/grading.md has the format"})
+		doc, err := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), grading, gradingRules)
 		if err != nil {
 			return nil, err
 		}
-		c.Grading = doc.JSON
+		c.Grading, c.written = doc.JSON, written{yaml: grading}
 	}
 	return c, c.describe(string(about.Disposition), string(about.Difficulty), about.Title)
 }
@@ -218,46 +239,65 @@ type line struct {
 	Expect   canon.RawMessage `json:"expect,omitempty"`
 }
 
-func fromLine(source bench.DatasetLine) (*Case, error) {
+func fromLine(n int, text []byte) (*Case, error) {
 	var l line
-	if err := canon.Unmarshal(source.JSON, &l); err != nil {
-		return nil, err
+	if err := canon.Unmarshal(text, &l); err != nil {
+		return nil, refuseLine(n, text, err, lineHint)
 	}
-	bad := func(format string, args ...any) error {
-		return refusal.Newf(refusal.Malformed, format, args...).WithHint("docs/formats/scenario.md has the format of a line")
-	}
-	if (l.Input == "") == (len(l.Turns) == 0) {
-		return nil, bad(`expected "input" or "turns", and not both`)
-	}
-	if l.Input != "" {
-		l.Turns = []Turn{{Text: l.Input}}
-	}
-	for i, tag := range l.Tags {
-		if err := bench.CheckID(tag); err != nil {
-			return nil, bad("tags[%d]: %v", i, err)
-		}
-	}
-	c := &Case{ID: l.ID, Digest: digest.ContentOf(source.JSON), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected,
+	c := &Case{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
 		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools,
 			Model: l.Model, Test: l.Test}}
-	if err := c.Scenario.Validate(); err != nil {
-		return nil, bad("%v", err)
+	if l.Input != "" {
+		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}
 	for name, text := range l.Files {
 		c.Files = append(c.Files, digest.File{Path: name, Data: []byte(text)})
 	}
 	slices.SortFunc(c.Files, func(a, b digest.File) int { return strings.Compare(a.Path, b.Path) })
-	if len(c.Files) > 0 {
-		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
-			return nil, bad("files: %v", err)
-		}
+	if err := l.validate(c); err != nil {
+		return nil, refuseLine(n, text, err, lineHint)
 	}
 	var err error
 	if c.Grading, err = l.grading(); err != nil {
 		return nil, err
 	}
 	return c, c.describe("", "", l.Title)
+}
+
+// lineHint is what somebody with a mistake in a line should do.
+const lineHint = "docs/formats/scenario.md has the format of a line"
+
+// refuseLine says where in the dataset a mistake is: at the byte at which the
+// text could not be read, or at the member that the error names.
+func refuseLine(n int, text []byte, err error, hint string) error {
+	at, ok := canon.Offset(err)
+	if !ok {
+		at = canon.OffsetOf(text, strictyaml.PathOf(err))
+	}
+	return refusal.Newf(refusal.Malformed, "%s: %w", bench.DatasetPlace(n, text, at), err).WithHint("%s", hint)
+}
+
+// validate checks what the types do not say, of the line and of the case that
+// was made of it.
+func (l *line) validate(c *Case) error {
+	if (l.Input == "") == (len(l.Turns) == 0) {
+		return errors.New(`expected "input" or "turns", and not both`)
+	}
+	for i, tag := range l.Tags {
+		if err := bench.CheckID(tag); err != nil {
+			return fieldAt("tags", i, err)
+		}
+	}
+	if err := c.Scenario.Validate(); err != nil {
+		return err
+	}
+	if len(c.Files) > 0 {
+		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
+			return field("files", "%w", err)
+		}
+	}
+	return nil
 }
 
 // grading gathers the members of a line that say how it is graded, as the

@@ -187,9 +187,10 @@ func (r *replayed) toolReply(p *trajectory.ToolExecuted) error {
 		return err
 	}
 	if p.Error != "" {
-		if reply.Error = text; text == "" {
-			reply.Error = p.Error
+		if text == "" {
+			text = p.Error
 		}
+		reply.Error = tools.LiteralText(text)
 	} else {
 		result, err := canon.Canonicalize([]byte(text))
 		if err != nil { // not JSON: the text itself
@@ -197,7 +198,10 @@ func (r *replayed) toolReply(p *trajectory.ToolExecuted) error {
 				return err
 			}
 		}
-		raw := canon.RawMessage(result)
+		raw, err := tools.Literal(result)
+		if err != nil {
+			return err
+		}
 		reply.Result = &raw
 	}
 	d.Replies = append(d.Replies, reply)

@@ -151,7 +151,7 @@ func (s *Scenario) Validate() error {
 		}
 	}
 	if err := tools.Validate(s.Tools); err != nil {
-		return strictyaml.At([]string{"tools"}, err)
+		return err // with its place, which begins with tools
 	}
 	if len(s.Model) > maxReplies {
 		return field("model", "found %d replies, at most %d are accepted", len(s.Model), maxReplies)

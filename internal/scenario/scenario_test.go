@@ -1,14 +1,21 @@
 package scenario
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/canon"
+	"tallystick/internal/refusal"
+	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
 )
 
@@ -143,10 +150,44 @@ func TestDatasetLines(t *testing.T) {
 			}
 		})
 	}
+	// Line and column, as editors count; a character is one, however many bytes.
+	for _, tt := range []struct{ line, at, want string }{
+		{`{"id":"a","input":"hi","shade":1}`, `"shade"`, "unknown"},
+		{`{"id":"a","input":"hé","tags":["ok","a b"]}`, `"a b"`, "tags.1: "},
+		{`{"id":"a","turns":[{"text":"x"}], "memory":[{"tier":"deep","key":"k","value":"v"}]}`, `{"tier"`, "memory.0: no tier"},
+		{`{"id":"a","input":"hi","tools":[{"name":"t","source":"folder","operation":"fly"}]}`, `"operation"`, "tools.0.operation: found"},
+	} {
+		_, err := dataset(`{"id":"first","input":"hi"}` + "\n" + tt.line + "\n")
+		want := fmt.Sprintf("dataset.jsonl:2:%d: ", utf8.RuneCountInString(tt.line[:strings.LastIndex(tt.line, tt.at)])+1)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), tt.want) || !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("%s: got %v, want %s… %s", tt.line, err, want, tt.want)
+		}
+	}
 	both := folder("")
 	both["dataset.jsonl"] = `{"id":"one","input":"hi"}` + "\n"
 	if _, err := load(t, both); err == nil || !strings.Contains(err.Error(), "also that of a case folder") {
 		t.Errorf("one id in a folder and in the dataset: %v", err)
+	}
+}
+
+// What is wrong with how a case is graded is found by package grade, after the
+// file was read; the place is told all the same.
+func TestRefuseGradingNamesThePlace(t *testing.T) {
+	files := folder("version: 1\nturns: [{text: hi}]\n")
+	files["cases/one/grading.yaml"] = "grade:\n  kind: exact\n  pattern: x\n"
+	files["dataset.jsonl"] = `{"id":"a","input":"é","grade" : {"kind":"exact","pattern":"x"}}` + "\n"
+	set, err := load(t, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"one/grading.yaml:3:3: grade.pattern: wrong", "dataset.jsonl:1:49: grade.pattern: wrong"} {
+		c, err := set.Case(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.RefuseGrading([]string{"grade", "pattern"}, errors.New("wrong")); err.Error() != want || !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("case %d: got %v, want %s", i, err, want)
+		}
 	}
 }
 
@@ -182,6 +223,48 @@ func TestScenarioOfATrajectory(t *testing.T) {
 	add(1, &trajectory.TurnStarted{Input: &long})
 	if _, err := FromTrajectory(other.Verified(), nil); err == nil || !strings.Contains(err.Error(), "only in part") {
 		t.Errorf("half a text was taken for the whole: %v", err)
+	}
+}
+
+// Templates are for people who write tools. What a tool once gave is given
+// again as it was, with whatever braces it has.
+func TestScenarioOfATrajectoryHasNoTemplates(t *testing.T) {
+	log := trajectory.NewLogWithEvents()
+	hi := trajectory.NewContent([]byte("read it"), trajectory.PromptHead)
+	payloads := []trajectory.Payload{
+		&trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Repeat: 1, Target: "t"},
+		&trajectory.TurnStarted{Input: &hi},
+	}
+	gave := []string{`{"page":["{{args.q}}",{"{{name}}":"Dear {{customer}}, {{"}]}`, `plain {{state.secret}} {{open}}`, `{{`}
+	for i, text := range gave {
+		done := &trajectory.ToolExecuted{Call: fmt.Sprint(i), Name: "look", Source: "cassette", Args: trajectory.NewArgs([]byte(`{"q":"mine"}`)), Result: trajectory.NewContent([]byte(text), trajectory.ResultHead)}
+		if i == len(gave)-1 {
+			done.Error = "failed"
+		}
+		payloads = append(payloads, done)
+	}
+	for i, p := range payloads {
+		if _, err := log.Append(min(i, 1), p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := FromTrajectory(log.Verified(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := tools.New(s.Tools, "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range gave {
+		got, err := state.Call(context.Background(), "look", []byte(`{"q":"mine"}`))
+		said := got.Error
+		if i < len(gave)-1 {
+			said = string(got.JSON)
+		}
+		if quoted, _ := canon.Marshal(want); err != nil || said != want && said != string(quoted) {
+			t.Errorf("call %d gives %q, %v, want %s", i, said, err, want)
+		}
 	}
 }
 

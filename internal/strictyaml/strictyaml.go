@@ -140,9 +140,8 @@ func Decode(name string, data []byte, rules Rules, v any) (*Document, error) {
 // with [At], else at its beginning.
 func (d *Document) Refuse(err error) error {
 	line, column := d.Top.Line, d.Top.Column
-	var field *fieldError
-	if errors.As(err, &field) {
-		line, column = d.Top.find(field.path)
+	if path := PathOf(err); path != nil {
+		line, column = d.Top.find(path)
 	}
 	return d.file.refuse(line, column, "%w", err)
 }
@@ -164,6 +163,15 @@ func (e *fieldError) Unwrap() error { return e.err }
 // At adds to an error the keys, and the places in lists, that lead to the field
 // it is about.
 func At(path []string, err error) error { return &fieldError{path, err} }
+
+// PathOf is what [At] added to an error, nil if nothing did.
+func PathOf(err error) []string {
+	var field *fieldError
+	if errors.As(err, &field) {
+		return field.path
+	}
+	return nil
+}
 
 // A file names itself in every refusal.
 type file struct {

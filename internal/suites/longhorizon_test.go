@@ -302,7 +302,7 @@ func TestLongHorizonGradersNotice(t *testing.T) {
 				t.Fatalf("%s: %v", tt.name, err)
 			}
 		}
-		spec, err := grade.Parse(honest.Case.Grading)
+		spec, err := grade.Parse(honest.Case.Grading, honest.Case.RefuseGrading)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,6 +91,34 @@ func compileTemplate(v any) (template, error) {
 // openBraces is how a text says {{ itself.
 const openBraces = "open"
 
+// LiteralText writes a text so that it stands for itself, and is no template.
+func LiteralText(s string) string { return strings.ReplaceAll(s, "{{", "{{"+openBraces+"}}") }
+
+// Literal does the same with every text of a JSON value.
+func Literal(raw canon.RawMessage) (canon.RawMessage, error) {
+	var v any
+	if err := canon.Unmarshal(raw, &v); err != nil {
+		return nil, err
+	}
+	return canon.Marshal(literal(v))
+}
+
+func literal(v any) any {
+	switch v := v.(type) {
+	case string:
+		return LiteralText(v)
+	case []any:
+		for i := range v {
+			v[i] = literal(v[i])
+		}
+	case map[string]any:
+		for name := range v { // names are no templates
+			v[name] = literal(v[name])
+		}
+	}
+	return v
+}
+
 func parseText(s string) ([]part, error) {
 	var parts []part
 	for {
