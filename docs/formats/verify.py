@@ -357,7 +357,7 @@ BODIES = {      # the members that the body of each kind has, as on the page
     "attempt.finished": "schema_version attempt outcomes case_digests rubric_digests cassette_digests "
         "image_digests mean_score? failure_modes runtime_ms cost_microdollars",
     "attempt.reproduced": "attempt original origin agrees divergence? operator signature",
-    "score.amended": "entry score author reason",
+    "score.amended": "entry score author reason grading?",
     "judge.drawn": "attempt case_id draw key verdict",
     "cassette.recorded": "class case_id digest provenance kept calls cost_microdollars",
     "case.pending": "class case_id source digest",

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -240,7 +239,7 @@ const maxDivergences = 50
 func (p *pastReading) parted(a *scorecard.Attempt, c *scorecard.Case) string {
 	if golden, err := store.ReadFile(store.OS{}, goldenFile(p.w, a.Class, c.ID), maxGolden); err == nil {
 		if v, err := scorecard.TrajectoryOf(c, p.read); err == nil {
-			if d, err := trajectory.CheckGolden(golden, v, trajectory.Options{KeepCost: true}); err == nil && d != nil {
+			if d, err := trajectory.CheckGolden(golden, v, goldenTrace); err == nil && d != nil {
 				return d.String()
 			}
 		}
@@ -266,36 +265,29 @@ func (p *pastReading) parted(a *scorecard.Attempt, c *scorecard.Case) string {
 	return text
 }
 
-// compared adds what the first grader that was not satisfied compared. It is a
-// help to people: without the evidence the report is shorter and as red.
+// compared adds to a case that did not pass what the grader compared that decided
+// it. It is a help to people: without the evidence the report is shorter and as
+// red.
 func (p *pastReading) compared(c *scorecard.Case, t *gate.Case) {
-	files, err := scorecard.FilesOf(c, p.read)
-	if err != nil || files.Grading == nil {
+	if c.Outcome() == evidence.Passed {
+		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
 		return
 	}
-	data, err := p.read(*files.Grading)
+	checks, err := p.checks(c)
 	if err != nil {
 		return
 	}
-	var doc struct {
-		Checks []grade.Detail `json:"checks"`
-	}
-	if json.Unmarshal(data, &doc) != nil { // its digest is the record's
+	check := grade.Decisive(checks)
+	if check == nil {
 		return
 	}
-	for _, check := range doc.Checks {
-		if check.Outcome == grade.Passed || check.Extracted == nil && check.Missing == "" {
-			continue
-		}
-		if t.Got = check.Missing; check.Extracted != nil {
-			t.Got = check.Extracted.Head
-		}
-		if check.Expected != nil {
-			t.Want = check.Expected.Head
-		}
-		if t.Reason == "" {
-			t.Reason = check.Why
-		}
-		return
+	if t.Got = check.Missing; check.Extracted != nil {
+		t.Got = check.Extracted.Head
+	}
+	if check.Expected != nil {
+		t.Want = check.Expected.Head
+	}
+	if t.Reason == "" {
+		t.Reason = check.Why
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/agent"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/plain"
@@ -50,14 +52,16 @@ type rescoreAnswer struct {
 }
 
 type rescoreChange struct {
-	Case   string  `json:"case"`
-	Repeat int     `json:"repeat"`
-	Entry  int64   `json:"entry"`
-	Was    float64 `json:"was"`
-	Now    float64 `json:"now"`
-	Passed bool    `json:"passed"`
-	Amends int64   `json:"amendment,omitempty"` // index of the new entry
-	score  evidence.Score
+	Case   string   `json:"case"`
+	Repeat int      `json:"repeat"`
+	Entry  int64    `json:"entry"`
+	Was    *float64 `json:"was"` // null if it was unscored
+	Now    float64  `json:"now"`
+	Passed bool     `json:"passed"`
+	Amends int64    `json:"amendment,omitempty"` // index of the new entry
+
+	score   evidence.Score
+	grading *digest.Content
 }
 
 type rescoreLeft struct {
@@ -82,10 +86,12 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 		return err
 	}
 	defer place.root.Close()
-	r, err := env.newRunner(place, runOptions{class: attempt.Class, target: attempt.Target, repeat: 1})
+	v, err := place.verify(attempt.Class)
 	if err != nil {
-		return err
+		return env.alarm(place.w, err)
 	}
+	// Nothing is driven, so the target may be gone, or be one of the network.
+	r := &runner{env: env, o: runOptions{class: attempt.Class, repeat: 1}, place: place, bench: v, target: &agent.Target{Name: attempt.Target}, past: &harness.Past{}}
 	answer := &rescoreAnswer{Attempt: attempt.ID, Changed: []rescoreChange{}, Not: []rescoreLeft{}, DryRun: o.dryRun}
 	stored, was := p.storedCases(attempt, answer)
 	cfg, err := r.rehearsal()
@@ -94,22 +100,24 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 	}
 	vault := store.OpenVault(store.OS{}, p.w.EvidenceDir())
 	err = harness.Regrade(ctx, cfg, stored, func(s harness.Stored, g harness.Regraded) error {
-		answer.Graded++
-		c := was[storedKey{s.CaseID, s.Repeat}]
 		if g.Record.Score == nil {
 			answer.Not = append(answer.Not, rescoreLeft{s.CaseID, g.Record.Reason})
 			return nil
 		}
-		if c.IsScored() && c.EffectiveScore() == g.Record.Score.Score && (c.Effective() == evidence.Passed) == g.Record.Score.Passed {
+		answer.Graded++
+		change := changeOf(was[storedKey{s.CaseID, s.Repeat}], g.Record.Score)
+		if change == nil {
 			return nil
 		}
-		answer.Changed = append(answer.Changed, rescoreChange{Case: s.CaseID, Repeat: s.Repeat, Entry: c.Index, Was: c.EffectiveScore(),
-			Now: g.Record.Score.Score, Passed: g.Record.Score.Passed, score: *g.Record.Score})
-		if o.dryRun {
-			return nil
+		if !o.dryRun {
+			name, err := vault.Put(g.Grading) // what was compared this time
+			if err != nil {
+				return err
+			}
+			change.grading = &name
 		}
-		_, err := vault.Put(g.Grading) // what was compared this time
-		return err
+		answer.Changed = append(answer.Changed, *change)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -120,6 +128,23 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 		}
 	}
 	return env.Answer(answer, answer.print)
+}
+
+// changeOf is what a score of today changes, nil if it is that of the record or
+// of its last amendment.
+func changeOf(c *scorecard.Case, now *evidence.Score) *rescoreChange {
+	score, passed, scored := c.Score, c.Outcome() == evidence.Passed, c.IsScored()
+	if a := c.Amendment; a != nil {
+		score, passed, scored = a.Score, a.Passed, true
+	}
+	if scored && score == now.Score && passed == now.Passed {
+		return nil
+	}
+	change := &rescoreChange{Case: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Now: now.Score, Passed: now.Passed, score: *now}
+	if scored {
+		change.Was = &score
+	}
+	return change
 }
 
 type storedKey struct {
@@ -164,7 +189,7 @@ func (r *runner) amend(ctx context.Context, a *rescoreAnswer, reason string) err
 	}
 	for i := range a.Changed {
 		c := &a.Changed[i]
-		pos, aerr := l.AppendRecord(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: c.Entry, Score: c.score, Author: author, Reason: reason})
+		pos, aerr := l.AppendRecord(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: c.Entry, Score: c.score, Author: author, Reason: reason, Grading: c.grading})
 		if err = aerr; err != nil {
 			break
 		}
@@ -178,7 +203,11 @@ func (r *runner) amend(ctx context.Context, a *rescoreAnswer, reason string) err
 
 func (a *rescoreAnswer) print(out io.Writer) {
 	for _, c := range a.Changed {
-		fmt.Fprintf(out, "%s: %v, now %v (entry %d)\n", plain.Line(c.Case), c.Was, c.Now, c.Entry)
+		was := "unscored"
+		if c.Was != nil {
+			was = fmt.Sprint(*c.Was)
+		}
+		fmt.Fprintf(out, "%s: %s, now %v (entry %d)\n", plain.Line(c.Case), was, c.Now, c.Entry)
 	}
 	for _, n := range a.Not {
 		fmt.Fprintf(out, "%s: not graded again: %s\n", plain.Line(n.Case), plain.Line(n.Why))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
@@ -20,6 +21,7 @@ import (
 type whyOptions struct {
 	caseID  string
 	attempt string
+	class   string
 }
 
 func newWhy(env *Env) *cobra.Command {
@@ -27,9 +29,10 @@ func newWhy(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why CASE",
 		Short: "Why a case failed: what was compared, where it diverged, what changed",
-		Long: `Tell why a case ended as it did in the newest attempt that ran it, or in --attempt:
-what each grader compared with what, where the run first parted from its golden trace
-or from the last attempt that passed, and what has changed since then.`,
+		Long: `Tell why a case ended as it did in the newest attempt that ran it, or in --attempt, or
+in the newest of --class if several classes have a case of that name: what each grader
+compared with what, where the run first parted from its golden trace or from the last
+attempt that passed, what has changed since then, and how the score was amended.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.caseID = args[0]
@@ -37,6 +40,7 @@ or from the last attempt that passed, and what has changed since then.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.attempt, "attempt", "", "the attempt `ID` to look at, in place of the newest")
+	cmd.Flags().StringVar(&o.class, "class", "", "the newest attempt of this task `CLASS`")
 	return cmd
 }
 
@@ -53,6 +57,18 @@ type whyAnswer struct {
 	LastPassed   string         `json:"last_passed,omitempty"` // attempt
 	Changed      []whyChange    `json:"changed"`
 	Missing      string         `json:"evidence_missing,omitempty"`
+	Amendment    *whyAmendment  `json:"amendment,omitempty"` // the last
+}
+
+// A whyAmendment is what somebody set beside the score. Checks are what was
+// compared then, if the evidence has it.
+type whyAmendment struct {
+	Author string         `json:"author"`
+	Reason string         `json:"reason"`
+	Passed bool           `json:"passed"`
+	Score  float64        `json:"score"`
+	Raises bool           `json:"raises"` // it is more than the record has, and does not count
+	Checks []grade.Detail `json:"checks"`
 }
 
 type whyChange struct {
@@ -62,6 +78,9 @@ type whyChange struct {
 }
 
 func runWhy(_ context.Context, env *Env, o whyOptions) error {
+	if o.attempt != "" && o.class != "" {
+		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
+	}
 	p, err := env.readPast(func(*scorecard.Attempt) bool { return true })
 	if err != nil {
 		return err
@@ -72,13 +91,21 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	}
 	a := whyAnswer{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Effective()),
 		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []whyChange{}}
-	record, err := env.recordAt(c.Index)
+	record, amended, err := env.recordAt(c.Index)
 	if err != nil {
 		return err
 	}
 	a.Reason = record.Reason
 	if a.Checks, err = p.checks(c); err != nil {
 		a.Missing = err.Error()
+	}
+	if amended != nil {
+		a.Amendment = &whyAmendment{Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: []grade.Detail{}}
+		if amended.Grading != nil {
+			if a.Amendment.Checks, err = p.checksIn(*amended.Grading); err != nil {
+				a.Missing = err.Error()
+			}
+		}
 	}
 	if c.Effective() != evidence.Passed {
 		a.Divergence = p.parted(attempt, c)
@@ -90,20 +117,28 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	return env.Answer(a, a.print)
 }
 
-// recordAt is the whole record of a case: the history keeps only what numbers
-// need.
-func (e *Env) recordAt(index int64) (*evidence.CaseScored, error) {
+// recordAt is the whole record of a case, and its last amendment if there is
+// one: the history keeps only what numbers need.
+func (e *Env) recordAt(index int64) (*evidence.CaseScored, *evidence.ScoreAmended, error) {
 	var found *evidence.CaseScored
+	var amended *evidence.ScoreAmended
 	_, _, err := e.visitLedger(func(r ledger.Record) error {
-		if c, ok := r.Body.(*evidence.CaseScored); ok && r.Index == index {
-			found = c
+		switch b := r.Body.(type) {
+		case *evidence.CaseScored:
+			if r.Index == index {
+				found = b
+			}
+		case *evidence.ScoreAmended:
+			if b.Entry == index {
+				amended = b
+			}
 		}
 		return nil
 	})
 	if err == nil && found == nil {
 		err = refusal.Newf(refusal.NotFound, "entry %d is no record of a case", index)
 	}
-	return found, err
+	return found, amended, err
 }
 
 // findCase finds a case in the attempt that was named, or in the newest that
@@ -112,7 +147,7 @@ func (p *pastReading) findCase(o whyOptions) (*scorecard.Attempt, *scorecard.Cas
 	var known []string
 	for i := len(p.history.Attempts) - 1; i >= 0; i-- {
 		a := p.history.Attempts[i]
-		if o.attempt != "" && a.ID != o.attempt {
+		if o.attempt != "" && a.ID != o.attempt || o.class != "" && a.Class != o.class {
 			continue
 		}
 		for c := range a.Cases() {
@@ -127,7 +162,14 @@ func (p *pastReading) findCase(o whyOptions) (*scorecard.Attempt, *scorecard.Cas
 			return nil, nil, err
 		}
 	}
-	err := refusal.Newf(refusal.NotFound, "no attempt has a record of case %q", o.caseID)
+	where := "no attempt has a record"
+	switch {
+	case o.attempt != "":
+		where = "attempt " + o.attempt + " has no record"
+	case o.class != "":
+		where = "no attempt of class " + o.class + " has a record"
+	}
+	err := refusal.Newf(refusal.NotFound, "%s of case %q", where, o.caseID)
 	if near, ok := closest(o.caseID, known); ok {
 		return nil, nil, err.WithHint("did you mean %q?", near)
 	}
@@ -140,7 +182,12 @@ func (p *pastReading) checks(c *scorecard.Case) ([]grade.Detail, error) {
 	if err != nil || files.Grading == nil {
 		return []grade.Detail{}, err
 	}
-	data, err := p.read(*files.Grading)
+	return p.checksIn(*files.Grading)
+}
+
+// checksIn reads a grading document.
+func (p *pastReading) checksIn(name digest.Content) ([]grade.Detail, error) {
+	data, err := p.read(name)
 	if err != nil {
 		return []grade.Detail{}, err
 	}
@@ -148,7 +195,7 @@ func (p *pastReading) checks(c *scorecard.Case) ([]grade.Detail, error) {
 		Checks []grade.Detail `json:"checks"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return []grade.Detail{}, refusal.Newf(refusal.Malformed, "the grading document of entry %d: %w", c.Index, err)
+		return []grade.Detail{}, refusal.Newf(refusal.Malformed, "the grading document %s: %w", name, err)
 	}
 	return append([]grade.Detail{}, doc.Checks...), nil
 }
@@ -208,6 +255,17 @@ func (a whyAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
 	printChecks(out, a.Checks)
+	if m := a.Amendment; m != nil {
+		word, counts := "failed", ""
+		if m.Passed {
+			word = "passed"
+		}
+		if m.Raises {
+			counts = "; it is more than the record has, so it does not count"
+		}
+		fmt.Fprintf(out, "amended  by %s to %s with score %v: %s%s\n", plain.Line(m.Author), word, m.Score, plain.Line(m.Reason), counts)
+		printChecks(out, m.Checks)
+	}
 	if a.Missing != "" {
 		fmt.Fprintf(out, "evidence could not be read: %s\n", plain.Line(a.Missing))
 	}

@@ -276,6 +276,8 @@ type ScoreAmended struct {
 	Score  Score  `json:"score"`
 	Author string `json:"author"`
 	Reason string `json:"reason"`
+	// Grading names what was compared with what this time, in the evidence.
+	Grading *digest.Content `json:"grading,omitempty"`
 }
 
 // Validate checks the shape.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"tallystick/internal/evidence"
 )
 
 // node is an element of a parsed document.
@@ -301,4 +303,20 @@ func golden(t *testing.T, name string, got []byte) {
 func TestReportsAsTheyAre(t *testing.T) {
 	golden(t, "report.xml", writeJUnit(t, plainReport()))
 	golden(t, "report.tap", writeTAP(t, plainReport()))
+}
+
+// TestReportsSayValuesOnce: a message names what was compared, and not again if
+// the reason does; the values stand below it, whole.
+func TestReportsSayValuesOnce(t *testing.T) {
+	c := Case{ID: "a", Outcome: evidence.Failed, Reason: `it is "cat", expected "dog"`, Got: "cat", Want: "dog"}
+	if got, want := c.test().message, `failed: it is "cat", expected "dog"`; got != want {
+		t.Errorf("the message is %s, want %s", got, want)
+	}
+	c.Reason = "another animal"
+	if got, want := c.test().message, `failed: another animal: got "cat", want "dog"`; got != want {
+		t.Errorf("the message is %s, want %s", got, want)
+	}
+	if body := c.test().body(); strings.Count(body, "\ngot: cat\n") != 1 || strings.Count(body, "\nwant: dog\n") != 1 {
+		t.Errorf("the body is %s", body)
+	}
 }

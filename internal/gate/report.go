@@ -32,7 +32,7 @@ type Case struct {
 	Outcome      evidence.Outcome
 	Duration     time.Duration
 	Score        *float64 // nil when the case has none
-	Reason       string   // why it has none
+	Reason       string   // why it has none, or did not pass
 	FailureModes []string
 	Got, Want    string // what the grader compared
 	Divergence   string // where the run first left the baseline or golden trace
@@ -114,7 +114,8 @@ func (c Case) test() test {
 	if c.Reason != "" {
 		t.message += ": " + c.Reason
 	}
-	if c.Got != "" || c.Want != "" {
+	// Most reasons name the values already.
+	if (c.Got != "" || c.Want != "") && (c.Got == "" || !strings.Contains(c.Reason, c.Got)) {
 		t.message += fmt.Sprintf(": got %s, want %s", quoted(c.Got, maxInMessage), quoted(c.Want, maxInMessage))
 	}
 	t.add("got", c.Got)

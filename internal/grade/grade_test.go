@@ -128,3 +128,32 @@ func requireEvent(t *testing.T, g Graded, name string, severity evidence.Severit
 	}
 	t.Errorf("no event %s of severity %s in %v", name, severity, g.Events)
 }
+
+// TestDecisiveIsWhatMadeItFail: of a list of checks, the one to tell people of.
+func TestDecisiveIsWhatMadeItFail(t *testing.T) {
+	at := func(name string, kind Kind, o Outcome, weight float64) Detail {
+		return Detail{Check: name, Grader: kind, Outcome: o, Weight: weight}
+	}
+	whole := at("", Weighted, Mismatch, 1)
+	for _, tt := range []struct {
+		name    string
+		details []Detail
+		want    string
+	}{
+		{"one check", []Detail{at("", Exact, Mismatch, 1)}, ""},
+		{"the first that failed", []Detail{whole, at("a", Exact, Passed, 1), at("b", CEL, Mismatch, 1), at("c", Exact, Mismatch, 1)}, "b"},
+		{"not one without weight", []Detail{whole, at("a", Exact, Mismatch, 0), at("b", Number, Unusable, 1)}, "b"},
+		{"not one inside what passed", []Detail{whole, at("a", Any, Passed, 1), at("a/x", Exact, Mismatch, 1), at("a/y", Exact, Passed, 1), at("b", Not, Passed, 1), at("b/z", Exact, Mismatch, 1), at("c", Exact, Mismatch, 1)}, "c"},
+		{"inside what failed", []Detail{whole, at("a", All, Mismatch, 1), at("a/x", Exact, Passed, 1), at("a/y", Regex, Mismatch, 1)}, "a/y"},
+		{"what is not what it should not be", []Detail{whole, at("a", Not, Mismatch, 1), at("a/x", Exact, Passed, 1)}, "a"},
+		{"a combination of things that pass", []Detail{at("w", Weighted, Mismatch, 1), at("w/x", Exact, Passed, 1)}, "w"},
+	} {
+		got := Decisive(tt.details)
+		if got == nil || got.Check != tt.want {
+			t.Errorf("%s: got %+v, want %q", tt.name, got, tt.want)
+		}
+	}
+	if got := Decisive([]Detail{at("", Exact, Passed, 1)}); got != nil {
+		t.Errorf("of what passed: %+v", got)
+	}
+}

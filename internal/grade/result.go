@@ -3,6 +3,7 @@ package grade
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/bench"
@@ -84,6 +85,28 @@ type Detail struct {
 	Votes       []float64           `json:"votes,omitempty"`
 	Weight      float64             `json:"weight"`
 	Why         string              `json:"why"`
+}
+
+// Decisive is the first check that kept the whole from passing, nil if none did.
+// A check without weight is not it, nor is one inside a combination that passed
+// nevertheless; a combination is, only if none of its own checks is.
+func Decisive(details []Detail) *Detail {
+	var around *Detail
+	for i := 0; i < len(details); i++ {
+		d := &details[i]
+		combines := d.Grader == All || d.Grader == Any || d.Grader == Weighted
+		switch {
+		case d.Outcome == Passed || d.Weight == 0:
+			for d.Check != "" && i+1 < len(details) && strings.HasPrefix(details[i+1].Check, d.Check+"/") {
+				i++
+			}
+		case !combines:
+			return d
+		default:
+			around = d
+		}
+	}
+	return around
 }
 
 // shownHead is how much of a value a detail shows.
