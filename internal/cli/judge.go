@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -164,6 +165,7 @@ type bailiff struct {
 	env      *Env
 	settings *judge.Settings
 	judge    *judge.Judge
+	spent    *atomic.Int64 // micro-dollars, by live draws
 }
 
 // judgeOf sets the judge of a config, if the workspace has one. With a ledger,
@@ -192,7 +194,7 @@ func (r *runner) judgeOf(hc *harness.Config, mode judge.Mode, l *sequencer.Ledge
 			return nil
 		}
 	}
-	b := &bailiff{env: r.env, settings: settings}
+	b := &bailiff{env: r.env, settings: settings, spent: &r.judged}
 	if b.judge, err = judge.New(cfg); err != nil {
 		return err
 	}
@@ -265,6 +267,9 @@ func (b *bailiff) ask(ctx context.Context, j harness.Judging) (harness.Judged, e
 	}
 	for _, e := range o.Events {
 		b.env.Note("warning: %s", e.Detail)
+	}
+	if d := o.Document; d != nil && d.Source == judge.FromLive && !o.Cached {
+		b.spent.Add(d.CostMicroUSD)
 	}
 	return harness.Judged{JudgeOutcome: grade.JudgeOutcome{Score: o.Score, Votes: o.Votes, Reason: o.Reason, Unscored: o.Unscored, Events: o.Events}, Evidence: o.Evidence}, nil
 }

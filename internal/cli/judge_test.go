@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -151,11 +152,14 @@ func (b *tribunal) verdictFile() string {
 
 func TestRunDrawsAVerdictOnceAndUsesItAgain(t *testing.T) {
 	b := newTribunal(t)
-	if code := b.live(); code != 0 {
+	// What the draw cost is told, and is none of the agent's cost; the second
+	// run draws nothing.
+	if code := b.live(); code != 0 || !strings.Contains(b.out, " for judging\n") {
 		t.Fatalf("%d: %s", code, b.out)
 	}
-	if code := b.live(); code != 0 {
-		t.Fatalf("%d: %s", code, b.out)
+	cost := regexp.MustCompile(`cost +(\$[0-9.]+)`).FindStringSubmatch(b.out)
+	if code := b.live(); code != 0 || strings.Contains(b.out, "for judging") || cost == nil || !strings.Contains(b.out, cost[1]+"\n") {
+		t.Fatalf("%d: first %v, then %s", code, cost, b.out)
 	}
 	if b.asked != 1 {
 		t.Errorf("the judge was asked %d times", b.asked)

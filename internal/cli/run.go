@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,7 @@ type runAnswer struct {
 	MeanScore    *float64              `json:"mean_score"`
 	FailureModes []string              `json:"failure_modes"`
 	CostUSD      float64               `json:"cost_usd"`
+	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
 	Isolation    string                `json:"isolation_class"`
 	Head         digest.ID             `json:"head"`
 	Finished     bool                  `json:"finished"`
@@ -199,6 +201,7 @@ type runner struct {
 	target *agent.Target
 	past   *harness.Past
 	meter  *meter
+	judged atomic.Int64 // what judges cost, in micro-dollars
 }
 
 func (e *Env) newRunner(p *benchPlace, o runOptions) (*runner, error) {
@@ -441,7 +444,7 @@ func (r *runner) answer(s *harness.Summary, head digest.ID) *runAnswer {
 	return &runAnswer{Attempt: runAttempt{s.Attempt, s.Number, r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
-		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, Isolation: s.IsolationClass, Head: head, Finished: s.Finished}
+		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(r.judged.Load()) / 1e6, Isolation: s.IsolationClass, Head: head, Finished: s.Finished}
 }
 
 // save keeps the answer beside the ledger. It proves nothing: "tally verify
@@ -472,7 +475,11 @@ func (a *runAnswer) print(out io.Writer) {
 	if len(a.FailureModes) > 0 {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
-	fmt.Fprintf(out, "cost     $%.6f\n", a.CostUSD)
+	fmt.Fprintf(out, "cost     $%.6f", a.CostUSD)
+	if a.JudgeCostUSD > 0 {
+		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
+	}
+	fmt.Fprintln(out)
 	if a.Isolation != "" {
 		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a.Isolation))
 	}
