@@ -160,11 +160,11 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 		return nil, err
 	}
 	defer p.root.Close()
-	target, err := agent.Load(p.root, name)
+	first := firstOf(v)
+	target, err := e.target(p, first.Class, name)
 	if err != nil {
 		return nil, err
 	}
-	first := firstOf(v)
 	reg := p.caseOf(first, s)
 	result, err := harness.DriveAgain(ctx, target, s, first, reg, agent.Options{Hidden: []string{p.w.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
 	if err != nil {
@@ -179,11 +179,11 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 			return nil, err
 		}
 	}
-	before, err := trajectory.Canonical(v, trajectory.Options{KeepCost: true})
+	before, err := trajectory.Canonical(v, goldenTrace)
 	if err != nil {
 		return nil, err
 	}
-	after, err := trajectory.Canonical(got, trajectory.Options{KeepCost: true})
+	after, err := trajectory.Canonical(got, goldenTrace)
 	if err != nil {
 		return nil, err
 	}
