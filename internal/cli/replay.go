@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -94,7 +96,11 @@ type replayState struct {
 	Pending    []string       `json:"pending_approvals"`
 	Tokens     int64          `json:"tokens"`
 	Cost       int64          `json:"cost_microdollars"`
-	context    *trajectory.ContextCompiled
+
+	Context *trajectory.ContextCompiled `json:"context"` // the last that was compiled; null if none was
+	// Unpermitted are actions that no decision of the policy permits. Somebody
+	// else's run had no policy of ours, and none are listed.
+	Unpermitted []replayStep `json:"unpermitted"`
 }
 
 type replayMemory struct {
@@ -129,6 +135,9 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 		return err
 	}
 	a := &replayAnswer{Source: o.trajectory, Imported: loaded.imported, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
+	if loaded.imported != nil {
+		a.State.Unpermitted = []replayStep{}
+	}
 	for e := range v.Events() {
 		if e.Turn <= until {
 			a.Steps = append(a.Steps, replayStep{e.Seq, e.Turn, string(e.Type), describeEvent(e)})
@@ -165,8 +174,7 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 	if err != nil {
 		return nil, err
 	}
-	reg := p.caseOf(first, s)
-	result, err := harness.DriveAgain(ctx, target, s, first, reg, agent.Options{Hidden: []string{p.w.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
+	result, err := harness.DriveAgain(ctx, target, p.againOf(first, s), agent.Options{Hidden: []string{p.w.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
 	if err != nil {
 		return nil, err
 	}
@@ -179,11 +187,11 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 			return nil, err
 		}
 	}
-	before, err := trajectory.Canonical(v, goldenTrace)
+	before, err := comparedTrace(v)
 	if err != nil {
 		return nil, err
 	}
-	after, err := trajectory.Canonical(got, goldenTrace)
+	after, err := comparedTrace(got)
 	if err != nil {
 		return nil, err
 	}
@@ -194,24 +202,46 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 	return &replayDivergence{string(d.Change), d.Turn, d.Step, d.String()}, nil
 }
 
-// caseOf finds the case that a trajectory is of, if the workspace has it: its
-// tools as they are described, and the policy of its class.
-func (p *benchPlace) caseOf(first trajectory.RunStarted, s *scenario.Scenario) *bench.Registration {
-	v, err := p.verify(first.Class)
+// comparedTrace is the canonical form without who approved something: a person once,
+// and what the person said now.
+func comparedTrace(v *trajectory.Verified) (*trajectory.Trace, error) {
+	t, err := trajectory.Canonical(v, goldenTrace)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	reg := v.Registration()
-	if cases, err := scenario.Of(v); err == nil {
-		for i := range cases.Len() {
-			if cases.Ref(i).ID == first.Case {
-				if c, err := cases.Case(i); err == nil {
-					s.Offer(c.Scenario.Tools)
-				}
-			}
+	for i := range t.Steps {
+		if s := &t.Steps[i]; s.Type == trajectory.ApprovalResolvedType {
+			s.Fields = slices.DeleteFunc(s.Fields, func(f trajectory.Field) bool { return f.Path == "by" })
 		}
 	}
-	return &reg
+	return t, nil
+}
+
+// againOf adds to a scenario what the case of its trajectory has, if the
+// workspace has it: its tools as they are described, its files, and the policy
+// and limits of its class.
+func (p *benchPlace) againOf(first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
+	again := harness.Again{Scenario: s, First: first}
+	v, err := p.verify(first.Class)
+	if err != nil {
+		return again
+	}
+	reg := v.Registration()
+	again.Registration = &reg
+	cases, err := scenario.Of(v)
+	if err != nil {
+		return again
+	}
+	for i := range cases.Len() {
+		if cases.Ref(i).ID != first.Case {
+			continue
+		}
+		if c, err := cases.Case(i); err == nil {
+			s.Offer(c.Scenario.Tools)
+			again.Files = c.Files
+		}
+	}
+	return again
 }
 
 func firstOf(v *trajectory.Verified) trajectory.RunStarted {
@@ -263,12 +293,15 @@ func outcomeOf(v *trajectory.Verified) string {
 
 func stateOf(s *trajectory.State) replayState {
 	out := replayState{Turn: s.Turn, Memory: []replayMemory{}, Peak: s.Peak, OverBudget: append([]int{}, s.OverBudget...), Decisions: len(s.Decisions),
-		Violations: len(s.Violations), Pending: []string{}, Tokens: s.Tokens, Cost: s.CostMicroUSD, context: s.Context}
+		Violations: len(s.Violations), Pending: []string{}, Tokens: s.Tokens, Cost: s.CostMicroUSD, Context: s.Context, Unpermitted: []replayStep{}}
 	for _, m := range s.Memory {
 		out.Memory = append(out.Memory, replayMemory{string(m.Tier), m.Key, m.Value.Head, m.SupersededBy != ""})
 	}
 	for _, q := range s.Pending {
 		out.Pending = append(out.Pending, string(q.Action)+" "+q.Name)
+	}
+	for _, u := range s.Unpermitted {
+		out.Unpermitted = append(out.Unpermitted, replayStep{u.Seq, u.Turn, string(u.Type), u.Name})
 	}
 	return out
 }
@@ -328,6 +361,13 @@ func (a *replayAnswer) print(out io.Writer) {
 	}
 	st := a.State
 	fmt.Fprintf(out, "at the end of turn %d: %d tokens, $%.6f, %d decisions, %d violations, context peak %d\n", st.Turn, st.Tokens, float64(st.Cost)/1e6, st.Decisions, st.Violations, st.Peak)
+	if c := st.Context; c != nil {
+		fmt.Fprintf(out, "  context %d of a budget of %d tokens, the window has %d:", c.Used, c.Budget, c.Window)
+		for _, name := range slices.Sorted(maps.Keys(c.Sections)) {
+			fmt.Fprintf(out, " %s %d", name, c.Sections[name])
+		}
+		fmt.Fprintln(out)
+	}
 	for _, m := range st.Memory {
 		gone := ""
 		if m.Superseded {
@@ -337,6 +377,9 @@ func (a *replayAnswer) print(out io.Writer) {
 	}
 	for _, p := range st.Pending {
 		fmt.Fprintf(out, "  waits   for an approval of %s\n", plain.Line(p))
+	}
+	for _, u := range st.Unpermitted {
+		fmt.Fprintf(out, "  NO DECISION PERMITS event %d in turn %d: %s %s\n", u.Seq, u.Turn, u.Type, plain.Line(u.Text))
 	}
 	switch {
 	case a.Against != "" && a.Divergence == nil:

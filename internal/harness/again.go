@@ -2,28 +2,44 @@ package harness
 
 import (
 	"context"
+	"path/filepath"
+	"time"
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
+	"tallystick/internal/digest"
 	"tallystick/internal/policy"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
+	"tallystick/internal/store"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
 )
 
-// DriveAgain drives a target through a scenario that was made of a trajectory,
-// under the policy of its class, or of its governance mode if the class is not
-// at hand. Nothing is graded or recorded.
-func DriveAgain(ctx context.Context, t *agent.Target, s *scenario.Scenario, first trajectory.RunStarted, reg *bench.Registration, o agent.Options) (session.Result, error) {
-	rules, err := policy.Compile(policy.ForMode(first.Governance), nil)
-	if reg != nil {
+// An Again is something that happened and is to be driven once more.
+type Again struct {
+	Scenario *scenario.Scenario    // made of the trajectory
+	First    trajectory.RunStarted // of the trajectory
+	// Registration is that of its class, and Files are what the working folder of
+	// its case begins with; nil if they are not at hand. Then the policy is that
+	// of the governance mode.
+	Registration *bench.Registration
+	Files        []digest.File
+}
+
+// againLimit bounds how long a target is driven if no registration says.
+const againLimit = 10 * time.Minute
+
+// DriveAgain drives a target through a scenario that was made of a trajectory.
+// Nothing is graded or recorded.
+func DriveAgain(ctx context.Context, t *agent.Target, again Again, o agent.Options) (session.Result, error) {
+	s := again.Scenario
+	rules, err := policy.Compile(policy.ForMode(again.First.Governance), nil)
+	limits := session.Limits{Wall: againLimit}
+	if reg := again.Registration; reg != nil {
 		rules, err = rulesOf(*reg)
+		limits = limitsOf(*reg)
 	}
-	if err != nil {
-		return session.Result{}, err
-	}
-	box, err := tools.New(s.Tools, "", nil, nil)
 	if err != nil {
 		return session.Result{}, err
 	}
@@ -31,14 +47,47 @@ func DriveAgain(ctx context.Context, t *agent.Target, s *scenario.Scenario, firs
 	if err != nil {
 		return session.Result{}, err
 	}
-	first.Target = t.Name
-	run, err := session.New(session.Config{Run: first, Rules: rules, Start: start, Models: session.NewScript(s.Model), Source: "authored", Tools: box, Approvals: s.Approvals})
+	cfg := session.Config{Run: again.First, Rules: rules, Start: start, Models: session.NewScript(s.Model), Source: "authored", Approvals: s.Approvals, Limits: limits}
+	cfg.Run.Target = t.Name
+	work := ""
+	if needsFolder(t, s) {
+		dir, remove, err := store.TempDir("tally-work-")
+		if err != nil {
+			return session.Result{}, err
+		}
+		defer remove()
+		work = filepath.Join(dir, "work")
+		if cfg.Folder, err = session.NewFolder(work, again.Files); err != nil {
+			return session.Result{}, err
+		}
+	}
+	box, err := tools.New(s.Tools, work, nil, nil)
 	if err != nil {
 		return session.Result{}, err
 	}
-	driven, err := t.Drive(ctx, run, s, o)
+	cfg.Tools = box
+	run, err := session.New(cfg)
+	if err != nil {
+		return session.Result{}, err
+	}
+	if err := noteFindings(run, box); err != nil {
+		return session.Result{}, err
+	}
+	within, cancel := context.WithTimeoutCause(ctx, limits.Wall, errWallClock)
+	defer cancel()
+	driven, err := t.Drive(within, run, s, o)
 	if err != nil {
 		return run.Fail(err), nil
 	}
 	return run.Complete(driven.Answer, driven.Refused), nil
+}
+
+// noteFindings records what is odd about the tools of a case.
+func noteFindings(s *session.Session, box *tools.State) error {
+	for _, f := range box.Findings() {
+		if err := s.Security(trajectory.SecurityEvent{Name: f.Name, Detail: f.Detail, Severity: f.Severity}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -119,7 +119,7 @@ func (a *attempt) overBudget() bool {
 func (r *run) prepare(worker int) (remove func(), err error) {
 	a, c := r.a, r.c
 	remove = func() {}
-	if r.needsFolder() {
+	if needsFolder(a.cfg.Target, &c.Scenario) {
 		dir, clear, err := store.TempDir("tally-work-")
 		if err != nil {
 			return nil, err
@@ -174,19 +174,18 @@ func (r *run) prepare(worker int) (remove func(), err error) {
 	if r.s, err = session.New(cfg); err != nil {
 		return fail(err)
 	}
-	for _, f := range box.Findings() {
-		if err := r.s.Security(trajectory.SecurityEvent{Name: f.Name, Detail: f.Detail, Severity: f.Severity}); err != nil {
-			return fail(err)
-		}
+	if err := noteFindings(r.s, box); err != nil {
+		return fail(err)
 	}
 	return remove, nil
 }
 
-func (r *run) needsFolder() bool {
-	if r.a.cfg.Target.NeedsFolder() || r.c.Scenario.Test != nil {
+// needsFolder reports whether a target has a working folder in a scenario.
+func needsFolder(t *agent.Target, s *scenario.Scenario) bool {
+	if t.NeedsFolder() || s.Test != nil {
 		return true
 	}
-	return slices.ContainsFunc(r.c.Scenario.Tools, func(d tools.Definition) bool { return d.Source == tools.Folder })
+	return slices.ContainsFunc(s.Tools, func(d tools.Definition) bool { return d.Source == tools.Folder })
 }
 
 // models says who answers model calls: real models, the replies that the case

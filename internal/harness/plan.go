@@ -44,8 +44,7 @@ func prepare(cfg Config) (*attempt, error) {
 	if a.rules, err = rulesOf(reg); err != nil {
 		return nil, err
 	}
-	a.limits = session.Limits{Turns: reg.Limits.Turns, Tokens: reg.Limits.Tokens, CostMicroUSD: reg.Limits.CostMicroUSD,
-		Wall: time.Duration(reg.Limits.WallClockSeconds) * time.Second}
+	a.limits = limitsOf(reg)
 	chosen, err := a.choose()
 	if err != nil {
 		return nil, err
@@ -128,6 +127,12 @@ func (a *attempt) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric()}
+}
+
+// limitsOf are the limits that a class sets to each of its cases.
+func limitsOf(reg bench.Registration) session.Limits {
+	return session.Limits{Turns: reg.Limits.Turns, Tokens: reg.Limits.Tokens, CostMicroUSD: reg.Limits.CostMicroUSD,
+		Wall: time.Duration(reg.Limits.WallClockSeconds) * time.Second}
 }
 
 // rulesOf compiles the policy that the bench sets. A target has no say in it.

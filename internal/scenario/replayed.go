@@ -45,7 +45,7 @@ func FromTrajectory(v *trajectory.Verified, content func(digest.Content) ([]byte
 // Offer gives a scenario that was made of a trajectory the tools as the case of
 // that trajectory defines them: a trajectory tells what tools were called and
 // what they gave, not how they were described. Tools that were never called are
-// offered too.
+// offered too. Tools of the working folder act on it, as they did.
 func (s *Scenario) Offer(defined []tools.Definition) {
 	called := map[string]tools.Definition{}
 	for _, d := range s.Tools {
@@ -53,11 +53,11 @@ func (s *Scenario) Offer(defined []tools.Definition) {
 	}
 	offered := make([]tools.Definition, 0, len(defined))
 	for _, d := range defined {
-		if was, ok := called[d.Name]; ok {
+		if was, ok := called[d.Name]; ok && d.Source != tools.Folder {
 			d.Source, d.Operation, d.Remote, d.Default, d.State = "", "", "", nil, nil
 			d.Replies = was.Replies
-			delete(called, d.Name)
 		}
+		delete(called, d.Name)
 		offered = append(offered, d)
 	}
 	for _, d := range s.Tools {
@@ -111,7 +111,7 @@ func (r *replayed) event(e trajectory.Event) error {
 		r.asked[p.Call] = *p
 	case *trajectory.ApprovalResolved:
 		if q, ok := r.asked[p.Call]; ok {
-			r.s.Approvals = append(r.s.Approvals, Approval{Action: q.Action, Name: q.Name, Approve: p.Approved, Times: 1})
+			r.s.Approvals = append(r.s.Approvals, Approval{Action: q.Action, Name: q.Name, Approve: p.Approved, Note: p.Note, Times: 1})
 		}
 	case *trajectory.MemoryWritten:
 		if e.Turn == 0 {
