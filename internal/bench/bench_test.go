@@ -88,14 +88,6 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("no pins", func(t *testing.T) {
-		f := newFixture(t)
-		f.remove(PinsFile)
-		f.remove(PinsFile + ".sig")
-		if got := warningsOf(f); !strings.Contains(got, "nothing pins the file that runs the fence") {
-			t.Errorf("got %q", got)
-		}
-	})
 }
 
 func TestPythonRubricNeedsAPinnedImage(t *testing.T) {
@@ -336,7 +328,7 @@ func TestClassesThatLookAlikeAreRefused(t *testing.T) {
 			t.Errorf("%s is taken by %q, %v", name, taken, err)
 		}
 	}
-	f.write("bench/Greet/registration.yaml", exampleRegistration("Greet", Signed))
+	f.write("bench/Greet/registration.yaml", exampleRegistration("Greet", Signed, ""))
 	_, err := Classes(f.root)
 	requireRefusal(t, err, refusal.TaskClassAlreadyRegistered, "class greet", "looks like class Greet")
 	f.remove("bench/Greet")
@@ -349,7 +341,7 @@ func TestDatasetLinesAreStrict(t *testing.T) {
 	for _, tt := range []struct{ name, lines, want string }{
 		{"no newline at the end", `{"id":"a"}`, "no newline"},
 		{"a line that is no object", "[1]\n", "dataset.jsonl:1:"},
-		{"no id", "{\"id\":\"a\"}\n{\"x\":1}\n", `dataset.jsonl:2: there is no "id"`},
+		{"no id", "{\"id\":\"a\"}\n{\"x\":1}\n", `dataset.jsonl:2:1: there is no "id"`},
 		{"an id twice", "{\"id\":\"a\"}\n{\"id\":\"a\"}\n", `dataset.jsonl:2: the id "a" is that of line 1`},
 		{"an id that looks like another", "{\"id\":\"a1\"}\n{\"id\":\"al\"}\n", `dataset.jsonl:2: the id "al" looks like "a1" in line 1`},
 		{"a key twice", "{\"id\":\"a\",\"id\":\"b\"}\n", "dataset.jsonl:1:"},

@@ -10,6 +10,7 @@ import (
 // Bounds of rubric_limits: the harness enforces them, whatever a case asks for.
 const (
 	MaxRubricSeconds     = 300
+	MinRubricMemoryBytes = 32 << 20 // no interpreter starts in less
 	MaxRubricMemoryBytes = 4 << 30
 
 	DefaultRubricSeconds     = 60
@@ -198,8 +199,8 @@ func (c *Case) validateLimits() error {
 	if l.WallClockSeconds < 1 || l.WallClockSeconds > MaxRubricSeconds {
 		return badField("rubric_limits.wall_clock_seconds", "found %d, expected 1 to %d", l.WallClockSeconds, MaxRubricSeconds)
 	}
-	if l.MemoryBytes < 1<<20 || l.MemoryBytes > MaxRubricMemoryBytes {
-		return badField("rubric_limits.memory_bytes", "found %d, expected %d to %d", l.MemoryBytes, 1<<20, int64(MaxRubricMemoryBytes))
+	if l.MemoryBytes < MinRubricMemoryBytes || l.MemoryBytes > MaxRubricMemoryBytes {
+		return badField("rubric_limits.memory_bytes", "found %d, expected %d to %d", l.MemoryBytes, MinRubricMemoryBytes, int64(MaxRubricMemoryBytes))
 	}
 	return nil
 }

@@ -13,13 +13,19 @@ import (
 // new class is.
 func Example(class string, trust Trust, added, reviewed *Person, now time.Time) map[string][]byte {
 	return map[string][]byte{
-		RegistrationFile:                   exampleRegistration(class, trust),
+		RegistrationFile:                   exampleRegistration(class, trust, exampleNames),
 		"rubric.star":                      []byte(exampleRubric),
-		"cases/greeting/case.yaml":         NewCase("greeting", "Answer a greeting", added, reviewed, now).yaml(),
+		"cases/greeting/case.yaml":         NewCase("greeting", "Answer a greeting", added, reviewed, now).YAML(),
 		"cases/greeting/scenario.yaml":     []byte(exampleScenario),
 		"cases/greeting/input/prompt.txt":  []byte("Reply with exactly the word hello, in lower case.\n"),
 		"cases/greeting/expected/note.txt": []byte("The answer is the word hello, alone.\n"),
 	}
+}
+
+// ExampleDataset returns the files of a small real class in the light form: no
+// rubric, and each case a line of dataset.jsonl.
+func ExampleDataset(class string, trust Trust) map[string][]byte {
+	return map[string][]byte{RegistrationFile: exampleRegistration(class, trust, ""), DatasetFile: []byte(exampleDataset)}
 }
 
 // Passing returns the files of a class that lives for one command: nobody signs
@@ -55,10 +61,17 @@ func NewCase(id, title string, added, reviewed *Person, now time.Time) Template 
 		Expected: `{"answer": "hello"}`, Added: added, Reviewed: reviewed, Now: now}
 }
 
-// YAML returns case.yaml.
-func (t Template) YAML() []byte { return t.yaml() }
+// Check refuses a title, a name or an expected value that no case may have.
+func (t Template) Check() error {
+	var c Case
+	if _, err := decode(CaseFile, t.YAML(), &c); err != nil {
+		return fmt.Errorf("case %s: %w", t.ID, err)
+	}
+	return nil
+}
 
-func (t Template) yaml() []byte {
+// YAML returns case.yaml.
+func (t Template) YAML() []byte {
 	at := At(t.Now)
 	expected := ""
 	if t.Expected != "" {
@@ -91,7 +104,7 @@ provenance:
 %s`, strictyaml.Quote(t.ID), strictyaml.Quote(t.Title), t.Disposition, t.Source, t.RefType, strictyaml.Quote(t.Ref), at, people.String(), at, expected)
 }
 
-func exampleRegistration(class string, trust Trust) []byte {
+func exampleRegistration(class string, trust Trust, names string) []byte {
 	return fmt.Appendf(nil, `# What this task class is and what it takes to move up. Two people sign it, with
 # the manifest; one of them holds the security role.
 version: 1
@@ -108,13 +121,7 @@ thresholds:
 minimum_cases: {bronze: 10, silver: 30, gold: 100, platinum: 300}
 gates:
   - {tag: "*", metric: solve_rate, threshold: 0.6}
-# What a rubric may report, and how bad it is: block, warn or info.
-failure_modes:
-  wrong_answer: warn
-  no_answer: block
-# The keys that a score's breakdown may have.
-breakdown: [exact]
-limits:
+%slimits:
   wall_clock_seconds: 300
   memory_bytes: 1073741824
   turns: 20
@@ -126,8 +133,26 @@ isolation:
   scope: case
   allow_weaker: false
 judged_scores_count: false
-`, strictyaml.Quote(class), trust, Bronze)
+`, strictyaml.Quote(class), trust, Bronze, names)
 }
+
+const exampleNames = `# What a rubric may report, and how bad it is: block, warn or info.
+failure_modes:
+  wrong_answer: warn
+  no_answer: block
+# The keys that a score's breakdown may have.
+breakdown: [exact]
+`
+
+// The model's words stand in the lines, so that the class runs as it is.
+const exampleDataset = `{"id":"greeting","input":"Reply with exactly the word hello, in lower case.","expected":"hello","grade":{"kind":"exact"},"model":[{"text":"hello","tokens_in":14,"tokens_out":1,"cost_microdollars":3,"latency_ms":120}]}
+{"id":"capital","input":"What is the capital of Norway? One word.","tags":["geography"],"expected":"Oslo","grade":{"kind":"normalised"},"model":[{"text":"Oslo.","tokens_in":12,"tokens_out":2,"cost_microdollars":3,"latency_ms":120}]}
+`
+
+// ExampleGrading is a grading.yaml for a new case of a class without a rubric.
+const ExampleGrading = `# How this case is graded; docs/formats/grading.md has what else there is.
+grade: {kind: exact, expected_pointer: /answer}
+`
 
 const exampleScenario = `# What the user says, and what the model answers when the case is run. A real
 # case has a recording in place of the model's words: "tally record" makes one.
@@ -173,6 +198,7 @@ const CodeOwners = `# Who must review what, as the signatures ask too. Replace t
 /bench/*/rubric*                @your-org/security
 /cassettes/                     @your-org/security @your-org/eval-curators
 /signers/                       @your-org/security
+/tally.yaml                     @your-org/security
 /audit/                         @your-org/security
 /.github/workflows/             @your-org/security
 /CODEOWNERS                     @your-org/security

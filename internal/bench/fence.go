@@ -114,13 +114,13 @@ func lazily(pattern string) func() *regexp.Regexp {
 // The command that CI must call, word by word.
 var fenceCommand = []string{"tally", "bench", "verify"}
 
-// swallows finds what would let a job go on after the fence refused.
-var swallows = lazily(`\|\||set \+e|;[ \t]*(true|:|exit 0)\b|&[ \t]*$`)
+// separator finds what stands between two commands in a line of shell.
+var separator = lazily(`&&|\|\||[|;&]`)
 
 // lenient finds settings under which a job goes on after a refusal, off those
 // that switch it off.
 var (
-	lenient = lazily(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true`)
+	lenient = lazily(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true|\bset \+([a-z]*e|o errexit)`)
 	off     = lazily(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`)
 )
 
@@ -139,13 +139,11 @@ func CheckCalls(name string, data []byte) error {
 		if off().MatchString(command) {
 			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which switches a job off", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
-		if !callsFence(command) {
-			continue
+		calls, heeds := callsFence(command)
+		if calls && !heeds {
+			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which may ignore the answer", name, i+1, strings.TrimSpace(line)).WithHint(hint)
 		}
-		if swallows().MatchString(command) {
-			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which ignores the answer", name, i+1, strings.TrimSpace(line)).WithHint(hint)
-		}
-		found = true
+		found = found || calls
 	}
 	if !found {
 		return refusal.Newf(refusal.FenceMissing, "%s: no line calls tally bench verify --all", name).WithHint(hint)
@@ -169,24 +167,37 @@ func commandIn(line string) string {
 	return strings.Trim(s, `"'`)
 }
 
-// callsFence reports whether one of the commands in a line is the fence.
-// "echo tally bench verify --all" is not.
-func callsFence(line string) bool {
-	for part := range strings.SplitSeq(strings.NewReplacer("&&", ";", "||", ";", "|", ";").Replace(line), ";") {
-		words := strings.Fields(part)
-		for len(words) > 0 && strings.Contains(words[0], "=") { // NAME=value before a command
-			words = words[1:]
+// callsFence reports whether one of the commands in a line is the fence, and
+// whether the line fails when it does: nothing but "&&" may follow, and only a
+// shell that stops at the first failure may have come before.
+func callsFence(line string) (calls, heeds bool) {
+	line = strings.NewReplacer(">&", ">", "&>", ">").Replace(line) // redirections
+	before := ""
+	for {
+		at, after := separator().FindStringIndex(line), ""
+		command := line
+		if at != nil {
+			command, after = line[:at[0]], line[at[0]:at[1]]
 		}
-		if len(words) < len(fenceCommand)+1 {
-			continue
+		if isFence(strings.Fields(command)) {
+			return true, (before == "" || before == "&&" || before == ";") && (after == "" || after == "&&")
 		}
-		words[0] = path.Base(words[0])
-		if slices.Equal(words[:len(fenceCommand)], fenceCommand) && slices.Contains(words[len(fenceCommand):], "--all") &&
-			!slices.ContainsFunc(words, func(w string) bool { return w == "--help" || w == "-h" }) {
-			return true
+		if at == nil {
+			return false, false
 		}
+		before, line = after, line[at[1]:]
 	}
-	return false
+}
+
+// isFence reports whether these words are the fence; "echo tally bench verify
+// --all" is not.
+func isFence(words []string) bool {
+	for len(words) > 0 && strings.Contains(words[0], "=") { // NAME=value before a command
+		words = words[1:]
+	}
+	n := len(fenceCommand)
+	return len(words) > n && path.Base(words[0]) == fenceCommand[0] && slices.Equal(words[1:n], fenceCommand[1:]) &&
+		slices.Contains(words[n:], "--all") && !slices.Contains(words, "--help") && !slices.Contains(words, "-h")
 }
 
 // A Marker is what the fence's job leaves behind, so that another job can tell

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"tallystick/internal/plain"
 	"tallystick/internal/seal"
 )
 
@@ -77,13 +79,14 @@ func checkRunnerKey(k string) error {
 	return err
 }
 
-// checkText bounds a text that a person wrote and keeps it on one line.
+// checkText bounds a text that a person wrote, and keeps it on one line and
+// such that who signs it sees all of it.
 func checkText(path, text string, most int) error {
 	if text == "" || len(text) > most {
-		return badField(path, "has %d characters, expected 1 to %d", len(text), most)
+		return badField(path, "has %d bytes, expected 1 to %d", len(text), most)
 	}
-	if strings.ContainsAny(text, "\n\t") {
-		return badField(path, "found %.80q, expected one line", text)
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || plain.Invisible(r) }) {
+		return badField(path, "found %.80q, expected one line of visible text", text)
 	}
 	return nil
 }

@@ -36,12 +36,14 @@ func CheckID(id string) error {
 // A nameSet finds names that look alike.
 type nameSet map[string]string
 
+// find returns the name that was added and looks like id, or "".
+func (s nameSet) find(id string) string { return s[plain.Fold(id)] }
+
 // add returns the name that was added before and looks like id, or "".
 func (s nameSet) add(id string) string {
-	key := plain.Fold(id)
-	if other, ok := s[key]; ok {
+	if other := s.find(id); other != "" {
 		return other
 	}
-	s[key] = id
+	s[plain.Fold(id)] = id
 	return ""
 }

@@ -91,10 +91,6 @@ func (i *Incident) Draft(added, reviewed *Person, now time.Time) (map[string][]b
 	default:
 		t.Expected = ""
 	}
-	files[CaseFile] = t.yaml()
-	var c Case
-	if _, err := decode(CaseFile, files[CaseFile], &c); err != nil {
-		return nil, fmt.Errorf("draft %s: %w", i.ID, err)
-	}
-	return files, nil
+	files[CaseFile] = t.YAML()
+	return files, t.Check()
 }

@@ -70,6 +70,16 @@ type Rubric struct {
 	Digest digest.Content // of the tree of these files
 }
 
+// Program returns the files as the rubric finds them where it runs: what is in
+// rubric/ lies beside it.
+func (r Rubric) Program() map[string][]byte {
+	files := make(map[string][]byte, len(r.Files))
+	for name, data := range r.Files {
+		files[strings.TrimPrefix(name, helpersDir+"/")] = data
+	}
+	return files
+}
+
 // A DraftCase is a case as it lies on disk.
 type DraftCase struct {
 	Case
@@ -149,7 +159,10 @@ func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 			return err
 		}
 	}
-	return d.loadCases(root, blobs)
+	if err := d.loadCases(root, blobs); err != nil {
+		return err
+	}
+	return d.checkLinesAgainstFolders()
 }
 
 // treeRefusal says of a link, a device or an odd name that the bench cannot be
@@ -225,6 +238,25 @@ func (d *Draft) checkFolders(root *os.Root) error {
 	return nil
 }
 
+// checkLinesAgainstFolders refuses a line of the dataset that looks like a case
+// with a folder: records name a case by its id alone.
+func (d *Draft) checkLinesAgainstFolders() error {
+	if d.Dataset == nil {
+		return nil
+	}
+	folders := nameSet{}
+	for _, c := range d.Cases {
+		folders.add(c.CaseID)
+	}
+	for n, line := range d.Dataset.Lines {
+		if other := folders.find(line.ID); other != "" {
+			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q looks like that of the case folder %s", DatasetFile, n+1, line.ID, other).
+				WithHint("rename one of them")
+		}
+	}
+	return nil
+}
+
 func (d *Draft) loadRegistration() error {
 	data, ok := d.files[RegistrationFile]
 	if !ok {
@@ -257,40 +289,39 @@ func (d *Draft) loadRubric() error {
 		}
 		r.Main = name
 	}
-	if r.Main == "" {
-		return d.checkGradedWithoutRubric()
-	}
-	r.Files = map[string][]byte{r.Main: d.files[r.Main]}
+	r.Files = map[string][]byte{}
 	for p, data := range d.files {
-		if strings.HasPrefix(p, helpersDir+"/") {
+		switch {
+		case p == r.Main:
+			r.Files[p] = data
+		case !strings.HasPrefix(p, helpersDir+"/"):
+		case r.Main == "":
+			return incomplete("there is %s and no rubric.star and no rubric.py", p)
+		case p == path.Join(helpersDir, r.Main):
+			return invalidTree("%s would take the place of %s, beside which helpers are put", p, r.Main).WithHint("rename the helper")
+		default:
 			r.Files[p] = data
 		}
+	}
+	if r.Main == "" {
+		return nil
 	}
 	var err error
 	r.Digest, err = treeOf(r.Files).Digest()
 	return err
 }
 
-// checkGradedWithoutRubric accepts a class without a rubric when every case
-// folder says in its own file how it is graded, or has a scenario, which may
-// name a test. Whether it does, and how lines of a dataset are graded, is looked
-// at by who runs them.
-func (d *Draft) checkGradedWithoutRubric() error {
-	for p := range d.files {
-		if strings.HasPrefix(p, helpersDir+"/") {
-			return incomplete("there is %s and no rubric.star and no rubric.py", p)
-		}
-		id, isCase := strings.CutSuffix(p, "/"+CaseFile)
-		if !isCase || !strings.HasPrefix(id, CasesDir+"/") {
-			continue
-		}
-		_, graded := d.files[id+"/"+GradingFile]
-		_, scenario := d.files[id+"/"+ScenarioFile]
-		if !graded && !scenario {
-			return incomplete("there is no rubric.star and no rubric.py, and %s has no %s and no %s", id, GradingFile, ScenarioFile)
-		}
+// CheckGraded refuses a case of a class without a rubric that does not say in
+// its own file how it is graded and has no scenario, which may name a test.
+// Whether it does, and how lines of a dataset are graded, is looked at by who
+// runs them.
+func (d *Draft) CheckGraded(c *DraftCase) error {
+	says := func(f digest.File) bool { return f.Path == GradingFile || f.Path == ScenarioFile }
+	if d.Rubric.Main != "" || slices.ContainsFunc(c.Files, says) {
+		return nil
 	}
-	return nil
+	return refusal.Newf(refusal.BenchIncomplete, "there is no rubric.star and no rubric.py, and the case has no %s and no %s", GradingFile, ScenarioFile).
+		WithHint("add a %s; docs/formats/grading.md has the format", GradingFile)
 }
 
 func treeOf(files map[string][]byte) *digest.Tree {
@@ -359,6 +390,9 @@ func (d *Draft) loadCases(root *os.Root, blobs *store.Blobs) error {
 			continue
 		}
 		c, err := d.loadCase(CasesDir, id)
+		if err == nil {
+			err = d.CheckGraded(c)
+		}
 		if err != nil {
 			return fmt.Errorf("case %s: %w", id, err)
 		}
@@ -432,7 +466,8 @@ func (d *Draft) Case(id string) (*DraftCase, error) {
 	return d.Pending(id)
 }
 
-// LooksTaken returns the id of a case or draft that looks like id, or "".
+// LooksTaken returns the id of a case, a draft or a line of the dataset that
+// looks like id, or "".
 func (d *Draft) LooksTaken(id string) string {
 	seen := nameSet{}
 	for _, c := range d.Cases {
@@ -441,7 +476,12 @@ func (d *Draft) LooksTaken(id string) string {
 	for _, p := range d.PendingIDs() {
 		seen.add(p)
 	}
-	return seen.add(id)
+	if d.Dataset != nil {
+		for _, line := range d.Dataset.Lines {
+			seen.add(line.ID)
+		}
+	}
+	return seen.find(id)
 }
 
 // CassetteFile is where the cassette of a case lies, relative to the
@@ -605,5 +645,5 @@ func Taken(root *os.Root, class string) (string, error) {
 			seen.add(c)
 		}
 	}
-	return seen.add(class), nil
+	return seen.find(class), nil
 }

@@ -138,6 +138,8 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 			refusal.RubricDigestMismatch, []string{"class greet", "rubric.star", "manifest.yaml says blake3:"}},
 		{"one bit of a helper", func(f *fixture) { f.flip("bench/greet/rubric/words.star") },
 			refusal.RubricDigestMismatch, nil},
+		{"a helper that would take the rubric's place", func(f *fixture) { f.write("bench/greet/rubric/rubric.star", []byte("X = 1\n")) },
+			refusal.BenchTreeInvalid, []string{"rubric/rubric.star"}},
 		{"a helper added", func(f *fixture) { f.write("bench/greet/rubric/more.star", []byte("X = 1\n")) },
 			refusal.RubricDigestMismatch, nil},
 		{"the rubric removed", func(f *fixture) { f.remove("bench/greet/rubric.star") },
@@ -234,6 +236,14 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 		{"the pins signed without the security role", func(f *fixture) { f.sealPins("alice", "heidi") },
 			refusal.RoleMissing, []string{PinsFile}},
 
+		{"the pins removed", func(f *fixture) {
+			f.remove(PinsFile)
+			f.remove(PinsFile + ".sig")
+		}, refusal.BenchIncomplete, []string{PinsFile}},
+
+		{"a line of the dataset that looks like a case", func(f *fixture) {
+			f.write("bench/greet/dataset.jsonl", []byte("{\"id\":\"first\"}\n{\"id\":\"Hard\"}\n"))
+		}, refusal.Malformed, []string{"dataset.jsonl:2", `"Hard"`, "case folder hard"}},
 		{"a link to outside in a case", func(f *fixture) {
 			f.link("/etc/hostname", "bench/greet/cases/hard/expected/answer.txt")
 		}, refusal.BenchTreeInvalid, []string{"cases/hard/expected/answer.txt", "symbolic link"}},

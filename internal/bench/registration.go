@@ -164,6 +164,11 @@ func (r *Registration) validate() error {
 	if err := CheckID(r.Class); err != nil {
 		return badField("class", "%w", err)
 	}
+	if r.Title != "" {
+		if err := checkText("title", r.Title, maxTitle); err != nil {
+			return err
+		}
+	}
 	for _, check := range []error{
 		oneOf("trust", r.Trust, Signed, Scratch),
 		oneOf("current_tier", r.CurrentTier, Tiers()...),

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -44,15 +46,45 @@ func (d *Draft) Status(root *os.Root, opt Options) ([]Missing, error) {
 	} else if message, err := computed.Message(); err != nil {
 		return nil, err
 	} else if _, err := verifyTwo(d.Signatures, message, opt); err != nil {
-		add(ManifestFile, err, whoMaySign(opt, seal.NamespaceBench)...)
+		add(ManifestFile, err, whoIsLeft(d.Signatures, message, err, opt)...)
 	}
-	switch err := v.checkPins(root, opt); {
-	case refusal.ExitCode(err) == refusal.ExitUnverified:
-		add(PinsFile, err, whoMaySign(opt, seal.NamespaceBench)...)
-	case err != nil:
-		return nil, err
+	if err := v.checkPins(root, opt); err != nil {
+		who, lerr := whoIsLeftForPins(root, err, opt)
+		if refusal.ExitCode(err) != refusal.ExitUnverified || lerr != nil {
+			return nil, err
+		}
+		add(PinsFile, err, who...)
 	}
 	return missing, nil
+}
+
+// whoIsLeft lists the people who could sign a manifest or pins and have not,
+// given why the signatures that are there do not do.
+func whoIsLeft(sigs [][]byte, message []byte, why error, opt Options) []string {
+	role := seal.Role("")
+	if refusal.Is(why, refusal.RoleMissing) {
+		role = seal.Security
+	}
+	return slices.DeleteFunc(opt.Signers.Candidates(seal.NamespaceBench, opt.Now, role), func(name string) bool {
+		return slices.ContainsFunc(sigs, func(s []byte) bool {
+			sig, err := opt.Signers.Verify(s, message, seal.NamespaceBench, opt.Now)
+			return err == nil && sig.Principal() == name
+		})
+	})
+}
+
+// whoIsLeftForPins is [whoIsLeft] of the pins; nobody, if no signature would
+// help before "bench digest" has written them.
+func whoIsLeftForPins(root *os.Root, why error, opt Options) ([]string, error) {
+	pins, sigs, err := LoadPins(root)
+	if err != nil || pins == nil || refusal.Is(why, refusal.PinMismatch) {
+		return nil, err
+	}
+	message, err := pins.Message()
+	if err != nil {
+		return nil, err
+	}
+	return whoIsLeft(sigs, message, why, opt), nil
 }
 
 // Status lists what one case or draft still lacks.
@@ -79,7 +111,7 @@ func (c *DraftCase) Status(opt Options) []Missing {
 func (c *DraftCase) whoMaySign(opt Options) []string {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if added == nil || reviewed == nil {
-		return whoMaySign(opt, seal.NamespaceCase, seal.Curator, seal.Security)
+		return holders(opt, seal.Curator, seal.Security)
 	}
 	message, err := c.Message()
 	if err != nil {
@@ -88,22 +120,18 @@ func (c *DraftCase) whoMaySign(opt Options) []string {
 	var names []string
 	for _, p := range []*Person{added, reviewed} {
 		sig, err := opt.Signers.Verify([]byte(p.Signature), message, seal.NamespaceCase, opt.Now)
-		if err != nil || sig.Principal() != p.Identity {
+		if (err != nil || sig.Principal() != p.Identity) && !slices.Contains(names, p.Identity) {
 			names = append(names, p.Identity)
 		}
 	}
 	return names
 }
 
-// whoMaySign lists the people who hold one of the roles, or anybody if none is
-// asked for.
-func whoMaySign(opt Options, ns seal.Namespace, roles ...seal.Role) []string {
-	if len(roles) == 0 {
-		return opt.Signers.Candidates(ns, opt.Now, "")
-	}
+// holders lists the people who may sign cases in one of the roles.
+func holders(opt Options, roles ...seal.Role) []string {
 	var names []string
 	for _, role := range roles {
-		for _, name := range opt.Signers.Candidates(ns, opt.Now, role) {
+		for _, name := range opt.Signers.Candidates(seal.NamespaceCase, opt.Now, role) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -112,20 +140,42 @@ func whoMaySign(opt Options, ns seal.Namespace, roles ...seal.Role) []string {
 	return names
 }
 
-// Candidates suggests who could add and who could review a case, when there is
-// only one way to choose; nil otherwise.
-func Candidates(signers *seal.Signers) (added, reviewed *Person) {
-	opt := Options{Signers: signers}
-	curators := whoMaySign(opt, seal.NamespaceCase, seal.Curator)
-	reviewers := whoMaySign(opt, seal.NamespaceCase, seal.Curator, seal.Security)
-	if len(reviewers) != 2 || len(curators) == 0 {
+// People returns those who are to add and to review a case: the people named,
+// or, if nobody is, the only two there are. It refuses a name under which
+// nobody could ever sign.
+func People(added, reviewed string, opt Options) (*Person, *Person, error) {
+	curators, reviewers := holders(opt, seal.Curator), holders(opt, seal.Curator, seal.Security)
+	if added == "" && reviewed == "" && len(reviewers) == 2 && len(curators) > 0 {
+		added, reviewed = curators[0], reviewers[0]
+		if added == reviewed {
+			reviewed = reviewers[1]
+		}
+	}
+	a, err := person("added-by", added, curators, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := person("reviewed-by", reviewed, reviewers, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a != nil && r != nil && strings.EqualFold(added, reviewed) {
+		return nil, nil, refusal.Newf(refusal.Usage, "%s cannot both add and review a case, which takes two people", added)
+	}
+	return a, r, nil
+}
+
+func person(flag, name string, able []string, opt Options) (*Person, error) {
+	if name == "" {
 		return nil, nil
 	}
-	first, second := curators[0], reviewers[0]
-	if first == second {
-		second = reviewers[1]
+	// Whom an authority certifies is not in the file.
+	certified := slices.ContainsFunc(opt.Signers.Entries(), func(e seal.Entry) bool { return e.Authority })
+	if !slices.Contains(able, name) && !certified {
+		return nil, refusal.Newf(refusal.Usage, "--%s %s: nobody of that name may sign there now", flag, name).
+			WithHint("who may: %s", cmp.Or(strings.Join(able, ", "), "nobody"))
 	}
-	return &Person{Identity: first}, &Person{Identity: second}
+	return &Person{Identity: name}, nil
 }
 
 // HasSigned reports whether one of the signatures over the message is by this

@@ -46,7 +46,7 @@ func TestNothingWritesATier(t *testing.T) {
 	}
 	for _, trust := range []Trust{Signed, Scratch} {
 		var r Registration
-		if _, err := decode("registration.yaml", exampleRegistration("x", trust), &r); err != nil || r.CurrentTier != Bronze {
+		if _, err := decode("registration.yaml", exampleRegistration("x", trust, exampleNames), &r); err != nil || r.CurrentTier != Bronze {
 			t.Errorf("a new class is %s, %v", r.CurrentTier, err)
 		}
 	}

@@ -410,10 +410,6 @@ func optional(d *digest.Content) string {
 // in, and which must pin the image if the rubric needs one.
 func (v *Verified) checkPins(root *os.Root, opt Options) error {
 	pins, err := VerifyPins(root, opt)
-	if refusal.Is(err, refusal.BenchIncomplete) && v.draft.Rubric.Main != "rubric.py" {
-		v.warn("", PinsFile+" is missing: nothing pins the file that runs the fence")
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -463,7 +459,8 @@ func VerifyPins(root *os.Root, opt Options) (*VerifiedPins, error) {
 		return nil, err
 	}
 	if pins == nil {
-		return nil, incomplete("there is no %s", PinsFile)
+		return nil, incomplete("there is no %s", PinsFile).
+			WithHint(`restore the file; if there never was one, "tally bench digest CLASS" writes it and two people sign it`)
 	}
 	if opt.Signers == nil {
 		return nil, refusal.Newf(refusal.Failed, "%s: no signers given to verify against", PinsFile)

@@ -15,7 +15,7 @@ classes: ["a", "b"]
 `
 
 func TestRegistrationIsStrict(t *testing.T) {
-	honest := string(exampleRegistration("greet", Signed))
+	honest := string(exampleRegistration("greet", Signed, exampleNames))
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"an unknown tier", "current_tier: bronze", "current_tier: diamond", `current_tier: found "diamond", expected bronze, silver, gold, platinum`},
 		{"an unknown tier in the thresholds", "platinum: {lower", "diamond: {lower", `thresholds.diamond: found "diamond"`},
@@ -140,7 +140,7 @@ func FuzzCase(f *testing.F) {
 }
 
 func FuzzRegistration(f *testing.F) {
-	fuzzDocument[Registration](f, exampleRegistration("greet", Signed), exampleRegistration("x", Scratch))
+	fuzzDocument[Registration](f, exampleRegistration("greet", Signed, exampleNames), exampleRegistration("x", Scratch, ""))
 }
 
 func FuzzManifest(f *testing.F) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
@@ -112,6 +114,33 @@ func (e *Env) trustBench(p *benchPlace) error {
 	return nil
 }
 
+// openBenchFor is openBench for somebody who keeps the trust root himself;
+// none if it is "". The workspace's own comes with the checkout: whoever can
+// change that could bring signers of his own and sign everything again.
+func (e *Env) openBenchFor(trustRoot string) (*benchPlace, error) {
+	p, err := e.openBench()
+	if err != nil || trustRoot == "" {
+		return p, err
+	}
+	want, err := digest.ParseID(trustRoot)
+	switch {
+	case err != nil:
+		err = refusal.Newf(refusal.Usage, "--trust-root: %w", err)
+	case want != p.w.Settings.TrustRoot:
+		err = refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.w.Settings.TrustRoot, want).
+			WithHint("somebody changed tally.yaml and with it who is trusted, or this is another workspace")
+	default:
+		return p, nil
+	}
+	p.root.Close()
+	return nil, err
+}
+
+// addTrustRootFlag is for the commands that CI calls.
+func addTrustRootFlag(cmd *cobra.Command, trustRoot *string) {
+	cmd.Flags().StringVar(trustRoot, "trust-root", "", "require this trust root, a `DIGEST` kept outside the checkout")
+}
+
 // historyFile is where version n of the signers is kept for checkouts that
 // have no ledger.
 func historyFile(w *workspace.Workspace, version int) string {
@@ -185,6 +214,23 @@ type signersVersion struct{ signers, signatures string }
 // classDir is the folder of a class.
 func (p *benchPlace) classDir(class string, names ...string) string {
 	return p.w.Path(append([]string{bench.Dir, class}, names...)...)
+}
+
+// inWorkspace spells a file of the workspace as the pins do: relative to it,
+// clean, with slashes. A person may give the whole path.
+func (p *benchPlace) inWorkspace(file string) (string, error) {
+	rel := filepath.Clean(file)
+	if filepath.IsAbs(rel) {
+		var err error
+		if rel, err = filepath.Rel(p.w.Dir, rel); err != nil {
+			return "", refusal.Newf(refusal.Usage, "%s: %w", file, err)
+		}
+	}
+	if !filepath.IsLocal(rel) {
+		return "", refusal.Newf(refusal.Usage, "%s is not in the workspace, %s", file, p.w.Dir).
+			WithHint("name the file relative to the workspace")
+	}
+	return filepath.ToSlash(rel), nil
 }
 
 // writeFiles writes files below a folder that must not hold them yet.
@@ -316,7 +362,7 @@ func (l listedClass) print(out io.Writer) {
 		fmt.Fprintf(out, "%-28s unreadable: %s\n", plain.Line(l.Class), plain.Line(l.Error))
 		return
 	}
-	fmt.Fprintf(out, "%-28s %-8s %-8s %d cases, %d dataset lines, %d pending, %s\n", plain.Line(l.Class), l.Trust, l.Tier, l.Cases, l.Lines, l.Pending, l.Rubric)
+	fmt.Fprintf(out, "%-28s %-8s %-8s %s, %d pending, %s\n", plain.Line(l.Class), l.Trust, l.Tier, caseCount(l.Cases, l.Lines), l.Pending, cmp.Or(l.Rubric, "no rubric"))
 	for _, c := range l.List {
 		note := ""
 		if c.HeldOut {

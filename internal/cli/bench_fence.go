@@ -16,10 +16,11 @@ import (
 )
 
 type benchFenceOptions struct {
-	ci       string
-	jobRan   string
-	checkRan string
-	commit   string
+	ci        string
+	jobRan    string
+	checkRan  string
+	commit    string
+	trustRoot string
 }
 
 func newBenchFence(env *Env) *cobra.Command {
@@ -38,7 +39,8 @@ Three jobs keep each other honest:
   2  tally bench fence --ci FILE --job-ran MARKER             the fence is unchanged; leaves MARKER
   3  tally bench fence --ci FILE --check-ran MARKER           job 2 ran, for this commit and this file
 
-Job 3 belongs into another CI file, or into the repository host's required checks.
+Job 3 belongs into another CI file, or into the repository host's required checks,
+with a --trust-root of its own.
 FILE is relative to the workspace. The commit is --commit, or GITHUB_SHA, or
 CI_COMMIT_SHA.`,
 		Args: noArgs,
@@ -49,6 +51,7 @@ CI_COMMIT_SHA.`,
 	f.StringVar(&o.jobRan, "job-ran", "", "write this `MARKER` when everything holds")
 	f.StringVar(&o.checkRan, "check-ran", "", "require that this `MARKER` was written for this commit")
 	f.StringVar(&o.commit, "commit", "", "the `COMMIT` that the marker is for")
+	addTrustRootFlag(cmd, &o.trustRoot)
 	cmd.MarkFlagRequired("ci")
 	return cmd
 }
@@ -66,11 +69,14 @@ func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
 		return refusal.Newf(refusal.Usage, "tally bench fence: a marker is for one commit and none is given").
 			WithHint("give --commit, or set GITHUB_SHA or CI_COMMIT_SHA")
 	}
-	p, err := env.openBench()
+	p, err := env.openBenchFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
 	defer p.root.Close()
+	if o.ci, err = p.inWorkspace(o.ci); err != nil {
+		return err
+	}
 	fence, err := bench.CheckFence(p.root, o.ci, p.opt)
 	if err != nil {
 		return err

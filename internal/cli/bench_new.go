@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -22,9 +21,9 @@ import (
 func sortedNames(files map[string][]byte) []string { return slices.Sorted(maps.Keys(files)) }
 
 type benchNewOptions struct {
-	class           string
-	scratch         bool
-	added, reviewed string
+	class            string
+	scratch, dataset bool
+	added, reviewed  string
 }
 
 func newBenchNew(env *Env) *cobra.Command {
@@ -33,6 +32,8 @@ func newBenchNew(env *Env) *cobra.Command {
 		Use:   "new CLASS",
 		Short: "Make a task class with a small real example",
 		Long: `Make bench/CLASS with a registration, a Starlark rubric and one case, ready to run.
+With --dataset the cases are lines of dataset.jsonl instead, graded by built-in
+graders: quick to write, signed as a whole, and not counted towards a tier.
 Its tier is bronze. A second class of the same name, or of one that looks like it,
 is refused. templates/CODEOWNERS is written if there is none.`,
 		Args: cobra.ExactArgs(1),
@@ -42,6 +43,7 @@ is refused. templates/CODEOWNERS is written if there is none.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.scratch, "scratch", false, "no signatures, runs at once, never counts for promotion")
+	cmd.Flags().BoolVar(&o.dataset, "dataset", false, "the light form: cases are lines of dataset.jsonl, no rubric")
 	addPeopleFlags(cmd, &o.added, &o.reviewed)
 	return cmd
 }
@@ -67,11 +69,18 @@ func runBenchNew(_ context.Context, env *Env, o benchNewOptions) error {
 			WithHint("choose a name that differs in more than case, 0 and O, 1 and l and I, rn and m, vv and w, - and _")
 	}
 	trust := bench.Signed
-	added, reviewed := p.people(o.added, o.reviewed)
+	added, reviewed, err := bench.People(o.added, o.reviewed, p.opt)
+	if err != nil {
+		return err
+	}
 	if o.scratch {
 		trust, added, reviewed = bench.Scratch, nil, nil
 	}
-	if err := writeFiles(p.classDir(o.class), bench.Example(o.class, trust, added, reviewed, env.Now())); err != nil {
+	files := bench.Example(o.class, trust, added, reviewed, env.Now())
+	if o.dataset {
+		files = bench.ExampleDataset(o.class, trust)
+	}
+	if err := writeFiles(p.classDir(o.class), files); err != nil {
 		return err
 	}
 	if err := store.MakeDir(store.OS{}, p.w.Path("templates"), 0o755); err != nil {
@@ -87,28 +96,17 @@ func runBenchNew(_ context.Context, env *Env, o benchNewOptions) error {
 	}
 	dir := filepath.Join(bench.Dir, o.class)
 	return env.Answer(map[string]any{"class": o.class, "trust": trust, "folder": dir}, func(out io.Writer) {
-		fmt.Fprintf(out, "made %s (%s, bronze): registration.yaml, rubric.star, cases/greeting\n", plain.Line(dir), trust)
+		made := "rubric.star, cases/greeting"
+		if o.dataset {
+			made = bench.DatasetFile
+		}
+		fmt.Fprintf(out, "made %s (%s, bronze): registration.yaml, %s\n", plain.Line(dir), trust, made)
 		if o.scratch {
 			fmt.Fprintf(out, "It is a SCRATCH class: nobody signs it and it never counts for promotion.\nNext: tally run %s\n", plain.Line(o.class))
 			return
 		}
 		fmt.Fprintf(out, "Next: tally bench digest %s, then two people run \"tally bench sign %s --key THEIR-SSH-KEY\"\n", plain.Line(o.class), plain.Line(o.class))
 	})
-}
-
-// people are those named by flags, or the only possible choice.
-func (p *benchPlace) people(added, reviewed string) (*bench.Person, *bench.Person) {
-	a, r := bench.Candidates(p.opt.Signers)
-	if added != "" || reviewed != "" {
-		a, r = nil, nil
-	}
-	if added != "" {
-		a = &bench.Person{Identity: added}
-	}
-	if reviewed != "" {
-		r = &bench.Person{Identity: reviewed}
-	}
-	return a, r
 }
 
 type benchAddOptions struct {
@@ -160,7 +158,7 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 		if other := d.LooksTaken(o.id); other != "" {
 			return refusal.Newf(refusal.AlreadyExists, "class %s: case %s looks like %s, which exists already", o.class, o.id, other)
 		}
-		if err := addCase(env, p, o); err != nil {
+		if err := addCase(env, p, o, d.Rubric.Main == ""); err != nil {
 			return err
 		}
 		made = true
@@ -189,16 +187,27 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 	})
 }
 
-func addCase(env *Env, p *benchPlace, o benchAddOptions) error {
-	added, reviewed := p.people(o.added, o.reviewed)
+// addCase writes the files of a case to fill in; graded says that it needs a
+// grading.yaml of its own, because the class has no rubric.
+func addCase(env *Env, p *benchPlace, o benchAddOptions, graded bool) error {
+	added, reviewed, err := bench.People(o.added, o.reviewed, p.opt)
+	if err != nil {
+		return err
+	}
 	t := bench.NewCase(o.id, o.title, added, reviewed, env.Now())
 	if t.Title == "" {
 		t.Title = o.id
+	}
+	if err := t.Check(); err != nil {
+		return err
 	}
 	files := map[string][]byte{
 		bench.CaseFile:      t.YAML(),
 		"input/prompt.txt":  []byte("Replace this with what the agent is given.\n"),
 		"expected/note.txt": []byte("Replace this with what a right answer is, or remove it.\n"),
+	}
+	if graded {
+		files[bench.GradingFile] = []byte(bench.ExampleGrading)
 	}
 	if o.from != "" {
 		data, err := store.ReadFile(store.OS{}, o.from, 64<<20)
@@ -259,6 +268,9 @@ type benchDigestAnswer struct {
 }
 
 func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
+	if o.pins && o.message == "" {
+		return refusal.Newf(refusal.Usage, "tally bench digest: --pins needs --message, the file to write to")
+	}
 	p, err := env.openBench()
 	if err != nil {
 		return err
@@ -267,6 +279,15 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 	d, err := bench.Load(p.root, o.class)
 	if err != nil {
 		return err
+	}
+	if d.Registration.Trust == bench.Scratch && (o.ci != "" || o.image != "") {
+		return refusal.Newf(refusal.Usage, "class %s is a scratch class: nothing is pinned for it", o.class).
+			WithHint("give --ci and --image with a signed class; the pins are for all of them")
+	}
+	if o.ci != "" {
+		if o.ci, err = p.inWorkspace(o.ci); err != nil {
+			return err
+		}
 	}
 	if err := p.keepHistory(); err != nil {
 		return err
@@ -373,28 +394,36 @@ func caseFile(c *bench.DraftCase) string {
 	return filepath.Join(dir, c.CaseID, bench.CaseFile)
 }
 
+// maxPinned is above what a manifest or pins may have.
+const maxPinned = 2 << 20
+
 // writeSigned replaces a file that people sign, if it changes, and removes the
 // signatures beside it: they cover what was there before.
 func writeSigned(path string, data []byte) (changed bool, err error) {
-	old, err := os.ReadFile(path)
+	old, err := store.ReadFile(store.OS{}, path, maxPinned)
 	switch {
 	case err == nil && slices.Equal(old, data):
 		return false, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return false, refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err)
+		return false, err
 	}
-	if err := removeSignatures(path); err != nil {
+	if err := removeSignatures(path, false); err != nil {
 		return false, err
 	}
 	return true, store.WriteFile(store.OS{}, path, data, 0o644)
 }
 
-func removeSignatures(path string) error {
-	more, err := filepath.Glob(globQuote(path) + ".*.sig")
+// removeSignatures removes the signatures beside a file: FILE.sig, unless it is
+// to be kept, and FILE.NAME.sig.
+func removeSignatures(path string, keepMain bool) error {
+	names, err := filepath.Glob(globQuote(path) + ".*.sig")
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", path, err)
 	}
-	for _, name := range append([]string{path + ".sig"}, more...) {
+	if !keepMain {
+		names = append(names, path+".sig")
+	}
+	for _, name := range names {
 		if err := (store.OS{}).Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return refusal.Newf(refusal.WriteFailed, "removing %s: %w", name, err)
 		}

@@ -213,11 +213,15 @@ func namePeople(p *benchPlace, d *bench.Draft, c *bench.DraftCase, o benchSignOp
 		}
 		return c, nil
 	}
-	if o.added != "" && (added == nil || added.Identity != o.added) {
-		added = &bench.Person{Identity: o.added}
+	named, reviewer, err := bench.People(o.added, o.reviewed, p.opt)
+	if err != nil {
+		return nil, err
 	}
-	if o.reviewed != "" && (reviewed == nil || reviewed.Identity != o.reviewed) {
-		reviewed = &bench.Person{Identity: o.reviewed}
+	if named != nil && (added == nil || added.Identity != named.Identity) {
+		added = named
+	}
+	if reviewer != nil && (reviewed == nil || reviewed.Identity != reviewer.Identity) {
+		reviewed = reviewer
 	}
 	data, err := c.WithPeople(added, reviewed)
 	if err != nil {
@@ -358,11 +362,13 @@ func signBeside(p *benchPlace, dir, name string, signer ssh.Signer, message []by
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	kept := bench.KeepSignatures(append(old, armored), message, p.opt)
+	// Written before the others are removed: a crash in between leaves some
+	// signatures twice, and none lost.
 	file := filepath.Join(dir, filepath.FromSlash(name))
-	if err := removeSignatures(file); err != nil {
+	if err := store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644); err != nil {
 		return err
 	}
-	if err := store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644); err != nil {
+	if err := removeSignatures(file, true); err != nil {
 		return err
 	}
 	answer.Signed = append(answer.Signed, name)

@@ -11,13 +11,15 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
+	"tallystick/internal/harness"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
 
 type benchVerifyOptions struct {
-	classes []string
-	all     bool
+	classes   []string
+	all       bool
+	trustRoot string
 }
 
 func newBenchVerify(env *Env) *cobra.Command {
@@ -26,11 +28,14 @@ func newBenchVerify(env *Env) *cobra.Command {
 		Use:   "verify CLASS... | --all",
 		Short: "Verify every byte and signature of a class, or of all",
 		Long: `Verify the cases, cassettes, rubric, registration, dataset, manifest and pins of a
-class, and who signed them. One refusal refuses the whole class. --all is what CI
-calls: every class there is, and every class that the pins list.
+class, who signed them, and that a run could start: every case can be read and is
+graded by something. One refusal refuses the whole class. --all is what CI calls:
+every class there is, and every class that the pins list.
 
 Who is trusted comes from the verified ledger. In a checkout without a ledger it
-comes from the signers folder, starting from the trust root in tally.yaml.`,
+comes from the signers folder, starting from the trust root in tally.yaml; whoever
+can change that file can change who is trusted, so give CI a --trust-root that the
+checkout does not bring, such as a variable of the repository.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.classes = args
@@ -38,6 +43,7 @@ comes from the signers folder, starting from the trust root in tally.yaml.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "verify every class, and that none is missing")
+	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
 
@@ -59,7 +65,7 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 	if o.all == (len(o.classes) > 0) {
 		return refusal.Newf(refusal.Usage, "tally bench verify: name classes, or give --all")
 	}
-	p, err := env.openBench()
+	p, err := env.openBenchFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
@@ -117,6 +123,11 @@ func verifyClasses(p *benchPlace, classes []string) (results []verifiedClass, di
 	for _, class := range classes {
 		r := verifiedClass{Class: class}
 		v, err := bench.Verify(p.root, class, p.opt)
+		if err == nil {
+			if err = harness.Validate(v); err != nil {
+				err = fmt.Errorf("class %s: %w", class, err)
+			}
+		}
 		if refusal.Is(err, refusal.NotFound) && pinned(p, class) {
 			err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
 				WithHint("restore the folder; a class does not disappear without two people changing the pins")

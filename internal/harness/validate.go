@@ -1,0 +1,26 @@
+package harness
+
+import (
+	"tallystick/internal/bench"
+	"tallystick/internal/scenario"
+)
+
+// Validate refuses a bench that every run would refuse before it starts: a case
+// that cannot be read or that nothing grades, a policy that is none. It is for
+// those who verify a bench without running it.
+func Validate(b *bench.Verified) error {
+	cases, err := scenario.Of(b)
+	if err != nil {
+		return err
+	}
+	if _, err := rulesOf(b.Registration()); err != nil {
+		return err
+	}
+	a := &attempt{cfg: Config{Bench: b}, cases: cases}
+	for _, l := range a.lookAtAll() {
+		if l.err != nil {
+			return l.err
+		}
+	}
+	return nil
+}
