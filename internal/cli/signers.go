@@ -144,16 +144,8 @@ func runSignersNext(_ context.Context, env *Env) error {
 	version := v.Signers.Version() + 1
 	return env.Answer(map[string]any{"file": w.SignersFile(), "version": version}, func(out io.Writer) {
 		fmt.Fprintf(out, "%s is ready to become version %d\n", plain.Line(w.SignersFile()), version)
-		fmt.Fprintf(out, "Next: edit it, then two of %s run \"tally signers sign --key THEIR-SSH-KEY\"\n", plain.Line(people(v.Signers)))
+		fmt.Fprintf(out, "Next: edit it, then two of %s run \"tally signers sign --key THEIR-SSH-KEY\"\n", plain.Line(strings.Join(v.Signers.Candidates(seal.NamespaceSigners, env.Now(), ""), ", ")))
 	})
-}
-
-func people(s *seal.Signers) string {
-	var names []string
-	for _, e := range s.Entries() {
-		names = append(names, e.Principals)
-	}
-	return strings.Join(names, ", ")
 }
 
 type signersSignOptions struct{ key string }
@@ -176,16 +168,24 @@ file whose private half the SSH agent holds. A signature made by hand counts too
 }
 
 func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
-	w, v, err := env.verifiedLedger()
+	w, v, data, err := env.signersFile()
 	if err != nil {
 		return err
+	}
+	if digest.IDOf(data) == v.Signers.Digest() {
+		return refusal.Newf(refusal.Usage, "%s is the version in force; there is nothing to sign", w.SignersFile()).
+			WithHint(`"tally signers next" prepares the next version`)
 	}
 	signer, err := seal.LoadSigner(o.key)
 	if err != nil {
 		return err
 	}
-	if err := addSignature(w.SignersFile(), signer, seal.NamespaceSigners); err != nil {
+	err = addSignature(w.SignersFile(), signer, seal.NamespaceSigners, func(signature, message []byte) error {
+		_, err := v.Signers.Verify(signature, message, seal.NamespaceSigners, env.Now())
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("nothing was signed: %w", err)
 	}
 	_, missing := proposedSigners(env, w, v)
 	return env.Answer(map[string]any{"file": w.SignersFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {

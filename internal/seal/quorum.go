@@ -22,9 +22,10 @@ type Rule struct {
 // refused and named by its place, because somebody put it there.
 //
 // People are counted, not signatures: a person who signs twice, or with two
-// keys, counts once, and one who is an operator and nothing else not at all. One key that signed under two names is refused. The
-// result has one signature for each person counted, in the order given, with
-// all the roles that the person's signatures carry.
+// keys, counts once, and one who is an operator and nothing else not at all.
+// One key that signed under two names is refused. The result has one signature
+// for each person counted, in the order given, with all the roles that the
+// person's signatures carry.
 func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at time.Time, rule Rule) ([]Signature, error) {
 	if rule.People < 1 {
 		return nil, refusal.Newf(refusal.Failed, "verifying signatures: a rule of %d people asks for nothing", rule.People)
