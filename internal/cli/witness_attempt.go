@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -80,7 +81,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return err
 	}
-	p := &attemptPacker{env: env, past: past, attempt: a, out: o.out}
+	p := &attemptPacker{env: env, past: past, attempt: a, out: o.out, one: o.caseID != ""}
 	if err := p.choose(o.caseID); err != nil {
 		return err
 	}
@@ -112,6 +113,7 @@ type attemptPacker struct {
 	past    *pastReading
 	attempt *scorecard.Attempt
 	out     string
+	one     bool // a case is named
 	seals   witness.Seals
 	cases   []*scorecard.Case
 	proofs  map[int64]entryProof
@@ -188,18 +190,20 @@ func (p *attemptPacker) prove() error {
 // problem and does not keep the others from being packed; what cannot be read
 // or written ends it.
 func (p *attemptPacker) packAll() (worst, err error) {
-	folder := len(p.cases) > 1 || strings.HasSuffix(p.out, string(filepath.Separator)) || isFolder(p.out)
+	// With --case alone a person may mean a file.
+	folder := !p.one || len(p.cases) > 1 || strings.HasSuffix(p.out, string(filepath.Separator)) || isFolder(p.out)
 	if folder {
 		if err := store.MakeDir(store.OS{}, p.out, 0o755); err != nil {
 			return nil, err
 		}
 	}
+	w := newBundleWriter()
 	for _, c := range p.cases {
 		b, data, err := p.pack(c)
 		if err != nil {
 			err = fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 			if !speaksOfEvidence(err) {
-				return nil, err
+				return nil, cmp.Or(w.close(), err)
 			}
 			p.answer.Problems = append(p.answer.Problems, bundleProblem{c.ID, c.Repeat, c.Index, refusal.Of(err).Name, err.Error()})
 			if worst == nil || refusal.ExitCode(err) > refusal.ExitCode(worst) {
@@ -211,13 +215,70 @@ func (p *attemptPacker) packAll() (worst, err error) {
 		if folder {
 			path = filepath.Join(p.out, p.fileName(c, b))
 		}
-		if err := store.WriteFile(store.OS{}, path, data, 0o644); err != nil {
-			return nil, err
-		}
 		p.answer.Bundles = append(p.answer.Bundles, caseBundle{c.ID, c.Repeat, c.Index, witnessPackAnswer{Path: path, Bytes: len(data), TaskID: b.TaskID.String(),
 			Outcome: b.Outcome.String(), Signed: p.seals.HMACKey != nil, EvidenceComplete: b.EvidenceComplete()}})
+		w.write(store.Named{Name: path, Data: data})
 	}
-	return worst, nil
+	return worst, w.close()
+}
+
+// A bundleWriter writes bundles while others are packed. A file system syncs for
+// many that wait with one turn of its journal; one after the other, 5,000 bundles
+// took 43 seconds.
+type bundleWriter struct {
+	files  chan store.Named
+	failed chan error // one from each goroutine
+}
+
+const (
+	// bundleWriters is how many wait for the disk at once; more gained nothing.
+	bundleWriters = 32
+	// A writer gathers so many files, and no more bytes than that, before it
+	// syncs the folder for all of them.
+	bundleBatch      = 16
+	bundleBatchBytes = 1 << 20
+)
+
+func newBundleWriter() *bundleWriter {
+	w := &bundleWriter{make(chan store.Named), make(chan error, bundleWriters)}
+	for range bundleWriters {
+		go func() { w.failed <- w.run() }()
+	}
+	return w
+}
+
+func (w *bundleWriter) write(f store.Named) { w.files <- f }
+
+// run writes what comes, in batches. After an error it writes nothing more, and
+// takes what comes all the same.
+func (w *bundleWriter) run() (err error) {
+	var batch []store.Named
+	bytes := 0
+	flush := func() {
+		if err == nil {
+			err = store.WriteFiles(store.OS{}, batch, 0o644)
+		}
+		clear(batch)
+		batch, bytes = batch[:0], 0
+	}
+	for f := range w.files {
+		batch, bytes = append(batch, f), bytes+len(f.Data)
+		if len(batch) == bundleBatch || bytes >= bundleBatchBytes {
+			flush()
+		}
+	}
+	flush()
+	return err
+}
+
+// close returns when everything is on disk, or the first error.
+func (w *bundleWriter) close() error {
+	close(w.files)
+	var first error
+	for range bundleWriters {
+		first = cmp.Or(first, <-w.failed)
+	}
+	return first
 }
 
 func isFolder(path string) bool {
