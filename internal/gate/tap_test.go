@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -185,5 +186,34 @@ func TestTAPCheckFindsEachFault(t *testing.T) {
 		}
 	}), []string{"", "SKIP b", "TODO"}; !slices.Equal(got, want) {
 		t.Errorf("directives %q, want %q", got, want)
+	}
+}
+
+// TestTAPIsReadByPerl gives the report to the parser behind "prove", which knows
+// version 13 and differs from 14 in nothing that is here but the first line.
+func TestTAPIsReadByPerl(t *testing.T) {
+	perl, err := exec.LookPath("perl")
+	if err != nil {
+		t.Skip("needs perl")
+	}
+	if exec.Command(perl, "-MTAP::Parser", "-e", "1").Run() != nil {
+		t.Skip("this perl is without TAP::Parser")
+	}
+	const script = `local $/; my $p = TAP::Parser->new({tap => scalar <STDIN>}); my $odd = 0;
+		while (my $r = $p->next) { $odd++ if $r->is_unknown }
+		printf "%d run, %d passed, %d odd, %s", $p->tests_run, scalar $p->passed, $odd, join "; ", $p->parse_errors`
+	for name, r := range map[string]Report{"plain": plainReport(), "hostile": hostileReport()} {
+		data, passed := writeTAP(t, r), 0
+		for _, status := range wantStatus(r) {
+			if status == pass || status == skip {
+				passed++
+			}
+		}
+		cmd := exec.Command(perl, "-MTAP::Parser", "-e", script)
+		cmd.Stdin = bytes.NewReader(bytes.Replace(data, []byte("TAP version 14"), []byte("TAP version 13"), 1))
+		out, err := cmd.CombinedOutput()
+		if want := fmt.Sprintf("%d run, %d passed, 0 odd, ", len(wantStatus(r)), passed); err != nil || string(out) != want {
+			t.Errorf("%s: perl says %q, %v, want %q", name, out, err, want)
+		}
 	}
 }
