@@ -80,12 +80,16 @@ var goldenTrace = trajectory.Options{KeepCost: true}
 
 // rehearse drives the cases of a class without recording anything.
 func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*workspace.Workspace, harness.Rehearsal) error) (*workspace.Workspace, error) {
+	run := runOptions{class: o.class, target: o.target, cases: o.cases, jobs: o.jobs, repeat: 1}
+	if err := run.validate(); err != nil {
+		return nil, err
+	}
 	p, err := e.openBench()
 	if err != nil {
 		return nil, err
 	}
 	defer p.root.Close()
-	r, err := e.newRunner(p, runOptions{class: o.class, target: o.target, cases: o.cases, jobs: o.jobs, repeat: 1})
+	r, err := e.newRunner(p, run)
 	if err != nil {
 		return nil, err
 	}
