@@ -360,7 +360,7 @@ func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored, fil
 func recordOf(a *scorecard.Attempt, c *scorecard.Case) *evidence.CaseScored {
 	return &evidence.CaseScored{Attempt: a.ID, Class: a.Class, CaseID: c.ID, Tags: c.Tags(), Repeat: int(c.Repeat), Execution: int(c.Execution), CaseDigest: c.Digest,
 		Outcome: c.Outcome(), Score: &evidence.Score{Passed: c.Outcome() == evidence.Passed, Score: c.Score, FailureModes: c.FailureModes()}, Retries: int(c.Retries),
-		EvidenceDigests: append([]digest.Content{}, c.Evidence...)}
+		JudgedByModel: c.Context.JudgedByModel, EvidenceDigests: append([]digest.Content{}, c.Evidence...)}
 }
 
 func (a attemptBundles) text(out io.Writer) {

@@ -207,7 +207,7 @@ func (r *Recomputed) finish(a *Attempt, s *attemptSum) error {
 		r.compare(where, "case_digests", f.CaseDigests, s.cases, f.CaseDigests == s.cases)
 		r.compare(where, "cassette_digests", f.CassetteDigests, s.cassettes, f.CassetteDigests == s.cassettes)
 	} else {
-		r.Unchecked = append(r.Unchecked, where+": case_digests and cassette_digests, because the case list is not at hand")
+		r.compare(where, "case_digests", f.CaseDigests, "the case list is missing or not the planned one", false)
 	}
 	return nil
 }
@@ -259,6 +259,7 @@ func (r *Recomputed) grade(where string, c *Case, g *gradeOf) {
 	case !c.IsScored() || g.Passed == nil || g.Score == nil:
 		r.compare(where, "outcome", c.Outcome(), g, !c.IsScored() && g.Passed == nil)
 	default:
+		r.compare(where, "judged_by_model", c.Context.JudgedByModel, g.Judged, c.Context.JudgedByModel == g.Judged)
 		r.compare(where, "outcome", c.Outcome(), g, (c.Outcome() == evidence.Passed) == *g.Passed)
 		r.compare(where, "score", c.Score, *g.Score, c.Score == *g.Score)
 		modes, written := slices.Clone(g.Modes), slices.Clone(c.FailureModes())
@@ -273,6 +274,7 @@ type gradeOf struct {
 	Passed *bool    `json:"passed"`
 	Score  *float64 `json:"score"`
 	Modes  []string `json:"failure_modes"`
+	Judged bool     `json:"judged_by_model"`
 }
 
 // counts are what a trajectory says about its case.

@@ -105,8 +105,8 @@ func TestRecomputeAgreesWithAnHonestAttempt(t *testing.T) {
 	if err != nil || got.Err() != nil {
 		t.Fatalf("%v, %v", err, got.Err())
 	}
-	// 8 numbers of the end, 11 of each record.
-	if got.Checked != 8+2*11 || len(got.Unchecked) != 0 {
+	// 8 numbers of the end, 12 of each record.
+	if got.Checked != 8+2*12 || len(got.Unchecked) != 0 {
 		t.Errorf("%d numbers, unchecked %q", got.Checked, got.Unchecked)
 	}
 }
@@ -145,6 +145,30 @@ func TestRecomputeFindsForgedTotals(t *testing.T) {
 	}
 }
 
+// A list of cases that is gone takes the number of what was planned with it.
+func TestRecomputeNeedsTheCaseList(t *testing.T) {
+	b := newBook(t)
+	r := registration("repo-fix.agent.1", "agent", 1, 2, 1)
+	list := mustMarshal(t, r.Plan.Cases)
+	d := digest.ContentOf(list)
+	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
+	b.register(r)
+	b.add(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: r.Attempt, Outcomes: map[evidence.Outcome]int{},
+		CaseDigests: listDigest(t, contentOf("case %d", 0), contentOf("case %d", 1)), RubricDigests: []digest.Content{}, CassetteDigests: listDigest(t), ImageDigests: []digest.Content{}, FailureModes: []string{}})
+	for _, there := range []bool{true, false} {
+		h := b.read(Options{CaseList: func(digest.Content) ([]byte, error) {
+			if !there {
+				return nil, refusal.Newf(refusal.NotFound, "gone")
+			}
+			return list, nil
+		}})
+		got, err := Recompute(h.Attempt(r.Attempt), RecomputeOptions{Read: pieces{}.read})
+		if err != nil || (got.Err() == nil) != there {
+			t.Errorf("there %v: %v, %v", there, err, got.Differences)
+		}
+	}
+}
+
 // Each row is a record that claims something else than its evidence shows.
 func TestRecomputeFindsRecordsThatTheirEvidenceContradicts(t *testing.T) {
 	for _, tt := range []struct {
@@ -158,6 +182,7 @@ func TestRecomputeFindsRecordsThatTheirEvidenceContradicts(t *testing.T) {
 		{"retries", func(_ pieces, s *evidence.CaseScored) { s.Retries = 1 }},
 		{"score", func(_ pieces, s *evidence.CaseScored) { s.Score.Score = 0.5 }},
 		{"failure_modes", func(_ pieces, s *evidence.CaseScored) { s.Score.FailureModes = []string{"harmless"} }},
+		{"judged_by_model", func(_ pieces, s *evidence.CaseScored) { s.JudgedByModel = true }},
 		{"score", func(p pieces, s *evidence.CaseScored) { // nothing says how it was graded
 			var files evidence.CaseFiles
 			if err := json.Unmarshal(p[s.EvidenceDigests[0]], &files); err != nil {

@@ -149,6 +149,8 @@ func (d *deriving) contradicted(format string, args ...any) error {
 type gradingDocument struct {
 	Passed   *bool          `json:"passed"`
 	Score    *float64       `json:"score"`
+	Modes    []string       `json:"failure_modes"`
+	Judged   bool           `json:"judged_by_model"`
 	Unscored string         `json:"unscored"`
 	Checks   []grade.Detail `json:"checks"`
 }
@@ -170,8 +172,16 @@ func (d *deriving) grading() error {
 		return d.contradicted("its outcome is %s, and its grading document says otherwise", d.Record.Outcome)
 	case score != nil && (score.Passed != *d.graded.Passed || d.graded.Score == nil || score.Score != *d.graded.Score):
 		return d.contradicted("its score is %v, passed %v, and its grading document says otherwise", score.Score, score.Passed)
+	case score != nil && !sameNames(score.FailureModes, d.graded.Modes):
+		return d.contradicted("its failure modes are %q, and its grading document has %q", score.FailureModes, d.graded.Modes)
+	case d.Record.JudgedByModel != d.graded.Judged:
+		return d.contradicted("judged_by_model is %v, and its grading document says %v", d.Record.JudgedByModel, d.graded.Judged)
 	}
 	return nil
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // piece reads a piece that the index may name. It is nil if the index does not,

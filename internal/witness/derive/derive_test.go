@@ -338,6 +338,12 @@ func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 		{"a score where the graders gave none", func(c *told) {
 			c.grade(grade.Result{Unscored: "no judge", Breakdown: map[string]float64{}, FailureModes: []string{}})
 		}, refusal.RecomputeMismatch, "its outcome is passed"},
+		{"a failure mode that blocks, kept quiet", func(c *told) {
+			c.grade(grade.Result{Passed: true, Score: 1, Breakdown: map[string]float64{}, FailureModes: []string{"leak"}})
+		}, refusal.RecomputeMismatch, `its failure modes are [], and its grading document has ["leak"]`},
+		{"the opinion of a model, as if there were none", func(c *told) {
+			c.grade(grade.Result{Passed: true, Score: 1, Breakdown: map[string]float64{}, FailureModes: []string{}, JudgedByModel: true})
+		}, refusal.RecomputeMismatch, "judged_by_model is false, and its grading document says true"},
 		{"a piece that is gone", func(c *told) { delete(c.pieces, *c.files.Grading) }, refusal.NotFound, "no evidence"},
 		{"a diff that is gone", func(c *told) { c.files.Diff = ptr(digest.ContentOf([]byte("gone"))) }, refusal.NotFound, "no evidence"},
 		{"a grading document that is none", func(c *told) { c.files.Grading = c.put([]byte("{")) }, refusal.Malformed, "grading document"},
