@@ -107,9 +107,6 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 		return refusal.Newf(refusal.Usage, "name either an OCI layout or --host")
 	}
 	if o.host {
-		if o.python == "" {
-			o.python = "python3"
-		}
 		i, err := sandbox.SnapshotHost(cache, o.python)
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
+	"tallystick/internal/store"
 )
 
 type sandboxRunOptions struct {
@@ -70,6 +70,10 @@ type attemptAnswer struct {
 	Detail string `json:"detail"`
 }
 
+// maxRubricInput bounds a file of the rubric, and what it is given; chosen
+// arbitrarily.
+const maxRubricInput = 64 << 20
+
 func runSandboxRun(ctx context.Context, env *Env, o sandboxRunOptions) error {
 	rubric, err := loadRubric(o.rubric, o.with)
 	if err != nil {
@@ -86,9 +90,12 @@ func runSandboxRun(ctx context.Context, env *Env, o sandboxRunOptions) error {
 			return err
 		}
 	}
-	stdin, err := io.ReadAll(env.Stdin)
+	stdin, err := io.ReadAll(io.LimitReader(env.Stdin, maxRubricInput+1))
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "reading standard input: %w", err)
+	}
+	if len(stdin) > maxRubricInput {
+		return refusal.Newf(refusal.TooLarge, "standard input is over %d bytes", maxRubricInput)
 	}
 	s, err := sandbox.Open(ctx, opts)
 	if err != nil {
@@ -159,9 +166,9 @@ func printRun(w io.Writer, a sandboxRunAnswer) {
 func loadRubric(file string, helpers []string) (sandbox.Rubric, error) {
 	r := sandbox.Rubric{Main: filepath.Base(file), Files: map[string][]byte{}}
 	for _, f := range append([]string{file}, helpers...) {
-		b, err := os.ReadFile(f)
+		b, err := store.ReadFile(store.OS{}, f, maxRubricInput)
 		if err != nil {
-			return r, refusal.Newf(refusal.Unreadable, "reading rubric: %w", err)
+			return r, err
 		}
 		name := filepath.Base(f)
 		if _, twice := r.Files[name]; twice {
@@ -195,9 +202,5 @@ func (e *Env) pickImage(wanted string) (*sandbox.Image, error) {
 		}
 		e.Note("no pinned Python image; taking a snapshot of this machine's Python, which is not pinned")
 	}
-	python := "/usr/bin/python3"
-	if _, err := os.Stat(python); err != nil {
-		python = "python3"
-	}
-	return sandbox.SnapshotHost(cache, python)
+	return sandbox.SnapshotHost(cache, "")
 }

@@ -53,6 +53,7 @@ type whyAnswer struct {
 	Reason       string         `json:"reason,omitempty"`
 	FailureModes []string       `json:"failure_modes"`
 	Checks       []grade.Detail `json:"checks"`
+	RubricSaid   string         `json:"rubric_said,omitempty"` // on its standard error
 	Divergence   string         `json:"divergence,omitempty"`
 	LastPassed   string         `json:"last_passed,omitempty"` // attempt
 	Changed      []whyChange    `json:"changed"`
@@ -97,6 +98,9 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	}
 	a.Reason = record.Reason
 	if a.Checks, err = p.checks(c); err != nil {
+		a.Missing = err.Error()
+	}
+	if a.RubricSaid, err = p.rubricSaid(c); err != nil {
 		a.Missing = err.Error()
 	}
 	if amended != nil {
@@ -185,6 +189,16 @@ func (p *pastReading) checks(c *scorecard.Case) ([]grade.Detail, error) {
 	return p.checksIn(*files.Grading)
 }
 
+// rubricSaid reads what the rubric wrote to its standard error.
+func (p *pastReading) rubricSaid(c *scorecard.Case) (string, error) {
+	files, err := scorecard.FilesOf(c, p.read)
+	if err != nil || files.Rubric == nil || files.Rubric.Stderr == nil {
+		return "", err
+	}
+	said, err := p.read(*files.Rubric.Stderr)
+	return string(said), err
+}
+
 // checksIn reads a grading document.
 func (p *pastReading) checksIn(name digest.Content) ([]grade.Detail, error) {
 	data, err := p.read(name)
@@ -255,6 +269,9 @@ func (a whyAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
 	printChecks(out, a.Checks)
+	for line := range strings.Lines(a.RubricSaid) {
+		fmt.Fprintf(out, "rubric   %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
+	}
 	if m := a.Amendment; m != nil {
 		word, counts := "failed", ""
 		if m.Passed {

@@ -52,8 +52,9 @@ type ChangedFile struct {
 
 // RubricFiles are what a rubric was given and what it wrote.
 type RubricFiles struct {
-	Input  digest.Content `json:"input"`
-	Output digest.Content `json:"output"`
+	Input  digest.Content  `json:"input"`
+	Output digest.Content  `json:"output"`
+	Stderr *digest.Content `json:"stderr,omitempty"` // its beginning, if there was any
 }
 
 // VerdictFiles are what a model said as a judge: the document of the verdict,
@@ -89,6 +90,9 @@ func (c *CaseFiles) All() []digest.Content {
 	}
 	if c.Rubric != nil {
 		all = append(all, c.Rubric.Input, c.Rubric.Output)
+		if c.Rubric.Stderr != nil {
+			all = append(all, *c.Rubric.Stderr)
+		}
 	}
 	for _, v := range c.Verdicts {
 		all = append(append(all, v.Document), v.Pieces...)

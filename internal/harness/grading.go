@@ -128,6 +128,9 @@ func (r *run) runRubric(ctx context.Context, o *outcome, v *trajectory.Verified,
 		return grade.Graded{}, err
 	}
 	o.files.Rubric = &evidence.RubricFiles{Input: *o.put(input), Output: *o.put(result.Stdout)}
+	if result.StderrHead != "" {
+		o.files.Rubric.Stderr = o.put([]byte(result.StderrHead))
+	}
 	graded := grade.Rubric(rubricRun(result), a.cfg.Bench.Registration(), o.record.CostMicroUSD)
 	o.record.RubricDigest = &rubric
 	o.record.IsolationClass, o.record.IsolationScope = string(result.Class), string(a.rubrics.scope())

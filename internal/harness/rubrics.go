@@ -53,7 +53,7 @@ func (r *rubrics) scope() sandbox.Scope {
 // by name.
 func (r *rubrics) options() (sandbox.Options, error) {
 	rubric := r.cfg.Bench.Rubric()
-	o := sandbox.Options{Scope: r.scope(), Rubric: sandbox.Rubric{Main: rubric.Main, Files: rubric.Files}, Jobs: cap(r.free), Accept: r.accept()}
+	o := sandbox.Options{Scope: r.scope(), Rubric: sandbox.Rubric{Main: rubric.Main, Files: rubric.Program()}, Jobs: cap(r.free), Accept: r.accept()}
 	if rubric.Main != "rubric.py" {
 		return o, nil
 	}

@@ -38,7 +38,7 @@ func TestDocumentedRubricsGiveAScore(t *testing.T) {
 		t.Fatalf("%d rubrics in the page, want a Starlark and a Python one", len(blocks))
 	}
 	for _, rubric := range []Rubric{star(blocks[0]), python(blocks[1])} {
-		r := run(t, Namespace, rubric, `{"harness_output":1,"expected":1,"case_metadata":{}}`, Limits{})
+		r := run(t, Namespace, rubric, `{"harness_output":{"answer":"hello"},"expected":{"answer":"hello"},"case_metadata":{}}`, Limits{})
 		if score, err := evidence.ParseScore(r.Stdout); err != nil || !score.Passed || len(r.Attempted) != 0 {
 			t.Errorf("%s: %v, %+v, attempted %v; %s", rubric.Main, err, score, r.Attempted, r.StderrHead)
 		}

@@ -95,10 +95,9 @@ func (i *Image) root() string { return filepath.Join(i.Dir, "root") }
 //	l <target> <path>
 //	d <path>
 //
-// each ended by a newline. A file that was hashed before by this Image and
-// whose identity, change time included, is the same is not hashed again;
-// target and path have backslash and newline escaped
-// as \\ and \n, space as \s.
+// each ended by a newline. Target and path have backslash and newline escaped
+// as \\ and \n, space as \s. A file that was hashed before by this Image and
+// whose identity, change time included, is the same is not hashed again.
 func (i *Image) Verify() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

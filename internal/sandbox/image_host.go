@@ -67,7 +67,14 @@ func askHostPython(python string) (hostPython, error) {
 // libraries it links, into an image. It is whatever this machine has, so it
 // is labelled unpinned, and records made with it never promote. A snapshot
 // that was made before is used again as long as the host's Python is the same.
+// Without a name it is the system's python3, else the first on the path.
 func SnapshotHost(cache, python string) (*Image, error) {
+	if python == "" {
+		python = "/usr/bin/python3"
+		if _, err := os.Stat(python); err != nil {
+			python = "python3"
+		}
+	}
 	facts, err := askHostPython(python)
 	if err != nil {
 		return nil, err
