@@ -118,6 +118,9 @@ type replayDivergence struct {
 }
 
 func runReplay(ctx context.Context, env *Env, o replayOptions) error {
+	if o.id != "" && o.pending == "" {
+		return refusal.Newf(refusal.Usage, "--id names a draft, and --pending, which makes one, was not given")
+	}
 	loaded, err := env.loadTrajectory(o.trajectory, o.pick)
 	if err != nil {
 		return err

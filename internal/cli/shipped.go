@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
@@ -26,7 +28,11 @@ func (e *Env) target(p *benchPlace, class, name string) (*agent.Target, error) {
 	}
 	t, err := suites.Target(name)
 	if t == nil && err == nil {
-		return agent.Load(p.root, name)
+		t, err = agent.Load(p.root, name)
+		if refusal.Is(err, refusal.NotFound) {
+			err = refusal.Newf(refusal.NotFound, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
+		}
+		return t, err
 	}
 	if fileExists(p.w.Path(agent.TargetsDir, name+".yaml")) {
 		e.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
