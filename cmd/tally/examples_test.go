@@ -40,6 +40,7 @@ func (w *agentWorkspace) evidenceOf(r *evidence.CaseScored) (files evidence.Case
 // The example is run as its README says: the tests of the repositories run in the
 // sandbox, on what the agent left.
 func TestRepoFixExample(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorkspace(t)
 	if err := os.CopyFS(w.dir, os.DirFS(filepath.Join(examples, "repo-fix"))); err != nil {
 		t.Fatal(err)
@@ -103,6 +104,7 @@ func TestRepoFixExample(t *testing.T) {
 // A few tasks of the acceptance bench with their tests run for real: the sandbox
 // comes to the same outcomes as the comparison that the hundred are graded by.
 func TestAcceptanceTasksInTheSandbox(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorkspace(t)
 	const tasks = 6
 	conduct := func(n int) repofix.Conduct { return repofix.Conduct{Miss: n%3 == 0, Denied: n == 4, Run: true} }

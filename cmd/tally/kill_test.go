@@ -27,6 +27,7 @@ const killRounds = 20
 // while it appends, and requires after each time that the ledger verifies and
 // that every entry whose answer was read is in its place.
 func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
+	t.Parallel()
 	tally := newKilledWorkspace(t)
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))

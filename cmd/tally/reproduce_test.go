@@ -19,6 +19,7 @@ import (
 // An agent that answers differently the second time does not reproduce: the
 // disagreement is recorded with its first divergence, and the command fails.
 func TestReproductionThatDisagreesIsRecorded(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("needs ssh-keygen")
 	}

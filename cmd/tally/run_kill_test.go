@@ -51,6 +51,7 @@ func (w *killedWorkspace) addBulk(n int) {
 // the ledger must prove each case exactly once, and must tell how often each
 // was begun.
 func TestKilledAttemptIsResumed(t *testing.T) {
+	t.Parallel()
 	const cases = 1000
 	w := newKilledWorkspace(t)
 	w.addBulk(cases)

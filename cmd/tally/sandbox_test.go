@@ -23,6 +23,7 @@ def score(harness_output, expected, case_metadata):
 // sandbox runs this same file again as its kernel and its interpreter, and for
 // that it must be static.
 func TestSandboxCommands(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the sandbox needs Linux")
 	}

@@ -193,6 +193,7 @@ func comparePage(want []string, output string) string {
 }
 
 func TestComparePage(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		want, got string
 		same      bool
@@ -271,6 +272,7 @@ func exitOf(err error) int {
 // TestTutorial does what docs/tutorial.md says, from the first line to the last,
 // and compares what is printed with what the page shows.
 func TestTutorial(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"git", "ssh-keygen", "awk", "tar"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("the tutorial needs %s", program)
@@ -328,6 +330,7 @@ func TestTutorial(t *testing.T) {
 // TestReadmeTour runs the minute of README.md. Its first commands are run by
 // internal/structure, in a copy of the tree.
 func TestReadmeTour(t *testing.T) {
+	t.Parallel()
 	all, err := readPage("README.md")
 	if err != nil {
 		t.Fatal(err)
