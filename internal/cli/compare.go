@@ -117,6 +117,9 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
 	fmt.Fprintf(w, "flips\t%d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
 	fmt.Fprintf(w, "solve rate\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	if c.Tasks.Change != 0 {
+		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
+	}
 	fmt.Fprintf(w, "cost\t%s to %s: %s\n", dollars(c.Cost.A), dollars(c.Cost.B), dollars(c.Cost.Change))
 	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)

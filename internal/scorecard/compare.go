@@ -29,6 +29,7 @@ type Comparison struct {
 	DifferenceCI95 [2]float64 `json:"difference_ci95"`
 
 	SolveRate ChangeOf[float64] `json:"solve_rate"` // over the paired cases
+	Tasks     ChangeOf[int64]   `json:"tasks"`      // repetitions included: cost and tokens are of all
 	Cost      ChangeOf[int64]   `json:"cost_microdollars"`
 	Tokens    ChangeOf[int64]   `json:"tokens"`
 	Latency   ChangeOf[int64]   `json:"median_latency_ms"`
@@ -128,6 +129,7 @@ func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
 		p, q := share(x), share(y)
 		rateA, rateB = rateA+p, rateB+q
 		differences = append(differences, q-p)
+		c.Tasks.A, c.Tasks.B = c.Tasks.A+int64(x.tasks), c.Tasks.B+int64(y.tasks)
 		c.Cost.A, c.Cost.B = add(c.Cost.A, x.CostMicro), add(c.Cost.B, y.CostMicro)
 		c.Tokens.A, c.Tokens.B = add(c.Tokens.A, x.Tokens), add(c.Tokens.B, y.Tokens)
 		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
@@ -160,6 +162,7 @@ func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
 	c.Difference, c.DifferenceCI95 = round(Mean(differences)), [2]float64{round(lo), round(hi)}
 	n := float64(c.Paired)
 	c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
+	c.Tasks.Change = c.Tasks.B - c.Tasks.A
 	c.Cost.Change, c.Tokens.Change = c.Cost.B-c.Cost.A, c.Tokens.B-c.Tokens.A
 	slices.Sort(latA)
 	slices.Sort(latB)

@@ -118,7 +118,13 @@ func TestCompareWithRepetitions(t *testing.T) {
 			}
 		}
 	}
-	c := compared(t, b.read(Options{}), "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{})
+	once := registration("repo-fix.agent.3", "agent", 3, 2, 1)
+	b.run(once, 1, 1)
+	h := b.read(Options{})
+	if c := compared(t, h, "repo-fix.agent.1", once.Attempt, CompareOptions{}); c.Tasks != (ChangeOf[int64]{6, 2, -4}) {
+		t.Errorf("tasks %+v", c.Tasks)
+	}
+	c := compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{})
 	if c.Paired != 2 || c.Flips != (Flips{1, 1}) || c.Difference != 0 || c.Cases[0].A.Solved != 3 || c.Cases[0].B.Solved != 1 || c.Cases[0].A.Tasks != 3 {
 		t.Errorf("%+v", c)
 	}
