@@ -178,7 +178,10 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 	return env.Answer(map[string]any{"class": o.class, "case": o.id, "folder": dir, "made": made, "missing": missing}, func(out io.Writer) {
 		if made {
 			fmt.Fprintf(out, "made %s\n", plain.Line(dir))
-			fmt.Fprintf(out, "1. fill in case.yaml (title, disposition, source_ref, expected) and put files into input/ and expected/\n2. tally bench digest %s\n3. two people run \"tally bench sign %s %s --key THEIR-SSH-KEY\"\n", plain.Line(o.class), plain.Line(o.class), plain.Line(o.id))
+			fmt.Fprintf(out, "1. fill in case.yaml (title, disposition, source_ref, expected) and put files into input/ and expected/\n2. tally bench digest %s\n", plain.Line(o.class))
+			if d.Registration.Trust == bench.Signed {
+				fmt.Fprintf(out, "3. two people run \"tally bench sign %s %s --key THEIR-SSH-KEY\"\n", plain.Line(o.class), plain.Line(o.id))
+			}
 		}
 		missing.print(out)
 		if !made && len(missing) == 0 {

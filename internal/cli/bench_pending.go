@@ -80,6 +80,8 @@ type pendingAnswer struct {
 	Index       int64             `json:"index"`
 	Scored      bool              `json:"scored"` // never
 	Warning     string            `json:"warning,omitempty"`
+
+	scratch bool // the class is
 }
 
 // addPending writes the draft, with further files beside it, and its entry.
@@ -132,7 +134,7 @@ func (e *Env) addPending(ctx context.Context, o benchPendingOptions, source stri
 	if err != nil {
 		return nil, err
 	}
-	return &pendingAnswer{o.class, incident.ID, c.Digest, c.Disposition, pos.Index, false, c.IncidentWarning()}, nil
+	return &pendingAnswer{o.class, incident.ID, c.Digest, c.Disposition, pos.Index, false, c.IncidentWarning(), d.Registration.Trust == bench.Scratch}, nil
 }
 
 func (a *pendingAnswer) print(out io.Writer) {
@@ -141,6 +143,10 @@ func (a *pendingAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "WARNING   draft %s: %s\n", id, plain.Line(a.Warning))
 	}
 	fmt.Fprintf(out, "draft %s in %s, entry %d; it is NOT scored\n", id, plain.Line(filepath.Join(bench.Dir, a.Class, bench.PendingDir)), a.Index)
+	if a.scratch {
+		fmt.Fprintf(out, "Next: fill in case.yaml. Nobody signs a scratch class: to have it scored, move the folder to %s\n", plain.Line(filepath.Join(bench.Dir, a.Class, bench.CasesDir)))
+		return
+	}
 	fmt.Fprintf(out, "Next: fill in case.yaml, \"tally bench digest %s\", two people run \"tally bench sign %s %s --key K\", then \"tally bench accept %s %s\"\n",
 		class, class, id, class, id)
 }
@@ -173,6 +179,10 @@ func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
 	c, err := d.Case(id)
 	if err != nil {
 		return err
+	}
+	if d.Registration.Trust == bench.Scratch {
+		return refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it, so there is nothing to accept", class).
+			WithHint("move the draft's folder from %s to %s by hand", bench.PendingDir, bench.CasesDir)
 	}
 	if err := cmp.Or(d.CheckGraded(c), c.VerifyForAcceptance(p.opt)); err != nil {
 		return fmt.Errorf("class %s: case %s: %w", class, id, err)
