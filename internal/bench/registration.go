@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/strictyaml"
 )
@@ -63,8 +64,10 @@ type Registration struct {
 	Origins    []string `json:"origins,omitempty"`
 	RunnerKeys []string `json:"runner_keys,omitempty"`
 
-	// JudgedScoresCount lets scores that come from a model judge count.
-	JudgedScoresCount bool `json:"judged_scores_count"`
+	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
+	// lets the scores of that judge count.
+	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
+	JudgedScoresCount bool            `json:"judged_scores_count"`
 }
 
 // A Threshold is what a tier asks of the lower bound of the score's 95 percent
@@ -178,6 +181,9 @@ func (r *Registration) validate() error {
 		if check != nil {
 			return check
 		}
+	}
+	if r.JudgedScoresCount && r.JudgeDigest == nil {
+		return badField("judged_scores_count", "found true and no judge_digest, expected the digest of judge.yaml: people sign for a judge and not for any")
 	}
 	return nil
 }

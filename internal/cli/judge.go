@@ -44,8 +44,32 @@ verdicts, records each draw in the ledger and keeps the verdict, signed with the
 judge-cache, in .tally/judge-cache; later runs use it. A verdict that was changed by
 hand is not used, and the ledger gets an integrity event.`,
 	}
-	cmd.AddCommand(newJudgeList(env), newJudgePrune(env))
+	cmd.AddCommand(newJudgeDigest(env), newJudgeList(env), newJudgePrune(env))
 	return cmd
+}
+
+func newJudgeDigest(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "digest",
+		Short: "Print the digest of judge.yaml, for judge_digest in a registration",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runJudgeDigest(cmd.Context(), env) },
+	}
+}
+
+func runJudgeDigest(_ context.Context, env *Env) error {
+	w, err := env.loadWorkspace()
+	if err != nil {
+		return err
+	}
+	s, err := judge.LoadSettings(w.Path(judge.SettingsFile))
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return refusal.Newf(refusal.NotFound, "there is no %s", w.Path(judge.SettingsFile)).WithHint("write it; docs/formats/judge.md has the format")
+	}
+	return env.Answer(map[string]any{"digest": s.Digest, "model": s.Model}, func(out io.Writer) { fmt.Fprintln(out, s.Digest) })
 }
 
 func newJudgeList(env *Env) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/judge"
 	"tallystick/internal/ledger"
 	"tallystick/internal/provider/faketest"
+	"tallystick/internal/refusal"
 )
 
 // A tribunal is a workspace with one case that a model judges, and a fake
@@ -182,6 +183,34 @@ func TestRunDrawsAVerdictOnceAndUsesItAgain(t *testing.T) {
 	}
 	if code := b.run("judge", "prune"); code != 2 {
 		t.Errorf("%d: %s", code, b.out)
+	}
+}
+
+// Who judges is signed with the class: a friendlier judge is refused before
+// anything runs, and the digest to sign is the one that is printed.
+func TestRunRefusesAnotherJudgeThanTheClassPins(t *testing.T) {
+	b := newTribunal(t)
+	file := filepath.Join(b.dir, "bench", "cities", "registration.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting := strings.Replace(string(data), "judged_scores_count: false", "judged_scores_count: true", 1)
+	b.write("bench/cities/registration.yaml", counting)
+	if code := b.live(); code != refusal.ExitFailed || !strings.Contains(b.out, "no judge_digest") {
+		t.Errorf("scores of any judge count: %d: %s", code, b.out)
+	}
+	if code := b.run("judge", "digest"); code != 0 {
+		t.Fatalf("%d: %s", code, b.out)
+	}
+	b.write("bench/cities/registration.yaml", counting+"judge_digest: "+strings.TrimSpace(b.out)+"\n")
+	if code := b.live(); code != 0 {
+		t.Fatalf("%d: %s", code, b.out)
+	}
+	asked := b.asked
+	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\ntemperature: 1\nmax_output_tokens: 200\n")
+	if code := b.run("run", "cities", "--live", "--max-cost", "1", "--json"); code != refusal.ExitUnverified || !strings.Contains(b.out, string(refusal.JudgeDigestMismatch)) || b.asked != asked {
+		t.Errorf("another judge: %d, asked %d times: %s", code, b.asked-asked, b.out)
 	}
 }
 

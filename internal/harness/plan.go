@@ -62,6 +62,9 @@ func prepare(cfg Config) (*attempt, error) {
 	}
 	if a.judged {
 		a.plan.JudgeDigest = cfg.JudgeDigest
+		if err := checkJudge(reg, cfg.JudgeDigest); err != nil {
+			return nil, err
+		}
 	}
 	for _, i := range chosen {
 		ref := cases.Ref(i)
@@ -127,6 +130,16 @@ func (a *attempt) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric()}
+}
+
+// checkJudge refuses a judge that is not the one that the class pins. Without any
+// judge its cases are unscored, which nobody gains by.
+func checkJudge(reg bench.Registration, judge *digest.Content) error {
+	if reg.JudgeDigest == nil || judge == nil || *judge == *reg.JudgeDigest {
+		return nil
+	}
+	return refusal.Newf(refusal.JudgeDigestMismatch, "class %s: judge.yaml is %s, the registration says %s", reg.Class, judge, reg.JudgeDigest).
+		WithHint(`restore judge.yaml; if the change is meant, put the digest that "tally judge digest" prints into the registration and have two people sign`)
 }
 
 // limitsOf are the limits that a class sets to each of its cases.

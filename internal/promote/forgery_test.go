@@ -458,6 +458,23 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, judged by a model: case-01"},
 		},
 		{
+			name:   "judged by a friendlier model than the one that people signed for",
+			corpus: func(c *corpus) { c.registration = judging },
+			write: func(k *book) {
+				other := digest.ContentOf([]byte("another judge.yaml"))
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.JudgedByModel = true }), register: func(r *evidence.AttemptRegistered) { r.Plan.JudgeDigest = &other }})
+			},
+			unmet: oneLess,
+			notes: []string{"1 case counts as failed, judged by another model than the registration pins: case-01"},
+		},
+		{
+			name:   "judged by a model of which the plan says nothing",
+			corpus: func(c *corpus) { c.registration = judging },
+			write:  func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.JudgedByModel = true })}) },
+			unmet:  oneLess,
+			notes:  []string{"1 case counts as failed, judged by another model than the registration pins: case-01"},
+		},
+		{
 			name: "scored by another rubric",
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { d := digest.ContentOf([]byte("kind rubric")); s.RubricDigest = &d })})

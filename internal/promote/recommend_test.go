@@ -29,6 +29,14 @@ func lenient(tier bench.Tier) string {
 		"silver: 12", "silver: 5, gold: 5")
 }
 
+// judging lets the scores of one judge count.
+var (
+	pinnedJudge = digest.ContentOf([]byte("judge.yaml"))
+	judging     = edited(registration, "judged_scores_count: false", "judged_scores_count: true\njudge_digest: "+pinnedJudge.String())
+)
+
+func judgedByModel(_ int, s *evidence.CaseScored) { s.JudgedByModel = true }
+
 func failFirst(i int, s *evidence.CaseScored) {
 	if i == 0 {
 		fails(s)
@@ -71,8 +79,8 @@ func TestWhatIsRecommended(t *testing.T) {
 		{"the built-in agent needs no sandbox", registration, func(k *book) {
 			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
 		}, bench.Silver, nil},
-		{"judged by a model, which the registration allows", edited(registration, "judged_scores_count: false", "judged_scores_count: true"), func(k *book) {
-			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.JudgedByModel = true }}), "oscar", nil)
+		{"judged by the model that the registration pins", judging, func(k *book) {
+			k.reproduce(k.runs(run{score: judgedByModel, register: func(r *evidence.AttemptRegistered) { r.Plan.JudgeDigest = &pinnedJudge }}), "oscar", nil)
 		}, bench.Silver, nil},
 		{"a weak attempt beside a good one is as if it were not there", registration, func(k *book) {
 			k.runs(run{score: func(i int, s *evidence.CaseScored) { s.IsolationClass = "namespace"; failFirst(i, s) }})

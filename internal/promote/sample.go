@@ -140,6 +140,8 @@ func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample) string {
 		return "of another case digest"
 	case c.Context.JudgedByModel && !r.reg.JudgedScoresCount:
 		return "judged by a model"
+	case c.Context.JudgedByModel && (a.Plan.JudgeDigest == nil || *a.Plan.JudgeDigest != *r.reg.JudgeDigest):
+		return "judged by another model than the registration pins"
 	case amendedAgain(c):
 		return amendedTwice
 	case len(c.Evidence) == 0:
