@@ -350,8 +350,7 @@ func (r *recomputer) keptIn(past *pastReading, kind, name string, data []byte, i
 	case keptGate:
 		return r.gate(past, name, data, ids)
 	}
-	return nil, refusal.Newf(refusal.Malformed, "%s is no kept answer of run, scorecard, compare, gate or promote", name).
-		WithHint("keep what the command prints with --json")
+	return nil, scorecard.NotKept(name, errors.New("it is none of run, scorecard, compare, gate and promote recommend"))
 }
 
 // describeKept finds which attempts a kept answer is about, the one of a run or
@@ -371,18 +370,19 @@ func describeKept(kind, name string, data []byte) (*scorecard.LedgerLine, []stri
 		Comparison *struct{ A, B id } `json:"comparison"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+		return nil, nil, scorecard.NotKept(name, err)
 	}
 	var one id
 	var err error
-	switch kind {
-	case keptRun:
+	switch {
+	case doc.Attempt == nil: // of a run or gate none is named then
+	case kind == keptRun:
 		err = json.Unmarshal(doc.Attempt, &one)
-	case keptGate:
+	case kind == keptGate:
 		err = json.Unmarshal(doc.Attempt, &one.ID)
 	}
 	if err != nil {
-		return nil, nil, refusal.Newf(refusal.Malformed, "%s: attempt: %w", name, err)
+		return nil, nil, scorecard.NotKept(name+": attempt", err)
 	}
 	ids := []string{one.ID, doc.A.ID, doc.B.ID}
 	for _, a := range doc.Attempts {
@@ -393,7 +393,7 @@ func describeKept(kind, name string, data []byte) (*scorecard.LedgerLine, []stri
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	if len(ids) == 0 {
-		return nil, nil, refusal.Newf(refusal.Malformed, "%s names no attempt", name)
+		return nil, nil, scorecard.NotKept(name, errors.New("it names no attempt"))
 	}
 	if doc.Ledger == nil && doc.Card != nil {
 		return doc.Card.Ledger, ids, nil
@@ -495,7 +495,7 @@ func (r *recomputer) gate(past *pastReading, name string, data []byte, ids []str
 		Level scorecard.Level `json:"level"`
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+		return nil, scorecard.NotKept(name, err)
 	}
 	// The level may have risen since; origin and head were compared before.
 	return out, out.Document(name, data, map[string]any{"met": gate.Met(results), "gates": results, "attempt": a.ID, "class": a.Class, "level": min(kept.Level, a.Level)}, "ledger")

@@ -12,7 +12,6 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/promote"
-	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -79,7 +78,7 @@ func (r *recomputer) recommendation(name string, data []byte) (*scorecard.Recomp
 		Receipts map[int64]string `json:"receipts"`
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+		return nil, scorecard.NotKept(name, err)
 	}
 	entry, ok := r.seen.advised[kept.Index]
 	if !ok || entry.Class != kept.Class {

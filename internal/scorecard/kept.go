@@ -2,6 +2,7 @@ package scorecard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,20 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 )
+
+// NotKept refuses a document that has not the form of a kept answer.
+func NotKept(where string, err error) error {
+	why := err.Error()
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		why = "found a JSON " + kind.Value
+		if kind.Field != "" {
+			why += " at " + kind.Field
+		}
+	}
+	return refusal.Newf(refusal.Malformed, "%s: no answer of this program: %s", where, why).
+		WithHint("an answer is what a command prints with --json; what is none does not belong among them")
+}
 
 // RecomputeRun counts again what a kept answer of "tally run --json" says.
 func RecomputeRun(h *History, name string, data []byte, o RecomputeOptions) (*Recomputed, error) {
@@ -23,7 +38,7 @@ func RecomputeRun(h *History, name string, data []byte, o RecomputeOptions) (*Re
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(doc["attempt"], &line); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: attempt: %w", name, err)
+		return nil, NotKept(name+": attempt", err)
 	}
 	a := h.Attempt(line.ID)
 	if a == nil {
@@ -54,7 +69,7 @@ func RecomputeRun(h *History, name string, data []byte, o RecomputeOptions) (*Re
 	}
 	entries, err := entriesIn(doc["scorecard"], h)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: scorecard: %w", name, err)
+		return nil, NotKept(name+": scorecard", err)
 	}
 	for _, field := range slices.Sorted(maps.Keys(doc)) {
 		switch computed, known := want[field]; {
@@ -130,7 +145,7 @@ func (r *Recomputed) card(where string, data canon.RawMessage, h *History, attem
 		Checked *bool `json:"evidence_checked"`
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: %w", where, err)
+		return NotKept(where, err)
 	}
 	v := View{Attempts: attempts, Evidence: o.Evidence}
 	if kept.Checked != nil && !*kept.Checked {
@@ -152,7 +167,7 @@ func (r *Recomputed) attemptLine(where string, data canon.RawMessage, a *Attempt
 		Level  Level  `json:"level"`
 	}
 	if err := json.Unmarshal(data, &line); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: attempt: %w", where, err)
+		return NotKept(where+": attempt", err)
 	}
 	r.compare(where, "attempt.id", line.ID, a.ID, line.ID == a.ID)
 	r.compare(where, "attempt.number", line.Number, a.Ordinal, line.Number == a.Ordinal)
@@ -181,7 +196,7 @@ func entriesIn(data canon.RawMessage, h *History) (int64, error) {
 func (r *Recomputed) document(where string, data canon.RawMessage, h *History, card *Card, o RecomputeOptions) error {
 	entries, err := entriesIn(data, h)
 	if err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: ledger: %w", where, err)
+		return NotKept(where+": ledger", err)
 	}
 	doc, now, err := bothMembers(where, data, card)
 	if err != nil {
@@ -242,7 +257,7 @@ func (r *Recomputed) absent(where string, doc, now map[string]canon.RawMessage) 
 func (r *Recomputed) level(where string, written canon.RawMessage, now Level) error {
 	var level Level
 	if err := json.Unmarshal(written, &level); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: level: %w", where, err)
+		return NotKept(where+": level", err)
 	}
 	r.compare(where, "level", level, now, level <= now)
 	return nil
@@ -253,7 +268,7 @@ func (r *Recomputed) level(where string, written canon.RawMessage, now Level) er
 func (r *Recomputed) ledgerLine(where string, written canon.RawMessage, h *History) error {
 	var line LedgerLine
 	if err := json.Unmarshal(written, &line); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: ledger: %w", where, err)
+		return NotKept(where+": ledger", err)
 	}
 	r.compare(where, "ledger.manual_entries", line.Manual, h.Manual, line.Manual == h.Manual)
 	r.compare(where, "ledger.orphan_records", line.Orphans, h.Orphans, line.Orphans == h.Orphans)
@@ -265,7 +280,7 @@ func (r *Recomputed) ledgerLine(where string, written canon.RawMessage, h *Histo
 func (r *Recomputed) missing(where string, written canon.RawMessage, now []MissingEvidence) error {
 	var kept []MissingEvidence
 	if err := json.Unmarshal(written, &kept); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: evidence_missing: %w", where, err)
+		return NotKept(where+": evidence_missing", err)
 	}
 	same := slices.EqualFunc(kept, now, func(a, b MissingEvidence) bool {
 		a.Reason, b.Reason = "", ""
@@ -296,7 +311,7 @@ func before(all []AttemptLine, entries int64) []string {
 func (r *Recomputed) attempts(where, field string, written canon.RawMessage, h *History, entries int64, expected []string) error {
 	var kept []canon.RawMessage
 	if err := json.Unmarshal(written, &kept); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: %s: %w", where, field, err)
+		return NotKept(where+": "+field, err)
 	}
 	ids := []string{}
 	of := countedAt(h, entries)
@@ -333,7 +348,7 @@ func countedAt(h *History, entries int64) attemptCount {
 func (r *Recomputed) line(where string, data canon.RawMessage, h *History, of attemptCount, read bool) (id string, err error) {
 	var kept AttemptLine
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return "", refusal.Newf(refusal.Malformed, "%s: %w", where, err)
+		return "", NotKept(where, err)
 	}
 	a := h.Attempt(kept.ID)
 	if a == nil || a.Index >= of.entries {
@@ -371,7 +386,7 @@ func (r *Recomputed) value(where, field string, written canon.RawMessage, comput
 	}
 	var a, b any
 	if err := json.Unmarshal(written, &a); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: %s: %w", where, field, err)
+		return NotKept(where+": "+field, err)
 	}
 	if err := json.Unmarshal(fresh, &b); err != nil {
 		return err
@@ -422,7 +437,7 @@ func RecomputeCard(h *History, name string, data []byte, o RecomputeOptions) (*R
 		} `json:"attempts"`
 	}
 	if err := json.Unmarshal(data, &ids); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+		return nil, NotKept(name, err)
 	}
 	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
 	var attempts []*Attempt
@@ -443,7 +458,7 @@ func RecomputeComparison(h *History, name string, data []byte, o RecomputeOption
 	r := &Recomputed{Differences: []Difference{}, Unchecked: []string{}}
 	entries, err := entriesIn(data, h)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: ledger: %w", name, err)
+		return nil, NotKept(name+": ledger", err)
 	}
 	return r, r.comparison(name, data, h, entries, o)
 }
@@ -454,7 +469,7 @@ func (r *Recomputed) comparison(name string, data canon.RawMessage, h *History, 
 		Cases []CaseChange
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
-		return refusal.Newf(refusal.Malformed, "%s: %w", name, err)
+		return NotKept(name, err)
 	}
 	a, b := h.Attempt(kept.A.ID), h.Attempt(kept.B.ID)
 	if a == nil || b == nil || a == b {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -34,8 +35,19 @@ type Difference struct {
 	Computed string `json:"computed"`
 }
 
+// String is the difference on one line, of which long values are not the whole.
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: %s is %s, the records give %s", d.Where, d.Field, d.Written, d.Computed)
+	return fmt.Sprintf("%s: %s is %s, the records give %s", d.Where, d.Field, shortened(d.Written), shortened(d.Computed))
+}
+
+// maxValue is how much of a value is shown to a person.
+const maxValue = 300
+
+func shortened(value string) string {
+	if len(value) <= maxValue {
+		return value
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(value[:maxValue], ""), len(value))
 }
 
 // Err is the refusal of the first difference, or nil.
