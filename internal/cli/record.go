@@ -211,10 +211,7 @@ func (e *Env) newRecording(p *benchPlace, o recordOptions) (*recording, error) {
 
 // choose finds the cases that a recording makes sense for.
 func (r *recording) choose() error {
-	cases, err := scenario.Of(r.runner.bench)
-	if err != nil {
-		return err
-	}
+	cases := scenario.Of(r.runner.bench)
 	wanted := r.runner.o.selector()
 	for i := range cases.Len() {
 		c, err := cases.Case(i)

@@ -231,10 +231,7 @@ func (p *benchPlace) againOf(first trajectory.RunStarted, s *scenario.Scenario) 
 	}
 	reg := v.Registration()
 	again.Registration = &reg
-	cases, err := scenario.Of(v)
-	if err != nil {
-		return again
-	}
+	cases := scenario.Of(v)
 	for i := range cases.Len() {
 		if cases.Ref(i).ID != first.Case {
 			continue

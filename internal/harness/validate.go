@@ -9,10 +9,7 @@ import (
 // that cannot be read or that nothing grades, a policy that is none. It is for
 // those who verify a bench without running it.
 func Validate(b *bench.Verified) error {
-	cases, err := scenario.Of(b)
-	if err != nil {
-		return err
-	}
+	cases := scenario.Of(b)
 	if _, err := rulesOf(b.Registration()); err != nil {
 		return err
 	}

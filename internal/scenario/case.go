@@ -90,22 +90,12 @@ type Ref struct {
 }
 
 // Of returns the cases of a bench.
-func Of(v *bench.Verified) (*Set, error) {
+func Of(v *bench.Verified) *Set {
 	s := &Set{folders: v.Cases()}
 	if d := v.Dataset(); d != nil {
 		s.lines = d.Lines
 	}
-	ids := make(map[string]bool, len(s.folders))
-	for _, c := range s.folders {
-		ids[c.Case().CaseID] = true
-	}
-	for _, l := range s.lines {
-		if ids[l.ID] {
-			return nil, refusal.Newf(refusal.Malformed, "%s: the id %q is also that of a case folder", bench.DatasetFile, l.ID).
-				WithHint("rename one of them")
-		}
-	}
-	return s, nil
+	return s
 }
 
 // Len is the number of cases.
