@@ -86,12 +86,12 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 }
 
 // gcPercent is how much more than is in use may be allocated before the next
-// collection: 64 MiB, and a seventh if that is more. A small history read with
+// collection: 32 MiB, and a seventh if that is more. A small history read with
 // its evidence would otherwise be collected all the time.
 func gcPercent() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(max(15, min(1000, 100*(64<<20)/max(m.HeapAlloc, 1))))
+	return int(max(15, min(1000, 100*(32<<20)/max(m.HeapAlloc, 1))))
 }
 
 // read returns a piece of evidence if it is what its name says.
