@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"tallystick/internal/canon"
@@ -366,6 +367,11 @@ func (r *Recomputed) line(where string, data canon.RawMessage, h *History, of at
 	}
 	// Both may have risen since.
 	now.Level, now.Witnessed = min(now.Level, kept.Level), now.Witnessed && kept.Witnessed
+	// Every card lists all other attempts of its day, so there are many of these.
+	if !read && reflect.DeepEqual(kept, now) {
+		r.Checked++
+		return kept.ID, nil
+	}
 	var computed map[string]any
 	fresh, err := json.Marshal(now)
 	if err == nil {
