@@ -48,12 +48,25 @@ func (d *Draft) Status(root *os.Root, opt Options) ([]Missing, error) {
 	} else if _, err := verifyTwo(d.Signatures, message, opt); err != nil {
 		add(ManifestFile, err, whoIsLeft(d.Signatures, message, err, opt)...)
 	}
-	if err := v.checkPins(root, opt); err != nil {
-		who, lerr := whoIsLeftForPins(root, err, opt)
-		if refusal.ExitCode(err) != refusal.ExitUnverified || lerr != nil {
-			return nil, err
+	pins, sigs, err := LoadPins(root)
+	if err != nil {
+		return nil, err
+	}
+	if pins != nil {
+		// First what they say: to sign them before it is right is in vain.
+		if err := v.checkPinned(*pins); err != nil {
+			add(PinsFile, err)
+			return missing, nil
 		}
-		add(PinsFile, err, who...)
+	}
+	if _, err := VerifyPins(root, opt); err != nil && pins == nil {
+		add(PinsFile, err)
+	} else if err != nil {
+		message, merr := pins.Message()
+		if merr != nil {
+			return nil, merr
+		}
+		add(PinsFile, err, whoIsLeft(sigs, message, err, opt)...)
 	}
 	return missing, nil
 }
@@ -71,20 +84,6 @@ func whoIsLeft(sigs [][]byte, message []byte, why error, opt Options) []string {
 			return err == nil && sig.Principal() == name
 		})
 	})
-}
-
-// whoIsLeftForPins is [whoIsLeft] of the pins; nobody, if no signature would
-// help before "bench digest" has written them.
-func whoIsLeftForPins(root *os.Root, why error, opt Options) ([]string, error) {
-	pins, sigs, err := LoadPins(root)
-	if err != nil || pins == nil || refusal.Is(why, refusal.PinMismatch) {
-		return nil, err
-	}
-	message, err := pins.Message()
-	if err != nil {
-		return nil, err
-	}
-	return whoIsLeft(sigs, message, why, opt), nil
 }
 
 // Status lists what one case or draft still lacks.

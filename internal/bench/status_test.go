@@ -43,7 +43,6 @@ func TestStatusNamesThoseWhoAreLeft(t *testing.T) {
 	t.Run("pins that do not list the class", func(t *testing.T) {
 		f := newFixture(t)
 		f.edit(PinsFile, "classes:\n  - \"greet\"", "classes: []")
-		f.sealPins("alice", "bob")
 		missing, err := f.load().Status(f.root, f.opt)
 		f.must(err)
 		if len(missing) != 1 || missing[0].Who != nil {

@@ -413,15 +413,22 @@ func (v *Verified) checkPins(root *os.Root, opt Options) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(pins.pins.Classes, v.draft.Class) {
-		return refusal.Newf(refusal.PinMismatch, "%s lists %s, not this class", PinsFile, strings.Join(pins.pins.Classes, ", ")).
+	if err := v.checkPinned(pins.pins); err != nil {
+		return err
+	}
+	v.pins = pins
+	return nil
+}
+
+func (v *Verified) checkPinned(pins Pins) error {
+	if !slices.Contains(pins.Classes, v.draft.Class) {
+		return refusal.Newf(refusal.PinMismatch, "%s lists %s, not this class", PinsFile, strings.Join(pins.Classes, ", ")).
 			WithHint(`"tally bench digest" adds it; two people sign the file again`)
 	}
-	if _, ok := pins.pins.Images[PinnedImage]; !ok && v.draft.Rubric.Main == "rubric.py" {
+	if _, ok := pins.Images[PinnedImage]; !ok && v.draft.Rubric.Main == "rubric.py" {
 		return refusal.Newf(refusal.PinMismatch, "the rubric is Python and %s pins no image called %s", PinsFile, PinnedImage).
 			WithHint(`"tally bench digest --image DIGEST" pins one; two people sign the file again`)
 	}
-	v.pins = pins
 	return nil
 }
 

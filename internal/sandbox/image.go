@@ -76,7 +76,7 @@ func OpenImage(dir string) (*Image, error) {
 	}
 	i := &Image{Dir: dir, Digest: "blake3:" + filepath.Base(dir)}
 	if err := json.Unmarshal(b, &i.About); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err)
+		return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err).WithHint("the image was changed; remove its folder and make it again")
 	}
 	if len(i.About.Command) == 0 {
 		return nil, refusal.Newf(refusal.Malformed, "%s: image.json names no command", dir)
@@ -224,7 +224,7 @@ func Images(cache string) ([]*Image, error) {
 		}
 		i := &Image{Dir: dir, Digest: "blake3:" + e.Name()}
 		if err := json.Unmarshal(b, &i.About); err != nil {
-			return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err)
+			return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err).WithHint("the image was changed; remove its folder and make it again")
 		}
 		images = append(images, i)
 	}
