@@ -172,13 +172,13 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 	if err != nil {
 		return err
 	}
-	if digest.IDOf(data) == v.Signers.Digest() {
-		return refusal.Newf(refusal.Usage, "%s is the version in force; there is nothing to sign", w.SignersFile()).
-			WithHint(`"tally signers next" prepares the next version`)
-	}
 	signer, err := seal.LoadSigner(o.key)
 	if err != nil {
 		return err
+	}
+	if digest.IDOf(data) == v.Signers.Digest() {
+		return refusal.Newf(refusal.Usage, "%s is the version in force; there is nothing to sign", w.SignersFile()).
+			WithHint(`"tally signers next" prepares the next version`)
 	}
 	err = addSignature(w.SignersFile(), signer, seal.NamespaceSigners, func(signature, message []byte) error {
 		_, err := v.Signers.Verify(signature, message, seal.NamespaceSigners, env.Now())
