@@ -27,8 +27,8 @@ type Input struct {
 // counts as zero in a mean and its bound, so that a run in which nearly all
 // cases broke cannot pass by the score of the rest.
 //
-// It refuses an attempt that ran under another registration: its people agreed
-// to other thresholds. It refuses a class without gates too, because a gate
+// It refuses an attempt that ran under another registration, whose people agreed
+// to other thresholds, or against other cases. It refuses a class without gates too, because a gate
 // that cannot close is none.
 func Evaluate(in Input) ([]Result, error) {
 	a, reg := in.Attempt, in.Bench.Registration()
@@ -38,6 +38,10 @@ func Evaluate(in Input) ([]Result, error) {
 	if found, want := a.Plan.RegistrationDigest, in.Bench.RegistrationDigest(); found != want {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
 			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
+	}
+	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want {
+		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran against the bench %s, class %s is now %s", a.ID, found, a.Class, want).
+			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against`, a.Class)
 	}
 	if len(reg.Gates) == 0 {
 		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).

@@ -270,6 +270,11 @@ func TestEvaluateRefusesAnotherRegistration(t *testing.T) {
 		!strings.Contains(refusal.Of(err).Hint, "tally run fix") {
 		t.Errorf("%v", err)
 	}
+	easier := digest.IDOf([]byte("easier cases"))
+	_, err = Evaluate(attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = easier }, nil))
+	if !refusal.Is(err, refusal.BenchChanged) || !strings.Contains(err.Error(), easier.String()) || !strings.Contains(err.Error(), v.Digest().String()) {
+		t.Errorf("an attempt at easier cases: %v", err)
+	}
 }
 
 func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
