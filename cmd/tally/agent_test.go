@@ -132,6 +132,7 @@ func shTarget(script string) string {
 }
 
 func TestTargetsOfEveryKind(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorkspace(t)
 	w.write("bench/agents/registration.yaml", agentRegistration)
 	w.write("bench/agents/dataset.jsonl", `{"id":"echo","input":"ping","model":[{"text":"ping"}],"expected":"ping","files":{"notes/a.txt":"one\n"},"grade":{"kind":"exact"}}`+"\n")
@@ -174,6 +175,7 @@ func TestTargetsOfEveryKind(t *testing.T) {
 }
 
 func TestAgentThatNeverEndsIsTruncated(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorkspace(t)
 	w.write("bench/agents/registration.yaml", strings.Replace(agentRegistration, "wall_clock_seconds: 20", "wall_clock_seconds: 2", 1))
 	w.write("bench/agents/dataset.jsonl", `{"id":"echo","input":"ping","expected":"ping","grade":{"kind":"exact"}}`+"\n")

@@ -158,6 +158,7 @@ type attempt struct {
 	rubrics *rubrics
 
 	usesRubric bool // for one case at least
+	usesTest   bool // the same
 
 	mu        sync.Mutex
 	results   map[planned]brief

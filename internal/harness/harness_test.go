@@ -354,6 +354,27 @@ func TestMachineWithoutTheRubricsImageRegistersNothing(t *testing.T) {
 	}
 }
 
+// TestMachineThatCannotRunTheAgentRegistersNothing: no class that the
+// registration accepts runs programs.
+func TestMachineThatCannotRunTheAgentRegistersNothing(t *testing.T) {
+	inMicroVMs := strings.Replace(registration, "classes: [gvisor]", "classes: [microvm]", 1)
+	for name, p := range map[string]*place{
+		"an agent that is a program": newPlace(t, sum(1, "2")),
+		"a case with a test":         newPlace(t, `{"id":"case-1","input":"mend it","model":[{"text":"done"}],"files":{"a":"b"},"test":{"command":["true"],"timeout_seconds":10}}`),
+	} {
+		p.write("bench/sums/registration.yaml", inMicroVMs)
+		if name == "an agent that is a program" {
+			p.write("targets/default.yaml", "version: 1\nkind: command\ncommand: {command: [cat]}\n")
+		}
+		if _, err := p.run(context.Background(), nil); !refusal.Is(err, refusal.SandboxUnavailable) {
+			t.Errorf("%s: %v, want SandboxUnavailable", name, err)
+		}
+		if got := p.records(evidence.AttemptRegisteredKind); len(got) != 0 {
+			t.Errorf("%s: %d attempts are registered", name, len(got))
+		}
+	}
+}
+
 // TestMachineWithoutTheRubricsImageAsksNoModel: a recording is paid for.
 func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
 	p := newPlace(t, `{"id":"case-1","input":"What is 1 plus 1?","grade":{"kind":"rubric"}}`)

@@ -85,6 +85,7 @@ func (a *attempt) choose() ([]int, error) {
 		if l.selected {
 			a.judged = a.judged || l.judged
 			a.usesRubric = a.usesRubric || l.rubric
+			a.usesTest = a.usesTest || l.test
 			chosen = append(chosen, i)
 		}
 	}
@@ -97,8 +98,8 @@ func (a *attempt) choose() ([]int, error) {
 
 // A look is what choosing has to know of a case.
 type look struct {
-	selected, judged, rubric bool
-	err                      error
+	selected, judged, rubric, test bool
+	err                            error
 }
 
 // lookAtAll takes every case apart once, on all processors: a long dataset would
@@ -127,7 +128,7 @@ func (a *attempt) lookAt(i int) look {
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric()}
+	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 }
 
 // checkJudge refuses a judge that is not the one that the class pins. Without any
@@ -168,13 +169,10 @@ func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
 // finds the one to go on with.
 func (a *attempt) register(ctx context.Context) error {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
-	// A machine that cannot run the rubric must not leave an attempt behind
-	// that was never going to finish.
-	a.rubrics = newRubrics(a.cfg)
-	if a.usesRubric {
-		if err := a.rubrics.open(ctx); err != nil {
-			return err
-		}
+	// A machine that cannot run the rubric, or the agent, must not leave an
+	// attempt behind that was never going to finish.
+	if err := a.openSandboxes(ctx); err != nil {
+		return err
 	}
 	if a.cfg.Resume {
 		return a.resume()

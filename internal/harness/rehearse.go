@@ -38,13 +38,11 @@ func Rehearse(ctx context.Context, cfg Config, visit func(Rehearsal) error) erro
 		return err
 	}
 	a.id = attemptID(cfg.Bench.Class(), cfg.Target.Name, 0)
-	a.rubrics = newRubrics(a.cfg)
-	defer a.rubrics.close()
-	if a.usesRubric { // before models are paid for, if this is a recording
-		if err := a.rubrics.open(ctx); err != nil {
-			return err
-		}
+	// Before models are paid for, if this is a recording.
+	if err := a.openSandboxes(ctx); err != nil {
+		return err
 	}
+	defer a.rubrics.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 

@@ -28,6 +28,24 @@ func newRubrics(cfg Config) *rubrics {
 	return &rubrics{cfg: cfg, free: make(chan struct{}, runtime.NumCPU())}
 }
 
+// openSandboxes finds out whether this machine can run what the attempt needs:
+// the rubric, the tests of cases, and an agent that is a program.
+func (a *attempt) openSandboxes(ctx context.Context) error {
+	a.rubrics = newRubrics(a.cfg)
+	if a.usesRubric {
+		if err := a.rubrics.open(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.usesTest && (a.cfg.Target.Command == nil || a.cfg.Unsafe) {
+		return nil
+	}
+	if err := sandbox.CheckAgent(ctx, a.rubrics.accept()); err != nil {
+		return fmt.Errorf("opening the sandbox of programs: %w", err)
+	}
+	return nil
+}
+
 // accept lists the isolation classes that the operator chose, or else those of
 // the registration.
 func (r *rubrics) accept() []sandbox.Class {

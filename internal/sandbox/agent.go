@@ -164,14 +164,7 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	if err := o.settle(); err != nil {
 		return AgentResult{}, err
 	}
-	classes, err := Options{Accept: o.Accept}.accepted()
-	if err != nil {
-		return AgentResult{}, err
-	}
-	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
-		return AgentResult{}, err
-	}
-	base, err := openRunBase(o.TempDir)
+	class, base, err := o.chooseClass(ctx)
 	if err != nil {
 		return AgentResult{}, err
 	}
@@ -179,8 +172,36 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	if err != nil {
 		return AgentResult{}, err
 	}
-	base.sweep()
+	r, err := runAgent(ctx, class, o, mounts, base)
+	if err != nil {
+		return AgentResult{}, err
+	}
+	r.Class, r.Wall = class, time.Since(began)
+	return r, nil
+}
 
+// CheckAgent returns nil if one of the accepted classes can run an agent here.
+// RunAgent would say the same, once for each case.
+func CheckAgent(ctx context.Context, accept []Class) error {
+	_, _, err := (&AgentOptions{Accept: accept}).chooseClass(ctx)
+	return err
+}
+
+// chooseClass finds the strongest accepted class that works, and settles the
+// program that it is made of.
+func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error) {
+	classes, err := Options{Accept: o.Accept}.accepted()
+	if err != nil {
+		return "", nil, err
+	}
+	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
+		return "", nil, err
+	}
+	base, err := openRunBase(o.TempDir)
+	if err != nil {
+		return "", nil, err
+	}
+	base.sweep()
 	var reasons []string
 	for _, class := range classes {
 		if class == MicroVM {
@@ -191,17 +212,12 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 			reasons = append(reasons, string(class)+": "+status.Reason)
 			continue
 		}
-		r, err := runAgent(ctx, class, o, mounts, base)
-		if err != nil {
-			return AgentResult{}, err
-		}
-		r.Class, r.Wall = class, time.Since(began)
-		return r, nil
+		return class, base, nil
 	}
 	if err := context.Cause(ctx); err != nil {
-		return AgentResult{}, err
+		return "", nil, err
 	}
-	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "no accepted isolation class works here: %s", strings.Join(reasons, "; ")).
+	return "", nil, refusal.Newf(refusal.SandboxUnavailable, "no accepted isolation class works here: %s", strings.Join(reasons, "; ")).
 		WithHint(`"tally sandbox probe" shows every class; the agent was not run`)
 }
 
