@@ -26,6 +26,7 @@ type gateOptions struct {
 	class   string
 	junit   string
 	tap     string
+	across  bool
 }
 
 func newGate(env *Env) *cobra.Command {
@@ -41,6 +42,9 @@ The bench and the ledger are verified first. A tag without a scored case fails. 
 without a score count as not solved and as zero; cases of the bench that the attempt
 left out fail the gates that they belong to.
 
+An attempt at other cases, or under another rubric than the class has now, is refused,
+because it says nothing about them. After "tally rescore" it may: --across-benches.
+
 --junit and --tap write the cases and the gates for a test reporter.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,6 +55,7 @@ left out fail the gates that they belong to.
 		},
 	}
 	cmd.Flags().StringVar(&o.class, "class", "", "the newest finished attempt of this task `CLASS`")
+	cmd.Flags().BoolVar(&o.across, "across-benches", false, "take an attempt although cases or rubric have changed since")
 	cmd.Flags().StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`")
 	cmd.Flags().StringVar(&o.tap, "tap", "", "write TAP 14 to `FILE`")
 	return cmd
@@ -91,12 +96,15 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.history, Attempt: a, Evidence: past.evidence})
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.history, Attempt: a, Evidence: past.evidence, AcrossBenches: o.across})
 	if err != nil {
 		return err
 	}
 	if err := env.writeReports(past, a, results, o.junit, o.tap); err != nil {
 		return err
+	}
+	if a.Plan.BenchDigest != v.Digest() {
+		env.Note("attempt %s ran against another version of class %s", a.ID, a.Class)
 	}
 	answer := gateAnswer{gate.Met(results), results, a.ID, a.Class, a.Level, past.history.Line()}
 	if err := env.Answer(answer, answer.text); err != nil {

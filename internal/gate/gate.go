@@ -20,6 +20,9 @@ type Input struct {
 	// Evidence tells whether the evidence of a case is there, as
 	// [scorecard.View] has it. It is asked only for evidence_coverage.
 	Evidence func(*scorecard.Attempt, *scorecard.Case) error
+	// AcrossBenches takes an attempt at other cases or under another rubric, as
+	// after a rescore.
+	AcrossBenches bool
 }
 
 // Evaluate compares an attempt with every gate of its class. The numbers are
@@ -28,7 +31,7 @@ type Input struct {
 // cases broke cannot pass by the score of the rest.
 //
 // It refuses an attempt that ran under another registration, whose people agreed
-// to other thresholds, or against other cases. It refuses a class without gates too, because a gate
+// to other thresholds, or, unless told to, against other cases. It refuses a class without gates too, because a gate
 // that cannot close is none.
 func Evaluate(in Input) ([]Result, error) {
 	a, reg := in.Attempt, in.Bench.Registration()
@@ -39,9 +42,9 @@ func Evaluate(in Input) ([]Result, error) {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
 			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
 	}
-	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want {
+	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want && !in.AcrossBenches {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran against the bench %s, class %s is now %s", a.ID, found, a.Class, want).
-			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against`, a.Class)
+			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against; after a rescore, give --across-benches`, a.Class)
 	}
 	if len(reg.Gates) == 0 {
 		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).

@@ -275,6 +275,11 @@ func TestEvaluateRefusesAnotherRegistration(t *testing.T) {
 	if !refusal.Is(err, refusal.BenchChanged) || !strings.Contains(err.Error(), easier.String()) || !strings.Contains(err.Error(), v.Digest().String()) {
 		t.Errorf("an attempt at easier cases: %v", err)
 	}
+	in := attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = easier }, nil)
+	in.AcrossBenches = true
+	if results, err := Evaluate(in); err != nil || len(results) != 1 {
+		t.Errorf("across benches: %v, %v", results, err)
+	}
 }
 
 func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
