@@ -88,7 +88,7 @@ func Load(root *os.Root, name string) (*Target, error) {
 func readTarget(root *os.Root, file string) ([]byte, error) {
 	f, err := root.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refusal.Newf(refusal.NotFound, "there is no target %s", file).
+		return nil, refusal.Newf(refusal.UnknownName, "there is no target %s", file).
 			WithHint(`write the file; docs/agents.md shows one of each kind`)
 	}
 	if err != nil {

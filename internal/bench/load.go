@@ -135,7 +135,7 @@ func load(root *os.Root, class string, blobs *store.Blobs) (*Draft, error) {
 func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 	dir := path.Join(Dir, d.Class)
 	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return refusal.Newf(refusal.NotFound, "there is no folder %s", dir).
+		return refusal.Newf(refusal.UnknownName, "there is no folder %s", dir).
 			WithHint(`"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
 	}
 	// One reading gives every byte that is looked at below: nothing can change
@@ -434,7 +434,7 @@ func (d *Draft) Pending(id string) (*DraftCase, error) {
 		return nil, refusal.Newf(refusal.Usage, "case: %w", err)
 	}
 	if _, ok := d.files[path.Join(PendingDir, id, CaseFile)]; !ok {
-		return nil, refusal.Newf(refusal.NotFound, "class %s has no case and no draft called %s", d.Class, id).
+		return nil, refusal.Newf(refusal.UnknownName, "class %s has no case and no draft called %s", d.Class, id).
 			WithHint(`"tally bench list %s" shows what there is`, d.Class)
 	}
 	c, err := d.loadCase(PendingDir, id)

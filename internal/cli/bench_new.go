@@ -148,7 +148,7 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 		return err
 	}
 	_, err = d.Case(o.id)
-	if err != nil && !refusal.Is(err, refusal.NotFound) {
+	if err != nil && !refusal.Is(err, refusal.UnknownName) {
 		return err
 	}
 	made := false

@@ -128,7 +128,7 @@ func verifyClasses(p *benchPlace, classes []string) (results []verifiedClass, di
 				err = fmt.Errorf("class %s: %w", class, err)
 			}
 		}
-		if refusal.Is(err, refusal.NotFound) && pinned(p, class) {
+		if refusal.Is(err, refusal.UnknownName) && pinned(p, class) {
 			err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
 				WithHint("restore the folder; a class does not disappear without two people changing the pins")
 		}

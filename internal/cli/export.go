@@ -94,7 +94,7 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	if answer.Cases == 0 {
-		return refusal.Newf(refusal.NotFound, "attempt %s has no case that matches %q", a.ID, o.glob).WithHint(`"tally scorecard %s" lists what it has`, a.ID)
+		return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", a.ID, o.glob).WithHint(`"tally scorecard %s" lists what it has`, a.ID)
 	}
 	answer.SHA256, answer.Bytes = digest.IDOf(doc), len(doc)
 	if o.out == "" {

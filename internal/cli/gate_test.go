@@ -103,7 +103,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 	l.attempt(true, func(*evidence.CaseScored) bool { return false })
 	l.refuses(refusal.GateNotMet, "gate")
 	l.ok("gate", "example.default.1")
-	l.refuses(refusal.NotFound, "gate", "example.default.7")
+	l.refuses(refusal.UnknownName, "gate", "example.default.7")
 	l.refuses(refusal.Usage, "gate", "example.default.1", "--class", "example")
 
 	// With two classes somebody must say which.

@@ -174,7 +174,7 @@ func (p *pastReading) attempt(id string) (*scorecard.Attempt, error) {
 }
 
 func noAttempt(origin string, known []string, id string) error {
-	err := refusal.Newf(refusal.NotFound, "no attempt %q in the ledger %s", id, origin)
+	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", id, origin)
 	if near, ok := closest(id, known); ok {
 		return err.WithHint("did you mean %q?", near)
 	}

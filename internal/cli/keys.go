@@ -143,7 +143,7 @@ func runKeysExport(_ context.Context, env *Env, name string) error {
 		return err
 	}
 	if !fileExists(path) {
-		return refusal.Newf(refusal.NotFound, "no key %s in %s", name, w.KeysDir()).WithHint(`"tally keys list" lists them`)
+		return refusal.Newf(refusal.UnknownName, "no key %s in %s", name, w.KeysDir()).WithHint(`"tally keys list" lists them`)
 	}
 	key, err := seal.LoadKey(path)
 	if err != nil {

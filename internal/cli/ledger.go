@@ -118,7 +118,7 @@ func runLedgerShow(_ context.Context, env *Env, n int64) error {
 }
 
 func noEntry(n, size int64) error {
-	return refusal.Newf(refusal.NotFound, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
+	return refusal.Newf(refusal.UnknownName, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
 }
 
 type ledgerProveOptions struct {

@@ -300,7 +300,7 @@ func TestPromoteRecommendIsRecordedWithReceipts(t *testing.T) {
 		t.Errorf("%q %q", message, hint)
 	}
 	l.refuses(refusal.Usage, "promote", "recommend", "example", "--require", "diamond")
-	l.refuses(refusal.NotFound, "promote", "recommend", "nothing")
+	l.refuses(refusal.UnknownName, "promote", "recommend", "nothing")
 }
 
 func (l *lab) policy() ledger.Policy {

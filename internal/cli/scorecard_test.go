@@ -281,7 +281,7 @@ func TestScorecardCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"scorecard", "fix.agent.9"}, 1, "did you mean"},
+		{[]string{"scorecard", "fix.agent.9"}, 2, "did you mean"},
 		{[]string{"scorecard", "fix.agent.1", "fix.agent.1"}, 2, "named twice"},
 		{[]string{"scorecard", "fix.agent.1", "--last"}, 2, "give one or the other"},
 		{[]string{"scorecard", "--since", "yesterday"}, 2, "neither days"},

@@ -29,8 +29,8 @@ func (e *Env) target(p *benchPlace, class, name string) (*agent.Target, error) {
 	t, err := suites.Target(name)
 	if t == nil && err == nil {
 		t, err = agent.Load(p.root, name)
-		if refusal.Is(err, refusal.NotFound) {
-			err = refusal.Newf(refusal.NotFound, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
+		if refusal.Is(err, refusal.UnknownName) {
+			err = refusal.Newf(refusal.UnknownName, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
 		}
 		return t, err
 	}

@@ -97,7 +97,7 @@ func pickTrajectory(name string, all []telemetry.Imported, pick string) (*teleme
 		ids = append(ids, all[i].ID)
 	}
 	if pick != "" {
-		err := refusal.Newf(refusal.NotFound, "%s has no trajectory %q", name, pick)
+		err := refusal.Newf(refusal.UnknownName, "%s has no trajectory %q", name, pick)
 		if near, ok := closest(pick, ids); ok {
 			return nil, err.WithHint("did you mean %q?", near)
 		}

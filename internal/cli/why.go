@@ -173,7 +173,7 @@ func (p *pastReading) findCase(o whyOptions) (*scorecard.Attempt, *scorecard.Cas
 	case o.class != "":
 		where = "no attempt of class " + o.class + " has a record"
 	}
-	err := refusal.Newf(refusal.NotFound, "%s of case %q", where, o.caseID)
+	err := refusal.Newf(refusal.UnknownName, "%s of case %q", where, o.caseID)
 	if near, ok := closest(o.caseID, known); ok {
 		return nil, nil, err.WithHint("did you mean %q?", near)
 	}

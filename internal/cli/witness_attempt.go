@@ -143,7 +143,7 @@ func (p *attemptPacker) choose(caseID string) error {
 	}
 	switch {
 	case caseID != "" && !planned:
-		err := refusal.Newf(refusal.NotFound, "attempt %s has no case %q", a.ID, caseID)
+		err := refusal.Newf(refusal.UnknownName, "attempt %s has no case %q", a.ID, caseID)
 		if near, ok := closest(caseID, known); ok {
 			return err.WithHint("did you mean %q?", near)
 		}

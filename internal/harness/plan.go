@@ -90,7 +90,7 @@ func (a *attempt) choose() ([]int, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "no case of class %s is selected", a.cfg.Bench.Class()).
+		return nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", a.cfg.Bench.Class()).
 			WithHint(`"tally bench list %s" shows the cases`, a.cfg.Bench.Class())
 	}
 	return chosen, nil

@@ -42,6 +42,7 @@ const (
 // Asked wrongly (exit 2).
 const (
 	Usage        Name = "Usage"
+	UnknownName  Name = "UnknownName"
 	UnknownKind  Name = "UnknownKind"
 	Unrecognised Name = "Unrecognised"
 
@@ -113,7 +114,7 @@ var meanings = map[Name]meaning{
 	Unreadable:      {ExitFailed, "a file or folder could not be read: missing, a folder where a file is expected, or no permission"},
 	Malformed:       {ExitFailed, "the bytes were read and are not in the expected form"},
 	TooLarge:        {ExitFailed, "the input is larger than the stated limit"},
-	NotFound:        {ExitFailed, "the named thing does not exist in this workspace or ledger"},
+	NotFound:        {ExitFailed, "something that the work needs does not exist in this workspace, ledger or machine"},
 	AlreadyExists:   {ExitFailed, "the thing to create exists already and is not overwritten"},
 	WriteFailed:     {ExitFailed, "writing or syncing a file failed; what was acknowledged before is kept"},
 	DiskFull:        {ExitFailed, "the disk is full; what was acknowledged before is kept"},
@@ -146,6 +147,7 @@ var meanings = map[Name]meaning{
 	RecordingNotConfirmed: {ExitFailed, "nobody confirmed the recording at a terminal, so nothing was sent"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
+	UnknownName:  {ExitUsage, "no class, case, target, attempt, key or entry is called that"},
 	UnknownKind:  {ExitUsage, "no such entry kind"},
 	Unrecognised: {ExitUsage, "the file is nothing that Tallystick writes"},
 

@@ -72,7 +72,7 @@ func Verify(class string, now time.Time) (v *bench.Verified, err error) {
 	name := strings.TrimPrefix(class, bench.ShippedPrefix)
 	tree, err := tree(path.Join(bench.Dir, name))
 	if !bench.IsShipped(class) || bench.CheckID(name) != nil || errors.Is(err, fs.ErrNotExist) {
-		return nil, refusal.Newf(refusal.NotFound, "no class %q comes with this program", class).
+		return nil, refusal.Newf(refusal.UnknownName, "no class %q comes with this program", class).
 			WithHint("there are %s", strings.Join(Classes(), ", "))
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func (s *State) Live(tier Tier) []Entry {
 // something unknown superseded, an answer to no question) is refused.
 func Replay(v *Verified, untilTurn int) (*State, error) {
 	if untilTurn < 0 || untilTurn > v.Turns() {
-		return nil, refusal.Newf(refusal.NotFound, "replaying: turn %d, the run has turns 0 to %d", untilTurn, v.Turns())
+		return nil, refusal.Newf(refusal.UnknownName, "replaying: turn %d, the run has turns 0 to %d", untilTurn, v.Turns())
 	}
 	r := replay{state: &State{Turn: untilTurn}, entries: map[string]int{}, permits: map[string]bool{}}
 	for i := range v.events {

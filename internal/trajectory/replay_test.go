@@ -57,7 +57,7 @@ func TestReplayRebuildsTheStateAtEachTurn(t *testing.T) {
 		t.Errorf("pending %+v", s.Pending)
 	}
 	for _, turn := range []int{-1, 3} {
-		if _, err := Replay(v, turn); !refusal.Is(err, refusal.NotFound) {
+		if _, err := Replay(v, turn); !refusal.Is(err, refusal.UnknownName) {
 			t.Errorf("turn %d: %v", turn, err)
 		}
 	}
