@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -17,10 +16,11 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
+	"tallystick/internal/telemetry"
 )
 
 type benchPendingOptions struct {
-	class, from     string
+	class, from, id string
 	added, reviewed string
 }
 
@@ -34,6 +34,10 @@ object with id, outcome and input, and maybe title, disposition (positive, negat
 or ambiguous; the last if it is not given) and expected. The whole object is kept
 beside the draft, and the ledger records that it was made.
 
+FILE may be a trajectory too: its turns become the input, and what the model and the
+tools said is answered again. Its draft is called as its case, or as --id says. For one
+of another system, or of the evidence, there is "tally replay --pending".
+
 A draft is never scored. It becomes a case when two people have signed it and
 "tally bench accept" is run.`,
 		Args: cobra.ExactArgs(1),
@@ -42,7 +46,8 @@ A draft is never scored. It becomes a case when two people have signed it and
 			return runBenchPending(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.from, "from", "", "the incident, a JSON `FILE`")
+	cmd.Flags().StringVar(&o.from, "from", "", "the incident, a JSON `FILE` or a trajectory")
+	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of a draft made from a trajectory (default: that of its case)")
 	cmd.MarkFlagRequired("from")
 	addPeopleFlags(cmd, &o.added, &o.reviewed)
 	return cmd
@@ -56,20 +61,22 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	if err != nil {
 		return err
 	}
-	if bytes.HasPrefix(data, []byte(`{"payload":`)) {
-		return refusal.Newf(refusal.Usage, "%s is a trajectory", o.from).WithHint(`"tally replay %s --pending %s" makes a draft of it`, o.from, o.class)
+	var answer *pendingAnswer
+	switch {
+	case telemetry.IsOurs(data):
+		var loaded *loadedTrajectory
+		if loaded, err = env.loadTrajectory(o.from, ""); err == nil {
+			answer, err = env.pendingOf(ctx, loaded, o)
+		}
+	case o.id != "":
+		err = refusal.Newf(refusal.Usage, "--id names the draft of a trajectory, and %s is none", o.from).WithHint("an incident has its id in it")
+	default:
+		answer, err = env.addPending(ctx, o, "", data, nil)
 	}
-	answer, err := env.addPending(ctx, o, "", data, nil)
 	if err != nil {
 		return err
 	}
 	return env.Answer(answer, answer.print)
-}
-
-// makePending makes a draft case of an incident that this program wrote itself.
-func (e *Env) makePending(ctx context.Context, class, source string, incident []byte, more map[string][]byte) error {
-	_, err := e.addPending(ctx, benchPendingOptions{class: class, from: source}, source, incident, more)
-	return err
 }
 
 type pendingAnswer struct {

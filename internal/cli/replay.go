@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -125,7 +126,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	v, content := loaded.verified, loaded.content
+	v := loaded.verified
 	until := o.until
 	if until < 0 {
 		until = v.Turns()
@@ -152,9 +153,11 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 		}
 	}
 	if o.pending != "" {
-		if a.Pending, err = env.pendingOf(ctx, v, content, o); err != nil {
+		made, err := env.pendingOf(ctx, loaded, benchPendingOptions{class: o.pending, id: o.id})
+		if err != nil {
 			return err
 		}
+		a.Pending = made.Case
 	}
 	return env.Answer(a, a.print)
 }
@@ -255,26 +258,24 @@ func firstOf(v *trajectory.Verified) trajectory.RunStarted {
 
 // pendingOf makes a draft case: an incident whose input is what was said, and
 // whose scenario answers as the model and the tools did.
-func (e *Env) pendingOf(ctx context.Context, v *trajectory.Verified, content func(digest.Content) ([]byte, bool), o replayOptions) (string, error) {
-	s, err := scenario.FromTrajectory(v, content)
+func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPendingOptions) (*pendingAnswer, error) {
+	v := loaded.verified
+	s, err := scenario.FromTrajectory(v, loaded.content)
 	if err != nil {
-		return "", refusal.Newf(refusal.Malformed, "no case can be made of the trajectory: %w", err)
+		return nil, refusal.Newf(refusal.Malformed, "no case can be made of the trajectory: %w", err)
 	}
 	first := firstOf(v)
-	id := o.id
-	if id == "" {
-		id = first.Case
-	}
 	written, err := canon.Marshal(s)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	incident, err := canon.Marshal(map[string]any{"id": id, "outcome": outcomeOf(v), "title": "From the trajectory of " + first.Case,
+	incident, err := canon.Marshal(map[string]any{"id": cmp.Or(o.id, first.Case), "outcome": outcomeOf(v), "title": "From the trajectory of " + first.Case,
 		"input": map[string]any{"turns": s.Turns}, "trajectory_head": v.Head(), "class": first.Class, "target": first.Target})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return id, e.makePending(ctx, o.pending, "trajectory "+v.Head().String(), incident, map[string][]byte{bench.ScenarioFile: append(written, '\n')})
+	o.from = "trajectory " + v.Head().String()
+	return e.addPending(ctx, o, o.from, incident, map[string][]byte{bench.ScenarioFile: append(written, '\n')})
 }
 
 // outcomeOf says how a run ended, in a word.
