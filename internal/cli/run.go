@@ -321,7 +321,11 @@ func (r *runner) goLive(hc *harness.Config, l *sequencer.Ledger) error {
 	if hc.MaxCostMicroUSD == 0 {
 		return refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	budget := provider.NewBudget(hc.MaxCostMicroUSD)
+	left := hc.MaxCostMicroUSD
+	if r.o.resume { // the limit is the attempt's, not the process's
+		left = max(0, left-r.past.Spent(r.bench.Class(), r.target.Name))
+	}
+	budget := provider.NewBudget(left)
 	hc.Redactor = access.Redactor()
 	hc.Live = func(c *scenario.Case) (harness.Recording, error) {
 		live, err := access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {

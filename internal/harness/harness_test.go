@@ -388,3 +388,22 @@ func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
 		t.Errorf("got %v, asked %v; want that there is no image, before anything is asked", err, asked)
 	}
 }
+
+// TestSpentIsThatOfTheAttemptToGoOnWith: a limit of cost is the attempt's, and a
+// resume must not begin it again.
+func TestSpentIsThatOfTheAttemptToGoOnWith(t *testing.T) {
+	p := &Past{}
+	if got := p.Spent("sums", "default"); got != 0 {
+		t.Errorf("nothing was run: %d", got)
+	}
+	for n, costs := range [][]int64{{7}, {30, 12}} {
+		id := fmt.Sprintf("sums.default.%d", n+1)
+		p.registered(&evidence.AttemptRegistered{Attempt: id, Class: "sums", Target: "default"})
+		for i, cost := range costs {
+			p.open[id].results[planned{fmt.Sprint(i), 1}] = brief{cost: cost}
+		}
+	}
+	if got, other := p.Spent("sums", "default"), p.Spent("sums", "other"); got != 42 || other != 0 {
+		t.Errorf("spent %d, by another target %d; want 42 and 0", got, other)
+	}
+}

@@ -92,6 +92,20 @@ func (p *Past) newestOpen(class, target string) *unfinished {
 	return nil
 }
 
+// Spent is what the cases of the newest unfinished attempt cost: a resume goes on
+// with what they left of its limit.
+func (p *Past) Spent(class, target string) int64 {
+	u := p.newestOpen(class, target)
+	if u == nil {
+		return 0
+	}
+	var sum int64
+	for _, b := range u.results {
+		sum += b.cost
+	}
+	return sum
+}
+
 func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
 
 func (u *unfinished) done() int  { return len(u.results) }
