@@ -222,6 +222,9 @@ func TestAcceptancesComeFromTheLedger(t *testing.T) {
 // Every changed bit of a class is refused, or is in a place that means
 // nothing: then what was signed is the same.
 func TestNoChangedBitGoesUnnoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	f := newFixture(t)
 	honest := f.accepts().Digest()
 	meaningless := 0

@@ -27,6 +27,9 @@ const (
 
 // Each forgery is refused by its name, and the refusal says where.
 func TestVerifyRefusesEachForgery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	for _, tt := range []struct {
 		name   string
 		poison func(f *fixture)

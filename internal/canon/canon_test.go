@@ -352,6 +352,9 @@ func TestMarshalThenUnmarshalCanonicalGivesTheValueBack(t *testing.T) {
 // No single changed bit of a canonical document may decode to the same value,
 // and whatever does decode is canonical again.
 func TestNoBitFlipKeepsTheMeaning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	data := sampleBytes(t)
 	var want benchEntry
 	if err := UnmarshalCanonical(data, &want); err != nil {

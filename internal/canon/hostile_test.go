@@ -68,6 +68,9 @@ func reversedAtEveryDepth(n int) []byte {
 }
 
 func TestHostileTextsCostNoMoreThanTheirSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	const n = 1 << 20
 	for _, tt := range hostile {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,6 +22,9 @@ func compress(t testing.TB, data string, o ...zstd.EOption) []byte {
 }
 
 func TestFileIsTheSameBytesEachTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	file := mustMarshal(t, mustCassette(t, smallRecorder(t)))
 	for range 3 {
 		if again := mustMarshal(t, mustCassette(t, smallRecorder(t))); !bytes.Equal(again, file) {
@@ -220,6 +223,9 @@ func TestParseRefusesTooManyLinesByDefault(t *testing.T) {
 // No changed bit of a file may lead to another answer without a refusal; that
 // is the digest's work, which this restates for whoever reads a file.
 func TestDigestCoversEveryBit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	file := mustMarshal(t, mustCassette(t, smallRecorder(t)))
 	want := Digest(file)
 	for i := range file {

@@ -28,6 +28,9 @@ func eachFlip(data []byte, check func(at int, flipped []byte)) (cases int) {
 // unnoticed, and the problem names the entry whose line it is in; for a seal,
 // the last entry that it covers or the one after it.
 func TestVerifyLocatesEveryBitFlip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	data := render(honest(t))
 	full := mustVerify(t, one(data), trust(t))
 	o := trust(t)
@@ -168,6 +171,9 @@ func signAnchor(t testing.TB, a *Anchor, key byte) []byte {
 }
 
 func TestEveryBitFlipOfProofsIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	receipt, anchor, checkpoint, p := proofs(t)
 	if _, err := VerifyReceipt(receipt, nil, p); err != nil {
 		t.Fatal(err)
@@ -208,6 +214,9 @@ func TestEveryBitFlipOfProofsIsRefused(t *testing.T) {
 }
 
 func TestEveryBitFlipOfATileIsLocated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	tree, leaves := treeOf(t, 20)
 	tiles, err := Tiles(tree, leaves, 0, 20)
 	if err != nil {

@@ -457,6 +457,9 @@ func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 // TestTilesAreComparedWithTheEntries flips a byte of every published file,
 // takes every one away, and replaces the checkpoint.
 func TestTilesAreComparedWithTheEntries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 3)
 	publish(t, cfg)

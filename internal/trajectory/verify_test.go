@@ -60,6 +60,9 @@ func TestTypesAndPayloadsAreOneToOne(t *testing.T) {
 
 // No single changed bit may go unnoticed.
 func TestVerifyRefusesEveryBitFlip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	l := write(t, small(), time.Millisecond)
 	data := l.Bytes()
 	for i := range data {
