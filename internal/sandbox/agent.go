@@ -190,7 +190,7 @@ func CheckAgent(ctx context.Context, accept []Class) error {
 // chooseClass finds the strongest accepted class that works, and settles the
 // program that it is made of.
 func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error) {
-	classes, err := Options{Accept: o.Accept}.accepted()
+	classes, err := accepted(o.Accept)
 	if err != nil {
 		return "", nil, err
 	}
@@ -202,23 +202,15 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error)
 		return "", nil, err
 	}
 	base.sweep()
-	var reasons []string
-	for _, class := range classes {
-		if class == MicroVM {
-			reasons = append(reasons, "microvm: runs no agents")
-			continue
-		}
-		if status := probe(ctx, class, o.Executable, base); !status.Works {
-			reasons = append(reasons, string(class)+": "+status.Reason)
-			continue
-		}
-		return class, base, nil
+	class, err := firstThatWorks(ctx, classes, unfitForAgents, o.Executable, base)
+	return class, base, err
+}
+
+func unfitForAgents(class Class) string {
+	if class == MicroVM {
+		return "runs no agents"
 	}
-	if err := context.Cause(ctx); err != nil {
-		return "", nil, err
-	}
-	return "", nil, refusal.Newf(refusal.SandboxUnavailable, "no accepted isolation class works here: %s", strings.Join(reasons, "; ")).
-		WithHint(`"tally sandbox probe" shows every class; the agent was not run`)
+	return ""
 }
 
 // settle fills what is empty and refuses what makes no sense.

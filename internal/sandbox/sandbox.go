@@ -182,17 +182,17 @@ type Options struct {
 }
 
 // accepted returns the accepted classes, strongest first.
-func (o Options) accepted() ([]Class, error) {
-	if len(o.Accept) == 0 {
+func accepted(accept []Class) ([]Class, error) {
+	if len(accept) == 0 {
 		return []Class{GVisor}, nil
 	}
 	var classes []Class
 	for _, c := range Classes() {
-		if slices.Contains(o.Accept, c) {
+		if slices.Contains(accept, c) {
 			classes = append(classes, c)
 		}
 	}
-	for _, c := range o.Accept {
+	for _, c := range accept {
 		if !slices.Contains(Classes(), c) {
 			return nil, refusal.Newf(refusal.Usage, "isolation class %q is unknown", c).
 				WithHint("the classes are microvm, gvisor and namespace")
@@ -268,7 +268,7 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 	if err := o.Rubric.validate(); err != nil {
 		return nil, err
 	}
-	classes, err := o.accepted()
+	classes, err := accepted(o.Accept)
 	if err != nil {
 		return nil, err
 	}
@@ -291,25 +291,43 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 		return nil, err
 	}
 	base.sweep()
+	unfit := func(class Class) string {
+		if o.Scope == ScopeAttempt && class != GVisor {
+			return "has no scope attempt"
+		}
+		return ""
+	}
+	class, err := firstThatWorks(ctx, classes, unfit, o.Executable, base)
+	if err != nil {
+		return nil, err
+	}
+	b, err := openBackend(class, o, base)
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{class: class, options: o, backend: b, base: base}, nil
+}
 
+// firstThatWorks tries classes in turn. Unfit says why one will not do for what
+// is to be run, whether it works or not.
+func firstThatWorks(ctx context.Context, classes []Class, unfit func(Class) string, executable string, base *runBase) (Class, error) {
 	var reasons []string
 	for _, class := range classes {
-		if o.Scope == ScopeAttempt && class != GVisor {
-			reasons = append(reasons, string(class)+": has no scope attempt")
-			continue
+		why := unfit(class)
+		if why == "" {
+			status := probe(ctx, class, executable, base)
+			if status.Works {
+				return class, nil
+			}
+			why = status.Reason
 		}
-		if status := probe(ctx, class, o.Executable, base); !status.Works {
-			reasons = append(reasons, string(class)+": "+status.Reason)
-			continue
-		}
-		b, err := openBackend(class, o, base)
-		if err != nil {
-			return nil, err
-		}
-		return &Sandbox{class: class, options: o, backend: b, base: base}, nil
+		reasons = append(reasons, string(class)+": "+why)
 	}
-	return nil, refusal.Newf(refusal.SandboxUnavailable, "no accepted isolation class works here: %s", strings.Join(reasons, "; ")).
-		WithHint(`"tally sandbox probe" shows every class; the rubric was not run`)
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	return "", refusal.Newf(refusal.SandboxUnavailable, "no accepted isolation class works here: %s", strings.Join(reasons, "; ")).
+		WithHint(`"tally sandbox probe" shows every class; nothing was run`)
 }
 
 // Run gives the rubric one input and waits for its end. A rubric that
