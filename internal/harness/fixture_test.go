@@ -98,8 +98,13 @@ func (p *place) write(name, text string) {
 }
 
 // config is what every run of the class has, without a ledger.
-func (p *place) config(root *os.Root) (Config, error) {
+func (p *place) config() (Config, error) {
 	p.t.Helper()
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { root.Close() })
 	v, err := bench.Verify(root, "sums", bench.Options{Now: p.clock()})
 	if err != nil {
 		return Config{}, err
@@ -111,12 +116,7 @@ func (p *place) config(root *os.Root) (Config, error) {
 // run runs an attempt, with what change makes of its config.
 func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error) {
 	p.t.Helper()
-	root, err := os.OpenRoot(p.dir)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer root.Close()
-	cfg, err := p.config(root)
+	cfg, err := p.config()
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +141,7 @@ func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error)
 // rehearse drives the class without recording anything.
 func (p *place) rehearse(change func(*Config), visit func(Rehearsal) error) error {
 	p.t.Helper()
-	root, err := os.OpenRoot(p.dir)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer root.Close()
-	cfg, err := p.config(root)
+	cfg, err := p.config()
 	if err != nil {
 		return err
 	}

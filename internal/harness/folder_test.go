@@ -37,12 +37,7 @@ func driven(t *testing.T, p *place) Stored {
 // regraded grades it again with the bench as it is now.
 func regraded(t *testing.T, p *place, s Stored) (g Regraded, err error) {
 	t.Helper()
-	root, err := os.OpenRoot(p.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	cfg, err := p.config(root)
+	cfg, err := p.config()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,18 +95,20 @@ func (p *Past) newestOpen(class, target string) *unfinished {
 // Spent is what the cases of the newest unfinished attempt cost: a resume goes on
 // with what they left of its limit.
 func (p *Past) Spent(class, target string) int64 {
-	u := p.newestOpen(class, target)
-	if u == nil {
-		return 0
+	if u := p.newestOpen(class, target); u != nil {
+		return u.spent()
 	}
-	var sum int64
+	return 0
+}
+
+func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
+
+func (u *unfinished) spent() (sum int64) {
 	for _, b := range u.results {
 		sum += b.cost
 	}
 	return sum
 }
-
-func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
 
 func (u *unfinished) done() int  { return len(u.results) }
 func (u *unfinished) total() int { return u.registered.Plan.CaseCount * u.registered.Plan.Repeat }
@@ -145,13 +147,12 @@ func (a *attempt) resume() error {
 				WithHint("restore what the attempt was registered with, or start a new attempt; the unfinished one stays in the ledger")
 		}
 	}
-	a.id, a.number, a.results = u.registered.Attempt, u.registered.Number, u.results
+	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()
 	parts := 2
 	left := a.jobs[:0]
 	for _, j := range a.jobs {
 		key := planned{j.id, j.repeat}
 		if _, done := u.results[key]; done {
-			a.spent += u.results[key].cost
 			continue
 		}
 		j.execution = u.executions[key] + 1

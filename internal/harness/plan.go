@@ -26,9 +26,9 @@ import (
 // of a longer one lies in the evidence, under its digest.
 const longPlan = 500
 
-// manyAtOnce is how many cases of the built-in agent run side by side: they
-// wait for the disk most of the time, and commits that come together share one
-// sync.
+// manyAtOnce is how many cases of the built-in agent run side by side if they are
+// recorded: they wait for the disk most of the time, and commits that come
+// together share one sync.
 const manyAtOnce = 256
 
 // prepare checks everything that can be checked before anything runs: each case
@@ -263,7 +263,7 @@ func (a *attempt) workers() int {
 	n := a.cfg.Jobs
 	if n < 1 {
 		n = runtime.NumCPU()
-		if a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
+		if a.cfg.Ledger != nil && a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
 			n = manyAtOnce
 		}
 	}

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"tallystick/internal/canon"
@@ -52,10 +51,7 @@ func Rehearse(ctx context.Context, cfg Config, visit func(Rehearsal) error) erro
 		r   Rehearsal
 		err error
 	}
-	n := a.cfg.Jobs
-	if n < 1 {
-		n = runtime.NumCPU() // nothing here waits for a disk
-	}
+	n := a.workers()
 	places := make(chan chan place, 4*n)
 	slots := make(chan struct{}, n)
 	var workers sync.WaitGroup
