@@ -159,7 +159,7 @@ func securityBlock(err error, proof string) string {
 	fmt.Fprintf(&b, "This ledger does NOT extend %s.\n", p.Fork.Source)
 	fmt.Fprintf(&b, "    expected: %d entries, root %s\n", p.Fork.Expected.Size, p.Fork.Expected.Root)
 	fmt.Fprintf(&b, "    found:    %d entries, root %s\n", p.Fork.Found.Size, p.Fork.Found.Root)
-	if p.Fork.Found.Size == 0 {
+	if p.Fork.Vanished() {
 		fmt.Fprintf(&b, "There is no ledger here: it was taken away, or this is another clone and the ledger of %s is kept elsewhere.\n", p.Fork.Expected.Origin)
 	} else {
 		b.WriteString("Someone rewrote history after it was signed or published, or this is a different ledger.\n")

@@ -33,13 +33,13 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("entry %d: %s", p.Index, p.Detail)
 }
 
-// vanished reports whether there is nothing at all where more is known.
-func (p *Problem) vanished() bool { return p.Fork != nil && p.Fork.Found.Size == 0 }
+// Vanished reports whether there is nothing at all where more is known.
+func (f *Fork) Vanished() bool { return f.Found.Size == 0 }
 
 // Refusal turns the problem into the error that a command ends with.
 func (p *Problem) Refusal() *refusal.Error {
 	r := refusal.Newf(p.Name, "ledger does not verify: %w", p)
-	if p.vanished() {
+	if p.Fork != nil && p.Fork.Vanished() {
 		return r.WithHint(`if this is another clone, copy .tally/ledger from where the ledger is kept, or begin one of another origin; if it was here, restore it; see "tally help forks"`)
 	}
 	switch p.Name {
