@@ -27,6 +27,8 @@ type gateOptions struct {
 	junit   string
 	tap     string
 	across  bool
+
+	trustRoot string
 }
 
 func newGate(env *Env) *cobra.Command {
@@ -58,6 +60,7 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 	cmd.Flags().BoolVar(&o.across, "across-benches", false, "take an attempt although cases or rubric have changed since")
 	cmd.Flags().StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`")
 	cmd.Flags().StringVar(&o.tap, "tap", "", "write TAP 14 to `FILE`")
+	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
 
@@ -75,7 +78,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	p, err := env.openBench()
+	p, err := env.openBenchFor(o.trustRoot)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,9 @@ advises; only people change a tier, by editing the registration and signing it.`
 }
 
 type recommendOptions struct {
-	class   string
-	require string
+	class     string
+	require   string
+	trustRoot string
 }
 
 func newPromoteRecommend(env *Env) *cobra.Command {
@@ -63,6 +64,7 @@ decided. It changes nothing: people do. The rules are in docs/formats/promotion.
 		},
 	}
 	cmd.Flags().StringVar(&o.require, "require", "", "exit 4 unless at least this `TIER` is recommended")
+	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
 
@@ -80,7 +82,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err := refuseShipped(o.class); err != nil {
 		return err
 	}
-	p, err := env.openBench()
+	p, err := env.openBenchFor(o.trustRoot)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type runOptions struct {
 	scope       string
 	unsafeAgent bool
 	live        bool
+	trustRoot   string
 
 	junit, tap         string
 	baseline, markdown string
@@ -98,6 +99,7 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.StringVar(&o.tap, "tap", "", "write a TAP 14 report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
+	addTrustRootFlag(cmd, &o.trustRoot)
 	f.BoolVar(&o.submitIntent, "submit-intent", false, "not built yet: refused")
 	f.BoolVar(&o.recordEvidence, "record-evidence", true, "not built yet: refused")
 	f.BoolVar(&o.fullBodies, "evidence-full-bodies", false, "not built yet: refused")
@@ -138,7 +140,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	p, err := env.openBench()
+	p, err := env.openBenchFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
