@@ -104,7 +104,10 @@ type processWatch struct {
 	most int64
 }
 
-const processEvery = 50 * time.Millisecond
+const (
+	processEvery        = 50 * time.Millisecond
+	processAtLeastEvery = 200 * time.Millisecond
+)
 
 func newProcessWatch(limit int64) *processWatch {
 	return &processWatch{limit: limit, over: make(chan Verdict, 1), quit: make(chan struct{})}
@@ -130,8 +133,10 @@ func (w *processWatch) start(r *running, ready <-chan struct{}) {
 			}
 			began := time.Now()
 			used := w.look(r.pid)
-			// Of many processes the list alone takes a while.
-			pause = max(processEvery, 20*time.Since(began))
+			// Of many processes the list alone takes a while. But on a busy
+			// machine so does every look, and there a program must not have
+			// seconds to fill the memory.
+			pause = min(max(processEvery, 20*time.Since(began)), processAtLeastEvery)
 			w.mu.Lock()
 			w.most = max(w.most, used)
 			w.mu.Unlock()
