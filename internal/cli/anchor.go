@@ -170,10 +170,12 @@ func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
 		return err
 	}
 	return env.Answer(map[string]any{"anchors": reports, "entries": v.Size}, func(out io.Writer) {
+		since := v.Size
 		for _, r := range reports {
 			fmt.Fprintf(out, "verified  %s  %d entries  %s  cosigned by %d\n", plain.Line(r.Date), r.Size, r.Head, len(r.Cosigners))
+			since = min(since, r.Unanchored)
 		}
-		fmt.Fprintf(out, "%d entries since the last anchor\n", v.Size-anchors[len(anchors)-1].Size)
+		fmt.Fprintf(out, "%d entries since the last anchor\n", since)
 	})
 }
 

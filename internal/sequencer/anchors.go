@@ -70,7 +70,8 @@ func loadAnchor(fsys store.FS, path string) (AnchorFile, error) {
 }
 
 // AnchorExpectations are what a ledger must contain to agree with anchors.
-// Each anchor is verified against the operators in force at its size.
+// Each anchor is verified against the operators of the signers in force after
+// its last entry who were valid when it was published.
 func AnchorExpectations(files []AnchorFile) []ledger.Expectation {
 	expect := make([]ledger.Expectation, len(files))
 	for i, f := range files {
@@ -79,7 +80,11 @@ func AnchorExpectations(files []AnchorFile) []ledger.Expectation {
 			Head:     f.Head,
 			Source:   "the anchor of " + f.Date,
 			Confirm: func(signers *seal.Signers) error {
-				_, err := ledger.VerifyAnchor(f.Data, ledger.Policy{Logs: ledger.KeysOf(signers, f.Origin, f.PublishedAt.Go())})
+				keys := ledger.KeysOf(signers, f.Origin, f.PublishedAt.Go())
+				if len(keys) == 0 {
+					return refusal.Newf(refusal.AnchorSignatureInvalid, "no operator was in force at %s, when it says it was published", f.PublishedAt)
+				}
+				_, err := ledger.VerifyAnchor(f.Data, ledger.Policy{Logs: keys})
 				return err
 			},
 		}

@@ -201,6 +201,31 @@ func TestNothingIsAppendedToAForgedLedger(t *testing.T) {
 	}
 }
 
+// TestAnAnchorOfNobodyInForceIsEvidenceThatDoesNotVerify: an anchor dated
+// outside the time of every operator is a forgery, no mistake of whoever asks.
+func TestAnAnchorOfNobodyInForceIsEvidenceThatDoesNotVerify(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 3)
+	publish(t, cfg)
+	files, err := LoadAnchors(cfg.FS, cfg.Anchors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirm := AnchorExpectations(files)[0].Confirm
+	for until, want := range map[string]refusal.Name{"20260512140000Z": "", "20260512135959Z": refusal.AnchorSignatureInvalid} {
+		text := bytes.ReplaceAll(testSigners(t), []byte(" ssh-ed25519"), []byte(` valid-before="`+until+`" ssh-ed25519`))
+		signers, err := seal.ParseSigners("signers", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := confirm(signers); want == "" && err != nil {
+			t.Errorf("valid until %s: %v", until, err)
+		} else if want != "" {
+			refused(t, err, want)
+		}
+	}
+}
+
 func anchorPath(cfg Config) string { return filepath.Join(cfg.Anchors, "2026-05-12.json") }
 
 func TestWrongTrustRootAndOriginAreRefused(t *testing.T) {
