@@ -236,10 +236,10 @@ class Line:
              and len(values) == len(found), "not options, or one twice: " + options)
         must(set(values) <= {"namespaces", "valid-after", "valid-before"}, "options: " + options)
         self.namespaces = values.get("namespaces", "*").split(",")
-        must(all(re.fullmatch("!?[A-Za-z0-9._@+*?-]+", pattern) for pattern in self.namespaces),
+        must(all(re.fullmatch("!?[A-Za-z0-9._@+*?:/-]{1,255}", pattern) for pattern in self.namespaces),
              "options: " + options)
-        self.after = signers_time(values.get("valid-after", "19700101000001Z"))
-        self.before = signers_time(values.get("valid-before", "99991231235959Z"))
+        self.after = signers_time(values["valid-after"]) if "valid-after" in values else datetime.min
+        self.before = signers_time(values["valid-before"]) if "valid-before" in values else datetime.max
         must(self.after < self.before, "valid-before is not later than valid-after")
 
         words = [word for word in comment.split() if word.lower().startswith("role")]
@@ -256,6 +256,13 @@ class Line:
                 and not some(p[1:] for p in self.namespaces if p[:1] == "!")
                 and self.after <= time.replace(microsecond=0) <= self.before)
 
+def count(lines):
+    """The people of some lines who count: those whose only role is operator do not."""
+    roles = {}
+    for line in lines:
+        roles.setdefault(line.person, set()).update(line.roles)
+    return {person for person, held in roles.items() if held != {"operator"}}
+
 class Signers:
     """One version of the signers file."""
 
@@ -270,7 +277,8 @@ class Signers:
         lines = content[header.end():].split("\n")[:-1]
         for line in lines:
             must(len(line.encode()) <= 16384 and line == line.strip(" \t")
-                 and line.replace("\t", " ").isprintable() and not LATER_HEADER.match(line),
+                 and line.isascii() and line.replace("\t", " ").isprintable()
+                 and not LATER_HEADER.match(line),
                  "signers file: not an acceptable line: %.60r" % line)
         self.lines = [Line(line) for line in lines if line and not line.startswith("#")]
         self.people = {line.person for line in self.lines}
@@ -281,13 +289,13 @@ class Signers:
 
     def signed_by(self, message, signatures, namespace, time):
         """The people behind some SSH signatures, every one of which must be good."""
-        people = set()
+        signing = []
         for armoured in signatures:
             key = sshsig_verify(armoured, message, namespace)
             good = [line for line in self.lines if line.key == key and line.admits(namespace, time)]
             must(good, "signed with a key that is not listed for this act and time", Refused)
-            people.add(good[0].person)
-        return people
+            signing += good
+        return count(signing)
 
     def operators(self, time):
         return {line.key for line in self.lines
@@ -300,7 +308,7 @@ class Signers:
              "signers version %d does not follow version %d" % (new.version, self.version), Refused)
         must(len(self.signed_by(content.encode(), signatures, "tallystick-signers", time)) >= 2,
              "signers version %d was not signed by two people" % new.version, Refused)
-        must(len(new.people) >= 2, "signers version %d has one person" % new.version, Refused)
+        must(len(count(new.lines)) >= 2, "signers version %d has one person" % new.version, Refused)
         return new
 
 # --- SSH keys and signatures (signers.md; PROTOCOL.sshsig of OpenSSH) -----------------
@@ -353,9 +361,9 @@ BODIES = {      # the members that the body of each kind has, as on the page
     "case.scored": "schema_version attempt class case_id repeat execution case_digest rubric_digest? "
         "cassette_digest? image_digest? harness_version isolation_class isolation_scope? "
         "agent_isolation? outcome reason? score? started_at finished_at operator policy turns tokens "
-        "cost_microdollars retries vantage cassette_provenance? judged_by_model? evidence",
+        "cost_microdollars retries vantage cassette_provenance? judged_by_model? tags? evidence",
     "attempt.finished": "schema_version attempt outcomes case_digests rubric_digests cassette_digests "
-        "image_digests mean_score? failure_modes runtime_ms cost_microdollars",
+        "image_digests mean_score? failure_modes events? runtime_ms cost_microdollars",
     "attempt.reproduced": "attempt original origin agrees divergence? operator signature",
     "score.amended": "entry score author reason grading?",
     "judge.drawn": "attempt case_id draw key verdict",
@@ -390,7 +398,8 @@ def parse_entry(data):
     return entry
 
 def check_origin(origin):
-    must(re.fullmatch("(?!/)[a-z0-9._/-]{1,200}(?<!/)", text(origin)), "no origin: %.40s" % origin)
+    must(re.fullmatch("[a-z0-9._/-]{1,200}", text(origin))
+         and not {"", ".", ".."} & set(origin.split("/")), "no origin: %.40s" % origin)
     return origin
 
 def leaf_hash(origin, index, prev, content):
@@ -506,6 +515,7 @@ def verify_anchor(path, keys):
     parse_time(anchor["published_at"])
     must(anchor["published_at"][:10] == anchor["date"], "not published on its date")
     origin, size, root = verify_checkpoint(text(anchor["checkpoint"]), keys)
+    must(size > 0, "an anchor of no entry")
     said = anchor["origin"], encode(anchor["size"]), base64_decode(text(anchor["root"]))
     must(said == (origin, str(size), root), "the anchor and its checkpoint disagree", Refused)
     signature = anchor.pop("signature")

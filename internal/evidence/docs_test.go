@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,19 +22,19 @@ var valueRules = map[Kind][]string{
 	LedgerOpened:          {"`origin` is a ledger's name ([ledger.md](ledger.md)); `signers` is not empty."},
 	SignersChangedKind:    {"`version` is 2 or more; at least two `signatures`."},
 	KeyPublishedKind:      {"`purpose` and `key` are not empty."},
-	AttemptRegisteredKind: {"`schema_version` is 1; `number`, `plan.case_count` and `plan.repeat` are 1 or more; `mode` is `replay` or `live`.", "`plan` has either `cases`, as many as `case_count` and no id twice, or `cases_digest`.", "No string is empty."},
+	AttemptRegisteredKind: {"`schema_version` is 1; `number`, `plan.case_count` and `plan.repeat` are 1 or more; `mode` is `replay` or `live`.", "`plan` has either `cases`, as many as `case_count` and no id twice, or `cases_digest`.", "`origin` is a ledger's name; no string is empty, no `id` either."},
 	CaseStartedKind:       {"`repeat` and `execution` are 1 or more; no string is empty."},
-	CaseScoredKind:        {"`schema_version` is 1; `repeat` and `execution` are 1 or more; counts are 0 or more; `finished_at` is not before `started_at`.", "`outcome` is `passed`, `failed`, `skipped`, `errored`, `unscored` or `truncated`. `score` is there exactly for the first two, with the same `passed`; for the others `reason` is."},
-	AttemptFinishedKind:   {"`schema_version` is 1; the keys of `outcomes` are outcomes, their counts 0 or more."},
-	AttemptReproducedKind: {"`divergence` is there exactly when `agrees` is false."},
+	CaseScoredKind:        {"`schema_version` is 1; `repeat` and `execution` are 1 or more; counts are 0 or more; `policy.rollbacks_verified` is at most `policy.rollbacks`; `finished_at` is not before `started_at`; no string but `harness_version` is empty.", "`outcome` is `passed`, `failed`, `skipped`, `errored`, `unscored` or `truncated`. `score` is there exactly for the first two, with the same `passed`; for the others `reason` is."},
+	AttemptFinishedKind:   {"`schema_version` is 1; the keys of `outcomes` are outcomes; counts are 0 or more; `mean_score` is from 0 to 1; `attempt` is not empty; each of `failure_modes` is as in a score."},
+	AttemptReproducedKind: {"`divergence` is there exactly when `agrees` is false; `origin` is a ledger's name; no string is empty."},
 	ScoreAmendedKind:      {"`entry` is 0 or more; `author` and `reason` are not empty."},
 	JudgeDrawnKind:        {"`draw` is 1 or more; no string but `attempt` is empty."},
-	CassetteRecordedKind:  {"`provenance` is `recorded`, `edited` or `authored`; counts are 0 or more."},
+	CassetteRecordedKind:  {"`provenance` is `recorded`, `edited` or `authored`; counts are 0 or more; no string is empty."},
 	CasePendingKind:       {"No string is empty."},
 	CaseAcceptedKind:      {"At least two `signatures`; no string is empty."},
-	AnchorPublishedKind:   {"`size` is 1 or more."},
-	IntegrityEventKind:    {"`severity` is `block`, `warn` or `info`; `boundary` is `TB-1` to `TB-8`."},
-	RecommendationKind:    {"`requires_human_approval` is true."},
+	AnchorPublishedKind:   {"`size` is 1 or more; `date` and `root` are not empty."},
+	IntegrityEventKind:    {"`severity` is `block`, `warn` or `info`; `boundary` is `TB-1` to `TB-8`; `name` and `detail` are not empty."},
+	RecommendationKind:    {"`requires_human_approval` is true; `class` and the tiers are not empty."},
 	ApplyBlockedKind:      {"No string is empty."},
 	NoteKind:              {"Any members."},
 }
@@ -43,7 +44,7 @@ func TestRecordsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Records
 
-The bodies of ledger entries ([ledger.md](ledger.md)), written from the program's own types by a test. A member without "may be absent" is always there, empty lists and objects included; one that may be absent is left out when it is empty, and only then. *digest* is a string as in [digests.md](digests.md), *time* as in ledger.md, *count* a whole number.
+The bodies of ledger entries ([ledger.md](ledger.md)), written from the program's own types by a test. A member without "may be absent" is always there, empty lists and objects included. One that may be absent is left out when it is false or an empty string or list; a number, digest, score or JSON value is left out when there is none, and may be 0 or null. *digest* is a string as in [digests.md](digests.md), *time* as in ledger.md, *count* a whole number. Rules about strings are not about those in lists.
 `)
 	for _, k := range Kinds() {
 		rules, ok := valueRules[k]
@@ -61,7 +62,7 @@ The bodies of ledger entries ([ledger.md](ledger.md)), written from the program'
 	}
 	b.WriteString("\n## A score\n\n| Member | Type | |\n|---|---|---|\n")
 	members(&b, reflect.TypeFor[Score](), "")
-	fmt.Fprintf(&b, "\n`score` is from 0 to 1, `cost_usd` is 0 or more with at most six decimals, `duration_seconds` 0 or more. At most %d breakdown keys and %d failure modes, each of 1 to %d bytes, none with one of the words %s in it.\n",
+	fmt.Fprintf(&b, "\n`score` is from 0 to 1, `cost_usd` from 0 to 1e9 with at most six decimals, `duration_seconds` from 0 to 1e9. At most %d breakdown keys and %d failure modes, each of 1 to %d bytes, none with one of %s in it as whole words. Words end at everything that is no letter, before a capital after a small letter, and before the last capital of several that a small letter follows; case and what joins them do not matter.\n",
 		maxBreakdown, maxFailureModes, maxScoreName, "`"+strings.Join(bannedWords, "`, `")+"`")
 
 	page := filepath.Join("..", "..", "docs", "formats", "records.md")
@@ -76,6 +77,39 @@ The bodies of ledger entries ([ledger.md](ledger.md)), written from the program'
 	}
 	if string(got) != b.String() {
 		t.Errorf("%s does not match the types; run \"go test ./internal/evidence -run RecordsPage -update\" and read the diff", page)
+	}
+}
+
+// TestSecondVerifierKnowsEveryMember compares the table in docs/formats/verify.py
+// with the types: a member that it lacks would make it refuse honest ledgers.
+func TestSecondVerifierKnowsEveryMember(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "verify.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(script), "BODIES = {")
+	table, _, _ = strings.Cut(table, "}")
+	for _, k := range Kinds() {
+		body := reflect.TypeOf(newBody(k)).Elem()
+		if body.Kind() != reflect.Struct {
+			continue
+		}
+		var want []string
+		for f := range body.Fields() {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if strings.Contains(options, "omit") {
+				name += "?"
+			}
+			want = append(want, name)
+		}
+		_, row, _ := strings.Cut(table, fmt.Sprintf("%q:", k))
+		row, _, _ = strings.Cut(row, "\",\n")
+		got := strings.Fields(strings.ReplaceAll(row, "\"", " "))
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: verify.py has %v, the type has %v", k, got, want)
+		}
 	}
 }
 

@@ -63,10 +63,10 @@ func (s *Score) Validate() error {
 		return fmt.Errorf("score: score is %v, expected 0 to 1", s.Score)
 	}
 	if !(s.CostUSD >= 0 && s.CostUSD <= 1e9) || !sixDecimals(s.CostUSD) {
-		return fmt.Errorf("score: cost_usd is %v, expected dollars with at most six decimals", s.CostUSD)
+		return fmt.Errorf("score: cost_usd is %v, expected 0 to 1e9 dollars with at most six decimals", s.CostUSD)
 	}
 	if !(s.DurationSeconds >= 0 && s.DurationSeconds <= 1e9) {
-		return fmt.Errorf("score: duration_seconds is %v, expected 0 or more", s.DurationSeconds)
+		return fmt.Errorf("score: duration_seconds is %v, expected 0 to 1e9", s.DurationSeconds)
 	}
 	if len(s.Breakdown) > maxBreakdown || len(s.FailureModes) > maxFailureModes {
 		return fmt.Errorf("score: more than %d breakdown keys or %d failure modes", maxBreakdown, maxFailureModes)

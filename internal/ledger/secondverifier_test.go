@@ -1,4 +1,4 @@
-package ledger_test
+package ledger
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ const verifierKey = "example.com/evals+bfcc5eb5+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQS
 // The files of testdata/v1 that the second verifier reads.
 const (
 	segmentFile = "segments/0000000000000000.log"
-	signersFile = "signers"
+	signersOne  = "signers"
 	receiptFile = "entry-3.receipt"
 	anchorFile  = "2026-05-12.json"
 )
@@ -23,24 +23,8 @@ const (
 // TestSecondVerifierAgrees runs docs/formats/verify.py, which was written from
 // the format pages alone, on the format goldens and on forgeries of them.
 func TestSecondVerifierAgrees(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not in PATH; docs/formats/verify.py is not tried")
-	}
-	// python3 may be a wrapper that takes its time: ask for the program behind it.
-	out, err := exec.Command(python, "-I", "-c", "import sys; assert sys.version_info >= (3, 9), sys.version; print(sys.executable)").CombinedOutput()
-	if err != nil {
-		t.Skipf("python3 does not run or is older than 3.9; docs/formats/verify.py is not tried: %v: %s", err, out)
-	}
-	if behind := strings.TrimSpace(string(out)); filepath.IsAbs(behind) {
-		python = behind
-	}
-	script, err := filepath.Abs("../../docs/formats/verify.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	ledger := []string{"ledger", "--signers", signersFile, "."}
+	run := secondVerifier(t)
+	ledger := []string{"ledger", "--signers", signersOne, "."}
 	receipt := []string{"receipt", "--key", verifierKey, receiptFile}
 	anchor := []string{"anchor", "--key", verifierKey, anchorFile}
 	// operator4's key, which is in the signers file but did not sign these.
@@ -64,7 +48,7 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		{"ledger, a seal by another key id", ledger, segmentFile, "~10 v8xete", "~10 v8xetf", 3},
 		{"ledger, a change of signers edited", ledger, segmentFile, "roles=operator\\n\",\"version\":2", "roles=security\\n\",\"version\":2", 3},
 		{"ledger, cut at a seal: not to be seen from the segments", ledger, segmentFile, segmentLine(t, 13) + segmentLine(t, 14) + segmentLine(t, 15), "", 0},
-		{"ledger, other signers named", ledger, signersFile, "roles=curator,security", "roles=curator", 3},
+		{"ledger, other signers named", ledger, signersOne, "roles=curator,security", "roles=curator", 3},
 
 		{"receipt, wrong key", []string{"receipt", "--key", wrongKey, receiptFile}, "", "", "", 3},
 		{"receipt, another index", receipt, receiptFile, "index 3", "index 2", 3},
@@ -82,8 +66,8 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for _, name := range []string{segmentFile, signersFile, receiptFile, anchorFile} {
-				data := golden(t, name)
+			for _, name := range []string{segmentFile, signersOne, receiptFile, anchorFile} {
+				data := goldenText(t, name)
 				if name == c.file {
 					if strings.Count(data, c.old) != 1 {
 						t.Fatalf("%s has %q %d times, want once", name, c.old, strings.Count(data, c.old))
@@ -98,24 +82,85 @@ func TestSecondVerifierAgrees(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command(python, append([]string{"-I", "-B", script}, c.args...)...)
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			code := 0
-			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-				code = exit.ExitCode()
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			if code != c.want || strings.Count(string(out), "\n") != 1 {
-				t.Errorf("exit code %d, want %d and one line: %s", code, c.want, out)
-			}
+			run(t, dir, c.want, c.args...)
 		})
 	}
 }
 
-// golden is a file of testdata/v1.
-func golden(t *testing.T, name string) string {
+// TestSecondVerifierCountsPeople: an operator's key lies on a machine, so it is
+// no second person, for the stranger's verifier either.
+func TestSecondVerifierCountsPeople(t *testing.T) {
+	run := secondVerifier(t)
+	for _, c := range []struct {
+		name string
+		by   []byte
+		want int
+	}{
+		{"two curators", []byte{alice, bob}, 0},
+		{"one curator and an operator", []byte{alice, olga}, 3},
+		{"one curator twice", []byte{alice, alice}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			items := []item{genesisItem(t)}
+			items = append(items, sealItem(t, items, olga), changeItem(t, []byte{olga}, c.by...))
+			data := render(append(items, sealItem(t, items, olga)))
+			if _, err := Verify(one(data), trust(t)); (err == nil) != (c.want == 0) {
+				t.Errorf("Verify says %v", err)
+			}
+			dir := t.TempDir()
+			for name, data := range map[string][]byte{"signers": version1(t), "segments/0000000000000000.log": data} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), data, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(t, dir, c.want, "ledger", "--signers", "signers", ".")
+		})
+	}
+}
+
+// secondVerifier returns a function that runs docs/formats/verify.py in a folder
+// and checks its exit code. It skips the test if Python is not there.
+func secondVerifier(t *testing.T) func(t *testing.T, dir string, want int, args ...string) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not in PATH; docs/formats/verify.py is not tried")
+	}
+	// python3 may be a wrapper that takes its time: ask for the program behind it.
+	out, err := exec.Command(python, "-I", "-c", "import sys; assert sys.version_info >= (3, 9), sys.version; print(sys.executable)").CombinedOutput()
+	if err != nil {
+		t.Skipf("python3 does not run or is older than 3.9; docs/formats/verify.py is not tried: %v: %s", err, out)
+	}
+	if behind := strings.TrimSpace(string(out)); filepath.IsAbs(behind) {
+		python = behind
+	}
+	script, err := filepath.Abs("../../docs/formats/verify.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Reading it here tells the test cache when it changes.
+	if _, err := os.ReadFile(script); err != nil {
+		t.Fatal(err)
+	}
+	return func(t *testing.T, dir string, want int, args ...string) {
+		t.Helper()
+		cmd := exec.Command(python, append([]string{"-I", "-B", script}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		code := 0
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != want || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("exit code %d, want %d and one line: %s", code, want, out)
+		}
+	}
+}
+
+// goldenText is a file of testdata/v1.
+func goldenText(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata/v1", filepath.FromSlash(name)))
 	if err != nil {
@@ -127,5 +172,5 @@ func golden(t *testing.T, name string) string {
 // segmentLine is one line of the segment, counted from 1, with its newline.
 func segmentLine(t *testing.T, n int) string {
 	t.Helper()
-	return strings.SplitAfter(golden(t, segmentFile), "\n")[n-1]
+	return strings.SplitAfter(goldenText(t, segmentFile), "\n")[n-1]
 }
