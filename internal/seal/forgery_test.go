@@ -303,19 +303,22 @@ func TestECDSASignaturesAreCanonical(t *testing.T) {
 	refused(t, err, refusal.SignatureInvalid, "ECDSA signature")
 }
 
+// rewrap breaks the base64 of an armoured signature into lines of another
+// width.
+func rewrap(armored []byte, width int) []byte {
+	b64 := strings.ReplaceAll(string(armored[len(armorBegin):len(armored)-len(armorEnd)-1]), "\n", "")
+	var out strings.Builder
+	out.WriteString(armorBegin + "\n")
+	for ; len(b64) > width; b64 = b64[width:] {
+		out.WriteString(b64[:width] + "\n")
+	}
+	out.WriteString(b64 + "\n" + armorEnd + "\n")
+	return []byte(out.String())
+}
+
 func TestSplitArmored(t *testing.T) {
 	alice := signAs(t, "alice", NamespaceCase, message)
 	bob := signAs(t, "bob", NamespaceCase, message)
-	rewrap := func(armored []byte, width int) []byte {
-		b64 := strings.ReplaceAll(string(armored[len(armorBegin):len(armored)-len(armorEnd)-1]), "\n", "")
-		var out strings.Builder
-		out.WriteString(armorBegin + "\n")
-		for ; len(b64) > width; b64 = b64[width:] {
-			out.WriteString(b64[:width] + "\n")
-		}
-		out.WriteString(b64 + "\n" + armorEnd + "\n")
-		return []byte(out.String())
-	}
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 	for _, width := range []int{64, 70, 76} {

@@ -8,13 +8,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/crypto/ssh"
 
 	"tallystick/internal/refusal"
 )
 
-// maxKeyFile bounds a private key file; the largest RSA key that OpenSSH makes
+// maxKeyFile bounds a key file; the largest RSA key that OpenSSH makes
 // takes under 16 KiB.
 const maxKeyFile = 64 << 10
 
@@ -102,24 +103,29 @@ func LoadKey(path string) (*Key, error) {
 //
 // Modes and owners are not checked on Windows, where neither is meaningful.
 func readPrivateFile(path string) ([]byte, error) {
-	unreadable := func(err error) error {
-		return refusal.Newf(refusal.Unreadable, "reading key: %w", err)
-	}
 	link, err := os.Lstat(path)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, refusal.Newf(refusal.Unreadable, "reading key: %w", err)
 	}
 	if link.Mode()&fs.ModeSymlink != 0 && !ownedByUs(link) {
-		return nil, unreadable(fmt.Errorf("%s is a link that belongs to somebody else", path))
+		return nil, refusal.Newf(refusal.Unreadable, "reading key: %s is a link that belongs to somebody else", path)
 	}
-	// Opening a named pipe would wait for a writer, so look before opening;
-	// the check that counts is the one on the open file.
-	if target, err := os.Stat(path); err != nil {
-		return nil, unreadable(err)
-	} else if !target.Mode().IsRegular() {
-		return nil, unreadable(fmt.Errorf("%s is not a regular file", path))
+	return readKeyFile("key", path, func(info fs.FileInfo) error {
+		if modesMatter && info.Mode().Perm()&0o077 != 0 {
+			return refusal.Newf(refusal.KeyModeTooOpen, "reading key: %s has mode %04o, expected 0600", path, info.Mode().Perm()).
+				WithHint("run: chmod 600 %s", path)
+		}
+		return nil
+	})
+}
+
+// readKeyFile reads a regular file that admit lets pass, once it is open.
+func readKeyFile(what, path string, admit func(fs.FileInfo) error) ([]byte, error) {
+	unreadable := func(err error) error {
+		return refusal.Newf(refusal.Unreadable, "reading %s: %w", what, err)
 	}
-	f, err := os.Open(path)
+	// Opening a named pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -131,16 +137,15 @@ func readPrivateFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, unreadable(fmt.Errorf("%s is not a regular file", path))
 	}
-	if modesMatter && info.Mode().Perm()&0o077 != 0 {
-		return nil, refusal.Newf(refusal.KeyModeTooOpen, "reading key: %s has mode %04o, expected 0600", path, info.Mode().Perm()).
-			WithHint("run: chmod 600 %s", path)
+	if err := admit(info); err != nil {
+		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	if len(data) > maxKeyFile {
-		return nil, refusal.Newf(refusal.TooLarge, "reading key: %s is over %d bytes", path, maxKeyFile)
+		return nil, refusal.Newf(refusal.TooLarge, "reading %s: %s is over %d bytes", what, path, maxKeyFile)
 	}
 	return data, nil
 }

@@ -102,6 +102,16 @@ func TestLoadKeyRefusesUnsafeFiles(t *testing.T) {
 	_, err = LoadKey(file("huge", make([]byte, maxKeyFile+1), 0o600))
 	refused(t, err, refusal.TooLarge, "is over")
 
+	// A public key is read with less suspicion, and not from everything.
+	public := filepath.Join(dir, "folder.pub")
+	if err := os.Mkdir(public, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = LoadSigner(public)
+	refused(t, err, refusal.Unreadable, "reading public key: "+public+" is not a regular file")
+	_, err = LoadSigner(file("huge.pub", make([]byte, maxKeyFile+1), 0o644))
+	refused(t, err, refusal.TooLarge, "reading public key")
+
 	// Only root can place a link in somebody else's name.
 	foreign := filepath.Join(dir, "foreign")
 	if err := os.Symlink(private, foreign); err != nil {

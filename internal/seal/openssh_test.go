@@ -182,49 +182,6 @@ func TestSSHKeygenVerifiesSoftwareSecurityKeys(t *testing.T) {
 	}
 }
 
-// TestSSHKeygenAndWeAgreeOnWhoMaySign asks both about the same lines, times
-// and namespaces.
-func TestSSHKeygenAndWeAgreeOnWhoMaySign(t *testing.T) {
-	k := newSSHKeygen(t)
-	options := []string{
-		``,
-		`namespaces="tallystick-case"`,
-		`namespaces="tallystick-bench"`,
-		`namespaces="tallystick-*"`,
-		`namespaces="*-c?se"`,
-		`namespaces="tallystick-case?"`,
-		`namespaces="*,!tallystick-case"`,
-		`namespaces="!tallystick-case,*"`,
-		`namespaces="!tallystick-bench"`,
-		`namespaces="!*bench,tally*"`,
-		`namespaces="a,b,tallystick-case"`,
-		`valid-after="20260512Z"`,
-		`valid-after="202605121200Z"`,
-		`valid-after="20260512120001Z"`,
-		`valid-before="20260512120000Z"`,
-		`valid-before="20260512115959Z"`,
-		`valid-before="20260512Z"`,
-		`valid-after="20260512120000Z",valid-before="20260512120001Z"`,
-		`valid-before="20270101Z",namespaces="tallystick-bench,*case",valid-after="20250101Z"`,
-	}
-	sig := signAs(t, "alice", NamespaceCase, message)
-	accepted := 0
-	for _, o := range options {
-		s := mustParse(t, signersText(line(t, "bob", "", ""), line(t, "alice", o, "roles=curator")))
-		_, ours := s.Verify(sig, message, NamespaceCase, noon)
-		theirs := k.verify(t, s.Bytes(), sig, message, "alice", NamespaceCase, noon)
-		if (ours == nil) != (theirs == nil) {
-			t.Errorf("%s: we say %v, ssh-keygen says %v", o, ours, theirs)
-		}
-		if ours == nil {
-			accepted++
-		}
-	}
-	if accepted < 5 || accepted > len(options)-5 {
-		t.Errorf("%d of %d accepted: the table tries only one side", accepted, len(options))
-	}
-}
-
 func TestCertificatesOfSSHKeygen(t *testing.T) {
 	k := newSSHKeygen(t)
 	ca := k.generate(t, "ca", "-t", "ed25519")
@@ -286,8 +243,8 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 			armored := mustSign(t, signer, NamespaceCase, message)
 			sig, err := mustParse(t, signers).Verify(armored, message, NamespaceCase, noon)
 			theirs := k.verify(t, []byte(signers), armored, message, tt.who, NamespaceCase, noon)
-			if (err == nil) != (theirs == nil) && tt.differs == "" {
-				t.Errorf("we say %v, ssh-keygen says %v", err, theirs)
+			if (err == nil) == (theirs == nil) != (tt.differs == "") {
+				t.Errorf("we say %v, ssh-keygen says %v, the reason given is %q", err, theirs, tt.differs)
 			}
 			if tt.refusal != "" {
 				refused(t, err, tt.refusal, tt.text)

@@ -322,7 +322,7 @@ func parseStamp(s string) (time.Time, error) {
 	if err != nil || forms[len(digits)] == "" {
 		return time.Time{}, fmt.Errorf("%q is not a time of the form YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ", s)
 	}
-	// ssh-keygen reads the epoch itself as "no limit".
+	// Zero stands for "no limit" in ssh-keygen, which refuses the epoch too.
 	if t.Unix() <= 0 {
 		return time.Time{}, fmt.Errorf("%q is not after 1970", s)
 	}
@@ -447,10 +447,7 @@ func (s *Signers) duplicate(first, second Entry, what string) error {
 // parsed again, so it obeys every rule of the format.
 func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s%d\n", headerMagic, headerVersion, version)
-	if version > 1 {
-		fmt.Fprintf(&b, "%s%s\n", headerPrevious, previous)
-	}
+	b.WriteString(header(version, previous))
 	for _, e := range entries {
 		b.WriteString(e.String() + "\n")
 	}
@@ -458,6 +455,23 @@ func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 		return nil, err
 	}
 	return []byte(b.String()), nil
+}
+
+// Next returns the file with the header of the version after it and everything
+// else as it is, comments too, so that whoever signs it next sees what changed
+// and nothing else.
+func (s *Signers) Next() []byte {
+	lines := strings.TrimPrefix(string(s.data), header(s.version, s.previous))
+	return []byte(header(s.version+1, s.Digest()) + lines)
+}
+
+// header is the beginning of a version of the file; it has no other spelling.
+func header(version int, previous digest.ID) string {
+	text := fmt.Sprintf("%s\n%s%d\n", headerMagic, headerVersion, version)
+	if version > 1 {
+		text += fmt.Sprintf("%s%s\n", headerPrevious, previous)
+	}
+	return text
 }
 
 // String returns the entry as a line of the file, without the newline.

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -136,6 +137,20 @@ func TestRootComparesWithThePin(t *testing.T) {
 	v2 := nextVersion(mustParse(t, string(data)), line(t, "alice", "", ""), line(t, "bob", "", ""))
 	_, err = Root("signers", v2, digest.IDOf(v2))
 	refused(t, err, refusal.SignersChainBroken, "a trust root is version 1, the file is version 2")
+}
+
+func TestNextKeepsEverythingButTheHeader(t *testing.T) {
+	lines := "\n# laptop of alice\n" + line(t, "alice", `valid-after="20260101Z"`, "roles=curator") + "\n#\n" + line(t, "bob", "", "") + "\n"
+	first := mustParse(t, "# tallystick-signers v1\n# version: 1\n"+lines)
+	second := mustParse(t, string(first.Next()))
+	third := mustParse(t, string(second.Next()))
+	for i, s := range []*Signers{first, second} {
+		next := []*Signers{second, third}[i]
+		want := fmt.Sprintf("# tallystick-signers v1\n# version: %d\n# previous: %s\n%s", i+2, s.Digest(), lines)
+		if got := string(next.Bytes()); got != want {
+			t.Errorf("got:\n%s\nexpected:\n%s", got, want)
+		}
+	}
 }
 
 func TestExtendTakesTwoPeopleOfTheVersionBefore(t *testing.T) {

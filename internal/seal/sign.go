@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -87,7 +88,7 @@ func ParseSigner(data []byte) (ssh.Signer, error) {
 // a regular file, or if it is a link that belongs to somebody else.
 func LoadSigner(path string) (ssh.Signer, error) {
 	if strings.HasSuffix(path, ".pub") {
-		line, err := readPublicFile(path)
+		line, err := readKeyFile("public key", path, func(fs.FileInfo) error { return nil })
 		if err != nil {
 			return nil, err
 		}
@@ -102,22 +103,6 @@ func LoadSigner(path string) (ssh.Signer, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return signer, nil
-}
-
-func readPublicFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "reading public key: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	switch {
-	case err != nil:
-		return nil, refusal.Newf(refusal.Unreadable, "reading public key: %w", err)
-	case len(data) > maxKeyFile:
-		return nil, refusal.Newf(refusal.TooLarge, "reading public key: %s is over %d bytes", path, maxKeyFile)
-	}
-	return data, nil
 }
 
 // agentSigner finds the agent's signer for the key or certificate in a .pub
