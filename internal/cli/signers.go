@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +48,38 @@ type personEntry struct {
 	Roles       []seal.Role `json:"roles"`
 	Fingerprint string      `json:"fingerprint"`
 	Authority   bool        `json:"cert_authority,omitempty"`
+	Namespaces  string      `json:"namespaces,omitempty"`
+	ValidAfter  *time.Time  `json:"valid_after,omitempty"`
+	ValidBefore *time.Time  `json:"valid_before,omitempty"`
+}
+
+func describePerson(e seal.Entry) personEntry {
+	p := personEntry{Principal: e.Principals, Roles: append([]seal.Role{}, e.Roles...), Fingerprint: e.Key.Fingerprint(), Authority: e.Authority, Namespaces: e.Namespaces}
+	if !e.ValidAfter.IsZero() {
+		p.ValidAfter = &e.ValidAfter
+	}
+	if !e.ValidBefore.IsZero() {
+		p.ValidBefore = &e.ValidBefore
+	}
+	return p
+}
+
+// limits says what the line admits, if that is not everything.
+func (p personEntry) limits() string {
+	var limits []string
+	if p.Authority {
+		limits = append(limits, "certifies these names")
+	}
+	if p.Namespaces != "" {
+		limits = append(limits, "signs "+p.Namespaces)
+	}
+	if p.ValidAfter != nil {
+		limits = append(limits, "from "+p.ValidAfter.Format(time.RFC3339))
+	}
+	if p.ValidBefore != nil {
+		limits = append(limits, "until "+p.ValidBefore.Format(time.RFC3339))
+	}
+	return strings.Join(limits, ", ")
 }
 
 func newSignersShow(env *Env) *cobra.Command {
@@ -81,12 +115,15 @@ func runSignersShow(_ context.Context, env *Env) error {
 		}
 	}
 	for _, e := range v.Signers.Entries() {
-		a.People = append(a.People, personEntry{e.Principals, append([]seal.Role{}, e.Roles...), e.Key.Fingerprint(), e.Authority})
+		a.People = append(a.People, describePerson(e))
 	}
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "version %d in force, %s\n", a.Version, a.Digest)
 		for _, p := range a.People {
 			fmt.Fprintf(out, "  %-28s %-26s %s\n", plain.Line(p.Principal), joinRoles(p.Roles), p.Fingerprint)
+			if limits := p.limits(); limits != "" {
+				fmt.Fprintf(out, "    %s\n", plain.Line(limits))
+			}
 		}
 		switch a.File {
 		case "proposed":
@@ -123,10 +160,6 @@ func runSignersNext(_ context.Context, env *Env) error {
 		return refusal.Newf(refusal.AlreadyExists, "%s is not the version in force; it is not overwritten", w.SignersFile()).
 			WithHint(`"tally signers show" tells what it is`)
 	}
-	next, err := seal.Compose(v.Signers.Version()+1, v.Signers.Digest(), v.Signers.Entries())
-	if err != nil {
-		return err
-	}
 	// The signatures of the version in force are in the ledger. Left here they
 	// would count as wrong ones of the next.
 	stale, err := signatureFiles(w.SignersFile())
@@ -138,7 +171,7 @@ func runSignersNext(_ context.Context, env *Env) error {
 			return err
 		}
 	}
-	if err := store.WriteFile(store.OS{}, w.SignersFile(), next, 0o644); err != nil {
+	if err := store.WriteFile(store.OS{}, w.SignersFile(), v.Signers.Next(), 0o644); err != nil {
 		return err
 	}
 	version := v.Signers.Version() + 1
@@ -212,11 +245,26 @@ func proposedSigners(env *Env, w *workspace.Workspace, v *ledger.Verified) (*evi
 	if err != nil {
 		return nil, err
 	}
+	if err := env.checkSuccession(next); err != nil {
+		return nil, err
+	}
 	change := &evidence.SignersChanged{Version: next.Version(), Signers: string(data)}
 	for _, s := range sigs {
 		change.Signatures = append(change.Signatures, string(s))
 	}
 	return change, nil
+}
+
+// checkSuccession refuses a version that two people could not change now. What
+// it names may be right, and namespaces or dates take it back.
+func (e *Env) checkSuccession(s *seal.Signers) error {
+	who := s.Candidates(seal.NamespaceSigners, e.Now(), "")
+	authority := slices.ContainsFunc(s.Entries(), func(e seal.Entry) bool { return e.Authority })
+	if len(who) >= 2 || authority {
+		return nil
+	}
+	return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers could be changed by %d people now, needs 2: %s", s.Version(), len(who), strings.Join(who, ", ")).
+		WithHint("let two people sign tallystick-signers at this time; whose only role is operator does not count")
 }
 
 func newSignersApply(env *Env) *cobra.Command {
