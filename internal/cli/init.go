@@ -100,6 +100,9 @@ func runInit(ctx context.Context, env *Env, o initOptions) error {
 	if err := writeIfMissing(w.Path(".gitignore"), []byte("/.tally/\n"), 0o644); err != nil {
 		return err
 	}
+	if err := writeIfMissing(w.Path(".gitattributes"), []byte(gitAttributes), 0o644); err != nil {
+		return err
+	}
 	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
 		return err
 	}
@@ -384,6 +387,17 @@ func randomOrigin() string {
 	rand.Read(b[:])
 	return "local/" + hex.EncodeToString(b[:])
 }
+
+// gitAttributes keeps git from changing line ends, as it does on some machines:
+// digests and signatures are over bytes.
+const gitAttributes = `/*.yaml -text
+/audit/** -text
+/bench/** -text
+/cassettes/** -text
+/golden/** -text
+/signers/** -text
+/targets/** -text
+`
 
 func writeIfMissing(path string, data []byte, perm os.FileMode) error {
 	if _, err := os.Lstat(path); err == nil {
