@@ -391,6 +391,10 @@ func ParseGolden(text []byte) (*Trace, error) {
 	if len(text) > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "golden trace: %d bytes, at most %d are accepted", len(text), MaxBytes)
 	}
+	if at := bytes.Index(text, []byte("\r\n")); at >= 0 {
+		return nil, refusal.Newf(refusal.Malformed, "golden trace: line %d: it ends in CR LF, expected LF", 1+bytes.Count(text[:at], []byte("\n"))).
+			WithHint(`git or an editor changed the line ends; "/golden/** -text" in .gitattributes stops git from it`)
+	}
 	t, at, err := parseGolden(text)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "golden trace: line %d: %w", at, err).WithHint(goldenHint)

@@ -83,6 +83,7 @@ func TestParseGoldenRefuses(t *testing.T) {
 		{"a text before its path", goldenHeader + "\nturn 0\nplan\n      \"x\"\n", "before its path"},
 		{"bad JSON", strings.Replace(good, "amount: 100", "amount: 1,2", 1), "line "},
 		{"no newline at the end", strings.TrimSuffix(good, "\n"), "not as the program writes it"},
+		{"other line ends", strings.ReplaceAll(good, "\n", "\r\n"), "line 1: it ends in CR LF"},
 		{"a merge conflict", strings.Replace(good, "\nplan\n", "\n<<<<<<< HEAD\nplan\n", 1), "no event type"},
 	} {
 		_, err := ParseGolden([]byte(tt.text))
