@@ -35,6 +35,7 @@ func TestRubricsInARun(t *testing.T) {
 		name  string
 		files map[string]string
 		code  string // of a failed case; none if it passes
+		why   string // what "tally why" says of it
 	}{
 		// docs/formats/rubric.md: these members, and no others.
 		{"is given what the page says", star(`    if sorted(harness_output) != ["answer", "refused", "tool_calls", "turns", "value"]:
@@ -43,23 +44,23 @@ func TestRubricsInARun(t *testing.T) {
         fail("%s" % harness_output)
     if expected != {"answer": "hello"} or sorted(case_metadata) != ["case_id", "difficulty", "disposition", "expected_files", "tags", "title"]:
         fail("%s %s" % (expected, case_metadata))
-    return ` + answer + "\n"), ""},
+    return ` + answer + "\n"), "", ""},
 		{"finds a Starlark helper", map[string]string{"rubric.star": "load(\"helper.star\", \"full\")\ndef score(harness_output, expected, case_metadata):\n    return full\n",
-			"rubric/helper.star": "full = " + answer + "\n"}, ""},
+			"rubric/helper.star": "full = " + answer + "\n"}, "", ""},
 		{"finds a Python helper", map[string]string{"rubric.py": "import helper\nhelper.answer()\n",
-			"rubric/helper.py": "import json\ndef answer():\n    print(json.dumps(" + answer + "))\n"}, ""},
-		{"never ends", star("    for i in range(1 << 60):\n        pass\n"), "rubric.timeout"},
-		{"says nothing", star("    return None\n"), "rubric.malformed_output"},
-		{"has a field more", star("    return dict(" + answer + ", sure = True)\n"), "rubric.malformed_output"},
-		{"is out of range", star("    return dict(" + answer + ", score = 1.5)\n"), "rubric.malformed_output"},
-		{"names an unknown mode", star("    return dict(" + answer + `, failure_modes = ["never_heard_of"])` + "\n"), "rubric.unknown_failure_mode"},
-		{"names an unknown part", star("    return dict(" + answer + `, breakdown = {"never_heard_of": 1.0})` + "\n"), "rubric.unknown_breakdown_key"},
-		{"fails", star("    fail(\"no\")\n"), "rubric.error"},
-		{"takes too much memory", python("kept = bytearray(1 << 32)"), "rubric.oom"},
-		{"says too much", python("print('x' * (2 << 20))"), "rubric.output_limit"},
-		{"swallows a socket", python("import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError:\n    pass"), "rubric.sandbox_escape"},
-		{"swallows a file of the host", python("try:\n    open('/etc/shadow')\nexcept OSError:\n    pass"), "rubric.sandbox_escape"},
-		{"swallows a fork", python("import os\ntry:\n    os.fork()\nexcept OSError:\n    pass"), "rubric.sandbox_escape"},
+			"rubric/helper.py": "import json\ndef answer():\n    print(json.dumps(" + answer + "))\n"}, "", ""},
+		{"never ends", star("    for i in range(1 << 60):\n        pass\n"), "rubric.timeout", "killed at its time limit"},
+		{"says nothing", star("    return None\n"), "rubric.malformed_output", ""},
+		{"has a field more", star("    return dict(" + answer + ", sure = True)\n"), "rubric.malformed_output", "sure"},
+		{"is out of range", star("    return dict(" + answer + ", score = 1.5)\n"), "rubric.malformed_output", "1.5"},
+		{"names an unknown mode", star("    return dict(" + answer + `, failure_modes = ["never_heard_of"])` + "\n"), "rubric.unknown_failure_mode", "never_heard_of"},
+		{"names an unknown part", star("    return dict(" + answer + `, breakdown = {"never_heard_of": 1.0})` + "\n"), "rubric.unknown_breakdown_key", "never_heard_of"},
+		{"fails", star("    fail(\"no\")\n"), "rubric.error", "ended with status"},
+		{"takes too much memory", python("kept = bytearray(1 << 32)"), "rubric.oom", "more memory"},
+		{"says too much", python("print('x' * (2 << 20))"), "rubric.output_limit", "more than its limit"},
+		{"swallows a socket", python("import socket\ntry:\n    socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError:\n    pass"), "rubric.sandbox_escape", "the rubric tried"},
+		{"swallows a file of the host", python("try:\n    open('/etc/shadow')\nexcept OSError:\n    pass"), "rubric.sandbox_escape", "/etc/shadow"},
+		{"swallows a fork", python("import os\ntry:\n    os.fork()\nexcept OSError:\n    pass"), "rubric.sandbox_escape", "the rubric tried"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			class := fmt.Sprintf("rubric-%d", i)
@@ -93,6 +94,10 @@ func TestRubricsInARun(t *testing.T) {
 			}
 			if !slices.ContainsFunc(events, func(e evidence.IntegrityEvent) bool { return e.Severity == evidence.Block }) {
 				t.Errorf("no block event in %+v", events)
+			}
+			out, err := w.command("--workspace", w.dir, "why", "a", "--class", class).CombinedOutput()
+			if why := string(out); err != nil || !strings.Contains(why, "the rubric broke: ") || !strings.Contains(why, tt.why) {
+				t.Errorf("%v; it does not say %q:\n%s", err, tt.why, why)
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func judge(r RubricRun, reg bench.Registration) (score evidence.Score, code, why
 	switch r.Verdict {
 	case RubricOK:
 	case RubricTimeout:
-		return score, CodeTimeout, fmt.Sprintf("killed after %s", r.Wall.Round(time.Millisecond))
+		return score, CodeTimeout, "killed at its time limit"
 	case RubricOOM:
 		return score, CodeOOM, "killed for using more memory than its limit"
 	case RubricOutputLimit:

@@ -339,11 +339,22 @@ func (r *run) rubric(v extract.Value, counts bool) tally {
 		t.outcome, t.code, t.why = Passed, "", "the rubric says that it passes"
 	case slices.ContainsFunc(score.FailureModes, isReserved):
 		t.outcome, t.code = Unusable, score.FailureModes[0]
-		t.why = "the rubric broke: " + t.code
+		t.why = "the rubric broke: " + r.safe(blockedBy(graded.Events))
 	case len(score.FailureModes) == 0:
 		t.codes = []string{CodeMismatch}
 	}
 	return t
+}
+
+// blockedBy says what kept a rubric's answer from counting.
+func blockedBy(events []evidence.IntegrityEvent) string {
+	var why []string
+	for _, e := range events {
+		if e.Severity == evidence.Block {
+			why = append(why, e.Detail)
+		}
+	}
+	return strings.Join(why, "; ")
 }
 
 // judge asks a model. A judge that failed gives no score, which is not zero.
