@@ -466,3 +466,37 @@ func otherVersion(t *testing.T) string {
 	size := n<<3 | 1 // the last block, raw
 	return "\x28\xb5\x2f\xfd\x20" + string([]byte{byte(n)}) + string([]byte{byte(size), byte(size >> 8), byte(size >> 16)}) + lines
 }
+
+// The limit of a live attempt is the attempt's: going on with it does not begin
+// again at nothing. Each case sets 500 micro-dollars aside and costs 30; what is
+// given is enough for the third only if the first had been free.
+func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
+	const limit = "0.000559"
+	ctx, interrupt := context.WithCancel(context.Background())
+	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+		if strings.Contains(string(q.Body), "hello, b") && ctx.Err() == nil {
+			interrupt() // Ctrl-C while the provider is at work
+			return faketest.Reply{Body: "{", Hang: true}
+		}
+		return faketest.Reply{Text: "hello"}
+	}))
+	s.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+s.server.OpenAI()+"\n  key_env: STUDIO_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000, max_input_tokens: 100}\n")
+	s.writeCase("c", "version: 1\nturns:\n  - text: say hello, c\n")
+	var out bytes.Buffer
+	p := newProgram(newEnv(nil, &out, &out, s.getenv))
+	if err := p.run(ctx, []string{"run", "hello", "--live", "--jobs", "1", "--max-cost", limit, "--workspace", s.dir}); err == nil {
+		t.Fatalf("it was not interrupted: %s", &out)
+	}
+	s.plainly("run", "hello", "--live", "--jobs", "1", "--max-cost", limit, "--resume", "--json")
+	var answer struct {
+		Passed    int  `json:"passed"`
+		Truncated int  `json:"truncated"`
+		Finished  bool `json:"finished"`
+	}
+	if err := json.Unmarshal([]byte(s.out), &answer); err != nil {
+		t.Fatalf("%v: %s", err, s.out)
+	}
+	if answer.Passed != 2 || answer.Truncated != 1 || !answer.Finished {
+		t.Errorf("%+v, want two passed and one that there was no money for\n%s", answer, s.out)
+	}
+}

@@ -363,6 +363,9 @@ func (s *Session) modelFailed(id string, err error) error {
 		s.stop = stop
 		return stop
 	}
+	if name == refusal.LimitReached { // of what the whole attempt may spend
+		return s.halt(Truncated, name, err)
+	}
 	return s.halt(Failed, name, err)
 }
 
