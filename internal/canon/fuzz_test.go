@@ -3,6 +3,10 @@ package canon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/gowebpki/jcs"
@@ -21,7 +25,8 @@ func addSeeds(f *testing.F) {
 
 // FuzzCanonicalize: what we accept is JSON to the standard library, its
 // canonical form is a fixed point, and an independent implementation that
-// accepts the text as well writes the same bytes.
+// accepts the text as well writes the same bytes. What we refuse and that
+// implementation accepts is beyond one of our own bounds.
 func FuzzCanonicalize(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -29,7 +34,11 @@ func FuzzCanonicalize(f *testing.F) {
 		if (Validate(data) == nil) != (err == nil && bytes.Equal(out, data)) {
 			t.Fatalf("Validate(%q) = %v, but Canonicalize = %q, %v", data, Validate(data), out, err)
 		}
+		theirs, theirErr := jcs.Transform(data)
 		if err != nil {
+			if theirErr == nil && json.Valid(data) && withinBounds(data) {
+				t.Fatalf("refused %q, which another implementation accepts: %v", data, err)
+			}
 			return
 		}
 		if !json.Valid(data) {
@@ -42,11 +51,45 @@ func FuzzCanonicalize(f *testing.F) {
 		if err != nil || !bytes.Equal(again, out) {
 			t.Fatalf("Canonicalize(%q) = %q, then %q, %v", data, out, again, err)
 		}
-		if theirs, err := jcs.Transform(data); err == nil && !bytes.Equal(theirs, out) {
+		if theirErr == nil && !bytes.Equal(theirs, out) {
 			t.Fatalf("Canonicalize(%q) = %q, another implementation says %q", data, out, theirs)
 		}
 		checkSameValue(t, data, out)
 	})
+}
+
+// withinBounds reports whether a JSON text keeps to what canonical-json.md asks
+// beyond RFC 8785: depth, and numbers that a double holds as they are meant.
+func withinBounds(data []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			if strings.ContainsRune("[{", rune(token)) {
+				depth++
+			} else {
+				depth--
+			}
+			if depth > 64 {
+				return false
+			}
+		case json.Number:
+			f, err := token.Float64()
+			mantissa, _, _ := strings.Cut(strings.ToLower(token.String()), "e")
+			isInteger := !strings.ContainsAny(token.String(), ".eE") || math.Abs(f) < 1e21
+			switch {
+			case err != nil,
+				isInteger && math.Abs(f) > 1<<53-1,
+				f == 0 && strings.ContainsAny(mantissa, "123456789"):
+				return false
+			}
+		}
+	}
 }
 
 // checkSameValue refuses a canonical form that says something else.

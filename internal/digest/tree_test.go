@@ -179,6 +179,16 @@ func firstDifference(a, b []byte) int {
 	return i
 }
 
+// A file of 8 GiB would take too long; its header alone shows the limit.
+func TestFileSizesFitTheHeader(t *testing.T) {
+	if _, err := ustarHeader("x", maxFileSize); err != nil {
+		t.Error(err)
+	}
+	if _, err := ustarHeader("x", maxFileSize+1); !refusal.Is(err, refusal.TooLarge) {
+		t.Errorf("got %v, want a TooLarge refusal", err)
+	}
+}
+
 // Any reader of archives finds the same files in the stream.
 func TestStreamIsAnArchive(t *testing.T) {
 	files := sampleFiles()

@@ -3,6 +3,7 @@ package evidence
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -105,8 +106,13 @@ func TestEveryKindIsStrict(t *testing.T) {
 			if !reflect.DeepEqual(body, all[kind]) {
 				t.Errorf("decoded as %+v", body)
 			}
-			if kind == NoteKind {
-				return // any object is a note
+			if kind == NoteKind { // any object is a note, and nothing else
+				for _, bad := range []string{"", "null", "[]", `"x"`, "1"} {
+					if _, _, err := ParseBody(kind, []byte(bad)); err == nil {
+						t.Errorf("%q is accepted", bad)
+					}
+				}
+				return
 			}
 			refusedAs := func(what string, members any) {
 				t.Helper()
@@ -224,8 +230,9 @@ func TestRecordsThatContradictThemselvesAreRefused(t *testing.T) {
 		"boundary 9":                   change(IntegrityEventKind, func(b Body) { b.(*IntegrityEvent).Boundary = "TB-9" }),
 		"promotion without a human":    change(RecommendationKind, func(b Body) { b.(*Recommendation).RequiresHumanApproval = false }),
 	} {
-		if err := b.Validate(); err == nil {
-			t.Errorf("%s is accepted", name)
+		i := slices.IndexFunc(Kinds(), func(k Kind) bool { return reflect.TypeOf(newBody(k)) == reflect.TypeOf(b) })
+		if _, err := DecodeBody(Kinds()[i], mustMarshal(t, b)); !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("%s: got %v, want a Malformed refusal", name, err)
 		}
 	}
 }
@@ -381,6 +388,16 @@ func TestScoreRules(t *testing.T) {
 	if many.Validate() == nil {
 		t.Error("257 failure modes are accepted")
 	}
+	many = Score{Breakdown: map[string]float64{}}
+	for i := range maxBreakdown + 1 {
+		if err := many.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		many.Breakdown[fmt.Sprint("key ", i)] = 1
+	}
+	if many.Validate() == nil {
+		t.Error("257 breakdown keys are accepted")
+	}
 }
 
 // seeds are the entries of every kind, for the fuzz targets.
@@ -434,6 +451,41 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("the body %q is written again as %q", e.Body, again)
 		}
 	})
+}
+
+// The hash walk reads envelopes and no bodies, so an envelope must be refused by
+// itself.
+func TestEnvelopesHaveOneSpelling(t *testing.T) {
+	const good = `{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`
+	const manual = `{"body":{},"kind":"note","manual":true,"time":"2026-05-12T14:00:00.000Z","v":1}`
+	for _, line := range []string{good, manual} {
+		if env, err := SplitEntry([]byte(line)); err != nil || env.Kind != NoteKind || string(env.Body) != "{}" || env.Manual != (line == manual) {
+			t.Fatalf("SplitEntry(%s) = %+v, %v", line, env, err)
+		}
+	}
+	for _, edit := range []struct{ name, old, new string }{
+		{"no kind", `"note"`, `""`},
+		{"a kind in capitals", `"note"`, `"Note"`},
+		{"a kind that ends the member", `"note"`, `"note","x":"y"`},
+		{"a kind with an escape", `"note"`, `"not\u0065"`},
+		{"a kind that begins with a dot", `"note"`, `".note"`},
+		{"a kind that ends in a dot", `"note"`, `"note."`},
+		{"a long kind", `"note"`, `"` + strings.Repeat("n", 65) + `"`},
+		{"manual and false", `,"time"`, `,"manual":false,"time"`},
+		{"another version", `"v":1`, `"v":2`},
+		{"a member after the version", `"v":1`, `"v":1,"x":1`},
+		{"a member before the body", `{"body"`, `{"a":1,"body"`},
+		{"no body", `"body":{},`, ``},
+		{"no time", `,"time":"2026-05-12T14:00:00.000Z"`, ``},
+		{"a time without milliseconds", `00.000Z`, `00Z`},
+		{"white space", `,"kind"`, `, "kind"`},
+		{"a line break", `"v":1}`, "\"v\":1}\n"},
+		{"nothing", good, ``},
+	} {
+		if env, err := SplitEntry([]byte(strings.Replace(good, edit.old, edit.new, 1))); err == nil {
+			t.Errorf("%s: %+v was accepted", edit.name, env)
+		}
+	}
 }
 
 // FuzzSplitEntry: what splits is written again as the same bytes, whatever the
