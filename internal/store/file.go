@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"tallystick/internal/refusal"
 )
@@ -16,7 +17,8 @@ import (
 // ReadFile reads a whole regular file of at most limit bytes. A larger one is
 // refused before it fills memory.
 func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	// Opening a pipe would wait for its other end.
+	f, err := fsys.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, readError(name, err)
 	}
