@@ -218,10 +218,7 @@ func TestEveryBitFlipOfATileIsLocated(t *testing.T) {
 		t.Skip("long, and one goroutine has nothing to race with")
 	}
 	tree, leaves := treeOf(t, 20)
-	tiles, err := Tiles(tree, leaves, 0, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tiles := tilesOf(t, tree, leaves)
 	cases := 0
 	for _, tile := range tiles {
 		if CheckTile(tile, slices.Clone(tile.Data)) != nil {
@@ -234,6 +231,18 @@ func TestEveryBitFlipOfATileIsLocated(t *testing.T) {
 		})
 	}
 	t.Logf("%d flips in %d tiles", cases, len(tiles))
+}
+
+// tilesOf is all tiles of a tree.
+func tilesOf(t testing.TB, tree *Tree, leaves *Leaves) (tiles []Tile) {
+	t.Helper()
+	for tile, err := range Tiles(tree, leaves, 0, tree.Size()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiles = append(tiles, tile)
+	}
+	return tiles
 }
 
 // treeOf is the tree of n made-up entries.

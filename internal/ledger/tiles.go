@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -37,20 +39,55 @@ func (l *Leaves) Add(p Position) {
 }
 
 // Tiles returns the tiles of a tree of newSize that a tree of oldSize did not
-// have, entry bundles included.
-func Tiles(tree *Tree, leaves *Leaves, oldSize, newSize int64) ([]Tile, error) {
-	var out []Tile
-	for _, t := range tlog.NewTiles(tileHeight, oldSize, newSize) {
-		data, err := tlog.ReadTileData(t, tree)
-		if err != nil {
-			return nil, fmt.Errorf("tile %s: %w", t.Path(), err)
-		}
-		out = append(out, Tile{Path: tilePath(fmt.Sprint(t.L), t.N, t.W), Data: data})
-		if t.L == 0 {
-			out = append(out, Tile{Path: tilePath("entries", t.N, t.W), Data: leaves.bundle(t.N*tileWidth, t.W)})
+// have, entry bundles included, one at a time: all of them take as much memory
+// as the leaves.
+func Tiles(tree *Tree, leaves *Leaves, oldSize, newSize int64) iter.Seq2[Tile, error] {
+	return func(yield func(Tile, error) bool) {
+		for _, t := range tlog.NewTiles(tileHeight, oldSize, newSize) {
+			if !yield(makeTile(tree, leaves, t)) {
+				return
+			}
+			if t.L == 0 {
+				t.L = bundleLevel
+				if !yield(makeTile(tree, leaves, t)) {
+					return
+				}
+			}
 		}
 	}
-	return out, nil
+}
+
+// bundleLevel is how package tlog calls the level of the entry bundles.
+const bundleLevel = -1
+
+func makeTile(tree *Tree, leaves *Leaves, t tlog.Tile) (Tile, error) {
+	if t.L == bundleLevel {
+		return Tile{Path: tilePath("entries", t.N, t.W), Data: leaves.bundle(t.N*tileWidth, t.W)}, nil
+	}
+	path := tilePath(fmt.Sprint(t.L), t.N, t.W)
+	data, err := tlog.ReadTileData(t, tree)
+	if err != nil {
+		return Tile{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Tile{Path: path, Data: data}, nil
+}
+
+// TileAt returns the tile that a file of that path must be, whatever the size
+// of the tree that it was published with. It reports false when the path is no
+// tile's, or that of a tree larger than this one.
+func TileAt(tree *Tree, leaves *Leaves, path string) (Tile, bool) {
+	// Package tlog spells the height out and calls entries data.
+	rest := strings.TrimPrefix(path, "tile/")
+	if after, entries := strings.CutPrefix(rest, "entries/"); entries {
+		rest = "data/" + after
+	}
+	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", tileHeight, rest))
+	const maxLevel = 8 // has no tile in a tree of maxTreeSize
+	if err != nil || t.N > maxTreeSize || t.N*tileWidth+int64(t.W) > tree.size>>(tileHeight*min(max(t.L, 0), maxLevel)) {
+		return Tile{}, false
+	}
+	tile, err := makeTile(tree, leaves, t)
+	return tile, err == nil && tile.Path == path
 }
 
 // bundle is the entry bundle of the leaves from first on: each with its length
@@ -81,7 +118,7 @@ func tilePath(level string, n int64, width int) string {
 }
 
 // CheckTile compares a tile on disk with what the entries give, and says at
-// which entry the two part.
+// which byte the two part.
 func CheckTile(want Tile, got []byte) *Problem {
 	if bytes.Equal(want.Data, got) {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
@@ -18,19 +17,34 @@ func (p Place) TilesDir() string { return filepath.Join(p.Dir, "tiles") }
 
 func (p Place) checkpointPath() string { return filepath.Join(p.TilesDir(), "checkpoint") }
 
+func (p Place) tileFile(path string) string {
+	return filepath.Join(p.TilesDir(), filepath.FromSlash(path))
+}
+
+// tilesAtOnce is how many tiles are held in memory, about 10 MB, before their
+// folders are synced.
+const tilesAtOnce = 256
+
 // publishTiles writes the tiles that the last published tree did not have, and
 // the checkpoint last: a reader never sees one whose tiles are missing.
 func (p Place) publishTiles(tree *ledger.Tree, leaves *ledger.Leaves, tip Tip) error {
-	old := p.publishedSize(tip)
-	tiles, err := ledger.Tiles(tree, leaves, old, tip.Size)
-	if err != nil {
-		return err
+	var batch []store.Named
+	write := func() error {
+		defer func() { batch = batch[:0] }()
+		return store.WriteFiles(p.FS, batch, 0o600)
 	}
-	files := make([]store.Named, len(tiles))
-	for i, t := range tiles {
-		files[i] = store.Named{Name: filepath.Join(p.TilesDir(), filepath.FromSlash(t.Path)), Data: t.Data}
+	for t, err := range ledger.Tiles(tree, leaves, p.publishedSize(tip), tip.Size) {
+		if err != nil {
+			return err
+		}
+		batch = append(batch, store.Named{Name: p.tileFile(t.Path), Data: t.Data})
+		if len(batch) == tilesAtOnce {
+			if err := write(); err != nil {
+				return err
+			}
+		}
 	}
-	if err := store.WriteFiles(p.FS, files, 0o600); err != nil {
+	if err := write(); err != nil {
 		return err
 	}
 	if err := store.MakeDir(p.FS, p.TilesDir(), 0o700); err != nil {
@@ -118,28 +132,65 @@ func (t *TileCheck) Problems(v *ledger.Verified) ([]ledger.Problem, error) {
 		return []ledger.Problem{{Index: c.Size - 1, Kind: "checkpoint", Name: refusal.HistoryForked,
 			Detail: "tiles/checkpoint has another root than the entries"}}, nil
 	}
-	tiles, err := ledger.Tiles(&t.tree, &t.leaves, 0, c.Size)
-	if err != nil {
-		return nil, err
-	}
-	var problems []ledger.Problem
-	for _, tile := range tiles {
+	return t.compare(c.Size)
+}
+
+// compare compares the tiles of a tree of that size, which must be there, and
+// those that are left of smaller trees, which a client may still read.
+func (t *TileCheck) compare(size int64) (problems []ledger.Problem, err error) {
+	seen := make(map[string]bool)
+	check := func(tile ledger.Tile) error {
+		seen[tile.Path] = true
 		problem, err := t.place.checkTile(tile)
-		if err != nil {
-			return nil, err
-		}
 		if problem != nil {
 			problems = append(problems, *problem)
 		}
+		return err
 	}
-	return problems, nil
+	for tile, err := range ledger.Tiles(&t.tree, &t.leaves, 0, size) {
+		if err == nil {
+			err = check(tile)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = t.place.walkTiles("tile", func(path string) error {
+		// A tile beyond the walk is a writer's who is at work.
+		if tile, ok := ledger.TileAt(&t.tree, &t.leaves, path); ok && !seen[path] {
+			return check(tile)
+		}
+		return nil
+	})
+	return problems, err
+}
+
+// walkTiles calls visit with the path of every file below a folder of tiles.
+func (p Place) walkTiles(dir string, visit func(path string) error) error {
+	entries, err := p.FS.ReadDir(p.tileFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return refusal.Newf(refusal.Unreadable, "reading tiles: %w", err).WithHint("nothing was changed; check the permissions and the disk of %s", p.TilesDir())
+	}
+	for _, e := range entries {
+		next := visit
+		if e.IsDir() {
+			next = func(dir string) error { return p.walkTiles(dir, visit) }
+		}
+		if err := next(dir + "/" + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p Place) checkTile(t ledger.Tile) (*ledger.Problem, error) {
-	path := filepath.Join(p.TilesDir(), filepath.FromSlash(t.Path))
+	path := p.tileFile(t.Path)
 	if _, err := p.FS.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
-			Detail: strings.TrimPrefix(t.Path, "/") + " is missing; publishing an anchor makes it again"}, nil
+			Detail: t.Path + " is missing"}, nil
 	}
 	data, err := store.ReadFile(p.FS, path, 64<<20)
 	if err != nil {
