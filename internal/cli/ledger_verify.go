@@ -68,7 +68,7 @@ type verifyAnswer struct {
 	Notes    []string         `json:"notes"`
 }
 
-func runLedgerVerify(_ context.Context, env *Env, o ledgerVerifyOptions) error {
+func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error {
 	w, err := env.loadWorkspace()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func runLedgerVerify(_ context.Context, env *Env, o ledgerVerifyOptions) error {
 		return err
 	}
 	a := verifyAnswer{Origin: w.Settings.Origin, Problems: []ledger.Problem{}, Notes: []string{}}
-	err = env.verifyInto(w, o, covers, &a)
+	err = env.verifyInto(ctx, w, o, covers, &a)
 	var p *ledger.Problem
 	switch {
 	case errors.As(err, &p):
@@ -123,7 +123,7 @@ func (a verifyAnswer) text(out io.Writer) {
 
 // verifyInto verifies and fills the report. Problems beside the chain itself
 // are gathered; the first in the chain ends the walk and is returned.
-func (e *Env) verifyInto(w *workspace.Workspace, o ledgerVerifyOptions, covers func(int64, evidence.Time) bool, a *verifyAnswer) error {
+func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVerifyOptions, covers func(int64, evidence.Time) bool, a *verifyAnswer) error {
 	place, err := e.place(w)
 	if err != nil {
 		return err
@@ -141,7 +141,10 @@ func (e *Env) verifyInto(w *workspace.Workspace, o ledgerVerifyOptions, covers f
 	v, err := place.Verify(ledger.Options{
 		Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.strict,
 		Visit: func(r ledger.Record) error {
-			if err := tiles.Visit(r); err != nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := tiles.Visit(r); err != nil || !o.strict {
 				return err
 			}
 			return complete.Visit(r)
@@ -180,9 +183,9 @@ func (a *verifyAnswer) note(v *ledger.Verified, expect []ledger.Expectation) {
 func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	past := &pastReading{vault: vault, seen: make(map[digest.Content]bool)}
-	anchored := make(map[string]bool)
+	anchored := make(map[string]int64)
 	for _, f := range anchors {
-		anchored[f.Date] = true
+		anchored[f.Date] = f.Size
 	}
 	return &ledger.Completeness{
 		Covers:   covers,

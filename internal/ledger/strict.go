@@ -15,18 +15,23 @@ import (
 type Completeness struct {
 	// Covers reports whether an entry is in the window that is asked about.
 	Covers func(index int64, at evidence.Time) bool
-	// Anchored holds the days that have an anchor.
-	Anchored map[string]bool
+	// Anchored holds the size of each day's anchor.
+	Anchored map[string]int64
 	// HasEvidence reports whether evidence of that digest is there, unchanged.
 	HasEvidence func(digest.Content) bool
 	// Cases finds a case list that is too long for its entry.
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
 
-	days     map[string]int64 // first entry of each day in the window
-	attempts map[attemptName]*attemptGap
-	order    []attemptName
-	gaps     []Problem
+	days      map[string]int64 // first entry of each day in the window
+	published map[string]publication
+	attempts  map[attemptName]*attemptGap
+	order     []attemptName
+	gaps      []Problem
 }
+
+// A publication is the largest anchor of a day that the ledger says was
+// published, and the entry that says so.
+type publication struct{ index, size int64 }
 
 // attemptName keeps what was appended by hand apart: it fills no gap in what
 // the harness registered.
@@ -46,7 +51,7 @@ type attemptGap struct {
 func (c *Completeness) Visit(r Record) error {
 	covered := c.Covers(r.Index, r.Envelope.Time)
 	if c.days == nil {
-		c.days, c.attempts = make(map[string]int64), make(map[attemptName]*attemptGap)
+		c.days, c.published, c.attempts = make(map[string]int64), make(map[string]publication), make(map[attemptName]*attemptGap)
 	}
 	if day := r.Envelope.Time.Date(); covered {
 		if _, seen := c.days[day]; !seen {
@@ -75,6 +80,10 @@ func (c *Completeness) Visit(r Record) error {
 		}
 		if d := b.Events; covered && d != nil && !c.HasEvidence(*d) {
 			c.gap(r.Index, "evidence", "attempt %s: its events %s are missing or changed", b.Attempt, d)
+		}
+	case *evidence.AnchorPublished:
+		if covered && !manual && b.Size > c.published[b.Date].size {
+			c.published[b.Date] = publication{r.Index, b.Size}
 		}
 	}
 	return nil
@@ -106,8 +115,14 @@ func (c *Completeness) gap(index int64, kind, format string, args ...any) {
 // Gaps returns what is missing, in the order of the entries that ask for it.
 func (c *Completeness) Gaps() ([]Problem, error) {
 	for _, day := range slices.Sorted(maps.Keys(c.days)) {
-		if !c.Anchored[day] {
+		if c.Anchored[day] == 0 {
 			c.gap(c.days[day], "anchor", "%s has entries and no anchor", day)
+		}
+	}
+	for _, day := range slices.Sorted(maps.Keys(c.published)) {
+		// A day's file is only ever replaced by a larger one.
+		if p, size := c.published[day], c.Anchored[day]; size > 0 && size < p.size {
+			c.gap(p.index, "anchor", "the anchor of %s covers %d entries, one of %d was published", day, size, p.size)
 		}
 	}
 	for _, name := range c.order {

@@ -18,6 +18,9 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 	}
 	finished := &evidence.AttemptFinished{Attempt: "a"}
 	gone := digest.ContentOf([]byte("gone"))
+	published := func(size int64) evidence.Body {
+		return &evidence.AnchorPublished{Date: testTime.Date(), Size: size}
+	}
 	type entry struct {
 		body   evidence.Body
 		manual bool
@@ -44,11 +47,15 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 			[]string{"entry 0: attempt a was registered and never finished", "entry 0: attempt a: case one has 0 of 2 records"}},
 		{"a list of events that is not there", []entry{{registered(), false}, {scored(1), false}, {scored(2), false}, {&evidence.AttemptFinished{Attempt: "a", Events: &gone}, false}},
 			[]string{"entry 3: attempt a: its events " + gone.String() + " are missing or changed"}},
+		{"an anchor that was published", []entry{{published(2), false}, {published(4), false}}, nil},
+		{"an anchor that is older than one published", []entry{{published(4), false}, {published(6), false}, {published(5), false}},
+			[]string{"entry 1: the anchor of 2026-05-12 covers 4 entries, one of 6 was published"}},
+		{"a publication by hand", []entry{{published(6), true}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &Completeness{
 				Covers:      func(int64, evidence.Time) bool { return true },
-				Anchored:    map[string]bool{testTime.Date(): true},
+				Anchored:    map[string]int64{testTime.Date(): 4},
 				HasEvidence: func(d digest.Content) bool { return d != gone },
 			}
 			for i, e := range tt.entries {

@@ -693,7 +693,7 @@ func (w *world) gaps(cfg sequencer.Config, read reader, everySeal bool) []string
 	begin := w.clock().Add(-30 * day)
 	complete := &ledger.Completeness{
 		Covers:   func(_ int64, at evidence.Time) bool { return !at.Go().Before(begin) },
-		Anchored: map[string]bool{},
+		Anchored: map[string]int64{},
 		HasEvidence: func(d digest.Content) bool {
 			data, err := read(d)
 			if err != nil {
@@ -711,7 +711,7 @@ func (w *world) gaps(cfg sequencer.Config, read reader, everySeal bool) []string
 		},
 	}
 	for _, a := range anchors {
-		complete.Anchored[a.Date] = true
+		complete.Anchored[a.Date] = a.Size
 	}
 	_, err = cfg.Verify(ledger.Options{Origin: simOrigin, TrustRoot: cfg.TrustRoot, Expect: w.expected(cfg), Decode: true, EverySeal: everySeal, Visit: complete.Visit})
 	w.must(err)
