@@ -91,11 +91,13 @@ func parseSeal(text []byte) (size int64, signature []byte, err error) {
 	return size, signature, nil
 }
 
+var strictBase64 = base64.StdEncoding.Strict()
+
 // decodeBase64 decodes the one spelling that encoding gives. Even the strict
 // decoder of the standard library skips carriage returns and newlines.
 func decodeBase64(s string) ([]byte, error) {
-	data, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err == nil && strings.ContainsAny(s, "\r\n") {
+	data, err := strictBase64.DecodeString(s)
+	if err == nil && (strings.IndexByte(s, '\r') >= 0 || strings.IndexByte(s, '\n') >= 0) {
 		err = errors.New("line break in base64")
 	}
 	return data, err

@@ -83,6 +83,58 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 	}
 }
 
+// TestTheExtraOfAReceiptHasOneSpelling: no member more or less, none twice or in
+// another order, nothing that canonical JSON does not allow.
+func TestTheExtraOfAReceiptHasOneSpelling(t *testing.T) {
+	data, _, _, _ := proofs(t)
+	r, err := ParseReceipt(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, p := `"content":"`+r.Content.String()+`"`, `"prev":"`+r.Prev.String()+`"`
+	deep := func(n int) string { return `"entry":` + strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for extra, ok := range map[string]bool{
+		"{" + c + "," + p + "}":                       true,
+		"{" + c + `,"entry":{},` + p + "}":            true,
+		"{" + c + "," + deep(63) + "," + p + "}":      true,
+		"{" + c + "," + deep(64) + "," + p + "}":      false,
+		"{" + c + `,"entry":{},"fake":1,` + p + "}":   false,
+		"{" + c + `,"entry":,` + p + "}":              false,
+		"{" + c + `,"entry":{},{},` + p + "}":         false,
+		"{" + c + `,"entry":{ },` + p + "}":           false,
+		"{" + c + `,"entry":{"b":1,"a":2},` + p + "}": false,
+		"{" + c + `,"extra":{},` + p + "}":            false,
+		`{"a":1,` + c + "," + p + "}":                 false,
+		"{" + c + "," + p + `,"z":1}`:                 false,
+		"{" + c + "," + c + "," + p + "}":             false,
+		"{" + c + "," + p + "," + p + "}":             false,
+		"{" + p + "," + c + "}":                       false,
+		"{" + c + "}":                                 false,
+		"{" + p + "}":                                 false,
+		"{}":                                          false,
+		"":                                            false,
+		"[{" + c + "," + p + "}]":                     false,
+		"{" + c + "," + p + "} ":                      false,
+		"{" + c + ", " + p + "}":                      false,
+		"{" + strings.ToUpper(c) + "," + p + "}":      false,
+		"{" + strings.Replace(c, "blake3", "sha256", 1) + "," + p + "}": false,
+		"{" + c + "," + strings.Replace(p, "sha256", "blake3", 1) + "}": false,
+		"{" + c + "," + p[:len(p)-1] + `0"}`:                            false,
+		"{" + c + "," + p[:len(p)-2] + `"}`:                             false,
+	} {
+		file := bytes.Replace(data, bytes.Split(data, []byte("\n"))[1], []byte("extra "+base64.StdEncoding.EncodeToString([]byte(extra))), 1)
+		r, err := ParseReceipt(file)
+		if (err == nil) != ok || err != nil && !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("%s: %v", extra, err)
+		}
+		if err == nil {
+			if again, err := r.Marshal(); err != nil || !bytes.Equal(again, file) {
+				t.Errorf("%s is written again as %q (%v)", extra, again, err)
+			}
+		}
+	}
+}
+
 func TestForgedAnchorsAreRefused(t *testing.T) {
 	_, data, _, p := proofs(t)
 	for _, tt := range []struct {

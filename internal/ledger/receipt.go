@@ -3,9 +3,9 @@ package ledger
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -23,14 +23,6 @@ const MaxReceiptBytes = 4096
 const maxReceiptRead = 64 << 10
 
 const receiptHeader = "c2sp.org/tlog-proof@v1"
-
-// receiptExtra is what a verifier needs besides the proof to compute the leaf.
-// It is not authenticated by itself; a wrong one gives a wrong leaf.
-type receiptExtra struct {
-	Content digest.Content   `json:"content"`
-	Entry   canon.RawMessage `json:"entry,omitempty"`
-	Prev    digest.ID        `json:"prev"`
-}
 
 // A Receipt proves that one entry is in a ledger: a C2SP tlog-proof file. It
 // proves nothing until [VerifyReceipt] has checked it.
@@ -55,8 +47,8 @@ func NewReceipt(p Position, entry []byte, proof tlog.RecordProof, checkpoint []b
 
 // Marshal writes the receipt in its one spelling.
 func (r *Receipt) Marshal() ([]byte, error) {
-	extra, err := canon.Marshal(receiptExtra{Content: r.Content, Entry: r.Entry, Prev: r.Prev})
-	if err != nil {
+	extra := r.appendExtra(nil)
+	if err := canon.Validate(extra); err != nil {
 		return nil, fmt.Errorf("receipt: %w", err)
 	}
 	var b bytes.Buffer
@@ -67,6 +59,67 @@ func (r *Receipt) Marshal() ([]byte, error) {
 	b.WriteByte('\n')
 	b.Write(r.Checkpoint)
 	return b.Bytes(), nil
+}
+
+// The extra is what a verifier needs besides the proof to compute the leaf. It
+// is not authenticated by itself; a wrong one gives a wrong leaf. Its canonical
+// JSON is spelled out, as that of entries and leaves is:
+//
+//	{"content":"blake3:…","entry":{…},"prev":"sha256:…"}
+const (
+	extraContent = `{"content":"`
+	extraEntry   = `","entry":`
+	extraPrev    = `,"prev":"`
+	extraEnd     = `"}`
+)
+
+func (r *Receipt) appendExtra(dst []byte) []byte {
+	dst = append(dst, extraContent...)
+	dst = append(dst, r.Content.String()...)
+	if r.Entry != nil {
+		dst = append(dst, extraEntry...)
+		dst = append(dst, r.Entry...)
+	} else {
+		dst = append(dst, '"')
+	}
+	dst = append(dst, extraPrev...)
+	dst = append(dst, r.Prev.String()...)
+	return append(dst, extraEnd...)
+}
+
+// digestText is the length of a digest with its prefix, blake3: or sha256:.
+const digestText = 7 + 2*digest.Size
+
+// parseExtra reads exactly what appendExtra writes of one canonical entry or
+// none.
+func (r *Receipt) parseExtra(extra []byte) error {
+	if err := canon.Validate(extra); err != nil {
+		return err
+	}
+	contentEnd := len(extraContent) + digestText
+	prevStart := len(extra) - len(extraEnd) - digestText
+	entryEnd := prevStart - len(extraPrev)
+	if entryEnd <= contentEnd || string(extra[:len(extraContent)]) != extraContent ||
+		string(extra[entryEnd:prevStart]) != extraPrev || string(extra[prevStart+digestText:]) != extraEnd {
+		return errors.New("expected content, entry and prev, and no other member")
+	}
+	var err error
+	if r.Content, err = digest.ParseContent(string(extra[len(extraContent):contentEnd])); err != nil {
+		return err
+	}
+	if r.Prev, err = digest.ParseID(string(extra[prevStart : prevStart+digestText])); err != nil {
+		return err
+	}
+	between := extra[contentEnd:entryEnd]
+	if string(between) == `"` {
+		return nil
+	}
+	entry, ok := bytes.CutPrefix(between, []byte(extraEntry))
+	if !ok || canon.Validate(entry) != nil { // which is no single value if more members stand behind it
+		return errors.New("expected content, entry and prev, and no other member")
+	}
+	r.Entry = entry
+	return nil
 }
 
 // IsReceipt reports whether data begins as a receipt does.
@@ -86,43 +139,54 @@ func ParseReceipt(data []byte) (*Receipt, error) {
 }
 
 func parseReceipt(data []byte) (*Receipt, error) {
-	head, checkpoint, ok := strings.Cut(string(data), "\n\n")
+	head, checkpoint, ok := bytes.Cut(data, []byte("\n\n"))
 	if !ok {
 		return nil, fmt.Errorf("no empty line before the checkpoint")
 	}
-	lines := strings.Split(head, "\n")
-	if len(lines) < 3 || lines[0] != receiptHeader {
+	lines := bytes.Split(head, []byte{'\n'})
+	if len(lines) < 3 || string(lines[0]) != receiptHeader {
 		return nil, fmt.Errorf("expected %q, then extra, index and the proof", receiptHeader)
 	}
-	r := &Receipt{Checkpoint: []byte(checkpoint)}
-	encoded, ok := strings.CutPrefix(lines[1], "extra ")
+	r := &Receipt{Checkpoint: bytes.Clone(checkpoint)}
+	encoded, ok := bytes.CutPrefix(lines[1], []byte("extra "))
 	if !ok {
 		return nil, fmt.Errorf("line 2: expected extra")
 	}
-	extraBytes, err := decodeBase64(encoded)
+	extra, err := decodeBase64(string(encoded))
 	if err != nil {
 		return nil, fmt.Errorf("line 2: %w", err)
 	}
-	var extra receiptExtra
-	if err := canon.UnmarshalCanonical(extraBytes, &extra); err != nil {
+	if err := r.parseExtra(extra); err != nil {
 		return nil, fmt.Errorf("line 2: %w", err)
 	}
-	r.Prev, r.Content, r.Entry = extra.Prev, extra.Content, extra.Entry
-	number, ok := strings.CutPrefix(lines[2], "index ")
+	number, ok := bytes.CutPrefix(lines[2], []byte("index "))
 	if !ok {
 		return nil, fmt.Errorf("line 3: expected index")
 	}
-	if r.Index, err = strconv.ParseInt(number, 10, 64); err != nil || r.Index < 0 || strconv.FormatInt(r.Index, 10) != number {
+	if r.Index, err = strconv.ParseInt(string(number), 10, 64); err != nil || r.Index < 0 || strconv.FormatInt(r.Index, 10) != string(number) {
 		return nil, fmt.Errorf("line 3: %q is not an index", number)
 	}
+	r.Proof = make(tlog.RecordProof, len(lines)-3)
 	for i, l := range lines[3:] {
-		h, err := decodeBase64(l)
-		if err != nil || len(h) != tlog.HashSize {
-			return nil, fmt.Errorf("line %d: not a hash", i+4)
+		if err := decodeHash(&r.Proof[i], l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+4, err)
 		}
-		r.Proof = append(r.Proof, tlog.Hash(h))
 	}
 	return r, nil
+}
+
+// decodeHash decodes the base64 of a hash. That there are exactly so many bytes
+// also shows that no line break was skipped.
+func decodeHash(h *tlog.Hash, text []byte) error {
+	var buf [tlog.HashSize + 1]byte
+	if len(text) != base64.StdEncoding.EncodedLen(tlog.HashSize) {
+		return errors.New("not a hash")
+	}
+	if n, err := strictBase64.Decode(buf[:], text); err != nil || n != tlog.HashSize {
+		return errors.New("not a hash")
+	}
+	copy(h[:], buf[:])
+	return nil
 }
 
 // A Proved is an entry that a receipt has been verified for.
