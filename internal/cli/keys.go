@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,8 +108,9 @@ func runKeysList(_ context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	// An operator's key that lies elsewhere leaves a workspace without any.
 	entries, err := os.ReadDir(w.KeysDir())
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return refusal.Newf(refusal.Unreadable, "listing keys: %w", err)
 	}
 	keys := []keyAnswer{}

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +42,7 @@ type signersAnswer struct {
 	Version int           `json:"version"`
 	Digest  digest.ID     `json:"digest"`
 	People  []personEntry `json:"people"`
-	File    string        `json:"file"` // in-force, proposed or differs
+	File    string        `json:"file"` // in-force, proposed, differs or missing
 }
 
 type personEntry struct {
@@ -92,28 +94,39 @@ func newSignersShow(env *Env) *cobra.Command {
 }
 
 // signersFile verifies the ledger and reads the file beside it, which may
-// propose another version than the one in force.
+// propose another version than the one in force, or be gone: then it is nil.
 func (e *Env) signersFile() (*workspace.Workspace, *ledger.Verified, []byte, error) {
 	w, v, err := e.verifiedLedger()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, v, nil, nil
+	}
 	return w, v, data, err
 }
 
+// stateOfFile says what the file is beside the version in force.
+func stateOfFile(inForce *seal.Signers, data []byte) string {
+	if data == nil {
+		return "missing"
+	}
+	if digest.IDOf(data) == inForce.Digest() {
+		return "in-force"
+	}
+	if _, err := seal.ParseNext(inForce, data); err == nil {
+		return "proposed"
+	}
+	return "differs"
+}
+
 func runSignersShow(_ context.Context, env *Env) error {
-	w, v, data, err := env.signersFile()
+	_, v, data, err := env.signersFile()
 	if err != nil {
 		return err
 	}
-	a := signersAnswer{Version: v.Signers.Version(), Digest: v.Signers.Digest(), File: "in-force"}
-	if digest.IDOf(data) != a.Digest {
-		a.File = "differs"
-		if s, err := seal.ParseSigners(w.SignersFile(), data); err == nil && s.Version() == a.Version+1 && s.Previous() == a.Digest {
-			a.File = "proposed"
-		}
-	}
+	a := signersAnswer{Version: v.Signers.Version(), Digest: v.Signers.Digest(), File: stateOfFile(v.Signers, data)}
 	for _, e := range v.Signers.Entries() {
 		a.People = append(a.People, describePerson(e))
 	}
@@ -130,6 +143,8 @@ func runSignersShow(_ context.Context, env *Env) error {
 			fmt.Fprintf(out, "signers/allowed_signers proposes version %d; two of the people above sign it with \"tally signers sign\"\n", a.Version+1)
 		case "differs":
 			fmt.Fprintf(out, "signers/allowed_signers is NOT this version and does not follow from it; the ledger counts, the file does not\n")
+		case "missing":
+			fmt.Fprintf(out, "signers/allowed_signers is missing; \"tally signers next\" writes what would be version %d\n", a.Version+1)
 		}
 	})
 }
@@ -156,7 +171,7 @@ func runSignersNext(_ context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	if digest.IDOf(data) != v.Signers.Digest() {
+	if state := stateOfFile(v.Signers, data); state != "in-force" && state != "missing" {
 		return refusal.Newf(refusal.AlreadyExists, "%s is not the version in force; it is not overwritten", w.SignersFile()).
 			WithHint(`"tally signers show" tells what it is`)
 	}
@@ -209,11 +224,13 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 	if err != nil {
 		return err
 	}
-	if digest.IDOf(data) == v.Signers.Digest() {
-		return refusal.Newf(refusal.Usage, "%s is the version in force; there is nothing to sign", w.SignersFile()).
-			WithHint(`"tally signers next" prepares the next version`)
+	if err := refuseInForce(w, v, data); err != nil {
+		return err
 	}
 	err = addSignature(w.SignersFile(), signer, seal.NamespaceSigners, func(signature, message []byte) error {
+		if _, err := seal.ParseNext(v.Signers, message); err != nil {
+			return err
+		}
 		_, err := v.Signers.Verify(signature, message, seal.NamespaceSigners, env.Now())
 		return err
 	})
@@ -231,10 +248,22 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 	})
 }
 
+// refuseInForce refuses a file that proposes nothing.
+func refuseInForce(w *workspace.Workspace, v *ledger.Verified, data []byte) error {
+	if stateOfFile(v.Signers, data) != "in-force" {
+		return nil
+	}
+	return refusal.Newf(refusal.Usage, "%s is version %d, which is in force already", w.SignersFile(), v.Signers.Version()).
+		WithHint(`"tally signers next" prepares the next version`)
+}
+
 // proposedSigners verifies that the file follows from the version in force.
 func proposedSigners(env *Env, w *workspace.Workspace, v *ledger.Verified) (*evidence.SignersChanged, error) {
 	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
 	if err != nil {
+		return nil, err
+	}
+	if err := refuseInForce(w, v, data); err != nil {
 		return nil, err
 	}
 	sigs, err := signaturesOf(w.SignersFile())

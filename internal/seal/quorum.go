@@ -157,10 +157,9 @@ func Root(name string, data []byte, pin digest.ID) (*Signers, error) {
 	return s, nil
 }
 
-// Extend reads the next version of a signers file, which two people of the
-// version before must have signed as it is, in [NamespaceSigners]. The people
-// it names itself do not count.
-func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, error) {
+// ParseNext reads a file that would be the version after prev. Whether anybody
+// agreed to it is for [Extend].
+func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 	s, err := ParseSigners(prev.name, next)
 	if err != nil {
 		return nil, err
@@ -171,6 +170,17 @@ func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, 
 	}
 	if s.previous != prev.Digest() {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d follows %s, version %d is %s", prev.name, s.version, s.previous, prev.version, prev.Digest())
+	}
+	return s, nil
+}
+
+// Extend reads the next version of a signers file, which two people of the
+// version before must have signed as it is, in [NamespaceSigners]. The people
+// it names itself do not count.
+func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, error) {
+	s, err := ParseNext(prev, next)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := prev.VerifyQuorum(sigs, next, NamespaceSigners, at, signersRule); err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", prev.name, s.version, err)
