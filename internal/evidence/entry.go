@@ -109,10 +109,19 @@ func DecodeEntry(line []byte) (Entry, Body, error) {
 	}
 	e := Entry{Body: env.Body, Kind: env.Kind, Manual: env.Manual, Time: env.Time, Version: EntryVersion}
 	body, err := DecodeBody(e.Kind, e.Body)
-	if err == nil && depth(e.Body) >= canon.MaxDepth {
-		err = refusal.Newf(refusal.Malformed, "%s: the entry is nested deeper than %d", e.Kind, canon.MaxDepth)
-	}
 	return e, body, err
+}
+
+// CheckDepth refuses a record that is nested so deep that its entry, which is
+// one object more, would not be canonical JSON. The record has been found to be
+// JSON.
+func CheckDepth(k Kind, body []byte) error {
+	// Most records do not even have so many brackets.
+	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) < canon.MaxDepth || depth(body) < canon.MaxDepth {
+		return nil
+	}
+	return refusal.Newf(refusal.Malformed, "%s: the record is nested deeper than %d, its entry deeper than %d", k, canon.MaxDepth-1, canon.MaxDepth).
+		WithHint("put the deep part into a string, or into the evidence and its digest into the record")
 }
 
 // depth is how many arrays and objects are open inside each other, in JSON

@@ -119,6 +119,9 @@ func DecodeBody(k Kind, data []byte) (Body, error) {
 	if err := b.Validate(); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s: %w", k, err)
 	}
+	if err := CheckDepth(k, data); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 

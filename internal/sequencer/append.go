@@ -57,15 +57,20 @@ func (l *Ledger) Submit(kind evidence.Kind, body []byte) *Pending {
 // SubmitManual is Submit for what a person appends by hand. The record is
 // validated and marked, so that it is never taken for the harness's own.
 func (l *Ledger) SubmitManual(kind evidence.Kind, body []byte) (*Pending, error) {
+	p, err := manual(kind, body)
+	if err != nil {
+		return nil, err
+	}
+	return l.submit(p), nil
+}
+
+func manual(kind evidence.Kind, body []byte) (*Pending, error) {
 	_, canonical, err := evidence.ParseBody(kind, body)
 	if err != nil {
 		return nil, err
 	}
 	p := &Pending{kind: kind, body: canonical, manual: true}
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	return l.submit(p), nil
+	return p, p.check()
 }
 
 func (l *Ledger) submit(p *Pending) *Pending {
@@ -90,7 +95,7 @@ func (p *Pending) check() error {
 	case n < 2 || p.body[0] != '{' || p.body[n-1] != '}' || bytes.IndexByte(p.body, '\n') >= 0:
 		return refusal.Newf(refusal.Malformed, "%s: the record is not one canonical JSON object", p.kind)
 	}
-	return nil
+	return evidence.CheckDepth(p.kind, p.body)
 }
 
 // Close waits for what was submitted, syncs the memory and lets the next

@@ -434,6 +434,32 @@ func TestAChangeOfSignersNeedsItsSignatures(t *testing.T) {
 	}
 }
 
+// deepNote is a note of n objects inside each other.
+func deepNote(n int) string {
+	return strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1)
+}
+
+// FuzzWhatIsAcceptedVerifies: a record that the ledger takes from a person can
+// be read again. What is sealed cannot be taken back.
+func FuzzWhatIsAcceptedVerifies(f *testing.F) {
+	f.Add(string(evidence.NoteKind), []byte(deepNote(64)))
+	f.Add(string(evidence.NoteKind), []byte(`{"kind":"note","time":"x","v":1}`))
+	f.Add(string(evidence.IntegrityEventKind), []byte(`{"name":"x","severity":"warn","detail":"d","data":{"a":[1,2.50,"\u00e9"]}}`))
+	f.Add(string(evidence.ApplyBlockedKind), []byte(`{"class":"c","tier":"gold"}`))
+	f.Add(string(evidence.CaseStartedKind), []byte(`{"attempt":"a","case_id":"c","repeat":1,"execution":1}`))
+	at := evidence.At(time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC))
+	f.Fuzz(func(t *testing.T, kind string, body []byte) {
+		p, err := manual(evidence.Kind(kind), body)
+		if err != nil {
+			return
+		}
+		entry := evidence.AppendEntry(nil, p.body, p.kind, p.manual, at)
+		if _, _, err := evidence.DecodeEntry(entry); err != nil || canon.Validate(entry) != nil || len(entry) > evidence.MaxEntryBytes {
+			t.Fatalf("accepted, and not to be read again: %s: %v", entry, err)
+		}
+	})
+}
+
 func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 0)
@@ -451,6 +477,7 @@ func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 		{"a kind that ends the envelope", `note","v":1}`, "{}", refusal.UnknownKind},
 		{"second genesis", evidence.LedgerOpened, "{}", refusal.Malformed},
 		{"too large", evidence.NoteKind, `{"x":"` + strings.Repeat("x", evidence.MaxEntryBytes) + `"}`, refusal.TooLarge},
+		{"too deep for its envelope", evidence.NoteKind, deepNote(64), refusal.Malformed},
 	} {
 		_, err := l.Append(tt.kind, []byte(tt.body))
 		if !refusal.Is(err, tt.want) {
@@ -459,6 +486,12 @@ func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 	}
 	if _, err := l.SubmitManual(evidence.NoteKind, []byte(`{"a":1,"a":2}`)); err == nil {
 		t.Error("duplicate keys were accepted by hand")
+	}
+	if _, err := l.SubmitManual(evidence.NoteKind, []byte(deepNote(64))); !refusal.Is(err, refusal.Malformed) {
+		t.Errorf("too deep, by hand: %v", err)
+	}
+	if _, err := l.Append(evidence.NoteKind, []byte(deepNote(63))); err != nil {
+		t.Errorf("as deep as may be: %v", err)
 	}
 	p, err := l.SubmitManual(evidence.NoteKind, []byte("{ \"b\": 1.0,\n\"a\": 2 }"))
 	if err != nil {
