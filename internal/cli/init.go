@@ -240,6 +240,9 @@ func (e *Env) planInit(w *workspace.Workspace, o initOptions) (*initPlan, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := e.checkSuccession(signers); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	pub, _ := p.operator.Public().Ed25519()
 	if _, err := signers.OperatorOf(pub, e.Now()); err != nil {
 		return nil, refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
