@@ -17,8 +17,8 @@ import (
 // AnchorSchema names the form of an anchor file.
 const AnchorSchema = "tallystick-anchor/v1"
 
-// maxAnchorBytes bounds what is read as an anchor.
-const maxAnchorBytes = 128 << 10
+// MaxAnchorBytes bounds what is read as an anchor.
+const MaxAnchorBytes = 128 << 10
 
 // An Anchor is a tree head published where the ledger's owner cannot quietly
 // take it back: in git, at witnesses. The file is canonical JSON and a newline.
@@ -65,8 +65,8 @@ func (a *Anchor) Marshal() ([]byte, error) {
 
 // ParseAnchor reads an anchor in its one spelling. It verifies nothing.
 func ParseAnchor(data []byte) (*Anchor, error) {
-	if len(data) > maxAnchorBytes {
-		return nil, refusal.Newf(refusal.TooLarge, "anchor has %d bytes, at most %d are read", len(data), maxAnchorBytes)
+	if len(data) > MaxAnchorBytes {
+		return nil, refusal.Newf(refusal.TooLarge, "anchor has %d bytes, at most %d are read", len(data), MaxAnchorBytes)
 	}
 	body, ok := bytes.CutSuffix(data, []byte{'\n'})
 	if !ok {

@@ -174,7 +174,7 @@ func TestForgedAnchorsAreRefused(t *testing.T) {
 		}, refusal.AnchorSignatureInvalid},
 		{"another schema", func(a *Anchor) []byte { a.Schema = "tallystick-anchor/v2"; return nil }, refusal.Malformed},
 		{"not canonical", func(*Anchor) []byte { return bytes.Replace(data, []byte(`,"`), []byte(`, "`), 1) }, refusal.Malformed},
-		{"too large", func(*Anchor) []byte { return make([]byte, maxAnchorBytes+1) }, refusal.TooLarge},
+		{"too large", func(*Anchor) []byte { return make([]byte, MaxAnchorBytes+1) }, refusal.TooLarge},
 		{"empty", func(*Anchor) []byte { return []byte{} }, refusal.Malformed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,10 +56,28 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 func Of(err error) *Error {
 	var r *Error
 	if errors.As(err, &r) {
+		hint := r.Hint
+		if hint == "" {
+			hint = usualHint(r.Name)
+		}
 		// Keep the context that outer layers added to the message.
-		return &Error{Name: r.Name, Hint: r.Hint, Err: err}
+		return &Error{Name: r.Name, Hint: hint, Err: err}
 	}
 	return &Error{Name: Failed, Err: err}
+}
+
+// usualHint is the next step where the place that refused knows no better one:
+// files are read in many places, and what to do about them is the same.
+func usualHint(name Name) string {
+	switch name {
+	case Unreadable:
+		return "check the path, and that you may read it; nothing was changed"
+	case TooLarge:
+		return "check that this is the file you mean; nothing was changed"
+	case Malformed:
+		return "restore it from a good copy; docs/formats describes the form"
+	}
+	return ""
 }
 
 // Is reports whether err is a refusal of the given name.

@@ -39,7 +39,7 @@ func LoadAnchors(fsys store.FS, dir string) ([]AnchorFile, error) {
 	}
 	var files []AnchorFile
 	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".json") {
+		if !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
 		f, err := loadAnchor(fsys, filepath.Join(dir, e.Name()))
@@ -52,11 +52,14 @@ func LoadAnchors(fsys store.FS, dir string) ([]AnchorFile, error) {
 }
 
 func loadAnchor(fsys store.FS, path string) (AnchorFile, error) {
-	data, err := store.ReadFile(fsys, path, 1<<20)
-	if err != nil {
+	data, err := store.ReadFile(fsys, path, ledger.MaxAnchorBytes)
+	if err != nil && !refusal.Is(err, refusal.TooLarge) {
 		return AnchorFile{}, err
 	}
-	a, err := ledger.ParseAnchor(data)
+	var a *ledger.Anchor
+	if err == nil {
+		a, err = ledger.ParseAnchor(data)
+	}
 	if err != nil {
 		// An anchor that cannot be parsed is evidence that does not verify, not
 		// a file of somebody else's: its name claims to be one.

@@ -79,6 +79,9 @@ func Remembered(fsys store.FS, stateDir, origin string) (*ledger.TreeHead, error
 		return nil, nil
 	}
 	data, err := store.ReadFile(fsys, path, 2*slotLen)
+	if refusal.Is(err, refusal.TooLarge) {
+		return nil, memoryDamaged(path, origin)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +111,14 @@ func parseSlots(data []byte, path, origin string) (best *ledger.TreeHead, slot i
 		}
 	}
 	if best == nil || len(data) > 2*slotLen {
-		return nil, 0, refusal.Newf(refusal.MemoryDamaged, "%s is damaged: it does not say what was last signed for %s", path, origin).
-			WithHint(`compare the ledger with an anchor ("tally anchor verify"), then move this file away`)
+		return nil, 0, memoryDamaged(path, origin)
 	}
 	return best, slot, nil
+}
+
+func memoryDamaged(path, origin string) error {
+	return refusal.Newf(refusal.MemoryDamaged, "%s is damaged: it does not say what was last signed for %s", path, origin).
+		WithHint(`compare the ledger with an anchor ("tally anchor verify"), then move this file away`)
 }
 
 func parseSlot(slot []byte, origin string) (ledger.TreeHead, bool) {

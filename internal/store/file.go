@@ -31,13 +31,18 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: it is a %s, not a regular file", name, kindOf(info)).
 			WithHint("give a file; nothing was changed")
 	}
-	// The size is a hint, so that a large file is not copied while it is read.
-	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	tooLarge := refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
+	if info.Size() > limit {
+		return nil, tooLarge
+	}
+	// The size is a hint, so that a large file is not copied while it is read;
+	// it may have grown since.
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, readError(name, err)
 	}
 	if int64(data.Len()) > limit {
-		return nil, refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
+		return nil, tooLarge
 	}
 	return data.Bytes(), nil
 }
@@ -118,6 +123,11 @@ func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
 // replaceFile puts a synced file in the place of another, in a folder that is
 // not synced yet.
 func replaceFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
+	// Renaming over a device would take it away from everybody.
+	if info, err := fsys.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return refusal.Newf(refusal.WriteFailed, "writing %s: it is a %s, not a regular file", name, kindOf(info)).
+			WithHint("name a file; nothing was changed")
+	}
 	tmp, err := writeTemp(fsys, name, data, perm)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/plain"
@@ -18,44 +20,25 @@ import (
 // Main is the program tally-verify, without its name in args. It returns the
 // exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	var trust Trust
-	var asJSON bool
-	var signers, entry, hmacKey string
-	flags := flag.NewFlagSet("tally-verify", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprintf(stderr, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints and witness bundles, offline.\nThere is no default trust: name a key or a trust root.\n\n")
-		flags.PrintDefaults()
-		fmt.Fprintf(stderr, "\nExit codes: 0 verified, 1 could not be read, 2 asked wrongly or not recognised, 3 does not verify.\n")
+	o, err := parseArgs(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return finish(stdout, stderr, []byte(o.help), nil, false)
 	}
-	flags.BoolVar(&asJSON, "json", false, "answer with one JSON document")
-	flags.Func("key", "trusted ledger key `NAME+ID+KEY`, for receipts, anchors, checkpoints and bundles; may be given again", trust.AddLog)
-	flags.Func("witness", "trusted witness key `NAME+ID+KEY`; may be given again", trust.AddWitness)
-	flags.IntVar(&trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned")
-	flags.Func("trust-root", "trusted `DIGEST` of version 1 of the signers file, for ledgers", func(s string) (err error) {
-		trust.Root, err = digest.ParseID(s)
-		return err
-	})
-	flags.StringVar(&signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
-	flags.StringVar(&entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
-	flags.StringVar(&hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return refusal.ExitUsage
+	if err == nil {
+		err = o.readTrust()
 	}
-	if flags.NArg() == 0 {
-		flags.Usage()
-		return refusal.ExitUsage
-	}
-	err := readTrust(&trust, signers, entry, hmacKey)
 	if err != nil {
-		printError(stderr, err, asJSON)
+		printError(stderr, err, o.json)
 		return refusal.ExitCode(err)
 	}
-	items, err := Paths(flags.Args(), trust)
-	if werr := printItems(stdout, items, asJSON); werr != nil {
+	items, err := Paths(o.paths, o.trust)
+	return finish(stdout, stderr, render(items, o.json), err, o.json)
+}
+
+// finish writes the answer and then why it is no, if it is, and returns the
+// exit code.
+func finish(stdout, stderr io.Writer, answer []byte, err error, asJSON bool) int {
+	if _, werr := stdout.Write(answer); werr != nil {
 		err = refusal.Newf(refusal.WriteFailed, "writing the answer to standard output: %w", werr)
 	}
 	if err != nil {
@@ -64,25 +47,89 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return refusal.ExitCode(err)
 }
 
+// options are what the command line says.
+type options struct {
+	trust                   Trust
+	json                    bool
+	signers, entry, hmacKey string
+	paths                   []string
+	help                    string
+}
+
+// parseArgs reads flags and paths, in any order. With [flag.ErrHelp] comes the
+// help.
+func parseArgs(args []string) (*options, error) {
+	// A script that asks for JSON gets it even if the rest cannot be parsed.
+	o := &options{json: slices.Contains(args, "--json") || slices.Contains(args, "-json")}
+	flags := flag.NewFlagSet("tally-verify", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&o.json, "json", o.json, "answer with one JSON document, errors included")
+	flags.Func("key", "trusted ledger key `NAME+ID+KEY`, for receipts, anchors, checkpoints and bundles; may be given again", o.trust.AddLog)
+	flags.Func("witness", "trusted witness key `NAME+ID+KEY`; may be given again", o.trust.AddWitness)
+	flags.IntVar(&o.trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned")
+	flags.Func("trust-root", "trusted `DIGEST` of version 1 of the signers file, for ledgers", func(s string) (err error) {
+		o.trust.Root, err = digest.ParseID(s)
+		return err
+	})
+	flags.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	flags.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
+	flags.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
+
+	for len(args) > 0 {
+		err := flags.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			o.help = helpText(flags)
+			return o, err
+		}
+		if err != nil {
+			return o, refusal.Newf(refusal.Usage, "%v", err).WithHint(`"tally-verify --help" lists the flags`)
+		}
+		// Parsing stops at the first path: take it and go on, so that flags may
+		// follow. After "--" everything is a path.
+		rest := flags.Args()
+		if read := len(args) - len(rest); read > 0 && args[read-1] == "--" {
+			o.paths = append(o.paths, rest...)
+			break
+		}
+		if len(rest) == 0 {
+			break
+		}
+		o.paths, args = append(o.paths, rest[0]), rest[1:]
+	}
+	if len(o.paths) == 0 {
+		return o, refusal.Newf(refusal.Usage, "nothing to verify was named").WithHint(`usage: tally-verify [flags] PATH...; "tally-verify --help" says more`)
+	}
+	return o, nil
+}
+
+func helpText(flags *flag.FlagSet) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints and witness bundles, offline.\nThere is no default trust: name a key or a trust root.\n\n")
+	flags.SetOutput(&b)
+	flags.PrintDefaults()
+	fmt.Fprintf(&b, "\nExit codes: 0 verified, 1 could not be read, 2 asked wrongly or not recognised, 3 does not verify.\n")
+	return b.String()
+}
+
 // readTrust reads the files that the flags name. A file that cannot be read is
 // no mistake in the flags.
-func readTrust(trust *Trust, signers, entry, hmacKey string) (err error) {
-	if signers != "" {
-		if trust.Root, err = RootOf(signers); err != nil {
+func (o *options) readTrust() (err error) {
+	if o.signers != "" {
+		if o.trust.Root, err = RootOf(o.signers); err != nil {
 			return err
 		}
 	}
-	if entry != "" {
-		if trust.Entry, err = store.ReadFile(store.OS{}, entry, 2<<20); err != nil {
+	if o.entry != "" {
+		if o.trust.Entry, err = store.ReadFile(store.OS{}, o.entry, 2<<20); err != nil {
 			return err
 		}
 	}
-	if hmacKey != "" {
-		if trust.HMACKey, err = seal.LoadSecret(hmacKey); err != nil {
+	if o.hmacKey != "" {
+		if o.trust.HMACKey, err = seal.LoadSecret(o.hmacKey); err != nil {
 			return err
 		}
 	}
-	return trust.Validate()
+	return o.trust.Validate()
 }
 
 // printError prints an error in the form that tally gives it.
@@ -99,23 +146,20 @@ func printError(w io.Writer, err error, asJSON bool) {
 	}
 }
 
-func printItems(w io.Writer, items []Item, asJSON bool) error {
-	var out bytes.Buffer
+// render is the answer: a line of what it is and one of what it says for each
+// path, or one JSON document.
+func render(items []Item, asJSON bool) []byte {
 	if asJSON {
-		data, err := json.Marshal(map[string]any{"items": items})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&out, "%s\n", plain.JSON(data))
-	} else {
-		for _, i := range items {
-			word := "VERIFIED"
-			if !i.Verified {
-				word = "REFUSED "
-			}
-			fmt.Fprintf(&out, "%s  %s  %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
-		}
+		data, _ := json.Marshal(map[string]any{"items": items})
+		return append(plain.JSON(data), '\n')
 	}
-	_, err := w.Write(out.Bytes())
-	return err
+	var out bytes.Buffer
+	for _, i := range items {
+		word := "VERIFIED"
+		if !i.Verified {
+			word = "REFUSED "
+		}
+		fmt.Fprintf(&out, "%s  %s  %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+	}
+	return out.Bytes()
 }

@@ -82,7 +82,9 @@ type Item struct {
 	Type     string `json:"type"`
 	Verified bool   `json:"verified"`
 	Detail   string `json:"detail"`
-	err      error
+	// Name is that of the refusal, if it did not verify.
+	Name refusal.Name `json:"name,omitempty"`
+	err  error
 }
 
 // Err is why the item did not verify, or nil.
@@ -93,7 +95,7 @@ func Path(path string, t Trust) Item {
 	kind, detail, err := recognise(path, t)
 	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, err: err}
 	if err != nil {
-		item.Detail = err.Error()
+		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
 	}
 	return item
 }
@@ -229,16 +231,18 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	expect, err := t.memory(place)
-	if err != nil {
-		return "", err
-	}
+	// Why the memory could not be asked is said after the walk, if that finds
+	// nothing: it may know better, from the anchors.
+	expect, unasked := t.memory(place)
 	expect = append(expect, sequencer.AnchorExpectations(anchors)...)
 	tiles, err := place.CheckTiles()
 	if err != nil {
 		return "", err
 	}
 	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: expect, Decode: true, EverySeal: true, Visit: tiles.Visit})
+	if err == nil {
+		err = unasked
+	}
 	if err != nil {
 		return "", err
 	}
