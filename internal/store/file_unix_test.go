@@ -3,6 +3,7 @@
 package store_test
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,12 +14,22 @@ import (
 
 // An anchor or a checkpoint that somebody made a pipe must not keep a verifier
 // waiting for ever.
-func TestReadFileDoesNotWaitAtPipes(t *testing.T) {
+func TestPipesAreNeitherWaitedForNorReplaced(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Skip(err)
 	}
 	if _, err := store.ReadFile(store.OS{}, name, 1); !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("got %v, want Unreadable", err)
+	}
+	// Nor is the pipe replaced: another program has its other end.
+	if err := store.WriteFile(store.OS{}, name, nil, 0o600); !refusal.Is(err, refusal.WriteFailed) {
+		t.Errorf("writing over it: %v", err)
+	}
+	if info, err := os.Lstat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("%v, %v", info, err)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(name)); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
 	}
 }

@@ -234,11 +234,11 @@ func TestLogKeepsWhatItAcknowledged(t *testing.T) {
 // TestFullDiskIsNamed: the person can do something about it.
 func TestFullDiskIsNamed(t *testing.T) {
 	d := faultfs.New("/w")
-	d.Inject(faultfs.Fault{At: 1, Kind: faultfs.NoSpace})
+	d.Inject(faultfs.Fault{At: 2, Kind: faultfs.NoSpace}) // after stat and open
 	if err := store.WriteFile(d, "/w/f", []byte("x"), 0o600); !refusal.Is(err, refusal.DiskFull) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
-	d.Inject(faultfs.Fault{At: 0, Kind: faultfs.FailBefore})
+	d.Inject(faultfs.Fault{At: 1, Kind: faultfs.FailBefore})
 	if err := store.WriteFile(d, "/w/f", []byte("x"), 0o600); !refusal.Is(err, refusal.WriteFailed) {
 		t.Errorf("got %v", err)
 	}
