@@ -263,6 +263,29 @@ func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
 // TestASealStrippedChangesNothing: a seal in the middle repeats what the next
 // one says. Without it the entries, head and root are the same; without the
 // last one its batch is not part of the ledger.
+// TestExpectationsAreCompared: a tree head from elsewhere must agree in every
+// part, whoever vouches for it.
+func TestExpectationsAreCompared(t *testing.T) {
+	data := render(honest(t))
+	v := mustVerify(t, one(data), trust(t))
+	for name, change := range map[string]func(*Expectation){
+		"another root":   func(e *Expectation) { e.Root[0] ^= 1 },
+		"another head":   func(e *Expectation) { e.Head[0] ^= 1 },
+		"another ledger": func(e *Expectation) { e.Origin = "example.com/other" },
+	} {
+		e := Expectation{TreeHead: v.TreeHead, Head: v.Head, Source: "the anchor"}
+		o := trust(t)
+		o.Expect = []Expectation{e}
+		mustVerify(t, one(data), o)
+		change(&o.Expect[0])
+		if _, err := Verify(one(data), o); err == nil || err.(*Problem).Name != refusal.HistoryForked || err.(*Problem).Fork == nil {
+			t.Errorf("%s: got %v, want HistoryForked with both sides", name, err)
+		} else if name == "another ledger" && !strings.Contains(err.Error(), "the anchor is of the ledger example.com/other, this is example.com/evals") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestASealStrippedChangesNothing(t *testing.T) {
 	l := honest(t)
 	full := mustVerify(t, one(render(l)), trust(t))
