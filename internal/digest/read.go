@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"tallystick/internal/refusal"
 )
@@ -198,7 +199,9 @@ func (r *reader) entry(folder *os.Root, name, at string) error {
 
 // file returns the bytes of a regular file that was seen as info.
 func (r *reader) file(folder *os.Root, name, at string, info fs.FileInfo) ([]byte, error) {
-	f, err := folder.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	// The file may be exchanged for a named pipe this very moment, and opening
+	// that would wait for ever.
+	f, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(at, err)
 	}

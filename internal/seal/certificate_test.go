@@ -130,6 +130,22 @@ func TestCertificateHasTheRolesOfTheLinesThatNameThePerson(t *testing.T) {
 	}
 }
 
+// An authority names people whom the file does not list, so nothing but the
+// count can tell that two spellings are one name.
+func TestTwoSpellingsOfACertifiedNameAreOnePerson(t *testing.T) {
+	authority := testKey(t, "authority")
+	s := mustParse(t, signersText("*@example.org cert-authority "+authority.Public().String()))
+	certify := func(key, name string) []byte {
+		return signUnder(t, testKey(t, key).Signer(), authority.Signer(), func(c *ssh.Certificate) { c.ValidPrincipals = []string{name} })
+	}
+	carol, other := certify("carol", "carol@example.org"), certify("mallory", "Carol@example.org")
+	_, err := s.VerifyQuorum([][]byte{carol, other}, message, NamespaceCase, noon, Rule{People: 2})
+	refused(t, err, refusal.TwoPersonRule, "signed by carol@example.org, needs 2 of")
+	if _, err := s.VerifyQuorum([][]byte{carol, certify("mallory", "dave@example.org")}, message, NamespaceCase, noon, Rule{People: 2}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestVerifySignatureTakesPlainKeysOnly(t *testing.T) {
 	key, err := VerifySignature(signAs(t, "alice", NamespaceAnchor, message), message, NamespaceAnchor)
 	if err != nil || !key.Equal(testKey(t, "alice").Public()) {

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package digest
-
-const openFlags = 0
