@@ -525,6 +525,7 @@ def verify_anchor(path, keys):
 
 # --- Ledgers (ledger.md) --------------------------------------------------------------
 
+MAX_BATCH = 16 << 20
 SEAL = rb"~([1-9][0-9]{0,15}) ([A-Za-z0-9+/]{91}=)"
 SEAL_LINE = re.compile(rb"^.{16} " + SEAL + rb"\n", re.M)
 
@@ -537,8 +538,11 @@ class Ledger:
         self.origin = None                      # from entry 0
         self.changed = None                     # the signers from the next batch on
         self.sealed = 0                         # how many entries the last seal covers
+        self.batch = 0                          # bytes of lines since that seal
 
     def line(self, line):
+        must(self.batch <= MAX_BATCH, "no seal where the longest batch would end")
+        self.batch += len(line) + 1
         check, _, rest = line.partition(b" ")
         (self.seal if rest.startswith(b"~") else self.entry)(check, rest)
 
@@ -571,6 +575,7 @@ class Ledger:
         must(any(key_id(self.origin, key) == signature[:4] and ed25519_verify(key, signed, signature[4:])
                  for key in self.signers.operators(self.time)), "the seal is by no operator in force")
         self.sealed, self.signers, self.changed = self.tree.size, self.changed or self.signers, None
+        self.batch = 0
 
 def verify_ledger(folder, signers):
     ledger, rest = Ledger(Signers(read(signers).decode())), b""
@@ -588,6 +593,7 @@ def verify_ledger(folder, signers):
                 ledger.line(line)
             except (Refused, Malformed, UnicodeError) as err:   # here, bad form is evidence too
                 raise Refused("after %d entries: %s" % (ledger.tree.size, err))
+    must(len(rest) <= MAX_BATCH, "more bytes that no seal covers than a crash can leave")
     found = "%d entries of %s, head sha256:%s" % (ledger.sealed, ledger.origin, ledger.head.hex())
     must(ledger.sealed, "no batch that is sealed")
     return found + "; %d bytes that no seal covers are not part of it" % len(rest) * bool(rest)

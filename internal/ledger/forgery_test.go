@@ -183,8 +183,33 @@ func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 		})
 	}
 	o := trust(t)
-	_, err := Verify(one(slices.Concat(whole, bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), maxTornBytes/1024+1))), o)
+	_, err := Verify(one(slices.Concat(whole, bytes.Repeat([]byte(strings.Repeat("x", 1023)+"\n"), maxBatchBytes/1024+1))), o)
 	refusedAt(t, err, refusal.ChainTamperDetected, 10)
+}
+
+// TestBytesWithoutASealAreBounded: anybody can compute the checks of lines
+// without end, and no verifier may hold them all. Neither are so many taken for
+// what a crash left, nor is a seal far behind looked for.
+func TestBytesWithoutASealAreBounded(t *testing.T) {
+	long := entryItem(evidence.NoteKind, fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("p", 1<<20-2048)), testTime)
+	tail := func(n int) []item { return append(honest(t), slices.Repeat([]item{long}, n)...) }
+	for name, repairing := range map[string]bool{"verifying": false, "repairing": true} {
+		o := trust(t)
+		o.Salvage = repairing
+		v := mustVerify(t, one(render(tail(16))), o)
+		if v.Size != 10 || v.Tail.Torn < 15<<20 {
+			t.Errorf("%s: a batch that was never finished: %+v", name, v)
+		}
+		_, err := Verify(one(render(tail(18))), o)
+		refusedAt(t, err, refusal.ChainTamperDetected, 27)
+		_, err = Verify(one(append(render(tail(16)), bytes.Repeat([]byte("x"), 1<<20)...)), o)
+		refusedAt(t, err, refusal.ChainTamperDetected, 26)
+		_, err = Verify(one(append(render(tail(9)), bytes.Repeat([]byte("noise\n"), 9<<20/6)...)), o)
+		refusedAt(t, err, refusal.ChainTamperDetected, 19)
+		sealed := tail(18)
+		_, err = Verify(one(render(append(sealed, sealItem(t, sealed, olga)))), o)
+		refusedAt(t, err, refusal.ChainTamperDetected, 27)
+	}
 }
 
 // TestALostSectorIsATornTail: a power cut may keep the seal of the batch that

@@ -81,6 +81,33 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 	if _, err := VerifyReceipt(data, nil, Policy{}); !refusal.Is(err, refusal.Usage) {
 		t.Errorf("nobody trusted: %v", err)
 	}
+	if _, err := VerifyReceipt(append(bytes.Clone(data), make([]byte, maxReceiptRead)...), nil, p); !refusal.Is(err, refusal.TooLarge) {
+		t.Errorf("a receipt without end: %v", err)
+	}
+}
+
+// TestAReceiptOfAnEntryThatCannotBeReadIsRefused: the operator's signature over
+// it does not make an entry one.
+func TestAReceiptOfAnEntryThatCannotBeReadIsRefused(t *testing.T) {
+	_, _, _, p := proofs(t)
+	entry := entryItem("novelty", []byte(`{}`), testTime).entry
+	chain, tree := NewChain(testOrigin), &Tree{}
+	pos := chain.Append(digest.ContentOf(entry))
+	if err := tree.Add(pos.Leaf); err != nil {
+		t.Fatal(err)
+	}
+	proof, err := tree.ProveInclusion(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := AssembleCheckpoint(TreeHead{testOrigin, 1, chain.Root()}, sealChain(t, chain, olga, testOrigin).sig)
+	receipt, err := NewReceipt(pos, entry, proof, note).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyReceipt(receipt, nil, p); !refusal.Is(err, refusal.EntryInvalid) {
+		t.Errorf("got %v, want EntryInvalid", err)
+	}
 }
 
 // TestTheExtraOfAReceiptHasOneSpelling: no member more or less, none twice or in

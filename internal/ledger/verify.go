@@ -173,9 +173,6 @@ type walk struct {
 }
 
 func (w *walk) segment(s Segment) error {
-	if w.unsealed > 0 {
-		return w.problem(refusal.ChainTamperDetected, "seal", "the segment before %s ends without a seal", s.Name)
-	}
 	if s.First != w.size() {
 		return w.problem(refusal.ChainTamperDetected, "segment", "%s begins at entry %d, expected %d: a segment is missing or was added", s.Name, s.First, w.size())
 	}
@@ -220,20 +217,24 @@ func (w *walk) segment(s Segment) error {
 // endOfSegment judges bytes after the last newline and lines after the last
 // seal: in the last segment a crash may leave them, elsewhere nothing can.
 func (w *walk) endOfSegment(rest []byte) error {
-	torn := w.offset - w.sealed.Tail.GoodSize + int64(len(rest))
+	torn := w.unsealedBytes() + int64(len(rest))
 	if torn == 0 {
 		return nil
 	}
-	if !w.last || torn > maxTornBytes {
+	if !w.last || torn > maxBatchBytes {
 		return w.problem(refusal.ChainTamperDetected, "seal", "%s ends in %d bytes that no seal covers", w.segName, torn)
 	}
 	w.sealed.Tail.Torn = torn
 	return nil
 }
 
-// maxTornBytes bounds what a crash can leave, which is one batch: larger
-// leavings were put there. Package sequencer keeps its batches below it.
-const maxTornBytes = 16 << 20
+// maxBatchBytes bounds a batch without its seal, and so what a crash can leave:
+// larger leavings were put there. Without a bound whoever can write to the disk
+// could make a verifier hold any amount of bytes that no seal covers. Package
+// sequencer keeps its batches below it.
+const maxBatchBytes = 16 << 20
+
+func (w *walk) unsealedBytes() int64 { return w.offset - w.sealed.Tail.GoodSize }
 
 // tear judges a wrong line in the last segment. It is what a crash leaves in
 // the middle of a batch if no whole seal follows it, or if the last seal does
@@ -243,7 +244,7 @@ func (w *walk) tear(p *Problem, b *block, i int, lines *lineReader) error {
 	for nb := range lines.blocks {
 		<-nb.done
 		rest = append(rest, nb.data[:nb.end]...)
-		if len(rest) > maxTornBytes {
+		if w.unsealedBytes()+int64(len(rest)) > maxBatchBytes {
 			return p // however much more there is
 		}
 		lines.recycle(nb)
@@ -252,13 +253,14 @@ func (w *walk) tear(p *Problem, b *block, i int, lines *lineReader) error {
 		return refusal.Newf(refusal.Unreadable, "reading %s: %w", w.segName, lines.err)
 	}
 	rest = append(rest, lines.rest...)
-	if len(rest) > maxTornBytes {
+	torn := w.unsealedBytes() + int64(len(rest))
+	if torn > maxBatchBytes {
 		return p
 	}
 	if seals := countSeals(rest); seals > 1 || seals == 1 && !w.opt.Salvage && !lostSector(rest, w.offset, w.sealed.Tail.GoodSize) {
 		return p
 	}
-	w.sealed.Tail.Torn = w.offset - w.sealed.Tail.GoodSize + int64(len(rest))
+	w.sealed.Tail.Torn = torn
 	w.sealed.Tail.FirstBad = p.Error()
 	return nil
 }
@@ -280,6 +282,9 @@ func lostSector(data []byte, offset, good int64) bool {
 }
 
 func (w *walk) line(l *line) error {
+	if w.unsealedBytes() > maxBatchBytes {
+		return w.problem(refusal.ChainTamperDetected, "seal", "%s at byte %d: no seal within %d bytes, and no batch is longer", w.segName, w.offset, maxBatchBytes)
+	}
 	check, text, err := splitLine(l.bytes)
 	if err != nil {
 		return w.problem(refusal.ChainTamperDetected, "line", "%s at byte %d: %v", w.segName, w.offset, err)
