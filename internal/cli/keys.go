@@ -145,7 +145,7 @@ func runKeysExport(_ context.Context, env *Env, name string) error {
 	if err != nil {
 		return err
 	}
-	if !fileExists(path) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return refusal.Newf(refusal.UnknownName, "no key %s in %s", name, w.KeysDir()).WithHint(`"tally keys list" lists them`)
 	}
 	key, err := seal.LoadKey(path)

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,12 +212,15 @@ func cosigned(c *ledger.Checkpoint) string {
 // folder verifies a ledger folder, or the one inside a workspace.
 func folder(path string, t Trust) (string, string, error) {
 	dir, anchors := path, ""
-	if _, err := os.Stat(filepath.Join(path, ".tally", "ledger", "segments")); err == nil {
+	if _, err := os.Stat(filepath.Join(path, ".tally")); err == nil {
 		dir, anchors = filepath.Join(path, ".tally", "ledger"), filepath.Join(path, "audit", "anchors")
 	}
-	if _, err := os.Stat(filepath.Join(dir, "segments")); err != nil {
+	switch _, err := os.Stat(filepath.Join(dir, "segments")); {
+	case errors.Is(err, fs.ErrNotExist):
 		return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is a folder without a ledger", path).
 			WithHint("give the workspace, or the folder that holds segments")
+	case err != nil:
+		return "unknown", "", refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err)
 	}
 	detail, err := ledgerFolder(sequencer.Place{FS: store.OS{}, Dir: dir, Anchors: anchors}, t)
 	return "ledger", detail, err
