@@ -1,6 +1,7 @@
-// Package tessera measures Tessera's POSIX appender in the way that
-// benchmarks/ledger_test.go measures our ledger. It is a module of its own, so
-// that what Tessera needs stays out of Tallystick's.
+// Package tessera has Tessera's client and fsck read what our ledger publishes,
+// and measures its POSIX appender in the way that benchmarks/ledger_test.go
+// measures our ledger. It is a module of its own, so that what Tessera needs
+// stays out of Tallystick's.
 package tessera
 
 import (
