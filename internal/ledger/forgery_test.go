@@ -141,6 +141,13 @@ func TestForgeriesAreRefused(t *testing.T) {
 			l = append(l, changeItem(t, []byte{stranger}, alice, alice))
 			return append(l, sealItem(t, l, omar))
 		}, refusal.TwoPersonRule, 5},
+		{"change of signers that says another version", func(l []item) []item {
+			l = l[:at(l, 5)]
+			change := changeItem(t, []byte{olga}, alice, bob)
+			change.entry = bytes.Replace(change.entry, []byte(`"version":2}`), []byte(`"version":3}`), 1)
+			l = append(l, change)
+			return append(l, sealItem(t, l, omar))
+		}, refusal.SignersChainBroken, 5},
 		{"change of signers by an operator and a stranger", func(l []item) []item {
 			l = l[:at(l, 5)]
 			l = append(l, changeItem(t, []byte{stranger}, alice, stranger))
