@@ -114,6 +114,11 @@ func isolate(env *testscript.Env) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 	env.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
 	env.Setenv("SEGMENT", filepath.Join(".tally", "ledger", "segments", "0000000000000000.log"))
+	abs, err := filepath.Abs(examples)
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", abs)
 	env.Setenv("ESC", "\n::error::\x1b[31m\u202e") // what a script file cannot hold
 	const nobody = "http://127.0.0.1:1"
 	env.Setenv("HTTP_PROXY", nobody)
