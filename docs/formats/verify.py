@@ -9,7 +9,7 @@ It prints one line and exits with 0 (verified), 3 (does not verify), 1 (unreadab
 malformed) or 2 (asked wrongly).
 
 It was written from the pages in this folder and the specifications they name, without
-reading Tallystick's code. Then it was compared with the program tally-verify on some 480
+reading Tallystick's code. Then it was compared with the program tally-verify on some 700
 samples and forgeries, and corrected where the pages had left something open. It needs
 nothing but Python 3.9. It is meant to be read: each part names its page. It is slow:
 seconds for a megabyte.
