@@ -5,11 +5,12 @@
 // false and null. What two readers could take for two things is refused: keys
 // that occur twice, anchors, aliases, merge keys, tags, a second document,
 // words without quotes such as yes or 09:00, bytes that are not UTF-8 and
-// characters that cannot be seen, a byte order mark and NUL among them.
-// [Decode] also refuses what the Go type does not have. A refusal names file,
-// line and column, what was found and what was expected.
+// characters that cannot be seen, a byte order mark and NUL among them. Two
+// independent libraries read every file, and it is refused unless both find the
+// same values. [Decode] also refuses what the Go type does not have. A refusal
+// names file, line and column, what was found and what was expected.
 //
-// Input is bounded before the YAML library sees it, by [Rules]. The package
+// Input is bounded before a YAML library sees it, by [Rules]. The package
 // checks the form of a file and not what it says; whoever decodes a document
 // validates it, and reports what is wrong with [Document.Refuse].
 package strictyaml
@@ -109,6 +110,9 @@ func Parse(name string, data []byte, rules Rules) (*Document, error) {
 	}
 	top, err := f.convert(tree.Docs[0].Body, 0)
 	if err != nil {
+		return nil, err
+	}
+	if err := f.checkSecondReader(data, top); err != nil {
 		return nil, err
 	}
 	d := &Document{Top: top, file: f}

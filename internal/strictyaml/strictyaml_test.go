@@ -84,6 +84,18 @@ func TestOnlyOneMeaningIsAccepted(t *testing.T) {
 		{"deep lists in a line", "version:\n  " + strings.Repeat("- ", 100_000) + "1\n", "lists begin in one line"},
 		{"marks in a row", "# " + strings.Repeat("-?:", 171) + "--\n" + small, "lists begin in one line"},
 		{"nested too deep", "version: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "nested deeper than 60 levels"},
+		{"no blank after a colon", "{version:1, classes: [\"a\", \"b\"]}\n", "x.yaml:1:2: readers of YAML understand this differently"},
+		{"a tab in text", "version: 1\nclasses:\n- a\tb\n- b\n", "x.yaml:3:3: readers of YAML understand this differently"},
+		{"the sign of a merge as text", "version: 1\nclasses: [<<]\n", "x.yaml:2:11: readers of YAML understand this differently"},
+		{"an item left of its dash", "version: 1\nclasses:\n-\n\"a\"\n", "not every reader of YAML can read it: line 4"},
+		{"text after a closing quote", "\"a\t\t\t\t\tb\",]", "not every reader of YAML can read it"},
+		{"two texts", "\"\t\t\"\"", "not every reader of YAML can read it"},
+		{"text after the sign of a block", "|2|", "not every reader of YAML can read it"},
+		{"a bracket that nothing opened", "}\n", "not every reader of YAML can read it"},
+		{"a comma in front", ",a\n", "not every reader of YAML can read it"},
+		{"half an end of a document", "...-\n", "readers of YAML understand this differently"},
+		{"a question mark", "?\n", "x.yaml:1:1: readers of YAML understand this differently"},
+		{"a character in two halves", `{"version":1,"classes":["\ud83d\ude00"]}`, "not every reader of YAML can read it"},
 		{"too large", "#" + strings.Repeat("x", defaultBytes) + "\n" + small, "at most 1048576 are accepted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
