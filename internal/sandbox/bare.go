@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"tallystick/internal/refusal"
@@ -38,12 +37,11 @@ func RunBare(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	stdout, stderr := &capped{limit: o.Limits.OutputBytes, full: cancel}, &capped{limit: o.Limits.OutputBytes, full: cancel}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// Whatever the program starts ends with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	killAll := asGroup(cmd)
+	cmd.Cancel, cmd.WaitDelay = killAll, time.Second
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = killAll()
 	}
 	r := AgentResult{Verdict: OK, Wall: time.Since(began), Stdout: stdout.Bytes(), StderrHead: strings.ToValidUTF8(string(stderr.Bytes()[:min(stderr.Len(), 4<<10)]), "\uFFFD")}
 	var exit *exec.ExitError
