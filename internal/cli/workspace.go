@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -64,7 +66,7 @@ func (e *Env) config(w *workspace.Workspace) (sequencer.Config, error) {
 	}
 	// A workspace comes out of git without its ledger and its keys, which is not
 	// the same as one that has lost them: there is something else to do.
-	if fileExists(w.Path(workspace.SettingsFile)) && !fileExists(w.LedgerDir()) {
+	if _, err := os.Lstat(w.LedgerDir()); fileExists(w.Path(workspace.SettingsFile)) && errors.Is(err, fs.ErrNotExist) {
 		return sequencer.Config{}, refusal.Newf(refusal.NotFound, "this workspace has no ledger: there is no %s", w.LedgerDir()).
 			WithHint(`the ledger stays on the machine where it was begun; in a fresh checkout, as in CI, begin one for the job with "tally init DIR" and copy bench and targets into it`)
 	}
