@@ -3,6 +3,9 @@ package seal
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +40,58 @@ func FuzzParseSigners(f *testing.F) {
 			if err := checkStrength(first[i].Key.key); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// FuzzPublicKey: a public key that is accepted has one spelling, and is strong.
+func FuzzPublicKey(f *testing.F) {
+	f.Add([]byte(testKey(f, "alice").Public().String() + " alice@laptop\n"))
+	f.Add([]byte(keyText(softEd25519(f, "dora", 1))))
+	f.Add([]byte(keyText(softECDSA(f, 1))))
+	key, _ := rsaSigner(f)
+	f.Add([]byte(keyText(mustSigner(f, key))))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		key, err := ParsePublicKey(line)
+		if err != nil {
+			return
+		}
+		if fields := strings.Fields(string(line)); key.String() != fields[0]+" "+fields[1] {
+			t.Fatalf("%q became %q", line, key)
+		}
+		if err := checkStrength(key.key); err != nil {
+			t.Fatal(err)
+		}
+		_ = key.material() // does not panic
+	})
+}
+
+// FuzzPrivateKey: a private key that is read signs, and survives being written.
+func FuzzPrivateKey(f *testing.F) {
+	text, err := testKey(f, "alice").MarshalPEM("alice")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(testKey(f, "alice").Ed25519())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		key, err := ParseKey(data)
+		if err != nil {
+			return
+		}
+		if _, err := SignWith(key.Signer(), NamespaceCase, message); err != nil {
+			t.Fatal(err)
+		}
+		written, err := key.MarshalPEM("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ParseKey(written); err != nil || !again.Ed25519().Equal(key.Ed25519()) {
+			t.Fatalf("%v", err)
 		}
 	})
 }

@@ -51,11 +51,8 @@ func ParseKey(data []byte) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing key: %w", err)
 	}
-	switch private := raw.(type) {
-	case ed25519.PrivateKey:
+	if private, ok := raw.(ed25519.PrivateKey); ok {
 		return newKey(private)
-	case *ed25519.PrivateKey:
-		return newKey(*private)
 	}
 	return nil, refusal.Newf(refusal.Malformed, "parsing key: found a %T, expected an Ed25519 key", raw).
 		WithHint(`make one with "tally keys new" or "ssh-keygen -t ed25519"`)
@@ -79,6 +76,17 @@ func parsePrivate(data []byte) (any, error) {
 			WithHint(`add it to the agent with "ssh-add" and name its .pub file instead`)
 	case err != nil:
 		return nil, refusal.Newf(refusal.Malformed, "decoding private key: %v", err)
+	}
+	if p, ok := raw.(*ed25519.PrivateKey); ok {
+		raw = *p
+	}
+	// OpenSSH's format has the public half twice and the seed once, and the
+	// library does not compare them. A key with a damaged seed would sign
+	// without complaint what nobody can verify, and give its secret away by
+	// two signatures of one message.
+	if p, ok := raw.(ed25519.PrivateKey); ok && !p.Equal(ed25519.NewKeyFromSeed(p.Seed())) {
+		return nil, refusal.Newf(refusal.Malformed, "the private half and the public half are not of one key").
+			WithHint("the file is damaged; restore it from a copy")
 	}
 	return raw, nil
 }

@@ -167,6 +167,37 @@ func TestParseKeyRefuses(t *testing.T) {
 	refused(t, err, refusal.WeakKey, "RSA key has 2048 bits")
 }
 
+// TestNoDamagedKeyIsRead changes each bit of what a key file holds. The library
+// alone reads a key whose seed is damaged, and its seals would ruin a ledger.
+func TestNoDamagedKeyIsRead(t *testing.T) {
+	text, err := testKey(t, "operator").MarshalPEM("operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	seed := bytes.Index(block.Bytes, testKey(t, "operator").Ed25519().Seed())
+	for i := range block.Bytes {
+		for bit := range 8 {
+			damaged := pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: flipped(block.Bytes, i, bit)})
+			key, err := ParseKey(damaged)
+			switch {
+			case err == nil && !key.Ed25519().Equal(testKey(t, "operator").Ed25519()):
+				t.Fatalf("bit %d of byte %d: another key is read", bit, i)
+			case seed <= i && i < seed+ed25519.SeedSize:
+				refused(t, err, refusal.Malformed, "the private half and the public half are not of one key")
+				_, err = ParseSigner(damaged)
+				refused(t, err, refusal.Malformed, "are not of one key")
+			}
+		}
+	}
+}
+
+func flipped(b []byte, i, bit int) []byte {
+	b = bytes.Clone(b)
+	b[i] ^= 1 << bit
+	return b
+}
+
 func TestSignWithRefuses(t *testing.T) {
 	_, err := SignWith(testKey(t, "alice").Signer(), "", message)
 	refused(t, err, refusal.NamespaceNotAllowed, "the namespace is empty")

@@ -224,6 +224,8 @@ func TestVerifierKeysAreStrict(t *testing.T) {
 	refused(t, err, refusal.WeakKey, "small order")
 	_, _, err = ParseLogKey(VKey(weak, "w.example"))
 	refused(t, err, refusal.WeakKey, "small order")
+	_, _, err = ParseLogKey(VKey(pub, "two words"))
+	refused(t, err, refusal.Malformed, "contains ' '")
 	_, err = NoteSigner(testKey(t, "witness"), "two words")
 	refused(t, err, refusal.Malformed, "contains ' '")
 }
