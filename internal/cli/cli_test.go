@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -335,6 +338,41 @@ func TestEveryCommandKeepsTheHouseRules(t *testing.T) {
 		if code != 0 || !strings.HasSuffix(help, exitCodes()) {
 			t.Errorf("%s --help: exit %d, does not end with the exit codes:\n%s", path, code, help)
 		}
+	}
+}
+
+// TestRunFunctionsNeverSeeTheFlagLibrary reads the sources: what a command does
+// can be called and tested without a command line. Help is about the commands
+// themselves.
+func TestRunFunctionsNeverSeeTheFlagLibrary(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Recv != nil || !strings.HasPrefix(fn.Name.Name, "run") || fn.Name.Name == "runHelp" {
+				continue
+			}
+			checked++
+			ast.Inspect(fn, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if pkg, ok := sel.X.(*ast.Ident); ok && (pkg.Name == "cobra" || pkg.Name == "pflag") {
+						t.Errorf("%s: %s uses %s.%s; let the function that declares the flags pass it on", name, fn.Name.Name, pkg.Name, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if checked < len(commands(testProgram().env)) {
+		t.Errorf("only %d run functions were found", checked)
 	}
 }
 
