@@ -118,6 +118,10 @@ func TestForgeriesAreRefused(t *testing.T) {
 			l = append(l, entryItem(evidence.NoteKind, []byte(`{"b":1,"a":2}`), testTime))
 			return append(l, sealItem(t, l, olga))
 		}, refusal.EntryInvalid, 10},
+		{"deeper than an entry may be, sealed by the operator", func(l []item) []item {
+			l = append(l, entryItem(evidence.NoteKind, []byte(strings.Repeat(`{"a":`, 63)+"{}"+strings.Repeat("}", 63)), testTime))
+			return append(l, sealItem(t, l, olga))
+		}, refusal.EntryInvalid, 10},
 		{"unknown kind, sealed by the operator", func(l []item) []item {
 			l = append(l, entryItem("novelty", []byte(`{}`), testTime))
 			return append(l, sealItem(t, l, olga))

@@ -644,3 +644,105 @@ func TestUnreadableIsNotTampered(t *testing.T) {
 	os.Chmod(state, 0o700)
 	refused(t, err, refusal.Unreadable)
 }
+
+// TestRepairCutsNothingThatWasAcknowledged: a batch whose seal was damaged looks
+// like one that a crash left. The memory and the anchors know better, each
+// alone.
+func TestRepairCutsNothingThatWasAcknowledged(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 3)
+	publish(t, cfg)
+	damage := func(cfg Config, keep int) []byte {
+		rewrite(t, segmentPath(cfg), func(b []byte) []byte {
+			lines := bytes.SplitAfter(b, []byte("\n"))
+			last := bytes.Join(lines[:keep], nil)
+			return append(last[:len(last)-20], '\n')
+		})
+		data, err := os.ReadFile(segmentPath(cfg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, forget := range map[string]func(*Config){
+		"memory":  func(c *Config) { c.Anchors = "" },
+		"anchors": func(c *Config) { c.StateDir = t.TempDir() },
+	} {
+		twin := cfg
+		twin.Dir = filepath.Join(t.TempDir(), "twin")
+		copyDir(t, cfg.Dir, twin.Dir)
+		before := damage(twin, 8) // the fourth entry and its seal, which the anchor covers
+		forget(&twin)
+		_, err := Repair(context.Background(), twin)
+		refused(t, err, refusal.HistoryRolledBack)
+		if after, err := os.ReadFile(segmentPath(twin)); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s: repair cut what was acknowledged (%v)", name, err)
+		}
+	}
+	// Nobody knows of it: then it is what a crash left, and its bytes are kept.
+	before := damage(cfg, 8)
+	cfg.Anchors, cfg.StateDir = "", t.TempDir()
+	r, err := Repair(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(r.Kept)
+	after, err2 := os.ReadFile(segmentPath(cfg))
+	if err != nil || err2 != nil || !bytes.Equal(append(after, kept...), before) || r.Entries != 3 {
+		t.Errorf("%+v: %d bytes left and %d kept of %d (%v, %v)", r, len(after), len(kept), len(before), err, err2)
+	}
+}
+
+// A witness that does something before it fails, or answers nothing.
+type badWitness struct {
+	do  func()
+	err error
+}
+
+func (badWitness) Name() string { return "witness.example" }
+
+func (w badWitness) Cosign(context.Context, *ledger.Checkpoint, *ledger.Tree) ([]byte, error) {
+	if w.do != nil {
+		w.do()
+	}
+	return nil, w.err
+}
+
+// TestNothingIsPublishedOverWhatAWitnessDisproves: one that cannot be reached is
+// caught up on later, one that has seen another history is not.
+func TestNothingIsPublishedOverWhatAWitnessDisproves(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 3)
+	l := mustOpen(t, cfg)
+	defer l.Close()
+	forked := refusal.Newf(refusal.HistoryForked, "another history")
+	_, err := l.PublishAnchor(context.Background(), []Cosigner{badWitness{err: forked}})
+	refused(t, err, refusal.HistoryForked)
+	for _, path := range []string{anchorPath(cfg), cfg.TilesDir()} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s was written (%v)", path, err)
+		}
+	}
+	if tip := l.Tip(); tip.Size != 4 {
+		t.Errorf("%d entries, the publication was recorded", tip.Size)
+	}
+
+	pub, err := l.PublishAnchor(context.Background(), []Cosigner{badWitness{err: refusal.Newf(refusal.WitnessFailed, "no answer")}})
+	if err != nil || len(pub.Failed) != 1 || len(pub.Witnesses) != 0 {
+		t.Errorf("unreachable: %+v, %v", pub, err)
+	}
+
+	// Meanwhile git brings the anchor of a longer ledger.
+	longer := testConfig(t)
+	mustCreate(t, longer, 9)
+	theirs, err := os.ReadFile(publish(t, longer).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrives := badWitness{do: func() { os.WriteFile(anchorPath(cfg), theirs, 0o644) }, err: refusal.Newf(refusal.WitnessFailed, "no answer")}
+	_, err = l.PublishAnchor(context.Background(), []Cosigner{arrives})
+	refused(t, err, refusal.HistoryRolledBack)
+	if data, err := os.ReadFile(anchorPath(cfg)); err != nil || !bytes.Equal(data, theirs) {
+		t.Errorf("the larger anchor was replaced (%v)", err)
+	}
+}

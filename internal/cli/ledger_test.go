@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"tallystick/internal/evidence"
+)
+
+// TestStrictLooksBackThirtyDays: unless told otherwise, and then as far as told.
+func TestStrictLooksBackThirtyDays(t *testing.T) {
+	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		since string
+		index int64
+		age   time.Duration
+		want  bool
+	}{
+		{"", 0, 0, true},
+		{"", 0, 30 * day, true},
+		{"", 9, 30*day + time.Millisecond, false},
+		{"90d", 0, 90 * day, true},
+		{"90d", 9, 91 * day, false},
+		{"0d", 9, time.Millisecond, false},
+		{"2026-05-31", 0, 12 * time.Hour, true},
+		{"2026-05-31", 9, 13 * time.Hour, false},
+		{"5", 5, 1000 * day, true},
+		{"5", 4, 0, false},
+	} {
+		covers, err := ledgerVerifyOptions{strict: true, since: tt.since}.window(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := covers(tt.index, evidence.At(now.Add(-tt.age))); got != tt.want {
+			t.Errorf("--since %q covers entry %d of %s ago: %v, want %v", tt.since, tt.index, tt.age, got, tt.want)
+		}
+	}
+}
