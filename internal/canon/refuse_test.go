@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"tallystick/internal/refusal"
 )
@@ -262,6 +263,33 @@ func TestEveryReaderRefusesTheSameTexts(t *testing.T) {
 			checkRefused(t, "UnmarshalCanonical", UnmarshalCanonical(data, &v), tt.says)
 		})
 	}
+}
+
+// Every text of up to four of these characters is accepted exactly if the
+// standard library calls it valid and it keeps to our bounds.
+func TestEveryShortTextIsAcceptedOrRefusedAsItShouldBe(t *testing.T) {
+	const alphabet = "[]{},:\"\\/ u0123-.eE+\n\x00\xc3\xa9"
+	const longest = 4 // five take half a minute, and passed
+	tried, accepted := 0, 0
+	var extend func(text []byte)
+	extend = func(text []byte) {
+		out, err := Canonicalize(text)
+		tried++
+		if err == nil {
+			accepted++
+		}
+		if valid := json.Valid(text) && utf8.Valid(text) && withinBounds(text); (err == nil) != valid {
+			t.Fatalf("Canonicalize(%q) = %q, %v; valid is %v", text, out, err, valid)
+		}
+		if len(text) == longest {
+			return
+		}
+		for i := range len(alphabet) {
+			extend(append(text[:len(text):len(text)], alphabet[i]))
+		}
+	}
+	extend(nil)
+	t.Logf("%d texts, %d of them accepted", tried, accepted)
 }
 
 func checkRefused(t *testing.T, call string, err error, says string) {
