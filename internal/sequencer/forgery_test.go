@@ -415,6 +415,41 @@ func TestAReplacedOperatorSignsNothingMore(t *testing.T) {
 	}
 }
 
+// TestAChangeOfSignersEndsItsBatch: what waits behind it is sealed apart, by
+// whoever is an operator then. Together they would not verify.
+func TestAChangeOfSignersEndsItsBatch(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 0)
+	l := mustOpen(t, cfg)
+	// The others come in while the first is on its way to disk.
+	pending := []*Pending{
+		l.Submit(evidence.NoteKind, []byte(`{}`)), l.Submit(evidence.NoteKind, []byte(`{}`)),
+		l.Submit(evidence.SignersChangedKind, changeOf(t, 1)), l.Submit(evidence.NoteKind, []byte(`{}`)), l.Submit(evidence.NoteKind, []byte(`{}`)),
+	}
+	for i, p := range pending {
+		if pos, err := p.Wait(); err != nil || pos.Index != int64(i+1) {
+			t.Errorf("entry %d: %d, %v", i+1, pos.Index, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := cfg.Verify(options(cfg)); err != nil || v.Size != 6 || v.Signers.Version() != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestCreateDoesNotWriteIntoALedger(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 1)
+	cfg.StateDir, cfg.Anchors = t.TempDir(), "" // nothing else knows of it
+	_, err := Create(context.Background(), cfg, testSigners(t))
+	refused(t, err, refusal.AlreadyExists)
+	if v, err := cfg.Verify(options(cfg)); err != nil || v.Size != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func TestAChangeOfSignersNeedsItsSignatures(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 1)
