@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -38,20 +37,15 @@ type ServerConfig struct {
 // ParseLog reads the verifier key of a log (signature type 0x01), whose name is
 // the log's origin.
 func ParseLog(vkey string) (ledger.LogKey, error) {
-	v, err := seal.ParseVKey(vkey)
+	origin, key, err := seal.ParseLogKey(vkey)
 	if err != nil {
 		return ledger.LogKey{}, err
 	}
-	if err := evidence.CheckOrigin(v.Name()); err != nil {
+	if err := evidence.CheckOrigin(origin); err != nil {
 		return ledger.LogKey{}, refusal.Newf(refusal.Malformed, "verifier key %q: %w", vkey, err).
 			WithHint("the name in a log's key is its origin")
 	}
-	// ParseVKey has checked all of it: name, id, and the type before the key.
-	raw, err := decodeBase64(strings.SplitN(vkey, "+", 3)[2])
-	if err != nil {
-		return ledger.LogKey{}, fmt.Errorf("verifier key %q: %w", vkey, err)
-	}
-	return ledger.LogKey{Origin: v.Name(), Key: raw[1:]}, nil
+	return ledger.LogKey{Origin: origin, Key: key}, nil
 }
 
 // A Server is a witness. It answers HTTP requests for [Path].
