@@ -98,13 +98,13 @@ type showAnswer struct {
 	Entry   canon.RawMessage `json:"entry"`
 }
 
-func runLedgerShow(_ context.Context, env *Env, n int64) error {
+func runLedgerShow(ctx context.Context, env *Env, n int64) error {
 	var found *showAnswer
 	_, v, err := env.visitLedger(func(r ledger.Record) error {
 		if r.Index == n {
 			found = &showAnswer{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
 		}
-		return nil
+		return ctx.Err()
 	})
 	if err != nil {
 		return err
@@ -149,13 +149,16 @@ entry. An entry too long for a receipt of 4 KB is written beside it.`,
 	return cmd
 }
 
-func runLedgerProve(_ context.Context, env *Env, o ledgerProveOptions) error {
+func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 	tree := &ledger.Tree{}
 	var pos ledger.Position
 	var entry []byte
 	w, v, err := env.visitLedger(func(r ledger.Record) error {
 		if r.Index == o.index {
 			pos, entry = r.Position, bytes.Clone(r.Raw)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		return tree.Add(r.Leaf)
 	})

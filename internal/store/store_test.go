@@ -231,6 +231,29 @@ func TestLogKeepsWhatItAcknowledged(t *testing.T) {
 		})
 }
 
+// TestAFailedAppendIsTakenBack: the next writer need not repair what a full disk
+// cut short, and the log takes nothing more.
+func TestAFailedAppendIsTakenBack(t *testing.T) {
+	for _, kind := range []faultfs.Kind{faultfs.Short, faultfs.NoSpace, faultfs.FailAfter} {
+		d := faultfs.New("/w")
+		l, err := store.OpenLog(d, "/w", 0)
+		must(t, err)
+		must(t, l.Append([]byte("good\n")))
+		d.Inject(faultfs.Fault{At: 0, Kind: kind})
+		if err := l.Append([]byte("bad and long\n")); err == nil {
+			t.Errorf("%s: acknowledged", kind)
+		}
+		if err := l.Append([]byte("more\n")); err == nil {
+			t.Errorf("%s: went on", kind)
+		}
+		segments, err := store.Segments(d, "/w")
+		must(t, err)
+		if data, err := store.ReadFile(d, segments[0].Path, 100); err != nil || string(data) != "good\n" {
+			t.Errorf("%s: left %q, %v", kind, data, err)
+		}
+	}
+}
+
 // TestFullDiskIsNamed: the person can do something about it.
 func TestFullDiskIsNamed(t *testing.T) {
 	d := faultfs.New("/w")
