@@ -160,10 +160,10 @@ func TestParseKeyRefuses(t *testing.T) {
 			refused(t, err, refusal.Malformed, tt.text)
 		})
 	}
-	if _, err := ParseSigner(encode(ecKey)); err != nil {
+	if _, err := parseSigner(encode(ecKey)); err != nil {
 		t.Errorf("a person's ECDSA key: %v", err)
 	}
-	_, err = ParseSigner(encode(rsaKey))
+	_, err = parseSigner(encode(rsaKey))
 	refused(t, err, refusal.WeakKey, "RSA key has 2048 bits")
 }
 
@@ -185,7 +185,7 @@ func TestNoDamagedKeyIsRead(t *testing.T) {
 				t.Fatalf("bit %d of byte %d: another key is read", bit, i)
 			case seed <= i && i < seed+ed25519.SeedSize:
 				refused(t, err, refusal.Malformed, "the private half and the public half are not of one key")
-				_, err = ParseSigner(damaged)
+				_, err = parseSigner(damaged)
 				refused(t, err, refusal.Malformed, "are not of one key")
 			}
 		}

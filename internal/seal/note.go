@@ -150,15 +150,6 @@ func NoteVerifier(pub ed25519.PublicKey, name string) (note.Verifier, error) {
 	return noteVerifier{nk, func(msg, sig []byte) bool { return ed25519.Verify(pub, msg, sig) }}, nil
 }
 
-// ParseVKey makes the verifier of a key in the form that [VKey] writes.
-func ParseVKey(text string) (note.Verifier, error) {
-	name, pub, err := parseVKey(text, algEd25519)
-	if err != nil {
-		return nil, err
-	}
-	return NoteVerifier(pub, name)
-}
-
 // cosigned is the message under a cosignature (C2SP tlog-cosignature, section
 // "Ed25519 signed message"). It does not contain the cosigner's name, so a key
 // must not be used by two cosigners.

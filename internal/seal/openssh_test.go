@@ -421,7 +421,7 @@ func TestAgentSigns(t *testing.T) {
 	if _, err := certified.Verify(mustSign(t, signer, NamespaceCase, message), message, NamespaceCase, noon); err != nil {
 		t.Error(err)
 	}
-	signers, err := AgentSigners()
+	signers, err := agentSigners()
 	if err != nil || len(signers) != 3 {
 		t.Errorf("%d signers, %v", len(signers), err)
 	}

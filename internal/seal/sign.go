@@ -18,8 +18,8 @@ import (
 
 // SignWith signs a message for one act and returns the armoured signature,
 // byte for byte what ssh-keygen would write for the same signature. The signer
-// is a person's key file ([LoadSigner]), the agent ([AgentSigners]) or a
-// [Key]. Weak keys are refused now rather than when somebody verifies.
+// is a person's, from a file or the agent ([LoadSigner]), or a [Key]. Weak keys
+// are refused now rather than when somebody verifies.
 func SignWith(s ssh.Signer, ns Namespace, message []byte) ([]byte, error) {
 	if ns == "" {
 		return nil, refusal.Newf(refusal.NamespaceNotAllowed, "signing: the namespace is empty")
@@ -64,8 +64,8 @@ func (s rsaSHA512) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 	return s.SignWithAlgorithm(rand, data, ssh.KeyAlgoRSASHA512)
 }
 
-// ParseSigner reads a person's private key of any accepted type.
-func ParseSigner(data []byte) (ssh.Signer, error) {
+// parseSigner reads a person's private key of any accepted type.
+func parseSigner(data []byte) (ssh.Signer, error) {
 	raw, err := parsePrivate(data)
 	if err != nil {
 		return nil, fmt.Errorf("parsing key: %w", err)
@@ -98,7 +98,7 @@ func LoadSigner(path string) (ssh.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, err := ParseSigner(data)
+	signer, err := parseSigner(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -112,7 +112,7 @@ func agentSigner(path string, line []byte) (ssh.Signer, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s: not a public key: %v", path, err)
 	}
-	signers, err := AgentSigners()
+	signers, err := agentSigners()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -125,10 +125,10 @@ func agentSigner(path string, line []byte) (ssh.Signer, error) {
 		WithHint("run: ssh-add %s", strings.TrimSuffix(strings.TrimSuffix(path, ".pub"), "-cert"))
 }
 
-// AgentSigners lists the keys that the SSH agent at SSH_AUTH_SOCK holds. The
+// agentSigners lists the keys that the SSH agent at SSH_AUTH_SOCK holds. The
 // connection stays open for as long as the program runs, because the signers
 // use it.
-func AgentSigners() ([]ssh.Signer, error) {
+func agentSigners() ([]ssh.Signer, error) {
 	const hint = `start one with: eval "$(ssh-agent)" && ssh-add`
 	socket := os.Getenv("SSH_AUTH_SOCK")
 	if socket == "" {
