@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -34,6 +38,29 @@ func TestStrictLooksBackThirtyDays(t *testing.T) {
 		}
 		if got := covers(tt.index, evidence.At(now.Add(-tt.age))); got != tt.want {
 			t.Errorf("--since %q covers entry %d of %s ago: %v, want %v", tt.since, tt.index, tt.age, got, tt.want)
+		}
+	}
+}
+
+// TestASignalStopsLookingAtALedger: a long ledger takes a while, and nothing is
+// lost by stopping. It is no finding either.
+func TestASignalStopsLookingAtALedger(t *testing.T) {
+	p := newScoredPlace(t)
+	ctx, signal := context.WithCancel(context.Background())
+	signal()
+	receipt := filepath.Join(t.TempDir(), "receipt")
+	for name, run := range map[string]func(*Env) error{
+		"verify": func(e *Env) error { return runLedgerVerify(ctx, e, ledgerVerifyOptions{strict: true}) },
+		"show":   func(e *Env) error { return runLedgerShow(ctx, e, 0) },
+		"prove":  func(e *Env) error { return runLedgerProve(ctx, e, ledgerProveOptions{out: receipt}) },
+	} {
+		var out, errs bytes.Buffer
+		e := p.newEnv(&out, &errs)
+		if err := run(e); !errors.Is(err, context.Canceled) || out.Len()+errs.Len() > 0 {
+			t.Errorf("%s: %v, printed %q and %q", name, err, out.String(), errs.String())
+		}
+		if fileExists(p.workspace(e).AlarmsFile()) || fileExists(receipt) {
+			t.Errorf("%s left something behind", name)
 		}
 	}
 }
