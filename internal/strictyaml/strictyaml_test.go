@@ -229,8 +229,12 @@ func FuzzParse(f *testing.F) {
 		// for what its escapes add to the size.
 		again, err := Parse("fuzz.yaml", d.JSON, Rules{MaxBytes: 8 << 20, MaxMarks: 8 << 20, MaxInline: 8 << 20})
 		if err != nil {
-			if strings.Contains(err.Error(), "which cannot be seen") || strings.Contains(err.Error(), "brackets are open") {
-				return // JSON may hold DEL, and a bracket in text counts as one
+			// JSON may hold DEL and U+FFFE; a bracket in text counts as one; a
+			// key before a colon has at most 1024 characters in YAML.
+			for _, known := range []string{"which cannot be seen", "brackets are open", "not every reader of YAML can read it"} {
+				if strings.Contains(err.Error(), known) {
+					return
+				}
 			}
 			t.Fatalf("%s is not read again: %v", d.JSON, err)
 		}
