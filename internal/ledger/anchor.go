@@ -47,7 +47,7 @@ func NewAnchor(head TreeHead, chainHead digest.ID, checkpoint []byte, at time.Ti
 
 // TreeHead is what the anchor claims of the tree.
 func (a *Anchor) TreeHead() (TreeHead, error) {
-	return parseTreeHead(fmt.Sprintf("%s\n%d\n%s\n", a.Origin, a.Size, a.Root))
+	return ParseTreeHead(fmt.Sprintf("%s\n%d\n%s\n", a.Origin, a.Size, a.Root))
 }
 
 // Message is what the signature covers.

@@ -36,9 +36,10 @@ func (t TreeHead) Text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", t.Origin, t.Size, base64.StdEncoding.EncodeToString(t.Root[:]))
 }
 
-// parseTreeHead reads exactly what [TreeHead.Text] writes. Checkpoints with
-// extension lines are another log's.
-func parseTreeHead(text string) (TreeHead, error) {
+// ParseTreeHead reads exactly what [TreeHead.Text] writes. Checkpoints with
+// extension lines are another log's. What it returns is a claim: nobody has
+// checked a signature.
+func ParseTreeHead(text string) (TreeHead, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 || lines[3] != "" {
 		return TreeHead{}, fmt.Errorf("expected three lines: origin, size, root")
@@ -59,10 +60,6 @@ func parseTreeHead(text string) (TreeHead, error) {
 	copy(t.Root[:], root)
 	return t, nil
 }
-
-// ParseTreeHead reads exactly what [TreeHead.Text] writes. What it returns is a
-// claim: nobody has checked a signature.
-func ParseTreeHead(text string) (TreeHead, error) { return parseTreeHead(text) }
 
 // A Checkpoint is a tree head with a verified signature of the log, and the
 // verified cosignatures that came with it. Only [VerifyCheckpoint] makes one.
@@ -112,7 +109,7 @@ func VerifyCheckpoint(signed []byte, p Policy) (*Checkpoint, error) {
 		return nil, refusal.Newf(refusal.CheckpointInvalid, "checkpoint: %w", err).
 			WithHint("it is not signed by the key that you trust, or its text was changed")
 	}
-	head, err := parseTreeHead(n.Text)
+	head, err := ParseTreeHead(n.Text)
 	if err != nil {
 		return nil, refusal.Newf(refusal.CheckpointInvalid, "checkpoint: %w", err)
 	}

@@ -143,7 +143,8 @@ func (m *memory) remember(head ledger.TreeHead) error {
 		err, m.sync = m.sync(), nil
 	}
 	if err != nil {
-		return refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err)
+		return refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err).
+			WithHint("the last entries are in the ledger although they were not acknowledged; check the disk of the state folder (XDG_STATE_HOME) before you go on")
 	}
 	m.next = 1 - m.next
 	return nil
