@@ -45,8 +45,9 @@ machine's memory of what it signed.
 
 With --strict it also looks for gaps in the last 30 days: a day with entries and no
 anchor, or an older one than was published; an attempt registered and never finished;
-a planned case without a record; a record whose evidence is missing. --since moves the beginning of that window: to
-entry N, to some days ago (90d), or to a date (2026-05-01).`,
+a planned case without a record; a record whose evidence is missing. --since moves
+the beginning of that window: to entry N, to some days ago (90d), or to a date
+(2026-05-01).`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerVerify(cmd.Context(), env, o) },
 	}
