@@ -82,7 +82,11 @@ operators:
 		if err != nil {
 			return nil // no example people here: the real ones sign by hand
 		}
-		if err := addSignature(w.OperatorsFile(), signer, seal.NamespaceOperators, func(_, _ []byte) error { return nil }); err != nil {
+		err = addSignature(w.OperatorsFile(), signer, seal.NamespaceOperators, func(signature, message []byte) error {
+			_, err := seal.VerifySignature(signature, message, seal.NamespaceOperators)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

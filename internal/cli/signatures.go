@@ -15,8 +15,8 @@ import (
 // maxSignedFile bounds a file that people sign by hand.
 const maxSignedFile = 4 << 20
 
-// addSignature signs a file and adds the signature to those in FILE.sig, if
-// admit lets it: one that does not count stands in the way of those that do.
+// addSignature signs a file and adds the signature to those in FILE.sig that
+// admit lets pass: one that does not count stands in the way of those that do.
 func addSignature(file string, signer ssh.Signer, ns seal.Namespace, admit func(signature, message []byte) error) error {
 	message, err := store.ReadFile(store.OS{}, file, maxSignedFile)
 	if err != nil {
@@ -36,7 +36,7 @@ func addSignature(file string, signer ssh.Signer, ns seal.Namespace, admit func(
 		return err
 	}
 	for _, s := range old {
-		if _, err := seal.VerifySignature(s, message, ns); err == nil && !bytes.Equal(s, signature) {
+		if admit(s, message) == nil && !bytes.Equal(s, signature) {
 			kept = append(kept, s...)
 		}
 	}

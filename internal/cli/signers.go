@@ -203,8 +203,9 @@ func newSignersSign(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign --key FILE",
 		Short: "Sign the proposed signers file",
-		Long: `Sign the proposed signers file with an SSH key: a private key file, or a .pub
-file whose private half the SSH agent holds. A signature made by hand counts too:
+		Long: `Sign the proposed signers file with an SSH key: a private key file, or the .pub
+file of a key or a certificate whose private half lies beside it or is held by the
+SSH agent. A signature made by hand counts too:
 
   ssh-keygen -Y sign -n tallystick-signers -f KEY signers/allowed_signers`,
 		Args: noArgs,

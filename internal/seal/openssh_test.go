@@ -341,6 +341,42 @@ func TestEncryptedKeySendsToTheAgent(t *testing.T) {
 	refused(t, err, refusal.Malformed, "protected by a passphrase")
 }
 
+func TestPublicKeyFileSignsWithThePrivateOneBesideIt(t *testing.T) {
+	k := newSSHKeygen(t)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	ca := k.generate(t, "ca", "-t", "ed25519")
+	key := k.generate(t, "alice", "-t", "ed25519")
+	k.generate(t, "bob", "-t", "ed25519")
+	k.mustRun(t, nil, "-q", "-s", "ca", "-I", "badge", "-n", "alice", "alice.pub")
+	for file, signers := range map[string]string{
+		"alice.pub":      signersText("alice " + key),
+		"alice-cert.pub": signersText("alice cert-authority " + ca),
+	} {
+		signer, err := LoadSigner(filepath.Join(k.dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := mustSign(t, signer, NamespaceCase, message)
+		if theirs := k.sign(t, file, NamespaceCase, message); !bytes.Equal(ours, theirs) {
+			t.Errorf("%s: ssh-keygen signs otherwise", file)
+		}
+		if _, err := mustParse(t, signers).Verify(ours, message, NamespaceCase, noon); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	k.write(t, "alice.pub", k.read(t, "bob.pub"))
+	_, err := LoadSigner(filepath.Join(k.dir, "alice.pub"))
+	refused(t, err, refusal.Malformed, "is not the public half of")
+	if !modesMatter {
+		return
+	}
+	if err := os.Chmod(filepath.Join(k.dir, "bob"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = LoadSigner(filepath.Join(k.dir, "bob.pub"))
+	refused(t, err, refusal.KeyModeTooOpen, "expected 0600")
+}
+
 func TestAgentSigns(t *testing.T) {
 	// A socket's path may have about a hundred characters only.
 	dir, err := os.MkdirTemp("", "seal")

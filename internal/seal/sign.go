@@ -82,7 +82,7 @@ func parseSigner(data []byte) (ssh.Signer, error) {
 
 // LoadSigner finds the signer that path names, as "ssh-keygen -Y sign -f"
 // does: a private key file, or a .pub file (a certificate too) whose private
-// half is in the agent.
+// half is in the agent or lies beside it.
 //
 // A private key file is refused if its mode is looser than 0600, if it is not
 // a regular file, or if it is a link that belongs to somebody else.
@@ -92,7 +92,12 @@ func LoadSigner(path string) (ssh.Signer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return agentSigner(path, line)
+		signer, err := agentSigner(path, line)
+		beside := strings.TrimSuffix(strings.TrimSuffix(path, ".pub"), "-cert")
+		if _, missing := os.Lstat(beside); err == nil || missing != nil {
+			return signer, err
+		}
+		return signerBeside(path, line, beside)
 	}
 	data, err := readPrivateFile(path)
 	if err != nil {
@@ -101,6 +106,25 @@ func LoadSigner(path string) (ssh.Signer, error) {
 	signer, err := parseSigner(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return signer, nil
+}
+
+// signerBeside loads the private half of the key or certificate in a .pub file.
+func signerBeside(path string, line []byte, beside string) (ssh.Signer, error) {
+	signer, err := LoadSigner(beside)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(path, "-cert.pub") {
+		return WithCertificate(signer, line)
+	}
+	public, err := ParsePublicKey(line)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if !bytes.Equal(public.Marshal(), signer.PublicKey().Marshal()) {
+		return nil, refusal.Newf(refusal.Malformed, "%s is not the public half of %s", path, beside)
 	}
 	return signer, nil
 }
