@@ -327,6 +327,6 @@ func runSignersApply(ctx context.Context, env *Env) error {
 		return err
 	}
 	return env.Answer(map[string]any{"version": change.Version, "index": pos.Index, "head": pos.Head}, func(out io.Writer) {
-		fmt.Fprintf(out, "version %d of the signers is in force from entry %d on\n", change.Version, pos.Index)
+		fmt.Fprintf(out, "version %d of the signers is in force after entry %d\n", change.Version, pos.Index)
 	})
 }
