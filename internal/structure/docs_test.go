@@ -14,10 +14,17 @@ var (
 	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z][A-Za-z0-9]+\b[*…]?`) // TestImage* stands for several
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]+)\(`)
 	pageLink  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+	namedScript = regexp.MustCompile("\\bscripts? `([a-z0-9_*]+)`") // ledger_* stands for several
+	unbuilt     = regexp.MustCompile("package `([a-z0-9]+)` does not exist")
 )
 
-// checkDocs looks for tests that pages name and nobody has, and for links that
-// lead nowhere. A threat model whose tests are gone is a wish.
+// scripts is the folder of script tests.
+const scripts = "cmd/tally/testdata/script"
+
+// checkDocs looks for tests and scripts that pages name and nobody has, for links
+// that lead nowhere, and for packages that are said to be missing and are there.
+// A threat model whose tests are gone is a wish.
 func checkDocs(t *testing.T, tree fs.FS) []string {
 	have := map[string]bool{}
 	var pages []string
@@ -39,6 +46,18 @@ func checkDocs(t *testing.T, tree fs.FS) []string {
 			stem := strings.TrimRight(name, "*…")
 			if !have[name] && (stem == name || !anyHas(have, stem)) {
 				problems = append(problems, fmt.Sprintf("%s:%d: names the test %s, which does not exist", page, lineAt(text, at[0]), name))
+			}
+		}
+		for _, at := range namedScript.FindAllSubmatchIndex(text, -1) {
+			name := string(text[at[2]:at[3]])
+			if found, err := fs.Glob(tree, path.Join(scripts, name+".txtar")); err != nil || len(found) == 0 {
+				problems = append(problems, fmt.Sprintf("%s:%d: names the script %s, which does not exist", page, lineAt(text, at[0]), name))
+			}
+		}
+		for _, at := range unbuilt.FindAllSubmatchIndex(text, -1) {
+			name := string(text[at[2]:at[3]])
+			if _, err := fs.Stat(tree, path.Join("internal", name)); err == nil {
+				problems = append(problems, fmt.Sprintf("%s:%d: says that package %s does not exist, and it does", page, lineAt(text, at[0]), name))
 			}
 		}
 		for _, at := range pageLink.FindAllSubmatchIndex(text, -1) {
@@ -76,11 +95,16 @@ func TestDocsCheckFindsEachFault(t *testing.T) {
 		{"several tests", "TestRe*, TestRe…", ""},
 		{"several tests that are gone", "TestGo*", "docs/a.md:1: names the test TestGo*"},
 		{"words that are no names", "Tests, Testing, Fuzzy", ""},
+		{"scripts that exist", "script `real_one`, scripts `real_*`", ""},
+		{"a script that is gone", "script `gone`", "docs/a.md:1: names the script gone"},
+		{"a package that is missing", "package `gone` does not exist yet", ""},
+		{"a package that was built since", "package `real` does not exist yet", "docs/a.md:1: says that package real"},
 		{"a link to nowhere", "[x](../gone.md)", "docs/a.md:1: links to ../gone.md"},
 		{"a link to a folder", "[x](../docs/)", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := checkDocs(t, fstest.MapFS{"docs/a.md": {Data: []byte(tt.text)}, "docs/a_test.go": {Data: []byte(code)}})
+			got := checkDocs(t, fstest.MapFS{"docs/a.md": {Data: []byte(tt.text)}, "docs/a_test.go": {Data: []byte(code)},
+				"internal/real/real.go": {}, scripts + "/real_one.txtar": {}})
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tt.want)) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
