@@ -604,6 +604,8 @@ func TestTilesAreComparedWithTheEntries(t *testing.T) {
 		}
 		os.WriteFile(path, good[:len(good)-1], 0o600)
 		expect(name, "cut", want)
+		os.WriteFile(path, append(bytes.Clone(good), make([]byte, 2<<20)...), 0o600)
+		expect(name, "grown", want)
 		if strings.HasSuffix(name, "5") { // of an earlier tree none need be there
 			os.Remove(path)
 			expect(name, "missing", want)

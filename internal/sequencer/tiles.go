@@ -2,6 +2,7 @@ package sequencer
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -85,7 +86,8 @@ func (p Place) readCheckpoint() ([]byte, error) {
 // at work meanwhile may publish more than the walk has seen, never less.
 type TileCheck struct {
 	place      Place
-	checkpoint []byte
+	checkpoint []byte // nil if there is none
+	unfit      error  // why it is none, whatever it says
 	tree       ledger.Tree
 	leaves     ledger.Leaves
 }
@@ -93,6 +95,9 @@ type TileCheck struct {
 // CheckTiles begins a comparison.
 func (p Place) CheckTiles() (*TileCheck, error) {
 	checkpoint, err := p.readCheckpoint()
+	if refusal.Is(err, refusal.TooLarge) {
+		return &TileCheck{place: p, checkpoint: []byte{}, unfit: err}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +121,9 @@ func (t *TileCheck) Problems(v *ledger.Verified) ([]ledger.Problem, error) {
 	}
 	// A former operator's checkpoint may stand there until the next one.
 	c, err := ledger.VerifyCheckpoint(t.checkpoint, ledger.Policy{Logs: v.EveryKey()})
+	if t.unfit != nil {
+		err = t.unfit
+	}
 	if err != nil {
 		return []ledger.Problem{{Index: -1, Kind: "checkpoint", Detail: "tiles/checkpoint: " + err.Error(), Name: refusal.CheckpointInvalid}}, nil
 	}
@@ -192,7 +200,11 @@ func (p Place) checkTile(t ledger.Tile) (*ledger.Problem, error) {
 		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
 			Detail: t.Path + " is missing"}, nil
 	}
-	data, err := store.ReadFile(p.FS, path, 64<<20)
+	data, err := store.ReadFile(p.FS, path, int64(len(t.Data)))
+	if refusal.Is(err, refusal.TooLarge) {
+		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
+			Detail: fmt.Sprintf("%s has more than the %d bytes that the entries give", t.Path, len(t.Data))}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
