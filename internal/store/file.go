@@ -111,7 +111,7 @@ func WriteFiles(fsys FS, files []Named, perm fs.FileMode) error {
 // CreateFile writes a file that must not exist yet, and otherwise promises
 // what [WriteFile] does.
 func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
-	switch _, err := fsys.Stat(name); {
+	switch _, err := fsys.Lstat(name); {
 	case err == nil:
 		return refusal.Newf(refusal.AlreadyExists, "%s exists already and is not overwritten", name)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -123,8 +123,9 @@ func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
 // replaceFile puts a synced file in the place of another, in a folder that is
 // not synced yet.
 func replaceFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
-	// Renaming over a device would take it away from everybody.
-	if info, err := fsys.Stat(name); err == nil && !info.Mode().IsRegular() {
+	// Renaming over a device, or over a link such as /dev/stdout, would take it
+	// away from everybody; writing through a link could change any file.
+	if info, err := fsys.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return refusal.Newf(refusal.WriteFailed, "writing %s: it is a %s, not a regular file", name, kindOf(info)).
 			WithHint("name a file; nothing was changed")
 	}

@@ -33,3 +33,32 @@ func TestPipesAreNeitherWaitedForNorReplaced(t *testing.T) {
 		t.Errorf("left behind: %v", entries)
 	}
 }
+
+// Neither is a link, such as /dev/stdout, replaced or written through: it may
+// lead to any file.
+func TestLinksAreNotWrittenThrough(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.WriteFile(target, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.WriteFile(store.OS{}, link, []byte("x"), 0o600); !refusal.Is(err, refusal.WriteFailed) {
+		t.Errorf("writing over it: %v", err)
+	}
+	if got, err := os.Readlink(link); got != target {
+		t.Errorf("the link is gone: %s, %v", got, err)
+	}
+	if data, _ := os.ReadFile(target); string(data) != "kept" {
+		t.Errorf("the target has %q", data)
+	}
+	// Also one that leads nowhere yet.
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CreateFile(store.OS{}, link, []byte("x"), 0o600); !refusal.Is(err, refusal.AlreadyExists) {
+		t.Errorf("creating it: %v", err)
+	}
+}

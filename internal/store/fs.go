@@ -30,6 +30,8 @@ type FS interface {
 	Mkdir(name string, perm fs.FileMode) error
 	ReadDir(name string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
+	// Lstat is Stat that does not follow a link.
+	Lstat(name string) (fs.FileInfo, error)
 	// SyncDir makes the names in a folder durable.
 	SyncDir(name string) error
 }
@@ -76,6 +78,9 @@ func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) 
 
 // Stat describes a file, following links.
 func (OS) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// Lstat looks at a file or link as [os.Lstat] does.
+func (OS) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
 // SyncDir makes the names in a folder durable. Windows has no such call; there
 // the journal of NTFS keeps names in order.

@@ -394,6 +394,9 @@ func (d *Disk) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// Lstat is Stat: this disk has no links.
+func (d *Disk) Lstat(name string) (fs.FileInfo, error) { return d.Stat(name) }
+
 // Stat describes a file.
 func (d *Disk) Stat(name string) (fs.FileInfo, error) {
 	d.mu.Lock()
