@@ -139,10 +139,13 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 	if err != nil {
 		return err
 	}
-	if state, err := workspace.StateDir(e.Getenv); err == nil {
-		t.Remembered = func(origin string) (*ledger.TreeHead, error) {
-			return sequencer.Remembered(store.OS{}, state, origin)
+	// Asked only for a ledger, so a receipt verifies also where there is no memory.
+	t.Remembered = func(origin string) (*ledger.TreeHead, error) {
+		state, err := workspace.StateDir(e.Getenv)
+		if err != nil {
+			return nil, err
 		}
+		return sequencer.Remembered(store.OS{}, state, origin)
 	}
 	w, err := workspace.Load(dir)
 	if refusal.Is(err, refusal.NotFound) {
