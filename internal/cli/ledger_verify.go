@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 		return err
 	}
 	a.Anchors = len(anchors)
-	complete := completeness(w, anchors, covers)
+	complete, operators := completeness(w, anchors, covers), seenOperators{}
 	tiles, err := place.CheckTiles()
 	if err != nil {
 		return err
@@ -148,6 +149,7 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 			if err := tiles.Visit(r); err != nil || !o.strict {
 				return err
 			}
+			operators.visit(r)
 			return complete.Visit(r)
 		},
 	})
@@ -167,7 +169,33 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 			return err
 		}
 		a.Problems = append(a.Problems, gaps...)
+		return e.lookAtOperators(w, v, operators, a)
 	}
+	return nil
+}
+
+// lookAtOperators says which operators nobody stands for. Who that is may be
+// secret, so it is no gap; a file that says so and does not verify is one.
+func (e *Env) lookAtOperators(w *workspace.Workspace, v *ledger.Verified, seen seenOperators, a *verifyAnswer) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	f, _, err := e.verifyOperators(w, v.Signers)
+	switch {
+	case refusal.Is(err, refusal.NotFound):
+		f = &operatorsFile{}
+	case refusal.ExitCode(err) == refusal.ExitUnverified:
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.Of(err).Name, Detail: err.Error()})
+		return nil
+	case err != nil:
+		return err
+	}
+	for hash, index := range seen {
+		if f.find(hash) == nil {
+			a.Notes = append(a.Notes, fmt.Sprintf(`audit/operators.yaml does not say who the operator of entry %d is; "tally signers operators --add" does`, index))
+		}
+	}
+	slices.Sort(a.Notes)
 	return nil
 }
 

@@ -31,9 +31,11 @@ reads too. Version n+1 needs the signatures of two people of version n:
 
   tally signers next            prepare the next version for editing
   tally signers sign --key K    each of two people signs it
-  tally signers apply           record it in the ledger; from then on it counts`,
+  tally signers apply           record it in the ledger; from then on it counts
+
+Records name their operator by a salted hash; "tally signers operators" tells who it is.`,
 	}
-	cmd.AddCommand(newSignersShow(env), newSignersNext(env), newSignersSign(env), newSignersApply(env))
+	cmd.AddCommand(newSignersShow(env), newSignersNext(env), newSignersSign(env), newSignersApply(env), newSignersOperators(env))
 	return cmd
 }
 

@@ -35,10 +35,14 @@ func newVerify(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [PATH...]",
 		Short: "Verify anything Tallystick wrote: it recognises it",
-		Long: `Verify ledger folders, receipts, anchors, checkpoints and witness bundles. Who is trusted is given by
---key and --trust-root; inside a workspace its own trust root and the operators of
-its verified ledger are trusted too. A ledger must also contain what this machine
-remembers of it. tally-verify does the same without a workspace and without memory.
+		Long: `Verify ledger folders, receipts, anchors, checkpoints and witness bundles. Who is
+trusted is given by --key and --trust-root; inside a workspace its own trust root and
+the operators of its verified ledger are trusted too. A ledger must also contain what
+this machine remembers of it. tally-verify does the same without a workspace and
+without memory.
+
+Of a workspace what people sign is verified too: the folder of a class below bench/,
+bench/digests.yaml, signers/allowed_signers and audit/operators.yaml.
 
 --recompute counts every number of the workspace again: totals of attempts from their
 records, records from their trajectories and grading documents, the kept answers in
@@ -154,6 +158,7 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 	if err != nil {
 		return err
 	}
+	t.Place = e.verifyPlace
 	if t.Root.IsZero() {
 		t.Root = w.Settings.TrustRoot
 	}

@@ -41,6 +41,9 @@ type Trust struct {
 	// Remembered, if set, gives what this machine remembers of a ledger, which
 	// the ledger must contain. It returns nil for one that it never signed.
 	Remembered func(origin string) (*ledger.TreeHead, error)
+	// Place, if set, verifies what is known by its place in a workspace and not
+	// by its content. It reports false for any other path.
+	Place func(path string) (kind, detail string, known bool, err error)
 }
 
 // AddLog trusts a ledger's key in the form NAME+ID+KEY.
@@ -105,6 +108,11 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "unknown", "", refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err).WithHint("check the path")
+	}
+	if t.Place != nil {
+		if kind, detail, known, err := t.Place(path); known {
+			return kind, detail, err
+		}
 	}
 	if info.IsDir() {
 		return folder(path, t)

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+// verifyPlace verifies what people sign in a workspace: it is known by its
+// place, and who must have signed it is known from the ledger, or in a checkout
+// without one from the trust root. It reports false for any other path.
+func (e *Env) verifyPlace(path string) (kind, detail string, known bool, err error) {
+	dir, err := e.Workspace()
+	if err != nil {
+		return "", "", false, nil
+	}
+	w, err := workspace.Load(dir)
+	if err != nil {
+		return "", "", false, nil // whoever trusts it has said why
+	}
+	kind = placeOf(w, path)
+	if kind == "" {
+		return "", "", false, nil
+	}
+	p, err := e.openBench()
+	if err != nil {
+		return kind, "", true, err
+	}
+	defer p.root.Close()
+	switch kind {
+	case "signers":
+		detail, err = e.verifySignersFile(p)
+	case "operators":
+		detail, err = e.describeOperators(p)
+	case "pins":
+		_, err = bench.VerifyPins(p.root, p.opt)
+		detail = "signed by two people, one with the security role"
+	case "bench":
+		detail, err = describeBench(p, filepath.Base(path))
+	}
+	return kind, detail, true, err
+}
+
+// placeOf says what of a workspace a path is, "" if it is nothing that people
+// sign.
+func placeOf(w *workspace.Workspace, path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	is := func(place string) bool {
+		there, err := os.Stat(place)
+		return err == nil && os.SameFile(info, there)
+	}
+	switch {
+	case is(w.SignersFile()):
+		return "signers"
+	case is(w.OperatorsFile()):
+		return "operators"
+	case is(w.Path(filepath.FromSlash(bench.PinsFile))):
+		return "pins"
+	case info.IsDir() && is(w.Path(bench.Dir, filepath.Base(path))):
+		return "bench"
+	}
+	return ""
+}
+
+// verifySignersFile requires the file to be the version in force.
+func (e *Env) verifySignersFile(p *benchPlace) (string, error) {
+	data, err := store.ReadFile(store.OS{}, p.w.SignersFile(), maxSignedFile)
+	if err != nil {
+		return "", err
+	}
+	if state := stateOfFile(p.opt.Signers, data); state != "in-force" {
+		return "", refusal.Newf(refusal.SignersChainBroken, "%s is not version %d, which is in force", p.w.SignersFile(), p.opt.Signers.Version()).
+			WithHint(`"tally signers show" tells what it is`)
+	}
+	return fmt.Sprintf("version %d, in force, from the %s", p.opt.Signers.Version(), p.from), nil
+}
+
+func (e *Env) describeOperators(p *benchPlace) (string, error) {
+	f, by, err := e.verifyOperators(p.w, p.opt.Signers)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, signed by %s", plural(len(f.Operators), "operator"), strings.Join(principals(by), ", ")), nil
+}
+
+func describeBench(p *benchPlace, class string) (string, error) {
+	results, _, err := verifyClasses(p, []string{class})
+	if err != nil {
+		return "", err
+	}
+	r := results[0]
+	return fmt.Sprintf("%s, %s, %s, digest %s", r.Class, r.Level, caseCount(r.Cases, r.Lines), r.BenchDigest), nil
+}
+
+func principals(signatures []seal.Signature) []string {
+	names := make([]string, len(signatures))
+	for i, s := range signatures {
+		names[i] = s.Principal()
+	}
+	return names
+}
