@@ -219,9 +219,7 @@ func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers
 	return &ledger.Completeness{
 		Covers:   covers,
 		Anchored: anchored,
-		HasEvidence: func(d digest.Content) bool {
-			return past.whole(d) == nil // a file with other content is no evidence
-		},
+		Evidence: past.whole, // a file with other content is no evidence
 		Cases: func(d digest.Content) ([]evidence.PlannedCase, error) {
 			data, err := vault.Get(d, maxEvidence)
 			if err != nil {

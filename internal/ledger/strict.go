@@ -17,8 +17,9 @@ type Completeness struct {
 	Covers func(index int64, at evidence.Time) bool
 	// Anchored holds the size of each day's anchor.
 	Anchored map[string]int64
-	// HasEvidence reports whether evidence of that digest is there, unchanged.
-	HasEvidence func(digest.Content) bool
+	// Evidence returns nil if evidence of that digest is there, unchanged, and
+	// otherwise why not. What could not be read is no gap and ends the walk.
+	Evidence func(digest.Content) error
 	// Cases finds a case list that is too long for its entry.
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
 
@@ -71,15 +72,17 @@ func (c *Completeness) Visit(r Record) error {
 			}
 			a.scored[b.CaseID][b.Repeat] = true
 		}
-		if covered {
-			c.checkEvidence(r.Index, b)
+		for _, d := range b.EvidenceDigests {
+			if err := c.checkEvidence(r.Index, covered, d, "case %s: its evidence %s is", b.CaseID); err != nil {
+				return err
+			}
 		}
 	case *evidence.AttemptFinished:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
 			a.finished = true
 		}
-		if d := b.Events; covered && d != nil && !c.HasEvidence(*d) {
-			c.gap(r.Index, "evidence", "attempt %s: its events %s are missing or changed", b.Attempt, d)
+		if d := b.Events; d != nil {
+			return c.checkEvidence(r.Index, covered, *d, "attempt %s: its events %s are", b.Attempt)
 		}
 	case *evidence.AnchorPublished:
 		if covered && !manual && b.Size > c.published[b.Date].size {
@@ -100,12 +103,19 @@ func (c *Completeness) registered(index int64, name attemptName, plan evidence.P
 	c.order = append(c.order, name)
 }
 
-func (c *Completeness) checkEvidence(index int64, b *evidence.CaseScored) {
-	for _, d := range b.EvidenceDigests {
-		if !c.HasEvidence(d) {
-			c.gap(index, "evidence", "case %s: its evidence %s is missing or changed", b.CaseID, d)
-		}
+// checkEvidence looks for evidence that an entry in the window names.
+func (c *Completeness) checkEvidence(index int64, covered bool, d digest.Content, what, name string) error {
+	if !covered {
+		return nil
 	}
+	err := c.Evidence(d)
+	if refusal.Is(err, refusal.Unreadable) {
+		return err
+	}
+	if err != nil {
+		c.gap(index, "evidence", what+" missing or changed: %v", name, d, err)
+	}
+	return nil
 }
 
 func (c *Completeness) gap(index int64, kind, format string, args ...any) {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 		{"the same by hand", []entry{{registered(), false}, {&evidence.AttemptRegistered{Attempt: "a", Plan: evidence.Plan{Repeat: 1}}, true}, {finished, true}},
 			[]string{"entry 0: attempt a was registered and never finished", "entry 0: attempt a: case one has 0 of 2 records"}},
 		{"a list of events that is not there", []entry{{registered(), false}, {scored(1), false}, {scored(2), false}, {&evidence.AttemptFinished{Attempt: "a", Events: &gone}, false}},
-			[]string{"entry 3: attempt a: its events " + gone.String() + " are missing or changed"}},
+			[]string{"entry 3: attempt a: its events " + gone.String() + " are missing or changed: it is not there"}},
 		{"an anchor that was published", []entry{{published(2), false}, {published(4), false}}, nil},
 		{"an anchor that is older than one published", []entry{{published(4), false}, {published(6), false}, {published(5), false}},
 			[]string{"entry 1: the anchor of 2026-05-12 covers 4 entries, one of 6 was published"}},
@@ -54,9 +55,14 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &Completeness{
-				Covers:      func(int64, evidence.Time) bool { return true },
-				Anchored:    map[string]int64{testTime.Date(): 4},
-				HasEvidence: func(d digest.Content) bool { return d != gone },
+				Covers:   func(int64, evidence.Time) bool { return true },
+				Anchored: map[string]int64{testTime.Date(): 4},
+				Evidence: func(d digest.Content) error {
+					if d == gone {
+						return errors.New("it is not there")
+					}
+					return nil
+				},
 			}
 			for i, e := range tt.entries {
 				err := c.Visit(Record{Position: Position{Index: int64(i)}, Envelope: evidence.Envelope{Manual: e.manual, Time: testTime}, Body: e.body})

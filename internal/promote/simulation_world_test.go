@@ -694,20 +694,20 @@ func (w *world) gaps(cfg sequencer.Config, read reader, everySeal bool) []string
 	complete := &ledger.Completeness{
 		Covers:   func(_ int64, at evidence.Time) bool { return !at.Go().Before(begin) },
 		Anchored: map[string]int64{},
-		HasEvidence: func(d digest.Content) bool {
+		Evidence: func(d digest.Content) error {
 			data, err := read(d)
 			if err != nil {
-				return false
+				return err
 			}
 			var files evidence.CaseFiles
 			if canon.UnmarshalCanonical(data, &files) == nil {
 				for _, piece := range files.All() {
 					if _, err := read(piece); err != nil {
-						return false
+						return err
 					}
 				}
 			}
-			return true
+			return nil
 		},
 	}
 	for _, a := range anchors {

@@ -17,20 +17,11 @@ import (
 // ReadFile reads a whole regular file of at most limit bytes. A larger one is
 // refused before it fills memory.
 func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
-	// Opening a pipe would wait for its other end.
-	f, err := fsys.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := openRegular(fsys, name)
 	if err != nil {
-		return nil, readError(name, err)
+		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, readError(name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, refusal.Newf(refusal.Unreadable, "reading %s: it is a %s, not a regular file", name, kindOf(info)).
-			WithHint("give a file; nothing was changed")
-	}
 	tooLarge := refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
 	if info.Size() > limit {
 		return nil, tooLarge
@@ -45,6 +36,27 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 		return nil, tooLarge
 	}
 	return data.Bytes(), nil
+}
+
+// openRegular opens a regular file for reading.
+func openRegular(fsys FS, name string) (File, fs.FileInfo, error) {
+	// Opening a pipe would wait for its other end.
+	f, err := fsys.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, readError(name, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = readError(name, err)
+	case !info.Mode().IsRegular():
+		err = refusal.Newf(refusal.Unreadable, "reading %s: it is a %s, not a regular file", name, kindOf(info)).
+			WithHint("give a file; nothing was changed")
+	default:
+		return f, info, nil
+	}
+	f.Close()
+	return nil, nil, err
 }
 
 func kindOf(info fs.FileInfo) string {

@@ -22,6 +22,9 @@ func TestPipesAreNeitherWaitedForNorReplaced(t *testing.T) {
 	if _, err := store.ReadFile(store.OS{}, name, 1); !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("got %v, want Unreadable", err)
 	}
+	if err := store.ScanPack(store.OS{}, name, nil); !refusal.Is(err, refusal.Unreadable) {
+		t.Errorf("as a pack: got %v, want Unreadable", err)
+	}
 	// Nor is the pipe replaced: another program has its other end.
 	if err := store.WriteFile(store.OS{}, name, nil, 0o600); !refusal.Is(err, refusal.WriteFailed) {
 		t.Errorf("writing over it: %v", err)

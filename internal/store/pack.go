@@ -170,15 +170,11 @@ type PieceAt struct {
 // no error: no entry names what is in it. The pieces' contents are not read;
 // [ReadPiece] checks a piece against its name.
 func ScanPack(fsys FS, name string, visit func(digest.Content, PieceAt) error) error {
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	f, info, err := openRegular(fsys, name)
 	if err != nil {
-		return readError(name, err)
+		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return readError(name, err)
-	}
 	head := make([]byte, len(packHeader))
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return readError(name, err)
@@ -212,9 +208,9 @@ func ReadPiece(fsys FS, d digest.Content, at PieceAt, limit int64) ([]byte, erro
 	if at.Size > limit {
 		return nil, refusal.Newf(refusal.TooLarge, "%s in %s has %d bytes, at most %d are read", d, at.Pack, at.Size, limit)
 	}
-	f, err := fsys.OpenFile(at.Pack, os.O_RDONLY, 0)
+	f, _, err := openRegular(fsys, at.Pack)
 	if err != nil {
-		return nil, readError(at.Pack, err)
+		return nil, err
 	}
 	defer f.Close()
 	data := make([]byte, at.Size)

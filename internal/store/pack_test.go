@@ -56,6 +56,31 @@ func TestPackGivesBackWhatWasCommitted(t *testing.T) {
 	}
 }
 
+// A pack that is none hides nothing in the others; but whether it had what is
+// not found elsewhere nobody knows.
+func TestVaultWithAPackThatIsNone(t *testing.T) {
+	for what, spoil := range map[refusal.Name]func(name string) error{
+		refusal.Malformed:  func(name string) error { return os.WriteFile(name, []byte("something else\n"), 0o600) },
+		refusal.Unreadable: func(name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		v := OpenVault(OS{}, t.TempDir())
+		p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), "b.pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := p.Put([]byte("kept"))
+		if err := errors.Join(p.Commit(), p.Close(), spoil(filepath.Join(v.PacksDir(), "a.pack"))); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.Get(kept, 1<<20); string(got) != "kept" {
+			t.Errorf("%s: got %q, %v", what, got, err)
+		}
+		if _, err := v.Get(digest.ContentOf([]byte("gone")), 1<<20); !refusal.Is(err, what) {
+			t.Errorf("a piece that is not found: %v, want %s", err, what)
+		}
+	}
+}
+
 // TestPackForgetsAndStillGivesBack puts more pieces than a pack remembers, and
 // the first of them once more at the end.
 func TestPackForgetsAndStillGivesBack(t *testing.T) {

@@ -21,6 +21,7 @@ type Vault struct {
 
 	mu     sync.Mutex
 	pieces map[digest.Content]PieceAt // nil until the packs were scanned
+	broken error                      // of the first pack that could not be
 }
 
 // OpenVault returns the vault in dir, which need not exist yet.
@@ -44,6 +45,9 @@ func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	at, ok := pieces[d]
+	if !ok && v.broken != nil {
+		return nil, v.broken // it may be in there
+	}
 	if !ok {
 		return nil, refusal.Newf(refusal.NotFound, "no evidence %s in %s", d, v.dir).
 			WithHint("copy the evidence folder of the machine that recorded it")
@@ -51,7 +55,8 @@ func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) {
 	return ReadPiece(v.fsys, d, at, limit)
 }
 
-// scan reads where everything lies, once.
+// scan reads where everything lies, once. A pack that is none does not keep
+// what lies in others from being found.
 func (v *Vault) scan() (map[digest.Content]PieceAt, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -71,8 +76,8 @@ func (v *Vault) scan() (map[digest.Content]PieceAt, error) {
 			pieces[d] = at
 			return nil
 		})
-		if err != nil {
-			return nil, err
+		if v.broken == nil {
+			v.broken = err
 		}
 	}
 	v.pieces = pieces
