@@ -373,7 +373,7 @@ BODIES = {      # the members that the body of each kind has, as on the page
     "anchor.published": "date size root head witnesses",
     "integrity.event": "name severity boundary? detail data?",
     "promotion.recommendation.emitted": "class current_tier recommended_tier evidence rationale "
-        "requires_human_approval",
+        "requires_human_approval rules",
     "promotion.apply.blocked": "class tier",
 }
 

@@ -93,7 +93,7 @@ func (r *recomputer) recommendation(name string, data []byte) (*scorecard.Recomp
 			return differs(fmt.Sprintf("receipt of entry %d", i), "a receipt", fmt.Sprintf("it does not prove it: %v", err))
 		}
 	}
-	rec, why, err := r.advise(kept.Class, kept.Index, kept.Since.Go().Add(promote.DefaultWindow), kept.Bench)
+	rec, why, err := r.advise(entry, kept.Index, kept.Since.Go().Add(promote.DefaultWindow), kept.Bench)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (r *recomputer) unfiled(index int64) (*scorecard.Recomputed, error) {
 	out := &scorecard.Recomputed{Differences: []scorecard.Difference{}, Unchecked: []string{}}
 	entry := r.seen.advised[index]
 	name := fmt.Sprintf("entry %d (recommendation for %s)", index, entry.Class)
-	rec, why, err := r.advise(entry.Class, index, entry.time.Go(), digest.ID{})
+	rec, why, err := r.advise(entry, index, entry.time.Go(), digest.ID{})
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,13 @@ func (r *recomputer) unfiled(index int64) (*scorecard.Recomputed, error) {
 }
 
 // advise asks for the recommendation again, with the ledger as it was before
-// the entry. It is nil, with a reason, if the bench at hand is another.
-func (r *recomputer) advise(class string, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
+// the entry. It is nil, with a reason, if the bench or the rules at hand are
+// others.
+func (r *recomputer) advise(entry advice, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
+	class := entry.Class
+	if entry.Rules != promote.Rules {
+		return nil, fmt.Sprintf("it was made by version %d of the rules, and this program has version %d", entry.Rules, promote.Rules), nil
+	}
 	v, err := r.bench(class)
 	if err != nil {
 		return nil, "the bench does not verify: " + err.Error(), nil

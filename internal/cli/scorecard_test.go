@@ -491,7 +491,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) {
-		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 1, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -500,6 +500,15 @@ func TestRecomputeAll(t *testing.T) {
 		return strings.Contains(d.Where, "recommendation for example") && d.Field == "recommended_tier"
 	}) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
+	}
+	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) {
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 2, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got, err = recompute(); err == nil || got.Recommendations != 2 || !slices.ContainsFunc(got.Unchecked, func(s string) bool { return strings.Contains(s, "version 2 of the rules") }) {
+		t.Errorf("a recommendation by other rules: %+v, %v", got, err)
 	}
 }
 

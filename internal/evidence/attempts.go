@@ -362,6 +362,7 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"`
+	Rules                 int      `json:"rules"` // version of the rule book it was made by
 }
 
 // Validate checks that a human still decides.
@@ -369,7 +370,8 @@ func (r *Recommendation) Validate() error {
 	if !r.RequiresHumanApproval {
 		return errors.New("requires_human_approval is false; a recommendation is never an action")
 	}
-	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier))
+	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier),
+		countsFromOne("rules", r.Rules))
 }
 
 // ApplyBlocked records that somebody asked a program to change a tier.

@@ -57,7 +57,7 @@ func examples() map[Kind]Body {
 		CaseAcceptedKind:      &CaseAccepted{Class: "c", CaseID: "x", Digest: content, Signed: id, Signatures: []string{"a", "b"}},
 		AnchorPublishedKind:   &AnchorPublished{Date: "2026-05-12", Size: 1, Root: "r", Head: id, Witnesses: []string{"w"}},
 		IntegrityEventKind:    &IntegrityEvent{Name: "n", Severity: Warn, Boundary: "TB-4", Detail: "d", Data: raw},
-		RecommendationKind:    &Recommendation{Class: "c", CurrentTier: "bronze", RecommendedTier: "silver", Evidence: []int64{1}, Rationale: []string{"r"}, RequiresHumanApproval: true},
+		RecommendationKind:    &Recommendation{Class: "c", CurrentTier: "bronze", RecommendedTier: "silver", Evidence: []int64{1}, Rationale: []string{"r"}, RequiresHumanApproval: true, Rules: 1},
 		ApplyBlockedKind:      &ApplyBlocked{Class: "c", Tier: "gold"},
 		NoteKind:              &Note{"n": raw},
 	}
@@ -228,6 +228,7 @@ func TestRecordsThatContradictThemselvesAreRefused(t *testing.T) {
 		"anchor of nothing":            change(AnchorPublishedKind, func(b Body) { b.(*AnchorPublished).Size = 0 }),
 		"severity of its own":          change(IntegrityEventKind, func(b Body) { b.(*IntegrityEvent).Severity = "bad" }),
 		"boundary 9":                   change(IntegrityEventKind, func(b Body) { b.(*IntegrityEvent).Boundary = "TB-9" }),
+		"promotion by no rules":        change(RecommendationKind, func(b Body) { b.(*Recommendation).Rules = 0 }),
 		"promotion without a human":    change(RecommendationKind, func(b Body) { b.(*Recommendation).RequiresHumanApproval = false }),
 	} {
 		i := slices.IndexFunc(Kinds(), func(k Kind) bool { return reflect.TypeOf(newBody(k)) == reflect.TypeOf(b) })

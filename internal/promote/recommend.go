@@ -14,6 +14,11 @@ import (
 	"tallystick/internal/scorecard"
 )
 
+// Rules is the version of the rule book, docs/formats/promotion.md. Each change
+// of what is recommended, or of the words it is given in, is a new one: a
+// recommendation is counted again only by the rules that it was made by.
+const Rules = 1
+
 // A Recommendation is advice to people. The embedded record is what the ledger
 // gets; the rest shows how it came about.
 type Recommendation struct {
@@ -59,7 +64,7 @@ func Recommend(in Input) (*Recommendation, error) {
 	}
 	current := r.reg.CurrentTier
 	rec := &Recommendation{
-		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(current), RequiresHumanApproval: true},
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(current), RequiresHumanApproval: true, Rules: Rules},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
 	}
 	if r.digest != (digest.Content{}) {
