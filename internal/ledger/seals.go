@@ -53,6 +53,7 @@ func (w *walk) seal(check, text []byte) error {
 	}
 	w.pending = s
 	w.sealed.Seals++
+	w.sealed.Tail.Batch = w.sealed.Tail.GoodSize
 	w.sealed.Tail.GoodSize = w.offset + checkLen + 1 + int64(len(text)) + 1
 	w.unsealed = 0
 	w.sealed.chain = Chain{origin: w.chain.origin, size: w.chain.size, head: w.chain.head, edge: s.edge}

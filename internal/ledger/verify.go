@@ -105,6 +105,7 @@ func (v *Verified) Chain() *Chain {
 // A Tail is what follows the last seal: nothing, or what a crash left.
 type Tail struct {
 	Segment  string // name of the last segment
+	Batch    int64  // where in it the last sealed batch begins
 	GoodSize int64  // bytes of it up to and including the last seal
 	Torn     int64  // bytes after that
 	// FirstBad describes the first line that is wrong, if one is.

@@ -33,7 +33,9 @@ type memory struct {
 	lock  *store.Lock
 	next  int              // slot to write next
 	known *ledger.TreeHead // what was remembered when it was opened, or nil
-	// sync makes the first head and the file's name durable, nil afterwards.
+	// sync makes the first head since the opening and the file's name durable,
+	// nil afterwards. What was read may be in the kernel's memory alone, after
+	// a sync that failed.
 	sync func() error
 }
 
@@ -59,16 +61,12 @@ func openMemory(ctx context.Context, fsys store.FS, stateDir, origin string) (*m
 		lock.Close()
 		return nil, err
 	}
-	m := &memory{lock: lock, next: 1 - slot, known: head}
-	if head == nil {
-		m.sync = func() error {
-			if err := lock.File().Sync(); err != nil {
-				return err
-			}
-			return fsys.SyncDir(filepath.Dir(path))
+	return &memory{lock: lock, next: 1 - slot, known: head, sync: func() error {
+		if err := lock.File().Sync(); err != nil {
+			return err
 		}
-	}
-	return m, nil
+		return fsys.SyncDir(filepath.Dir(path))
+	}}, nil
 }
 
 // Remembered returns the tree head that this machine remembers of a ledger, or

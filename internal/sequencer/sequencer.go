@@ -144,7 +144,7 @@ func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error
 		return nil, refusal.Newf(refusal.HistoryRolledBack, "a ledger called %s was written on this machine before and is not in %s", cfg.Origin, cfg.Dir).
 			WithHint("restore it, or give the new ledger another origin")
 	}
-	if l.log, err = store.OpenLog(cfg.FS, cfg.SegmentsDir(), 0); err != nil {
+	if l.log, err = store.OpenLog(cfg.FS, cfg.SegmentsDir(), 0, 0); err != nil {
 		l.abandon()
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (l *Ledger) load() error {
 	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
 		return err
 	}
-	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.GoodSize); err != nil {
+	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.Batch, v.Tail.GoodSize); err != nil {
 		return err
 	}
 	l.tip = Tip{v.TreeHead, v.Head, v.Checkpoint, v.Signers, v.LastTime}

@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,8 +87,9 @@ type Log struct {
 }
 
 // OpenLog opens the log in dir for appending at offset good of its last
-// segment. Bytes after that offset are a mistake of the caller.
-func OpenLog(fsys FS, dir string, good int64) (*Log, error) {
+// segment, whose last batch begins at offset batch. Bytes after good are a
+// mistake of the caller.
+func OpenLog(fsys FS, dir string, batch, good int64) (*Log, error) {
 	segments, err := Segments(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -109,7 +112,10 @@ func OpenLog(fsys FS, dir string, good int64) (*Log, error) {
 	// The process before this one may have been killed between writing and
 	// syncing. What was read back is built upon from now on, so it must be on
 	// disk first, the segment's name included.
-	err = f.Sync()
+	err = writeAgain(f, batch, good)
+	if err == nil {
+		err = f.Sync()
+	}
 	if err == nil {
 		err = fsys.SyncDir(dir)
 	}
@@ -119,6 +125,19 @@ func OpenLog(fsys FS, dir string, good int64) (*Log, error) {
 	}
 	l.f, l.name, l.good = f, last.Path, good
 	return l, nil
+}
+
+// writeAgain writes bytes of a file over themselves. After a sync that failed,
+// Linux takes what it could not write for written: it still shows it to readers,
+// and no later sync would put it on disk. Only the last batch can be such, since
+// nothing is appended after a failure.
+func writeAgain(f File, from, to int64) error {
+	data := make([]byte, to-from)
+	if _, err := f.ReadAt(data, from); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	_, err := f.WriteAt(data, from)
+	return err
 }
 
 // Append writes data after the acknowledged bytes and returns when it is on

@@ -188,7 +188,7 @@ func TestLogKeepsWhatItAcknowledged(t *testing.T) {
 	everyFault(t, func(d *faultfs.Disk) { must(t, store.MakeDir(d, "/w/log", 0o700)) },
 		func(d *faultfs.Disk) error {
 			acked = 0
-			l, err := store.OpenLog(d, "/w/log", 0)
+			l, err := store.OpenLog(d, "/w/log", 0, 0)
 			if err != nil {
 				return err
 			}
@@ -236,7 +236,7 @@ func TestLogKeepsWhatItAcknowledged(t *testing.T) {
 func TestAFailedAppendIsTakenBack(t *testing.T) {
 	for _, kind := range []faultfs.Kind{faultfs.Short, faultfs.NoSpace, faultfs.FailAfter} {
 		d := faultfs.New("/w")
-		l, err := store.OpenLog(d, "/w", 0)
+		l, err := store.OpenLog(d, "/w", 0, 0)
 		must(t, err)
 		must(t, l.Append([]byte("good\n")))
 		d.Inject(faultfs.Fault{At: 0, Kind: kind})

@@ -7,11 +7,14 @@
 // changes of names may be lost, whatever the order they were made in. Syncing
 // a file says nothing about its name; that takes a sync of its folder.
 //
-// A [Fault] makes one operation go wrong. It is harsher than real disks in
+// A [Fault] makes one operation go wrong. The disk is harsher than real disks in
 // every way we know of but one: a sector is written whole or not at all.
 package faultfs
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -42,13 +45,17 @@ const (
 	NoSpace         // a write stops in the middle with ENOSPC, and everything else that needs space fails from then on
 	Kill            // the process ends here, before the operation
 	KillAfter       // the process ends here, in the middle of a write or after anything else
+	Forget          // a sync of a file fails with EIO, and the kernel forgets that anything is left to write, as Linux does
+	ForgetKill      // the same, and the process ends here
 )
 
 // Kinds lists the faults.
-func Kinds() []Kind { return []Kind{FailBefore, FailAfter, Short, NoSpace, Kill, KillAfter} }
+func Kinds() []Kind {
+	return []Kind{FailBefore, FailAfter, Short, NoSpace, Kill, KillAfter, Forget, ForgetKill}
+}
 
 func (k Kind) String() string {
-	return [...]string{"none", "fail before", "fail after", "short", "no space", "kill", "kill after"}[k]
+	return [...]string{"none", "fail before", "fail after", "short", "no space", "kill", "kill after", "forget", "forget and kill"}[k]
 }
 
 // A Fault makes the operation of that number, counted from 0, go wrong.
@@ -78,7 +85,10 @@ type node struct {
 	data   []byte
 	synced []byte
 	older  [][]byte // contents since the last sync, of which any sector may survive
-	locked *file
+	// forgotten are sectors of data that a failed sync left unwritten: readers
+	// see them, and no later sync writes them unless they are written again.
+	forgotten map[int]bool
+	locked    *file
 }
 
 // A change sets or removes (nil) names, all of them or none.
@@ -150,7 +160,7 @@ func (d *Disk) copy() *Disk {
 		if c, done := nodes[n]; done {
 			return c
 		}
-		c := &node{mode: n.mode, data: slices.Clone(n.data), synced: n.synced, older: slices.Clone(n.older)}
+		c := &node{mode: n.mode, data: slices.Clone(n.data), synced: n.synced, older: slices.Clone(n.older), forgotten: maps.Clone(n.forgotten)}
 		nodes[n] = c
 		return c
 	}
@@ -203,7 +213,7 @@ func (d *Disk) PowerCut(seed uint64) *Disk {
 		if !done[n] {
 			done[n] = true
 			n.data = n.survive(r, keep)
-			n.synced, n.older = slices.Clone(n.data), nil
+			n.synced, n.older, n.forgotten = slices.Clone(n.data), nil, nil
 		}
 	}
 	return &Disk{live: names, durable: maps.Clone(names)}
@@ -258,7 +268,8 @@ func (d *Disk) step(op, name string, needsSpace bool) (do bool, half bool, err e
 		return true, false, nil
 	}
 	isWrite := strings.HasPrefix(op, "write")
-	if d.fault.Kind == Short && !isWrite || d.fault.Kind == NoSpace && !needsSpace {
+	forgets := d.fault.Kind == Forget || d.fault.Kind == ForgetKill
+	if d.fault.Kind == Short && !isWrite || d.fault.Kind == NoSpace && !needsSpace || forgets && op != "sync" {
 		return true, false, nil
 	}
 	d.hit = true
@@ -275,10 +286,16 @@ func (d *Disk) step(op, name string, needsSpace bool) (do bool, half bool, err e
 	case KillAfter:
 		d.dead = true
 		return true, isWrite, syscall.EIO
+	case Forget, ForgetKill:
+		d.dead = d.fault.Kind == ForgetKill
+		return true, false, errForgotten
 	}
 	d.dead = true
 	return false, false, syscall.EIO
 }
+
+// errForgotten is EIO that a sync returns after it has forgotten what to write.
+var errForgotten = fmt.Errorf("%w, and the pages are clean", syscall.EIO)
 
 // OpenFile opens a file.
 func (d *Disk) OpenFile(name string, flag int, perm fs.FileMode) (store.File, error) {
@@ -497,6 +514,9 @@ func (f *file) write(op string, p []byte, at int64) (int, error) {
 	}
 	copy(data[at:], p)
 	f.n.set(data)
+	for s := int(at) / Sector; s*Sector < int(at)+len(p); s++ {
+		delete(f.n.forgotten, s)
+	}
 	f.d.written += int64(len(p))
 	return len(p), wrap("write", f.name, err)
 }
@@ -519,8 +539,41 @@ func (f *file) Sync() error {
 	if !do {
 		return pathError("sync", f.name, err)
 	}
-	f.n.synced, f.n.older = slices.Clone(f.n.data), nil
+	if errors.Is(err, errForgotten) {
+		f.n.forget()
+		return pathError("sync", f.name, err)
+	}
+	f.n.synced, f.n.older = f.n.written(), nil
 	return wrap("sync", f.name, err)
+}
+
+// forget makes everything that is not on disk look as if it were.
+func (n *node) forget() {
+	if n.forgotten == nil {
+		n.forgotten = map[int]bool{}
+	}
+	for at := 0; at < len(n.data); at += Sector {
+		end := min(at+Sector, len(n.data))
+		if end > len(n.synced) || !bytes.Equal(n.data[at:end], n.synced[at:end]) {
+			n.forgotten[at/Sector] = true
+		}
+	}
+}
+
+// written is what a sync that succeeds leaves on disk: forgotten sectors stay
+// as they were there.
+func (n *node) written() []byte {
+	out := slices.Clone(n.data)
+	for s := range n.forgotten {
+		if at := s * Sector; at < len(out) {
+			sector := out[at:min(at+Sector, len(out))]
+			clear(sector)
+			if at < len(n.synced) {
+				copy(sector, n.synced[at:])
+			}
+		}
+	}
+	return out
 }
 
 func (f *file) Stat() (fs.FileInfo, error) {
