@@ -2,12 +2,14 @@
 # -trimpath: what is built does not depend on where the checkout lies, so a fresh
 # one finds everything in the build cache.
 export GOFLAGS += -trimpath
+# The tests of the sandbox take longest, so they begin first, and mostly wait, so
+# there is a test program more than there are processors.
 .PHONY: build test bench docs tidy ci
 build:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 test:
 	.ci/setup
-	go test ./internal/sandbox ./... # the slowest begins first
+	go test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./internal/sandbox ./...
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:

@@ -202,6 +202,9 @@ func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 // without end, and no verifier may hold them all. Neither are so many taken for
 // what a crash left, nor is a seal far behind looked for.
 func TestBytesWithoutASealAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hashes 200 MB")
+	}
 	long := entryItem(evidence.NoteKind, fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("p", 1<<20-2048)), testTime)
 	tail := func(n int) []item { return append(honest(t), slices.Repeat([]item{long}, n)...) }
 	for name, repairing := range map[string]bool{"verifying": false, "repairing": true} {

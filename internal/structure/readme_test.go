@@ -74,6 +74,9 @@ func TestReadmeMarksTheCommandsThatAreRun(t *testing.T) {
 // TestReadmeCommandsWork runs them, in order, in a copy of the tree with a home
 // folder of its own, as somebody would who has just cloned the repository.
 func TestReadmeCommandsWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the whole program")
+	}
 	tree := os.DirFS(root)
 	commands, err := testedCommands(tree)
 	if err != nil {
