@@ -32,8 +32,8 @@ func newBenchSign(env *Env) *cobra.Command {
 		Short: "Sign what waits for you: cases, the manifest, the pins",
 		Long: `Sign with an SSH key: a private key file, or the .pub file of a key or a certificate
 whose private half lies beside it or is held by the SSH agent. Without CASE, every
-case that names you, the manifest and the pins are signed; with it, that case or draft only. The answer says what is still missing
-and who may sign.
+case that names you, the manifest and the pins are signed; with it, that case or draft
+only. The answer says what is still missing and who may sign.
 
 A case can be signed by hand:
 
