@@ -243,8 +243,7 @@ func (e *Env) planInit(w *workspace.Workspace, o initOptions) (*initPlan, error)
 	if err := e.checkSuccession(signers); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	pub, _ := p.operator.Public().Ed25519()
-	if _, err := signers.OperatorOf(pub, e.Now()); err != nil {
+	if _, err := e.operatorName(signers, p.operator); err != nil {
 		return nil, refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
 			WithHint("name the operator's public key in the file with roles=operator; TALLY_OPERATOR_KEY names its private half")
 	}
@@ -327,8 +326,7 @@ func (e *Env) ledgerBegun(w *workspace.Workspace, p *initPlan, o initOptions) (b
 	if err != nil {
 		return false, err
 	}
-	pub, _ := p.operator.Public().Ed25519()
-	_, err = v.Signers.OperatorOf(pub, e.Now())
+	_, err = e.operatorName(v.Signers, p.operator)
 	if v.Size > 1 || err != nil || o.origin != "" && o.origin != v.Origin {
 		return false, refusal.Newf(refusal.AlreadyExists, "%s holds the ledger %s of %d entries already", w.LedgerDir(), v.Origin, v.Size).
 			WithHint("put its %s back, or init another folder", workspace.SettingsFile)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -175,27 +174,28 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 }
 
 // lookAtOperators says which operators nobody stands for. Who that is may be
-// secret, so it is no gap; a file that says so and does not verify is one.
+// secret, and people sign when they get to it, so neither is a gap; what was
+// signed and does not verify is one.
 func (e *Env) lookAtOperators(w *workspace.Workspace, v *ledger.Verified, seen seenOperators, a *verifyAnswer) error {
 	if len(seen) == 0 {
 		return nil
 	}
 	f, _, err := e.verifyOperators(w, v.Signers)
 	switch {
-	case refusal.Is(err, refusal.NotFound):
-		f = &operatorsFile{}
+	case refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.TwoPersonRule):
+		a.Notes = append(a.Notes, "nobody stands for the operators yet: "+err.Error())
+		return nil
 	case refusal.ExitCode(err) == refusal.ExitUnverified:
 		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.Of(err).Name, Detail: err.Error()})
 		return nil
 	case err != nil:
 		return err
 	}
-	for hash, index := range seen {
+	for _, hash := range seen.inOrder() {
 		if f.find(hash) == nil {
-			a.Notes = append(a.Notes, fmt.Sprintf(`audit/operators.yaml does not say who the operator of entry %d is; "tally signers operators --add" does`, index))
+			a.Notes = append(a.Notes, fmt.Sprintf(`audit/operators.yaml does not say who the operator of entry %d is; "tally signers operators --add" does`, seen[hash]))
 		}
 	}
-	slices.Sort(a.Notes)
 	return nil
 }
 

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,6 +155,11 @@ func (s seenOperators) visit(r ledger.Record) {
 	}
 }
 
+// inOrder lists the operators in the order in which they came.
+func (s seenOperators) inOrder() []digest.ID {
+	return slices.SortedFunc(maps.Keys(s), func(a, b digest.ID) int { return cmp.Compare(s[a], s[b]) })
+}
+
 // operatorHash is the salted hash of this workspace's operator. The salt is
 // secret and lies beside the key; audit/operators.yaml gives it to whoever may
 // know who is behind a hash.
@@ -176,10 +184,15 @@ func operatorHash(w *workspace.Workspace, key *seal.Key, name string) (hash dige
 	return hash, salt, err
 }
 
+// operatorName is who an operator's key belongs to now.
+func (e *Env) operatorName(signers *seal.Signers, key *seal.Key) (string, error) {
+	pub, _ := key.Public().Ed25519()
+	return signers.OperatorOf(pub, e.Now())
+}
+
 // thisOperator is the hash that records carry of who is running this.
 func (e *Env) thisOperator(p *benchPlace, key *seal.Key) (digest.ID, error) {
-	pub, _ := key.Public().Ed25519()
-	name, err := p.opt.Signers.OperatorOf(pub, e.Now())
+	name, err := e.operatorName(p.opt.Signers, key)
 	if err != nil {
 		return digest.ID{}, err
 	}

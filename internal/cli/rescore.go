@@ -178,8 +178,7 @@ func (r *runner) amend(ctx context.Context, a *rescoreAnswer, reason string) err
 	if err != nil {
 		return err
 	}
-	pub, _ := key.Public().Ed25519()
-	author, err := r.place.opt.Signers.OperatorOf(pub, r.env.Now())
+	author, err := r.env.operatorName(r.place.opt.Signers, key)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -291,8 +290,7 @@ func proposedSigners(env *Env, w *workspace.Workspace, v *ledger.Verified) (*evi
 // it names may be right, and namespaces or dates take it back.
 func (e *Env) checkSuccession(s *seal.Signers) error {
 	who := s.Candidates(seal.NamespaceSigners, e.Now(), "")
-	authority := slices.ContainsFunc(s.Entries(), func(e seal.Entry) bool { return e.Authority })
-	if len(who) >= 2 || authority {
+	if len(who) >= 2 || s.HasAuthority() {
 		return nil
 	}
 	return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers could be changed by %d people now, needs 2: %s", s.Version(), len(who), strings.Join(who, ", ")).

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,12 +53,8 @@ type operatorLine struct {
 }
 
 func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error {
-	w, err := env.loadWorkspace()
-	if err != nil {
-		return err
-	}
 	seen := seenOperators{}
-	_, v, err := env.visitLedger(func(r ledger.Record) error {
+	w, v, err := env.visitLedger(func(r ledger.Record) error {
 		seen.visit(r)
 		return nil
 	})
@@ -78,7 +72,7 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 		return err
 	}
 	lines := []operatorLine{}
-	for _, hash := range slices.SortedFunc(maps.Keys(seen), func(a, b digest.ID) int { return int(seen[a] - seen[b]) }) {
+	for _, hash := range seen.inOrder() {
 		line := operatorLine{Hash: hash, Entry: seen[hash]}
 		if who := f.find(hash); who != nil {
 			line.Identity = who.Identity
@@ -104,8 +98,7 @@ func (e *Env) addThisOperator(w *workspace.Workspace, signers *seal.Signers) err
 	if err != nil {
 		return err
 	}
-	pub, _ := key.Public().Ed25519()
-	name, err := signers.OperatorOf(pub, e.Now())
+	name, err := e.operatorName(signers, key)
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 	if err != nil {
 		return err
 	}
-	t.Place = e.verifyPlace
+	t.Place = e.verifyPlace(w)
 	if t.Root.IsZero() {
 		t.Root = w.Settings.TrustRoot
 	}

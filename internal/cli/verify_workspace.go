@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/refusal"
@@ -13,27 +14,27 @@ import (
 	"tallystick/internal/workspace"
 )
 
-// verifyPlace verifies what people sign in a workspace: it is known by its
-// place, and who must have signed it is known from the ledger, or in a checkout
-// without one from the trust root. It reports false for any other path.
-func (e *Env) verifyPlace(path string) (kind, detail string, known bool, err error) {
-	dir, err := e.Workspace()
-	if err != nil {
-		return "", "", false, nil
+// verifyPlace returns what verifies the files that people sign in a workspace:
+// they are known by their place, and who must have signed them is known from the
+// ledger, or in a checkout without one from the trust root. It reports false for
+// any other path. The ledger is read once for all of them, if there are any.
+func (e *Env) verifyPlace(w *workspace.Workspace) func(path string) (kind, detail string, known bool, err error) {
+	open := sync.OnceValues(e.openBench) // its folder stays open until the program ends
+	return func(path string) (string, string, bool, error) {
+		kind := placeOf(w, path)
+		if kind == "" {
+			return "", "", false, nil
+		}
+		p, err := open()
+		if err != nil {
+			return kind, "", true, err
+		}
+		detail, err := e.verifyAt(p, kind, path)
+		return kind, detail, true, err
 	}
-	w, err := workspace.Load(dir)
-	if err != nil {
-		return "", "", false, nil // whoever trusts it has said why
-	}
-	kind = placeOf(w, path)
-	if kind == "" {
-		return "", "", false, nil
-	}
-	p, err := e.openBench()
-	if err != nil {
-		return kind, "", true, err
-	}
-	defer p.root.Close()
+}
+
+func (e *Env) verifyAt(p *benchPlace, kind, path string) (detail string, err error) {
 	switch kind {
 	case "signers":
 		detail, err = e.verifySignersFile(p)
@@ -45,7 +46,7 @@ func (e *Env) verifyPlace(path string) (kind, detail string, known bool, err err
 	case "bench":
 		detail, err = describeBench(p, filepath.Base(path))
 	}
-	return kind, detail, true, err
+	return detail, err
 }
 
 // placeOf says what of a workspace a path is, "" if it is nothing that people

@@ -186,14 +186,16 @@ func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, 
 		return nil, fmt.Errorf("%s version %d: %w", prev.name, s.version, err)
 	}
 	// Two people are needed for the version after this one too.
-	if !s.hasAuthority() && len(s.people()) < signersRule.People {
+	if !s.HasAuthority() && len(s.people()) < signersRule.People {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d names %d people, and could never be changed again", prev.name, s.version, len(s.people())).
 			WithHint("keep at least two people in the file")
 	}
 	return s, nil
 }
 
-func (s *Signers) hasAuthority() bool {
+// HasAuthority reports whether a line lets somebody certify people, of whom
+// nobody knows how many there are.
+func (s *Signers) HasAuthority() bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Authority })
 }
 
