@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/cosign"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
@@ -50,7 +51,7 @@ type anchorAnswer struct {
 }
 
 func runAnchorPublish(ctx context.Context, env *Env) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	l, err := env.openLedger(ctx, w)
+	l, err := w.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 		err = cerr
 	}
 	if err != nil {
-		return env.alarm(w, err)
+		return w.Alarm(err)
 	}
 	if err := keepCheckpoint(w, pub); err != nil {
 		return err
@@ -136,15 +137,15 @@ type anchorReport struct {
 }
 
 func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
-	place, err := env.place(w)
+	place, err := w.Sequencer()
 	if err != nil {
 		return err
 	}
-	anchors, expect, err := env.expectations(w, place)
+	anchors, expect, err := w.Expectations()
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
 	}
 	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect})
 	if err != nil {
-		return env.alarm(w, err)
+		return w.Alarm(err)
 	}
 	reports, err := checkCosignatures(w, v, anchors)
 	if err != nil {
@@ -181,7 +182,7 @@ func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
 
 // checkCosignatures verifies each anchor once more, under the policy of the
 // settings: the witnesses and how many of them are needed.
-func checkCosignatures(w *workspace.Workspace, v *ledger.Verified, anchors []sequencer.AnchorFile) ([]anchorReport, error) {
+func checkCosignatures(w *archive.Place, v *ledger.Verified, anchors []sequencer.AnchorFile) ([]anchorReport, error) {
 	policy := ledger.Policy{Logs: v.EveryKey(), Quorum: w.Settings.Quorum}
 	var err error
 	if policy.Witnesses, err = witnessVerifiers(w.Settings); err != nil {

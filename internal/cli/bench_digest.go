@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -68,12 +69,12 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 	if o.pins && o.message == "" {
 		return refusal.Newf(refusal.Usage, "tally bench digest: --pins needs --message, the file to write to")
 	}
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	d, err := bench.Load(p.root, o.class)
+	defer p.Root.Close()
+	d, err := bench.Load(p.Root, o.class)
 	if err != nil {
 		return err
 	}
@@ -82,18 +83,18 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 			WithHint("give --ci and --image with a signed class; the pins are for all of them")
 	}
 	if o.ci != "" {
-		if o.ci, err = p.inWorkspace(o.ci); err != nil {
+		if o.ci, err = p.Inside(o.ci); err != nil {
 			return err
 		}
 	}
-	if err := p.keepHistory(); err != nil {
+	if err := keepHistory(p); err != nil {
 		return err
 	}
 	answer := benchDigestAnswer{Class: o.class}
 	if answer.Changed, err = digestCases(p, d); err != nil {
 		return err
 	}
-	if d, err = bench.Load(p.root, o.class); err != nil {
+	if d, err = bench.Load(p.Root, o.class); err != nil {
 		return err
 	}
 	manifest, digests, err := d.Compute()
@@ -115,10 +116,10 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 		return err
 	}
 	answer.BenchDigest, answer.Cases = id.String(), len(manifest.Cases)
-	if d, err = bench.Load(p.root, o.class); err != nil {
+	if d, err = bench.Load(p.Root, o.class); err != nil {
 		return err
 	}
-	if answer.Missing, err = d.Status(p.root, p.opt); err != nil {
+	if answer.Missing, err = d.Status(p.Root, p.Options); err != nil {
 		return err
 	}
 	return env.Answer(answer, func(out io.Writer) {
@@ -136,7 +137,7 @@ func runBenchDigest(_ context.Context, env *Env, o benchDigestOptions) error {
 
 // writeDigests writes cases/digests.yaml, the manifest and the pins, and names
 // those that changed.
-func writeDigests(p *benchPlace, d *bench.Draft, manifest *bench.Manifest, digests *bench.CaseDigests, o benchDigestOptions) ([]string, error) {
+func writeDigests(p *archive.Corpus, d *bench.Draft, manifest *bench.Manifest, digests *bench.CaseDigests, o benchDigestOptions) ([]string, error) {
 	var changed []string
 	note := func(name string, wrote bool, err error) error {
 		if err == nil && wrote {
@@ -147,12 +148,12 @@ func writeDigests(p *benchPlace, d *bench.Draft, manifest *bench.Manifest, diges
 	// A class whose cases are all lines of the dataset needs no case digests:
 	// the manifest pins it.
 	if len(digests.Cases) > 0 || d.Digests != nil {
-		wrote, err := writeSigned(p.classDir(d.Class, filepath.FromSlash(bench.DigestsFile)), digests.Format())
+		wrote, err := writeSigned(p.ClassDir(d.Class, filepath.FromSlash(bench.DigestsFile)), digests.Format())
 		if err := note(bench.DigestsFile, wrote, err); err != nil {
 			return nil, err
 		}
 	}
-	wrote, err := writeSigned(p.classDir(d.Class, bench.ManifestFile), manifest.Format())
+	wrote, err := writeSigned(p.ClassDir(d.Class, bench.ManifestFile), manifest.Format())
 	if err := note(bench.ManifestFile, wrote, err); err != nil {
 		return nil, err
 	}
@@ -167,7 +168,7 @@ func writeDigests(p *benchPlace, d *bench.Draft, manifest *bench.Manifest, diges
 
 // digestCases writes the digests into each case.yaml and names the files that
 // changed.
-func digestCases(p *benchPlace, d *bench.Draft) ([]string, error) {
+func digestCases(p *archive.Corpus, d *bench.Draft) ([]string, error) {
 	changed := []string{}
 	cases := slices.Clone(d.Cases)
 	for _, id := range d.PendingIDs() {
@@ -186,7 +187,7 @@ func digestCases(p *benchPlace, d *bench.Draft) ([]string, error) {
 			continue
 		}
 		name := caseFile(c)
-		if err := store.WriteFile(store.OS{}, p.classDir(d.Class, name), data, 0o644); err != nil {
+		if err := store.WriteFile(store.OS{}, p.ClassDir(d.Class, name), data, 0o644); err != nil {
 			return nil, err
 		}
 		changed = append(changed, filepath.ToSlash(name))
@@ -225,7 +226,7 @@ func writeSigned(path string, data []byte) (changed bool, err error) {
 // removeSignatures removes the signatures beside a file: FILE.sig, unless it is
 // to be kept, and FILE.NAME.sig.
 func removeSignatures(path string, keepMain bool) error {
-	names, err := filepath.Glob(globQuote(path) + ".*.sig")
+	names, err := filepath.Glob(archive.GlobQuote(path) + ".*.sig")
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", path, err)
 	}
@@ -241,8 +242,8 @@ func removeSignatures(path string, keepMain bool) error {
 }
 
 // pinClass adds the class, and what the options name, to bench/digests.yaml.
-func pinClass(p *benchPlace, class string, o benchDigestOptions) (changed bool, err error) {
-	pins, _, err := bench.LoadPins(p.root)
+func pinClass(p *archive.Corpus, class string, o benchDigestOptions) (changed bool, err error) {
+	pins, _, err := bench.LoadPins(p.Root)
 	if err != nil {
 		return false, err
 	}
@@ -253,18 +254,18 @@ func pinClass(p *benchPlace, class string, o benchDigestOptions) (changed bool, 
 		pins.Classes = append(pins.Classes, class)
 		slices.Sort(pins.Classes)
 	}
-	if err := pins.Pin(p.root, o.ci, o.image); err != nil {
+	if err := pins.Pin(p.Root, o.ci, o.image); err != nil {
 		return false, err
 	}
-	return writeSigned(p.w.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
+	return writeSigned(p.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
 }
 
 // writeMessage writes what is signed, for people who sign with ssh-keygen.
-func writeMessage(p *benchPlace, manifest *bench.Manifest, o benchDigestOptions) error {
+func writeMessage(p *archive.Corpus, manifest *bench.Manifest, o benchDigestOptions) error {
 	message, err := manifest.Message()
 	if o.pins {
 		var pins *bench.Pins
-		if pins, _, err = bench.LoadPins(p.root); err == nil && pins == nil {
+		if pins, _, err = bench.LoadPins(p.Root); err == nil && pins == nil {
 			err = refusal.Newf(refusal.NotFound, "there is no %s", bench.PinsFile)
 		}
 		if err == nil {

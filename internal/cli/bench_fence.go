@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -69,15 +70,15 @@ func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
 		return refusal.Newf(refusal.Usage, "tally bench fence: a marker is for one commit and none is given").
 			WithHint("give --commit, or set GITHUB_SHA or CI_COMMIT_SHA")
 	}
-	p, err := env.openBenchFor(o.trustRoot)
+	p, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	if o.ci, err = p.inWorkspace(o.ci); err != nil {
+	defer p.Root.Close()
+	if o.ci, err = p.Inside(o.ci); err != nil {
 		return err
 	}
-	fence, err := bench.CheckFence(p.root, o.ci, p.opt)
+	fence, err := bench.CheckFence(p.Root, o.ci, p.Options)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
 
 // fenceMarker writes or checks the marker. Both verify the classes: a marker
 // says that they verified.
-func fenceMarker(p *benchPlace, fence *bench.Fence, o benchFenceOptions) error {
+func fenceMarker(p *archive.Corpus, fence *bench.Fence, o benchFenceOptions) error {
 	_, digests, err := verifyClasses(p, fence.Classes)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -55,19 +56,19 @@ func runBenchNew(_ context.Context, env *Env, o benchNewOptions) error {
 	if err := bench.CheckID(o.class); err != nil {
 		return refusal.Newf(refusal.Usage, "class: %w", err)
 	}
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	if taken, err := bench.Taken(p.root, o.class); err != nil {
+	defer p.Root.Close()
+	if taken, err := bench.Taken(p.Root, o.class); err != nil {
 		return err
 	} else if taken != "" {
 		return refusal.Newf(refusal.TaskClassAlreadyRegistered, "class %s: class %s is registered already", o.class, taken).
 			WithHint("choose a name that differs in more than case, 0 and O, 1 and l and I, rn and m, vv and w, - and _")
 	}
 	trust := bench.Signed
-	added, reviewed, err := bench.People(o.added, o.reviewed, p.opt)
+	added, reviewed, err := bench.People(o.added, o.reviewed, p.Options)
 	if err != nil {
 		return err
 	}
@@ -78,13 +79,13 @@ func runBenchNew(_ context.Context, env *Env, o benchNewOptions) error {
 	if o.dataset {
 		files = bench.ExampleDataset(o.class, trust)
 	}
-	if err := writeFiles(p.classDir(o.class), files); err != nil {
+	if err := writeFiles(p.ClassDir(o.class), files); err != nil {
 		return err
 	}
-	if err := store.MakeDir(store.OS{}, p.w.Path("templates"), 0o755); err != nil {
+	if err := store.MakeDir(store.OS{}, p.Path("templates"), 0o755); err != nil {
 		return err
 	}
-	if err := writeIfMissing(p.w.Path("templates", "CODEOWNERS"), []byte(bench.CodeOwners), 0o644); err != nil {
+	if err := writeIfMissing(p.Path("templates", "CODEOWNERS"), []byte(bench.CodeOwners), 0o644); err != nil {
 		return err
 	}
 	if !o.scratch {
@@ -138,12 +139,12 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 	if err := bench.CheckID(o.id); err != nil {
 		return refusal.Newf(refusal.Usage, "case: %w", err)
 	}
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	d, err := bench.Load(p.root, o.class)
+	defer p.Root.Close()
+	d, err := bench.Load(p.Root, o.class)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 			return err
 		}
 		made = true
-		if d, err = bench.Load(p.root, o.class); err != nil {
+		if d, err = bench.Load(p.Root, o.class); err != nil {
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 	}
 	var missing missingList
 	if d.Registration.Trust == bench.Signed {
-		missing = c.Status(p.opt)
+		missing = c.Status(p.Options)
 	}
 	dir := filepath.Join(bench.Dir, o.class, bench.CasesDir, o.id)
 	return env.Answer(map[string]any{"class": o.class, "case": o.id, "folder": dir, "made": made, "missing": missing}, func(out io.Writer) {
@@ -190,8 +191,8 @@ func runBenchAdd(_ context.Context, env *Env, o benchAddOptions) error {
 
 // addCase writes the files of a case to fill in; graded says that it needs a
 // grading.yaml of its own, because the class has no rubric.
-func addCase(env *Env, p *benchPlace, o benchAddOptions, graded bool) error {
-	added, reviewed, err := bench.People(o.added, o.reviewed, p.opt)
+func addCase(env *Env, p *archive.Corpus, o benchAddOptions, graded bool) error {
+	added, reviewed, err := bench.People(o.added, o.reviewed, p.Options)
 	if err != nil {
 		return err
 	}
@@ -218,5 +219,5 @@ func addCase(env *Env, p *benchPlace, o benchAddOptions, graded bool) error {
 		delete(files, "input/prompt.txt")
 		files["input/"+filepath.Base(o.from)] = data
 	}
-	return writeFiles(p.classDir(o.class, bench.CasesDir, o.id), files)
+	return writeFiles(p.ClassDir(o.class, bench.CasesDir, o.id), files)
 }

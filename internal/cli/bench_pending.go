@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -93,16 +94,16 @@ type pendingAnswer struct {
 
 // addPending writes the draft, with further files beside it, and its entry.
 func (e *Env) addPending(ctx context.Context, o benchPendingOptions, source string, data []byte, more map[string][]byte) (*pendingAnswer, error) {
-	p, err := e.openBench()
+	p, err := e.openCorpus()
 	if err != nil {
 		return nil, err
 	}
-	defer p.root.Close()
-	d, err := bench.Load(p.root, o.class)
+	defer p.Root.Close()
+	d, err := bench.Load(p.Root, o.class)
 	if err != nil {
 		return nil, err
 	}
-	added, reviewed, err := bench.People(o.added, o.reviewed, p.opt)
+	added, reviewed, err := bench.People(o.added, o.reviewed, p.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +122,16 @@ func (e *Env) addPending(ctx context.Context, o benchPendingOptions, source stri
 	maps.Copy(files, more)
 	// Opened first, so that no draft is left that the ledger does not know of
 	// because it could not be written to.
-	l, err := e.openLedger(ctx, p.w)
+	l, err := p.OpenLedger(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	dir := p.classDir(o.class, bench.PendingDir, incident.ID)
+	dir := p.ClassDir(o.class, bench.PendingDir, incident.ID)
 	if err := writeFiles(dir, files); err != nil {
 		return nil, err
 	}
-	if d, err = bench.Load(p.root, o.class); err != nil {
+	if d, err = bench.Load(p.Root, o.class); err != nil {
 		return nil, err
 	}
 	c, err := d.Pending(incident.ID)
@@ -174,12 +175,12 @@ and two signatures.`,
 }
 
 func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	d, err := bench.Load(p.root, class)
+	defer p.Root.Close()
+	d, err := bench.Load(p.Root, class)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
 		return refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it, so there is nothing to accept", class).
 			WithHint("move the draft's folder from %s to %s by hand", bench.PendingDir, bench.CasesDir)
 	}
-	if err := cmp.Or(d.CheckGraded(c), c.VerifyForAcceptance(p.opt)); err != nil {
+	if err := cmp.Or(d.CheckGraded(c), c.VerifyForAcceptance(p.Options)); err != nil {
 		return fmt.Errorf("class %s: case %s: %w", class, id, err)
 	}
 	message, err := c.Message()
@@ -199,12 +200,12 @@ func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
 		return err
 	}
 	signed := digest.IDOf(message)
-	if p.opt.AcceptedAt != nil && !c.Pending {
-		if at, ok := p.opt.AcceptedAt(class, id, signed); ok {
+	if p.Options.AcceptedAt != nil && !c.Pending {
+		if at, ok := p.Options.AcceptedAt(class, id, signed); ok {
 			return refusal.Newf(refusal.AlreadyExists, "class %s: case %s: %s was accepted at %s", class, id, signed, at.UTC().Format("2006-01-02T15:04:05Z"))
 		}
 	}
-	l, err := env.openLedger(ctx, p.w)
+	l, err := p.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -229,15 +230,15 @@ func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
 
 // moveDraft makes a draft a case. A crash after it leaves a case that is in no
 // manifest, which verifying refuses and accepting again completes.
-func moveDraft(p *benchPlace, class, id string) error {
-	to := p.classDir(class, bench.CasesDir, id)
+func moveDraft(p *archive.Corpus, class, id string) error {
+	to := p.ClassDir(class, bench.CasesDir, id)
 	if err := store.MakeDir(store.OS{}, filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
 	if fileExists(to) {
 		return refusal.Newf(refusal.AlreadyExists, "%s exists already", to)
 	}
-	from := p.classDir(class, bench.PendingDir, id)
+	from := p.ClassDir(class, bench.PendingDir, id)
 	if err := (store.OS{}).Rename(from, to); err != nil {
 		return refusal.Newf(refusal.WriteFailed, "moving %s to %s: %w", from, to, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -82,12 +83,12 @@ func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
 		return refusal.Newf(refusal.Usage, "tally bench sign: --signature and --message need a CASE").
 			WithHint(`for the manifest use "tally bench digest CLASS --message FILE"`)
 	}
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	d, err := bench.Load(p.root, o.class)
+	defer p.Root.Close()
+	d, err := bench.Load(p.Root, o.class)
 	if err != nil {
 		return err
 	}
@@ -107,8 +108,8 @@ func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
 	return answerSign(env, p, o, answer)
 }
 
-func answerSign(env *Env, p *benchPlace, o benchSignOptions, answer *benchSignAnswer) error {
-	d, err := bench.Load(p.root, o.class)
+func answerSign(env *Env, p *archive.Corpus, o benchSignOptions, answer *benchSignAnswer) error {
+	d, err := bench.Load(p.Root, o.class)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,8 @@ func answerSign(env *Env, p *benchPlace, o benchSignOptions, answer *benchSignAn
 		}
 	}
 	if c != nil && c.Pending {
-		answer.Missing = c.Status(p.opt)
-	} else if answer.Missing, err = d.Status(p.root, p.opt); err != nil {
+		answer.Missing = c.Status(p.Options)
+	} else if answer.Missing, err = d.Status(p.Root, p.Options); err != nil {
 		return err
 	}
 	answer.Complete = len(answer.Missing) == 0
@@ -144,7 +145,7 @@ func answerSign(env *Env, p *benchPlace, o benchSignOptions, answer *benchSignAn
 
 // signOneCase signs a case or draft, takes a signature made by hand, or writes
 // what is to be signed.
-func signOneCase(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
+func signOneCase(p *archive.Corpus, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
 	c, err := d.Case(o.caseID)
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func signOneCase(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benc
 // namePeople writes the people given by flags into a case that names nobody
 // yet. Both must be known before the first signs: the signatures cover the
 // names.
-func namePeople(p *benchPlace, d *bench.Draft, c *bench.DraftCase, o benchSignOptions) (*bench.DraftCase, error) {
+func namePeople(p *archive.Corpus, d *bench.Draft, c *bench.DraftCase, o benchSignOptions) (*bench.DraftCase, error) {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if o.added == "" && o.reviewed == "" {
 		if added == nil || reviewed == nil {
@@ -213,7 +214,7 @@ func namePeople(p *benchPlace, d *bench.Draft, c *bench.DraftCase, o benchSignOp
 		}
 		return c, nil
 	}
-	named, reviewer, err := bench.People(o.added, o.reviewed, p.opt)
+	named, reviewer, err := bench.People(o.added, o.reviewed, p.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +228,10 @@ func namePeople(p *benchPlace, d *bench.Draft, c *bench.DraftCase, o benchSignOp
 	if err != nil {
 		return nil, err
 	}
-	if err := store.WriteFile(store.OS{}, p.classDir(d.Class, caseFile(c)), data, 0o644); err != nil {
+	if err := store.WriteFile(store.OS{}, p.ClassDir(d.Class, caseFile(c)), data, 0o644); err != nil {
 		return nil, err
 	}
-	again, err := bench.Load(p.root, d.Class)
+	again, err := bench.Load(p.Root, d.Class)
 	if err != nil {
 		return nil, err
 	}
@@ -253,8 +254,8 @@ func namesIn(c *bench.DraftCase) string {
 
 // putSignature writes a signature into the place of whoever made it, and says
 // what was done, "" if the case does not name them.
-func putSignature(p *benchPlace, c *bench.DraftCase, message, armored []byte) (string, error) {
-	sig, err := p.opt.Signers.Verify(armored, message, seal.NamespaceCase, p.opt.Now)
+func putSignature(p *archive.Corpus, c *bench.DraftCase, message, armored []byte) (string, error) {
+	sig, err := p.Options.Signers.Verify(armored, message, seal.NamespaceCase, p.Options.Now)
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
 	}
@@ -273,7 +274,7 @@ func putSignature(p *benchPlace, c *bench.DraftCase, message, armored []byte) (s
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
 	}
-	if err := store.WriteFile(store.OS{}, p.classDir(c.Class(), caseFile(c)), data, 0o644); err != nil {
+	if err := store.WriteFile(store.OS{}, p.ClassDir(c.Class(), caseFile(c)), data, 0o644); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("case %s as %s %s", c.CaseID, field, sig.Principal()), nil
@@ -281,7 +282,7 @@ func putSignature(p *benchPlace, c *bench.DraftCase, message, armored []byte) (s
 
 // signAll signs every case that waits for the key's owner, the manifest and
 // the pins.
-func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
+func signAll(p *archive.Corpus, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
 	signer, err := seal.LoadSigner(o.key)
 	if err != nil {
 		return err
@@ -294,7 +295,7 @@ func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSig
 		if err != nil {
 			return err
 		}
-		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, keyBytes(signer), p.opt) {
+		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, keyBytes(signer), p.Options) {
 			continue
 		}
 		armored, err := seal.SignWith(signer, seal.NamespaceCase, message)
@@ -317,7 +318,7 @@ func signAll(p *benchPlace, d *bench.Draft, o benchSignOptions, answer *benchSig
 
 // signTogether signs the manifest and the pins, if they are those of what is
 // there.
-func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benchSignAnswer) error {
+func signTogether(p *archive.Corpus, d *bench.Draft, signer ssh.Signer, answer *benchSignAnswer) error {
 	computed, _, err := d.Compute()
 	if err != nil {
 		return err
@@ -332,36 +333,36 @@ func signTogether(p *benchPlace, d *bench.Draft, signer ssh.Signer, answer *benc
 			return err
 		}
 		if slices.Equal(found, message) {
-			if err := signBeside(p, p.classDir(d.Class), bench.ManifestFile, signer, message, d.Signatures, answer); err != nil {
+			if err := signBeside(p, p.ClassDir(d.Class), bench.ManifestFile, signer, message, d.Signatures, answer); err != nil {
 				return err
 			}
 		}
 	}
-	pins, sigs, err := bench.LoadPins(p.root)
+	pins, sigs, err := bench.LoadPins(p.Root)
 	if err != nil || pins == nil {
 		return err
 	}
 	if message, err = pins.Message(); err != nil {
 		return err
 	}
-	return signBeside(p, p.w.Dir, bench.PinsFile, signer, message, sigs, answer)
+	return signBeside(p, p.Dir, bench.PinsFile, signer, message, sigs, answer)
 }
 
 // signBeside writes FILE.sig with a new signature and those that still cover
 // the message; signatures over earlier bytes would refuse the file. Who has
 // signed already does not sign twice.
-func signBeside(p *benchPlace, dir, name string, signer ssh.Signer, message []byte, old [][]byte, answer *benchSignAnswer) error {
-	if bench.HasSigned(old, message, seal.NamespaceBench, keyBytes(signer), p.opt) {
+func signBeside(p *archive.Corpus, dir, name string, signer ssh.Signer, message []byte, old [][]byte, answer *benchSignAnswer) error {
+	if bench.HasSigned(old, message, seal.NamespaceBench, keyBytes(signer), p.Options) {
 		return nil
 	}
 	armored, err := seal.SignWith(signer, seal.NamespaceBench, message)
 	if err != nil {
 		return err
 	}
-	if _, err := p.opt.Signers.Verify(armored, message, seal.NamespaceBench, p.opt.Now); err != nil {
+	if _, err := p.Options.Signers.Verify(armored, message, seal.NamespaceBench, p.Options.Now); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	kept := bench.KeepSignatures(append(old, armored), message, p.opt)
+	kept := bench.KeepSignatures(append(old, armored), message, p.Options)
 	// Written before the others are removed: a crash in between leaves some
 	// signatures twice, and none lost.
 	file := filepath.Join(dir, filepath.FromSlash(name))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/harness"
@@ -65,18 +66,18 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 	if o.all == (len(o.classes) > 0) {
 		return refusal.Newf(refusal.Usage, "tally bench verify: name classes, or give --all")
 	}
-	p, err := env.openBenchFor(o.trustRoot)
+	p, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	if o.all {
 		if o.classes, err = everyClass(p); err != nil {
 			return err
 		}
 	}
 	results, _, worst := verifyClasses(p, o.classes)
-	answer := map[string]any{"ok": worst == nil, "signers_from": p.from, "classes": results}
+	answer := map[string]any{"ok": worst == nil, "signers_from": p.From, "classes": results}
 	err = env.Answer(answer, func(out io.Writer) {
 		for _, r := range results {
 			r.print(out)
@@ -90,19 +91,19 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 
 // everyClass lists the folders and what the pins list, so that a class that
 // disappeared is missed.
-func everyClass(p *benchPlace) ([]string, error) {
-	classes, err := bench.Classes(p.root)
+func everyClass(p *archive.Corpus) ([]string, error) {
+	classes, err := bench.Classes(p.Root)
 	if err != nil {
 		return nil, err
 	}
-	pins, _, err := bench.LoadPins(p.root)
+	pins, _, err := bench.LoadPins(p.Root)
 	if err != nil {
 		return nil, err
 	}
 	if pins != nil {
 		// Even with no signed class left the pins must be those that were
 		// signed.
-		if _, err := bench.VerifyPins(p.root, p.opt); err != nil {
+		if _, err := bench.VerifyPins(p.Root, p.Options); err != nil {
 			return nil, err
 		}
 		classes = append(classes, pins.Classes...)
@@ -118,11 +119,11 @@ func everyClass(p *benchPlace) ([]string, error) {
 
 // verifyClasses verifies each class and returns the digests of those that did,
 // and the first refusal, preferring evidence that does not verify.
-func verifyClasses(p *benchPlace, classes []string) (results []verifiedClass, digests map[string]digest.ID, worst error) {
+func verifyClasses(p *archive.Corpus, classes []string) (results []verifiedClass, digests map[string]digest.ID, worst error) {
 	digests = map[string]digest.ID{}
 	for _, class := range classes {
 		r := verifiedClass{Class: class}
-		v, err := bench.Verify(p.root, class, p.opt)
+		v, err := bench.Verify(p.Root, class, p.Options)
 		if err == nil {
 			if err = harness.Validate(v); err != nil {
 				err = fmt.Errorf("class %s: %w", class, err)
@@ -152,8 +153,8 @@ func verifyClasses(p *benchPlace, classes []string) (results []verifiedClass, di
 
 // pinned reports whether the pins list the class; whether they are signed was
 // or will be looked at elsewhere.
-func pinned(p *benchPlace, class string) bool {
-	pins, _, err := bench.LoadPins(p.root)
+func pinned(p *archive.Corpus, class string) bool {
+	pins, _, err := bench.LoadPins(p.Root)
 	return err == nil && pins != nil && slices.Contains(pins.Classes, class)
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -219,6 +220,9 @@ func (e *Env) printError(err error) {
 		}{r.Error(), r.Name, r.Hint, refusal.ExitCode(err)})
 		e.Stderr.Write(doc)
 		return
+	}
+	if a := (*archive.Alarm)(nil); errors.As(err, &a) {
+		io.WriteString(e.Stderr, plain.Block(a.Block))
 	}
 	fmt.Fprintf(e.Stderr, "tally: error: %s\n", plain.Line(r.Error()))
 	if r.Hint != "" {

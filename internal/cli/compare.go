@@ -71,7 +71,7 @@ func runCompare(_ context.Context, env *Env, o compareOptions) error {
 	}
 	c, err := scorecard.Compare(a, b, options)
 	if err != nil {
-		return env.alarm(p.w, err)
+		return p.w.Alarm(err)
 	}
 	line := p.history.Line()
 	c.Ledger = &line

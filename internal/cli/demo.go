@@ -160,7 +160,7 @@ func (d *demo) record(ctx context.Context, env *Env, a *demoAnswer) error {
 	if err := runRun(ctx, d.env, runOptions{class: demoClass, target: agent.DefaultTarget, repeat: 1}); err != nil {
 		return err
 	}
-	_, v, err := d.env.verifiedLedger()
+	_, v, err := d.env.verifiedLedger(nil)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (d *demo) in(copied string) *Env {
 
 // verifyCopy verifies the forged ledger as its owner would.
 func verifyCopy(d *demo, copied string) error {
-	_, _, err := d.in(copied).verifiedLedger()
+	_, _, err := d.in(copied).verifiedLedger(nil)
 	return err
 }
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"tallystick/internal/archive"
+	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -71,6 +73,42 @@ func (e *Env) Workspace() (string, error) {
 			WithHint("--workspace names the folder that holds %s", settingsFile)
 	}
 	return dir, nil
+}
+
+// open finds the workspace and reads its settings.
+func (e *Env) open() (*archive.Place, error) {
+	dir, err := e.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	return archive.Open(dir, e.world())
+}
+
+// openCorpus is open for what needs the people who are trusted in it.
+func (e *Env) openCorpus() (*archive.Corpus, error) { return e.openCorpusFor("") }
+
+// openCorpusFor is openCorpus for somebody who keeps the trust root himself.
+func (e *Env) openCorpusFor(trustRoot string) (*archive.Corpus, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	return p.OpenCorpusFor(trustRoot)
+}
+
+// verifiedLedger verifies the workspace's ledger, showing every entry to visit.
+func (e *Env) verifiedLedger(visit func(ledger.Record) error) (*archive.Place, *ledger.Verified, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := p.Verify(visit)
+	return p, v, err
+}
+
+// world is what the packages that do the work may ask for.
+func (e *Env) world() archive.World {
+	return archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
 }
 
 // nearestWorkspace walks up from dir to the first folder with a settings file.

@@ -78,11 +78,11 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	p, err := env.openBenchFor(o.trustRoot)
+	p, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	// A report tells where a case left the run in which it last passed, and for
 	// that the other attempts are needed too.
 	past, err := env.readPast(func(a *scorecard.Attempt) bool {
@@ -95,7 +95,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return err
 	}
-	v, err := p.verify(a.Class)
+	v, err := p.Bench(a.Class)
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
@@ -206,7 +206,7 @@ func (e *Env) reportOf(p *pastReading, a *scorecard.Attempt, results []gate.Resu
 	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results}
 	// Why a case has no score is in its record and nowhere in the totals.
 	reasons := make(map[int64]string)
-	_, _, err := e.visitLedger(func(r ledger.Record) error {
+	_, _, err := e.verifiedLedger(func(r ledger.Record) error {
 		if s, ok := r.Body.(*evidence.CaseScored); ok && s.Attempt == a.ID {
 			reasons[r.Index] = s.Reason
 		}

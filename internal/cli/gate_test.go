@@ -109,9 +109,9 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 	// With two classes somebody must say which.
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	l.must(err)
-	cfg, err := env.config(w)
+	cfg, err := w.Config()
 	l.must(err)
 	led, err := sequencer.Open(t.Context(), cfg)
 	l.must(err)

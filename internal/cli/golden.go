@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/harness"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
-	"tallystick/internal/workspace"
 )
 
 // goldenDir is the folder of golden traces, meant for git and for review.
@@ -70,7 +70,7 @@ func (o goldenOptions) words() string {
 	return o.class + " --target " + o.target
 }
 
-func goldenFile(w *workspace.Workspace, class, caseID string) string {
+func goldenFile(w *archive.Place, class, caseID string) string {
 	return w.Path(goldenDir, strings.ReplaceAll(class, ":", "-"), caseID+".golden")
 }
 
@@ -79,16 +79,16 @@ func goldenFile(w *workspace.Workspace, class, caseID string) string {
 var goldenTrace = trajectory.Options{KeepCost: true}
 
 // rehearse drives the cases of a class without recording anything.
-func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*workspace.Workspace, harness.Rehearsal) error) (*workspace.Workspace, error) {
+func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*archive.Place, harness.Rehearsal) error) (*archive.Place, error) {
 	run := runOptions{class: o.class, target: o.target, cases: o.cases, jobs: o.jobs, repeat: 1}
 	if err := run.validate(); err != nil {
 		return nil, err
 	}
-	p, err := e.openBench()
+	p, err := e.openCorpus()
 	if err != nil {
 		return nil, err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	r, err := e.newRunner(p, run)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*workspa
 	if err != nil {
 		return nil, err
 	}
-	return p.w, harness.Rehearse(ctx, cfg, func(h harness.Rehearsal) error { return visit(p.w, h) })
+	return p.Place, harness.Rehearse(ctx, cfg, func(h harness.Rehearsal) error { return visit(p.Place, h) })
 }
 
 type goldenAnswer struct {
@@ -120,7 +120,7 @@ type goldenProblem struct {
 func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 	a := &goldenAnswer{Class: o.class, Target: o.target, Problems: []goldenProblem{}}
 	seen := map[string]bool{}
-	w, err := env.rehearse(ctx, o, func(w *workspace.Workspace, h harness.Rehearsal) error {
+	w, err := env.rehearse(ctx, o, func(w *archive.Place, h harness.Rehearsal) error {
 		seen[h.Case.ID] = true
 		a.Checked++
 		problem, err := checkGolden(goldenFile(w, o.class, h.Case.ID), h)
@@ -168,7 +168,7 @@ func checkGolden(file string, h harness.Rehearsal) (*goldenProblem, error) {
 
 // findStale reports golden traces of cases that the class no longer has: a
 // check that compares nothing must not look like one that passed.
-func (a *goldenAnswer) findStale(w *workspace.Workspace, class string, seen map[string]bool) error {
+func (a *goldenAnswer) findStale(w *archive.Place, class string, seen map[string]bool) error {
 	entries, err := os.ReadDir(filepath.Dir(goldenFile(w, class, "x")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return refusal.Newf(refusal.Unreadable, "listing the golden traces: %w", err)
@@ -207,7 +207,7 @@ type goldenUpdateAnswer struct {
 
 func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 	a := goldenUpdateAnswer{Class: o.class, Written: []string{}}
-	_, err := env.rehearse(ctx, o, func(w *workspace.Workspace, h harness.Rehearsal) error {
+	_, err := env.rehearse(ctx, o, func(w *archive.Place, h harness.Rehearsal) error {
 		if h.Suspended {
 			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", h.Case.ID).
 				WithHint("answer it in the case's scenario")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
@@ -27,7 +28,7 @@ import (
 
 // A pastReading is a workspace's ledger, verified and read for its attempts.
 type pastReading struct {
-	w       *workspace.Workspace
+	w       *archive.Place
 	history *scorecard.History
 	vault   *store.Vault
 
@@ -44,15 +45,15 @@ func (e *Env) readPast(want func(*scorecard.Attempt) bool) (*pastReading, error)
 // readPastUntil is readPast as it was when the ledger had so many entries; 0
 // means now.
 func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (*pastReading, error) {
-	w, err := e.loadWorkspace()
+	w, err := e.open()
 	if err != nil {
 		return nil, err
 	}
-	place, err := e.place(w)
+	place, err := w.Sequencer()
 	if err != nil {
 		return nil, err
 	}
-	anchors, expect, err := e.expectations(w, place)
+	anchors, expect, err := w.Expectations()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 		},
 	})
 	if err != nil {
-		return nil, e.alarm(w, err)
+		return nil, w.Alarm(err)
 	}
 	debug.SetGCPercent(gcPercent())
 	return p, nil
@@ -213,7 +214,7 @@ const checkpointsDir = "checkpoints"
 
 // keepCheckpoint keeps the checkpoint of an anchor just published, so that it
 // shows later that witnesses had seen a registration before the first case.
-func keepCheckpoint(w *workspace.Workspace, pub *sequencer.Published) error {
+func keepCheckpoint(w *archive.Place, pub *sequencer.Published) error {
 	if len(pub.Witnesses) == 0 {
 		return nil
 	}
@@ -225,7 +226,7 @@ func keepCheckpoint(w *workspace.Workspace, pub *sequencer.Published) error {
 }
 
 // loadCheckpoints reads what keepCheckpoint kept. Nothing is verified yet.
-func loadCheckpoints(w *workspace.Workspace) ([]keptCheckpoint, error) {
+func loadCheckpoints(w *archive.Place) ([]keptCheckpoint, error) {
 	dir := w.Private(checkpointsDir)
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

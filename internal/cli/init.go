@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -136,7 +137,7 @@ const exampleClass = "example"
 
 // exampleBench makes a small class and has the two example people sign it: the
 // ceremony that real people go through, done once for a newcomer to look at.
-func (e *Env) exampleBench(ctx context.Context, w *workspace.Workspace) error {
+func (e *Env) exampleBench(ctx context.Context, w *archive.Place) error {
 	if fileExists(w.Path(bench.Dir)) {
 		return nil // an earlier init was interrupted, or somebody has benches
 	}
@@ -165,7 +166,7 @@ func (e *Env) signAsExamples(ctx context.Context, keys, class string) error {
 
 // newWorkspace is the workspace that init will make. One that exists is
 // refused.
-func (e *Env) newWorkspace(o initOptions) (*workspace.Workspace, error) {
+func (e *Env) newWorkspace(o initOptions) (*archive.Place, error) {
 	dir := o.dir
 	if dir == "" {
 		dir = e.WorkspaceDir
@@ -178,7 +179,7 @@ func (e *Env) newWorkspace(o initOptions) (*workspace.Workspace, error) {
 		return nil, refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
 			WithHint(`"tally ledger verify" looks at it; init another folder`)
 	}
-	w := &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.origin}}
+	w := &archive.Place{Workspace: &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.origin}}, World: e.world()}
 	if w.Settings.Origin == "" {
 		w.Settings.Origin = randomOrigin()
 	}
@@ -186,7 +187,7 @@ func (e *Env) newWorkspace(o initOptions) (*workspace.Workspace, error) {
 		return nil, refusal.Newf(refusal.Usage, "--origin: %w", err).WithHint("a host name and a path, as in example.com/evals")
 	}
 	// Without a place for the memory there can be no ledger.
-	_, err = e.place(w)
+	_, err = w.Sequencer()
 	return w, err
 }
 
@@ -206,11 +207,11 @@ type keyFile struct {
 
 // planInit reads what is given or was left by an interrupted init, and makes
 // the rest.
-func (e *Env) planInit(w *workspace.Workspace, o initOptions) (*initPlan, error) {
+func (e *Env) planInit(w *archive.Place, o initOptions) (*initPlan, error) {
 	p := &initPlan{}
 	var err error
 	if path := e.Getenv("TALLY_OPERATOR_KEY"); path != "" {
-		p.operator, err = e.operatorKey(w)
+		p.operator, err = w.OperatorKey()
 	} else if path = filepath.Join(w.KeysDir(), "operator"); o.signers == "" || fileExists(path) {
 		p.operator, err = p.key(path, o.operator)
 	} else {
@@ -243,7 +244,7 @@ func (e *Env) planInit(w *workspace.Workspace, o initOptions) (*initPlan, error)
 	if err := e.checkSuccession(signers); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := e.operatorName(signers, p.operator); err != nil {
+	if _, err := w.OperatorName(signers, p.operator); err != nil {
 		return nil, refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
 			WithHint("name the operator's public key in the file with roles=operator; TALLY_OPERATOR_KEY names its private half")
 	}
@@ -264,7 +265,7 @@ func (p *initPlan) key(path, comment string) (*seal.Key, error) {
 
 // exampleSigners composes a signers file of the operator and the example
 // people.
-func (p *initPlan) exampleSigners(w *workspace.Workspace, o initOptions) ([]byte, error) {
+func (p *initPlan) exampleSigners(w *archive.Place, o initOptions) ([]byte, error) {
 	entries := []seal.Entry{{Principals: o.operator, Key: p.operator.Public(), Roles: []seal.Role{seal.Operator}}}
 	for _, person := range examplePeople {
 		key, err := p.key(filepath.Join(w.KeysDir(), person.name), person.name)
@@ -277,7 +278,7 @@ func (p *initPlan) exampleSigners(w *workspace.Workspace, o initOptions) ([]byte
 }
 
 // write makes the folders, the keys and version 1 of the signers file.
-func (p *initPlan) write(w *workspace.Workspace) error {
+func (p *initPlan) write(w *archive.Place) error {
 	for _, dir := range []struct {
 		name string
 		perm os.FileMode
@@ -308,8 +309,8 @@ func (k keyFile) write() error {
 // ledgerBegun looks for a ledger that an init began before it was interrupted,
 // and takes its name and its signers from it. A ledger with more than the
 // first entry is somebody's: it is left alone.
-func (e *Env) ledgerBegun(w *workspace.Workspace, p *initPlan, o initOptions) (bool, error) {
-	place, err := e.place(w)
+func (e *Env) ledgerBegun(w *archive.Place, p *initPlan, o initOptions) (bool, error) {
+	place, err := w.Sequencer()
 	if err != nil {
 		return false, err
 	}
@@ -326,7 +327,7 @@ func (e *Env) ledgerBegun(w *workspace.Workspace, p *initPlan, o initOptions) (b
 	if err != nil {
 		return false, err
 	}
-	_, err = e.operatorName(v.Signers, p.operator)
+	_, err = w.OperatorName(v.Signers, p.operator)
 	if v.Size > 1 || err != nil || o.origin != "" && o.origin != v.Origin {
 		return false, refusal.Newf(refusal.AlreadyExists, "%s holds the ledger %s of %d entries already", w.LedgerDir(), v.Origin, v.Size).
 			WithHint("put its %s back, or init another folder", workspace.SettingsFile)
@@ -336,15 +337,15 @@ func (e *Env) ledgerBegun(w *workspace.Workspace, p *initPlan, o initOptions) (b
 }
 
 // beginLedger writes the first entry, unless an interrupted init has.
-func (e *Env) beginLedger(ctx context.Context, w *workspace.Workspace, p *initPlan) error {
+func (e *Env) beginLedger(ctx context.Context, w *archive.Place, p *initPlan) error {
 	if p.begun {
-		l, err := e.openLedger(ctx, w)
+		l, err := w.OpenLedger(ctx)
 		if err != nil {
 			return err
 		}
 		return l.Close()
 	}
-	cfg, err := e.config(w)
+	cfg, err := w.Config()
 	if err != nil {
 		return err
 	}
@@ -360,7 +361,7 @@ func (e *Env) beginLedger(ctx context.Context, w *workspace.Workspace, p *initPl
 	return l.Close()
 }
 
-func (e *Env) answerInit(w *workspace.Workspace, key *seal.Key, signers []byte) error {
+func (e *Env) answerInit(w *archive.Place, key *seal.Key, signers []byte) error {
 	s, err := seal.ParseSigners("signers file", signers)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
@@ -25,7 +26,6 @@ import (
 	"tallystick/internal/sequencer"
 	"tallystick/internal/session"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 // judgeKey is the name of the key that signs verdicts, and judgeCache that of
@@ -58,7 +58,7 @@ func newJudgeDigest(env *Env) *cobra.Command {
 }
 
 func runJudgeDigest(_ context.Context, env *Env) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func printVerdicts(out io.Writer, list []judge.Listed) {
 
 // judgeCache opens the cache of a workspace that has a key for it.
 func (e *Env) judgeCache() (*judge.Cache, error) {
-	w, err := e.loadWorkspace()
+	w, err := e.open()
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (e *Env) judgeCache() (*judge.Cache, error) {
 }
 
 // openJudgeCache opens the cache, nil if there is no key yet.
-func openJudgeCache(w *workspace.Workspace) (*judge.Cache, error) {
+func openJudgeCache(w *archive.Place) (*judge.Cache, error) {
 	path := filepath.Join(w.KeysDir(), judgeKey)
 	if !fileExists(path) {
 		return nil, nil
@@ -172,7 +172,7 @@ func openJudgeCache(w *workspace.Workspace) (*judge.Cache, error) {
 
 // makeJudgeKey makes the key that signs verdicts. It is random: whoever could
 // derive it could sign verdicts.
-func (e *Env) makeJudgeKey(w *workspace.Workspace) error {
+func (e *Env) makeJudgeKey(w *archive.Place) error {
 	key, err := seal.NewKey(rand.Reader)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ type bailiff struct {
 // judgeOf sets the judge of a config, if the workspace has one. With a ledger,
 // live draws go to it; without one, nothing is drawn.
 func (r *runner) judgeOf(hc *harness.Config, mode judge.Mode, l *sequencer.Ledger) error {
-	w := r.place.w
+	w := r.place.Place
 	settings, err := judge.LoadSettings(w.Path(judge.SettingsFile))
 	if err != nil || settings == nil {
 		return err
@@ -229,7 +229,7 @@ func (r *runner) judgeOf(hc *harness.Config, mode judge.Mode, l *sequencer.Ledge
 // liveJudge sets the judge of a run with real models, if its class needs one:
 // the model can be called and its price is known, and there is a key.
 func (r *runner) liveJudge(hc *harness.Config, access *provider.Access, l *sequencer.Ledger) error {
-	w := r.place.w
+	w := r.place.Place
 	settings, err := judge.LoadSettings(w.Path(judge.SettingsFile))
 	if err != nil || settings == nil {
 		return err
@@ -252,7 +252,7 @@ func (r *runner) liveJudge(hc *harness.Config, access *provider.Access, l *seque
 // recordedJudge says which model judges the cases that are to be recorded, nil
 // if none does, and that it can be called.
 func (r *runner) recordedJudge(access *provider.Access, chosen []string) (*judge.Settings, error) {
-	settings, err := judge.LoadSettings(r.place.w.Path(judge.SettingsFile))
+	settings, err := judge.LoadSettings(r.place.Path(judge.SettingsFile))
 	if err != nil || settings == nil {
 		return nil, err
 	}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 func newKeys(env *Env) *cobra.Command {
@@ -83,11 +83,11 @@ func runKeysNew(_ context.Context, env *Env, name string) error {
 	return env.Answer(a, func(out io.Writer) { fmt.Fprintf(out, "%s %s\n%s\n", a.Name, a.Fingerprint, a.Public) })
 }
 
-func (e *Env) keyPath(name string) (*workspace.Workspace, string, error) {
+func (e *Env) keyPath(name string) (*archive.Place, string, error) {
 	if !isKeyName(name) || strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt") {
 		return nil, "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
 	}
-	w, err := e.loadWorkspace()
+	w, err := e.open()
 	if err != nil {
 		return nil, "", err
 	}
@@ -104,7 +104,7 @@ func newKeysList(env *Env) *cobra.Command {
 }
 
 func runKeysList(_ context.Context, env *Env) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}

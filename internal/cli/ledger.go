@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/mod/sumdb/tlog"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
@@ -18,7 +17,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 func newLedger(env *Env) *cobra.Command {
@@ -28,50 +26,6 @@ func newLedger(env *Env) *cobra.Command {
 	}
 	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env))
 	return cmd
-}
-
-// expectations gathers what the workspace's ledger must contain: the published
-// anchors and this machine's memory. The memory is read before the ledger, so
-// a writer at work meanwhile cannot make it look ahead.
-func (e *Env) expectations(w *workspace.Workspace, place sequencer.Place) ([]sequencer.AnchorFile, []ledger.Expectation, error) {
-	remembered, err := sequencer.Remembered(place.FS, place.StateDir, w.Settings.Origin)
-	if err != nil {
-		return nil, nil, err
-	}
-	anchors, err := sequencer.LoadAnchors(place.FS, place.Anchors)
-	if err != nil {
-		return nil, nil, e.alarm(w, err)
-	}
-	expect := sequencer.AnchorExpectations(anchors)
-	if remembered != nil {
-		expect = append(expect, sequencer.MemoryExpectation(*remembered))
-	}
-	return anchors, expect, nil
-}
-
-// verifiedLedger verifies the workspace's ledger against everything known.
-func (e *Env) verifiedLedger() (*workspace.Workspace, *ledger.Verified, error) {
-	return e.visitLedger(nil)
-}
-
-func (e *Env) visitLedger(visit func(ledger.Record) error) (*workspace.Workspace, *ledger.Verified, error) {
-	w, err := e.loadWorkspace()
-	if err != nil {
-		return nil, nil, err
-	}
-	place, err := e.place(w)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, expect, err := e.expectations(w, place)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Decode: true, Visit: visit})
-	if err != nil {
-		return nil, nil, e.alarm(w, err)
-	}
-	return w, v, nil
 }
 
 func newLedgerShow(env *Env) *cobra.Command {
@@ -100,7 +54,7 @@ type showAnswer struct {
 
 func runLedgerShow(ctx context.Context, env *Env, n int64) error {
 	var found *showAnswer
-	_, v, err := env.visitLedger(func(r ledger.Record) error {
+	_, v, err := env.verifiedLedger(func(r ledger.Record) error {
 		if r.Index == n {
 			found = &showAnswer{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
 		}
@@ -153,7 +107,7 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 	tree := &ledger.Tree{}
 	var pos ledger.Position
 	var entry []byte
-	w, v, err := env.visitLedger(func(r ledger.Record) error {
+	w, v, err := env.verifiedLedger(func(r ledger.Record) error {
 		if r.Index == o.index {
 			pos, entry = r.Position, bytes.Clone(r.Raw)
 		}
@@ -168,7 +122,7 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 	if o.index >= v.Size {
 		return noEntry(o.index, v.Size)
 	}
-	head, checkpoint := env.bestCheckpoint(w, v, o.index)
+	head, checkpoint := w.BestCheckpoint(v, o.index)
 	proof, err := tree.ProveInclusion(head.Size, o.index)
 	if err != nil {
 		return fmt.Errorf("proving entry %d: %w", o.index, err)
@@ -188,7 +142,7 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 			return err
 		}
 	}
-	key := signedWith(checkpoint, v.EveryKey())
+	key := archive.SignedWith(checkpoint, v.EveryKey())
 	a["key"] = key
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "%s proves entry %d of %s (%d bytes)\n", plain.Line(o.out), o.index, v.Origin, len(data))
@@ -197,69 +151,6 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 		}
 		fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", key, plain.Line(o.out))
 	})
-}
-
-// An entryProof is an entry of the verified ledger and what proves it.
-type entryProof struct {
-	pos        ledger.Position
-	raw        []byte
-	proof      tlog.RecordProof
-	checkpoint []byte
-}
-
-// proveEntries proves that entries are in the ledger. It also returns the key
-// with which the proofs can be checked.
-func (e *Env) proveEntries(w *workspace.Workspace, indexes []int64) (map[int64]entryProof, string, error) {
-	proofs := make(map[int64]entryProof, len(indexes))
-	for _, i := range indexes {
-		proofs[i] = entryProof{}
-	}
-	tree := &ledger.Tree{}
-	v, err := e.walkLedger(w, func(r ledger.Record) error {
-		if _, ok := proofs[r.Index]; ok {
-			proofs[r.Index] = entryProof{pos: r.Position, raw: bytes.Clone(r.Raw)}
-		}
-		return tree.Add(r.Leaf)
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	head, checkpoint := e.bestCheckpoint(w, v, slices.Max(indexes))
-	for i, x := range proofs {
-		if x.proof, err = tree.ProveInclusion(head.Size, i); err != nil {
-			return nil, "", fmt.Errorf("proving entry %d: %w", i, err)
-		}
-		x.checkpoint = checkpoint
-		proofs[i] = x
-	}
-	return proofs, signedWith(checkpoint, v.EveryKey()), nil
-}
-
-// signedWith finds the key that signed a checkpoint. Right after a change of
-// operators that is the former one's.
-func signedWith(checkpoint []byte, keys []ledger.LogKey) string {
-	for _, k := range keys {
-		if _, err := ledger.VerifyCheckpoint(checkpoint, ledger.Policy{Logs: []ledger.LogKey{k}}); err == nil {
-			return vkeyOf(k)
-		}
-	}
-	return ""
-}
-
-// bestCheckpoint prefers the last anchor, whose checkpoint witnesses may have
-// cosigned, and falls back to the last seal.
-func (e *Env) bestCheckpoint(w *workspace.Workspace, v *ledger.Verified, index int64) (ledger.TreeHead, []byte) {
-	anchors, err := sequencer.LoadAnchors(store.OS{}, w.AnchorsDir())
-	if err == nil {
-		for i := len(anchors) - 1; i >= 0; i-- {
-			if a := anchors[i]; a.Size > index && a.Size <= v.Size {
-				if head, err := a.TreeHead(); err == nil {
-					return head, []byte(a.Checkpoint)
-				}
-			}
-		}
-	}
-	return v.TreeHead, v.Checkpoint
 }
 
 func newLedgerRepair(env *Env) *cobra.Command {
@@ -275,19 +166,19 @@ or an anchor says otherwise, repair refuses.`,
 }
 
 func runLedgerRepair(ctx context.Context, env *Env) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
-	cfg, err := env.config(w)
+	cfg, err := w.Config()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	ctx, cancel := context.WithTimeout(ctx, archive.LockWait)
 	defer cancel()
 	r, err := sequencer.Repair(ctx, cfg)
 	if err != nil {
-		return env.alarm(w, err)
+		return w.Alarm(err)
 	}
 	return env.Answer(map[string]any{"segment": r.Segment, "bytes": r.Bytes, "kept": r.Kept, "entries": r.Entries}, func(out io.Writer) {
 		fmt.Fprintf(out, "set aside %d bytes of %s, kept in %s; the ledger has %d entries\n", r.Bytes, r.Segment, plain.Line(r.Kept), r.Entries)

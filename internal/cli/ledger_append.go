@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
@@ -35,7 +36,7 @@ scores. --kind note takes any JSON object.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerAppend(cmd.Context(), env, o) },
 	}
 	cmd.Flags().StringVar(&o.kind, "kind", "", "`KIND` of the records")
-	cmd.Flags().DurationVar(&o.wait, "wait", lockWait, "`DURATION` to wait for another writer to finish, as in 30s")
+	cmd.Flags().DurationVar(&o.wait, "wait", archive.LockWait, "`DURATION` to wait for another writer to finish, as in 30s")
 	cmd.MarkFlagRequired("kind")
 	return cmd
 }
@@ -57,11 +58,11 @@ func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error
 	if kind == evidence.LedgerOpened {
 		return refusal.Newf(refusal.Usage, "a ledger is opened once, by its first entry").WithHint(`"tally init" writes it`)
 	}
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
-	l, err := env.openLedgerWithin(ctx, w, o.wait)
+	l, err := w.OpenLedgerWithin(ctx, o.wait)
 	if err != nil {
 		return err
 	}

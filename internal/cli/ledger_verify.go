@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -20,7 +21,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 // strictDays is how far back strict verification looks unless told otherwise.
@@ -70,7 +70,7 @@ type verifyAnswer struct {
 }
 
 func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error {
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 	switch {
 	case errors.As(err, &p):
 		a.Problems = append(a.Problems, *p)
-		env.alarm(w, err)
+		err = w.Alarm(err)
 	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
 		r := refusal.Of(err)
 		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "anchor", Detail: r.Error(), Name: r.Name})
@@ -98,7 +98,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 		}
 		// A gap is nothing that somebody changed.
 		if a.Problems[0].Name != refusal.StrictGap {
-			env.alarm(w, err)
+			err = w.Alarm(err)
 		}
 	}
 	a.OK = err == nil
@@ -124,17 +124,17 @@ func (a verifyAnswer) text(out io.Writer) {
 
 // verifyInto verifies and fills the report. Problems beside the chain itself
 // are gathered; the first in the chain ends the walk and is returned.
-func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVerifyOptions, covers func(int64, evidence.Time) bool, a *verifyAnswer) error {
-	place, err := e.place(w)
+func (e *Env) verifyInto(ctx context.Context, w *archive.Place, o ledgerVerifyOptions, covers func(int64, evidence.Time) bool, a *verifyAnswer) error {
+	place, err := w.Sequencer()
 	if err != nil {
 		return err
 	}
-	anchors, expect, err := e.expectations(w, place)
+	anchors, expect, err := w.Expectations()
 	if err != nil {
 		return err
 	}
 	a.Anchors = len(anchors)
-	complete, operators := completeness(w, anchors, covers), seenOperators{}
+	complete, operators := completeness(w, anchors, covers), archive.SeenOperators{}
 	tiles, err := place.CheckTiles()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 			if err := tiles.Visit(r); err != nil || !o.strict {
 				return err
 			}
-			operators.visit(r)
+			operators.Visit(r)
 			return complete.Visit(r)
 		},
 	})
@@ -176,11 +176,11 @@ func (e *Env) verifyInto(ctx context.Context, w *workspace.Workspace, o ledgerVe
 // lookAtOperators says which operators nobody stands for. Who that is may be
 // secret, and people sign when they get to it, so neither is a gap; what was
 // signed and does not verify is one.
-func (e *Env) lookAtOperators(w *workspace.Workspace, v *ledger.Verified, seen seenOperators, a *verifyAnswer) error {
+func (e *Env) lookAtOperators(w *archive.Place, v *ledger.Verified, seen archive.SeenOperators, a *verifyAnswer) error {
 	if len(seen) == 0 {
 		return nil
 	}
-	f, _, err := e.verifyOperators(w, v.Signers)
+	f, _, err := w.VerifyOperators(v.Signers)
 	switch {
 	case refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.TwoPersonRule):
 		a.Notes = append(a.Notes, "nobody stands for the operators yet: "+err.Error())
@@ -191,8 +191,8 @@ func (e *Env) lookAtOperators(w *workspace.Workspace, v *ledger.Verified, seen s
 	case err != nil:
 		return err
 	}
-	for _, hash := range seen.inOrder() {
-		if f.find(hash) == nil {
+	for _, hash := range seen.InOrder() {
+		if f.Find(hash) == nil {
 			a.Notes = append(a.Notes, fmt.Sprintf(`audit/operators.yaml does not say who the operator of entry %d is; "tally signers operators --add" does`, seen[hash]))
 		}
 	}
@@ -209,7 +209,7 @@ func (a *verifyAnswer) note(v *ledger.Verified, expect []ledger.Expectation) {
 	}
 }
 
-func completeness(w *workspace.Workspace, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
+func completeness(w *archive.Place, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	past := &pastReading{vault: vault, seen: make(map[digest.Content]bool)}
 	anchored := make(map[string]int64)

@@ -1,227 +1,35 @@
 package cli
 
 import (
-	"cmp"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/refusal"
+	"tallystick/internal/archive"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-	"tallystick/internal/strictyaml"
-	"tallystick/internal/workspace"
 )
-
-// operatorsFile is audit/operators.yaml: who is behind the operator hashes of
-// the ledger. Two people sign it.
-type operatorsFile struct {
-	Version   int              `json:"version"`
-	Operators []mappedOperator `json:"operators"`
-}
-
-// A mappedOperator gives away the salt, so that anybody who may read the file
-// can check that the hash is this person's.
-type mappedOperator struct {
-	Hash     digest.ID `json:"hash"`
-	Identity string    `json:"identity"`
-	Key      string    `json:"key"`
-	Salt     string    `json:"salt"`
-}
-
-var operatorsRules = strictyaml.Rules{
-	Hint:         `restore it from git; "tally signers operators --add" adds an operator`,
-	TooLargeHint: "such a file has a few lines for each operator; see whether this is another file",
-	MaxBytes:     maxSignedFile,
-}
-
-// parseOperators reads the file and checks that each hash is that of the person
-// beside it. Whether anybody signed it is for [Env.verifyOperators].
-func parseOperators(name string, data []byte) (*operatorsFile, error) {
-	var f operatorsFile
-	doc, err := strictyaml.Decode(name, data, operatorsRules, &f)
-	if err != nil {
-		return nil, err
-	}
-	if f.Version != 1 {
-		return nil, doc.Refuse(strictyaml.At([]string{"version"}, fmt.Errorf("found %d, this program reads 1", f.Version)))
-	}
-	seen := make(map[digest.ID]bool)
-	for i, o := range f.Operators {
-		hash, err := evidence.OperatorHash(o.Identity, o.Key, o.Salt)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if hash != o.Hash {
-			return nil, refusal.Newf(refusal.DigestMismatch, "%s: operator %d: the hash of %q with this key and salt is %s, the file says %s", name, i+1, o.Identity, hash, o.Hash).
-				WithHint("%s", operatorsRules.Hint)
-		}
-		if seen[hash] {
-			return nil, doc.Refuse(strictyaml.At([]string{"operators", strconv.Itoa(i)}, fmt.Errorf("%s stands in it twice", hash)))
-		}
-		seen[hash] = true
-	}
-	return &f, nil
-}
-
-func (f *operatorsFile) format() []byte {
-	out := fmt.Appendf(nil, `# Who is behind the operator hashes in the ledger. Two people sign this file
-# (namespace %s); the signatures lie beside it.
-version: %d
-operators:
-`, seal.NamespaceOperators, f.Version)
-	for _, o := range f.Operators {
-		out = fmt.Appendf(out, "  - hash: %s\n    identity: %s\n    key: %s\n    salt: %s\n",
-			o.Hash, strictyaml.Quote(o.Identity), strictyaml.Quote(o.Key), strictyaml.Quote(o.Salt))
-	}
-	return out
-}
-
-// find returns who is behind a hash, nil if the file does not say.
-func (f *operatorsFile) find(hash digest.ID) *mappedOperator {
-	for i := range f.Operators {
-		if f.Operators[i].Hash == hash {
-			return &f.Operators[i]
-		}
-	}
-	return nil
-}
-
-// loadOperators reads the file without looking at its signatures; without a
-// file it is empty.
-func loadOperators(w *workspace.Workspace) (*operatorsFile, []byte, error) {
-	data, err := store.ReadFile(store.OS{}, w.OperatorsFile(), maxSignedFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &operatorsFile{Version: 1}, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := parseOperators(w.OperatorsFile(), data)
-	return f, data, err
-}
-
-// verifyOperators reads the file and requires two people of the signers in
-// force behind it.
-func (e *Env) verifyOperators(w *workspace.Workspace, signers *seal.Signers) (*operatorsFile, []seal.Signature, error) {
-	f, data, err := loadOperators(w)
-	if err != nil {
-		return nil, nil, err
-	}
-	if data == nil {
-		return nil, nil, refusal.Newf(refusal.NotFound, "there is no %s", w.OperatorsFile()).
-			WithHint(`restore it from git, or begin it with "tally signers operators --add"`)
-	}
-	sigs, err := signaturesOf(w.OperatorsFile())
-	if err != nil {
-		return nil, nil, err
-	}
-	by, err := signers.VerifyQuorum(sigs, data, seal.NamespaceOperators, e.Now(), seal.Rule{People: 2})
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", w.OperatorsFile(), err)
-	}
-	return f, by, nil
-}
-
-// seenOperators is where each operator hash first stands in the ledger.
-type seenOperators map[digest.ID]int64
-
-// visit notes the operator of a record that the harness made.
-func (s seenOperators) visit(r ledger.Record) {
-	var hash digest.ID
-	switch b := r.Body.(type) {
-	case *evidence.AttemptRegistered:
-		hash = b.Operator
-	case *evidence.CaseScored:
-		hash = b.Operator
-	case *evidence.AttemptReproduced:
-		hash = b.Operator
-	default:
-		return
-	}
-	if _, ok := s[hash]; !ok && !r.Envelope.Manual {
-		s[hash] = r.Index
-	}
-}
-
-// inOrder lists the operators in the order in which they came.
-func (s seenOperators) inOrder() []digest.ID {
-	return slices.SortedFunc(maps.Keys(s), func(a, b digest.ID) int { return cmp.Compare(s[a], s[b]) })
-}
-
-// operatorHash is the salted hash of this workspace's operator. The salt is
-// secret and lies beside the key; audit/operators.yaml gives it to whoever may
-// know who is behind a hash.
-func operatorHash(w *workspace.Workspace, key *seal.Key, name string) (hash digest.ID, salt string, err error) {
-	path := filepath.Join(w.KeysDir(), "operator.salt")
-	if _, err := os.Lstat(path); err != nil {
-		var b [16]byte
-		rand.Read(b[:])
-		if err := store.CreateFile(store.OS{}, path, []byte(hex.EncodeToString(b[:])+"\n"), 0o600); err != nil {
-			return digest.ID{}, "", err
-		}
-	}
-	data, err := store.ReadFile(store.OS{}, path, 1024)
-	if err != nil {
-		return digest.ID{}, "", err
-	}
-	salt = strings.TrimSpace(string(data))
-	if raw, err := hex.DecodeString(salt); err != nil || len(raw) < 16 {
-		return digest.ID{}, "", refusal.Newf(refusal.Malformed, "%s: expected at least 32 hexadecimal digits", path)
-	}
-	hash, err = evidence.OperatorHash(name, key.Public().String(), salt)
-	return hash, salt, err
-}
-
-// operatorName is who an operator's key belongs to now.
-func (e *Env) operatorName(signers *seal.Signers, key *seal.Key) (string, error) {
-	pub, _ := key.Public().Ed25519()
-	return signers.OperatorOf(pub, e.Now())
-}
-
-// thisOperator is the hash that records carry of who is running this.
-func (e *Env) thisOperator(p *benchPlace, key *seal.Key) (digest.ID, error) {
-	name, err := e.operatorName(p.opt.Signers, key)
-	if err != nil {
-		return digest.ID{}, err
-	}
-	hash, _, err := operatorHash(p.w, key, name)
-	return hash, err
-}
 
 // addOperator adds the operator of this workspace to the file. It reports false
 // if the file has them already.
-func addOperator(w *workspace.Workspace, key *seal.Key, name string) (bool, error) {
-	f, _, err := loadOperators(w)
+func addOperator(w *archive.Place, key *seal.Key, name string) (bool, error) {
+	f, _, err := w.LoadOperators()
 	if err != nil {
 		return false, err
 	}
-	hash, salt, err := operatorHash(w, key, name)
-	if err != nil || f.find(hash) != nil {
+	hash, salt, err := w.OperatorHash(key, name)
+	if err != nil || f.Find(hash) != nil {
 		return false, err
 	}
-	f.Operators = append(f.Operators, mappedOperator{hash, name, key.Public().String(), salt})
+	f.Operators = append(f.Operators, archive.Operator{Hash: hash, Identity: name, Key: key.Public().String(), Salt: salt})
 	if err := store.MakeDir(store.OS{}, filepath.Dir(w.OperatorsFile()), 0o755); err != nil {
 		return false, err
 	}
-	return true, store.WriteFile(store.OS{}, w.OperatorsFile(), f.format(), 0o644)
+	return true, store.WriteFile(store.OS{}, w.OperatorsFile(), f.Format(), 0o644)
 }
 
 // writeOperators begins audit/operators.yaml and has the example people sign it
 // when they are there.
-func writeOperators(env *Env, w *workspace.Workspace, name string) error {
-	key, err := env.operatorKey(w)
+func writeOperators(env *Env, w *archive.Place, name string) error {
+	key, err := w.OperatorKey()
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -26,7 +27,6 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 func newPromote(env *Env) *cobra.Command {
@@ -82,12 +82,12 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err := refuseShipped(o.class); err != nil {
 		return err
 	}
-	p, err := env.openBenchFor(o.trustRoot)
+	p, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
-	v, err := bench.Verify(p.root, o.class, p.opt)
+	defer p.Root.Close()
+	v, err := bench.Verify(p.Root, o.class, p.Options)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (p *pastReading) whole(d digest.Content) error {
 func (e *Env) publishedAnchors(ctx context.Context, p *pastReading) ([]promote.Anchor, error) {
 	files, err := sequencer.LoadAnchors(store.OS{}, p.w.AnchorsDir())
 	if err != nil {
-		return nil, e.alarm(p.w, err)
+		return nil, p.w.Alarm(err)
 	}
 	if err := missingAnchor(p, files); err != nil {
 		return nil, e.recordBlock(ctx, p.w, err)
@@ -169,7 +169,7 @@ func (e *Env) publishedAnchors(ctx context.Context, p *pastReading) ([]promote.A
 // cosignedAnchors says of each anchor and kept checkpoint when witnesses
 // cosigned it.
 func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]promote.Anchor, error) {
-	v, err := e.walkLedger(p.w, nil)
+	v, err := p.w.Walk(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]p
 	}
 	kept, err := loadCheckpoints(p.w)
 	if err != nil {
-		return nil, e.alarm(p.w, err)
+		return nil, p.w.Alarm(err)
 	}
 	var anchors []promote.Anchor
 	for _, f := range files {
@@ -188,7 +188,7 @@ func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]p
 			continue // the witnesses have not seen it yet
 		}
 		if err != nil {
-			return nil, e.alarm(p.w, fmt.Errorf("%s: %w", f.Path, err))
+			return nil, p.w.Alarm(fmt.Errorf("%s: %w", f.Path, err))
 		}
 		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policy.Witnesses)})
 	}
@@ -198,7 +198,7 @@ func (e *Env) cosignedAnchors(p *pastReading, files []sequencer.AnchorFile) ([]p
 			continue // as of an anchor: some witnesses are not enough
 		}
 		if err != nil {
-			return nil, e.alarm(p.w, fmt.Errorf("%s: %w", c.path, err))
+			return nil, p.w.Alarm(fmt.Errorf("%s: %w", c.path, err))
 		}
 		if at := cosignedAt(c.note, policy.Witnesses); !at.IsZero() {
 			anchors = append(anchors, promote.Anchor{Size: checkpoint.Size, Cosigned: at})
@@ -239,43 +239,14 @@ func cosignedAt(signed []byte, witnesses []note.Verifier) time.Time {
 	return first
 }
 
-// walkLedger verifies the hashes and seals of the ledger, without decoding.
-func (e *Env) walkLedger(w *workspace.Workspace, visit func(ledger.Record) error) (*ledger.Verified, error) {
-	place, err := e.place(w)
-	if err != nil {
-		return nil, err
-	}
-	_, expect, err := e.expectations(w, place)
-	if err != nil {
-		return nil, err
-	}
-	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
-	if err != nil {
-		return nil, e.alarm(w, err)
-	}
-	return v, nil
-}
-
 // recordBlock records that promotion stopped at evidence that does not verify,
 // in the ledger, which is whole, and as an alarm. It returns err.
-func (e *Env) recordBlock(ctx context.Context, w *workspace.Workspace, err error) error {
+func (e *Env) recordBlock(ctx context.Context, w *archive.Place, err error) error {
 	event := &evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: "TB-5", Detail: err.Error()}
-	if rerr := e.appendRecord(ctx, w, evidence.IntegrityEventKind, event); rerr != nil {
+	if _, rerr := w.Append(ctx, evidence.IntegrityEventKind, event); rerr != nil {
 		e.Note("the event could not be recorded in the ledger: %v", rerr)
 	}
-	return e.alarm(w, err)
-}
-
-func (e *Env) appendRecord(ctx context.Context, w *workspace.Workspace, kind evidence.Kind, record evidence.Body) error {
-	l, err := e.openLedger(ctx, w)
-	if err != nil {
-		return err
-	}
-	_, err = l.AppendRecord(kind, record)
-	if cerr := l.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return w.Alarm(err)
 }
 
 // maxReceipts bounds how many receipts a recommendation carries. For a larger
@@ -297,12 +268,12 @@ const recommendationSchema = "tallystick-recommendation/v1"
 // record makes the receipts, appends the advice to the ledger and writes the
 // file. A crash before the file is written leaves an entry without one; asking
 // again makes both.
-func (e *Env) record(ctx context.Context, w *workspace.Workspace, rec *promote.Recommendation) (*recommendAnswer, error) {
+func (e *Env) record(ctx context.Context, w *archive.Place, rec *promote.Recommendation) (*recommendAnswer, error) {
 	receipts, err := e.receipts(w, rec.Evidence)
 	if err != nil {
 		return nil, err
 	}
-	l, err := e.openLedger(ctx, w)
+	l, err := w.OpenLedger(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -332,17 +303,17 @@ func (e *Env) record(ctx context.Context, w *workspace.Workspace, rec *promote.R
 }
 
 // receipts proves that the entries are in the ledger, to whoever has its key.
-func (e *Env) receipts(w *workspace.Workspace, indexes []int64) (map[int64]string, error) {
+func (e *Env) receipts(w *archive.Place, indexes []int64) (map[int64]string, error) {
 	if len(indexes) == 0 || len(indexes) > maxReceipts {
 		return map[int64]string{}, nil
 	}
-	proofs, _, err := e.proveEntries(w, indexes)
+	proofs, _, err := w.Prove(indexes)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[int64]string, len(indexes))
 	for i, x := range proofs {
-		data, err := ledger.NewReceipt(x.pos, x.raw, x.proof, x.checkpoint).Marshal()
+		data, err := x.Receipt().Marshal()
 		if err != nil {
 			return nil, err
 		}
@@ -377,36 +348,22 @@ func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 			*s = "(nothing)"
 		}
 	}
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	if err != nil {
 		return err
 	}
 	var mayApprove []string
-	if p, err := env.openBench(); err == nil {
-		mayApprove = p.opt.Signers.Candidates(seal.NamespaceBench, env.Now(), "")
-		p.root.Close()
+	if p, err := env.openCorpus(); err == nil {
+		mayApprove = p.Options.Signers.Candidates(seal.NamespaceBench, env.Now(), "")
+		p.Root.Close()
 	}
 	refused := promote.Apply(class, bench.Tier(tier), mayApprove)
-	if err := env.appendRecord(ctx, w, evidence.ApplyBlockedKind, blocked); err != nil {
+	if _, err := w.Append(ctx, evidence.ApplyBlockedKind, blocked); err != nil {
 		// The refusal stands whether or not it can be recorded where it should.
-		env.raise(w, evidence.IntegrityEvent{Name: string(evidence.ApplyBlockedKind), Severity: evidence.Block, Boundary: "TB-6",
+		w.Raise(evidence.IntegrityEvent{Name: string(evidence.ApplyBlockedKind), Severity: evidence.Block, Boundary: "TB-6",
 			Detail: fmt.Sprintf("somebody asked to move class %s to %s; not in the ledger: %v", blocked.Class, blocked.Tier, err)})
 		r := refusal.Of(refused)
 		return refusal.Newf(r.Name, "%w; it could not be recorded in the ledger: %v", r.Err, err).WithHint("%s", r.Hint)
 	}
 	return refused
-}
-
-// raise writes an alarm that is no error of its own.
-func (e *Env) raise(w *workspace.Workspace, event evidence.IntegrityEvent) {
-	line, err := canon.Marshal(struct {
-		Event evidence.IntegrityEvent `json:"event"`
-		Time  evidence.Time           `json:"time"`
-	}{event, evidence.At(e.Now())})
-	if err == nil {
-		err = store.AppendLine(store.OS{}, w.AlarmsFile(), line)
-	}
-	if err != nil {
-		e.Note("the alarm could not be written to %s: %v", w.AlarmsFile(), err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -21,7 +22,6 @@ import (
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
-	"tallystick/internal/workspace"
 )
 
 // A lab is a workspace made by "tally init", with a bench of seven cases that
@@ -141,12 +141,12 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	l.must(err)
-	defer p.root.Close()
-	v, err := bench.Verify(p.root, "example", p.opt)
+	defer p.Root.Close()
+	v, err := bench.Verify(p.Root, "example", p.Options)
 	l.must(err)
-	cfg, err := env.config(p.w)
+	cfg, err := p.Config()
 	l.must(err)
 	led, err := sequencer.Open(l.Context(), cfg)
 	l.must(err)
@@ -181,7 +181,7 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 			continue
 		}
 		if s.EvidenceDigests == nil {
-			s.EvidenceDigests = []digest.Content{l.evidence(p.w, s)}
+			s.EvidenceDigests = []digest.Content{l.evidence(p.Place, s)}
 		}
 		add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: reg.Attempt, CaseID: id, Repeat: 1, Execution: 1})
 		add(evidence.CaseScoredKind, s)
@@ -195,7 +195,7 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 
 // evidence puts the evidence of a case into the vault: its index, a trajectory
 // and a grading document.
-func (l *lab) evidence(w *workspace.Workspace, s *evidence.CaseScored) digest.Content {
+func (l *lab) evidence(w *archive.Place, s *evidence.CaseScored) digest.Content {
 	l.Helper()
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	store := func(data []byte) digest.Content {
@@ -239,7 +239,7 @@ func (l *lab) kinds() []string {
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
 	var kinds []string
-	_, _, err := env.visitLedger(func(r ledger.Record) error {
+	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
 		kinds = append(kinds, string(r.Envelope.Kind))
 		return nil
 	})
@@ -307,7 +307,7 @@ func (l *lab) policy() ledger.Policy {
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	_, v, err := env.verifiedLedger()
+	_, v, err := env.verifiedLedger(nil)
 	l.must(err)
 	return ledger.Policy{Logs: v.EveryKey()}
 }
@@ -397,9 +397,9 @@ func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
 	l.attempt(true, nil)
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	w, err := env.loadWorkspace()
+	w, err := env.open()
 	l.must(err)
-	cfg, err := env.config(w)
+	cfg, err := w.Config()
 	l.must(err)
 	led, err := sequencer.Open(l.Context(), cfg)
 	l.must(err)
@@ -432,7 +432,7 @@ func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
 	l.attempt(true, nil)
-	_, _, err := env.visitLedger(func(r ledger.Record) error {
+	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
 		if s, ok := r.Body.(*evidence.CaseScored); ok && s.CaseID == "case-4" {
 			first = s.EvidenceDigests
 		}

@@ -170,7 +170,7 @@ func (e *Env) newRecomputer() (*recomputer, error) {
 		return nil, err
 	}
 	r := &recomputer{env: e, past: past, seen: &ledgerHeads{advised: make(map[int64]advice)}, by: make(map[string]benchOrWhy)}
-	v, err := e.walkLedger(past.w, func(rec ledger.Record) error {
+	v, err := past.w.Walk(func(rec ledger.Record) error {
 		r.seen.heads = append(r.seen.heads, rec.Head)
 		if rec.Envelope.Kind != evidence.RecommendationKind || rec.Envelope.Manual {
 			return nil
@@ -218,7 +218,7 @@ func (r *recomputer) all() (*recomputeAnswer, error) {
 		return nil, err
 	}
 	if err := all.Err(); err != nil {
-		return all, r.env.alarm(r.past.w, err)
+		return all, r.past.w.Alarm(err)
 	}
 	return all, nil
 }
@@ -507,10 +507,10 @@ func (r *recomputer) bench(class string) (*bench.Verified, error) {
 		return known.bench, known.err
 	}
 	var v *bench.Verified
-	p, err := r.env.openBench()
+	p, err := r.env.openCorpus()
 	if err == nil {
-		v, err = p.verify(class)
-		p.root.Close()
+		v, err = p.Bench(class)
+		p.Root.Close()
 	}
 	r.by[class] = benchOrWhy{v, err}
 	return v, err

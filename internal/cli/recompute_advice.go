@@ -126,11 +126,11 @@ func (r *recomputer) provedBy(receipt string) (*ledger.Proved, error) {
 	if entry == nil {
 		// Too long for a receipt; the proof is of its content, and the ledger
 		// that was verified has it.
-		proofs, _, err := r.env.proveEntries(r.past.w, []int64{min(parsed.Index, r.past.history.Entries-1)})
+		proofs, _, err := r.past.w.Prove([]int64{min(parsed.Index, r.past.history.Entries-1)})
 		if err != nil {
 			return nil, err
 		}
-		entry = proofs[parsed.Index].raw
+		entry = proofs[parsed.Index].Raw
 	}
 	return ledger.VerifyReceipt([]byte(receipt), entry, ledger.Policy{Logs: r.keys})
 }
@@ -207,7 +207,7 @@ func (r *recomputer) anchors(past *pastReading, index int64) ([]promote.Anchor, 
 		err = missingAnchor(r.past, files)
 	}
 	if err != nil {
-		return nil, r.env.alarm(r.past.w, err)
+		return nil, r.past.w.Alarm(err)
 	}
 	known, err := r.env.cosignedAnchors(r.past, files)
 	if err != nil {

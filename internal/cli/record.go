@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
@@ -107,11 +108,11 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := env.mayRecord(); err != nil {
 		return err
 	}
-	p, err := env.openBench()
+	p, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	r, err := env.newRecording(p, o)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := r.confirm(ctx); err != nil {
 		return err
 	}
-	if r.ledger, err = env.openLedger(ctx, p.w); err != nil {
+	if r.ledger, err = p.OpenLedger(ctx); err != nil {
 		return err
 	}
 	err = r.record(ctx)
@@ -175,12 +176,12 @@ type recordedCase struct {
 	Unused     int             `json:"unused"`
 }
 
-func (e *Env) newRecording(p *benchPlace, o recordOptions) (*recording, error) {
+func (e *Env) newRecording(p *archive.Corpus, o recordOptions) (*recording, error) {
 	run, err := e.newRunner(p, runOptions{class: o.class, target: o.target, cases: o.cases, repeat: 1, jobs: o.jobs, live: true, unsafeAgent: o.unsafeAgent})
 	if err != nil {
 		return nil, err
 	}
-	settings, err := provider.LoadSettings(p.w.Path(provider.SettingsFile))
+	settings, err := provider.LoadSettings(p.Path(provider.SettingsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -445,7 +446,7 @@ func (r *recording) put(live *provider.Case, out *recordedCase) error {
 	if !out.Kept {
 		return nil
 	}
-	name := r.runner.place.w.Path(filepath.FromSlash(bench.CassetteFile(r.o.class, out.Case)))
+	name := r.runner.place.Path(filepath.FromSlash(bench.CassetteFile(r.o.class, out.Case)))
 	if err = store.MakeDir(store.OS{}, filepath.Dir(name), 0o755); err == nil {
 		err = store.WriteFile(store.OS{}, name, file, 0o644)
 	}

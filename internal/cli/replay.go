@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -170,17 +171,17 @@ func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name s
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the trajectory cannot be driven again: %w", err)
 	}
-	p, err := e.openBench()
+	p, err := e.openCorpus()
 	if err != nil {
 		return nil, err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	first := firstOf(v)
 	target, err := e.target(p, first.Class, name)
 	if err != nil {
 		return nil, err
 	}
-	result, err := harness.DriveAgain(ctx, target, p.againOf(first, s), agent.Options{Hidden: []string{p.w.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
+	result, err := harness.DriveAgain(ctx, target, againOf(p, first, s), agent.Options{Hidden: []string{p.Place.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
 	if err != nil {
 		return nil, err
 	}
@@ -226,9 +227,9 @@ func comparedTrace(v *trajectory.Verified) (*trajectory.Trace, error) {
 // againOf adds to a scenario what the case of its trajectory has, if the
 // workspace has it: its tools as they are described, its files, and the policy
 // and limits of its class.
-func (p *benchPlace) againOf(first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
+func againOf(p *archive.Corpus, first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
 	again := harness.Again{Scenario: s, First: first}
-	v, err := p.verify(first.Class)
+	v, err := p.Bench(first.Class)
 	if err != nil {
 		return again
 	}

@@ -69,16 +69,16 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 		return refusal.Newf(refusal.NotFound, "attempt %s was never finished, so there is nothing to agree with", original.ID).
 			WithHint(`finish it with "tally run %s --resume"`, original.Class)
 	}
-	place, err := env.openBench()
+	place, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer place.root.Close()
-	cfg, err := env.config(place.w)
+	defer place.Root.Close()
+	cfg, err := place.Config()
 	if err != nil {
 		return err
 	}
-	operator, err := env.thisOperator(place, cfg.Key)
+	operator, err := place.Operator(cfg.Key)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (r *runner) recordAgreement(ctx context.Context, cfg sequencer.Config, oper
 		return err
 	}
 	record.Signature = string(sig)
-	l, err := r.env.openLedger(ctx, r.place.w)
+	l, err := r.place.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}

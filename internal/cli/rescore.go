@@ -81,14 +81,14 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 	if err != nil {
 		return err
 	}
-	place, err := env.openBench()
+	place, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer place.root.Close()
-	v, err := place.verify(attempt.Class)
+	defer place.Root.Close()
+	v, err := place.Bench(attempt.Class)
 	if err != nil {
-		return env.alarm(place.w, err)
+		return place.Alarm(err)
 	}
 	// Nothing is driven, so the target may be gone, or be one of the network.
 	r := &runner{env: env, o: runOptions{class: attempt.Class, repeat: 1}, place: place, bench: v, target: &agent.Target{Name: attempt.Target}, past: &harness.Past{}}
@@ -174,15 +174,15 @@ func (p *pastReading) storedCases(a *scorecard.Attempt, answer *rescoreAnswer) (
 
 // amend records the new scores beside the old ones.
 func (r *runner) amend(ctx context.Context, a *rescoreAnswer, reason string) error {
-	key, err := r.env.operatorKey(r.place.w)
+	key, err := r.place.OperatorKey()
 	if err != nil {
 		return err
 	}
-	author, err := r.env.operatorName(r.place.opt.Signers, key)
+	author, err := r.place.OperatorName(r.place.Options.Signers, key)
 	if err != nil {
 		return err
 	}
-	l, err := r.env.openLedger(ctx, r.place.w)
+	l, err := r.place.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -140,11 +141,11 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	p, err := env.openBenchFor(o.trustRoot)
+	p, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.root.Close()
+	defer p.Root.Close()
 	r, err := env.newRunner(p, o)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (o *runOptions) validate() error {
 type runner struct {
 	env    *Env
 	o      runOptions
-	place  *benchPlace
+	place  *archive.Corpus
 	bench  *bench.Verified
 	target *agent.Target
 	past   *harness.Past
@@ -206,10 +207,10 @@ type runner struct {
 	judged atomic.Int64 // what judges cost, in micro-dollars
 }
 
-func (e *Env) newRunner(p *benchPlace, o runOptions) (*runner, error) {
-	v, err := p.verify(o.class)
+func (e *Env) newRunner(p *archive.Corpus, o runOptions) (*runner, error) {
+	v, err := p.Bench(o.class)
 	if err != nil {
-		return nil, e.alarm(p.w, err)
+		return nil, p.Alarm(err)
 	}
 	for _, w := range v.Warnings() {
 		if w.Case == "" && v.Level() == string(bench.Scratch) {
@@ -229,17 +230,15 @@ func (e *Env) newRunner(p *benchPlace, o runOptions) (*runner, error) {
 
 // run runs the attempt and publishes an anchor at its end.
 func (r *runner) run(ctx context.Context) (*harness.Summary, digest.ID, error) {
-	env, w := r.env, r.place.w
-	cfg, err := env.config(w)
+	w := r.place.Place
+	cfg, err := w.Config()
 	if err != nil {
 		return nil, digest.ID{}, err
 	}
 	cfg.Visit = r.past.Visit
-	waiting, cancel := context.WithTimeout(ctx, lockWait)
-	ledger, err := sequencer.Open(waiting, cfg)
-	cancel()
+	ledger, err := w.OpenWith(ctx, cfg, archive.LockWait)
 	if err != nil {
-		return nil, digest.ID{}, env.alarm(w, err)
+		return nil, digest.ID{}, err
 	}
 	summary, err := r.runOn(ctx, ledger, cfg.Key)
 	head := ledger.Tip().Head
@@ -252,7 +251,7 @@ func (r *runner) run(ctx context.Context) (*harness.Summary, digest.ID, error) {
 func (r *runner) runOn(ctx context.Context, ledger *sequencer.Ledger, key *seal.Key) (*harness.Summary, error) {
 	// Before anything runs: a typing mistake must not cost an attempt.
 	if known := r.past.Attempts(); r.o.baseline != "" && !slices.Contains(known, r.o.baseline) {
-		return nil, noAttempt(r.place.w.Settings.Origin, known, r.o.baseline)
+		return nil, noAttempt(r.place.Settings.Origin, known, r.o.baseline)
 	}
 	hc, err := r.config(ledger, key)
 	if err != nil {
@@ -275,8 +274,8 @@ func (r *runner) runOn(ctx context.Context, ledger *sequencer.Ledger, key *seal.
 
 // config fills in what the harness needs.
 func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, error) {
-	w, o := r.place.w, r.o
-	operator, err := r.env.thisOperator(r.place, key)
+	w, o := r.place.Place, r.o
+	operator, err := r.place.Operator(key)
 	if err != nil {
 		return harness.Config{}, err
 	}
@@ -307,7 +306,7 @@ func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, err
 // providers.yaml. Every case has a recorder of its own; all of them share one
 // budget.
 func (r *runner) goLive(hc *harness.Config, l *sequencer.Ledger) error {
-	settings, err := provider.LoadSettings(r.place.w.Path(provider.SettingsFile))
+	settings, err := provider.LoadSettings(r.place.Path(provider.SettingsFile))
 	if err != nil {
 		return err
 	}
@@ -351,7 +350,7 @@ func (r *runner) rehearsal() (harness.Config, error) {
 	}
 	o := r.o
 	hc := harness.Config{Bench: r.bench, Target: r.target, Now: r.env.Now, Version: thisBuild().Version, Jobs: o.jobs, Repeat: o.repeat,
-		Select: o.selector(), Scope: sandbox.Scope(o.scope), Image: findRubricImage, Unsafe: o.unsafeAgent, Hidden: []string{r.place.w.Dir, state}}
+		Select: o.selector(), Scope: sandbox.Scope(o.scope), Image: findRubricImage, Unsafe: o.unsafeAgent, Hidden: []string{r.place.Dir, state}}
 	if o.sandbox != "" {
 		hc.Sandbox = []sandbox.Class{sandbox.Class(o.sandbox)}
 	}
@@ -390,7 +389,7 @@ func findRubricImage(pinned digest.Content) (*sandbox.Image, error) {
 // cosign has witnesses cosign the registration before the first case runs, so
 // that the attempt can be of the level witnessed.
 func (r *runner) cosign(ctx context.Context, l *sequencer.Ledger) error {
-	if len(r.place.w.Settings.Witnesses) == 0 {
+	if len(r.place.Settings.Witnesses) == 0 {
 		return nil
 	}
 	err := r.publish(ctx, l)
@@ -404,17 +403,17 @@ func (r *runner) cosign(ctx context.Context, l *sequencer.Ledger) error {
 }
 
 func (r *runner) publish(ctx context.Context, l *sequencer.Ledger) error {
-	cosigners, err := cosigners(r.place.w.Settings)
+	cosigners, err := cosigners(r.place.Settings)
 	if err != nil {
 		return err
 	}
 	pub, err := l.PublishAnchor(ctx, cosigners)
 	if err != nil {
-		return r.env.alarm(r.place.w, err)
+		return r.place.Alarm(err)
 	}
 	// The day's anchor file is replaced by the next publication, and with it
 	// what shows that witnesses saw the registration before the first case.
-	if err := keepCheckpoint(r.place.w, pub); err != nil {
+	if err := keepCheckpoint(r.place.Place, pub); err != nil {
 		return err
 	}
 	if len(pub.Failed) > 0 {
@@ -460,7 +459,7 @@ func (r *runner) save(a *runAnswer) error {
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(store.OS{}, r.place.w.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
+	return store.WriteFile(store.OS{}, r.place.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
 }
 
 func (a *runAnswer) print(out io.Writer) {

@@ -38,7 +38,7 @@ func (r *runner) report(a *runAnswer) error {
 	a.Attempt.Level = attempt.Level.String()
 	card, err := scorecard.Of(past.history, scorecard.View{Attempts: []*scorecard.Attempt{attempt}})
 	if err != nil {
-		return r.env.alarm(past.w, err)
+		return past.w.Alarm(err)
 	}
 	a.Scorecard = card
 	// A comparison that cannot be made must not hide a gate that is not met.
@@ -77,7 +77,7 @@ func (r *runner) compare(past *pastReading, attempt *scorecard.Attempt, a *runAn
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)
 	}
 	if err != nil {
-		return r.env.alarm(past.w, err)
+		return past.w.Alarm(err)
 	}
 	a.Comparison = c
 	if r.o.markdown == "" {

@@ -103,7 +103,7 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	}
 	card, err := scorecard.Of(p.history, view)
 	if err != nil {
-		return env.alarm(p.w, err)
+		return p.w.Alarm(err)
 	}
 	answer := scorecardAnswer{Card: card}
 	if o.failed {

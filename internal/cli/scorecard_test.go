@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -25,7 +26,6 @@ import (
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
-	"tallystick/internal/workspace"
 )
 
 // A scoredPlace is a workspace whose ledger holds attempts that a test wrote,
@@ -52,7 +52,7 @@ func newScoredPlace(t *testing.T) *scoredPlace {
 	e := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{})
 	w := p.workspace(e)
 	var err error
-	if p.key, err = e.operatorKey(w); err != nil {
+	if p.key, err = w.OperatorKey(); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -65,9 +65,9 @@ func (p *scoredPlace) newEnv(out, errs *bytes.Buffer) *Env {
 	return e
 }
 
-func (p *scoredPlace) workspace(e *Env) *workspace.Workspace {
+func (p *scoredPlace) workspace(e *Env) *archive.Place {
 	p.t.Helper()
-	w, err := e.loadWorkspace()
+	w, err := e.open()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func (p *scoredPlace) answer(args ...string) map[string]any {
 }
 
 // write opens the ledger for what f appends.
-func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *workspace.Workspace)) {
+func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *archive.Place)) {
 	p.t.Helper()
 	e := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{})
 	w := p.workspace(e)
-	l, err := e.openLedger(context.Background(), w)
+	l, err := w.OpenLedger(context.Background())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -117,11 +117,11 @@ func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *workspace.Workspace))
 // trajectory in which the agent answers with that score. It returns the id.
 func (p *scoredPlace) attempt(target string, number int, bench string, scores ...float64) string {
 	p.t.Helper()
-	return p.attemptThen(target, number, bench, func(*sequencer.Ledger, *workspace.Workspace) {}, scores...)
+	return p.attemptThen(target, number, bench, func(*sequencer.Ledger, *archive.Place) {}, scores...)
 }
 
 // attemptThen is attempt with something between registration and first case.
-func (p *scoredPlace) attemptThen(target string, number int, bench string, then func(*sequencer.Ledger, *workspace.Workspace), scores ...float64) string {
+func (p *scoredPlace) attemptThen(target string, number int, bench string, then func(*sequencer.Ledger, *archive.Place), scores ...float64) string {
 	p.t.Helper()
 	must := func(err error) {
 		p.t.Helper()
@@ -141,7 +141,7 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 	sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
 	must(err)
 	r.Signature = string(sig)
-	p.write(func(l *sequencer.Ledger, w *workspace.Workspace) {
+	p.write(func(l *sequencer.Ledger, w *archive.Place) {
 		vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 		_, err := l.AppendRecord(evidence.AttemptRegisteredKind, r)
 		must(err)
@@ -447,7 +447,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := ""
-	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) { head = l.Tip().Head.String() })
+	p.write(func(l *sequencer.Ledger, _ *archive.Place) { head = l.Tip().Head.String() })
 	save := func(passed int) {
 		t.Helper()
 		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"head":%q,"passed":%d,"total":3,
@@ -490,7 +490,7 @@ func TestRecomputeAll(t *testing.T) {
 	if got, err = recompute(); !refusal.Is(err, refusal.RecomputeMismatch) || len(got.Differences) != 1 || got.Differences[0].Field != "outcomes" || !strings.Contains(got.Differences[0].Where, "attempt.finished of fix.liar.1") {
 		t.Errorf("%+v, %v", got, err)
 	}
-	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) {
+	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 1, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
@@ -501,7 +501,7 @@ func TestRecomputeAll(t *testing.T) {
 	}) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
 	}
-	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) {
+	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 2, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
@@ -531,7 +531,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cosigners := []sequencer.Cosigner{testCosigner{witness}}
-	id := p.attemptThen("agent", 1, "bench", func(l *sequencer.Ledger, w *workspace.Workspace) {
+	id := p.attemptThen("agent", 1, "bench", func(l *sequencer.Ledger, w *archive.Place) {
 		pub, err := l.PublishAnchor(context.Background(), cosigners)
 		if err != nil {
 			t.Fatal(err)
@@ -540,7 +540,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, 1, 1)
-	p.write(func(l *sequencer.Ledger, _ *workspace.Workspace) { // replaces the day's file
+	p.write(func(l *sequencer.Ledger, _ *archive.Place) { // replaces the day's file
 		if _, err := l.PublishAnchor(context.Background(), cosigners); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -18,7 +19,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 func newSigners(env *Env) *cobra.Command {
@@ -96,12 +96,12 @@ func newSignersShow(env *Env) *cobra.Command {
 
 // signersFile verifies the ledger and reads the file beside it, which may
 // propose another version than the one in force, or be gone: then it is nil.
-func (e *Env) signersFile() (*workspace.Workspace, *ledger.Verified, []byte, error) {
-	w, v, err := e.verifiedLedger()
+func (e *Env) signersFile() (*archive.Place, *ledger.Verified, []byte, error) {
+	w, v, err := e.verifiedLedger(nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+	data, err := store.ReadFile(store.OS{}, w.SignersFile(), archive.MaxSignedFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w, v, nil, nil
 	}
@@ -178,7 +178,7 @@ func runSignersNext(_ context.Context, env *Env) error {
 	}
 	// The signatures of the version in force are in the ledger. Left here they
 	// would count as wrong ones of the next.
-	stale, err := signatureFiles(w.SignersFile())
+	stale, err := archive.SignatureFiles(w.SignersFile())
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 }
 
 // refuseInForce refuses a file that proposes nothing.
-func refuseInForce(w *workspace.Workspace, v *ledger.Verified, data []byte) error {
+func refuseInForce(w *archive.Place, v *ledger.Verified, data []byte) error {
 	if stateOfFile(v.Signers, data) != "in-force" {
 		return nil
 	}
@@ -260,15 +260,15 @@ func refuseInForce(w *workspace.Workspace, v *ledger.Verified, data []byte) erro
 }
 
 // proposedSigners verifies that the file follows from the version in force.
-func proposedSigners(env *Env, w *workspace.Workspace, v *ledger.Verified) (*evidence.SignersChanged, error) {
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), maxSignedFile)
+func proposedSigners(env *Env, w *archive.Place, v *ledger.Verified) (*evidence.SignersChanged, error) {
+	data, err := store.ReadFile(store.OS{}, w.SignersFile(), archive.MaxSignedFile)
 	if err != nil {
 		return nil, err
 	}
 	if err := refuseInForce(w, v, data); err != nil {
 		return nil, err
 	}
-	sigs, err := signaturesOf(w.SignersFile())
+	sigs, err := archive.SignaturesOf(w.SignersFile())
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func newSignersApply(env *Env) *cobra.Command {
 }
 
 func runSignersApply(ctx context.Context, env *Env) error {
-	w, v, err := env.verifiedLedger()
+	w, v, err := env.verifiedLedger(nil)
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func runSignersApply(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	l, err := env.openLedger(ctx, w)
+	l, err := w.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/workspace"
 )
 
 type operatorsOptions struct {
@@ -53,9 +53,9 @@ type operatorLine struct {
 }
 
 func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error {
-	seen := seenOperators{}
-	w, v, err := env.visitLedger(func(r ledger.Record) error {
-		seen.visit(r)
+	seen := archive.SeenOperators{}
+	w, v, err := env.verifiedLedger(func(r ledger.Record) error {
+		seen.Visit(r)
 		return nil
 	})
 	if err != nil {
@@ -67,14 +67,14 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 	case o.key != "":
 		return env.signOperators(w, v.Signers, o.key)
 	}
-	f, by, err := env.verifyOperators(w, v.Signers)
+	f, by, err := w.VerifyOperators(v.Signers)
 	if err != nil {
 		return err
 	}
 	lines := []operatorLine{}
-	for _, hash := range seen.inOrder() {
+	for _, hash := range seen.InOrder() {
 		line := operatorLine{Hash: hash, Entry: seen[hash]}
-		if who := f.find(hash); who != nil {
+		if who := f.Find(hash); who != nil {
 			line.Identity = who.Identity
 		}
 		lines = append(lines, line)
@@ -93,12 +93,12 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 }
 
 // addThisOperator writes down who the operator of this workspace is.
-func (e *Env) addThisOperator(w *workspace.Workspace, signers *seal.Signers) error {
-	key, err := e.operatorKey(w)
+func (e *Env) addThisOperator(w *archive.Place, signers *seal.Signers) error {
+	key, err := w.OperatorKey()
 	if err != nil {
 		return err
 	}
-	name, err := e.operatorName(signers, key)
+	name, err := w.OperatorName(signers, key)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (e *Env) addThisOperator(w *workspace.Workspace, signers *seal.Signers) err
 }
 
 // signOperators signs the file for one person.
-func (e *Env) signOperators(w *workspace.Workspace, signers *seal.Signers, keyFile string) error {
-	_, data, err := loadOperators(w)
+func (e *Env) signOperators(w *archive.Place, signers *seal.Signers, keyFile string) error {
+	_, data, err := w.LoadOperators()
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (e *Env) signOperators(w *workspace.Workspace, signers *seal.Signers, keyFi
 	if err != nil {
 		return fmt.Errorf("nothing was signed: %w", err)
 	}
-	_, _, missing := e.verifyOperators(w, signers)
+	_, _, missing := w.VerifyOperators(signers)
 	return e.Answer(map[string]any{"file": w.OperatorsFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
 		fmt.Fprintf(out, "signed %s\n", plain.Line(w.OperatorsFile()))
 		if missing != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
@@ -131,7 +132,7 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 		}
 	}
 	if o.entry != "" {
-		t.Entry, err = store.ReadFile(store.OS{}, o.entry, maxSignedFile)
+		t.Entry, err = store.ReadFile(store.OS{}, o.entry, archive.MaxSignedFile)
 	}
 	return t, err
 }
@@ -151,7 +152,7 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 		}
 		return sequencer.Remembered(store.OS{}, state, origin)
 	}
-	w, err := workspace.Load(dir)
+	w, err := archive.Open(dir, e.world())
 	if refusal.Is(err, refusal.NotFound) {
 		return nil // no workspace here: only what was given counts
 	}
@@ -165,7 +166,7 @@ func (e *Env) workspaceTrust(t *verify.Trust) error {
 	if len(t.Logs) > 0 {
 		return nil
 	}
-	place, err := e.place(w)
+	place, err := w.Sequencer()
 	if err != nil {
 		return err
 	}

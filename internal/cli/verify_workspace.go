@@ -7,19 +7,19 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 // verifyPlace returns what verifies the files that people sign in a workspace:
 // they are known by their place, and who must have signed them is known from the
 // ledger, or in a checkout without one from the trust root. It reports false for
 // any other path. The ledger is read once for all of them, if there are any.
-func (e *Env) verifyPlace(w *workspace.Workspace) func(path string) (kind, detail string, known bool, err error) {
-	open := sync.OnceValues(e.openBench) // its folder stays open until the program ends
+func (e *Env) verifyPlace(w *archive.Place) func(path string) (kind, detail string, known bool, err error) {
+	open := sync.OnceValues(e.openCorpus) // its folder stays open until the program ends
 	return func(path string) (string, string, bool, error) {
 		kind := placeOf(w, path)
 		if kind == "" {
@@ -34,14 +34,14 @@ func (e *Env) verifyPlace(w *workspace.Workspace) func(path string) (kind, detai
 	}
 }
 
-func (e *Env) verifyAt(p *benchPlace, kind, path string) (detail string, err error) {
+func (e *Env) verifyAt(p *archive.Corpus, kind, path string) (detail string, err error) {
 	switch kind {
 	case "signers":
 		detail, err = e.verifySignersFile(p)
 	case "operators":
 		detail, err = e.describeOperators(p)
 	case "pins":
-		_, err = bench.VerifyPins(p.root, p.opt)
+		_, err = bench.VerifyPins(p.Root, p.Options)
 		detail = "signed by two people, one with the security role"
 	case "bench":
 		detail, err = describeBench(p, filepath.Base(path))
@@ -51,7 +51,7 @@ func (e *Env) verifyAt(p *benchPlace, kind, path string) (detail string, err err
 
 // placeOf says what of a workspace a path is, "" if it is nothing that people
 // sign.
-func placeOf(w *workspace.Workspace, path string) string {
+func placeOf(w *archive.Place, path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return ""
@@ -74,27 +74,27 @@ func placeOf(w *workspace.Workspace, path string) string {
 }
 
 // verifySignersFile requires the file to be the version in force.
-func (e *Env) verifySignersFile(p *benchPlace) (string, error) {
-	data, err := store.ReadFile(store.OS{}, p.w.SignersFile(), maxSignedFile)
+func (e *Env) verifySignersFile(p *archive.Corpus) (string, error) {
+	data, err := store.ReadFile(store.OS{}, p.SignersFile(), archive.MaxSignedFile)
 	if err != nil {
 		return "", err
 	}
-	if state := stateOfFile(p.opt.Signers, data); state != "in-force" {
-		return "", refusal.Newf(refusal.SignersChainBroken, "%s is not version %d, which is in force", p.w.SignersFile(), p.opt.Signers.Version()).
+	if state := stateOfFile(p.Options.Signers, data); state != "in-force" {
+		return "", refusal.Newf(refusal.SignersChainBroken, "%s is not version %d, which is in force", p.SignersFile(), p.Options.Signers.Version()).
 			WithHint(`"tally signers show" tells what it is`)
 	}
-	return fmt.Sprintf("version %d, in force, from the %s", p.opt.Signers.Version(), p.from), nil
+	return fmt.Sprintf("version %d, in force, from the %s", p.Options.Signers.Version(), p.From), nil
 }
 
-func (e *Env) describeOperators(p *benchPlace) (string, error) {
-	f, by, err := e.verifyOperators(p.w, p.opt.Signers)
+func (e *Env) describeOperators(p *archive.Corpus) (string, error) {
+	f, by, err := p.VerifyOperators(p.Options.Signers)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s, signed by %s", plural(len(f.Operators), "operator"), strings.Join(principals(by), ", ")), nil
 }
 
-func describeBench(p *benchPlace, class string) (string, error) {
+func describeBench(p *archive.Corpus, class string) (string, error) {
 	results, _, err := verifyClasses(p, []string{class})
 	if err != nil {
 		return "", err

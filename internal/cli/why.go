@@ -126,7 +126,7 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 func (e *Env) recordAt(index int64) (*evidence.CaseScored, *evidence.ScoreAmended, error) {
 	var found *evidence.CaseScored
 	var amended *evidence.ScoreAmended
-	_, _, err := e.visitLedger(func(r ledger.Record) error {
+	_, _, err := e.verifiedLedger(func(r ledger.Record) error {
 		switch b := r.Body.(type) {
 		case *evidence.CaseScored:
 			if r.Index == index {

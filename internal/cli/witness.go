@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -103,7 +104,7 @@ func bundleSigner(text string) (ed25519.PublicKey, error) {
 	line := []byte(text)
 	if !strings.HasPrefix(text, "ssh-") {
 		var err error
-		if line, err = store.ReadFile(store.OS{}, text, maxSignedFile); err != nil {
+		if line, err = store.ReadFile(store.OS{}, text, archive.MaxSignedFile); err != nil {
 			return nil, err
 		}
 	}

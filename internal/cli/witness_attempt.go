@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -36,7 +36,7 @@ func (e *Env) namesAttempt(source string) bool {
 	if strings.ContainsRune(source, filepath.Separator) || filepath.Ext(source) == ".json" {
 		return false
 	}
-	_, err = e.loadWorkspace()
+	_, err = e.open()
 	return err == nil
 }
 
@@ -102,7 +102,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 		return err
 	}
 	if worst != nil {
-		return env.alarm(past.w, worst)
+		return past.w.Alarm(worst)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ type attemptPacker struct {
 	one     bool // a case is named
 	seals   witness.Seals
 	cases   []*scorecard.Case
-	proofs  map[int64]entryProof
+	proofs  map[int64]archive.Proof
 	answer  attemptBundles
 }
 
@@ -162,7 +162,7 @@ func (e *Env) attemptSeals(past *pastReading, o witnessPackOptions) (witness.Sea
 		return s, err
 	}
 	var key *seal.Key
-	if key, err = e.operatorKey(past.w); err == nil {
+	if key, err = past.w.OperatorKey(); err == nil {
 		s.Key = key.Ed25519()
 		return s, nil
 	}
@@ -182,7 +182,7 @@ func (p *attemptPacker) prove() error {
 		indexes[i] = c.Index
 	}
 	var err error
-	p.proofs, p.answer.LedgerKey, err = p.env.proveEntries(p.past.w, indexes)
+	p.proofs, p.answer.LedgerKey, err = p.past.w.Prove(indexes)
 	return err
 }
 
@@ -312,7 +312,7 @@ func (p *attemptPacker) fileName(c *scorecard.Case, b *witness.Bundle) string {
 // pack makes the bundle of one record.
 func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error) {
 	proof := p.proofs[c.Index]
-	_, body, err := evidence.DecodeEntry(proof.raw)
+	_, body, err := evidence.DecodeEntry(proof.Raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -330,8 +330,8 @@ func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error)
 	}
 	seals := p.seals
 	// The entry goes inside however long it is: a bundle is one file.
-	receipt := ledger.NewReceipt(proof.pos, proof.raw, proof.proof, proof.checkpoint)
-	receipt.Entry = proof.raw
+	receipt := proof.Receipt()
+	receipt.Entry = proof.Raw
 	if seals.Receipt, err = receipt.Marshal(); err != nil {
 		return nil, nil, err
 	}

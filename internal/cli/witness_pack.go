@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/plain"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
@@ -159,7 +160,7 @@ func (o witnessPackOptions) seals() (witness.Seals, error) {
 		s.Key = key.Ed25519()
 	}
 	if o.receipt != "" {
-		s.Receipt, err = store.ReadFile(store.OS{}, o.receipt, maxSignedFile)
+		s.Receipt, err = store.ReadFile(store.OS{}, o.receipt, archive.MaxSignedFile)
 	}
 	return s, err
 }

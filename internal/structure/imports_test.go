@@ -26,15 +26,19 @@ var order = []group{
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
-		[]string{"ledger", "sequencer", "cosign", "bench", "cassette", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites", "fleet"},
+		[]string{"ledger", "sequencer", "cosign", "bench", "cassette", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites"},
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
 		[]string{"scorecard", "gate", "audit", "promote", "telemetry", "attest"},
 	},
 	{
+		"the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",
+		[]string{"archive", "ceremony", "lab", "fleet", "verify"},
+	},
+	{
 		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",
-		[]string{"verify", "registry", "viewer", "cli", "structure"},
+		[]string{"registry", "viewer", "cli", "structure"},
 	},
 }
 

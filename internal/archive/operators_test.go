@@ -1,4 +1,4 @@
-package cli
+package archive
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestOperatorsOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if written := f.format(); len(f.Operators) != 1 || !bytes.HasSuffix(written, example) {
+	if written := f.Format(); len(f.Operators) != 1 || !bytes.HasSuffix(written, example) {
 		t.Errorf("written again:\n%s", written)
 	}
 }

@@ -1,0 +1,236 @@
+// Package archive reads a workspace: who is trusted in it, what its ledger says,
+// what its evidence is, and what can be proved of both.
+//
+// Everything starts from a [Place]. What it returns has been verified against
+// the published anchors, this machine's memory and the trust root, or is an
+// error; evidence of an attack leaves an alarm behind before it is returned.
+// Commands, servers and exporters build on it and show what it says.
+//
+// Where it stops: it decides nothing about an agent, runs nothing, and writes
+// only alarms and the proofs that belong to them. What people do to a workspace
+// is in package ceremony, running an attempt in package lab.
+package archive
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+// LockWait is how long a command waits for another writer before it says so.
+const LockWait = 10 * time.Second
+
+// A World is what the code that works on a workspace may ask of its
+// surroundings. Tests give their own.
+type World struct {
+	Getenv func(string) string
+	Now    func() time.Time
+	// Note tells a person how the work is going; it is never the answer.
+	Note func(format string, args ...any)
+}
+
+// A Place is a workspace and the world it is looked at from.
+type Place struct {
+	*workspace.Workspace
+	World
+}
+
+// Open reads the settings of the workspace in dir.
+func Open(dir string, world World) (*Place, error) {
+	w, err := workspace.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{w, world}, nil
+}
+
+// Sequencer says where the workspace's ledger is.
+func (p *Place) Sequencer() (sequencer.Place, error) {
+	state, err := workspace.StateDir(p.Getenv)
+	if err != nil {
+		return sequencer.Place{}, err
+	}
+	return sequencer.Place{FS: store.OS{}, Dir: p.LedgerDir(), StateDir: state, Anchors: p.AnchorsDir()}, nil
+}
+
+// OperatorKey reads the operator's key: TALLY_OPERATOR_KEY, or the workspace's.
+func (p *Place) OperatorKey() (*seal.Key, error) {
+	path := p.Getenv("TALLY_OPERATOR_KEY")
+	if path == "" {
+		path = filepath.Join(p.KeysDir(), "operator")
+	}
+	key, err := seal.LoadKey(path)
+	if err != nil {
+		return nil, fmt.Errorf("operator key: %w", err)
+	}
+	return key, nil
+}
+
+// Config is what opening the workspace's ledger for writing needs.
+func (p *Place) Config() (sequencer.Config, error) {
+	place, err := p.Sequencer()
+	if err != nil {
+		return sequencer.Config{}, err
+	}
+	// A workspace comes out of git without its ledger and its keys, which is not
+	// the same as one that has lost them: there is something else to do.
+	if _, err := os.Lstat(p.LedgerDir()); fileExists(p.Path(workspace.SettingsFile)) && errors.Is(err, fs.ErrNotExist) {
+		return sequencer.Config{}, refusal.Newf(refusal.NotFound, "this workspace has no ledger: there is no %s", p.LedgerDir()).
+			WithHint(`the ledger stays on the machine where it was begun; in a fresh checkout, as in CI, begin one for the job with "tally init DIR" and copy bench and targets into it`)
+	}
+	key, err := p.OperatorKey()
+	if err != nil {
+		return sequencer.Config{}, err
+	}
+	return sequencer.Config{Place: place, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Key: key, Now: p.Now}, nil
+}
+
+// OpenLedger opens the workspace's ledger for appending. If its evidence does
+// not verify an alarm is left, because the ledger cannot take a record of it.
+func (p *Place) OpenLedger(ctx context.Context) (*sequencer.Ledger, error) {
+	return p.OpenLedgerWithin(ctx, LockWait)
+}
+
+// OpenLedgerWithin is OpenLedger for somebody who waits longer, or not at all.
+func (p *Place) OpenLedgerWithin(ctx context.Context, wait time.Duration) (*sequencer.Ledger, error) {
+	cfg, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	return p.OpenWith(ctx, cfg, wait)
+}
+
+// OpenWith opens the ledger with a config of [Place.Config] that the caller
+// added something to.
+func (p *Place) OpenWith(ctx context.Context, cfg sequencer.Config, wait time.Duration) (*sequencer.Ledger, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	l, err := sequencer.Open(ctx, cfg)
+	if err != nil {
+		return nil, p.Alarm(err)
+	}
+	return l, nil
+}
+
+// Append appends one record to the ledger.
+func (p *Place) Append(ctx context.Context, kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+	l, err := p.OpenLedger(ctx)
+	if err != nil {
+		return ledger.Position{}, err
+	}
+	pos, err := l.AppendRecord(kind, record)
+	if cerr := l.Close(); err == nil {
+		err = cerr
+	}
+	return pos, err
+}
+
+// An Alarm is an error that left an alarm behind. Block is the text that a
+// person must not miss.
+type Alarm struct {
+	Err   error
+	Block string
+}
+
+func (a *Alarm) Error() string { return a.Err.Error() }
+
+// Unwrap gives the refusal that raised the alarm.
+func (a *Alarm) Unwrap() error { return a.Err }
+
+// Alarm records a refusal that the ledger itself cannot record, with proof of a
+// fork if there is one. It returns err as an [Alarm], so that a caller can end
+// with it; other errors it returns as they are.
+func (p *Place) Alarm(err error) error {
+	if a := (*Alarm)(nil); refusal.ExitCode(err) != refusal.ExitUnverified || errors.As(err, &a) {
+		return err
+	}
+	proof := p.saveFork(err)
+	p.Raise(evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: "TB-4", Detail: err.Error()})
+	return &Alarm{err, securityBlock(err, proof)}
+}
+
+// Raise writes an alarm.
+func (p *Place) Raise(event evidence.IntegrityEvent) {
+	line, err := canon.Marshal(struct {
+		Event evidence.IntegrityEvent `json:"event"`
+		Time  evidence.Time           `json:"time"`
+	}{event, evidence.At(p.Now())})
+	if err == nil {
+		err = store.AppendLine(store.OS{}, p.AlarmsFile(), line)
+	}
+	if err != nil {
+		p.Note("the alarm could not be written to %s: %v", p.AlarmsFile(), err)
+	}
+}
+
+// forkProof is what is kept when two histories cannot both be true.
+type forkProof struct {
+	Source   string `json:"source"`
+	Expected string `json:"expected"` // checkpoint text
+	Found    string `json:"found"`
+	Detail   string `json:"detail"`
+}
+
+// saveFork saves both sides of a fork and returns the file's name, or "".
+func (p *Place) saveFork(err error) string {
+	var problem *ledger.Problem
+	if !errors.As(err, &problem) || problem.Fork == nil {
+		return ""
+	}
+	fork := problem.Fork
+	data, merr := canon.Marshal(forkProof{fork.Source, fork.Expected.Text(), fork.Found.Text(), problem.Detail})
+	if merr != nil {
+		return ""
+	}
+	id := digest.IDOf(data)
+	name := filepath.Join(p.EvidenceDir(), fmt.Sprintf("fork-%d-%s.json", fork.Expected.Size, hex.EncodeToString(id[:4])))
+	if store.MakeDir(store.OS{}, p.EvidenceDir(), 0o700) != nil || store.WriteFile(store.OS{}, name, append(data, '\n'), 0o600) != nil {
+		return ""
+	}
+	return name
+}
+
+// securityBlock is the fixed form in which evidence of an attack is shown.
+func securityBlock(err error, proof string) string {
+	var p *ledger.Problem
+	var b strings.Builder
+	b.WriteString("SECURITY ERROR\n")
+	if !errors.As(err, &p) || p.Fork == nil {
+		b.WriteString("The evidence in this workspace does NOT verify. Nothing was written.\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "This ledger does NOT extend %s.\n", p.Fork.Source)
+	fmt.Fprintf(&b, "    expected: %d entries, root %s\n", p.Fork.Expected.Size, p.Fork.Expected.Root)
+	fmt.Fprintf(&b, "    found:    %d entries, root %s\n", p.Fork.Found.Size, p.Fork.Found.Root)
+	if p.Fork.Vanished() {
+		fmt.Fprintf(&b, "There is no ledger here: it was taken away, or this is another clone and the ledger of %s is kept elsewhere.\n", p.Fork.Expected.Origin)
+	} else {
+		b.WriteString("Someone rewrote history after it was signed or published, or this is a different ledger.\n")
+	}
+	if proof != "" {
+		fmt.Fprintf(&b, "Both heads were saved to %s. See \"tally help forks\".\n", proof)
+	}
+	return b.String()
+}
+
+// fileExists reports whether there is something at path.
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
