@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/store"
 )
 
 func newBench(env *Env) *cobra.Command {
@@ -42,45 +39,6 @@ sign each case, two sign the class as a whole, one of them with the security rol
 // addTrustRootFlag is for the commands that CI calls.
 func addTrustRootFlag(cmd *cobra.Command, trustRoot *string) {
 	cmd.Flags().StringVar(trustRoot, "trust-root", "", "require this trust root, a `DIGEST` kept outside the checkout")
-}
-
-// keepHistory writes the versions that the ledger has to signers/history, if
-// there is more than one, so that a checkout without the ledger can follow
-// them too.
-func keepHistory(p *archive.Corpus) error {
-	if len(p.Versions) < 2 {
-		return nil
-	}
-	for i, v := range p.Versions {
-		file := p.HistoryFile(i + 1)
-		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if err := writeIfMissing(file, []byte(v.Signers), 0o644); err != nil {
-			return err
-		}
-		if v.Signatures == "" {
-			continue
-		}
-		if err := writeIfMissing(file+".sig", []byte(v.Signatures), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeFiles writes files below a folder that must not hold them yet.
-func writeFiles(dir string, files map[string][]byte) error {
-	for _, name := range sortedNames(files) {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := store.MakeDir(store.OS{}, filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := store.CreateFile(store.OS{}, path, files[name], 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // A missingList is what a class still lacks, in answers.

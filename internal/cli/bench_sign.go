@@ -4,30 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/crypto/ssh"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/store"
 )
 
-type benchSignOptions struct {
-	class, caseID   string
-	key             string
-	signature       string
-	message         string
-	added, reviewed string
-}
-
 func newBenchSign(env *Env) *cobra.Command {
-	var o benchSignOptions
+	var o ceremony.SignOptions
 	cmd := &cobra.Command{
 		Use:   "sign CLASS [CASE] --key FILE",
 		Short: "Sign what waits for you: cases, the manifest, the pins",
@@ -43,18 +29,18 @@ A case can be signed by hand:
   tally bench sign CLASS CASE --signature msg.sig`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.class = args[0]
+			o.Class = args[0]
 			if len(args) == 2 {
-				o.caseID = args[1]
+				o.CaseID = args[1]
 			}
 			return runBenchSign(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.key, "key", "", "SSH key `FILE` to sign with")
-	f.StringVar(&o.signature, "signature", "", "put this `FILE`, made with ssh-keygen, into the case")
-	f.StringVar(&o.message, "message", "", "write what the case's signatures cover to this `FILE`, and sign nothing")
-	addPeopleFlags(cmd, &o.added, &o.reviewed)
+	f.StringVar(&o.Key, "key", "", "SSH key `FILE` to sign with")
+	f.StringVar(&o.Signature, "signature", "", "put this `FILE`, made with ssh-keygen, into the case")
+	f.StringVar(&o.Message, "message", "", "write what the case's signatures cover to this `FILE`, and sign nothing")
+	addPeopleFlags(cmd, &o.AddedBy, &o.ReviewedBy)
 	return cmd
 }
 
@@ -67,9 +53,41 @@ type benchSignAnswer struct {
 	Warnings []string    `json:"warnings,omitempty"`
 }
 
-func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
+func runBenchSign(_ context.Context, env *Env, o ceremony.SignOptions) error {
+	if err := checkSignFlags(o); err != nil {
+		return err
+	}
+	c, err := env.openCorpus()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := ceremony.Sign(c, o)
+	if err != nil {
+		return err
+	}
+	for _, w := range s.Warnings {
+		env.Note("WARNING: %s", w)
+	}
+	a := benchSignAnswer{o.Class, s.Signed, s.Missing, len(s.Missing) == 0, s.Warnings}
+	return env.Answer(a, func(out io.Writer) {
+		for _, name := range a.Signed {
+			fmt.Fprintf(out, "signed  %s\n", plain.Line(name))
+		}
+		a.Missing.print(out)
+		switch {
+		case !a.Complete:
+		case s.Pending:
+			fmt.Fprintf(out, "Next: tally bench accept %s %s\n", plain.Line(o.Class), plain.Line(o.CaseID))
+		default:
+			fmt.Fprintf(out, "Next: tally bench verify %s\n", plain.Line(o.Class))
+		}
+	})
+}
+
+func checkSignFlags(o ceremony.SignOptions) error {
 	given := 0
-	for _, flag := range []string{o.key, o.signature, o.message} {
+	for _, flag := range []string{o.Key, o.Signature, o.Message} {
 		if flag != "" {
 			given++
 		}
@@ -77,325 +95,11 @@ func runBenchSign(_ context.Context, env *Env, o benchSignOptions) error {
 	switch {
 	case given != 1:
 		return refusal.Newf(refusal.Usage, "tally bench sign: give one of --key, --signature and --message")
-	case o.caseID == "" && (o.added != "" || o.reviewed != ""):
+	case o.CaseID == "" && (o.AddedBy != "" || o.ReviewedBy != ""):
 		return refusal.Newf(refusal.Usage, "tally bench sign: --added-by and --reviewed-by need a CASE")
-	case o.caseID == "" && o.key == "":
+	case o.CaseID == "" && o.Key == "":
 		return refusal.Newf(refusal.Usage, "tally bench sign: --signature and --message need a CASE").
 			WithHint(`for the manifest use "tally bench digest CLASS --message FILE"`)
 	}
-	p, err := env.openCorpus()
-	if err != nil {
-		return err
-	}
-	defer p.Root.Close()
-	d, err := bench.Load(p.Root, o.class)
-	if err != nil {
-		return err
-	}
-	if d.Registration.Trust == bench.Scratch {
-		return refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it", o.class).
-			WithHint("to have it signed, set trust: signed in registration.yaml")
-	}
-	answer := &benchSignAnswer{Class: o.class, Signed: []string{}}
-	if o.caseID != "" {
-		err = signOneCase(p, d, o, answer)
-	} else {
-		err = signAll(p, d, o, answer)
-	}
-	if err != nil {
-		return fmt.Errorf("class %s: %w", o.class, err)
-	}
-	return answerSign(env, p, o, answer)
-}
-
-func answerSign(env *Env, p *archive.Corpus, o benchSignOptions, answer *benchSignAnswer) error {
-	d, err := bench.Load(p.Root, o.class)
-	if err != nil {
-		return err
-	}
-	var c *bench.DraftCase
-	if o.caseID != "" {
-		if c, err = d.Case(o.caseID); err != nil {
-			return err
-		}
-	}
-	if c != nil && c.Pending {
-		answer.Missing = c.Status(p.Options)
-	} else if answer.Missing, err = d.Status(p.Root, p.Options); err != nil {
-		return err
-	}
-	answer.Complete = len(answer.Missing) == 0
-	for _, w := range answer.Warnings {
-		env.Note("WARNING: %s", w)
-	}
-	return env.Answer(answer, func(out io.Writer) {
-		for _, s := range answer.Signed {
-			fmt.Fprintf(out, "signed  %s\n", plain.Line(s))
-		}
-		answer.Missing.print(out)
-		switch {
-		case !answer.Complete:
-		case c != nil && c.Pending:
-			fmt.Fprintf(out, "Next: tally bench accept %s %s\n", plain.Line(o.class), plain.Line(o.caseID))
-		default:
-			fmt.Fprintf(out, "Next: tally bench verify %s\n", plain.Line(o.class))
-		}
-	})
-}
-
-// signOneCase signs a case or draft, takes a signature made by hand, or writes
-// what is to be signed.
-func signOneCase(p *archive.Corpus, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
-	c, err := d.Case(o.caseID)
-	if err != nil {
-		return err
-	}
-	if c, err = namePeople(p, d, c, o); err != nil {
-		return err
-	}
-	message, err := c.Message()
-	if err != nil {
-		return err
-	}
-	if c.CaseDigest == nil || *c.CaseDigest != c.Digest {
-		return refusal.Newf(refusal.BenchCaseDigestMismatch, "case %s: case.yaml does not pin the files as they are, %s", c.CaseID, c.Digest).
-			WithHint(`run "tally bench digest %s" first`, o.class)
-	}
-	if o.message != "" {
-		return store.WriteFile(store.OS{}, o.message, message, 0o644)
-	}
-	var armored []byte
-	if o.signature != "" {
-		data, err := store.ReadFile(store.OS{}, o.signature, 1<<20)
-		if err != nil {
-			return err
-		}
-		blocks, err := seal.SplitArmored(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", o.signature, err)
-		}
-		if len(blocks) != 1 {
-			return refusal.Newf(refusal.Malformed, "%s holds %d signatures, expected one", o.signature, len(blocks))
-		}
-		armored = blocks[0]
-	} else {
-		signer, err := seal.LoadSigner(o.key)
-		if err != nil {
-			return err
-		}
-		if armored, err = seal.SignWith(signer, seal.NamespaceCase, message); err != nil {
-			return err
-		}
-	}
-	done, err := putSignature(p, c, message, armored)
-	if err != nil {
-		return err
-	}
-	if done == "" {
-		return refusal.Newf(refusal.RoleMissing, "case %s: its people are %s, the signature is by somebody else", c.CaseID, namesIn(c)).
-			WithHint("name the signer in case.yaml as added_by or reviewed_by before anybody signs")
-	}
-	answer.Signed = append(answer.Signed, done)
-	if w := c.IncidentWarning(); w != "" {
-		answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
-	}
 	return nil
-}
-
-// namePeople writes the people given by flags into a case that names nobody
-// yet. Both must be known before the first signs: the signatures cover the
-// names.
-func namePeople(p *archive.Corpus, d *bench.Draft, c *bench.DraftCase, o benchSignOptions) (*bench.DraftCase, error) {
-	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
-	if o.added == "" && o.reviewed == "" {
-		if added == nil || reviewed == nil {
-			return nil, refusal.Newf(refusal.TwoPersonRule, "case %s: case.yaml names %s, expected added_by and reviewed_by", c.CaseID, namesIn(c)).
-				WithHint("give --added-by NAME and --reviewed-by NAME: the signatures cover both names")
-		}
-		return c, nil
-	}
-	named, reviewer, err := bench.People(o.added, o.reviewed, p.Options)
-	if err != nil {
-		return nil, err
-	}
-	if named != nil && (added == nil || added.Identity != named.Identity) {
-		added = named
-	}
-	if reviewer != nil && (reviewed == nil || reviewed.Identity != reviewer.Identity) {
-		reviewed = reviewer
-	}
-	data, err := c.WithPeople(added, reviewed)
-	if err != nil {
-		return nil, err
-	}
-	if err := store.WriteFile(store.OS{}, p.ClassDir(d.Class, caseFile(c)), data, 0o644); err != nil {
-		return nil, err
-	}
-	again, err := bench.Load(p.Root, d.Class)
-	if err != nil {
-		return nil, err
-	}
-	return again.Case(c.CaseID)
-}
-
-func namesIn(c *bench.DraftCase) string {
-	names := "nobody"
-	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
-		switch {
-		case person == nil:
-		case names == "nobody":
-			names = person.Identity
-		default:
-			names += " and " + person.Identity
-		}
-	}
-	return names
-}
-
-// putSignature writes a signature into the place of whoever made it, and says
-// what was done, "" if the case does not name them.
-func putSignature(p *archive.Corpus, c *bench.DraftCase, message, armored []byte) (string, error) {
-	sig, err := p.Options.Signers.Verify(armored, message, seal.NamespaceCase, p.Options.Now)
-	if err != nil {
-		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
-	}
-	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
-	signed := &bench.Person{Identity: sig.Principal(), Signature: string(armored)}
-	field := ""
-	switch {
-	case added != nil && added.Identity == sig.Principal():
-		added, field = signed, "added_by"
-	case reviewed != nil && reviewed.Identity == sig.Principal():
-		reviewed, field = signed, "reviewed_by"
-	default:
-		return "", nil
-	}
-	data, err := c.WithPeople(added, reviewed)
-	if err != nil {
-		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
-	}
-	if err := store.WriteFile(store.OS{}, p.ClassDir(c.Class(), caseFile(c)), data, 0o644); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("case %s as %s %s", c.CaseID, field, sig.Principal()), nil
-}
-
-// signAll signs every case that waits for the key's owner, the manifest and
-// the pins.
-func signAll(p *archive.Corpus, d *bench.Draft, o benchSignOptions, answer *benchSignAnswer) error {
-	signer, err := seal.LoadSigner(o.key)
-	if err != nil {
-		return err
-	}
-	for _, c := range d.Cases {
-		if c.Provenance.AddedBy == nil || c.Provenance.ReviewedBy == nil || c.CaseDigest == nil || *c.CaseDigest != c.Digest {
-			continue // the list of what is missing says so
-		}
-		message, err := c.Message()
-		if err != nil {
-			return err
-		}
-		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, keyBytes(signer), p.Options) {
-			continue
-		}
-		armored, err := seal.SignWith(signer, seal.NamespaceCase, message)
-		if err != nil {
-			return err
-		}
-		done, err := putSignature(p, c, message, armored)
-		if err != nil {
-			return err
-		}
-		if done != "" {
-			answer.Signed = append(answer.Signed, done)
-			if w := c.IncidentWarning(); w != "" {
-				answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
-			}
-		}
-	}
-	return signTogether(p, d, signer, answer)
-}
-
-// signTogether signs the manifest and the pins, if they are those of what is
-// there.
-func signTogether(p *archive.Corpus, d *bench.Draft, signer ssh.Signer, answer *benchSignAnswer) error {
-	computed, _, err := d.Compute()
-	if err != nil {
-		return err
-	}
-	message, err := computed.Message()
-	if err != nil {
-		return err
-	}
-	if d.Manifest != nil {
-		found, err := d.Manifest.Message()
-		if err != nil {
-			return err
-		}
-		if slices.Equal(found, message) {
-			if err := signBeside(p, p.ClassDir(d.Class), bench.ManifestFile, signer, message, d.Signatures, answer); err != nil {
-				return err
-			}
-		}
-	}
-	pins, sigs, err := bench.LoadPins(p.Root)
-	if err != nil || pins == nil {
-		return err
-	}
-	if message, err = pins.Message(); err != nil {
-		return err
-	}
-	return signBeside(p, p.Dir, bench.PinsFile, signer, message, sigs, answer)
-}
-
-// signBeside writes FILE.sig with a new signature and those that still cover
-// the message; signatures over earlier bytes would refuse the file. Who has
-// signed already does not sign twice.
-func signBeside(p *archive.Corpus, dir, name string, signer ssh.Signer, message []byte, old [][]byte, answer *benchSignAnswer) error {
-	if bench.HasSigned(old, message, seal.NamespaceBench, keyBytes(signer), p.Options) {
-		return nil
-	}
-	armored, err := seal.SignWith(signer, seal.NamespaceBench, message)
-	if err != nil {
-		return err
-	}
-	if _, err := p.Options.Signers.Verify(armored, message, seal.NamespaceBench, p.Options.Now); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	kept := bench.KeepSignatures(append(old, armored), message, p.Options)
-	// Written before the others are removed: a crash in between leaves some
-	// signatures twice, and none lost.
-	file := filepath.Join(dir, filepath.FromSlash(name))
-	if err := store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644); err != nil {
-		return err
-	}
-	if err := removeSignatures(file, true); err != nil {
-		return err
-	}
-	answer.Signed = append(answer.Signed, name)
-	return nil
-}
-
-// signaturesIn lists the signatures that a case carries.
-func signaturesIn(c *bench.DraftCase) [][]byte {
-	var sigs [][]byte
-	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
-		if person != nil && person.Signature != "" {
-			sigs = append(sigs, []byte(person.Signature))
-		}
-	}
-	return sigs
-}
-
-// keyBytes is the signer's public key, the certified one if it is a
-// certificate.
-func keyBytes(signer ssh.Signer) []byte {
-	key, err := ssh.ParsePublicKey(signer.PublicKey().Marshal())
-	if err != nil {
-		return nil
-	}
-	if cert, ok := key.(*ssh.Certificate); ok {
-		return cert.Key.Marshal()
-	}
-	return key.Marshal()
 }

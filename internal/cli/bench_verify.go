@@ -4,15 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
-	"tallystick/internal/digest"
-	"tallystick/internal/harness"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -48,20 +44,6 @@ checkout does not bring, such as a variable of the repository.`,
 	return cmd
 }
 
-// verifiedClass is the result for one class.
-type verifiedClass struct {
-	Class       string          `json:"class"`
-	Verified    bool            `json:"verified"`
-	Level       string          `json:"level,omitempty"`
-	BenchDigest string          `json:"bench_digest,omitempty"`
-	Cases       int             `json:"cases"`
-	Lines       int             `json:"dataset_lines"`
-	Signers     []string        `json:"signers,omitempty"`
-	Warnings    []bench.Warning `json:"warnings,omitempty"`
-	Name        refusal.Name    `json:"name,omitempty"`
-	Error       string          `json:"error,omitempty"`
-}
-
 func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 	if o.all == (len(o.classes) > 0) {
 		return refusal.Newf(refusal.Usage, "tally bench verify: name classes, or give --all")
@@ -72,90 +54,21 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 	}
 	defer p.Root.Close()
 	if o.all {
-		if o.classes, err = everyClass(p); err != nil {
+		if o.classes, err = ceremony.EveryClass(p); err != nil {
 			return err
 		}
 	}
-	results, _, worst := verifyClasses(p, o.classes)
+	results, _, worst := ceremony.VerifyClasses(p, o.classes)
 	answer := map[string]any{"ok": worst == nil, "signers_from": p.From, "classes": results}
 	err = env.Answer(answer, func(out io.Writer) {
 		for _, r := range results {
-			r.print(out)
+			printVerified(out, r)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	return worst
-}
-
-// everyClass lists the folders and what the pins list, so that a class that
-// disappeared is missed.
-func everyClass(p *archive.Corpus) ([]string, error) {
-	classes, err := bench.Classes(p.Root)
-	if err != nil {
-		return nil, err
-	}
-	pins, _, err := bench.LoadPins(p.Root)
-	if err != nil {
-		return nil, err
-	}
-	if pins != nil {
-		// Even with no signed class left the pins must be those that were
-		// signed.
-		if _, err := bench.VerifyPins(p.Root, p.Options); err != nil {
-			return nil, err
-		}
-		classes = append(classes, pins.Classes...)
-	}
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
-	if len(classes) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "there is no task class to verify").
-			WithHint(`"tally bench new CLASS" makes one`)
-	}
-	return classes, nil
-}
-
-// verifyClasses verifies each class and returns the digests of those that did,
-// and the first refusal, preferring evidence that does not verify.
-func verifyClasses(p *archive.Corpus, classes []string) (results []verifiedClass, digests map[string]digest.ID, worst error) {
-	digests = map[string]digest.ID{}
-	for _, class := range classes {
-		r := verifiedClass{Class: class}
-		v, err := bench.Verify(p.Root, class, p.Options)
-		if err == nil {
-			if err = harness.Validate(v); err != nil {
-				err = fmt.Errorf("class %s: %w", class, err)
-			}
-		}
-		if refusal.Is(err, refusal.UnknownName) && pinned(p, class) {
-			err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
-				WithHint("restore the folder; a class does not disappear without two people changing the pins")
-		}
-		if err != nil {
-			r.Name, r.Error = refusal.Of(err).Name, err.Error()
-			if worst == nil || refusal.ExitCode(worst) != refusal.ExitUnverified && refusal.ExitCode(err) == refusal.ExitUnverified {
-				worst = err
-			}
-		} else {
-			digests[class] = v.Digest()
-			r.Verified, r.Level, r.BenchDigest = true, v.Level(), v.Digest().String()
-			r.Cases, r.Signers, r.Warnings = len(v.Cases()), v.Signers(), v.Warnings()
-			if set := v.Dataset(); set != nil {
-				r.Lines = len(set.Lines)
-			}
-		}
-		results = append(results, r)
-	}
-	return results, digests, worst
-}
-
-// pinned reports whether the pins list the class; whether they are signed was
-// or will be looked at elsewhere.
-func pinned(p *archive.Corpus, class string) bool {
-	pins, _, err := bench.LoadPins(p.Root)
-	return err == nil && pins != nil && slices.Contains(pins.Classes, class)
 }
 
 // caseCount counts the cases of a class: folders, and lines of its dataset.
@@ -176,7 +89,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (r verifiedClass) print(out io.Writer) {
+func printVerified(out io.Writer, r ceremony.VerifiedClass) {
 	if !r.Verified {
 		fmt.Fprintf(out, "REFUSED   %s\n          %s: %s\n", plain.Line(r.Class), r.Name, plain.Line(r.Error))
 		return

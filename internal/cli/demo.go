@@ -14,6 +14,7 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/plain"
@@ -146,7 +147,7 @@ func (e *Env) inside(dir, state string) *Env {
 // record makes the workspace and the attempt that will be forged.
 func (d *demo) record(ctx context.Context, env *Env, a *demoAnswer) error {
 	env.Note("making a workspace in %s", d.dir)
-	if err := runInit(ctx, d.env, initOptions{dir: d.dir, origin: demoOrigin, operator: "operator@local"}); err != nil {
+	if err := runInit(ctx, d.env, ceremony.InitOptions{Dir: d.dir, Origin: demoOrigin, Operator: "operator@local"}); err != nil {
 		return err
 	}
 	env.Note("two example people sign a bench of %d cases, %s", len(demoCases), demoClass)
@@ -182,16 +183,21 @@ func (d *demo) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alice, bob := examplePeople[0].name, examplePeople[1].name
+	alice, bob := ceremony.ExamplePeople()
 	for _, c := range demoCases {
 		t := bench.NewCase(c.id, c.title, &bench.Person{Identity: alice}, &bench.Person{Identity: bob}, d.env.Now())
 		t.Expected = ""
 		files[bench.CasesDir+"/"+c.id+"/"+bench.CaseFile] = t.YAML()
 	}
-	if err := writeFiles(filepath.Join(d.dir, bench.Dir, demoClass), files); err != nil {
+	if err := ceremony.WriteFiles(filepath.Join(d.dir, bench.Dir, demoClass), files); err != nil {
 		return err
 	}
-	return d.env.signAsExamples(ctx, filepath.Join(d.dir, ".tally", "keys"), demoClass)
+	c, err := d.env.openCorpus()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return ceremony.SignAsExamples(c, demoClass)
 }
 
 // look reads back what the attempt came to, and prepares what a stranger gets.

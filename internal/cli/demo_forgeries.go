@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
@@ -101,7 +102,7 @@ var demoForgeries = []forgery{
 		return replaceIn(filepath.Join(copied, bench.Dir, demoClass, bench.RegistrationFile), "threshold: 0.6", "threshold: 0.1")
 	}, verifyBenches},
 	{"let the rubric of another class pass everything", refusal.RubricDigestMismatch, func(_ *demo, copied string) error {
-		return replaceIn(filepath.Join(copied, bench.Dir, exampleClass, "rubric.star"), `return result(False, ["wrong_answer"])`, `return result(True, [])`)
+		return replaceIn(filepath.Join(copied, bench.Dir, ceremony.ExampleClass, "rubric.star"), `return result(False, ["wrong_answer"])`, `return result(True, [])`)
 	}, verifyBenches},
 	{"show a stranger the receipt with another score", refusal.ReceiptInvalid, nothingHere, forgedReceipt},
 	{"show a stranger the failed case's bundle as solved", refusal.BundleInvalid, nothingHere, forgedBundle},

@@ -2,38 +2,19 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
-type initOptions struct {
-	dir      string
-	origin   string
-	operator string
-	signers  string
-}
-
 func newInit(env *Env) *cobra.Command {
-	var o initOptions
+	var o ceremony.InitOptions
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Make a workspace: keys, example signers, a signed example bench, a ledger",
@@ -47,14 +28,14 @@ file that names the people and the operator's key, or change the file later with
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				o.dir = args[0]
+				o.Dir = args[0]
 			}
 			return runInit(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.origin, "origin", "", "name of the ledger, as in example.com/evals (default: a random local one)")
-	cmd.Flags().StringVar(&o.operator, "operator", "operator@local", "name of the person who runs evaluations here")
-	cmd.Flags().StringVar(&o.signers, "signers", "", "allowed_signers `FILE` to start from instead of the example people")
+	cmd.Flags().StringVar(&o.Origin, "origin", "", "name of the ledger, as in example.com/evals (default: a random local one)")
+	cmd.Flags().StringVar(&o.Operator, "operator", "operator@local", "name of the person who runs evaluations here")
+	cmd.Flags().StringVar(&o.Signers, "signers", "", "allowed_signers `FILE` to start from instead of the example people")
 	return cmd
 }
 
@@ -67,343 +48,35 @@ type initAnswer struct {
 	Signers   []string  `json:"signers"`
 }
 
-// examplePeople sign in examples and demos. Their keys lie beside the ledger,
-// so they prove nothing to anybody else, and their names say so.
-var examplePeople = []struct {
-	name  string
-	roles []seal.Role
-}{
-	{"example-alice", []seal.Role{seal.Curator}},
-	{"example-bob", []seal.Role{seal.Curator, seal.Security}},
-}
-
-func runInit(ctx context.Context, env *Env, o initOptions) error {
-	w, err := env.newWorkspace(o)
+func runInit(ctx context.Context, env *Env, o ceremony.InitOptions) error {
+	if o.Dir == "" {
+		o.Dir = env.WorkspaceDir
+	}
+	p, err := ceremony.Init(ctx, o, env.world())
 	if err != nil {
 		return err
 	}
-	// What can be refused is refused before anything is written.
-	p, err := env.planInit(w, o)
+	key, err := p.OperatorKey()
 	if err != nil {
 		return err
 	}
-	if err := p.write(w); err != nil {
-		return err
-	}
-	// The settings come last: a folder without them is no workspace, so a
-	// crash half-way leaves something that init can be run on again.
-	if err := env.beginLedger(ctx, w, p); err != nil {
-		return err
-	}
-	if err := writeOperators(env, w, o.operator); err != nil {
-		return err
-	}
-	if err := writeIfMissing(w.Path(".gitignore"), []byte("/.tally/\n"), 0o644); err != nil {
-		return err
-	}
-	if err := writeIfMissing(w.Path(".gitattributes"), []byte(gitAttributes), 0o644); err != nil {
-		return err
-	}
-	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
-		return err
-	}
-	if err := store.MakeDir(store.OS{}, w.Path(agent.TargetsDir), 0o755); err != nil {
-		return err
-	}
-	if err := writeIfMissing(w.Path(agent.TargetsDir, agent.DefaultTarget+".yaml"), []byte(exampleTarget), 0o644); err != nil {
-		return err
-	}
-	if o.signers == "" {
-		if err := env.exampleBench(ctx, w); err != nil {
-			return err
-		}
-	}
-	return env.answerInit(w, p.operator, p.signers)
-}
-
-// exampleTarget is the agent that a new workspace comes with.
-const exampleTarget = `# The agent under test, and how to drive it: the built-in reference agent. Other
-# kinds are command (any program, in a sandbox) and http; docs/agents.md has them.
-version: 1
-kind: builtin
-builtin:
-  model: example-model
-  api: openai.chat
-  system: "You are a careful assistant. Answer with what is asked for and nothing else."
-`
-
-// exampleClass is the class that a new workspace comes with.
-const exampleClass = "example"
-
-// exampleBench makes a small class and has the two example people sign it: the
-// ceremony that real people go through, done once for a newcomer to look at.
-func (e *Env) exampleBench(ctx context.Context, w *archive.Place) error {
-	if fileExists(w.Path(bench.Dir)) {
-		return nil // an earlier init was interrupted, or somebody has benches
-	}
-	quiet := *e
-	quiet.WorkspaceDir, quiet.Stdout, quiet.Quiet = w.Dir, io.Discard, true
-	alice, bob := examplePeople[0].name, examplePeople[1].name
-	if err := runBenchNew(ctx, &quiet, benchNewOptions{class: exampleClass, added: alice, reviewed: bob}); err != nil {
-		return err
-	}
-	return quiet.signAsExamples(ctx, w.KeysDir(), exampleClass)
-}
-
-// signAsExamples computes the digests of a class and has the example people
-// sign it.
-func (e *Env) signAsExamples(ctx context.Context, keys, class string) error {
-	if err := runBenchDigest(ctx, e, benchDigestOptions{class: class}); err != nil {
-		return err
-	}
-	for _, person := range examplePeople {
-		if err := runBenchSign(ctx, e, benchSignOptions{class: class, key: filepath.Join(keys, person.name)}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// newWorkspace is the workspace that init will make. One that exists is
-// refused.
-func (e *Env) newWorkspace(o initOptions) (*archive.Place, error) {
-	dir := o.dir
-	if dir == "" {
-		dir = e.WorkspaceDir
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
-	}
-	if fileExists(filepath.Join(dir, workspace.SettingsFile)) {
-		return nil, refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
-			WithHint(`"tally ledger verify" looks at it; init another folder`)
-	}
-	w := &archive.Place{Workspace: &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.origin}}, World: e.world()}
-	if w.Settings.Origin == "" {
-		w.Settings.Origin = randomOrigin()
-	}
-	if err := evidence.CheckOrigin(w.Settings.Origin); err != nil {
-		return nil, refusal.Newf(refusal.Usage, "--origin: %w", err).WithHint("a host name and a path, as in example.com/evals")
-	}
-	// Without a place for the memory there can be no ledger.
-	_, err = w.Sequencer()
-	return w, err
-}
-
-// An initPlan is what init will write.
-type initPlan struct {
-	operator *seal.Key
-	signers  []byte
-	keys     []keyFile
-	begun    bool // an interrupted init has begun the ledger already
-}
-
-// A keyFile is a key that is to be written.
-type keyFile struct {
-	path, comment string
-	key           *seal.Key
-}
-
-// planInit reads what is given or was left by an interrupted init, and makes
-// the rest.
-func (e *Env) planInit(w *archive.Place, o initOptions) (*initPlan, error) {
-	p := &initPlan{}
-	var err error
-	if path := e.Getenv("TALLY_OPERATOR_KEY"); path != "" {
-		p.operator, err = w.OperatorKey()
-	} else if path = filepath.Join(w.KeysDir(), "operator"); o.signers == "" || fileExists(path) {
-		p.operator, err = p.key(path, o.operator)
-	} else {
-		return nil, refusal.Newf(refusal.NotAnOperator, "%s cannot name the operator's key: there is none yet", o.signers).
-			WithHint(`make one with "ssh-keygen -t ed25519 -N '' -f KEY", name it in the file with roles=operator, and set TALLY_OPERATOR_KEY=KEY`)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if p.begun, err = e.ledgerBegun(w, p, o); p.begun || err != nil {
-		return p, err
-	}
-	if o.signers != "" {
-		p.signers, err = store.ReadFile(store.OS{}, o.signers, 1<<20)
-	} else {
-		p.signers, err = p.exampleSigners(w, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.Settings.TrustRoot = digest.IDOf(p.signers)
-	name := "the signers file"
-	if o.signers != "" {
-		name = o.signers
-	}
-	signers, err := seal.Root(name, p.signers, w.Settings.TrustRoot)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.checkSuccession(signers); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if _, err := w.OperatorName(signers, p.operator); err != nil {
-		return nil, refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
-			WithHint("name the operator's public key in the file with roles=operator; TALLY_OPERATOR_KEY names its private half")
-	}
-	return p, nil
-}
-
-// key reads the key that an interrupted init left, or makes one.
-func (p *initPlan) key(path, comment string) (*seal.Key, error) {
-	if fileExists(path) {
-		return seal.LoadKey(path)
-	}
-	key, err := seal.NewKey(rand.Reader)
-	if err == nil {
-		p.keys = append(p.keys, keyFile{path, comment, key})
-	}
-	return key, err
-}
-
-// exampleSigners composes a signers file of the operator and the example
-// people.
-func (p *initPlan) exampleSigners(w *archive.Place, o initOptions) ([]byte, error) {
-	entries := []seal.Entry{{Principals: o.operator, Key: p.operator.Public(), Roles: []seal.Role{seal.Operator}}}
-	for _, person := range examplePeople {
-		key, err := p.key(filepath.Join(w.KeysDir(), person.name), person.name)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, seal.Entry{Principals: person.name, Key: key.Public(), Roles: person.roles})
-	}
-	return seal.Compose(1, digest.ID{}, entries)
-}
-
-// write makes the folders, the keys and version 1 of the signers file.
-func (p *initPlan) write(w *archive.Place) error {
-	for _, dir := range []struct {
-		name string
-		perm os.FileMode
-	}{{w.Dir, 0o755}, {w.KeysDir(), 0o700}, {filepath.Dir(w.SignersFile()), 0o755}} {
-		if err := store.MakeDir(store.OS{}, dir.name, dir.perm); err != nil {
-			return err
-		}
-	}
-	for _, k := range p.keys {
-		if err := k.write(); err != nil {
-			return err
-		}
-	}
-	return store.WriteFile(store.OS{}, w.SignersFile(), p.signers, 0o644)
-}
-
-func (k keyFile) write() error {
-	data, err := k.key.MarshalPEM(k.comment)
+	s, err := ceremony.ReadSigners(p)
 	if err != nil {
 		return err
 	}
-	if err := store.CreateFile(store.OS{}, k.path, data, 0o600); err != nil {
-		return err
-	}
-	return store.WriteFile(store.OS{}, k.path+".pub", []byte(k.key.Public().String()+" "+k.comment+"\n"), 0o600)
-}
-
-// ledgerBegun looks for a ledger that an init began before it was interrupted,
-// and takes its name and its signers from it. A ledger with more than the
-// first entry is somebody's: it is left alone.
-func (e *Env) ledgerBegun(w *archive.Place, p *initPlan, o initOptions) (bool, error) {
-	place, err := w.Sequencer()
-	if err != nil {
-		return false, err
-	}
-	if !fileExists(place.SegmentsDir()) {
-		return false, nil
-	}
-	// No root is pinned yet. What is found is shown to the person, and counts
-	// only if it is nothing but the first entry and names our key.
-	v, err := place.Verify(ledger.Options{UnsafeAnyRoot: true, Decode: true})
-	// Nothing was promised of a first batch that has no seal, nor of none.
-	if refusal.Is(err, refusal.TornTail) || refusal.Is(err, refusal.NotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	_, err = w.OperatorName(v.Signers, p.operator)
-	if v.Size > 1 || err != nil || o.origin != "" && o.origin != v.Origin {
-		return false, refusal.Newf(refusal.AlreadyExists, "%s holds the ledger %s of %d entries already", w.LedgerDir(), v.Origin, v.Size).
-			WithHint("put its %s back, or init another folder", workspace.SettingsFile)
-	}
-	w.Settings.Origin, w.Settings.TrustRoot, p.signers = v.Origin, v.Signers.Digest(), v.Signers.Bytes()
-	return true, nil
-}
-
-// beginLedger writes the first entry, unless an interrupted init has.
-func (e *Env) beginLedger(ctx context.Context, w *archive.Place, p *initPlan) error {
-	if p.begun {
-		l, err := w.OpenLedger(ctx)
-		if err != nil {
-			return err
-		}
-		return l.Close()
-	}
-	cfg, err := w.Config()
-	if err != nil {
-		return err
-	}
-	if torn, _ := store.Segments(store.OS{}, cfg.SegmentsDir()); len(torn) == 1 && torn[0].Size > 0 {
-		if _, err := sequencer.Repair(ctx, cfg); err != nil {
-			return err
-		}
-	}
-	l, err := sequencer.Create(ctx, cfg, p.signers)
-	if err != nil {
-		return err
-	}
-	return l.Close()
-}
-
-func (e *Env) answerInit(w *archive.Place, key *seal.Key, signers []byte) error {
-	s, err := seal.ParseSigners("signers file", signers)
-	if err != nil {
-		return err
-	}
-	pub, _ := key.Public().Ed25519()
-	a := initAnswer{Workspace: w.Dir, Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, VKey: seal.VKey(pub, w.Settings.Origin)}
-	for _, entry := range s.Entries() {
+	a := initAnswer{Workspace: p.Dir, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, VKey: describeKey("operator", key, p.Settings.Origin).VKey}
+	for _, entry := range s.InForce.Entries() {
 		a.Signers = append(a.Signers, entry.Principals)
 	}
-	return e.Answer(a, func(out io.Writer) {
+	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "workspace   %s\nledger      %s\ntrust root  %s\nledger key  %s\n", plain.Line(a.Workspace), a.Origin, a.TrustRoot, a.VKey)
-		for _, entry := range s.Entries() {
+		for _, entry := range s.InForce.Entries() {
 			fmt.Fprintf(out, "signer      %s %v\n", plain.Line(entry.Principals), entry.Roles)
 		}
 		next := "tally bench new CLASS"
-		if fileExists(w.Path(bench.Dir, exampleClass)) {
-			next = "tally bench verify --all; tally run " + exampleClass
+		if fileExists(p.Path(bench.Dir, ceremony.ExampleClass)) {
+			next = "tally bench verify --all; tally run " + ceremony.ExampleClass
 		}
 		fmt.Fprintf(out, "\nNext: %s\n", next)
 	})
-}
-
-func randomOrigin() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return "local/" + hex.EncodeToString(b[:])
-}
-
-// gitAttributes keeps git from changing line ends, as it does on some machines:
-// digests and signatures are over bytes.
-const gitAttributes = `/*.yaml -text
-/audit/** -text
-/bench/** -text
-/cassettes/** -text
-/golden/** -text
-/signers/** -text
-/targets/** -text
-`
-
-func writeIfMissing(path string, data []byte, perm os.FileMode) error {
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return store.WriteFile(store.OS{}, path, data, perm)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
@@ -25,7 +25,6 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/session"
-	"tallystick/internal/store"
 )
 
 // judgeKey is the name of the key that signs verdicts, and judgeCache that of
@@ -173,15 +172,11 @@ func openJudgeCache(w *archive.Place) (*judge.Cache, error) {
 // makeJudgeKey makes the key that signs verdicts. It is random: whoever could
 // derive it could sign verdicts.
 func (e *Env) makeJudgeKey(w *archive.Place) error {
-	key, err := seal.NewKey(rand.Reader)
-	if err != nil {
-		return err
-	}
-	if err := store.MakeDir(store.OS{}, w.KeysDir(), 0o700); err != nil {
+	if _, err := ceremony.NewKey(w, judgeKey); err != nil {
 		return err
 	}
 	e.Note("made the key %s, which signs the judge's verdicts", judgeKey)
-	return (keyFile{filepath.Join(w.KeysDir(), judgeKey), judgeKey, key}).write()
+	return nil
 }
 
 // A bailiff stands between the harness and the judge.

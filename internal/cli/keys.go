@@ -2,23 +2,15 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 )
 
 func newKeys(env *Env) *cobra.Command {
@@ -30,12 +22,6 @@ in OpenSSH's format. People sign with SSH keys of their own.`,
 	}
 	cmd.AddCommand(newKeysNew(env), newKeysList(env), newKeysExport(env))
 	return cmd
-}
-
-// isKeyName reports whether a key may be called that: it becomes a file's name.
-func isKeyName(name string) bool {
-	const letters, more = "abcdefghijklmnopqrstuvwxyz0123456789", "._-"
-	return name != "" && len(name) <= 64 && strings.Trim(name, letters+more) == "" && !strings.ContainsAny(name[:1], more)
 }
 
 // keyAnswer describes the public half of a key.
@@ -61,37 +47,16 @@ func newKeysNew(env *Env) *cobra.Command {
 }
 
 func runKeysNew(_ context.Context, env *Env, name string) error {
-	w, path, err := env.keyPath(name)
+	p, err := env.open()
 	if err != nil {
 		return err
 	}
-	if fileExists(path) {
-		return refusal.Newf(refusal.AlreadyExists, "key %s exists already and is not overwritten", name).
-			WithHint("what it signed needs it; make a key of another name")
-	}
-	key, err := seal.NewKey(rand.Reader)
+	key, err := ceremony.NewKey(p, name)
 	if err != nil {
 		return err
 	}
-	if err := store.MakeDir(store.OS{}, w.KeysDir(), 0o700); err != nil {
-		return err
-	}
-	if err := (keyFile{path, name, key}).write(); err != nil {
-		return err
-	}
-	a := describeKey(name, key, w.Settings.Origin)
+	a := describeKey(name, key, p.Settings.Origin)
 	return env.Answer(a, func(out io.Writer) { fmt.Fprintf(out, "%s %s\n%s\n", a.Name, a.Fingerprint, a.Public) })
-}
-
-func (e *Env) keyPath(name string) (*archive.Place, string, error) {
-	if !isKeyName(name) || strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt") {
-		return nil, "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
-	}
-	w, err := e.open()
-	if err != nil {
-		return nil, "", err
-	}
-	return w, filepath.Join(w.KeysDir(), name), nil
 }
 
 func newKeysList(env *Env) *cobra.Command {
@@ -104,25 +69,21 @@ func newKeysList(env *Env) *cobra.Command {
 }
 
 func runKeysList(_ context.Context, env *Env) error {
-	w, err := env.open()
+	p, err := env.open()
 	if err != nil {
 		return err
 	}
-	// An operator's key that lies elsewhere leaves a workspace without any.
-	entries, err := os.ReadDir(w.KeysDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return refusal.Newf(refusal.Unreadable, "listing keys: %w", err)
+	names, err := ceremony.KeyNames(p)
+	if err != nil {
+		return err
 	}
 	keys := []keyAnswer{}
-	for _, e := range entries {
-		if e.IsDir() || strings.HasSuffix(e.Name(), ".pub") || strings.HasSuffix(e.Name(), ".salt") {
-			continue
-		}
-		key, err := seal.LoadKey(filepath.Join(w.KeysDir(), e.Name()))
+	for _, name := range names {
+		key, err := ceremony.LoadKey(p, name)
 		if err != nil {
 			return err
 		}
-		keys = append(keys, describeKey(e.Name(), key, w.Settings.Origin))
+		keys = append(keys, describeKey(name, key, p.Settings.Origin))
 	}
 	return env.Answer(map[string]any{"keys": keys}, func(out io.Writer) {
 		for _, k := range keys {
@@ -141,18 +102,15 @@ func newKeysExport(env *Env) *cobra.Command {
 }
 
 func runKeysExport(_ context.Context, env *Env, name string) error {
-	w, path, err := env.keyPath(name)
+	p, err := env.open()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return refusal.Newf(refusal.UnknownName, "no key %s in %s", name, w.KeysDir()).WithHint(`"tally keys list" lists them`)
-	}
-	key, err := seal.LoadKey(path)
+	key, err := ceremony.LoadKey(p, name)
 	if err != nil {
 		return err
 	}
-	a := describeKey(name, key, w.Settings.Origin)
+	a := describeKey(name, key, p.Settings.Origin)
 	return env.Answer(a, func(out io.Writer) { fmt.Fprintf(out, "%s\n%s\n", a.Public, a.VKey) })
 }
 

@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/harness"
 	"tallystick/internal/plain"
@@ -259,7 +260,7 @@ func firstOf(v *trajectory.Verified) trajectory.RunStarted {
 
 // pendingOf makes a draft case: an incident whose input is what was said, and
 // whose scenario answers as the model and the tools did.
-func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPendingOptions) (*pendingAnswer, error) {
+func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPendingOptions) (*ceremony.Pending, error) {
 	v := loaded.verified
 	s, err := scenario.FromTrajectory(v, loaded.content)
 	if err != nil {
@@ -276,7 +277,9 @@ func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPe
 		return nil, err
 	}
 	o.from = "trajectory " + v.Head().String()
-	return e.addPending(ctx, o, o.from, incident, map[string][]byte{bench.ScenarioFile: append(written, '\n')})
+	draft := o.draft()
+	draft.Source, draft.Files = o.from, map[string][]byte{bench.ScenarioFile: append(written, '\n')}
+	return e.addPending(ctx, draft, incident)
 }
 
 // outcomeOf says how a run ended, in a word.

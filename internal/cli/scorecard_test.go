@@ -16,6 +16,7 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/canon"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
@@ -491,7 +492,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
-		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 1, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 1, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -502,7 +503,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
 	}
 	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
-		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 2, Class: exampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 2, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -2,23 +2,17 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 )
 
 func newSigners(env *Env) *cobra.Command {
@@ -40,10 +34,10 @@ Records name their operator by a salted hash; "tally signers operators" tells wh
 
 // signersAnswer is the version in force and whether the file is that version.
 type signersAnswer struct {
-	Version int           `json:"version"`
-	Digest  digest.ID     `json:"digest"`
-	People  []personEntry `json:"people"`
-	File    string        `json:"file"` // in-force, proposed, differs or missing
+	Version int                `json:"version"`
+	Digest  digest.ID          `json:"digest"`
+	People  []personEntry      `json:"people"`
+	File    ceremony.FileState `json:"file"`
 }
 
 type personEntry struct {
@@ -94,41 +88,13 @@ func newSignersShow(env *Env) *cobra.Command {
 	}
 }
 
-// signersFile verifies the ledger and reads the file beside it, which may
-// propose another version than the one in force, or be gone: then it is nil.
-func (e *Env) signersFile() (*archive.Place, *ledger.Verified, []byte, error) {
-	w, v, err := e.verifiedLedger(nil)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), archive.MaxSignedFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return w, v, nil, nil
-	}
-	return w, v, data, err
-}
-
-// stateOfFile says what the file is beside the version in force.
-func stateOfFile(inForce *seal.Signers, data []byte) string {
-	if data == nil {
-		return "missing"
-	}
-	if digest.IDOf(data) == inForce.Digest() {
-		return "in-force"
-	}
-	if _, err := seal.ParseNext(inForce, data); err == nil {
-		return "proposed"
-	}
-	return "differs"
-}
-
 func runSignersShow(_ context.Context, env *Env) error {
-	_, v, data, err := env.signersFile()
+	s, err := env.readSigners()
 	if err != nil {
 		return err
 	}
-	a := signersAnswer{Version: v.Signers.Version(), Digest: v.Signers.Digest(), File: stateOfFile(v.Signers, data)}
-	for _, e := range v.Signers.Entries() {
+	a := signersAnswer{Version: s.InForce.Version(), Digest: s.InForce.Digest(), File: s.State()}
+	for _, e := range s.InForce.Entries() {
 		a.People = append(a.People, describePerson(e))
 	}
 	return env.Answer(a, func(out io.Writer) {
@@ -140,11 +106,11 @@ func runSignersShow(_ context.Context, env *Env) error {
 			}
 		}
 		switch a.File {
-		case "proposed":
+		case ceremony.FileProposed:
 			fmt.Fprintf(out, "signers/allowed_signers proposes version %d; two of the people above sign it with \"tally signers sign\"\n", a.Version+1)
-		case "differs":
+		case ceremony.FileDiffers:
 			fmt.Fprintf(out, "signers/allowed_signers is NOT this version and does not follow from it; the ledger counts, the file does not\n")
-		case "missing":
+		case ceremony.FileMissing:
 			fmt.Fprintf(out, "signers/allowed_signers is missing; \"tally signers next\" writes what would be version %d\n", a.Version+1)
 		}
 	})
@@ -167,36 +133,6 @@ func newSignersNext(env *Env) *cobra.Command {
 	}
 }
 
-func runSignersNext(_ context.Context, env *Env) error {
-	w, v, data, err := env.signersFile()
-	if err != nil {
-		return err
-	}
-	if state := stateOfFile(v.Signers, data); state != "in-force" && state != "missing" {
-		return refusal.Newf(refusal.AlreadyExists, "%s is not the version in force; it is not overwritten", w.SignersFile()).
-			WithHint(`"tally signers show" tells what it is`)
-	}
-	// The signatures of the version in force are in the ledger. Left here they
-	// would count as wrong ones of the next.
-	stale, err := archive.SignatureFiles(w.SignersFile())
-	if err != nil {
-		return err
-	}
-	for _, name := range stale {
-		if err := store.RemoveTree(name); err != nil {
-			return err
-		}
-	}
-	if err := store.WriteFile(store.OS{}, w.SignersFile(), v.Signers.Next(), 0o644); err != nil {
-		return err
-	}
-	version := v.Signers.Version() + 1
-	return env.Answer(map[string]any{"file": w.SignersFile(), "version": version}, func(out io.Writer) {
-		fmt.Fprintf(out, "%s is ready to become version %d\n", plain.Line(w.SignersFile()), version)
-		fmt.Fprintf(out, "Next: edit it, then two of %s run \"tally signers sign --key THEIR-SSH-KEY\"\n", plain.Line(strings.Join(v.Signers.Candidates(seal.NamespaceSigners, env.Now(), ""), ", ")))
-	})
-}
-
 type signersSignOptions struct{ key string }
 
 func newSignersSign(env *Env) *cobra.Command {
@@ -217,86 +153,6 @@ SSH agent. A signature made by hand counts too:
 	return cmd
 }
 
-func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
-	w, v, data, err := env.signersFile()
-	if err != nil {
-		return err
-	}
-	signer, err := seal.LoadSigner(o.key)
-	if err != nil {
-		return err
-	}
-	if err := refuseInForce(w, v, data); err != nil {
-		return err
-	}
-	err = addSignature(w.SignersFile(), signer, seal.NamespaceSigners, func(signature, message []byte) error {
-		if _, err := seal.ParseNext(v.Signers, message); err != nil {
-			return err
-		}
-		_, err := v.Signers.Verify(signature, message, seal.NamespaceSigners, env.Now())
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("nothing was signed: %w", err)
-	}
-	_, missing := proposedSigners(env, w, v)
-	return env.Answer(map[string]any{"file": w.SignersFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
-		fmt.Fprintf(out, "signed %s\n", plain.Line(w.SignersFile()))
-		if missing != nil {
-			fmt.Fprintf(out, "Still missing: %s\n", plain.Line(missing.Error()))
-			return
-		}
-		fmt.Fprintln(out, `Next: tally signers apply`)
-	})
-}
-
-// refuseInForce refuses a file that proposes nothing.
-func refuseInForce(w *archive.Place, v *ledger.Verified, data []byte) error {
-	if stateOfFile(v.Signers, data) != "in-force" {
-		return nil
-	}
-	return refusal.Newf(refusal.Usage, "%s is version %d, which is in force already", w.SignersFile(), v.Signers.Version()).
-		WithHint(`"tally signers next" prepares the next version`)
-}
-
-// proposedSigners verifies that the file follows from the version in force.
-func proposedSigners(env *Env, w *archive.Place, v *ledger.Verified) (*evidence.SignersChanged, error) {
-	data, err := store.ReadFile(store.OS{}, w.SignersFile(), archive.MaxSignedFile)
-	if err != nil {
-		return nil, err
-	}
-	if err := refuseInForce(w, v, data); err != nil {
-		return nil, err
-	}
-	sigs, err := archive.SignaturesOf(w.SignersFile())
-	if err != nil {
-		return nil, err
-	}
-	next, err := seal.Extend(v.Signers, data, sigs, env.Now())
-	if err != nil {
-		return nil, err
-	}
-	if err := env.checkSuccession(next); err != nil {
-		return nil, err
-	}
-	change := &evidence.SignersChanged{Version: next.Version(), Signers: string(data)}
-	for _, s := range sigs {
-		change.Signatures = append(change.Signatures, string(s))
-	}
-	return change, nil
-}
-
-// checkSuccession refuses a version that two people could not change now. What
-// it names may be right, and namespaces or dates take it back.
-func (e *Env) checkSuccession(s *seal.Signers) error {
-	who := s.Candidates(seal.NamespaceSigners, e.Now(), "")
-	if len(who) >= 2 || s.HasAuthority() {
-		return nil
-	}
-	return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers could be changed by %d people now, needs 2: %s", s.Version(), len(who), strings.Join(who, ", ")).
-		WithHint("let two people sign tallystick-signers at this time; whose only role is operator does not count")
-}
-
 func newSignersApply(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "apply",
@@ -306,27 +162,59 @@ func newSignersApply(env *Env) *cobra.Command {
 	}
 }
 
+// readSigners reads the version in force and the file beside it.
+func (e *Env) readSigners() (*ceremony.Signers, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	return ceremony.ReadSigners(p)
+}
+
+func runSignersNext(_ context.Context, env *Env) error {
+	s, err := env.readSigners()
+	if err != nil {
+		return err
+	}
+	version, err := s.Next()
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"file": s.SignersFile(), "version": version}, func(out io.Writer) {
+		fmt.Fprintf(out, "%s is ready to become version %d\n", plain.Line(s.SignersFile()), version)
+		fmt.Fprintf(out, "Next: edit it, then two of %s run \"tally signers sign --key THEIR-SSH-KEY\"\n", plain.Line(strings.Join(s.InForce.Candidates(seal.NamespaceSigners, env.Now(), ""), ", ")))
+	})
+}
+
+func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
+	s, err := env.readSigners()
+	if err != nil {
+		return err
+	}
+	missing, err := s.Sign(o.key)
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"file": s.SignersFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
+		fmt.Fprintf(out, "signed %s\n", plain.Line(s.SignersFile()))
+		if missing != nil {
+			fmt.Fprintf(out, "Still missing: %s\n", plain.Line(missing.Error()))
+			return
+		}
+		fmt.Fprintln(out, `Next: tally signers apply`)
+	})
+}
+
 func runSignersApply(ctx context.Context, env *Env) error {
-	w, v, err := env.verifiedLedger(nil)
+	s, err := env.readSigners()
 	if err != nil {
 		return err
 	}
-	change, err := proposedSigners(env, w, v)
+	version, pos, err := s.Apply(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := w.OpenLedger(ctx)
-	if err != nil {
-		return err
-	}
-	pos, err := l.AppendRecord(evidence.SignersChangedKind, change)
-	if cerr := l.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return env.Answer(map[string]any{"version": change.Version, "index": pos.Index, "head": pos.Head}, func(out io.Writer) {
-		fmt.Fprintf(out, "version %d of the signers is in force after entry %d\n", change.Version, pos.Index)
+	return env.Answer(map[string]any{"version": version, "index": pos.Index, "head": pos.Head}, func(out io.Writer) {
+		fmt.Fprintf(out, "version %d of the signers is in force after entry %d\n", version, pos.Index)
 	})
 }

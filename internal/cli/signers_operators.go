@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
 
@@ -63,9 +63,9 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 	}
 	switch {
 	case o.add:
-		return env.addThisOperator(w, v.Signers)
+		return runAddOperator(env, w, v.Signers)
 	case o.key != "":
-		return env.signOperators(w, v.Signers, o.key)
+		return runSignOperators(env, w, v.Signers, o.key)
 	}
 	f, by, err := w.VerifyOperators(v.Signers)
 	if err != nil {
@@ -92,53 +92,28 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 	})
 }
 
-// addThisOperator writes down who the operator of this workspace is.
-func (e *Env) addThisOperator(w *archive.Place, signers *seal.Signers) error {
-	key, err := w.OperatorKey()
+func runAddOperator(env *Env, p *archive.Place, signers *seal.Signers) error {
+	name, added, err := ceremony.AddOperator(p, signers)
 	if err != nil {
 		return err
 	}
-	name, err := w.OperatorName(signers, key)
-	if err != nil {
-		return err
-	}
-	added, err := addOperator(w, key, name)
-	if err != nil {
-		return err
-	}
-	return e.Answer(map[string]any{"file": w.OperatorsFile(), "identity": name, "added": added}, func(out io.Writer) {
+	return env.Answer(map[string]any{"file": p.OperatorsFile(), "identity": name, "added": added}, func(out io.Writer) {
 		if !added {
-			fmt.Fprintf(out, "%s is in %s already\n", plain.Line(name), plain.Line(w.OperatorsFile()))
+			fmt.Fprintf(out, "%s is in %s already\n", plain.Line(name), plain.Line(p.OperatorsFile()))
 			return
 		}
-		fmt.Fprintf(out, "added %s to %s\n", plain.Line(name), plain.Line(w.OperatorsFile()))
+		fmt.Fprintf(out, "added %s to %s\n", plain.Line(name), plain.Line(p.OperatorsFile()))
 		fmt.Fprintln(out, `Next: two people sign it, tally signers operators --sign KEY`)
 	})
 }
 
-// signOperators signs the file for one person.
-func (e *Env) signOperators(w *archive.Place, signers *seal.Signers, keyFile string) error {
-	_, data, err := w.LoadOperators()
+func runSignOperators(env *Env, p *archive.Place, signers *seal.Signers, keyFile string) error {
+	missing, err := ceremony.SignOperators(p, signers, keyFile)
 	if err != nil {
 		return err
 	}
-	if data == nil {
-		return refusal.Newf(refusal.NotFound, "there is no %s to sign", w.OperatorsFile()).WithHint(`"tally signers operators --add" begins it`)
-	}
-	signer, err := seal.LoadSigner(keyFile)
-	if err != nil {
-		return err
-	}
-	err = addSignature(w.OperatorsFile(), signer, seal.NamespaceOperators, func(signature, message []byte) error {
-		_, err := signers.Verify(signature, message, seal.NamespaceOperators, e.Now())
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("nothing was signed: %w", err)
-	}
-	_, _, missing := w.VerifyOperators(signers)
-	return e.Answer(map[string]any{"file": w.OperatorsFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
-		fmt.Fprintf(out, "signed %s\n", plain.Line(w.OperatorsFile()))
+	return env.Answer(map[string]any{"file": p.OperatorsFile() + ".sig", "complete": missing == nil}, func(out io.Writer) {
+		fmt.Fprintf(out, "signed %s\n", plain.Line(p.OperatorsFile()))
 		if missing != nil {
 			fmt.Fprintf(out, "Still missing: %s\n", plain.Line(missing.Error()))
 		}

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/harness"
@@ -118,7 +119,7 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 		return err
 	}
 	defer remove()
-	if err := writeFiles(filepath.Join(dir, bench.Dir, "try"), bench.Passing("try", lines)); err != nil {
+	if err := ceremony.WriteFiles(filepath.Join(dir, bench.Dir, "try"), bench.Passing("try", lines)); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
@@ -79,7 +80,7 @@ func (e *Env) verifySignersFile(p *archive.Corpus) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if state := stateOfFile(p.Options.Signers, data); state != "in-force" {
+	if state := ceremony.StateOf(p.Options.Signers, data); state != ceremony.FileInForce {
 		return "", refusal.Newf(refusal.SignersChainBroken, "%s is not version %d, which is in force", p.SignersFile(), p.Options.Signers.Version()).
 			WithHint(`"tally signers show" tells what it is`)
 	}
@@ -95,7 +96,7 @@ func (e *Env) describeOperators(p *archive.Corpus) (string, error) {
 }
 
 func describeBench(p *archive.Corpus, class string) (string, error) {
-	results, _, err := verifyClasses(p, []string{class})
+	results, _, err := ceremony.VerifyClasses(p, []string{class})
 	if err != nil {
 		return "", err
 	}

@@ -1,9 +1,10 @@
-package cli
+package ceremony
 
 import (
+	"fmt"
 	"path/filepath"
-
 	"tallystick/internal/archive"
+	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
 )
@@ -28,7 +29,7 @@ func addOperator(w *archive.Place, key *seal.Key, name string) (bool, error) {
 
 // writeOperators begins audit/operators.yaml and has the example people sign it
 // when they are there.
-func writeOperators(env *Env, w *archive.Place, name string) error {
+func writeOperators(w *archive.Place, name string) error {
 	key, err := w.OperatorKey()
 	if err != nil {
 		return err
@@ -50,4 +51,43 @@ func writeOperators(env *Env, w *archive.Place, name string) error {
 		}
 	}
 	return nil
+}
+
+// AddOperator writes down who the operator of this workspace is. It reports
+// false if the file has them already.
+func AddOperator(p *archive.Place, signers *seal.Signers) (name string, added bool, err error) {
+	key, err := p.OperatorKey()
+	if err != nil {
+		return "", false, err
+	}
+	if name, err = p.OperatorName(signers, key); err != nil {
+		return "", false, err
+	}
+	added, err = addOperator(p, key, name)
+	return name, added, err
+}
+
+// SignOperators signs the file for one person. It returns what is still
+// missing, nil if nothing is.
+func SignOperators(p *archive.Place, signers *seal.Signers, keyFile string) (missing, err error) {
+	_, data, err := p.LoadOperators()
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return nil, refusal.Newf(refusal.NotFound, "there is no %s to sign", p.OperatorsFile()).WithHint(`"tally signers operators --add" begins it`)
+	}
+	signer, err := seal.LoadSigner(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	err = addSignature(p.OperatorsFile(), signer, seal.NamespaceOperators, func(signature, message []byte) error {
+		_, err := signers.Verify(signature, message, seal.NamespaceOperators, p.Now())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nothing was signed: %w", err)
+	}
+	_, _, missing = p.VerifyOperators(signers)
+	return missing, nil
 }

@@ -1,0 +1,195 @@
+package ceremony
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+)
+
+// DigestOptions say which class to compute the digests of.
+type DigestOptions struct {
+	Class   string
+	Message string // file to write what is signed to
+	Pins    bool   // with Message: that of the pins in place of the manifest's
+	CI      string // file that runs the fence, to pin
+	Image   string // digest of the rubric's image, to pin
+}
+
+// A Digested is what came of it.
+type Digested struct {
+	Bench   digest.ID
+	Cases   int
+	Lines   int
+	Changed []string // files that were written
+	Missing []bench.Missing
+}
+
+// Digest computes the digests of what is in a class and writes them.
+func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
+	d, err := bench.Load(c.Root, o.Class)
+	if err != nil {
+		return nil, err
+	}
+	if d.Registration.Trust == bench.Scratch && (o.CI != "" || o.Image != "") {
+		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class: nothing is pinned for it", o.Class).
+			WithHint("give --ci and --image with a signed class; the pins are for all of them")
+	}
+	if o.CI != "" {
+		if o.CI, err = c.Inside(o.CI); err != nil {
+			return nil, err
+		}
+	}
+	if err := keepHistory(c); err != nil {
+		return nil, err
+	}
+	done := &Digested{}
+	if done.Changed, err = digestCases(c, d); err != nil {
+		return nil, err
+	}
+	if d, err = bench.Load(c.Root, o.Class); err != nil {
+		return nil, err
+	}
+	manifest, digests, err := d.Compute()
+	if err != nil {
+		return nil, err
+	}
+	more, err := writeDigests(c, d, manifest, digests, o)
+	if err != nil {
+		return nil, err
+	}
+	done.Changed = append(done.Changed, more...)
+	if o.Message != "" {
+		if err := writeMessage(c, manifest, o); err != nil {
+			return nil, err
+		}
+	}
+	if done.Bench, err = manifest.Digest(); err != nil {
+		return nil, err
+	}
+	return done, done.look(c, o.Class, len(manifest.Cases))
+}
+
+// look reads the class as it is now, and what it still lacks.
+func (done *Digested) look(c *archive.Corpus, class string, cases int) error {
+	d, err := bench.Load(c.Root, class)
+	if err != nil {
+		return err
+	}
+	done.Cases = cases
+	if d.Dataset != nil {
+		done.Lines = len(d.Dataset.Lines)
+	}
+	done.Missing, err = d.Status(c.Root, c.Options)
+	return err
+}
+
+// writeDigests writes cases/digests.yaml, the manifest and the pins, and names
+// those that changed.
+func writeDigests(c *archive.Corpus, d *bench.Draft, manifest *bench.Manifest, digests *bench.CaseDigests, o DigestOptions) ([]string, error) {
+	var changed []string
+	note := func(name string, wrote bool, err error) error {
+		if err == nil && wrote {
+			changed = append(changed, name)
+		}
+		return err
+	}
+	// A class whose cases are all lines of the dataset needs no case digests:
+	// the manifest pins it.
+	if len(digests.Cases) > 0 || d.Digests != nil {
+		wrote, err := writeSigned(c.ClassDir(d.Class, filepath.FromSlash(bench.DigestsFile)), digests.Format())
+		if err := note(bench.DigestsFile, wrote, err); err != nil {
+			return nil, err
+		}
+	}
+	wrote, err := writeSigned(c.ClassDir(d.Class, bench.ManifestFile), manifest.Format())
+	if err := note(bench.ManifestFile, wrote, err); err != nil {
+		return nil, err
+	}
+	if d.Registration.Trust == bench.Signed {
+		wrote, err := pinClass(c, o)
+		if err := note(bench.PinsFile, wrote, err); err != nil {
+			return nil, err
+		}
+	}
+	return changed, nil
+}
+
+// digestCases writes the digests into each case.yaml and names the files that
+// changed.
+func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
+	changed := []string{}
+	cases := slices.Clone(d.Cases)
+	for _, id := range d.PendingIDs() {
+		draft, err := d.Pending(id)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, draft)
+	}
+	for _, x := range cases {
+		data, err := x.WithDigests()
+		if err != nil {
+			return nil, fmt.Errorf("class %s: case %s: %w", d.Class, x.CaseID, err)
+		}
+		if data == nil {
+			continue
+		}
+		name := caseFile(x)
+		if err := store.WriteFile(store.OS{}, c.ClassDir(d.Class, name), data, 0o644); err != nil {
+			return nil, err
+		}
+		changed = append(changed, filepath.ToSlash(name))
+	}
+	return changed, nil
+}
+
+// caseFile is the case.yaml of a case or draft, relative to the class.
+func caseFile(c *bench.DraftCase) string {
+	dir := bench.CasesDir
+	if c.Pending {
+		dir = bench.PendingDir
+	}
+	return filepath.Join(dir, c.CaseID, bench.CaseFile)
+}
+
+// pinClass adds the class, and what the options name, to bench/digests.yaml.
+func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
+	pins, _, err := bench.LoadPins(c.Root)
+	if err != nil {
+		return false, err
+	}
+	if pins == nil {
+		pins = &bench.Pins{Version: 1}
+	}
+	if !slices.Contains(pins.Classes, o.Class) {
+		pins.Classes = append(pins.Classes, o.Class)
+		slices.Sort(pins.Classes)
+	}
+	if err := pins.Pin(c.Root, o.CI, o.Image); err != nil {
+		return false, err
+	}
+	return writeSigned(c.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
+}
+
+// writeMessage writes what is signed, for people who sign with ssh-keygen.
+func writeMessage(c *archive.Corpus, manifest *bench.Manifest, o DigestOptions) error {
+	message, err := manifest.Message()
+	if o.Pins {
+		var pins *bench.Pins
+		if pins, _, err = bench.LoadPins(c.Root); err == nil && pins == nil {
+			err = refusal.Newf(refusal.NotFound, "there is no %s", bench.PinsFile)
+		}
+		if err == nil {
+			message, err = pins.Message()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, o.Message, message, 0o644)
+}
