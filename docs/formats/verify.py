@@ -202,7 +202,7 @@ def digest(value, prefix):
 
 # --- The signers file (signers.md) ----------------------------------------------------
 
-SIGNERS_HEADER = re.compile("# tallystick-signers v1\n# version: ([1-9][0-9]{0,9})\n"
+SIGNERS_HEADER = re.compile("# tallystick-signers v([12])\n# version: ([1-9][0-9]{0,9})\n"
                             "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
 LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
 SIGNERS_LINE = re.compile(r'([A-Za-z0-9._@+-]{1,255})[ \t]+(?:((?:[^" \t]|"[^"]*")+)[ \t]+)?'
@@ -256,12 +256,18 @@ class Line:
                 and not some(p[1:] for p in self.namespaces if p[:1] == "!")
                 and self.after <= time.replace(microsecond=0) <= self.before)
 
-def count(lines):
-    """The people of some lines who count: those whose only role is operator do not."""
+def count(lines, rules):
+    """The people of some lines who count, with their roles: those whose only role is operator
+    do not, nor, from rules 2 on, those who have none."""
     roles = {}
     for line in lines:
         roles.setdefault(line.person, set()).update(line.roles)
-    return {person for person, held in roles.items() if held != {"operator"}}
+    return {person: held for person, held in roles.items()
+            if (held != {"operator"} if rules == 1 else held & {"curator", "security"})}
+
+def enough(people, rules):
+    """Two people, from rules 2 on one of them with the security role."""
+    return len(people) >= 2 and (rules == 1 or any("security" in held for held in people.values()))
 
 class Signers:
     """One version of the signers file."""
@@ -270,10 +276,10 @@ class Signers:
         header, size = SIGNERS_HEADER.match(content), len(content.encode())
         must(header and content.endswith("\n") and size <= 1 << 20 and content.count("\n") <= 4096,
              "not a signers file")
-        self.digest, self.version = sha256(content.encode()), int(header[1])
-        self.previous = header[2] and digest(header[2], "sha256")
+        self.digest, self.rules, self.version = sha256(content.encode()), int(header[1]), int(header[2])
+        self.previous = header[3] and digest(header[3], "sha256")
         must(self.version < 2**31 and (self.version > 1) == (self.previous is not None),
-             "signers file: version %d, previous %s" % (self.version, header[2]))
+             "signers file: version %d, previous %s" % (self.version, header[3]))
         lines = content[header.end():].split("\n")[:-1]
         for line in lines:
             must(len(line.encode()) <= 16384 and line == line.strip(" \t")
@@ -287,7 +293,7 @@ class Signers:
         must(len({(line.key, line.person) for line in self.lines})
              == len({line.key for line in self.lines}), "signers file: a key of two people", Refused)
 
-    def signed_by(self, message, signatures, namespace, time):
+    def signed_by(self, message, signatures, namespace, time, rules):
         """The people behind some SSH signatures, every one of which must be good."""
         signing = []
         for armoured in signatures:
@@ -295,7 +301,7 @@ class Signers:
             good = [line for line in self.lines if line.key == key and line.admits(namespace, time)]
             must(good, "signed with a key that is not listed for this act and time", Refused)
             signing += good
-        return count(signing)
+        return count(signing, rules)
 
     def operators(self, time):
         return {line.key for line in self.lines
@@ -306,9 +312,12 @@ class Signers:
         new = Signers(content)
         must(new.version == self.version + 1 and new.previous == self.digest,
              "signers version %d does not follow version %d" % (new.version, self.version), Refused)
-        must(len(self.signed_by(content.encode(), signatures, "tallystick-signers", time)) >= 2,
-             "signers version %d was not signed by two people" % new.version, Refused)
-        must(len(count(new.lines)) >= 2, "signers version %d has one person" % new.version, Refused)
+        must(new.rules >= self.rules, "signers version %d is under older rules" % new.version, Refused)
+        people = self.signed_by(content.encode(), signatures, "tallystick-signers", time, new.rules)
+        must(enough(people, new.rules),
+             "signers version %d was not signed by two people who count" % new.version, Refused)
+        must(enough(count(new.lines, new.rules), new.rules),
+             "signers version %d could never be changed" % new.version, Refused)
         return new
 
 # --- SSH keys and signatures (signers.md; PROTOCOL.sshsig of OpenSSH) -----------------

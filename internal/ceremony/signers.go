@@ -148,15 +148,22 @@ func (s *Signers) proposed() (*evidence.SignersChanged, error) {
 	return change, nil
 }
 
-// checkSuccession refuses a version that two people could not change now. What
+// checkSuccession refuses a version that its people could not change now. What
 // it names may be right, and namespaces or dates take it back.
 func checkSuccession(s *seal.Signers, now time.Time) error {
-	who := s.Candidates(seal.NamespaceSigners, now, "")
-	if len(who) >= 2 || s.HasAuthority() {
+	if s.HasAuthority() {
 		return nil
 	}
-	return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers could be changed by %d people now, needs 2: %s", s.Version(), len(who), strings.Join(who, ", ")).
-		WithHint("let two people sign tallystick-signers at this time; whose only role is operator does not count")
+	who := s.Candidates(seal.NamespaceSigners, now, "")
+	if len(who) < 2 {
+		return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers can be changed by %d of its people now, needs 2: %s", s.Version(), len(who), strings.Join(who, ", ")).
+			WithHint("let two people sign tallystick-signers at this time who are curators or hold the security role")
+	}
+	if s.Rules() >= seal.SecurityRules && len(s.Candidates(seal.NamespaceSigners, now, seal.Security)) == 0 {
+		return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers gives nobody the security role who can sign now, and one is needed to change it", s.Version()).
+			WithHint("give one of the people roles=security")
+	}
+	return nil
 }
 
 // Apply records the signed next version in the ledger. From that entry on it is

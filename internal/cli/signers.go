@@ -20,7 +20,8 @@ func newSigners(env *Env) *cobra.Command {
 		Use:   "signers",
 		Short: "Who is trusted: show, change, sign and apply the signers file",
 		Long: `The people of a workspace are in signers/allowed_signers, a file that ssh-keygen
-reads too. Version n+1 needs the signatures of two people of version n:
+reads too. Version n+1 needs the signatures of two people of version n who are curators
+or hold the security role, one of them the latter:
 
   tally signers next            prepare the next version for editing
   tally signers sign --key K    each of two people signs it

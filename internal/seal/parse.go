@@ -23,7 +23,7 @@ const (
 
 // The header lines.
 const (
-	headerMagic    = "# tallystick-signers v1"
+	headerMagic    = "# tallystick-signers v"
 	headerVersion  = "# version: "
 	headerPrevious = "# previous: "
 )
@@ -124,8 +124,13 @@ func checkText(line string) error {
 // parseHeader reads the header and returns how many lines it takes, or the
 // line that is wrong.
 func (s *Signers) parseHeader(lines []string) (int, error) {
-	if lines[0] != headerMagic {
-		return 1, fmt.Errorf("found %q, expected %q", lines[0], headerMagic)
+	switch rules, _ := strings.CutPrefix(lines[0], headerMagic); {
+	case lines[0] == headerMagic+"1":
+		s.rules = FirstRules
+	case lines[0] == headerMagic+"2":
+		s.rules = SecurityRules
+	default:
+		return 1, fmt.Errorf("found %q, expected %q and 1 or 2 (found rules %q)", lines[0], headerMagic, rules)
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
 		return 2, fmt.Errorf("expected %q and a number", headerVersion)
@@ -152,7 +157,7 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 // checkComment refuses a comment that looks like a header, which would tell a
 // reader another version than the parser.
 func checkComment(line string) error {
-	text := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))
+	text := strings.ToLower(strings.TrimLeft(line, "# \t")) // "# # version: 7" fools a reader as well
 	for _, word := range []string{"tallystick-signers", "version:", "previous:"} {
 		if strings.HasPrefix(text, word) {
 			return fmt.Errorf("header line %q in the wrong place", line)
@@ -447,7 +452,7 @@ func (s *Signers) duplicate(first, second Entry, what string) error {
 // parsed again, so it obeys every rule of the format.
 func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(header(version, previous))
+	b.WriteString(header(SecurityRules, version, previous))
 	for _, e := range entries {
 		b.WriteString(e.String() + "\n")
 	}
@@ -457,17 +462,17 @@ func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Next returns the file with the header of the version after it and everything
-// else as it is, comments too, so that whoever signs it next sees what changed
-// and nothing else.
+// Next returns the file with the header of the version after it, under the
+// newest rules, and everything else as it is, comments too, so that whoever
+// signs it next sees what changed and nothing else.
 func (s *Signers) Next() []byte {
-	lines := strings.TrimPrefix(string(s.data), header(s.version, s.previous))
-	return []byte(header(s.version+1, s.Digest()) + lines)
+	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
+	return []byte(header(SecurityRules, s.version+1, s.Digest()) + lines)
 }
 
 // header is the beginning of a version of the file; it has no other spelling.
-func header(version int, previous digest.ID) string {
-	text := fmt.Sprintf("%s\n%s%d\n", headerMagic, headerVersion, version)
+func header(rules Rules, version int, previous digest.ID) string {
+	text := fmt.Sprintf("%s%d\n%s%d\n", headerMagic, rules, headerVersion, version)
 	if version > 1 {
 		text += fmt.Sprintf("%s%s\n", headerPrevious, previous)
 	}

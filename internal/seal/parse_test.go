@@ -68,7 +68,8 @@ func TestParseSignersRefuses(t *testing.T) {
 		{"an empty file", "", refusal.Malformed, "the last line has no newline"},
 		{"a file without header", alice + "\n", refusal.Malformed, "signers line 1: found"},
 		{"only the first header line", "# tallystick-signers v1\n", refusal.Malformed, `signers line 2: expected "# version: "`},
-		{"another format version", "# tallystick-signers v2\n# version: 1\n", refusal.Malformed, "signers line 1"},
+		{"rules that nobody knows", "# tallystick-signers v3\n# version: 1\n", refusal.Malformed, "signers line 1"},
+		{"a hidden header under newer rules", "# tallystick-signers v2\n# version: 1\n# # version: 7\n" + alice + "\n", refusal.Malformed, "in the wrong place"},
 		{"version 0", "# tallystick-signers v1\n# version: 0\n", refusal.Malformed, `version "0"`},
 		{"version 01", "# tallystick-signers v1\n# version: 01\n", refusal.Malformed, `version "01"`},
 		{"version +1", "# tallystick-signers v1\n# version: +1\n", refusal.Malformed, `version "+1"`},
@@ -192,7 +193,7 @@ func TestComposeWritesWhatParseReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "# tallystick-signers v1\n# version: 3\n# previous: " + digest.IDOf([]byte("version 2")).String() + "\n" +
+	want := "# tallystick-signers v2\n# version: 3\n# previous: " + digest.IDOf([]byte("version 2")).String() + "\n" +
 		"alice " + entries[0].Key.String() + " roles=curator,operator laptop\n" +
 		`*@example.org cert-authority,namespaces="tallystick-*,!tallystick-signers",valid-after="20260512120000Z",valid-before="20260512130000Z" ` + entries[1].Key.String() + "\n"
 	if string(data) != want {

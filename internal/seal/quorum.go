@@ -49,7 +49,7 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 		people = addPerson(people, sig)
 	}
 
-	counted := slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !counts(sig.roles, rule.Of) })
+	counted := slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !s.counts(sig.roles, rule.Of) })
 	if len(counted) < rule.People {
 		return nil, refusal.Newf(refusal.TwoPersonRule, "%s, needs %s", signedBy(people), s.needs(ns, at, rule)).
 			WithHint(`each missing person signs with "ssh-keygen -Y sign -n %s -f KEY FILE"`, ns)
@@ -65,12 +65,16 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 
 // counts reports whether somebody with these roles is one of the people that a
 // rule asks for. A key that is an operator's and nothing else lies on a machine
-// for programs to use: whoever has that machine is not a second person.
-func counts(roles []Role, of Role) bool {
-	if of != "" {
+// for programs to use: whoever has that machine is not a second person. Nor is
+// somebody whom the file gives no role at all, since [SecurityRules].
+func (s *Signers) counts(roles []Role, of Role) bool {
+	switch {
+	case of != "":
 		return slices.Contains(roles, of)
+	case s.rules == FirstRules:
+		return len(roles) != 1 || roles[0] != Operator
 	}
-	return len(roles) != 1 || roles[0] != Operator
+	return slices.Contains(roles, Curator) || slices.Contains(roles, Security)
 }
 
 // addPerson adds a signature, or its roles to the person who signed already.
@@ -112,7 +116,7 @@ func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
 func (s *Signers) Candidates(ns Namespace, at time.Time, role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.allows(ns) || !e.validAt(at) || !counts(e.Roles, role) {
+		if !e.allows(ns) || !e.validAt(at) || !s.counts(e.Roles, role) {
 			continue
 		}
 		name := e.Principals
@@ -137,8 +141,15 @@ func listNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// signersRule is what it takes to change who is trusted.
-var signersRule = Rule{People: 2}
+// succession is what it takes to put a file in the place of another: two people
+// and, under [SecurityRules], the security role. The rules are those of the new
+// file, so a change to the newer ones is made by the newer ones.
+func succession(next *Signers) Rule {
+	if next.rules == FirstRules {
+		return Rule{People: 2}
+	}
+	return Rule{People: 2, Roles: []Role{Security}}
+}
 
 // Root reads version 1 of a signers file and compares it with the digest that
 // the ledger's first entry or the person pinned.
@@ -168,6 +179,10 @@ func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d cannot follow version %d", prev.name, s.version, prev.version).
 			WithHint("versions follow one another without gaps, so that each is signed by people of the one before")
 	}
+	if s.rules < prev.rules {
+		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d is under rules %d, version %d before it under rules %d", prev.name, s.version, s.rules, prev.version, prev.rules).
+			WithHint("rules only ever become newer; begin the file with %q", headerMagic+fmt.Sprint(prev.rules))
+	}
 	if s.previous != prev.Digest() {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d follows %s, version %d is %s", prev.name, s.version, s.previous, prev.version, prev.Digest())
 	}
@@ -182,15 +197,34 @@ func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := prev.VerifyQuorum(sigs, next, NamespaceSigners, at, signersRule); err != nil {
+	rule := succession(s)
+	// People are counted by the newer rules too: two without a role must not
+	// appoint themselves on the way there.
+	judge := *prev
+	judge.rules = s.rules
+	if _, err := judge.VerifyQuorum(sigs, next, NamespaceSigners, at, rule); err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", prev.name, s.version, err)
 	}
-	// Two people are needed for the version after this one too.
-	if !s.HasAuthority() && len(s.people()) < signersRule.People {
-		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d names %d people, and could never be changed again", prev.name, s.version, len(s.people())).
-			WithHint("keep at least two people in the file")
+	return s, s.canChange(prev.name)
+}
+
+// canChange refuses a file that the people it names could never change again.
+func (s *Signers) canChange(name string) error {
+	if s.HasAuthority() {
+		return nil
 	}
-	return s, nil
+	rule := succession(s)
+	if n := len(s.people("")); n < rule.People {
+		return refusal.Newf(refusal.SignersChainBroken, "%s: version %d names %d people who count, and could never be changed again", name, s.version, n).
+			WithHint("keep at least two people in the file who are curators or hold the security role")
+	}
+	for _, role := range rule.Roles {
+		if len(s.people(role)) == 0 {
+			return refusal.Newf(refusal.SignersChainBroken, "%s: version %d gives nobody the role %s, and could never be changed again", name, s.version, role).
+				WithHint("give the role %s to one of the people", role)
+		}
+	}
+	return nil
 }
 
 // HasAuthority reports whether a line lets somebody certify people, of whom
@@ -199,11 +233,12 @@ func (s *Signers) HasAuthority() bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Authority })
 }
 
-// people lists the names on the plain lines that count as people.
-func (s *Signers) people() []string {
+// people lists the names on the plain lines that count as people; a role of ""
+// asks for none.
+func (s *Signers) people(role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.Authority && counts(e.Roles, "") && !slices.Contains(names, e.Principals) {
+		if !e.Authority && s.counts(e.Roles, role) && !slices.Contains(names, e.Principals) {
 			names = append(names, e.Principals)
 		}
 	}

@@ -3,6 +3,7 @@ package seal
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"tallystick/internal/digest"
@@ -146,7 +147,7 @@ func TestNextKeepsEverythingButTheHeader(t *testing.T) {
 	third := mustParse(t, string(second.Next()))
 	for i, s := range []*Signers{first, second} {
 		next := []*Signers{second, third}[i]
-		want := fmt.Sprintf("# tallystick-signers v1\n# version: %d\n# previous: %s\n%s", i+2, s.Digest(), lines)
+		want := fmt.Sprintf("# tallystick-signers v2\n# version: %d\n# previous: %s\n%s", i+2, s.Digest(), lines)
 		if got := string(next.Bytes()); got != want {
 			t.Errorf("got:\n%s\nexpected:\n%s", got, want)
 		}
@@ -199,6 +200,57 @@ func TestExtendTakesTwoPeopleOfTheVersionBefore(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Extend(prev, tt.next, tt.sigs, noon)
 			refused(t, err, tt.refusal, tt.text)
+		})
+	}
+}
+
+// Two people whom the file gives no security role must not appoint themselves,
+// whichever way they spell it.
+func TestSecurityRulesRefuse(t *testing.T) {
+	people := []string{line(t, "alice", "", "roles=curator"), line(t, "bob", "", "roles=curator"), line(t, "carol", "", "roles=security"), line(t, "dave", "", ""), line(t, "erin", "", ""), line(t, "op", "", "roles=operator")}
+	text := func(rules, version int, prev *Signers, lines ...string) []byte {
+		out := fmt.Sprintf("# tallystick-signers v%d\n# version: %d\n", rules, version)
+		if prev != nil {
+			out += "# previous: " + prev.Digest().String() + "\n"
+		}
+		return []byte(out + strings.Join(lines, "\n") + "\n")
+	}
+	sign := func(message []byte, names ...string) [][]byte {
+		var sigs [][]byte
+		for _, name := range names {
+			sigs = append(sigs, signAs(t, name, NamespaceSigners, message))
+		}
+		return sigs
+	}
+	old := mustParse(t, string(text(1, 1, nil, people...)))
+	newer := mustParse(t, string(text(2, 1, nil, people...)))
+	for _, tt := range []struct {
+		name  string
+		prev  *Signers
+		rules int
+		lines []string
+		by    []string
+		want  refusal.Name // "" if it is accepted
+	}{
+		{"a curator and security", newer, 2, people, []string{"alice", "carol"}, ""},
+		{"two curators", newer, 2, people, []string{"alice", "bob"}, refusal.RoleMissing},
+		{"security and somebody without a role", newer, 2, people, []string{"carol", "dave"}, refusal.TwoPersonRule},
+		{"security and the operator", newer, 2, people, []string{"carol", "op"}, refusal.TwoPersonRule},
+		{"two without a role", newer, 2, people, []string{"dave", "erin"}, refusal.TwoPersonRule},
+		{"back to the older rules", newer, 1, people, []string{"alice", "carol"}, refusal.SignersChainBroken},
+		{"nobody is left with the security role", newer, 2, people[:2], []string{"alice", "carol"}, refusal.SignersChainBroken},
+		{"only one person is left who counts", newer, 2, people[2:], []string{"alice", "carol"}, refusal.SignersChainBroken},
+		{"to the newer rules by two curators", old, 2, people, []string{"alice", "bob"}, refusal.RoleMissing},
+		{"to the newer rules by two without a role", old, 2, people, []string{"dave", "erin"}, refusal.TwoPersonRule},
+		{"to the newer rules by the newer rules", old, 2, people, []string{"alice", "carol"}, ""},
+		{"what older programs sealed", old, 1, people, []string{"dave", "erin"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			next := text(tt.rules, 2, tt.prev, tt.lines...)
+			_, err := Extend(tt.prev, next, sign(next, tt.by...), noon)
+			if tt.want == "" && err != nil || tt.want != "" && !refusal.Is(err, tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
 		})
 	}
 }

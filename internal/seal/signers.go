@@ -21,6 +21,7 @@ import (
 type Signers struct {
 	name     string
 	data     []byte
+	rules    Rules
 	version  int
 	previous digest.ID
 	entries  []Entry
@@ -38,6 +39,24 @@ type Entry struct {
 	Roles       []Role
 	Comment     string // what else stands after the key
 }
+
+// Rules are the rules by which people are counted, named in the first line of
+// the file. A file is under the rules that it names for ever, so what was
+// signed under older ones still verifies.
+type Rules int
+
+// The rules so far.
+const (
+	// FirstRules count everybody who is not only an operator, and let any two
+	// of them change the file.
+	FirstRules Rules = 1
+	// SecurityRules count people who are curators or hold the security role,
+	// and let two of them change the file of whom one holds the latter.
+	SecurityRules Rules = 2
+)
+
+// Rules are those that the file is under.
+func (s *Signers) Rules() Rules { return s.rules }
 
 // Version is the number in the header.
 func (s *Signers) Version() int { return s.version }
