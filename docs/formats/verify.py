@@ -509,7 +509,11 @@ def verify_receipt(path, keys):
     must(index < size, "the checkpoint does not cover the entry", Refused)
     leaf = leaf_hash(origin, index, prev, content)
     must(root_from_proof(leaf, index, size, proof) == root, "the proof leads to another root", Refused)
-    kind = parse_entry(entry)["kind"]
+    parsed = parse_entry(entry)
+    kind = parsed["kind"]
+    must((kind == "ledger.opened") == (index == 0), "ledger.opened is the first entry and no other", Refused)
+    must(index > 0 or prev == bytes(32) and parsed["body"]["origin"] == origin,
+         "the ledger was opened after something, or under another name", Refused)
     return "entry %d (%s) is in the ledger %s of %d entries" % (index, kind, origin, size)
 
 # --- Anchors (anchor.md) --------------------------------------------------------------
@@ -520,7 +524,7 @@ def verify_anchor(path, keys):
     anchor = members(canonical(data[:-1]),
                      "checkpoint date head origin published_at root schema signature size")
     must(anchor["schema"] == "tallystick-anchor/v1", "not an anchor of this version")
-    digest(anchor["head"], "sha256")
+    must(digest(anchor["head"], "sha256") != bytes(32), "an anchor of no history")
     parse_time(anchor["published_at"])
     must(anchor["published_at"][:10] == anchor["date"], "not published on its date")
     origin, size, root = verify_checkpoint(text(anchor["checkpoint"]), keys)

@@ -62,7 +62,7 @@ with the ledger as it was then. A number that is not what was written is exit 3.
 	f := cmd.Flags()
 	f.StringArrayVar(&o.keys, "key", nil, "trusted ledger key `NAME+ID+KEY`; may be given again")
 	f.StringArrayVar(&o.witnesses, "witness", nil, "trusted witness key `NAME+ID+KEY`; may be given again")
-	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned")
+	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all that are named)")
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")

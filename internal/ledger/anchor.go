@@ -82,6 +82,10 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	if a.Size < 1 {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: size is %d, an anchor covers at least one entry", a.Size)
 	}
+	if a.Head.IsZero() {
+		return nil, refusal.Newf(refusal.Malformed, "anchor: head is all zeros, which no ledger with an entry has").
+			WithHint("whoever signed it named no history at all; get the anchor from git, or from somebody else's copy")
+	}
 	if a.Date != a.PublishedAt.Date() {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: date is %s and it was published on %s", a.Date, a.PublishedAt.Date())
 	}

@@ -162,6 +162,54 @@ func TestTheExtraOfAReceiptHasOneSpelling(t *testing.T) {
 	}
 }
 
+// TestAReceiptOfAnOpeningThatNoLedgerHasIsRefused: an operator can sign a tree
+// of anything; what no ledger could hold proves nothing (trials F8).
+func TestAReceiptOfAnOpeningThatNoLedgerHasIsRefused(t *testing.T) {
+	_, _, _, p := proofs(t)
+	opened := func(origin string) []byte {
+		return entryItem(evidence.LedgerOpened, mustMarshal(t, evidence.Opened{Origin: origin, Signers: string(version1(t))}), testTime).entry
+	}
+	note := entryItem(evidence.NoteKind, []byte(`{}`), testTime).entry
+	for _, tt := range []struct {
+		name    string
+		entries [][]byte
+		index   int64
+		ok      bool
+	}{
+		{"an honest one", [][]byte{opened(testOrigin), note}, 0, true},
+		{"opened a second time", [][]byte{opened(testOrigin), opened(testOrigin)}, 1, false},
+		{"opened under another name", [][]byte{opened("example.com/other"), note}, 0, false},
+		{"never opened", [][]byte{note, note}, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			chain, tree := NewChain(testOrigin), &Tree{}
+			var pos Position
+			for i, e := range tt.entries {
+				x := chain.Append(digest.ContentOf(e))
+				if err := tree.Add(x.Leaf); err != nil {
+					t.Fatal(err)
+				}
+				if int64(i) == tt.index {
+					pos = x
+				}
+			}
+			size := int64(len(tt.entries))
+			proof, err := tree.ProveInclusion(size, tt.index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			signed := AssembleCheckpoint(TreeHead{testOrigin, size, chain.Root()}, sealChain(t, chain, olga, testOrigin).sig)
+			receipt, err := NewReceipt(pos, tt.entries[tt.index], proof, signed).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := VerifyReceipt(receipt, tt.entries[tt.index], p); tt.ok != (err == nil) || !tt.ok && !refusal.Is(err, refusal.EntryInvalid) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 func TestForgedAnchorsAreRefused(t *testing.T) {
 	_, data, _, p := proofs(t)
 	for _, tt := range []struct {
@@ -179,6 +227,7 @@ func TestForgedAnchorsAreRefused(t *testing.T) {
 		}, refusal.AnchorMismatch},
 		{"larger than its checkpoint", func(a *Anchor) []byte { a.Size++; return signAnchor(t, a, olga) }, refusal.AnchorMismatch},
 		{"of nothing", func(a *Anchor) []byte { a.Size = 0; return signAnchor(t, a, olga) }, refusal.Malformed},
+		{"a head of zeros, signed by the operator", func(a *Anchor) []byte { a.Head = digest.ID{}; return signAnchor(t, a, olga) }, refusal.Malformed},
 		{"head changed", func(a *Anchor) []byte { a.Head = digest.IDOf(nil); return nil }, refusal.AnchorSignatureInvalid},
 		{"day changed", func(a *Anchor) []byte { a.Date = "2026-05-13"; return nil }, refusal.Malformed},
 		{"day and time changed", func(a *Anchor) []byte {

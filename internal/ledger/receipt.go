@@ -237,5 +237,25 @@ func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err)
 	}
+	if err := checkOpening(pos, checkpoint.Origin, body); err != nil {
+		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err).
+			WithHint("no ledger that verifies has such an entry; do not trust whoever signed it")
+	}
 	return &Proved{Checkpoint: checkpoint, Position: pos, Raw: r.Entry, Entry: e, Body: body}, nil
+}
+
+// checkOpening refuses what no ledger has: one that is opened after its first
+// entry, begins with something else or after something, or is opened under
+// another name.
+func checkOpening(pos Position, origin string, body evidence.Body) error {
+	opened, ok := body.(*evidence.Opened)
+	switch {
+	case ok != (pos.Index == 0):
+		return errors.New("the first entry of a ledger, and no other, is ledger.opened")
+	case pos.Index == 0 && !pos.Prev.IsZero():
+		return fmt.Errorf("the first entry follows %s, expected zeros", pos.Prev)
+	case ok && opened.Origin != origin:
+		return fmt.Errorf("it opens the ledger %s, the checkpoint is of %s", opened.Origin, origin)
+	}
+	return nil
 }

@@ -195,6 +195,13 @@ func CosignatureVerifier(text string) (note.Verifier, error) {
 	return noteVerifier{nk, verify}, nil
 }
 
+// WitnessKey is the public key in the form that [CosignatureVKey] writes. Who
+// counts witnesses counts these: a name costs nothing.
+func WitnessKey(text string) (ed25519.PublicKey, error) {
+	_, pub, err := parseVKey(text, algCosignature)
+	return pub, err
+}
+
 // cosignatureSeconds reads the timestamp. The specification allows no time
 // beyond 2^63 - 1.
 func cosignatureSeconds(sig []byte) (uint64, bool) {

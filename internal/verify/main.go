@@ -66,7 +66,7 @@ func parseArgs(args []string) (*options, error) {
 	flags.BoolVar(&o.json, "json", o.json, "answer with one JSON document, errors included")
 	flags.Func("key", "trusted ledger key `NAME+ID+KEY`, for receipts, anchors, checkpoints and bundles; may be given again", o.trust.AddLog)
 	flags.Func("witness", "trusted witness key `NAME+ID+KEY`; may be given again", o.trust.AddWitness)
-	flags.IntVar(&o.trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned")
+	flags.IntVar(&o.trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all that are named)")
 	flags.Func("trust-root", "trusted `DIGEST` of version 1 of the signers file, for ledgers", func(s string) (err error) {
 		o.trust.Root, err = digest.ParseID(s)
 		return err

@@ -35,7 +35,7 @@ type Trust struct {
 	Root      digest.ID       // version 1 of the signers file, for ledgers
 	Logs      []ledger.LogKey // for receipts, anchors, checkpoints and bundles
 	Witnesses []note.Verifier
-	Quorum    int
+	Quorum    int    // of the witnesses; 0 asks for all of them
 	Entry     []byte // of a receipt that does not carry its own
 	HMACKey   []byte // shared with whoever packed a bundle
 	// Remembered, if set, gives what this machine remembers of a ledger, which
@@ -44,6 +44,8 @@ type Trust struct {
 	// Place, if set, verifies what is known by its place in a workspace and not
 	// by its content. It reports false for any other path.
 	Place func(path string) (kind, detail string, known bool, err error)
+
+	witnessKeys map[string]string // key to name
 }
 
 // AddLog trusts a ledger's key in the form NAME+ID+KEY.
@@ -62,6 +64,17 @@ func (t *Trust) AddWitness(vkey string) error {
 	if err != nil {
 		return err
 	}
+	key, err := seal.WitnessKey(vkey)
+	if err != nil {
+		return err
+	}
+	if other, ok := t.witnessKeys[string(key)]; ok {
+		return refusal.Newf(refusal.DuplicateKey, "%s and %s have the same key, so they are one witness", other, v.Name())
+	}
+	if t.witnessKeys == nil {
+		t.witnessKeys = make(map[string]string)
+	}
+	t.witnessKeys[string(key)] = v.Name()
 	t.Witnesses = append(t.Witnesses, v)
 	return nil
 }
@@ -77,7 +90,11 @@ func (t Trust) Validate() error {
 }
 
 func (t Trust) policy() ledger.Policy {
-	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: t.Quorum}
+	quorum := t.Quorum
+	if quorum == 0 {
+		quorum = len(t.Witnesses) // whoever names a witness wants to see its signature
+	}
+	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: quorum}
 }
 
 // An Item is what was found at one path.

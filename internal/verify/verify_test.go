@@ -2,8 +2,10 @@ package verify
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -153,5 +155,30 @@ func TestWhatCannotBeReadIsNotWhatDoesNotVerify(t *testing.T) {
 	}
 	if _, err := RootOf(write("v2", string(v2))); !refusal.Is(err, refusal.Usage) {
 		t.Errorf("version 2 as the root of trust: %v", err)
+	}
+}
+
+// One key under two names is one witness, and whoever names a witness without a
+// number wants to see its signature (trials F6).
+func TestWitnessesAreCountedByTheirKeys(t *testing.T) {
+	vkey := func(name string, n byte) string {
+		return seal.CosignatureVKey(key(t, n).Ed25519().Public().(ed25519.PublicKey), name)
+	}
+	var twice Trust
+	if err := twice.AddWitness(vkey("one.example", 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := twice.AddWitness(vkey("two.example", 3)); !refusal.Is(err, refusal.DuplicateKey) {
+		t.Errorf("the same key twice: %v", err)
+	}
+	var two Trust
+	if err := errors.Join(two.AddWitness(vkey("one.example", 3)), two.AddWitness(vkey("two.example", 4))); err != nil {
+		t.Fatal(err)
+	}
+	if got := two.policy().Quorum; got != 2 {
+		t.Errorf("two witnesses are named and %d are asked for", got)
+	}
+	if two.Quorum = 1; two.policy().Quorum != 1 {
+		t.Error("the number that was given does not count")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
 )
@@ -102,6 +103,17 @@ func (s Settings) validate() error {
 	}
 	if s.TrustRoot.IsZero() {
 		return errors.New("trust_root is missing")
+	}
+	seen := make(map[string]string)
+	for _, w := range s.Witnesses {
+		key, err := seal.WitnessKey(w.Key)
+		if err != nil {
+			return fmt.Errorf("witness %s: %w", w.URL, err)
+		}
+		if other, ok := seen[string(key)]; ok {
+			return fmt.Errorf("witnesses %s and %s have the same key, so they are one", other, w.URL)
+		}
+		seen[string(key)] = w.URL
 	}
 	if s.Quorum < 0 || s.Quorum > len(s.Witnesses) {
 		return fmt.Errorf("quorum is %d, there are %d witnesses", s.Quorum, len(s.Witnesses))

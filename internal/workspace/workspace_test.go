@@ -1,12 +1,15 @@
 package workspace
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"reflect"
 	"strings"
 	"testing"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 )
 
 var root = digest.IDOf([]byte("signers"))
@@ -24,9 +27,22 @@ func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestSettingsAreStrict(t *testing.T) {
 	honest := string(Settings{Version: SettingsVersion, Origin: "example.com/log", TrustRoot: root}.Format())
-	const witness = "witnesses:\n  - url: http://127.0.0.1:7380\n    key: witness.example+a\n"
+	vkey := func(name string, seed byte) string {
+		key, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seal.CosignatureVKey(key.Ed25519().Public().(ed25519.PublicKey), name)
+	}
+	witness := "witnesses:\n  - url: http://127.0.0.1:7380\n    key: " + vkey("witness.example", 1) + "\n"
+	second := func(name string, seed byte) string {
+		return "  - url: http://127.0.0.1:7381\n    key: " + vkey(name, seed) + "\n"
+	}
 	for _, tt := range []struct{ name, yaml, want string }{
 		{"a witness", honest + witness + "quorum: 1\n", ""},
+		{"two witnesses", honest + witness + second("other.example", 2) + "quorum: 2\n", ""},
+		{"one witness under two names", honest + witness + second("other.example", 1) + "quorum: 2\n", "have the same key, so they are one"},
+		{"a witness without a key that is one", honest + strings.Replace(witness, "witness.example+", "witness.example+x", 1), "witness http://127.0.0.1:7380"},
 		{"a quorum of none", honest + "quorum: 0\n", ""},
 		{"a key with a mistake", strings.Replace(honest, "version:", "versoin:", 1), "tally.yaml:2:1: versoin: is not a known key, expected one of version, origin, trust_root, witnesses, quorum"},
 		{"a key of a witness with a mistake", honest + strings.Replace(witness, "url:", "uri:", 1), "witnesses.0.uri: is not a known key"},
