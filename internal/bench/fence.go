@@ -9,7 +9,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"tallystick/internal/canon"
@@ -51,7 +50,7 @@ func CheckFence(root *os.Root, ciFile string, opt Options) (*Fence, error) {
 		return nil, err
 	}
 	f.Pins, f.Classes = pins.digest, slices.Clone(pins.pins.Classes)
-	const hint = `if the change is meant, run "tally bench digest --ci FILE" and have two people sign the pins again; if not, find out who changed the fence`
+	const hint = changedFenceHint
 	ci := pins.pins.CI
 	switch {
 	case ci == nil:
@@ -66,6 +65,30 @@ func CheckFence(root *os.Root, ciFile string, opt Options) (*Fence, error) {
 	}
 	return f, checkClasses(root, pins.pins.Classes)
 }
+
+// CheckPinnedCI refuses when the CI file that two people pinned is not what they
+// pinned, or is gone. Pins that name none are fine here: not every workspace has
+// a CI system.
+func CheckPinnedCI(root *os.Root, pins *Pins) error {
+	if pins.CI == nil {
+		return nil
+	}
+	data, err := readPlain(root, pins.CI.File, maxCIBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refusal.Newf(refusal.FenceMissing, "there is no CI file %s, which %s pins", pins.CI.File, PinsFile).
+			WithHint("restore it; without it nothing runs the fence")
+	}
+	if err != nil {
+		return err
+	}
+	if found := digest.ContentOf(data); found != pins.CI.Digest {
+		return refusal.Newf(refusal.PinMismatch, "%s is %s, %s pins %s", pins.CI.File, found, PinsFile, pins.CI.Digest).
+			WithHint("%s", changedFenceHint)
+	}
+	return nil
+}
+
+const changedFenceHint = `if the change is meant, run "tally bench digest CLASS --ci FILE" and have two people sign the pins again; if not, find out who changed the fence`
 
 // checkClasses compares the pinned list with the folders.
 func checkClasses(root *os.Root, pinned []string) error {
@@ -109,95 +132,6 @@ func checkClasses(root *os.Root, pinned []string) error {
 // each sandbox's too, pays for what packages do at their start.
 func lazily(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
-// The command that CI must call, word by word.
-var fenceCommand = []string{"tally", "bench", "verify"}
-
-// separator finds what stands between two commands in a line of shell.
-var separator = lazily(`&&|\|\||[|;&]`)
-
-// lenient finds settings under which a job goes on after a refusal, off those
-// that switch it off.
-var (
-	lenient = lazily(`continue-on-error:[ \t]*["']?(true|\$\{\{)|allow_failure:[ \t]*true|\bset \+([a-z]*e|o errexit)`)
-	off     = lazily(`^if:[ \t]*["']?(\$\{\{[ \t]*)?false\b`)
-)
-
-// CheckCalls refuses a CI file that does not call "tally bench verify --all",
-// or that ignores its answer in one of the usual ways. It reads text, so it is
-// no proof: what two people reviewed is pinned by digest, and this keeps them
-// from pinning a file that never called the fence.
-func CheckCalls(name string, data []byte) error {
-	const hint = `the job needs a step of its own whose command is: tally bench verify --all`
-	found := false
-	for i, line := range strings.Split(string(data), "\n") {
-		command := commandIn(line)
-		if lenient().MatchString(command) {
-			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which lets a refusal pass", name, i+1, strings.TrimSpace(line)).WithHint(hint)
-		}
-		if off().MatchString(command) {
-			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which switches a job off", name, i+1, strings.TrimSpace(line)).WithHint(hint)
-		}
-		calls, heeds := callsFence(command)
-		if calls && !heeds {
-			return refusal.Newf(refusal.FenceMissing, "%s:%d: found %q, which may ignore the answer", name, i+1, strings.TrimSpace(line)).WithHint(hint)
-		}
-		found = found || calls
-	}
-	if !found {
-		return refusal.Newf(refusal.FenceMissing, "%s: no line calls tally bench verify --all", name).WithHint(hint)
-	}
-	return nil
-}
-
-// commandIn strips what YAML puts before a shell command, and comments.
-func commandIn(line string) string {
-	s := strings.TrimSpace(line)
-	if strings.HasPrefix(s, "#") {
-		return ""
-	}
-	if i := strings.Index(s, " #"); i >= 0 {
-		s = s[:i]
-	}
-	s = strings.TrimSpace(strings.TrimPrefix(s, "- "))
-	for _, key := range []string{"run:", "script:"} {
-		s = strings.TrimSpace(strings.TrimPrefix(s, key))
-	}
-	return strings.Trim(s, `"'`)
-}
-
-// callsFence reports whether one of the commands in a line is the fence, and
-// whether the line fails when it does: nothing but "&&" may follow, and only a
-// shell that stops at the first failure may have come before.
-func callsFence(line string) (calls, heeds bool) {
-	line = strings.NewReplacer(">&", ">", "&>", ">").Replace(line) // redirections
-	before := ""
-	for {
-		at, after := separator().FindStringIndex(line), ""
-		command := line
-		if at != nil {
-			command, after = line[:at[0]], line[at[0]:at[1]]
-		}
-		if isFence(strings.Fields(command)) {
-			return true, (before == "" || before == "&&" || before == ";") && (after == "" || after == "&&")
-		}
-		if at == nil {
-			return false, false
-		}
-		before, line = after, line[at[1]:]
-	}
-}
-
-// isFence reports whether these words are the fence; "echo tally bench verify
-// --all" is not.
-func isFence(words []string) bool {
-	for len(words) > 0 && strings.Contains(words[0], "=") { // NAME=value before a command
-		words = words[1:]
-	}
-	n := len(fenceCommand)
-	return len(words) > n && path.Base(words[0]) == fenceCommand[0] && slices.Equal(words[1:n], fenceCommand[1:]) &&
-		slices.Contains(words[n:], "--all") && !slices.Contains(words, "--help") && !slices.Contains(words, "-h")
 }
 
 // A Marker is what the fence's job leaves behind, so that another job can tell

@@ -46,7 +46,7 @@ func TestFenceNoticesThatItIsSwitchedOff(t *testing.T) {
 			pins.CI.Digest = digest.ContentOf([]byte("jobs: {}\n"))
 			f.write(PinsFile, pins.Format())
 			f.sealPins("alice", "bob")
-		}, refusal.FenceMissing, []string{"no line calls"}},
+		}, refusal.FenceMissing, []string{"nothing says when it runs"}},
 		{"no CI file pinned", func(f *fixture) {
 			pins, _, err := LoadPins(f.root)
 			f.must(err)
@@ -92,44 +92,87 @@ func TestFenceIsThePinnedFileAndNotACopy(t *testing.T) {
 	requireRefusal(t, err, refusal.PinMismatch, "copy.yml", "pins "+ciPath)
 }
 
-func TestCheckCallsReadsCIFiles(t *testing.T) {
+// The honest workflow, and every way out of it that anybody has thought of
+// (trials T12).
+func TestCheckCallsAcceptsOneShape(t *testing.T) {
+	const honest = `name: bench
+on:
+  pull_request:
+  push:
+jobs:
+  fence:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@v4
+      - run: make install-tally
+      - run: tally bench verify --all
+`
+	swap := func(old, new string) string {
+		t.Helper()
+		if !strings.Contains(honest, old) {
+			t.Fatalf("%q is not in the workflow", old)
+		}
+		return strings.Replace(honest, old, new, 1)
+	}
+	const call = "run: tally bench verify --all\n"
 	for _, tt := range []struct {
-		line string
-		ok   bool
+		name, file string
+		ok         bool
 	}{
-		{"      - run: tally bench verify --all", true},
-		{"        tally bench verify --all --json", true},
-		{"    - ./bin/tally bench verify --all # the fence", true},
-		{"  script: cd repo && CI=1 tally bench verify --all", true},
-		{"      - run: \"tally bench verify --all\"", true},
-		{"      # tally bench verify --all", false},
-		{"      - run: echo tally bench verify --all", false},
-		{"      - run: tally bench verify greet", false},
-		{"      - run: tally bench verify --all --help", false},
-		{"      - run: tally bench verify --all || true", false},
-		{"      - run: tally bench verify --all; exit 0", false},
-		{"      - run: tally bench verify --all &", false},
-		{"      - run: tally bench verify --all; :", false},
-		{"      - run: tally bench verify --all; echo done", false},
-		{"      - run: tally bench verify --all | tee log", false},
-		{"      - run: true || tally bench verify --all", false},
-		{"      - run: tally bench verify --all >log 2>&1", true},
-		{"      - run: tally bench verify --all && tally bench fence --ci ci.yml", true},
-		{"      - run: |\n          set +e\n          tally bench verify --all", false},
-		{"      - run: set +e; tally bench verify --all", false},
-		{"      - run: nottally bench verify --all", false},
-		{"      - run: tally bench verify --all\n        continue-on-error: true", false},
-		{"      - run: tally bench verify --all\n        if: false", false},
-		{"      - run: tally bench verify --all\n        if: ${{ false }}", false},
-		{"  script: tally bench verify --all\n  allow_failure: true", false},
+		{"the honest one", honest, true},
+		{"what we ship", Workflow, true},
+		{"with a trust root", swap("--all", "--all --json --trust-root ${{ vars.TALLY_TRUST_ROOT }}"), true},
+		{"with a trust root of the environment", swap("--all", `--all --trust-root "$TALLY_TRUST_ROOT"`), true},
+		{"another path of tally", swap("tally bench verify", "./bin/tally bench verify"), true},
+		{"a block of one line", swap(call, "run: |\n          tally bench verify --all\n"), true},
+		{"on a list", swap("on:\n  pull_request:\n  push:\n", "on: [workflow_dispatch, push]\n"), true},
+		{"commented out", swap("- run: tally", "# - run: tally"), false},
+		{"echoed", swap("run: tally", "run: echo tally"), false},
+		{"one class", swap("--all", "greet"), false},
+		{"its help", swap("--all", "--all --help"), false},
+		{"its failure ignored", swap("--all", "--all || true"), false},
+		{"something after it", swap("--all", "--all; exit 0"), false},
+		{"in the background", swap("--all", "--all &"), false},
+		{"into a pipe", swap("--all", "--all | tee log"), false},
+		{"behind false", swap("run: tally", "run: false && tally"), false},
+		{"behind an exit in the same step", swap(call, "run: |\n          exit 0\n          tally bench verify --all\n"), false},
+		{"in a here-document", swap(call, "run: |\n          cat <<X\n          tally bench verify --all\n          X\n"), false},
+		{"in a function that nobody calls", swap(call, "run: |\n          f() {\n          tally bench verify --all\n          }\n"), false},
+		{"in a shell that does nothing", swap(call, call+"        shell: 'true {0}'\n"), false},
+		{"a default shell that does nothing", "defaults:\n  run:\n    shell: 'true {0}'\n" + honest, false},
+		{"a job's default shell", swap("    steps:", "    defaults:\n      run:\n        shell: 'true {0}'\n    steps:"), false},
+		{"another folder", swap(call, call+"        working-directory: empty\n"), false},
+		{"an environment", swap(call, call+"        env:\n          BASH_ENV: x\n"), false},
+		{"a job's environment", swap("    steps:", "    env:\n      PATH: fake\n    steps:"), false},
+		{"a workflow's environment", "env:\n  PATH: fake\n" + honest, false},
+		{"an expression that is false", swap(call, call+"        if: ${{ github.actor == 'nobody' }}\n"), false},
+		{"a job that never runs", swap("    steps:", "    if: false\n    steps:"), false},
+		{"a job that waits for one that fails", swap("    steps:", "    needs: other\n    steps:"), false},
+		{"an empty matrix", swap("    steps:", "    strategy:\n      matrix:\n        x: []\n    steps:"), false},
+		{"goes on after an error", swap(call, call+"        continue-on-error: true\n"), false},
+		{"the job goes on after an error", swap("    steps:", "    continue-on-error: true\n    steps:"), false},
+		{"an earlier step that is skipped", swap("- run: make install-tally\n", "- run: make install-tally\n        if: false\n"), false},
+		{"only by hand", swap("on:\n  pull_request:\n  push:\n", "on: workflow_dispatch\n"), false},
+		{"not for these paths", swap("on:\n  pull_request:\n  push:\n", "on:\n  pull_request:\n    paths-ignore: [bench/**]\n"), false},
+		{"not for these branches", swap("on:\n  pull_request:\n  push:\n", "on:\n  push:\n    branches: [main]\n"), false},
+		{"never", swap("on:\n  pull_request:\n  push:\n", ""), false},
+		{"an alias", swap("run: tally", "run: &x tally"), false},
+		{"text that is not YAML", "tally bench verify --all\n", false},
+		{"GitLab", "fence:\n  image: tally\n  script:\n    - tally bench verify --all\n", true},
+		{"GitLab, allowed to fail", "fence:\n  script:\n    - tally bench verify --all\n  allow_failure: true\n", false},
+		{"GitLab, after an exit", "fence:\n  script:\n    - exit 0\n    - tally bench verify --all\n", false},
+		{"GitLab, after an exit elsewhere", "fence:\n  before_script: [exit 0]\n  script: [tally bench verify --all]\n", false},
+		{"GitLab, an exit for all jobs", "before_script: [exit 0]\nfence:\n  script: [tally bench verify --all]\n", false},
+		{"GitLab, by hand", "fence:\n  script: [tally bench verify --all]\n  when: manual\n", false},
+		{"GitLab, rules", "fence:\n  script: [tally bench verify --all]\n  rules: []\n", false},
+		{"GitLab, replaced by an include", "include: other.yml\nfence:\n  script: [tally bench verify --all]\n", false},
 	} {
-		err := CheckCalls("ci.yml", []byte(tt.line+"\n"))
-		if (err == nil) != tt.ok {
-			t.Errorf("%q: %v", tt.line, err)
-		}
-		if err != nil && !refusal.Is(err, refusal.FenceMissing) {
-			t.Errorf("%q: %v", tt.line, err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			err := CheckCalls("ci.yml", []byte(tt.file))
+			if (err == nil) != tt.ok || err != nil && !refusal.Is(err, refusal.FenceMissing) {
+				t.Errorf("%v in:\n%s", err, tt.file)
+			}
+		})
 	}
 }
 

@@ -41,6 +41,9 @@ func EveryClass(c *archive.Corpus) ([]string, error) {
 		if _, err := bench.VerifyPins(c.Root, c.Options); err != nil {
 			return nil, err
 		}
+		if err := bench.CheckPinnedCI(c.Root, pins); err != nil {
+			return nil, err
+		}
 		classes = append(classes, pins.Classes...)
 	}
 	slices.Sort(classes)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -15,6 +18,7 @@ import (
 type benchFenceOptions struct {
 	ceremony.FenceOptions
 	trustRoot string
+	workflow  bool
 }
 
 func newBenchFence(env *Env) *cobra.Command {
@@ -34,7 +38,8 @@ Three jobs keep each other honest:
   3  tally bench fence --ci FILE --check-ran MARKER           job 2 ran, for this commit and this file
 
 Job 3 belongs into another CI file, or into the repository host's required checks,
-with a --trust-root of its own.
+with a --trust-root of its own. --workflow prints both files for GitHub; the fence is
+accepted in that shape, or as the first command of a GitLab job, and in no other.
 FILE is relative to the workspace. The commit is --commit, or GITHUB_SHA, or
 CI_COMMIT_SHA.`,
 		Args: noArgs,
@@ -46,11 +51,21 @@ CI_COMMIT_SHA.`,
 	f.StringVar(&o.CheckRan, "check-ran", "", "require that this `MARKER` was written for this commit")
 	f.StringVar(&o.Commit, "commit", "", "the `COMMIT` that the marker is for")
 	addTrustRootFlag(cmd, &o.trustRoot)
-	cmd.MarkFlagRequired("ci")
+	f.BoolVar(&o.workflow, "workflow", false, "print workflows with the three jobs, and check nothing")
+	cmd.MarkFlagsOneRequired("ci", "workflow")
+	cmd.MarkFlagsMutuallyExclusive("ci", "workflow")
 	return cmd
 }
 
 func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
+	if o.workflow {
+		files := map[string]string{".github/workflows/bench.yml": bench.Workflow, ".github/workflows/bench-ran.yml": bench.WorkflowRan}
+		return env.Answer(files, func(out io.Writer) {
+			for _, name := range slices.Sorted(maps.Keys(files)) {
+				fmt.Fprintf(out, "# --- %s\n%s\n", name, files[name])
+			}
+		})
+	}
 	for _, name := range []string{"GITHUB_SHA", "CI_COMMIT_SHA"} {
 		if o.Commit == "" {
 			o.Commit = env.Getenv(name)

@@ -16,13 +16,48 @@ import (
 // that one finds the same values. Every reader of YAML is lenient in places of
 // its own: the one that reads first takes {a:1} for a key and a value, drops a
 // tab inside text and whatever follows a closing quote.
-func (f file) checkSecondReader(data []byte, top *Node) error {
-	other, err := readSecond(data)
-	if err != nil {
-		return f.refuse(top.Line, top.Column, "not every reader of YAML can read it: %s", plain.Line(fmt.Sprintf("%.200s", strings.TrimPrefix(err.Error(), "yaml: "))))
+// What it found already is other, nil if it has not read the file yet.
+func (f file) checkSecondReader(data []byte, top *Node, other *second.Node) (err error) {
+	if other == nil {
+		if other, err = readSecond(data); err != nil {
+			return f.refuseSecond(top.Line, top.Column, err)
+		}
 	}
 	if n := top.differsFrom(other); n != nil {
 		return f.refuse(n.Line, n.Column, "readers of YAML understand this differently; put text in quotes, and a blank after each colon and comma")
+	}
+	return nil
+}
+
+func (f file) refuseSecond(line, column int, err error) error {
+	return f.refuse(line, column, "not every reader of YAML can read it: %s", plain.Line(fmt.Sprintf("%.200s", strings.TrimPrefix(err.Error(), "yaml: "))))
+}
+
+// readLarge reads a large file with the second library, and refuses what the
+// first must not see. Of a small one it returns nil.
+func (f file) readLarge(data []byte) (*second.Node, error) {
+	if len(data) <= largeFile {
+		return nil, nil
+	}
+	top, err := readSecond(data)
+	if err != nil {
+		return nil, f.refuseSecond(1, 1, err)
+	}
+	return top, f.requirePlain(top)
+}
+
+// requirePlain refuses anchors, aliases and tags.
+func (f file) requirePlain(n *second.Node) error {
+	switch {
+	case n.Anchor != "" || n.Kind == second.AliasNode:
+		return f.refuse(n.Line, n.Column, "found an anchor or alias, expected a plain value")
+	case n.Style&second.TaggedStyle != 0:
+		return f.refuse(n.Line, n.Column, "found the tag %.80s, expected a plain value", n.Tag)
+	}
+	for _, c := range n.Content {
+		if err := f.requirePlain(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }

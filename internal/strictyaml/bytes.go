@@ -34,7 +34,7 @@ func (f file) checkBytes(data []byte) error {
 		case open.inline > f.rules.MaxInline:
 			return f.refuse(line, column, "more than %d lists begin in one line", f.rules.MaxInline)
 		case open.marks > f.rules.MaxMarks:
-			return f.refuse(line, column, "more than %d lists begin in one line", f.rules.MaxMarks)
+			return f.refuse(line, column, "more than %d marks such as - ? : < stand in a row", f.rules.MaxMarks)
 		}
 		if r == '\n' {
 			line, column = line+1, 0
@@ -56,7 +56,7 @@ func visible(r rune) bool {
 // A nesting counts what can make the parser recurse.
 type nesting struct {
 	brackets int  // that are open
-	marks    int  // - ? : in a row, with blanks between them or not
+	marks    int  // - ? : < in a row, with blanks between them or not
 	inline   int  // marks in a row, with a blank after each
 	after    bool // the last character was a mark
 }
@@ -69,6 +69,8 @@ func (n *nesting) add(r rune) {
 		n.brackets = max(0, n.brackets-1)
 	}
 	switch r {
+	case '<': // the first reader's time grows with the square of a row of them
+		n.marks++
 	case '-', '?', ':':
 		n.marks++
 		if n.after {

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/goccy/go-yaml/ast"
@@ -131,7 +132,7 @@ func (f file) mapping(out *Node, values []*ast.MappingValueNode, depth int) erro
 			return f.refuseToken(v.Key.GetToken(), "found a key that is a %s, expected text (quote it)", v.Key.Type())
 		}
 		t := key.GetToken()
-		if f.isDoubtful(t, key.Value) {
+		if f.isDoubtful(t, key.Value) && !slices.Contains(f.rules.PlainKeys, key.Value) {
 			return f.refuseToken(t, "found the key %.80q without quotes, which readers of YAML understand differently; put it in quotes", key.Value)
 		}
 		m := Member{Key: key.Value}

@@ -45,6 +45,12 @@ const (
 	defaultMarks = 512
 )
 
+// largeFile is the size from which a file is read by the second library first.
+// The time of the first grows with the square of the anchors, tags and other
+// marks in a line, which are refused in any case: 1 MiB of them took a minute.
+// That of the second grows with the size alone.
+const largeFile = 8 << 10
+
 // maxBrackets bounds brackets that are open at once, counted without knowing
 // which stand in quotes, so that the parser cannot be made to recurse deeply.
 const maxBrackets = 512
@@ -60,8 +66,8 @@ type Rules struct {
 	MaxDepth int // 60 mappings and lists inside each other
 
 	// MaxInline bounds the marks - ? : in a row with a blank after each:
-	// "- - - -" nests without brackets or indentation. MaxMarks bounds them
-	// with or without blanks. Neither knows which stand in quotes. Both are
+	// "- - - -" nests without brackets or indentation. MaxMarks bounds them,
+	// and <, with or without blanks. Neither knows which stand in quotes. Both are
 	// 512.
 	MaxInline, MaxMarks int
 
@@ -69,6 +75,10 @@ type Rules struct {
 	// in "3 files", unless it is made of nothing but what numbers, dates and
 	// times are made of.
 	PlainDigits bool
+
+	// PlainKeys are words that may be keys without quotes although readers of
+	// YAML differ about them, as "on" in the files of CI systems.
+	PlainKeys []string
 }
 
 func (r Rules) withDefaults() Rules {
@@ -98,6 +108,10 @@ func Parse(name string, data []byte, rules Rules) (*Document, error) {
 	if err := f.checkBytes(data); err != nil {
 		return nil, err
 	}
+	other, err := f.readLarge(data)
+	if err != nil {
+		return nil, err
+	}
 	tree, err := parseTree(data)
 	if err != nil {
 		return nil, f.refuseLibraryError(err)
@@ -112,7 +126,7 @@ func Parse(name string, data []byte, rules Rules) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.checkSecondReader(data, top); err != nil {
+	if err := f.checkSecondReader(data, top, other); err != nil {
 		return nil, err
 	}
 	d := &Document{Top: top, file: f}

@@ -81,8 +81,8 @@ func TestOnlyOneMeaningIsAccepted(t *testing.T) {
 		{"a number that doubles round", "version: 9007199254740993\nclasses: []\n", "x.yaml:1:10: the number 9007199254740993 is out of range"},
 		{"a digest cut short", small + "images: {cpython: \"blake3:00\"}\n", "x.yaml:3:10: images.cpython:"},
 		{"deep brackets", "version: " + strings.Repeat("[", 100_000) + "\n", "more than 512 brackets are open"},
-		{"deep lists in a line", "version:\n  " + strings.Repeat("- ", 100_000) + "1\n", "lists begin in one line"},
-		{"marks in a row", "# " + strings.Repeat("-?:", 171) + "--\n" + small, "lists begin in one line"},
+		{"deep lists in a line", "version:\n  " + strings.Repeat("- ", 100_000) + "1\n", "marks such as"},
+		{"marks in a row", "# " + strings.Repeat("-?:", 171) + "--\n" + small, "marks such as"},
 		{"nested too deep", "version: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "nested deeper than 60 levels"},
 		{"no blank after a colon", "{version:1, classes: [\"a\", \"b\"]}\n", "x.yaml:1:2: readers of YAML understand this differently"},
 		{"a tab in text", "version: 1\nclasses:\n- a\tb\n- b\n", "x.yaml:3:3: readers of YAML understand this differently"},
@@ -138,10 +138,11 @@ func TestCallersSetTheBounds(t *testing.T) {
 		{"lists in a line", Rules{MaxInline: 3}, "- - - b", "- - - - b", "x:1:8: more than 3 lists begin in one line"},
 		{"lists in a line, with tabs", Rules{MaxInline: 3}, "# -\t-\t-\t\na: b", "# -\t-\t-\t-\t\na: b", "x:1:10: more than 3 lists begin in one line"},
 		{"marks without blanks are no lists", Rules{MaxInline: 3}, "a: '-------- -- -- -- -- '", "a: '-------- - - - '", "lists begin in one line"},
-		{"marks in a row", Rules{MaxMarks: 3}, "a: '---'", "a: '----'", "x:1:8: more than 3 lists begin in one line"},
+		{"marks in a row", Rules{MaxMarks: 3}, "a: '---'", "a: '----'", "x:1:8: more than 3 marks such as - ? : < stand in a row"},
 		{"text that begins with a digit", Rules{PlainDigits: true}, "a: 3 files", "a: 2026-05-12T14:00:00Z", "x:1:4: found \"2026-05-12T14:00:00Z\" without quotes"},
 		{"text that begins with a digit, else", Rules{}, "a: \"3 files\"", "a: 3 files", "x:1:4: found \"3 files\" without quotes"},
 		{"keys that are words of YAML", Rules{PlainDigits: true}, "\"no\": b", "no: b", "x:1:1: found the key \"no\" without quotes"},
+		{"a word of YAML that may be a key", Rules{PlainKeys: []string{"on"}}, "on: b", "off: b", "x:1:1: found the key \"off\" without quotes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.rules.Hint, tt.rules.TooLargeHint = "look there", "look there"
@@ -281,5 +282,19 @@ func TestMapOfAnythingTakesAnyValue(t *testing.T) {
 	}
 	if _, err := Decode("x.yaml", []byte("args: [1]\n"), Rules{}, &got); err == nil {
 		t.Error("a list was taken for a map")
+	}
+}
+
+// TestAMegabyteOfMarksIsRefusedAtOnce: the first reader alone takes a minute
+// and more for each of these, and a pull request can bring them (trials S8).
+// Whoever takes the second reader away sees this test time out.
+func TestAMegabyteOfMarksIsRefusedAtOnce(t *testing.T) {
+	for _, unit := range []string{"&a ", "& ", "*", "*a ", "!a ", "! ", "!", "%", "%a ", "@", "`", "<", "<< ", "a: &", " *", "? ", "&a *a "} {
+		for _, start := range []string{"", "a: ", "- "} {
+			data := []byte(start + strings.Repeat(unit, 1<<20/len(unit)-8))
+			if _, err := Parse("x.yaml", data, Rules{MaxMarks: 512}); err == nil {
+				t.Errorf("%q after %q is accepted", unit, start)
+			}
+		}
 	}
 }
