@@ -50,18 +50,22 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Condition:           condition,
 		Setup:               isolate,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"edit":  cmdEdit,
-			"exit":  cmdExit,
-			"flip":  cmdFlip,
-			"json":  cmdJSON,
-			"lines": cmdLines,
-			"mode":  cmdMode,
-			"provider": func(ts *testscript.TestScript, neg bool, args []string) {
-				startProvider(t, ts, neg, args)
-			},
-		},
+		Cmds:                scriptCommands(t),
 	})
+}
+
+func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"edit":  cmdEdit,
+		"exit":  cmdExit,
+		"flip":  cmdFlip,
+		"json":  cmdJSON,
+		"lines": cmdLines,
+		"mode":  cmdMode,
+		"provider": func(ts *testscript.TestScript, neg bool, args []string) {
+			startProvider(t, ts, neg, args)
+		},
+	}
 }
 
 // provider FILE starts a model provider on this machine, at $PROVIDER, that
