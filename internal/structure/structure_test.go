@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -51,8 +52,23 @@ func (f sourceFile) dir() string         { return path.Dir(f.path) }
 func (f sourceFile) isTest() bool        { return strings.HasSuffix(f.path, "_test.go") }
 func (f sourceFile) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
 
-// goFiles parses every Go file of the module, whatever its build tags.
+// goFiles parses every Go file of the module, whatever its build tags. The files
+// of the repository are parsed once for all checks.
 func goFiles(t *testing.T, tree fs.FS) []sourceFile {
+	t.Helper()
+	if tree == os.DirFS(root) {
+		repository.once.Do(func() { repository.files = parseTree(t, tree) })
+		return repository.files
+	}
+	return parseTree(t, tree)
+}
+
+var repository struct {
+	once  sync.Once
+	files []sourceFile
+}
+
+func parseTree(t *testing.T, tree fs.FS) []sourceFile {
 	t.Helper()
 	var files []sourceFile
 	for _, name := range treeFiles(t, tree) {
