@@ -4,7 +4,7 @@
 export GOFLAGS += -trimpath
 # The tests of the sandbox take longest, so they begin first, and mostly wait, so
 # there is a test program more than there are processors.
-.PHONY: build test bench docs tidy ci
+.PHONY: build test bench docs tidy ci conformance
 build:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 test:
@@ -21,3 +21,5 @@ tidy:
 	go mod tidy && cd tools && go mod tidy
 ci:
 	.ci/run
+conformance:
+	.ci/conformance
