@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -55,10 +56,11 @@ func checkGolden(t *testing.T, w *goldenCopy, made string, c goldenCommand, mean
 		t.Fatal(err)
 	}
 	got, stderr, code := w.run(t, c)
+	lost := lostValues("", parseJSON(t, want), parseJSON(t, got))
 	if code != c.exit {
-		t.Errorf("exit %d, was %d\n%s", code, c.exit, stderr)
+		lost = append(lost, fmt.Sprintf("exit: was %d, is %d\n%s", c.exit, code, stderr))
 	}
-	for _, lost := range lostValues("", parseJSON(t, want), parseJSON(t, got)) {
+	for _, lost := range lost {
 		path, _, _ := strings.Cut(lost, ": ")
 		if change := c.name + " " + path; meant[change] {
 			delete(meant, change)
@@ -69,7 +71,7 @@ func checkGolden(t *testing.T, w *goldenCopy, made string, c goldenCommand, mean
 }
 
 // deliberateChanges reads which values are other ones on purpose, such as those
-// that were wrong: lines of NAME PATH REASON.
+// that were wrong: lines of NAME PATH REASON. The path of an exit code is "exit".
 func deliberateChanges(t *testing.T, made string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(made, "deliberate-changes"))
@@ -88,6 +90,33 @@ func deliberateChanges(t *testing.T, made string) map[string]bool {
 		meant[fields[0]+" "+fields[1]] = true
 	}
 	return meant
+}
+
+// goldenDigests pins every file of each golden folder but deliberate-changes, so
+// that making one again is not taken for a change of some JSON. A new folder adds
+// a row; no row ever changes.
+var goldenDigests = map[string]string{
+	"2026-11": "e5715545e74f13d91685007df8a046d4a7bcc47a136ec34d07d5e8f564f6d1eb",
+}
+
+func TestGoldenWorkspacesAreNeverMadeAgain(t *testing.T) {
+	for _, made := range goldenFolders(t) {
+		sum := sha256.New()
+		err := filepath.WalkDir(made, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || entry.Name() == "deliberate-changes" {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256(data), filepath.ToSlash(path))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%x", sum.Sum(nil)); got != goldenDigests[filepath.Base(made)] {
+			t.Errorf("%s: its files have the digest %s, pinned is %q: these files are promises; restore them from git", made, got, goldenDigests[filepath.Base(made)])
+		}
+	}
 }
 
 // TestGoldenLedgerContinues opens an earlier program's ledger for writing, which
