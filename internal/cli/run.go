@@ -54,11 +54,6 @@ type runOptions struct {
 
 	junit, tap         string
 	baseline, markdown string
-
-	submitIntent   bool
-	recordEvidence bool
-	fullBodies     bool
-	evidenceGiven  bool
 }
 
 func newRun(env *Env) *cobra.Command {
@@ -80,7 +75,6 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
 			chooseTarget(cmd, o.class, &o.target)
-			o.evidenceGiven = cmd.Flags().Changed("record-evidence") || o.fullBodies
 			return runRun(cmd.Context(), env, o)
 		},
 	}
@@ -101,9 +95,6 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
 	addTrustRootFlag(cmd, &o.trustRoot)
-	f.BoolVar(&o.submitIntent, "submit-intent", false, "not built yet: refused")
-	f.BoolVar(&o.recordEvidence, "record-evidence", true, "not built yet: refused")
-	f.BoolVar(&o.fullBodies, "evidence-full-bodies", false, "not built yet: refused")
 	return cmd
 }
 
@@ -172,9 +163,6 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 
 func (o *runOptions) validate() error {
 	switch {
-	case o.submitIntent || o.evidenceGiven:
-		return refusal.Newf(refusal.Usage, "--submit-intent, --record-evidence and --evidence-full-bodies are not built yet").
-			WithHint("run without them; an attempt that asks for a submission and silently does not record one would be worse")
 	case o.repeat < 1:
 		return refusal.Newf(refusal.Usage, "--repeat %d: expected 1 or more", o.repeat)
 	case o.jobs < 0:
