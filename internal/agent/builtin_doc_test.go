@@ -54,7 +54,7 @@ func TestThePagesExampleIsWhatHappens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := policy.Compile(policy.ForMode(policy.Autonomous), nil)
+	rules, err := policy.Compile(policy.ForMode(policy.Autonomous))
 	if err != nil {
 		t.Fatal(err)
 	}

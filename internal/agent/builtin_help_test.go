@@ -237,7 +237,7 @@ func (tr trial) drive(t testing.TB) ran {
 	if tr.policy != nil {
 		p = *tr.policy
 	}
-	rules, err := policy.Compile(p, nil)
+	rules, err := policy.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func benchmark(b *testing.B, tr trial) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rules, err := policy.Compile(policy.ForMode(policy.Autonomous), nil)
+	rules, err := policy.Compile(policy.ForMode(policy.Autonomous))
 	if err != nil {
 		b.Fatal(err)
 	}

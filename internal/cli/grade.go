@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
-	"tallystick/internal/extract/expression"
 	"tallystick/internal/grade"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -114,7 +113,7 @@ func compileGrading(o gradeOptions) (*grade.Grader, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := grade.Materials{Expressions: expression.Compile}
+	m := grade.Materials{}
 	m.Registration.FailureModes = map[string]evidence.Severity{}
 	// No class lists failure modes here, so those that the file names are as
 	// good as any: nothing is recorded.

@@ -18,7 +18,5 @@
 // each other) is an error, and the case is unscored. Otherwise an agent could
 // turn a failed case into an unscored one.
 //
-// Expressions are compiled by a function that the caller gives, because CEL
-// brings ten megabytes of program with it; package expression has it.
 // docs/formats/grading.md has the format.
 package extract

@@ -6,19 +6,12 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/expression"
 	"tallystick/internal/plain"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
-
-// A Program is a compiled expression. It gives nil, a bool, an int64, a
-// uint64, a float64, a string, a []any or a map[string]any.
-type Program func(vars map[string]any) (any, error)
-
-// A Compiler compiles an expression over the [Variables]. A condition must be
-// of type bool.
-type Compiler func(expression string, condition bool) (Program, error)
 
 // maxText bounds the texts that are searched with patterns or read as JSON, so
 // that an agent cannot make grading slow by writing much.
@@ -30,12 +23,12 @@ type Extractor struct {
 	spec    Spec
 	pointer []string
 	pattern *regexp.Regexp
-	program Program
+	program *expression.Program
 }
 
-// Compile checks a spec and prepares it. The compiler may be nil if the spec
-// has no expression. A mistake in a field is a [FieldError].
-func Compile(spec Spec, compile Compiler) (*Extractor, error) {
+// Compile checks a spec and prepares it. A mistake in a field is a
+// [FieldError].
+func Compile(spec Spec) (*Extractor, error) {
 	if err := spec.validate(); err != nil {
 		return nil, err
 	}
@@ -55,10 +48,7 @@ func Compile(spec Spec, compile Compiler) (*Extractor, error) {
 		}
 	}
 	if spec.Kind == CEL {
-		if compile == nil {
-			return nil, bad("expression", "this program cannot compile expressions")
-		}
-		if e.program, err = compile(spec.Expression, false); err != nil {
+		if e.program, err = expressions.Compile(spec.Expression); err != nil {
 			return nil, &FieldError{"expression", err}
 		}
 	}
@@ -340,7 +330,7 @@ func (e *Extractor) evaluate(s *Source) (Value, error) {
 	if problem != "" {
 		return nothing("%s", problem), nil
 	}
-	result, err := e.program(vars)
+	result, err := e.program.Value(vars)
 	if err != nil {
 		return nothing("the expression failed: %.400s", plain.Line(err.Error())), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/expression"
 	"tallystick/internal/policy"
 	"tallystick/internal/trajectory"
 )
@@ -16,7 +17,11 @@ const (
 	maxSeenBytes  = 16 << 20 // of all payloads in canonical JSON
 )
 
-// Variables are the names that expressions may use. Numbers are doubles.
+// maxExpressionCost is a tenth of a second. A look at each of the events that
+// expressions see at most costs about a million.
+const maxExpressionCost = 10_000_000
+
+// expressions is what expressions see. Numbers are doubles.
 //
 //	events   list of {seq, turn, type, t, payload}, as a line of the trajectory has them
 //	memory   tier to key to value, of the entries that nothing superseded
@@ -26,7 +31,17 @@ const (
 //	         violations; answer if there is one; status when the run has ended
 //
 // Names that have no value are not there, and has() asks for them.
-func Variables() []string { return []string{"events", "memory", "context", "run"} }
+var expressions = expression.NewLanguage(maxExpressionCost,
+	expression.Variable{Name: "events", Kind: expression.ListOfObjects},
+	expression.Variable{Name: "memory", Kind: expression.Object},
+	expression.Variable{Name: "context", Kind: expression.Object},
+	expression.Variable{Name: "run", Kind: expression.Object},
+)
+
+// CompileCondition compiles a condition over what [Source.EachTurn] gives.
+func CompileCondition(source string) (*expression.Program, error) {
+	return expressions.CompileCondition(source)
+}
 
 // EachTurn calls visit with the variables as they were at the end of each
 // turn, in order, until it returns false. Here events are those of the turn

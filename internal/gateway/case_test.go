@@ -66,7 +66,7 @@ func makeCase(t testing.TB, o caseOptions) *caseRun {
 	if o.policy != nil {
 		p = *o.policy
 	}
-	rules, err := policy.Compile(p, nil)
+	rules, err := policy.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}

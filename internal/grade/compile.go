@@ -21,10 +21,6 @@ type Materials struct {
 	Expected      canon.RawMessage  // what the case expects, in any spelling; may be nothing
 	ExpectedFiles map[string][]byte // of expected/, by path
 	Registration  bench.Registration
-
-	// Expressions compiles CEL; see package extract/expression. It may be nil
-	// for specs without expressions.
-	Expressions extract.Compiler
 }
 
 // A grader says what it thinks of a value that was found.
@@ -182,7 +178,7 @@ func (c *compiler) extractor(at place, n *node, ex *extract.Spec) error {
 		}
 	}
 	var err error
-	n.extractor, err = extract.Compile(*ex, c.m.Expressions)
+	n.extractor, err = extract.Compile(*ex)
 	var field *extract.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "":

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"tallystick/internal/expression"
 	"tallystick/internal/extract"
 )
 
@@ -8,15 +9,12 @@ import (
 // every turn.
 type condition struct {
 	expression string
-	program    extract.Program
+	program    *expression.Program
 	atTurn     int // 0 for always
 }
 
 func (c *compiler) condition(at place, n *node, r *Rule) error {
-	if c.m.Expressions == nil {
-		return at.in("expression").bad("this program cannot compile expressions")
-	}
-	program, err := c.m.Expressions(r.Expression, true)
+	program, err := extract.CompileCondition(r.Expression)
 	if err != nil {
 		return &placed{at.in("expression"), err}
 	}
@@ -55,7 +53,7 @@ func (c *condition) grade(s *extract.Source) verdict {
 }
 
 func (c *condition) at(turn int, vars map[string]any) verdict {
-	result, err := c.program(vars)
+	result, err := c.program.Value(vars)
 	if err != nil {
 		return unusable(CodeConditionFails, "at the end of turn %d it failed: %s", turn, quoted(err.Error()))
 	}

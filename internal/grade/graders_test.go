@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
-	"tallystick/internal/extract/expression"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
@@ -79,7 +78,6 @@ func compiled(t testing.TB, doc string, m Materials) *Grader {
 	if err != nil {
 		t.Fatalf("%s: %v", doc, err)
 	}
-	m.Expressions = expression.Compile
 	g, err := p.Compile(m)
 	if err != nil {
 		t.Fatalf("%s: %v", doc, err)
@@ -442,7 +440,7 @@ func TestExpectationsCompareCounts(t *testing.T) {
 		}
 	}
 	for name, spec := range Expectations() {
-		if _, err := extract.Compile(spec, nil); err != nil {
+		if _, err := extract.Compile(spec); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

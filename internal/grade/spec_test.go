@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
-	"tallystick/internal/extract/expression"
 	"tallystick/internal/refusal"
 )
 
@@ -88,7 +87,6 @@ func TestCompileRefusesWithThePlace(t *testing.T) {
 		Expected:      canon.RawMessage(`{"city":"Paris","n":1,"blank":""}`),
 		ExpectedFiles: map[string][]byte{"a.txt": []byte("x"), "bad.json": []byte("{"), "bytes": {0xff}},
 		Registration:  bench.Registration{FailureModes: map[string]evidence.Severity{"leak": evidence.Block}},
-		Expressions:   expression.Compile,
 	}
 	for _, tt := range []struct{ doc, want string }{
 		{`{"grade":{"kind":"exact"}}`, "expected is an object"},
@@ -155,9 +153,6 @@ func TestCompileRefusesWithThePlace(t *testing.T) {
 	if _, err := Compile(Spec{}, Materials{}); err == nil {
 		t.Error("an empty spec was compiled")
 	}
-	if _, err := Compile(Spec{Grade: &Rule{Kind: CEL, Expression: "true", Always: true}}, Materials{}); err == nil {
-		t.Error("an expression was compiled without a compiler")
-	}
 }
 
 // TestYAMLRefusalsNameLineAndColumn: in what the file says, and in what its
@@ -175,7 +170,7 @@ func TestYAMLRefusalsNameLineAndColumn(t *testing.T) {
 	} {
 		p, err := ParseYAML("grading.yaml", []byte(tt.text))
 		if err == nil {
-			_, err = p.Compile(Materials{Expected: canon.RawMessage(`{"city":"Paris"}`), Expressions: expression.Compile})
+			_, err = p.Compile(Materials{Expected: canon.RawMessage(`{"city":"Paris"}`)})
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !refusal.Is(err, refusal.Malformed) {
 			t.Errorf("%q: got %v, want %q", tt.text, err, tt.want)
@@ -230,7 +225,6 @@ func TestTheDocumentedExamplesAreAsTheySay(t *testing.T) {
 		Expected:      canon.RawMessage(`{"city":"Paris","total":1250.5}`),
 		ExpectedFiles: map[string][]byte{"shape.json": []byte(`{"type":"object"}`)},
 		Registration:  bench.Registration{FailureModes: map[string]evidence.Severity{"leak": evidence.Block}},
-		Expressions:   expression.Compile,
 	}
 	var lastDocument string
 	for _, b := range blocks {

@@ -34,7 +34,7 @@ const againLimit = 10 * time.Minute
 // Nothing is graded or recorded.
 func DriveAgain(ctx context.Context, t *agent.Target, again Again, o agent.Options) (session.Result, error) {
 	s := again.Scenario
-	rules, err := policy.Compile(policy.ForMode(again.First.Governance), nil)
+	rules, err := policy.Compile(policy.ForMode(again.First.Governance))
 	limits := session.Limits{Wall: againLimit}
 	if reg := again.Registration; reg != nil {
 		rules, err = rulesOf(*reg)

@@ -11,7 +11,6 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
-	"tallystick/internal/extract/expression"
 	"tallystick/internal/grade"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
@@ -23,7 +22,7 @@ import (
 // rubric, or by its test. It refuses a case that nothing could grade, before
 // anything runs.
 func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
-	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: a.cfg.Bench.Registration(), Expressions: expression.Compile}
+	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: a.cfg.Bench.Registration()}
 	switch {
 	case c.Grading != nil:
 		parsed, err := grade.Parse(c.Grading, c.RefuseGrading)

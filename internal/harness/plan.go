@@ -15,7 +15,6 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/policy"
-	"tallystick/internal/policy/condition"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
@@ -162,7 +161,7 @@ func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
 			return nil, refusal.Newf(refusal.Malformed, "registration: the policy's mode is %s, governance is %s; expected the same", p.Mode, mode)
 		}
 	}
-	return policy.Compile(p, condition.ForPolicy)
+	return policy.Compile(p)
 }
 
 // register makes the attempt known, with its plan, before the first case; or

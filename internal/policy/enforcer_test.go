@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,24 +13,9 @@ import (
 
 var monday = time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC)
 
-// amountOver stands in for CEL, which has tests of its own: "amount>N".
-func amountOver(expression string) (Condition, error) {
-	var limit float64
-	if n, _ := fmt.Sscanf(expression, "amount>%g", &limit); n != 1 {
-		return nil, fmt.Errorf("1:1: undeclared reference to %q", expression)
-	}
-	return func(vars map[string]any) (bool, error) {
-		amount, ok := vars["args"].(map[string]any)["amount"].(float64)
-		if !ok {
-			return false, errors.New("no such key: amount")
-		}
-		return amount > limit, nil
-	}, nil
-}
-
 func enforcer(t testing.TB, p Policy) *Enforcer {
 	t.Helper()
-	s, err := Compile(p, amountOver)
+	s, err := Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,17 +314,17 @@ func TestEachRuleKind(t *testing.T) {
 		{"not on a list", Rule{Kind: AllowList, Names: []string{"x"}}, call(nil), Deny, "not on"},
 		{"a forbidden name", Rule{Kind: DenyList, Names: []string{"transfer"}}, call(nil), Deny, "on the rule's list"},
 		{"another name", Rule{Kind: DenyList, Names: []string{"x"}}, call(nil), Allow, ""},
-		{"a condition that holds", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(nil), Escalate, "amount>10"},
-		{"a condition that does not", Rule{Kind: ConditionKind, When: "amount>100", Then: Deny}, call(nil), Allow, ""},
-		{"a condition about a missing argument", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`{"sum":1}`) }), Deny, "could not be evaluated for tool transfer: no such key: amount"},
-		{"a condition without arguments", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Args = nil }), Deny, "no such key"},
-		{"a condition over a list", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`[1]`) }), Deny, "could not be evaluated"},
-		{"a condition over null", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`null`) }), Deny, "could not be evaluated"},
-		{"a condition over a key that is there twice", Rule{Kind: ConditionKind, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`{"amount":1,"amount":99}`) }), Deny, "could not be evaluated"},
+		{"a condition that holds", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(nil), Escalate, "args.amount > 10"},
+		{"a condition that does not", Rule{Kind: ConditionKind, When: "args.amount > 100", Then: Deny}, call(nil), Allow, ""},
+		{"a condition about a missing argument", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`{"sum":1}`) }), Deny, "could not be evaluated for tool transfer: no such key: amount"},
+		{"a condition without arguments", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Args = nil }), Deny, "no such key"},
+		{"a condition over a list", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`[1]`) }), Deny, "could not be evaluated"},
+		{"a condition over null", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`null`) }), Deny, "could not be evaluated"},
+		{"a condition over a key that is there twice", Rule{Kind: ConditionKind, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Args = []byte(`{"amount":1,"amount":99}`) }), Deny, "could not be evaluated"},
 		{"a memory write outside the scope", Rule{Kind: DenyList, Names: []string{"user.email"}}, call(func(c *Call) { c.Action, c.Name = MemoryWrite, "user.email" }), Allow, ""},
 		{"a memory write in scope", Rule{Kind: DenyList, Actions: []Action{MemoryWrite}, Names: []string{"user.email"}}, call(func(c *Call) { c.Action, c.Name = MemoryWrite, "user.email" }), Deny, "memory write user.email"},
 		{"a hand-off to a stranger", Rule{Kind: AllowList, Actions: []Action{Handoff}, Names: []string{"treasury"}}, call(func(c *Call) { c.Action, c.Name = Handoff, "mallory" }), Deny, "handoff mallory"},
-		{"a memory write with a condition", Rule{Kind: ConditionKind, Actions: []Action{MemoryWrite}, When: "amount>10", Then: Escalate}, call(func(c *Call) { c.Action = MemoryWrite }), Escalate, ""},
+		{"a memory write with a condition", Rule{Kind: ConditionKind, Actions: []Action{MemoryWrite}, When: "args.amount > 10", Then: Escalate}, call(func(c *Call) { c.Action = MemoryWrite }), Escalate, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.rule.ID, tt.rule.Priority = "the-rule", 1
@@ -452,13 +436,10 @@ func TestTheZeroValuesPermitNothing(t *testing.T) {
 
 func TestCompileNamesTheRule(t *testing.T) {
 	p := rules(Rule{ID: "big", Priority: 1, Kind: ConditionKind, When: "nonsense", Then: Deny})
-	if _, err := Compile(p, amountOver); err == nil || !strings.Contains(err.Error(), "rule big: when: 1:1: undeclared") {
+	if _, err := Compile(p); err == nil || !strings.Contains(err.Error(), "rule big: when: 1:1: undeclared") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Compile(p, nil); err == nil || !strings.Contains(err.Error(), "rule big") {
-		t.Errorf("without a compiler: %v", err)
-	}
-	s, err := Compile(rules(Rule{ID: "day", Priority: 1, Kind: TimeWindow, From: "09:00", To: "10:00"}), nil)
+	s, err := Compile(rules(Rule{ID: "day", Priority: 1, Kind: TimeWindow, From: "09:00", To: "10:00"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -470,7 +451,7 @@ func TestCompileNamesTheRule(t *testing.T) {
 // The state of a suspended case is rebuilt by giving the same calls again.
 func TestTheSameCallsGiveTheSameDecisions(t *testing.T) {
 	p := rules(
-		Rule{ID: "ask", Priority: 1, Kind: ConditionKind, When: "amount>10", Then: Escalate},
+		Rule{ID: "ask", Priority: 1, Kind: ConditionKind, When: "args.amount > 10", Then: Escalate},
 		Rule{ID: "slow", Priority: 2, Kind: RateLimit, MaxCalls: ptr(5), WindowMS: ptr(100)})
 	run := func() string {
 		e, log := enforcer(t, p), ""

@@ -47,7 +47,7 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 			t.Errorf("the page does not describe %s", k)
 		}
 	}
-	for _, v := range Variables() {
+	for _, v := range conditions.Variables() {
 		if !strings.Contains(string(page), "`"+v.Name+"`") {
 			t.Errorf("the page does not name the variable %s", v.Name)
 		}

@@ -7,66 +7,49 @@ import (
 	"time"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/expression"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
 
-// A Condition evaluates the compiled expression of a rule. It must be safe for
-// use by several goroutines, and its answer must follow from vars alone.
-type Condition func(vars map[string]any) (bool, error)
+// maxConditionCost is about a millisecond: a condition is asked before every
+// action, and the agent chooses the arguments that it walks over.
+const maxConditionCost = 100_000
 
-// A Compiler compiles the expression of a condition rule. The package
-// internal/policy/condition has the one for CEL, kept apart so that programs
-// which only read decisions do not carry an expression language.
-type Compiler func(expression string) (Condition, error)
-
-// A Variable is something that conditions can ask for. All numbers are
-// doubles, as JSON has them.
-type Variable struct {
-	Name string
-	Kind string // "text", "number" or "object"
-}
-
-// Variables lists what conditions see.
-func Variables() []Variable {
-	return []Variable{
-		{"action", "text"},               // tool, memory_write, handoff, approval
-		{"name", "text"},                 // of the tool, memory key, agent
-		{"class", "text"},                // safety class, empty if none
-		{"args", "object"},               // the arguments
-		{"turn", "number"},               //
-		{"cost_microdollars", "number"},  // of this call, as far as known
-		{"spent_microdollars", "number"}, // by the calls recorded so far
-		{"tokens_used", "number"},        // by the calls recorded so far
-		{"tool_calls", "number"},         // recorded so far
-	}
-}
+// conditions is what the expression of a condition rule sees.
+var conditions = expression.NewLanguage(maxConditionCost,
+	expression.Variable{Name: "action", Kind: expression.Text}, // tool, memory_write, handoff, approval
+	expression.Variable{Name: "name", Kind: expression.Text},   // of the tool, memory key, agent
+	expression.Variable{Name: "class", Kind: expression.Text},  // safety class, empty if none
+	expression.Variable{Name: "args", Kind: expression.Object}, // the arguments
+	expression.Variable{Name: "turn", Kind: expression.Number},
+	expression.Variable{Name: "cost_microdollars", Kind: expression.Number},  // of this call, as far as known
+	expression.Variable{Name: "spent_microdollars", Kind: expression.Number}, // by the calls recorded so far
+	expression.Variable{Name: "tokens_used", Kind: expression.Number},        // by the calls recorded so far
+	expression.Variable{Name: "tool_calls", Kind: expression.Number},         // recorded so far
+)
 
 // A Ruleset is a policy ready to decide. It never changes and may be used by
 // many cases at once.
 type Ruleset struct {
 	policy     Policy
-	rules      []Rule // by ascending priority
-	conditions map[string]Condition
+	rules      []Rule                         // by ascending priority
+	conditions map[string]*expression.Program // by rule
 	needsStart bool
 }
 
-// Compile validates a policy and compiles its conditions. The compiler may be
-// nil for a policy that has none.
-func Compile(p Policy, compile Compiler) (*Ruleset, error) {
+// Compile validates a policy and compiles its conditions.
+func Compile(p Policy) (*Ruleset, error) {
 	if err := p.Validate(); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "policy: %w", err).WithHint(policyHint)
 	}
-	s := &Ruleset{policy: p, rules: sortedRules(p.Rules), conditions: map[string]Condition{}}
+	s := &Ruleset{policy: p, rules: sortedRules(p.Rules), conditions: map[string]*expression.Program{}}
 	for _, r := range s.rules {
 		s.needsStart = s.needsStart || r.Kind == TimeWindow
 		if r.Kind != ConditionKind {
 			continue
 		}
-		if compile == nil {
-			return nil, fmt.Errorf("policy: rule %s has a condition, and no compiler for conditions was given", r.ID)
-		}
-		c, err := compile(r.When)
+		c, err := conditions.CompileCondition(r.When)
 		if err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "policy: rule %s: when: %w", r.ID, err).WithHint(policyHint)
 		}
@@ -204,7 +187,7 @@ func (e *Enforcer) holds(r *Rule, c *Call) (bool, error) {
 			return false, errors.New("arguments are null, expected an object")
 		}
 	}
-	return e.set.conditions[r.ID](map[string]any{
+	return e.set.conditions[r.ID].Holds(map[string]any{
 		"action":             string(c.Action),
 		"name":               c.Name,
 		"class":              string(c.Class),

@@ -23,7 +23,7 @@ import (
 // given.
 func start(t *testing.T, p policy.Policy, defs []tools.Definition, change func(*Config)) *Session {
 	t.Helper()
-	rules, err := policy.Compile(p, nil)
+	rules, err := policy.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ var order = []group{
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
-		[]string{"ledger", "sequencer", "cosign", "bench", "cassette", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites"},
+		[]string{"ledger", "sequencer", "cosign", "bench", "cassette", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites"},
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
@@ -94,6 +94,55 @@ func checkImports(t *testing.T, tree fs.FS) []string {
 
 func TestPackagesImportOnlyWhatComesBefore(t *testing.T) {
 	requireClean(t, checkImports)
+}
+
+// A stranger reads tally-verify before trusting it, so it stays small: what
+// only running and grading need is not in it, not even through others.
+func checkVerifier(t *testing.T, tree fs.FS) []string {
+	imports := map[string][]string{}
+	for _, f := range goFiles(t, tree) {
+		if f.isTest() {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rest, ours := strings.CutPrefix(imported, module+"/"); ours {
+				imports[f.dir()] = append(imports[f.dir()], rest)
+			}
+		}
+	}
+	var problems []string
+	seen := map[string]bool{}
+	var visit func(path []string)
+	visit = func(path []string) {
+		dir := path[len(path)-1]
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
+		if dir == "internal/expression" || dir == "internal/sandbox" {
+			problems = append(problems, fmt.Sprintf("%s: the stranger's verifier must do without %s", strings.Join(path, " imports "), dir))
+		}
+		for _, next := range imports[dir] {
+			visit(append(slices.Clip(path), next))
+		}
+	}
+	visit([]string{"cmd/tally-verify"})
+	return problems
+}
+
+func TestTheVerifierCarriesNeitherExpressionsNorSandbox(t *testing.T) {
+	requireClean(t, checkVerifier)
+	const through = "package x\nimport _ \"tallystick/internal/%s\"\n"
+	requireProblem(t, checkVerifier, fstest.MapFS{
+		"cmd/tally-verify/main.go":   {Data: fmt.Appendf(nil, through, "verify")},
+		"internal/verify/x.go":       {Data: fmt.Appendf(nil, through, "policy")},
+		"internal/policy/x.go":       {Data: fmt.Appendf(nil, through, "expression")},
+		"internal/expression/cel.go": {Data: []byte("package x\n")},
+	}, "internal/verify imports internal/policy imports internal/expression")
 }
 
 func TestImportCheckFindsEachFault(t *testing.T) {

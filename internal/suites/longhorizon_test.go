@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"tallystick/internal/extract"
-	"tallystick/internal/extract/expression"
 	"tallystick/internal/grade"
 	"tallystick/internal/trajectory"
 )
@@ -306,7 +305,7 @@ func TestLongHorizonGradersNotice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		grader, err := spec.Compile(grade.Materials{Registration: v.Registration(), Expressions: expression.Compile})
+		grader, err := spec.Compile(grade.Materials{Registration: v.Registration()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ var requests = map[cassette.API][3]string{
 // is denied, and an answer longer than its event.
 func run(t testing.TB, api cassette.API) session.Result {
 	t.Helper()
-	rules, err := policy.Compile(policy.ForMode(policy.Restricted), nil)
+	rules, err := policy.Compile(policy.ForMode(policy.Restricted))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,16 @@
-package condition
+package expression
 
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"tallystick/internal/policy"
 )
+
+// about is a language for these tests: what a policy's conditions see.
+var about = NewLanguage(100_000, Variable{"action", Text}, Variable{"name", Text}, Variable{"class", Text}, Variable{"args", Object},
+	Variable{"turn", Number}, Variable{"cost_microdollars", Number}, Variable{"spent_microdollars", Number}, Variable{"tokens_used", Number},
+	Variable{"tool_calls", Number}, Variable{"list", ListOfObjects})
 
 func vars(t testing.TB, args string) map[string]any {
 	t.Helper()
@@ -18,7 +19,7 @@ func vars(t testing.TB, args string) map[string]any {
 		t.Fatal(err)
 	}
 	return map[string]any{"action": "tool", "name": "transfer", "class": "financial", "args": a, "turn": 3.0,
-		"cost_microdollars": 0.0, "spent_microdollars": 20.0, "tokens_used": 5.0, "tool_calls": 2.0}
+		"cost_microdollars": 0.0, "spent_microdollars": 20.0, "tokens_used": 5.0, "tool_calls": 2.0, "list": []any{a}}
 }
 
 func TestConditionsAnswer(t *testing.T) {
@@ -46,7 +47,7 @@ func TestConditionsAnswer(t *testing.T) {
 		{`args.amount > "x"`, false, "no such overload"},
 		{`args.tags[5] == "a"`, false, "index out of bounds"},
 	} {
-		p, err := Compile(tt.expression, policy.Variables())
+		p, err := about.CompileCondition(tt.expression)
 		if err != nil {
 			t.Errorf("%s: %v", tt.expression, err)
 			continue
@@ -74,13 +75,38 @@ func TestCompileRefuses(t *testing.T) {
 		{"a time zone", `args.at.getHours("Asia/Tokyo") == 3`, "undeclared reference to 'getHours'"},
 		{"a broken pattern", `name.matches("(")`, "invalid matches"},
 		{"types that cannot be compared", `name > 3.0`, "no matching overload"},
-		{"too long", strings.Repeat(" ", maxExpression) + "true", "exceeds limit"},
+		{"too long", strings.Repeat(" ", maxSource) + "true", "exceeds limit"},
 		{"too deep", strings.Repeat("(", 500) + "true" + strings.Repeat(")", 500), "recursion"},
 		{"loops in loops in loops", `args.a.all(x, args.a.all(y, args.a.all(z, x == y && y == z)))`, "nest"},
 	} {
-		_, err := Compile(tt.expression, policy.Variables())
+		_, err := about.CompileCondition(tt.expression)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one line with %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestValueGivesWhatJSONHas(t *testing.T) {
+	for _, tt := range []struct{ expression, want, err string }{
+		{`list[0].to`, `{"iban":"DE1"}`, ""},
+		{`args.map(k, k)`, `["n","to"]`, ""},
+		{`[1, 2u, 3.5, "x", null, true, {"a": [args.n]}]`, `[1,2,3.5,"x",null,true,{"a":[7]}]`, ""},
+		{`{1: "a"}`, "", "a key of type int"},
+		{`b"bytes"`, "", "which JSON does not have"},
+		{`args.memo`, "", "no such key: memo"},
+	} {
+		p, err := about.Compile(tt.expression)
+		if err != nil {
+			t.Errorf("%s: %v", tt.expression, err)
+			continue
+		}
+		got, err := p.Value(vars(t, `{"n":7,"to":{"iban":"DE1"}}`))
+		text, _ := json.Marshal(got)
+		switch {
+		case tt.err == "" && (err != nil || string(text) != tt.want):
+			t.Errorf("%s: got %s, %v, want %s", tt.expression, text, err, tt.want)
+		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
+			t.Errorf("%s: got %s, %v, want an error with %q", tt.expression, text, err, tt.err)
 		}
 	}
 }
@@ -88,7 +114,7 @@ func TestCompileRefuses(t *testing.T) {
 // An expression cannot run for long, whatever the agent puts into the
 // arguments.
 func TestHoldsStopsAtTheCostLimit(t *testing.T) {
-	p, err := Compile(`args.a.all(x, args.a.all(y, x + y < 1e9))`, policy.Variables())
+	p, err := about.CompileCondition(`args.a.all(x, args.a.all(y, x + y < 1e9))`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +133,11 @@ func TestHoldsDoesNotDependOnTheOrderOfMaps(t *testing.T) {
 		members = append(members, fmt.Sprintf(`"k%02d":%d`, i, i))
 	}
 	inner := "{" + strings.Join(members, ",") + "}"
-	p, err := Compile(`args.o.map(k, k)[0] == "k00" && args.map(k, k)[0] == "a"`, policy.Variables())
+	p, err := about.CompileCondition(`args.o.map(k, k)[0] == "k00" && args.map(k, k)[0] == "a"`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failing, err := Compile(`args.o.all(k, args.o[k] == "text".size() || args.missing[k])`, policy.Variables())
+	failing, err := about.CompileCondition(`args.o.all(k, args.o[k] == "text".size() || args.missing[k])`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,52 +157,6 @@ func TestHoldsDoesNotDependOnTheOrderOfMaps(t *testing.T) {
 	}
 }
 
-// The policy of docs/formats/policy.md, with real conditions.
-func TestThePolicyOfTheDocumentationDecides(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/formats/policy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "```yaml example\n")
-	text, _, _ := strings.Cut(rest, "```")
-	p, err := policy.ParseYAML("policy.md", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := policy.Compile(p, ForPolicy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		name, tool string
-		class      policy.Class
-		args       string
-		hour       int
-		want       string
-	}{
-		{"small", "transfer", policy.Financial, `{"amount":100}`, 10, "allow by mode:autonomous"},
-		{"large", "transfer", policy.Financial, `{"amount":100.01}`, 10, "escalate by large-transfer"},
-		{"in the evening", "transfer", policy.Financial, `{"amount":1}`, 18, "deny by office-hours"},
-		{"without amount", "transfer", policy.Financial, `{"sum":1}`, 10, "deny by large-transfer: condition could not be evaluated for tool transfer: no such key: amount"},
-		{"amount in words", "transfer", policy.Financial, `{"amount":"all"}`, 10, "deny by large-transfer: condition could not be evaluated"},
-		{"privileged", "sudo", policy.Privileged, `{}`, 10, "deny by no-privileged"},
-		{"on the deny list", "Bash", policy.Read, `{}`, 10, "deny by policy:deny"},
-	} {
-		e, err := rules.Enforcer(time.Date(2026, 5, 11, tt.hour, 0, 0, 0, time.UTC))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := e.Decide(policy.Call{ID: "1", Action: policy.Tool, Name: tt.tool, Class: tt.class, Args: []byte(tt.args)})
-		if !strings.HasPrefix(d.String(), tt.want) {
-			t.Errorf("%s: %s, want %s", tt.name, d, tt.want)
-		}
-	}
-	p.Rules[2].When = "args.amount > limit"
-	if _, err := policy.Compile(p, ForPolicy); err == nil || !strings.Contains(err.Error(), "rule large-transfer: when: 1:15: undeclared reference to 'limit'") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // FuzzCompile: whatever compiles ends, with the same answer twice.
 func FuzzCompile(f *testing.F) {
 	f.Add(`args.amount > 100.0 && name == "x"`, `{"amount":1}`)
@@ -186,20 +166,20 @@ func FuzzCompile(f *testing.F) {
 		if json.Unmarshal([]byte(args), &a) != nil {
 			return
 		}
-		holds, err := ForPolicy(expression)
+		p, err := about.Compile(expression)
 		if err != nil {
 			return
 		}
-		one, err1 := holds(vars(t, args))
-		two, err2 := holds(vars(t, args))
-		if one != two || fmt.Sprint(err1) != fmt.Sprint(err2) {
+		one, err1 := p.Value(vars(t, args))
+		two, err2 := p.Value(vars(t, args))
+		if fmt.Sprint(one, err1) != fmt.Sprint(two, err2) {
 			t.Fatalf("%v, %v and then %v, %v", one, err1, two, err2)
 		}
 	})
 }
 
 func BenchmarkHolds(b *testing.B) {
-	p, err := Compile(`args.amount > 100.0 && name == "transfer"`, policy.Variables())
+	p, err := about.CompileCondition(`args.amount > 100.0 && name == "transfer"`)
 	if err != nil {
 		b.Fatal(err)
 	}
