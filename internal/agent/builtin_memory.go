@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/trajectory"
 )
 
@@ -154,7 +155,7 @@ func (m *memory) add(e *entry, replaces string) {
 		label = "(from untrusted " + e.source + ") "
 	}
 	e.line = "- [" + e.id + "] " + label + indent(e.key) + ": " + indent(shorten(e.value, maxValueShown)) + "\n"
-	e.bytes = len(appendText(nil, e.line)) - 2
+	e.bytes = len(canon.AppendString(nil, e.line)) - 2
 	m.entries = append(m.entries, e)
 	m.byID[e.id] = e
 	if e.tier == trajectory.Working {

@@ -67,7 +67,7 @@ func (f *frame) handoffSpec() toolSpec {
 		if !first {
 			names = append(names, ',')
 		}
-		names, first = appendText(names, h.Name), false
+		names, first = canon.AppendString(names, h.Name), false
 	}
 	names = append(names, `],"type":"string"},"input":{"type":"string"}},"required":["agent","input"],"type":"object"}`...)
 	return toolSpec{handoffTool, b.String(), names}

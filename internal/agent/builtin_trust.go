@@ -284,7 +284,7 @@ func (f *frame) once(ctx context.Context, o *offer, c call) (*payment, []byte, *
 		if p.made > 0 {
 			key += "-" + strconv.Itoa(p.made+1)
 		}
-		members[keyArgument] = jsontext.Value(appendText(nil, key))
+		members[keyArgument] = jsontext.Value(canon.AppendString(nil, key))
 	}
 	return p, encoded(members), nil, nil
 }

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"strconv"
-	"unicode/utf8"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
 )
 
@@ -30,50 +30,6 @@ type result struct {
 // cassette matches the canonical request: it finds nothing to rearrange. Each
 // message is encoded once and joined into every request that has it.
 
-// appendText writes a JSON string in canonical spelling. Bytes that are not
-// UTF-8 become U+FFFD, since no JSON can hold them.
-func appendText(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				b = append(append(b, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= 0x20 && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\b':
-			b = append(b, '\\', 'b')
-		case '\t':
-			b = append(b, '\\', 't')
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\f':
-			b = append(b, '\\', 'f')
-		case '\r':
-			b = append(b, '\\', 'r')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	return append(append(b, s[start:]...), '"')
-}
-
 // appendMember writes "name":"text", with a comma before it unless one is
 // there or the object has just been opened.
 func appendMember(b []byte, name, text string) []byte {
@@ -81,7 +37,7 @@ func appendMember(b []byte, name, text string) []byte {
 		b = append(b, ',')
 	}
 	b = append(append(append(b, '"'), name...), '"', ':')
-	return appendText(b, text)
+	return canon.AppendString(b, text)
 }
 
 // userMessage encodes what the user says. It has the same form in all APIs.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 )
 
@@ -33,7 +34,7 @@ func arrive(t *testing.T, pieces ...string) (passed string, err error) {
 }
 
 func chatDelta(text string) string {
-	return `data: {"choices":[{"index":0,"delta":{"content":` + string(appendString(nil, text)) + "}}]}\n\n"
+	return `data: {"choices":[{"index":0,"delta":{"content":` + string(canon.AppendString(nil, text)) + "}}]}\n\n"
 }
 
 func TestArrivalPassesEveryByteWhereverTheStreamIsCut(t *testing.T) {

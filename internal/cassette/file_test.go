@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 )
 
@@ -36,7 +37,7 @@ func TestFileIsTheSameBytesEachTime(t *testing.T) {
 		r := smallRecorder(t)
 		for i := range 40 {
 			text := strings.Repeat("line of a file that an agent reads\n", 4000+i)
-			if _, err := r.Tool(ToolTraffic{Name: "read", Arguments: []byte(`{}`), Result: appendString(nil, text)}); err != nil {
+			if _, err := r.Tool(ToolTraffic{Name: "read", Arguments: []byte(`{}`), Result: canon.AppendString(nil, text)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -88,7 +88,7 @@ func FuzzModelRequest(f *testing.F) {
 		f.Add(string(p.api), []byte(p.b))
 	}
 	for _, secret := range planted {
-		f.Add(string(OpenAIChat), []byte(`{"messages":[{"content":`+string(appendString(nil, "a "+secret+" b"))+`}]}`))
+		f.Add(string(OpenAIChat), []byte(`{"messages":[{"content":`+string(canon.AppendString(nil, "a "+secret+" b"))+`}]}`))
 	}
 	f.Fuzz(func(t *testing.T, api string, body []byte) {
 		r, err := ModelRequest(API(api), body, nil)

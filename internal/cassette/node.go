@@ -227,7 +227,7 @@ func (n *node) appendJSON(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, n.list[i].name), ':')
+			dst = append(canon.AppendString(dst, n.list[i].name), ':')
 			dst = n.list[i].appendJSON(dst)
 		}
 		return append(dst, '}')
@@ -241,7 +241,7 @@ func (n *node) appendJSON(dst []byte) []byte {
 		}
 		return append(dst, ']')
 	case '"':
-		return appendString(dst, n.text)
+		return canon.AppendString(dst, n.text)
 	case 't':
 		return append(dst, "true"...)
 	case 'f':
@@ -255,42 +255,6 @@ func (n *node) appendJSON(dst []byte) []byte {
 // canonical writes the value, sorting names where rewriting has moved them.
 func (n *node) canonical() ([]byte, error) {
 	return canon.Canonicalize(n.appendJSON(nil))
-}
-
-// appendString writes s as RFC 8785 section 3.2.2.2 spells it. Bytes that are
-// not UTF-8 become U+FFFD, as in every JSON library.
-func appendString(dst []byte, s string) []byte {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\ufffd")
-	}
-	dst = append(dst, '"')
-	done := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[done:i]...)
-		done = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, `\b`...)
-		case '\t':
-			dst = append(dst, `\t`...)
-		case '\n':
-			dst = append(dst, `\n`...)
-		case '\f':
-			dst = append(dst, `\f`...)
-		case '\r':
-			dst = append(dst, `\r`...)
-		default:
-			const hex = "0123456789abcdef"
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
-		}
-	}
-	return append(append(dst, s[done:]...), '"')
 }
 
 // get returns the member of that name, or nil.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 )
 
@@ -89,7 +90,7 @@ func TestUnusedRecordingsAreTold(t *testing.T) {
 func TestMissShowsTheNearestRecordingAndTheFirstDifference(t *testing.T) {
 	long := strings.Repeat("page after page. ", 100)
 	turn := func(last string) string {
-		return `{"model":"m","temperature":0,"messages":[{"role":"system","content":"s"},{"role":"user","content":` + string(appendString(nil, last)) + `}]}`
+		return `{"model":"m","temperature":0,"messages":[{"role":"system","content":"s"},{"role":"user","content":` + string(canon.AppendString(nil, last)) + `}]}`
 	}
 	for _, tt := range []struct {
 		name           string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 )
 
@@ -66,7 +67,7 @@ func literalForms(s string) []literalForm {
 		url.QueryEscape(s),
 		url.PathEscape(s),
 	}
-	escaped := appendString(nil, s)
+	escaped := canon.AppendString(nil, s)
 	inJSON := string(escaped[1 : len(escaped)-1])
 	spellings = append(spellings, inJSON, strings.ReplaceAll(inJSON, "/", `\/`))
 	if html, err := json.Marshal(s); err == nil { // with \u003c for <

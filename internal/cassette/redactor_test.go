@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 )
 
@@ -101,7 +102,7 @@ const literal = `Tr0ub4dor&3/<"x"> ü+key`
 
 // encodings are ways in which a secret may be in traffic.
 func encodings(s string) map[string]string {
-	escaped := string(appendString(nil, s))
+	escaped := string(canon.AppendString(nil, s))
 	return map[string]string{
 		"plain":           s,
 		"base64":          base64.StdEncoding.EncodeToString([]byte(s)),
@@ -133,7 +134,7 @@ func leaks(text, secret string) (found []string) {
 // plantEverywhere records traffic with secret in every place there is.
 func plantEverywhere(t *testing.T, r *Recorder, secret string) {
 	t.Helper()
-	q := func(s string) string { return string(appendString(nil, s)) }
+	q := func(s string) string { return string(canon.AppendString(nil, s)) }
 	text := q("the key is " + secret + " .")
 	must := func(_ *Interaction, err error) {
 		t.Helper()
@@ -243,7 +244,7 @@ func TestAPasswordStreamedInPiecesIsFoundByItsName(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{})
 	var stream strings.Builder
 	for _, piece := range []string{`{"pass`, `word": "hun`, `ter`, `2", "user": "bob"}`} {
-		stream.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":` + string(appendString(nil, piece)) + "}}]}}]}\n\n")
+		stream.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":` + string(canon.AppendString(nil, piece)) + "}}]}}]}\n\n")
 	}
 	stream.WriteString("data: [DONE]\n\n")
 	it, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(stream.String())})
@@ -274,8 +275,8 @@ func TestRecorderKeepsNothingWithALiteralLeft(t *testing.T) {
 	_, err = r.keep(Interaction{Tool: &ToolCall{Name: "f", Arguments: []byte(`{}`), Error: literal}}, 0, 0)
 	requireRefusal(t, err, refusal.Failed, "still there")
 	m := &ModelCall{API: OpenAIChat, Response: Response{Stream: []string{
-		`data: {"choices":[{"index":0,"delta":{"content":` + string(appendString(nil, literal[:9])) + "}}]}\n\n",
-		`data: {"choices":[{"index":0,"delta":{"content":` + string(appendString(nil, literal[9:])) + "}}]}\n\n", "data: [DONE]\n\n"}}}
+		`data: {"choices":[{"index":0,"delta":{"content":` + string(canon.AppendString(nil, literal[:9])) + "}}]}\n\n",
+		`data: {"choices":[{"index":0,"delta":{"content":` + string(canon.AppendString(nil, literal[9:])) + "}}]}\n\n", "data: [DONE]\n\n"}}}
 	_, err = r.assembled(m)
 	requireRefusal(t, err, refusal.Failed, "still there")
 	if c := mustCassette(t, r); len(c.Interactions) != 0 {

@@ -3,6 +3,7 @@ package cassette
 import (
 	"crypto/sha256"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 )
 
@@ -182,15 +183,15 @@ func beginModelKey(h []byte, api API) []byte {
 func toolKey(name string, arguments []byte) digest.ID {
 	h := append([]byte(`{"arguments":`), arguments...)
 	h = append(h, `,"kind":"tool","name":`...)
-	return sha256.Sum256(append(appendString(h, name), '}'))
+	return sha256.Sum256(append(canon.AppendString(h, name), '}'))
 }
 
 func mcpKey(server, method string, params []byte) digest.ID {
-	h := appendString([]byte(`{"kind":"mcp","method":`), method)
+	h := canon.AppendString([]byte(`{"kind":"mcp","method":`), method)
 	if len(params) > 0 {
 		h = append(append(h, `,"params":`...), params...)
 	}
-	return sha256.Sum256(append(appendString(append(h, `,"server":`...), server), '}'))
+	return sha256.Sum256(append(canon.AppendString(append(h, `,"server":`...), server), '}'))
 }
 
 // canonicalizeModel drops what does not count and renumbers ids, in place.
