@@ -146,7 +146,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	}
 	for e := range v.Events() {
 		if e.Turn <= until {
-			a.Steps = append(a.Steps, replayStep{e.Seq, e.Turn, string(e.Type), describeEvent(e)})
+			a.Steps = append(a.Steps, replayStep{e.Seq, e.Turn, string(e.Type), e.Payload.Summary()})
 		}
 	}
 	if o.against != "" {
@@ -309,49 +309,6 @@ func stateOf(s *trajectory.State) replayState {
 		out.Unpermitted = append(out.Unpermitted, replayStep{u.Seq, u.Turn, string(u.Type), u.Name})
 	}
 	return out
-}
-
-// describeEvent is an event in a line.
-func describeEvent(e trajectory.Event) string {
-	switch p := e.Payload.(type) {
-	case *trajectory.TurnStarted:
-		if p.Input != nil {
-			return "user: " + p.Input.Head
-		}
-	case *trajectory.TurnCompleted:
-		if p.Answer != nil {
-			return "agent: " + p.Answer.Head
-		}
-	case *trajectory.ContextCompiled:
-		return fmt.Sprintf("context of %d of %d tokens", p.Used, p.Budget)
-	case *trajectory.ModelCallCompleted:
-		return "model: " + p.Output.Head
-	case *trajectory.ModelCallStarted:
-		return fmt.Sprintf("asks %s, %d messages", p.Model, p.Messages)
-	case *trajectory.ToolProposed:
-		return "wants " + p.Name
-	case *trajectory.ToolExecuted:
-		return p.Name + " gave " + p.Result.Head
-	case *trajectory.PolicyDecision:
-		return fmt.Sprintf("%s %s: %s by %s", p.Action, p.Name, p.Verdict, p.Rule)
-	case *trajectory.PolicyViolation:
-		return p.Text
-	case *trajectory.MemoryWritten:
-		return fmt.Sprintf("remembers %s/%s: %s", p.Tier, p.Key, p.Value.Head)
-	case *trajectory.ApprovalRequested:
-		return "asks for an approval of " + p.Name
-	case *trajectory.ApprovalResolved:
-		return fmt.Sprintf("approved %v by %s", p.Approved, p.By)
-	case *trajectory.RunFailed:
-		return p.Name + ": " + p.Detail
-	case *trajectory.RunCompleted:
-		return p.Status
-	case *trajectory.SecurityEvent:
-		return p.Name + ": " + p.Detail
-	case *trajectory.LimitReached:
-		return fmt.Sprintf("the limit of %d %s", p.Max, p.Limit)
-	}
-	return ""
 }
 
 func (a *replayAnswer) print(out io.Writer) {

@@ -10,6 +10,32 @@ import (
 	"tallystick/internal/trajectory"
 )
 
+// TestReplayTellsEveryTypeOfEvent: no line is left blank after the type.
+func TestReplayTellsEveryTypeOfEvent(t *testing.T) {
+	told := map[string]string{}
+	files, err := filepath.Glob("../trajectory/testdata/vectors/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no trajectories", err)
+	}
+	for _, name := range files {
+		var out bytes.Buffer
+		env := newEnv(strings.NewReader(""), &out, &out, func(string) string { return "" })
+		if code := newProgram(env).main([]string{"replay", name}); code != 0 {
+			t.Fatalf("%s: %d: %s", name, code, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if f := strings.Fields(line); len(f) > 2 {
+				told[f[2]] = strings.Join(f[3:], " ")
+			}
+		}
+	}
+	for _, typ := range trajectory.Types() {
+		if told[string(typ)] == "" {
+			t.Errorf("nothing is told about %s", typ)
+		}
+	}
+}
+
 // TestReplayTellsWhatNoDecisionPermits: an incident in which an agent went around
 // the policy is not shown as if nothing had been.
 func TestReplayTellsWhatNoDecisionPermits(t *testing.T) {

@@ -162,6 +162,11 @@ func (st *stage) vars(events []any) map[string]any {
 }
 
 func (st *stage) apply(s *Source, ev *trajectory.Event) error {
+	if p, ok := ev.Payload.(trajectory.Spender); ok {
+		tokens, microUSD := p.Spent()
+		st.counts["tokens"] += tokens
+		st.counts["cost_microdollars"] += microUSD
+	}
 	switch p := ev.Payload.(type) {
 	case *trajectory.TurnStarted:
 		st.counts["turn"] = int64(ev.Turn)
@@ -180,12 +185,8 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 		st.compile(ev.Turn, p)
 	case *trajectory.ModelCallCompleted:
 		st.counts["model_calls"]++
-		st.counts["tokens"] += p.TokensIn + p.TokensOut
-		st.counts["cost_microdollars"] += p.CostMicroUSD
 	case *trajectory.ToolExecuted:
 		st.counts["tool_calls"]++
-		st.counts["tokens"] += p.Tokens
-		st.counts["cost_microdollars"] += p.CostMicroUSD
 	case *trajectory.PolicyDecision:
 		switch p.Verdict {
 		case policy.Deny:

@@ -309,15 +309,15 @@ func recount(c *Case, read func(digest.Content) ([]byte, error)) (*counts, error
 	}
 	n := &counts{}
 	for e := range v.Events() {
+		if p, ok := e.Payload.(trajectory.Spender); ok {
+			tokens, microUSD := p.Spent()
+			n.tokens, n.cost = n.tokens+tokens, n.cost+microUSD
+		}
 		switch p := e.Payload.(type) {
 		case *trajectory.RunStarted:
 			n.started = *p
 		case *trajectory.TurnStarted:
 			n.turns++
-		case *trajectory.ModelCallCompleted:
-			n.tokens, n.cost = n.tokens+p.TokensIn+p.TokensOut, n.cost+p.CostMicroUSD
-		case *trajectory.ToolExecuted:
-			n.tokens, n.cost = n.tokens+p.Tokens, n.cost+p.CostMicroUSD
 		case *trajectory.Failure:
 			if p.Name == session.RetryName {
 				n.retries++

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -304,6 +306,43 @@ func TestAFailedRunAndALostTextShow(t *testing.T) {
 	}
 	if got := lines(back[0]); got[len(got)-1] != "1 failed CassetteMiss: missed" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestEveryTypeOfEventShows: what does not become a span, or an attribute of
+// one, is an event of the span in which it happened.
+func TestEveryTypeOfEventShows(t *testing.T) {
+	inSpans := []trajectory.Type{trajectory.RunStartedType, trajectory.RunCompletedType, trajectory.RunFailedType, trajectory.TurnStartedType, trajectory.TurnCompletedType,
+		trajectory.ModelCallStartedType, trajectory.ModelCallCompletedType, trajectory.ToolProposedType, trajectory.ToolExecutedType}
+	seen := map[trajectory.Type]bool{}
+	files, err := filepath.Glob("../trajectory/testdata/vectors/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no trajectories", err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := trajectory.Verify(data, trajectory.UnsafeAnyHead())
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := Export(attempt, one(Case{ID: "c", Trajectory: v, Outcome: "passed", Started: time.Unix(5, 0)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range v.Events() {
+			seen[e.Type] = true
+			if !slices.Contains(inSpans, e.Type) && !bytes.Contains(doc, []byte(`"tallystick.`+string(e.Type)+`"`)) {
+				t.Errorf("%s: event %d, %s, is not in the export", name, e.Seq, e.Type)
+			}
+		}
+	}
+	for _, typ := range trajectory.Types() {
+		if !seen[typ] {
+			t.Errorf("%s was not tried", typ)
+		}
 	}
 }
 

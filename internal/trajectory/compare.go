@@ -219,11 +219,8 @@ func surplus(golden, got []Step, name func(*Step) string) map[string]int {
 // kind is what makes two steps the same event with other values: the type, and
 // which tool or agent.
 func (s *Step) kind() string {
-	switch s.Type {
-	case ToolProposedType, ToolExecutedType:
-		return string(s.Type) + " " + s.field("name")
-	case HandoffType:
-		return string(s.Type) + " " + s.field("to")
+	if of := rows[s.Type].golden.of; of != "" {
+		return string(s.Type) + " " + s.field(of)
 	}
 	return string(s.Type)
 }
@@ -243,47 +240,19 @@ func (s *Step) content() string {
 
 // classify names the change between two steps of one kind.
 func classify(g, h *Step) Change {
-	differs := func(prefixes ...string) bool {
-		changed := func(of, other *Step) bool {
-			return slices.ContainsFunc(of.Fields, func(f Field) bool {
-				return other.field(f.Path) != f.Value &&
-					slices.ContainsFunc(prefixes, func(p string) bool { return f.Path == p || strings.HasPrefix(f.Path, p+".") })
-			})
-		}
-		return changed(g, h) || changed(h, g)
-	}
-	switch g.Type {
-	case ToolProposedType, ToolExecutedType:
-		if differs("args") {
-			return ChangedArguments
-		}
-		if differs("result", "error") {
-			return ChangedResult
-		}
-	case HandoffType:
-		if differs("input") {
-			return ChangedArguments
-		}
-	case ModelCallStartedType:
-		if differs("prompt", "request", "messages") {
-			return ChangedArguments
-		}
-	case ModelCallCompletedType:
-		if differs("output", "finish_reason", "error") {
-			return ChangedOutput
-		}
-	case PolicyDecisionType, ApprovalResolvedType:
-		if differs("verdict", "check", "approved") {
-			return ChangedVerdict
-		}
-	case MemoryProposedType, MemoryWrittenType, MemoryRetrievedType:
-		return ChangedMemory
-	case ContextCompiledType:
-		return ChangedContext
-	case RunCompletedType, TurnCompletedType:
-		if differs("answer", "status") {
-			return ChangedAnswer
+	for _, c := range rows[g.Type].golden.changes {
+		if len(c.members) == 0 || differ(g, h, c.members) || differ(h, g, c.members) {
+			return c.name
 		}
 	}
 	return ChangedFields
+}
+
+// differ reports whether one of the members, or something in it, is not the
+// same in other.
+func differ(of, other *Step, members []string) bool {
+	return slices.ContainsFunc(of.Fields, func(f Field) bool {
+		return other.field(f.Path) != f.Value &&
+			slices.ContainsFunc(members, func(m string) bool { return f.Path == m || strings.HasPrefix(f.Path, m+".") })
+	})
 }

@@ -23,7 +23,7 @@ const (
 type Content struct {
 	Bytes  int64          `json:"bytes"`  // of the whole, as it was
 	Digest digest.Content `json:"digest"` // of the whole, as it was
-	Head   string         `json:"head"`
+	Head   string         `json:"head" schema:"may be empty; head"`
 	// Lossy says that the text is not UTF-8: in the head U+FFFD stands for
 	// what is not.
 	Lossy bool `json:"lossy,omitempty"`

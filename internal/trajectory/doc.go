@@ -7,8 +7,8 @@
 // one: only the head, the hash of the last line, vouches for it and against
 // cutting lines off. The ledger holds the head, and [Verify] asks for it.
 //
-// The set of event types is closed and each has a payload of its own in
-// payloads.go. Long texts are not in a trajectory but in the evidence; an event
+// The set of event types is closed: event.go lists it, and each type has a
+// [Payload] that knows everything about it. Long texts are not in a trajectory but in the evidence; an event
 // carries their digest and their beginning ([Content]).
 //
 // A golden trace ([Canonical], [Trace.Format], [ParseGolden]) is a trajectory

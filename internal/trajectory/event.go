@@ -10,174 +10,107 @@ import (
 // A Type says what happened.
 type Type string
 
-// The types of events. The set is closed: it is part of what is attested.
-const (
-	RunStartedType         Type = "run_started"
-	RunCompletedType       Type = "run_completed"
-	RunFailedType          Type = "run_failed"
-	TurnStartedType        Type = "turn_started"
-	TurnCompletedType      Type = "turn_completed"
-	ContextCompiledType    Type = "context_compiled"
-	PlanType               Type = "plan"
-	ModelCallStartedType   Type = "model_call_started"
-	ModelCallCompletedType Type = "model_call_completed"
-	ToolProposedType       Type = "tool_proposed"
-	PolicyDecisionType     Type = "policy_decision"
-	PolicyViolationType    Type = "policy_violation"
-	ToolExecutedType       Type = "tool_executed"
-	ApprovalRequestedType  Type = "approval_requested"
-	ApprovalResolvedType   Type = "approval_resolved"
-	MemoryProposedType     Type = "memory_proposed"
-	MemoryWrittenType      Type = "memory_written"
-	MemoryRetrievedType    Type = "memory_retrieved"
-	CheckpointSavedType    Type = "checkpoint_saved"
-	RollbackType           Type = "rollback"
-	HandoffType            Type = "handoff"
-	TransportRequestType   Type = "transport_request"
-	FileWrittenType        Type = "file_written"
-	SecurityEventType      Type = "security_event"
-	LimitReachedType       Type = "limit_reached"
-	ErrorType              Type = "error"
-	TestRunType            Type = "test_run"
-)
+// payloads has every type of events, in the order of the documentation. The
+// set is closed: it is part of what is attested. A new type is a line here and
+// a payload with the methods of [Payload]; everything that goes over all types
+// goes over this list.
+var payloads = []func() Payload{
+	func() Payload { return new(RunStarted) },
+	func() Payload { return new(RunCompleted) },
+	func() Payload { return new(RunFailed) },
+	func() Payload { return new(TurnStarted) },
+	func() Payload { return new(TurnCompleted) },
+	func() Payload { return new(ContextCompiled) },
+	func() Payload { return new(Plan) },
+	func() Payload { return new(ModelCallStarted) },
+	func() Payload { return new(ModelCallCompleted) },
+	func() Payload { return new(ToolProposed) },
+	func() Payload { return new(PolicyDecision) },
+	func() Payload { return new(PolicyViolation) },
+	func() Payload { return new(ToolExecuted) },
+	func() Payload { return new(ApprovalRequested) },
+	func() Payload { return new(ApprovalResolved) },
+	func() Payload { return new(MemoryProposed) },
+	func() Payload { return new(MemoryWritten) },
+	func() Payload { return new(MemoryRetrieved) },
+	func() Payload { return new(CheckpointSaved) },
+	func() Payload { return new(Rollback) },
+	func() Payload { return new(HandedOff) },
+	func() Payload { return new(TransportRequest) },
+	func() Payload { return new(FileWritten) },
+	func() Payload { return new(SecurityEvent) },
+	func() Payload { return new(LimitReached) },
+	func() Payload { return new(Failure) },
+	func() Payload { return new(TestRun) },
+}
+
+// A Payload is what an event of one type says. Its members stand in the order
+// of their names, which is the order on the line.
+//
+// In all payloads call names a proposal within the case, be it of a model call,
+// a tool call, a memory write, a hand-off or a request for approval; the events
+// of one proposal share it. entry names a memory entry, checkpoint a saved
+// state.
+//
+// The tag "schema" on a member says in a few words what Validate asks of it
+// beyond its type; the JSON Schema of trajectories is written from it, and a
+// test holds the two to each other.
+type Payload interface {
+	// Type is the type of the events that have such a payload.
+	Type() Type
+
+	// Validate checks everything about the shape that the types do not say.
+	Validate() error
+
+	// Summary tells the event in a line, which is never empty. What the agent
+	// and the world wrote is in it as it is: not safe to print, and long.
+	Summary() string
+
+	// Subject is the tool, memory key, agent, path or the like that the event
+	// is about. Events of some types are about nothing of the kind.
+	Subject() (name string, ok bool)
+
+	// golden says how events of the type stand in golden traces.
+	golden() golden
+}
+
+// A Spender is a payload of something that costs money or tokens. Who adds up
+// a run asks for it and not for single types.
+type Spender interface {
+	Payload
+	Spent() (tokens, microUSD int64)
+}
+
+// A row is what is looked up by the name of a type.
+type row struct {
+	empty  func() Payload
+	golden golden
+}
+
+var rows = func() map[Type]row {
+	m := make(map[Type]row, len(payloads))
+	for _, empty := range payloads {
+		p := empty()
+		m[p.Type()] = row{empty, p.golden()}
+	}
+	return m
+}()
 
 // Types lists every type in the order of the documentation.
 func Types() []Type {
-	return []Type{
-		RunStartedType, RunCompletedType, RunFailedType, TurnStartedType, TurnCompletedType, ContextCompiledType, PlanType,
-		ModelCallStartedType, ModelCallCompletedType, ToolProposedType, PolicyDecisionType, PolicyViolationType, ToolExecutedType,
-		ApprovalRequestedType, ApprovalResolvedType, MemoryProposedType, MemoryWrittenType, MemoryRetrievedType,
-		CheckpointSavedType, RollbackType, HandoffType, TransportRequestType, FileWrittenType, SecurityEventType,
-		LimitReachedType, ErrorType, TestRunType,
+	var types []Type
+	for _, empty := range payloads {
+		types = append(types, empty().Type())
 	}
+	return types
 }
 
-// A Payload is what an event of one type says.
-type Payload interface {
-	// Validate checks everything about the shape that the types do not say.
-	Validate() error
-}
-
-// newPayload returns an empty payload of the type, or nil.
-func newPayload(t Type) Payload {
-	switch t {
-	case RunStartedType:
-		return new(RunStarted)
-	case RunCompletedType:
-		return new(RunCompleted)
-	case RunFailedType:
-		return new(RunFailed)
-	case TurnStartedType:
-		return new(TurnStarted)
-	case TurnCompletedType:
-		return new(TurnCompleted)
-	case ContextCompiledType:
-		return new(ContextCompiled)
-	case PlanType:
-		return new(Plan)
-	case ModelCallStartedType:
-		return new(ModelCallStarted)
-	case ModelCallCompletedType:
-		return new(ModelCallCompleted)
-	case ToolProposedType:
-		return new(ToolProposed)
-	case PolicyDecisionType:
-		return new(PolicyDecision)
-	case PolicyViolationType:
-		return new(PolicyViolation)
-	case ToolExecutedType:
-		return new(ToolExecuted)
-	case ApprovalRequestedType:
-		return new(ApprovalRequested)
-	case ApprovalResolvedType:
-		return new(ApprovalResolved)
-	case MemoryProposedType:
-		return new(MemoryProposed)
-	case MemoryWrittenType:
-		return new(MemoryWritten)
-	case MemoryRetrievedType:
-		return new(MemoryRetrieved)
-	case CheckpointSavedType:
-		return new(CheckpointSaved)
-	case RollbackType:
-		return new(Rollback)
-	case HandoffType:
-		return new(HandedOff)
-	case TransportRequestType:
-		return new(TransportRequest)
-	case FileWrittenType:
-		return new(FileWritten)
-	case SecurityEventType:
-		return new(SecurityEvent)
-	case LimitReachedType:
-		return new(LimitReached)
-	case ErrorType:
-		return new(Failure)
-	case TestRunType:
-		return new(TestRun)
+// NewPayload returns an empty payload of the type, nil if there is no such type.
+func NewPayload(t Type) Payload {
+	if r, ok := rows[t]; ok {
+		return r.empty()
 	}
 	return nil
-}
-
-// TypeOf returns the type of event that a payload belongs to, or "".
-func TypeOf(p Payload) Type {
-	switch p.(type) {
-	case *RunStarted:
-		return RunStartedType
-	case *RunCompleted:
-		return RunCompletedType
-	case *RunFailed:
-		return RunFailedType
-	case *TurnStarted:
-		return TurnStartedType
-	case *TurnCompleted:
-		return TurnCompletedType
-	case *ContextCompiled:
-		return ContextCompiledType
-	case *Plan:
-		return PlanType
-	case *ModelCallStarted:
-		return ModelCallStartedType
-	case *ModelCallCompleted:
-		return ModelCallCompletedType
-	case *ToolProposed:
-		return ToolProposedType
-	case *PolicyDecision:
-		return PolicyDecisionType
-	case *PolicyViolation:
-		return PolicyViolationType
-	case *ToolExecuted:
-		return ToolExecutedType
-	case *ApprovalRequested:
-		return ApprovalRequestedType
-	case *ApprovalResolved:
-		return ApprovalResolvedType
-	case *MemoryProposed:
-		return MemoryProposedType
-	case *MemoryWritten:
-		return MemoryWrittenType
-	case *MemoryRetrieved:
-		return MemoryRetrievedType
-	case *CheckpointSaved:
-		return CheckpointSavedType
-	case *Rollback:
-		return RollbackType
-	case *HandedOff:
-		return HandoffType
-	case *TransportRequest:
-		return TransportRequestType
-	case *FileWritten:
-		return FileWrittenType
-	case *SecurityEvent:
-		return SecurityEventType
-	case *LimitReached:
-		return LimitReachedType
-	case *Failure:
-		return ErrorType
-	case *TestRun:
-		return TestRunType
-	}
-	return ""
 }
 
 // An Event is one thing that happened.

@@ -44,19 +44,35 @@ type Options struct {
 	KeepCost bool
 }
 
-// volatile names the members of a payload that canonical form leaves out,
-// besides latency_ms and cost_microdollars. They say which run it was, how
-// fast, where the reply came from, or they are digests of things that hold
-// times or paths.
-var volatile = map[Type][]string{
-	RunStartedType:         {"attempt", "execution", "repeat", "target"},
-	ModelCallCompletedType: {"source"},
-	ToolExecutedType:       {"source"},
-	CheckpointSavedType:    {"digest"},
-	RollbackType:           {"restored"},
-	TransportRequestType:   {"bytes_in", "bytes_out"},
-	TestRunType:            {"output"},
+// A golden says how events of one type stand in golden traces.
+type golden struct {
+	// line has the members that stand beside the type in the file, where a
+	// reader of a diff looks first.
+	line []string
+
+	// without has the members that canonical form leaves out, besides
+	// latency_ms and cost_microdollars. They say which run it was, how fast,
+	// where the reply came from, or they are digests of things that hold times
+	// or paths.
+	without []string
+
+	// of is the member that tells two events of the type apart, such as the
+	// tool: with another value it is another event and not a changed one.
+	of string
+
+	// changes name what it means when members differ. The first that fits is
+	// meant; without one the change is [ChangedFields].
+	changes []change
 }
+
+// A change has a name if one of the members differs, or anything in them.
+type change struct {
+	name    Change
+	members []string
+}
+
+// anything stands for all members of a payload.
+var anything []string
 
 // named are the members that are names of something within the case, and of
 // what. They are numbered in the order in which they first appear.
@@ -67,35 +83,6 @@ var named = map[string]string{
 	"admitted":   "entry",
 	"supersedes": "entry",
 	"checkpoint": "checkpoint",
-}
-
-// onTheLine are the members that stand beside the type in a golden file, where
-// a reader of a diff looks first.
-var onTheLine = map[Type][]string{
-	RunStartedType:         {"case", "governance"},
-	RunCompletedType:       {"status"},
-	RunFailedType:          {"name"},
-	TurnStartedType:        {"agent"},
-	ContextCompiledType:    {"used", "budget"},
-	ModelCallStartedType:   {"call", "model"},
-	ModelCallCompletedType: {"call", "finish_reason"},
-	ToolProposedType:       {"call", "name"},
-	PolicyDecisionType:     {"call", "verdict", "name"},
-	PolicyViolationType:    {"call", "text"},
-	ToolExecutedType:       {"call", "name"},
-	ApprovalRequestedType:  {"call", "name"},
-	ApprovalResolvedType:   {"call", "approved"},
-	MemoryProposedType:     {"call", "tier", "key"},
-	MemoryWrittenType:      {"call", "entry", "tier", "key"},
-	CheckpointSavedType:    {"checkpoint"},
-	RollbackType:           {"checkpoint", "identical"},
-	HandoffType:            {"call", "from", "to"},
-	TransportRequestType:   {"method", "host"},
-	FileWrittenType:        {"path"},
-	SecurityEventType:      {"name", "severity"},
-	LimitReachedType:       {"limit", "max"},
-	ErrorType:              {"name"},
-	TestRunType:            {"passed"},
 }
 
 // Canonical gives the canonical form of a trajectory.
@@ -130,10 +117,11 @@ type canonicalizer struct {
 
 // fields takes a payload apart. The members on the line come first.
 func (c *canonicalizer) fields(e *Event) ([]Field, error) {
+	shape := rows[e.Type].golden
 	c.dec.Reset(bytes.NewBuffer(e.payload), jsontext.AllowDuplicateNames(true)) // canon has looked for them
 	w := walker{dec: &c.dec, fields: c.scratch[:0]}
 	w.skip = func(name string) bool {
-		return name == "latency_ms" || name == "cost_microdollars" && !c.opt.KeepCost || slices.Contains(volatile[e.Type], name)
+		return name == "latency_ms" || name == "cost_microdollars" && !c.opt.KeepCost || slices.Contains(shape.without, name)
 	}
 	// Content and arguments are recognised by where they stand: what an agent
 	// writes into an argument may look like anything.
@@ -142,13 +130,13 @@ func (c *canonicalizer) fields(e *Event) ([]Field, error) {
 	}
 	c.scratch = w.fields
 	fields := make([]Field, 0, len(w.fields))
-	for _, name := range onTheLine[e.Type] {
+	for _, name := range shape.line {
 		if i := slices.IndexFunc(w.fields, func(f Field) bool { return f.Path == name }); i >= 0 {
 			fields = append(fields, w.fields[i])
 		}
 	}
 	for _, f := range w.fields {
-		if !slices.Contains(onTheLine[e.Type], f.Path) {
+		if !slices.Contains(shape.line, f.Path) {
 			fields = append(fields, f)
 		}
 	}
@@ -336,8 +324,8 @@ func (t *Trace) Format() []byte {
 
 func (s *Step) format(out []byte) []byte {
 	out = append(out, s.Type...)
-	rest := s.Fields
-	for len(rest) > 0 && slices.Contains(onTheLine[s.Type], rest[0].Path) {
+	rest, line := s.Fields, rows[s.Type].golden.line
+	for len(rest) > 0 && slices.Contains(line, rest[0].Path) {
 		out = append(out, ' ')
 		out = append(out, rest[0].Path...)
 		out = append(out, '=')
@@ -441,7 +429,8 @@ func parseGolden(text []byte) (*Trace, int, error) {
 func (t *Trace) addLine(turn int, l string) error {
 	name, rest, _ := strings.Cut(l, " ")
 	typ := Type(name)
-	if newPayload(typ) == nil {
+	row, known := rows[typ]
+	if !known {
 		return fmt.Errorf("no event type is called %.80q", name)
 	}
 	if turn < 0 || turn > MaxEvents {
@@ -450,7 +439,7 @@ func (t *Trace) addLine(turn int, l string) error {
 	var fields []Field
 	for rest != "" {
 		path, after, ok := strings.Cut(rest, "=")
-		if !ok || !slices.Contains(onTheLine[typ], path) {
+		if !ok || !slices.Contains(row.golden.line, path) {
 			return fmt.Errorf("%.80q cannot stand beside %s", rest, typ)
 		}
 		value, err := jsontext.NewDecoder(strings.NewReader(after)).ReadValue()

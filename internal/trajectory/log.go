@@ -50,7 +50,10 @@ func NewLogWithEvents() *Log { return &Log{keep: true} }
 // never goes back and is cut to whole milliseconds. The payload must not be
 // changed afterwards.
 func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
-	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: TypeOf(p), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head}
+	if p == nil {
+		return nil, errors.New("an event without a payload")
+	}
+	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: p.Type(), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head}
 	text, err := e.encode()
 	if err != nil {
 		return nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
@@ -90,9 +93,6 @@ func (l *Log) Len() int { return l.order.seq }
 
 // encode writes the event as a line.
 func (e *Event) encode() ([]byte, error) {
-	if e.Type == "" {
-		return nil, fmt.Errorf("no event has a payload of type %T", e.Payload)
-	}
 	if err := e.Payload.Validate(); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func decode(text []byte) (Event, error) {
 	if !bytes.Equal(e.appendRest(make([]byte, 0, 192)), text[at:]) {
 		return Event{}, describe(text)
 	}
-	if e.Payload = newPayload(e.Type); e.Payload == nil {
+	if e.Payload = NewPayload(e.Type); e.Payload == nil {
 		return Event{}, fmt.Errorf("no event type is called %.80q", string(e.Type))
 	}
 	if e.At < 0 {
@@ -189,7 +189,7 @@ func describe(text []byte) error {
 	if err := canon.UnmarshalCanonical(text, &l); err != nil {
 		return err
 	}
-	if newPayload(l.Type) == nil {
+	if NewPayload(l.Type) == nil {
 		return fmt.Errorf("no event type is called %.80q", string(l.Type))
 	}
 	return fmt.Errorf("seq %d, t %d or turn %d is out of range", l.Seq, l.T, l.Turn)

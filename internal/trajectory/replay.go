@@ -113,6 +113,10 @@ func subject(call string, a policy.Action, name string) string {
 
 func (r *replay) apply(e *Event) error {
 	s := r.state
+	if p, ok := e.Payload.(Spender); ok {
+		tokens, microUSD := p.Spent()
+		s.Tokens, s.CostMicroUSD = s.Tokens+tokens, s.CostMicroUSD+microUSD
+	}
 	switch p := e.Payload.(type) {
 	case *PolicyDecision:
 		s.Decisions = append(s.Decisions, TurnDecision{e.Turn, e.Seq, *p})
@@ -144,11 +148,8 @@ func (r *replay) apply(e *Event) error {
 		return r.known(p.Admitted)
 	case *ToolExecuted:
 		r.permitted(e, p.Call, policy.Tool, p.Name)
-		s.CostMicroUSD, s.Tokens = s.CostMicroUSD+p.CostMicroUSD, s.Tokens+p.Tokens
 	case *HandedOff:
 		r.permitted(e, p.Call, policy.Handoff, p.To)
-	case *ModelCallCompleted:
-		s.CostMicroUSD, s.Tokens = s.CostMicroUSD+p.CostMicroUSD, s.Tokens+p.TokensIn+p.TokensOut
 	}
 	return nil
 }

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
 	"tallystick/internal/policy"
 	"tallystick/internal/schema"
 )
@@ -53,29 +53,70 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// words lists what a member may be, where Validate has a list. Each list is
-// tried against Validate by TestSchemaAndValidateKnowTheSameWords.
-func words() map[string][]string {
-	return map[string][]string{
-		"run_started.format":          {Format},
-		"run_started.governance":      {"restricted", "approved", "autonomous"},
-		"run_completed.status":        {"completed", "refused", "suspended"},
-		"model_call_completed.source": {"cassette", "authored", "live"},
-		"tool_proposed.class":         texted(policy.Classes()),
-		"tool_proposed.trust":         {"untrusted", "imported", "pinned", "internal"},
-		"tool_executed.source":        {"fixture", "cassette", "live"},
-		"tool_executed.trust":         {"untrusted", "imported", "pinned", "internal"},
-		"policy_decision.action":      texted(policy.Actions()),
-		"policy_decision.verdict":     {"allow", "deny", "escalate"},
-		"approval_requested.action":   texted(policy.Actions()),
-		"approval_resolved.by":        {"case", "person", "timeout"},
-		"memory_proposed.tier":        {"working", "episodic", "semantic", "procedural"},
-		"memory_written.tier":         {"working", "episodic", "semantic", "procedural"},
-		"transport_request.protocol":  {"openai", "anthropic", "mcp", "http"},
-		"security_event.severity":     {"block", "warn", "info"},
-		"security_event.boundary":     {"TB-1", "TB-2", "TB-3", "TB-4", "TB-5", "TB-6", "TB-7", "TB-8"},
-		"limit_reached.limit":         {"wall_clock_ms", "turns", "tokens", "cost_microdollars", "output_bytes"},
+// A rule is what a member's tag "schema" says, or its Go type.
+type rule struct {
+	words    []string // the texts that it may be
+	names    []string // the names that the members of an object may have
+	bounds   [2]any   // of a number
+	mayEmpty bool     // a text that may be empty; all others that must be there must not
+	notEmpty bool     // a list with at least one element
+	maxBytes int      // of a text
+}
+
+// ruleOf reads a tag. TestSchemaAndValidateKnowTheSameWords tries everything
+// that it says against Validate.
+func ruleOf(f reflect.StructField) rule {
+	r := rule{words: wordsOf(f.Type), bounds: [2]any{0, nil}, maxBytes: maxShort}
+	tag := f.Tag.Get("schema")
+	for phrase := range strings.SplitSeq(tag, "; ") {
+		one, isOne := strings.CutPrefix(phrase, "one of ")
+		names, isNames := strings.CutPrefix(phrase, "names ")
+		switch {
+		case isOne:
+			r.words = strings.Split(one, ", ")
+		case isNames:
+			r.names = strings.Split(names, ", ")
+		case phrase == "":
+		case phrase == "may be empty":
+			r.mayEmpty = true
+		case phrase == "not empty":
+			r.notEmpty = true
+		case phrase == "long":
+			r.maxBytes = maxLong
+		case phrase == "head":
+			r.maxBytes = maxHead
+		case phrase == "from 1":
+			r.bounds = [2]any{1, nil}
+		case phrase == "0 to 1":
+			r.bounds = [2]any{0, 1}
+		case phrase == "0 to 2":
+			r.bounds = [2]any{0, 2}
+		case phrase == "any number":
+			r.bounds = [2]any{nil, nil}
+		default:
+			panic(f.Name + " has the tag " + tag + ", which says nothing that is known here")
+		}
 	}
+	return r
+}
+
+// wordsOf lists the values of types that have few.
+func wordsOf(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[policy.Mode]():
+		return []string{"restricted", "approved", "autonomous"}
+	case reflect.TypeFor[policy.Class]():
+		return texted(policy.Classes())
+	case reflect.TypeFor[policy.Action]():
+		return texted(policy.Actions())
+	case reflect.TypeFor[policy.Verdict]():
+		return []string{"allow", "deny", "escalate"}
+	case reflect.TypeFor[Tier]():
+		return []string{"working", "episodic", "semantic", "procedural"}
+	case reflect.TypeFor[evidence.Severity]():
+		return []string{"block", "warn", "info"}
+	}
+	return nil
 }
 
 func texted[T ~string](list []T) []string {
@@ -84,26 +125,6 @@ func texted[T ~string](list []T) []string {
 		out = append(out, string(v))
 	}
 	return out
-}
-
-// empties are texts that may be empty. All others that must be there must not,
-// and TestSchemaAndValidateKnowTheSameWords tries each.
-var empties = []string{"model_call_completed.finish_reason", "policy_decision.reason", "approval_requested.reason", "memory_proposed.source",
-	"memory_written.source", "rollback.reason", "transport_request.path"}
-
-// longs are texts of up to maxLong bytes; the others have up to maxShort.
-var longs = []string{"model_call_completed.error", "policy_decision.reason", "policy_violation.text", "tool_executed.error",
-	"approval_requested.reason", "approval_resolved.note", "rollback.reason", "transport_request.path", "transport_request.error",
-	"file_written.path", "security_event.detail", "error.detail"}
-
-// numbers are the bounds of a number that are not "0 or more".
-var numbers = map[string][2]any{
-	"run_started.execution":      {1, nil},
-	"run_started.repeat":         {1, nil},
-	"policy_decision.check":      {0, 2},
-	"memory_proposed.confidence": {0, 1},
-	"memory_written.confidence":  {0, 1},
-	"test_run.exit":              {nil, nil},
 }
 
 // TestSchemaFile writes docs/formats/trajectory.schema.json from the payload
@@ -130,12 +151,12 @@ func schemaDocument(t testing.TB) []byte {
 	defs := ordered{
 		{"id", ordered{{"type", "string"}, {"pattern", "^sha256:[0-9a-f]{64}$"}}},
 		{"digest", ordered{{"type", "string"}, {"pattern", "^blake3:[0-9a-f]{64}$"}}},
-		{"content", objectSchema("content", reflect.TypeFor[Content]())},
-		{"args", objectSchema("args", reflect.TypeFor[Args]())},
+		{"content", objectSchema(reflect.TypeFor[Content]())},
+		{"args", objectSchema(reflect.TypeFor[Args]())},
 	}
 	var rules []any
 	for _, typ := range types {
-		defs = append(defs, member{string(typ), objectSchema(string(typ), reflect.TypeOf(newPayload(typ)).Elem())})
+		defs = append(defs, member{string(typ), objectSchema(reflect.TypeOf(NewPayload(typ)).Elem())})
 		rules = append(rules, ordered{
 			{"if", ordered{{"properties", ordered{{"type", ordered{{"const", typ}}}}}}},
 			{"then", ordered{{"properties", ordered{{"payload", ordered{{"$ref", "#/$defs/" + string(typ)}}}}}}},
@@ -172,7 +193,7 @@ func schemaDocument(t testing.TB) []byte {
 }
 
 // objectSchema describes a struct: every member, and no other.
-func objectSchema(within string, typ reflect.Type) ordered {
+func objectSchema(typ reflect.Type) ordered {
 	var properties ordered
 	required := []string{}
 	for f := range typ.Fields() {
@@ -181,17 +202,17 @@ func objectSchema(within string, typ reflect.Type) ordered {
 		if !optional {
 			required = append(required, name)
 		}
-		properties = append(properties, member{name, valueSchema(within+"."+name, f.Type, optional)})
+		properties = append(properties, member{name, valueSchema(ruleOf(f), f.Type, optional)})
 	}
 	return ordered{{"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}}
 }
 
-func valueSchema(path string, typ reflect.Type, optional bool) any {
+func valueSchema(r rule, typ reflect.Type, optional bool) any {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if list, ok := words()[path]; ok {
-		return ordered{{"enum", list}}
+	if r.words != nil {
+		return ordered{{"enum", r.words}}
 	}
 	switch typ {
 	case reflect.TypeFor[digest.ID]():
@@ -209,7 +230,7 @@ func valueSchema(path string, typ reflect.Type, optional bool) any {
 	}
 	switch typ.Kind() {
 	case reflect.String:
-		return textSchema(path, optional)
+		return textSchema(r)
 	case reflect.Bool:
 		// An optional flag is there only when it is true.
 		if optional {
@@ -217,54 +238,43 @@ func valueSchema(path string, typ reflect.Type, optional bool) any {
 		}
 		return ordered{{"type", "boolean"}}
 	case reflect.Int, reflect.Int64, reflect.Uint8:
-		return numberSchema(path, "integer")
+		return numberSchema(r, "integer")
 	case reflect.Float64:
-		return numberSchema(path, "number")
+		return numberSchema(r, "number")
 	case reflect.Slice:
 		list := ordered{{"type", "array"}, {"items", ordered{{"type", "string"}, {"maxLength", maxLong}}}, {"maxItems", maxList}}
-		if path == "test_run.command" {
+		if r.notEmpty {
 			list = append(list, member{"minItems", 1})
 		}
 		return list
 	case reflect.Map:
-		object := ordered{{"type", "object"}, {"additionalProperties", valueSchema(path+".*", typ.Elem(), false)}}
-		if path == "context_compiled.sections" {
-			object = append(object, member{"propertyNames", ordered{{"enum", []string{"system", "memory", "history", "tools"}}}})
+		object := ordered{{"type", "object"}, {"additionalProperties", valueSchema(rule{bounds: r.bounds, maxBytes: r.maxBytes}, typ.Elem(), false)}}
+		if r.names != nil {
+			object = append(object, member{"propertyNames", ordered{{"enum", r.names}}})
 		}
 		if optional {
 			object = append(object, member{"minProperties", 1})
 		}
 		return object
 	}
-	panic("no schema for " + path)
+	panic("no schema for " + typ.String())
 }
 
 // textSchema bounds a text. A schema counts characters and Validate bytes, so
 // a bound here is never the tighter one.
-func textSchema(path string, optional bool) ordered {
-	limit := maxShort
-	if slices.Contains(longs, path) {
-		limit = maxLong
-	}
-	if path == "content.head" {
-		return ordered{{"type", "string"}, {"maxLength", maxHead}}
-	}
-	s := ordered{{"type", "string"}, {"maxLength", limit}}
-	if !slices.Contains(empties, path) {
+func textSchema(r rule) ordered {
+	s := ordered{{"type", "string"}, {"maxLength", r.maxBytes}}
+	if !r.mayEmpty {
 		s = append(s, member{"minLength", 1})
 	}
 	return s
 }
 
-func numberSchema(path, typ string) ordered {
-	bounds, ok := numbers[path]
-	if !ok {
-		bounds = [2]any{0, nil}
-	}
+func numberSchema(r rule, typ string) ordered {
 	s := ordered{{"type", typ}}
 	for i, name := range []string{"minimum", "maximum"} {
-		if bounds[i] != nil {
-			s = append(s, member{name, bounds[i]})
+		if r.bounds[i] != nil {
+			s = append(s, member{name, r.bounds[i]})
 		}
 	}
 	return s
@@ -384,7 +394,7 @@ func mutations(typ string, event map[string]any) []mutation {
 	add("a short hash", func(e, _ map[string]any) { e["prev"] = "sha256:00" })
 	add("seq as a text", func(e, _ map[string]any) { e["seq"] = "1" })
 	add("a negative time", func(e, _ map[string]any) { e["t"] = -1 })
-	for f := range reflect.TypeOf(newPayload(Type(typ))).Elem().Fields() {
+	for f := range reflect.TypeOf(NewPayload(Type(typ))).Elem().Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !strings.Contains(options, "omit") {
 			add("no "+name, func(_, p map[string]any) { delete(p, name) })
@@ -443,37 +453,25 @@ func TestSchemaAndValidateKnowTheSameWords(t *testing.T) {
 			t.Errorf("%s = %v: Validate says %v, the schema %v, want %v", path, v, valid, fits, want)
 		}
 	}
-	for path, list := range words() {
-		for _, w := range list {
-			agree(path, w, true)
-		}
-		agree(path, "zzz", false)
-	}
 	for typ := range byType {
-		for f := range reflect.TypeOf(newPayload(Type(typ))).Elem().Fields() {
+		for f := range reflect.TypeOf(NewPayload(Type(typ))).Elem().Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			path := typ + "." + name
-			if _, listed := words()[path]; listed {
-				continue
-			}
-			kind := f.Type
+			path, r := typ+"."+name, ruleOf(f)
 			switch {
-			case kind.Kind() == reflect.String:
-				limit := maxShort
-				if slices.Contains(longs, path) {
-					limit = maxLong
+			case r.words != nil:
+				for _, w := range r.words {
+					agree(path, w, true)
 				}
-				agree(path, "", slices.Contains(empties, path))
-				agree(path, strings.Repeat("x", limit), true)
-				agree(path, strings.Repeat("x", limit+1), false)
-			case kind.Kind() == reflect.Int || kind.Kind() == reflect.Int64:
-				if path == "context_compiled.used" || path == "test_run.exit" {
+				agree(path, "zzz", false)
+			case f.Type.Kind() == reflect.String:
+				agree(path, "", r.mayEmpty)
+				agree(path, strings.Repeat("x", r.maxBytes), true)
+				agree(path, strings.Repeat("x", r.maxBytes+1), false)
+			case f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Int64:
+				if path == "context_compiled.used" || r.bounds[0] == nil {
 					continue // tied to other members
 				}
-				least := 0
-				if b, ok := numbers[path]; ok {
-					least = b[0].(int)
-				}
+				least := r.bounds[0].(int)
 				agree(path, least, true)
 				agree(path, least-1, false)
 			}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -372,5 +375,31 @@ func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 	c.execute(trajectory.ToolExecuted{Call: "c1", Name: "Bash", Args: trajectory.NewArgs(nil), Result: trajectory.NewContent(nil, 1)})
 	if _, err := c.end().bundle(); !refusal.Is(err, refusal.RecomputeMismatch) || !strings.Contains(err.Error(), "never proposed") {
 		t.Errorf("a call that nobody proposed: %v", err)
+	}
+}
+
+// TestABundleDecidesAboutEveryTypeOfEvent: a bundle tells of the types in the
+// switch of events. Those below it leaves to the trajectory, whose head is in
+// the record; a new type belongs in one of the two places.
+func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
+	left := []trajectory.Type{
+		trajectory.RunCompletedType, trajectory.RunFailedType, // the outcome is in the record
+		trajectory.TurnCompletedType, trajectory.ContextCompiledType, trajectory.PlanType,
+		trajectory.ModelCallStartedType, trajectory.ModelCallCompletedType, // cost and tokens are in the record
+		trajectory.ApprovalRequestedType, trajectory.ApprovalResolvedType, // a decision says what came of it
+		trajectory.MemoryProposedType, trajectory.MemoryWrittenType, trajectory.MemoryRetrievedType, trajectory.HandoffType,
+		trajectory.CheckpointSavedType, trajectory.RollbackType, trajectory.FileWrittenType, trajectory.TestRunType,
+		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType,
+	}
+	source, err := os.ReadFile("derive.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range trajectory.Types() {
+		payload := strings.TrimPrefix(fmt.Sprintf("%T", trajectory.NewPayload(typ)), "*")
+		told := bytes.Contains(source, []byte("\t\tcase *"+payload+":\n"))
+		if told == slices.Contains(left, typ) {
+			t.Errorf("%s: a bundle tells of it: %v; it is listed here as left out: %v", typ, told, slices.Contains(left, typ))
+		}
 	}
 }
