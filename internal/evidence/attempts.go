@@ -86,6 +86,9 @@ func (a *AttemptRegistered) Message() ([]byte, error) {
 	return canon.Marshal(&unsigned)
 }
 
+// Kind is attempt.registered.
+func (*AttemptRegistered) Kind() Kind { return AttemptRegisteredKind }
+
 // Validate checks the shape.
 func (a *AttemptRegistered) Validate() error {
 	if a.Number < 1 {
@@ -106,6 +109,9 @@ type CaseStarted struct {
 	Execution int    `json:"execution"` // from 1, how often this repetition was started
 	Repeat    int    `json:"repeat"`    // from 1, which repetition of the case
 }
+
+// Kind is case.started.
+func (*CaseStarted) Kind() Kind { return CaseStartedKind }
 
 // Validate checks the shape.
 func (c *CaseStarted) Validate() error {
@@ -178,6 +184,9 @@ type CaseScored struct {
 	Vantage         string           `json:"vantage"`
 }
 
+// Kind is case.scored.
+func (*CaseScored) Kind() Kind { return CaseScoredKind }
+
 // Validate checks the shape. A score is there exactly when the case was scored.
 func (c *CaseScored) Validate() error {
 	scored := c.Outcome == Passed || c.Outcome == Failed
@@ -230,6 +239,9 @@ type AttemptFinished struct {
 	CostMicroUSD int64           `json:"cost_microdollars"`
 }
 
+// Kind is attempt.finished.
+func (*AttemptFinished) Kind() Kind { return AttemptFinishedKind }
+
 // Validate checks the shape.
 func (a *AttemptFinished) Validate() error {
 	for o, n := range a.Outcomes {
@@ -261,6 +273,9 @@ type AttemptReproduced struct {
 	Signature  string    `json:"signature"`
 }
 
+// Kind is attempt.reproduced.
+func (*AttemptReproduced) Kind() Kind { return AttemptReproducedKind }
+
 // Validate checks that a disagreement names its first divergence.
 func (a *AttemptReproduced) Validate() error {
 	if a.Agrees != (a.Divergence == "") {
@@ -280,6 +295,9 @@ type ScoreAmended struct {
 	Grading *digest.Content `json:"grading,omitempty"`
 }
 
+// Kind is score.amended.
+func (*ScoreAmended) Kind() Kind { return ScoreAmendedKind }
+
 // Validate checks the shape.
 func (s *ScoreAmended) Validate() error {
 	return firstError(notNegative("entry", s.Entry), s.Score.Validate(), required("author", s.Author), required("reason", s.Reason))
@@ -294,6 +312,9 @@ type JudgeDrawn struct {
 	Key     string         `json:"key"`
 	Verdict digest.Content `json:"verdict"`
 }
+
+// Kind is judge.drawn.
+func (*JudgeDrawn) Kind() Kind { return JudgeDrawnKind }
 
 // Validate checks the shape.
 func (j *JudgeDrawn) Validate() error {
@@ -310,6 +331,9 @@ type CassetteRecorded struct {
 	Calls      int            `json:"calls"`
 	CostMicro  int64          `json:"cost_microdollars"`
 }
+
+// Kind is cassette.recorded.
+func (*CassetteRecorded) Kind() Kind { return CassetteRecordedKind }
 
 // Validate checks the provenance.
 func (c *CassetteRecorded) Validate() error {
@@ -331,6 +355,9 @@ type CasePending struct {
 	Digest digest.Content `json:"digest"`
 }
 
+// Kind is case.pending.
+func (*CasePending) Kind() Kind { return CasePendingKind }
+
 // Validate checks the shape.
 func (c *CasePending) Validate() error {
 	return firstError(required("class", c.Class), required("case_id", c.CaseID), required("source", c.Source))
@@ -345,6 +372,9 @@ type CaseAccepted struct {
 	Signed     digest.ID      `json:"signed"` // of the bytes that the signatures cover
 	Signatures []string       `json:"signatures"`
 }
+
+// Kind is case.accepted.
+func (*CaseAccepted) Kind() Kind { return CaseAcceptedKind }
 
 // Validate checks the shape; the bench verifies the signatures.
 func (c *CaseAccepted) Validate() error {
@@ -365,6 +395,9 @@ type Recommendation struct {
 	Rules                 int      `json:"rules"` // version of the rule book it was made by
 }
 
+// Kind is promotion.recommendation.emitted.
+func (*Recommendation) Kind() Kind { return RecommendationKind }
+
 // Validate checks that a human still decides.
 func (r *Recommendation) Validate() error {
 	if !r.RequiresHumanApproval {
@@ -379,6 +412,9 @@ type ApplyBlocked struct {
 	Class string `json:"class"`
 	Tier  string `json:"tier"`
 }
+
+// Kind is promotion.apply.blocked.
+func (*ApplyBlocked) Kind() Kind { return ApplyBlockedKind }
 
 // Validate checks the shape.
 func (a *ApplyBlocked) Validate() error {

@@ -52,7 +52,7 @@ The bodies of ledger entries ([ledger.md](ledger.md)), written from the program'
 			t.Errorf("%s: say in words what its Validate checks", k)
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", k)
-		body := reflect.TypeOf(newBody(k)).Elem()
+		body := reflect.TypeOf(NewBody(k)).Elem()
 		if body.Kind() == reflect.Struct {
 			b.WriteString("| Member | Type | |\n|---|---|---|\n")
 			members(&b, body, "")
@@ -90,7 +90,7 @@ func TestSecondVerifierKnowsEveryMember(t *testing.T) {
 	_, table, _ := strings.Cut(string(script), "BODIES = {")
 	table, _, _ = strings.Cut(table, "}")
 	for _, k := range Kinds() {
-		body := reflect.TypeOf(newBody(k)).Elem()
+		body := reflect.TypeOf(NewBody(k)).Elem()
 		if body.Kind() != reflect.Struct {
 			continue
 		}

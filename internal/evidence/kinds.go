@@ -30,68 +30,81 @@ const (
 	NoteKind              Kind = "note"
 )
 
-// Kinds lists every kind in the order of the documentation.
-func Kinds() []Kind {
-	return []Kind{
-		LedgerOpened, SignersChangedKind, KeyPublishedKind,
-		AttemptRegisteredKind, CaseStartedKind, CaseScoredKind, AttemptFinishedKind,
-		AttemptReproducedKind, ScoreAmendedKind, JudgeDrawnKind, CassetteRecordedKind,
-		CasePendingKind, CaseAcceptedKind, AnchorPublishedKind, IntegrityEventKind,
-		RecommendationKind, ApplyBlockedKind, NoteKind,
-	}
+// records has every kind, in the order of the documentation. A new kind is a
+// line here and a type with the methods of [Body]; everything that goes over
+// all kinds goes over this list.
+var records = []row{
+	{func() Body { return new(Opened) }, history},
+	{func() Body { return new(SignersChanged) }, history},
+	{func() Body { return new(KeyPublished) }, aside},
+	{func() Body { return new(AttemptRegistered) }, history},
+	{func() Body { return new(CaseStarted) }, history},
+	{func() Body { return new(CaseScored) }, history},
+	{func() Body { return new(AttemptFinished) }, history},
+	{func() Body { return new(AttemptReproduced) }, history},
+	{func() Body { return new(ScoreAmended) }, history},
+	{func() Body { return new(JudgeDrawn) }, history},
+	{func() Body { return new(CassetteRecorded) }, aside},
+	{func() Body { return new(CasePending) }, history},
+	{func() Body { return new(CaseAccepted) }, aside},
+	{func() Body { return new(AnchorPublished) }, history},
+	{func() Body { return new(IntegrityEvent) }, history},
+	{func() Body { return new(Recommendation) }, aside},
+	{func() Body { return new(ApplyBlocked) }, aside},
+	{func() Body { return new(Note) }, aside},
 }
+
+const (
+	history = true
+	aside   = false
+)
 
 // A Body is a record without its envelope.
 type Body interface {
+	// Kind is the kind of the record.
+	Kind() Kind
+
 	// Validate checks everything about the shape that the types do not say.
 	Validate() error
 }
 
-// newBody returns an empty record of the kind.
-func newBody(k Kind) Body {
-	switch k {
-	case LedgerOpened:
-		return new(Opened)
-	case SignersChangedKind:
-		return new(SignersChanged)
-	case KeyPublishedKind:
-		return new(KeyPublished)
-	case AttemptRegisteredKind:
-		return new(AttemptRegistered)
-	case CaseStartedKind:
-		return new(CaseStarted)
-	case CaseScoredKind:
-		return new(CaseScored)
-	case AttemptFinishedKind:
-		return new(AttemptFinished)
-	case AttemptReproducedKind:
-		return new(AttemptReproduced)
-	case ScoreAmendedKind:
-		return new(ScoreAmended)
-	case JudgeDrawnKind:
-		return new(JudgeDrawn)
-	case CassetteRecordedKind:
-		return new(CassetteRecorded)
-	case CasePendingKind:
-		return new(CasePending)
-	case CaseAcceptedKind:
-		return new(CaseAccepted)
-	case AnchorPublishedKind:
-		return new(AnchorPublished)
-	case IntegrityEventKind:
-		return new(IntegrityEvent)
-	case RecommendationKind:
-		return new(Recommendation)
-	case ApplyBlockedKind:
-		return new(ApplyBlocked)
-	case NoteKind:
-		return new(Note)
+// A row is what is known of a kind besides its type.
+type row struct {
+	empty   func() Body
+	history bool // see [Kind.InHistory]
+}
+
+var rows = func() map[Kind]row {
+	m := make(map[Kind]row, len(records))
+	for _, r := range records {
+		m[r.empty().Kind()] = r
+	}
+	return m
+}()
+
+// Kinds lists every kind in the order of the documentation.
+func Kinds() []Kind {
+	var kinds []Kind
+	for _, r := range records {
+		kinds = append(kinds, r.empty().Kind())
+	}
+	return kinds
+}
+
+// NewBody returns an empty record of the kind, nil if there is no such kind.
+func NewBody(k Kind) Body {
+	if r, ok := rows[k]; ok {
+		return r.empty()
 	}
 	return nil
 }
 
 // Known reports whether k is one of the kinds.
-func (k Kind) Known() bool { return newBody(k) != nil }
+func (k Kind) Known() bool { return rows[k].empty != nil }
+
+// InHistory reports whether records of the kind say something about attempts,
+// their people or the ledger's own past, which whoever counts scores must know.
+func (k Kind) InHistory() bool { return rows[k].history }
 
 // ParseBody reads a record of the given kind as a person or a program spells
 // it, and returns it with its canonical bytes. All members must be there that
@@ -108,7 +121,7 @@ func ParseBody(k Kind, data []byte) (Body, []byte, error) {
 // DecodeBody decodes and validates the canonical bytes of a record of the
 // given kind.
 func DecodeBody(k Kind, data []byte) (Body, error) {
-	b := newBody(k)
+	b := NewBody(k)
 	if b == nil {
 		return nil, refusal.Newf(refusal.UnknownKind, "no entry kind %q", string(k)).
 			WithHint("kinds: %s", kindList())

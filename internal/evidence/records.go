@@ -15,6 +15,9 @@ type Opened struct {
 	Signers string `json:"signers"` // the whole file, version 1
 }
 
+// Kind is ledger.opened.
+func (*Opened) Kind() Kind { return LedgerOpened }
+
 // Validate checks that both fields are there.
 func (o *Opened) Validate() error {
 	return firstError(CheckOrigin(o.Origin), required("signers", o.Signers))
@@ -27,6 +30,9 @@ type SignersChanged struct {
 	Signers    string   `json:"signers"`
 	Signatures []string `json:"signatures"`
 }
+
+// Kind is signers.changed.
+func (*SignersChanged) Kind() Kind { return SignersChangedKind }
 
 // Validate checks the shape; [seal.Extend] verifies the signatures.
 func (s *SignersChanged) Validate() error {
@@ -48,6 +54,9 @@ type KeyPublished struct {
 	Retired  bool             `json:"retired,omitempty"`
 }
 
+// Kind is key.published.
+func (*KeyPublished) Kind() Kind { return KeyPublishedKind }
+
 // Validate checks that purpose and key are there.
 func (k *KeyPublished) Validate() error {
 	return firstError(required("purpose", k.Purpose), required("key", k.Key))
@@ -62,6 +71,9 @@ type AnchorPublished struct {
 	Head      digest.ID `json:"head"`
 	Witnesses []string  `json:"witnesses"`
 }
+
+// Kind is anchor.published.
+func (*AnchorPublished) Kind() Kind { return AnchorPublishedKind }
 
 // Validate checks that something was published.
 func (a *AnchorPublished) Validate() error {
@@ -99,6 +111,9 @@ type IntegrityEvent struct {
 	Severity Severity         `json:"severity"`
 }
 
+// Kind is integrity.event.
+func (*IntegrityEvent) Kind() Kind { return IntegrityEventKind }
+
 // Validate checks name, severity and boundary.
 func (e *IntegrityEvent) Validate() error {
 	if b := e.Boundary; b != "" && (len(b) != 4 || b[:3] != "TB-" || b[3] < '1' || b[3] > '8') {
@@ -109,6 +124,9 @@ func (e *IntegrityEvent) Validate() error {
 
 // Note is any JSON object, for tools and benchmarks.
 type Note map[string]canon.RawMessage
+
+// Kind is note.
+func (*Note) Kind() Kind { return NoteKind }
 
 // Validate accepts every object.
 func (n *Note) Validate() error { return nil }

@@ -231,7 +231,7 @@ func TestRecordsThatContradictThemselvesAreRefused(t *testing.T) {
 		"promotion by no rules":        change(RecommendationKind, func(b Body) { b.(*Recommendation).Rules = 0 }),
 		"promotion without a human":    change(RecommendationKind, func(b Body) { b.(*Recommendation).RequiresHumanApproval = false }),
 	} {
-		i := slices.IndexFunc(Kinds(), func(k Kind) bool { return reflect.TypeOf(newBody(k)) == reflect.TypeOf(b) })
+		i := slices.IndexFunc(Kinds(), func(k Kind) bool { return reflect.TypeOf(NewBody(k)) == reflect.TypeOf(b) })
 		if _, err := DecodeBody(Kinds()[i], mustMarshal(t, b)); !refusal.Is(err, refusal.Malformed) {
 			t.Errorf("%s: got %v, want a Malformed refusal", name, err)
 		}

@@ -104,10 +104,10 @@ func (r *reader) visit(rec ledger.Record) error {
 		err = r.started(rec)
 	case evidence.CaseScoredKind:
 		err = r.scored(rec)
-	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.AttemptRegisteredKind, evidence.AttemptFinishedKind,
-		evidence.AttemptReproducedKind, evidence.ScoreAmendedKind, evidence.AnchorPublishedKind,
-		evidence.IntegrityEventKind, evidence.CasePendingKind, evidence.JudgeDrawnKind:
-		err = r.other(rec)
+	default:
+		if rec.Envelope.Kind.InHistory() {
+			err = r.other(rec)
+		}
 	}
 	if err != nil {
 		return &ledger.Problem{Index: rec.Index, Kind: "entry", Detail: err.Error(), Name: refusal.EntryInvalid}
@@ -158,6 +158,8 @@ func (r *reader) other(rec ledger.Record) error {
 		r.drawn(rec.Index, b)
 	case *evidence.CasePending:
 		h.Pending = append(h.Pending, Pending{rec.Index, at, *b})
+	default:
+		return fmt.Errorf("records of kind %s are part of a history, and nothing here reads them", rec.Envelope.Kind)
 	}
 	return err
 }
