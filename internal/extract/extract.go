@@ -60,33 +60,9 @@ func (e *Extractor) Spec() Spec { return e.spec }
 
 // Extract picks the value. An error says that the evidence does not allow an
 // answer; that there is nothing to find is no error.
-func (e *Extractor) Extract(s *Source) (Value, error) {
-	switch e.spec.Kind {
-	case Answer:
-		return e.answer(s)
-	case TurnAnswer:
-		return e.turnAnswer(s)
-	case Memory:
-		return e.memory(s)
-	case Tools:
-		return e.tools(s)
-	case Verdict:
-		return e.verdict(s), nil
-	case Count:
-		return e.count(s), nil
-	case Tokens, Cost:
-		return e.total(s)
-	case Turns:
-		return countValue(int64(s.Trajectory.Turns())), nil
-	case Status:
-		return status(s), nil
-	case Test:
-		return test(s), nil
-	case File:
-		return e.file(s)
-	}
-	return e.evaluate(s)
-}
+func (e *Extractor) Extract(s *Source) (Value, error) { return rows[e.spec.Kind].pick(e, s) }
+
+func (e *Extractor) turns(s *Source) Value { return countValue(int64(s.Trajectory.Turns())) }
 
 // part takes out of a text what the spec asks for.
 func (e *Extractor) part(what string, r reading) Value {
@@ -284,7 +260,7 @@ func (e *Extractor) total(s *Source) (Value, error) {
 	return countValue(state.CostMicroUSD), nil
 }
 
-func status(s *Source) Value {
+func (e *Extractor) status(s *Source) Value {
 	for ev := range s.Trajectory.Events() {
 		switch p := ev.Payload.(type) {
 		case *trajectory.RunCompleted:
@@ -296,7 +272,7 @@ func status(s *Source) Value {
 	return nothing("the run has no end")
 }
 
-func test(s *Source) Value {
+func (e *Extractor) test(s *Source) Value {
 	v := nothing("the case's test command did not run")
 	for ev := range s.Trajectory.Events() {
 		if p, ok := ev.Payload.(*trajectory.TestRun); ok {

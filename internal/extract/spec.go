@@ -11,31 +11,6 @@ import (
 	"tallystick/internal/trajectory"
 )
 
-// A Kind is where a value comes from.
-type Kind string
-
-// The kinds of extractors.
-const (
-	Answer     Kind = "answer"      // the final answer
-	TurnAnswer Kind = "turn_answer" // what the agent said at the end of a turn
-	Memory     Kind = "memory"      // a key of the memory, at the end or at the end of a turn
-	Tools      Kind = "tools"       // the tool calls, in order
-	Verdict    Kind = "verdict"     // what the policy said in a turn
-	Count      Kind = "count"       // how many events of a type there are
-	Tokens     Kind = "tokens"      // of all model and tool calls
-	Cost       Kind = "cost"        // of all model and tool calls, in millionths of a dollar
-	Turns      Kind = "turns"       // how many turns started
-	Status     Kind = "status"      // how the run ended: completed, refused, suspended, failed
-	Test       Kind = "test"        // whether the case's test command passed
-	File       Kind = "file"        // a file of the working folder
-	CEL        Kind = "cel"         // an expression over the events
-)
-
-// Kinds lists the kinds in the order of the documentation.
-func Kinds() []Kind {
-	return []Kind{Answer, TurnAnswer, Memory, Tools, Verdict, Count, Tokens, Cost, Turns, Status, Test, File, CEL}
-}
-
 // A Spec says what to pick. Kind is always there; which of the other fields
 // must be there, may be there and must not depends on it.
 type Spec struct {
@@ -67,32 +42,31 @@ type Spec struct {
 // maxSpecText bounds keys, names, paths and patterns.
 const maxSpecText = 1024
 
-// A field is one optional field of a spec: the kinds that need it, and those
-// that may have it.
+// A field is one optional field of a spec.
 type field struct {
-	name   string
-	set    bool
-	needed []Kind
-	may    []Kind
+	name string
+	set  bool
 }
 
 func (s *Spec) fields() []field {
-	texts := []Kind{Answer, TurnAnswer, Memory, File}
 	return []field{
-		{"turn", s.Turn != nil, []Kind{TurnAnswer, Verdict}, []Kind{Memory, Tools, Count}},
-		{"tier", s.Tier != "", []Kind{Memory}, nil},
-		{"key", s.Key != "", []Kind{Memory}, nil},
-		{"event", s.Event != "", []Kind{Count}, []Kind{Tools}},
-		{"name", s.Name != "", nil, []Kind{Verdict, Count, Tools}},
-		{"call", s.Call != "", nil, []Kind{Verdict}},
-		{"which", s.Which != "", nil, []Kind{Verdict}},
-		{"verdict", s.Verdict != "", nil, []Kind{Count}},
-		{"path", s.Path != "", []Kind{File}, nil},
-		{"expression", s.Expression != "", []Kind{CEL}, nil},
-		{"pointer", s.Pointer != nil, nil, texts},
-		{"pattern", s.Pattern != "", nil, texts},
+		{"turn", s.Turn != nil},
+		{"tier", s.Tier != ""},
+		{"key", s.Key != ""},
+		{"event", s.Event != ""},
+		{"name", s.Name != ""},
+		{"call", s.Call != ""},
+		{"which", s.Which != ""},
+		{"verdict", s.Verdict != ""},
+		{"path", s.Path != ""},
+		{"expression", s.Expression != ""},
+		{"pointer", s.Pointer != nil},
+		{"pattern", s.Pattern != ""},
 	}
 }
+
+// isIn reports whether a field is in a list of some, as a [row] has it.
+func isIn(fields, name string) bool { return slices.Contains(strings.Fields(fields), name) }
 
 // A FieldError is a mistake in one field of a spec.
 type FieldError struct {
@@ -116,15 +90,16 @@ func bad(field, format string, args ...any) error {
 
 // validate checks everything that can be checked without compiling.
 func (s *Spec) validate() error {
-	if !slices.Contains(Kinds(), s.Kind) {
+	row := rows[s.Kind]
+	if row == nil {
 		return bad("kind", "is %.40q, expected one of %s", string(s.Kind), join(Kinds()))
 	}
 	for _, f := range s.fields() {
-		needed := slices.Contains(f.needed, s.Kind)
+		needed := isIn(row.needs, f.name)
 		switch {
 		case needed && !f.set:
 			return bad("", "an extractor of kind %s needs %s", s.Kind, f.name)
-		case f.set && !needed && !slices.Contains(f.may, s.Kind):
+		case f.set && !needed && !isIn(row.fields, f.name):
 			return bad(f.name, "an extractor of kind %s has none", s.Kind)
 		}
 	}
@@ -145,7 +120,7 @@ func (s *Spec) validate() error {
 
 func (s *Spec) checkTurn() error {
 	least := 1
-	if s.Kind == Memory || s.Kind == Count {
+	if rows[s.Kind].turnZero {
 		least = 0 // before the first turn there is what the case gave
 	}
 	if s.Turn != nil && (*s.Turn < least || *s.Turn > trajectory.MaxEvents) {

@@ -36,6 +36,14 @@ type callsRule struct {
 	mode, args string
 }
 
+func callsGrader(expected canon.RawMessage, r *Rule) (grader, error) {
+	calls, err := newCallsRule(expected, r.Mode, r.Args)
+	if err != nil {
+		return nil, err
+	}
+	return calls.grade, nil
+}
+
 func newCallsRule(raw canon.RawMessage, mode, args string) (*callsRule, error) {
 	r := &callsRule{mode: mode, args: args}
 	if r.mode == "" {

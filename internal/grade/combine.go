@@ -19,7 +19,6 @@ import (
 // Otherwise an agent whose answer fails a plain check could confuse a judge and
 // be unscored instead of failed.
 type combination struct {
-	kind      Kind
 	threshold *big.Rat
 
 	passed, mismatched, unusable, unscored int
@@ -61,17 +60,13 @@ func (c *combination) add(weight *big.Rat, t tally) {
 	}
 }
 
-func (c *combination) result() tally {
+func (c *combination) all() tally {
 	failed := c.mismatched + c.unusable
-	switch c.kind {
-	case All:
-		return c.decide(failed == 0, c.unscored > 0 && failed == 0, c.mismatched == 0)
-	case Any:
-		return c.decide(c.passed > 0, c.unscored > 0 && c.passed == 0, c.unusable > 0)
-	case Not:
-		return c.not()
-	}
-	return c.mean()
+	return c.decide(failed == 0, c.unscored > 0 && failed == 0, c.mismatched == 0)
+}
+
+func (c *combination) any() tally {
+	return c.decide(c.passed > 0, c.unscored > 0 && c.passed == 0, c.unusable > 0)
 }
 
 func (c *combination) summary() string {
@@ -102,6 +97,13 @@ func (c *combination) fail(score float64, why string, unusable bool) tally {
 		}
 	}
 	return t
+}
+
+func validateNot(at place, r *Rule) error {
+	if len(r.Checks) != 1 {
+		return at.in("checks").bad("has %d checks, expected the one that must not match", len(r.Checks))
+	}
+	return nil
 }
 
 // not passes only when the check looked at a value and found it different.

@@ -54,6 +54,15 @@ func parseComparator(raw canon.RawMessage) (comparator, error) {
 	return c, nil
 }
 
+func (c *compiler) comparator(at place, n *node, r *Rule) error {
+	comparing, err := parseComparator(r.Expect)
+	if err != nil {
+		return &placed{at.in("expect"), err}
+	}
+	n.expected, n.grade = r.Expect, comparing.grade
+	return nil
+}
+
 func (c comparator) String() string { return c.operator + c.text }
 
 func (c comparator) grade(v *extract.Value) verdict {

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -143,39 +144,39 @@ func (c *compiler) checks(at place, checks []Check) ([]*node, error) {
 }
 
 func (c *compiler) rule(at, extractAt place, r *Rule, ex *extract.Spec) (*node, error) {
+	row := rows[r.Kind]
 	n := &node{kind: r.Kind, weight: one()}
-	switch r.Kind {
-	case All, Any, Not, Weighted:
-		var err error
-		if n.children, err = c.checks(at.in("checks"), r.Checks); err != nil {
+	if row.combine != nil {
+		return n, c.combination(at, n, r)
+	}
+	if row.looksAt != nothing {
+		if err := c.extractor(extractAt, n, ex); err != nil {
 			return nil, err
 		}
-		n.threshold = one()
-		if r.Threshold != nil {
-			n.threshold = decimal(*r.Threshold)
-		}
-		return n, nil
-	case CEL:
-		return n, c.condition(at, n, r)
-	case ByRubric:
-		c.grader.rubric = true
-	case ByJudge:
-		c.grader.judge = true
 	}
-	if err := c.extractor(extractAt, n, ex); err != nil {
-		return nil, err
+	switch {
+	case row.compare != nil:
+		return n, c.comparing(at, n, r, row)
+	case row.prepare != nil:
+		return n, row.prepare(c, at, n, r)
 	}
-	return n, c.leaf(at, n, r)
+	return n, nil
+}
+
+func (c *compiler) combination(at place, n *node, r *Rule) (err error) {
+	n.threshold = one()
+	if r.Threshold != nil {
+		n.threshold = decimal(*r.Threshold)
+	}
+	n.children, err = c.checks(at.in("checks"), r.Checks)
+	return err
 }
 
 // extractor compiles what a grader looks at: the final answer, unless the spec
 // says otherwise.
 func (c *compiler) extractor(at place, n *node, ex *extract.Spec) error {
 	if ex == nil {
-		ex = &extract.Spec{Kind: extract.Answer}
-		if n.kind == ToolCalls {
-			ex.Kind = extract.Tools
-		}
+		ex = &extract.Spec{Kind: cmp.Or(rows[n.kind].looksAt, extract.Answer)}
 	}
 	var err error
 	n.extractor, err = extract.Compile(*ex)
@@ -189,135 +190,25 @@ func (c *compiler) extractor(at place, n *node, ex *extract.Spec) error {
 	return nil
 }
 
-// leaf prepares a grader of a value.
-func (c *compiler) leaf(at place, n *node, r *Rule) error {
+// comparing prepares a grader that compares with an expected value.
+func (c *compiler) comparing(at place, n *node, r *Rule, row *kindRow) error {
 	var err error
-	switch r.Kind {
-	case Exact, Normalised, Contains, OneOf, Number, JSONEqual, ToolCalls:
-		if n.expected, err = c.expected(at, r); err != nil {
-			return err
-		}
-		return c.comparing(at, n, r)
-	case Regex:
-		n.expected = mustJSON(r.Pattern)
-		if n.grade, err = regexGrader(r.Pattern, r.Match); err != nil {
-			return &placed{at.in("pattern"), err}
-		}
-	case Compare:
-		comparing, err := parseComparator(r.Expect)
-		if err != nil {
-			return &placed{at.in("expect"), err}
-		}
-		n.expected, n.grade = r.Expect, comparing.grade
-	case JSONSchema:
-		return c.schema(at, n, r)
-	case ByJudge:
-		return c.judge(at, n, r)
+	if n.expected, err = c.expected(at, r, row.fileIsJSON); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (c *compiler) comparing(at place, n *node, r *Rule) error {
-	texts, err := []string(nil), error(nil)
-	key := at.in("expected")
-	switch r.Kind {
-	case Exact:
-		n.grade, err = exactGrader(n.expected)
-	case Normalised:
-		if texts, err = textList(n.expected, false, newNormaliser(r.Keep)); err == nil {
-			n.grade = normalisedGrader(texts[0], newNormaliser(r.Keep))
-		}
-	case Contains, OneOf:
-		check := normaliser{true, true, true}
-		if r.Normalised {
-			check = normaliser{}
-		}
-		if texts, err = textList(n.expected, true, check); err == nil && r.Kind == Contains {
-			n.grade = containsGrader(texts, r.Normalised)
-		} else if err == nil {
-			n.grade = oneOfGrader(texts, r.Normalised)
-		}
-	case Number:
-		n.grade, err = numberGrader(n.expected, r)
-	case JSONEqual:
-		ignore, ignoreErr := parseIgnore(r.Ignore)
-		var inside *placed
-		if errors.As(ignoreErr, &inside) {
-			return &placed{at.in("ignore").in(inside.path...), inside.err}
-		}
-		n.grade, err = jsonEqualGrader(n.expected, ignore)
-	case ToolCalls:
-		var calls *callsRule
-		if calls, err = newCallsRule(n.expected, r.Mode, r.Args); err == nil {
-			n.grade = calls.grade
-		}
-	}
-	if err != nil {
-		var inside *placed
-		if errors.As(err, &inside) {
-			return &placed{at.in(inside.path...), inside.err}
-		}
-		return &placed{key, err}
-	}
-	return nil
-}
-
-func numberGrader(expected canon.RawMessage, r *Rule) (grader, error) {
-	if expected.Kind() != '0' {
-		return nil, fmt.Errorf("expected is %s, where a number is needed", describe(expected))
-	}
-	want, ok := parseDecimal(string(expected))
-	if !ok {
-		return nil, fmt.Errorf("expected %s is no number", quoted(string(expected)))
-	}
-	rule := &numberRule{want: want, tolerance: new(big.Rat), relative: new(big.Rat), unit: r.Unit, unitRequired: r.UnitRequired, find: r.Find}
-	if r.Tolerance != nil {
-		rule.tolerance = decimal(*r.Tolerance)
-	}
-	if r.Relative != nil {
-		rule.relative = decimal(*r.Relative)
-	}
-	if _, known := units()[r.Unit]; r.Unit != "" && !known {
-		return nil, place{"unit"}.bad("%.40q is no unit that is known (docs/formats/grading.md lists them)", r.Unit)
-	}
-	return rule.grade, nil
-}
-
-// textList reads a text, or a list of some. One that nothing is left of after
-// normalising would match every value of which nothing is left either.
-func textList(raw canon.RawMessage, many bool, n normaliser) ([]string, error) {
-	var texts []string
+	n.grade, err = row.compare(n.expected, r)
+	var inside *placed
 	switch {
-	case raw.Kind() == '"':
-		texts = make([]string, 1)
-		if err := canon.Unmarshal(raw, &texts[0]); err != nil {
-			return nil, err
-		}
-	case raw.Kind() == '[' && many:
-		if err := canon.Unmarshal(raw, &texts); err != nil {
-			return nil, errors.New("expected is a list of something else than texts")
-		}
-	case many:
-		return nil, fmt.Errorf("expected is %s, where text or a list of texts is needed", describe(raw))
-	default:
-		return nil, fmt.Errorf("expected is %s, where text is needed", describe(raw))
+	case errors.As(err, &inside):
+		return &placed{at.in(inside.path...), inside.err}
+	case err != nil:
+		return &placed{at.in("expected"), err}
 	}
-	if len(texts) == 0 {
-		return nil, errors.New("expected is an empty list")
-	}
-	for _, text := range texts {
-		if len(text) > maxText {
-			return nil, fmt.Errorf("a text of %d bytes, expected at most %d", len(text), maxText)
-		}
-		if strings.TrimSpace(n.text(text)) == "" {
-			return nil, fmt.Errorf("%s is an empty text, which every value would match or none", quoted(text))
-		}
-	}
-	return texts, nil
+	return nil
 }
 
 // expected finds what a rule compares with.
-func (c *compiler) expected(at place, r *Rule) (canon.RawMessage, error) {
+func (c *compiler) expected(at place, r *Rule, fileIsJSON bool) (canon.RawMessage, error) {
 	switch {
 	case r.Expected != nil:
 		data, err := canon.Canonicalize(*r.Expected)
@@ -326,7 +217,7 @@ func (c *compiler) expected(at place, r *Rule) (canon.RawMessage, error) {
 		}
 		return data, nil
 	case r.ExpectedFile != "":
-		return c.expectedFile(at.in("expected_file"), r)
+		return c.expectedFile(at.in("expected_file"), r.ExpectedFile, fileIsJSON)
 	}
 	if len(c.m.Expected) == 0 {
 		return nil, at.bad("a grader of kind %s needs expected: there is none here, and the case expects nothing", r.Kind)
@@ -345,22 +236,19 @@ func (c *compiler) expected(at place, r *Rule) (canon.RawMessage, error) {
 	return data, nil
 }
 
-// expectedFile reads a file as text or, for graders of numbers, JSON and calls,
-// as JSON.
-func (c *compiler) expectedFile(at place, r *Rule) (canon.RawMessage, error) {
-	data, err := c.file(at, r.ExpectedFile)
+func (c *compiler) expectedFile(at place, name string, isJSON bool) (canon.RawMessage, error) {
+	data, err := c.file(at, name)
 	if err != nil {
 		return nil, err
 	}
-	switch r.Kind {
-	case Number, JSONEqual, ToolCalls:
-		doc, err := canon.Canonicalize(data)
-		if err != nil {
-			return nil, &placed{at, fmt.Errorf("expected/%s: %w", r.ExpectedFile, err)}
-		}
-		return doc, nil
+	if !isJSON {
+		return mustJSON(string(data)), nil
 	}
-	return mustJSON(string(data)), nil
+	doc, err := canon.Canonicalize(data)
+	if err != nil {
+		return nil, &placed{at, fmt.Errorf("expected/%s: %w", name, err)}
+	}
+	return doc, nil
 }
 
 func (c *compiler) file(at place, name string) ([]byte, error) {
@@ -381,55 +269,6 @@ func mustJSON(text string) canon.RawMessage {
 		return canon.RawMessage("null")
 	}
 	return data
-}
-
-func (c *compiler) schema(at place, n *node, r *Rule) error {
-	doc, key := []byte(nil), "schema"
-	if r.Schema != nil {
-		doc = *r.Schema
-	} else {
-		key = "schema_file"
-		var err error
-		if doc, err = c.file(at.in(key), r.SchemaFile); err != nil {
-			return err
-		}
-	}
-	var err error
-	if n.expected, err = canon.Canonicalize(doc); err != nil {
-		return &placed{at.in(key), err}
-	}
-	if n.grade, err = schemaGrader(n.expected); err != nil {
-		return &placed{at.in(key), err}
-	}
-	return nil
-}
-
-func (c *compiler) judge(at place, n *node, r *Rule) error {
-	spec := &JudgeSpec{Criteria: r.Criteria, Votes: max(1, r.Votes), Threshold: 0.5}
-	if r.Threshold != nil {
-		spec.Threshold = *r.Threshold
-	}
-	if r.CriteriaFile != "" {
-		data, err := c.file(at.in("criteria_file"), r.CriteriaFile)
-		if err != nil {
-			return err
-		}
-		spec.Criteria = string(data)
-	}
-	if strings.TrimSpace(spec.Criteria) == "" {
-		return at.bad("the criteria are empty")
-	}
-	// A judge may do without an expected answer; one that the rule names must
-	// be there.
-	if r.Expected != nil || r.ExpectedPointer != nil || r.ExpectedFile != "" || len(c.m.Expected) > 0 {
-		var err error
-		if n.expected, err = c.expected(at, r); err != nil {
-			return err
-		}
-		spec.Expected = n.expected
-	}
-	n.judge = spec
-	return nil
 }
 
 // Expectations are the names that "expect" may compare, and what each stands

@@ -13,6 +13,13 @@ type condition struct {
 	atTurn     int // 0 for always
 }
 
+func validateCondition(at place, r *Rule) error {
+	if r.Always == (r.AtTurn != nil) {
+		return at.bad("a grader of kind cel needs always or at_turn, and not both")
+	}
+	return nil
+}
+
 func (c *compiler) condition(at place, n *node, r *Rule) error {
 	program, err := extract.CompileCondition(r.Expression)
 	if err != nil {

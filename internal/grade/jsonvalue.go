@@ -60,7 +60,7 @@ func schemaGrader(doc []byte) (grader, error) {
 }
 
 // exactGrader wants the same text, number or bool.
-func exactGrader(want canon.RawMessage) (grader, error) {
+func exactGrader(want canon.RawMessage, _ *Rule) (grader, error) {
 	expected, err := scalar(want)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,11 @@ func describe(raw canon.RawMessage) string {
 	return "a bool"
 }
 
-func jsonEqualGrader(want canon.RawMessage, ignore [][]string) (grader, error) {
+func jsonEqualGrader(want canon.RawMessage, r *Rule) (grader, error) {
+	ignore, err := parseIgnore(r.Ignore)
+	if err != nil {
+		return nil, err
+	}
 	expected, err := decoded(want)
 	if err != nil {
 		return nil, err
@@ -156,10 +160,10 @@ func parseIgnore(pointers []string) ([][]string, error) {
 	for i, p := range pointers {
 		names, err := extract.ParsePointer(p)
 		if err != nil {
-			return nil, &placed{place{strconv.Itoa(i)}, err}
+			return nil, &placed{place{"ignore", strconv.Itoa(i)}, err}
 		}
 		if len(names) == 0 {
-			return nil, place{strconv.Itoa(i)}.bad("is the whole document, and then nothing is compared")
+			return nil, place{"ignore", strconv.Itoa(i)}.bad("is the whole document, and then nothing is compared")
 		}
 		paths = append(paths, names)
 	}
@@ -286,4 +290,32 @@ func shownJSON(v any) string {
 		return "something"
 	}
 	return quoted(string(data))
+}
+
+func validateSchema(at place, r *Rule) error {
+	if (r.Schema != nil) == (r.SchemaFile != "") {
+		return at.bad("a grader of kind json_schema needs schema or schema_file, and not both")
+	}
+	return nil
+}
+
+func (c *compiler) schema(at place, n *node, r *Rule) error {
+	doc, key := []byte(nil), "schema"
+	if r.Schema != nil {
+		doc = *r.Schema
+	} else {
+		key = "schema_file"
+		var err error
+		if doc, err = c.file(at.in(key), r.SchemaFile); err != nil {
+			return err
+		}
+	}
+	var err error
+	if n.expected, err = canon.Canonicalize(doc); err != nil {
+		return &placed{at.in(key), err}
+	}
+	if n.grade, err = schemaGrader(n.expected); err != nil {
+		return &placed{at.in(key), err}
+	}
+	return nil
 }

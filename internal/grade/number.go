@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/extract"
 )
 
@@ -362,4 +363,32 @@ func shortRat(r *big.Rat) string {
 	}
 	f, _ := r.Float64()
 	return strconv.FormatFloat(f, 'g', 10, 64)
+}
+
+func validateNumber(at place, r *Rule) error {
+	if r.UnitRequired && r.Unit == "" {
+		return at.in("unit_required").bad("there is no unit")
+	}
+	return nil
+}
+
+func numberGrader(expected canon.RawMessage, r *Rule) (grader, error) {
+	if expected.Kind() != '0' {
+		return nil, fmt.Errorf("expected is %s, where a number is needed", describe(expected))
+	}
+	want, ok := parseDecimal(string(expected))
+	if !ok {
+		return nil, fmt.Errorf("expected %s is no number", quoted(string(expected)))
+	}
+	rule := &numberRule{want: want, tolerance: new(big.Rat), relative: new(big.Rat), unit: r.Unit, unitRequired: r.UnitRequired, find: r.Find}
+	if r.Tolerance != nil {
+		rule.tolerance = decimal(*r.Tolerance)
+	}
+	if r.Relative != nil {
+		rule.relative = decimal(*r.Relative)
+	}
+	if _, known := units()[r.Unit]; r.Unit != "" && !known {
+		return nil, place{"unit"}.bad("%.40q is no unit that is known (docs/formats/grading.md lists them)", r.Unit)
+	}
+	return rule.grade, nil
 }

@@ -217,7 +217,7 @@ func (r *run) node(n *node, prefix string, counts bool) tally {
 	r.details = append(r.details, Detail{Check: name, Grader: n.kind, Weight: weight, FailureMode: n.failureMode})
 	d := r.details[at]
 	var t tally
-	if n.kind.combines() {
+	if rows[n.kind].combine != nil {
 		t = r.combine(n, name, counts)
 	} else {
 		t = r.leaf(n, &d, counts)
@@ -268,19 +268,24 @@ func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 		d.Kind, d.Extracted = v.Kind, r.show(text)
 		v.Redacted = v.Redacted || d.Extracted.Redacted
 	}
-	switch {
-	case n.kind == Absent && v.Found:
-		return single(mismatch("there is a value, and none is expected"))
-	case n.kind == Absent:
-		return single(passed("nothing was found: %s", quoted(v.Missing)))
-	case n.kind == ByRubric:
-		return r.rubric(v, counts)
-	case !v.Found:
-		return single(unusable(CodeNothingFound, "nothing was found: %s", quoted(v.Missing)))
-	case n.kind == ByJudge:
-		return r.judge(n, d, v, counts)
+	if grade := rows[n.kind].grade; grade != nil {
+		return grade(r, n, d, v, counts)
+	}
+	if !v.Found {
+		return notFound(v)
 	}
 	return single(n.grade(&v))
+}
+
+func notFound(v extract.Value) tally {
+	return single(unusable(CodeNothingFound, "nothing was found: %s", quoted(v.Missing)))
+}
+
+func (r *run) absent(_ *node, _ *Detail, v extract.Value, _ bool) tally {
+	if v.Found {
+		return single(mismatch("there is a value, and none is expected"))
+	}
+	return single(passed("nothing was found: %s", quoted(v.Missing)))
 }
 
 // single makes the tally of a single verdict.
@@ -307,86 +312,12 @@ func shownText(raw canon.RawMessage) string {
 	return string(raw)
 }
 
-// rubric gives the value to the class's rubric. What it says of itself is
-// recorded whatever comes of the rest, and a rubric that broke is no mismatch:
-// a check that must not match would otherwise pass because of it.
-func (r *run) rubric(v extract.Value, counts bool) tally {
-	if r.in.Rubric == nil {
-		return single(unscored("there is no rubric to run"))
-	}
-	graded, err := r.in.Rubric(v)
-	if err != nil {
-		return single(unscored("the rubric could not be run: %v", err))
-	}
-	r.events = append(r.events, graded.Events...)
-	score := graded.Score
-	if err := score.Validate(); err != nil {
-		return single(unscored("the rubric's score: %v", err))
-	}
-	for _, mode := range score.FailureModes {
-		if counts || isReserved(mode) {
-			r.always = append(r.always, mode)
-		}
-	}
-	for key, value := range score.Breakdown {
-		if _, taken := r.breakdown[key]; !taken {
-			r.breakdown[key] = value
-		}
-	}
-	t := tally{verdict: verdict{Mismatch, score.Score, CodeMismatch, "the rubric says that it does not pass"}, codes: score.FailureModes}
-	switch {
-	case score.Passed:
-		t.outcome, t.code, t.why = Passed, "", "the rubric says that it passes"
-	case slices.ContainsFunc(score.FailureModes, isReserved):
-		t.outcome, t.code = Unusable, score.FailureModes[0]
-		t.why = "the rubric broke: " + r.safe(blockedBy(graded.Events))
-	case len(score.FailureModes) == 0:
-		t.codes = []string{CodeMismatch}
-	}
-	return t
-}
-
-// blockedBy says what kept a rubric's answer from counting.
-func blockedBy(events []evidence.IntegrityEvent) string {
-	var why []string
-	for _, e := range events {
-		if e.Severity == evidence.Block {
-			why = append(why, e.Detail)
-		}
-	}
-	return strings.Join(why, "; ")
-}
-
-// judge asks a model. A judge that failed gives no score, which is not zero.
-func (r *run) judge(n *node, d *Detail, v extract.Value, counts bool) tally {
-	r.judged = r.judged || counts
-	if r.in.Judge == nil {
-		return single(unscored("there is no judge to ask"))
-	}
-	o, err := r.in.Judge(*n.judge, v)
-	r.events = append(r.events, o.Events...)
-	d.Votes = o.Votes
-	switch {
-	case err != nil:
-		return single(unscored("the judge failed: %v", err))
-	case o.Unscored != "":
-		return single(unscored("the judge: %s", o.Unscored))
-	case !(o.Score >= 0 && o.Score <= 1): // also refuses NaN
-		return single(unscored("the judge gave %v, expected 0 to 1", o.Score))
-	}
-	why := quoted(o.Reason)
-	if decimal(o.Score).Cmp(decimal(n.judge.Threshold)) >= 0 {
-		return tally{verdict: verdict{Passed, o.Score, "", "the judge says " + why}}
-	}
-	return single(verdict{Mismatch, o.Score, CodeBelowThreshold, "the judge says " + why})
-}
-
 // combine grades the checks of a combination. All of them are graded, so that
 // the details are complete.
 func (r *run) combine(n *node, name string, counts bool) tally {
-	c := combination{kind: n.kind, threshold: n.threshold}
+	c := combination{threshold: n.threshold}
 	for _, child := range n.children {
 		c.add(child.weight, r.node(child, name, counts))
 	}
-	return c.result()
+	return rows[n.kind].combine(&c)
 }

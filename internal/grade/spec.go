@@ -11,39 +11,6 @@ import (
 	"tallystick/internal/extract"
 )
 
-// A Kind is a way to grade a value.
-type Kind string
-
-// The kinds of graders.
-const (
-	Exact      Kind = "exact"       // the same text, number or bool
-	Normalised Kind = "normalised"  // the same text but for case, white space and punctuation
-	Contains   Kind = "contains"    // every one of some texts is in it
-	OneOf      Kind = "one_of"      // it is one of some texts
-	Regex      Kind = "regex"       // it matches a pattern
-	Number     Kind = "number"      // the same number within a tolerance, in any unit of its kind
-	Compare    Kind = "compare"     // >=1, <5, !=x
-	JSONSchema Kind = "json_schema" // it has a shape
-	JSONEqual  Kind = "json_equal"  // the same JSON but for some paths
-	ToolCalls  Kind = "tool_calls"  // a sequence of tool calls
-	CEL        Kind = "cel"         // a condition holds at a turn, or at the end of each
-	Absent     Kind = "absent"      // there is no value
-	ByRubric   Kind = "rubric"      // the class's rubric says so
-	ByJudge    Kind = "judge"       // a model says so
-	All        Kind = "all"         // every check passes
-	Any        Kind = "any"         // one check passes
-	Not        Kind = "not"         // the one check does not match
-	Weighted   Kind = "weighted"    // the weighted mean of the checks reaches a threshold
-)
-
-// Kinds lists the kinds in the order of the documentation.
-func Kinds() []Kind {
-	return []Kind{Exact, Normalised, Contains, OneOf, Regex, Number, Compare, JSONSchema, JSONEqual, ToolCalls, CEL, Absent,
-		ByRubric, ByJudge, All, Any, Not, Weighted}
-}
-
-func (k Kind) combines() bool { return k == All || k == Any || k == Not || k == Weighted }
-
 // A Spec says how a case is graded: grading.yaml, or the members of a dataset
 // line with the same names. There is a grade with an extractor, or a list of
 // checks, and either may have expectations beside it.
@@ -128,46 +95,45 @@ const (
 	maxCheckName = 64
 )
 
-// A field is one optional field of a rule: the kinds that need it, and those
-// that may have it.
+// A field is one optional field of a rule.
 type field struct {
-	name   string
-	set    bool
-	needed []Kind
-	may    []Kind
+	name string
+	set  bool
 }
 
 func (r *Rule) fields() []field {
-	compares := []Kind{Exact, Normalised, Contains, OneOf, Number, JSONEqual, ToolCalls, ByJudge}
 	return []field{
-		{"expected", r.Expected != nil, nil, compares},
-		{"expected_pointer", r.ExpectedPointer != nil, nil, compares},
-		{"expected_file", r.ExpectedFile != "", nil, compares},
-		{"normalised", r.Normalised, nil, []Kind{Contains, OneOf}},
-		{"keep", len(r.Keep) > 0, nil, []Kind{Normalised}},
-		{"pattern", r.Pattern != "", []Kind{Regex}, nil},
-		{"match", r.Match != "", nil, []Kind{Regex}},
-		{"tolerance", r.Tolerance != nil, nil, []Kind{Number}},
-		{"relative", r.Relative != nil, nil, []Kind{Number}},
-		{"unit", r.Unit != "", nil, []Kind{Number}},
-		{"unit_required", r.UnitRequired, nil, []Kind{Number}},
-		{"find", r.Find != "", nil, []Kind{Number}},
-		{"expect", len(r.Expect) > 0, []Kind{Compare}, nil},
-		{"schema", r.Schema != nil, nil, []Kind{JSONSchema}},
-		{"schema_file", r.SchemaFile != "", nil, []Kind{JSONSchema}},
-		{"ignore", len(r.Ignore) > 0, nil, []Kind{JSONEqual}},
-		{"mode", r.Mode != "", nil, []Kind{ToolCalls}},
-		{"args", r.Args != "", nil, []Kind{ToolCalls}},
-		{"expression", r.Expression != "", []Kind{CEL}, nil},
-		{"always", r.Always, nil, []Kind{CEL}},
-		{"at_turn", r.AtTurn != nil, nil, []Kind{CEL}},
-		{"criteria", r.Criteria != "", nil, []Kind{ByJudge}},
-		{"criteria_file", r.CriteriaFile != "", nil, []Kind{ByJudge}},
-		{"votes", r.Votes != 0, nil, []Kind{ByJudge}},
-		{"threshold", r.Threshold != nil, nil, []Kind{ByJudge, Weighted}},
-		{"checks", len(r.Checks) > 0, []Kind{All, Any, Not, Weighted}, nil},
+		{"expected", r.Expected != nil},
+		{"expected_pointer", r.ExpectedPointer != nil},
+		{"expected_file", r.ExpectedFile != ""},
+		{"normalised", r.Normalised},
+		{"keep", len(r.Keep) > 0},
+		{"pattern", r.Pattern != ""},
+		{"match", r.Match != ""},
+		{"tolerance", r.Tolerance != nil},
+		{"relative", r.Relative != nil},
+		{"unit", r.Unit != ""},
+		{"unit_required", r.UnitRequired},
+		{"find", r.Find != ""},
+		{"expect", len(r.Expect) > 0},
+		{"schema", r.Schema != nil},
+		{"schema_file", r.SchemaFile != ""},
+		{"ignore", len(r.Ignore) > 0},
+		{"mode", r.Mode != ""},
+		{"args", r.Args != ""},
+		{"expression", r.Expression != ""},
+		{"always", r.Always},
+		{"at_turn", r.AtTurn != nil},
+		{"criteria", r.Criteria != ""},
+		{"criteria_file", r.CriteriaFile != ""},
+		{"votes", r.Votes != 0},
+		{"threshold", r.Threshold != nil},
+		{"checks", len(r.Checks) > 0},
 	}
 }
+
+// isIn reports whether a member is in a list of some, as a [kindRow] has it.
+func isIn(members, name string) bool { return slices.Contains(strings.Fields(members), name) }
 
 // A placed error is about one field of a spec: path has the keys, and the
 // places in lists, that lead to it.
@@ -271,15 +237,16 @@ func checkName(at place, name string, names map[string]bool) error {
 }
 
 func (r *Rule) validate(at place, ex *extract.Spec, depth int, names map[string]bool) error {
-	if !slices.Contains(Kinds(), r.Kind) {
+	row := rows[r.Kind]
+	if row == nil {
 		return at.in("kind").bad("is %.40q, expected one of %s", string(r.Kind), join(Kinds()))
 	}
 	for _, f := range r.fields() {
-		needed := slices.Contains(f.needed, r.Kind)
+		needed := isIn(row.needs, f.name)
 		switch {
 		case needed && !f.set:
 			return at.bad("a grader of kind %s needs %s", r.Kind, f.name)
-		case f.set && !needed && !slices.Contains(f.may, r.Kind):
+		case f.set && !needed && !isIn(row.members, f.name):
 			return at.in(f.name).bad("a grader of kind %s has none", r.Kind)
 		}
 	}
@@ -309,20 +276,22 @@ func (r *Rule) validate(at place, ex *extract.Spec, depth int, names map[string]
 	if err := r.checkNumbers(at); err != nil {
 		return err
 	}
-	if err := r.checkOneOfEach(at); err != nil {
+	if err := r.checkExpected(at); err != nil {
 		return err
 	}
-	if (r.Kind.combines() || r.Kind == CEL) && ex != nil {
+	if row.validate != nil {
+		if err := row.validate(at, r); err != nil {
+			return err
+		}
+	}
+	if row.looksAt == nothing && ex != nil {
 		return at.in("kind").bad("is %s, which takes no extractor", r.Kind)
 	}
-	if r.Kind.combines() {
-		switch {
-		case depth+1 > maxDepth:
+	if row.combine != nil {
+		if depth+1 > maxDepth {
 			return at.bad("checks are nested deeper than %d", maxDepth)
-		case r.Kind == Not && len(r.Checks) != 1:
-			return at.in("checks").bad("has %d checks, expected the one that must not match", len(r.Checks))
 		}
-		return checkChecks(at.in("checks"), r.Checks, r.Kind == Weighted, depth+1, names)
+		return checkChecks(at.in("checks"), r.Checks, row.weights, depth+1, names)
 	}
 	return nil
 }
@@ -348,25 +317,16 @@ func (r *Rule) checkNumbers(at place) error {
 	return nil
 }
 
-// checkOneOfEach wants one answer where a rule could give two.
-func (r *Rule) checkOneOfEach(at place) error {
+// checkExpected wants one answer where a rule could give two.
+func (r *Rule) checkExpected(at place) error {
 	given := 0
 	for _, set := range []bool{r.Expected != nil, r.ExpectedPointer != nil, r.ExpectedFile != ""} {
 		if set {
 			given++
 		}
 	}
-	switch {
-	case given > 1:
+	if given > 1 {
 		return at.bad("more than one of expected, expected_pointer and expected_file")
-	case r.Kind == JSONSchema && (r.Schema != nil) == (r.SchemaFile != ""):
-		return at.bad("a grader of kind json_schema needs schema or schema_file, and not both")
-	case r.Kind == ByJudge && (r.Criteria != "") == (r.CriteriaFile != ""):
-		return at.bad("a grader of kind judge needs criteria or criteria_file, and not both")
-	case r.Kind == CEL && r.Always == (r.AtTurn != nil):
-		return at.bad("a grader of kind cel needs always or at_turn, and not both")
-	case r.UnitRequired && r.Unit == "":
-		return at.in("unit_required").bad("there is no unit")
 	}
 	return nil
 }

@@ -1,12 +1,15 @@
 package grade
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/extract"
 	"tallystick/internal/schema"
 )
@@ -91,8 +94,13 @@ func withoutPunctuation(s string) string {
 	return string(runes)
 }
 
-func normalisedGrader(want string, n normaliser) grader {
-	expected := n.text(want)
+func normalisedGrader(want canon.RawMessage, r *Rule) (grader, error) {
+	n := newNormaliser(r.Keep)
+	texts, err := textList(want, false, n)
+	if err != nil {
+		return nil, err
+	}
+	expected := n.text(texts[0])
 	return func(v *extract.Value) verdict {
 		text, bad := textOf(v)
 		if bad != nil {
@@ -106,11 +114,14 @@ func normalisedGrader(want string, n normaliser) grader {
 			return passed("normalised, both are %s", quote(v, got))
 		}
 		return mismatch("normalised, it is %s, expected %s", quote(v, got), quoted(expected))
-	}
+	}, nil
 }
 
-func containsGrader(want []string, normalised bool) grader {
-	prepare := prepareText(normalised)
+func containsGrader(expected canon.RawMessage, r *Rule) (grader, error) {
+	want, prepare, err := searched(expected, r)
+	if err != nil {
+		return nil, err
+	}
 	return func(v *extract.Value) verdict {
 		text, bad := textOf(v)
 		if bad != nil {
@@ -123,11 +134,14 @@ func containsGrader(want []string, normalised bool) grader {
 			}
 		}
 		return passed("it contains %s", list3(want))
-	}
+	}, nil
 }
 
-func oneOfGrader(want []string, normalised bool) grader {
-	prepare := prepareText(normalised)
+func oneOfGrader(expected canon.RawMessage, r *Rule) (grader, error) {
+	want, prepare, err := searched(expected, r)
+	if err != nil {
+		return nil, err
+	}
 	return func(v *extract.Value) verdict {
 		text, bad := textOf(v)
 		if bad != nil {
@@ -140,14 +154,18 @@ func oneOfGrader(want []string, normalised bool) grader {
 			}
 		}
 		return mismatch("%s is none of %s", quote(v, text), list3(want))
-	}
+	}, nil
 }
 
-func prepareText(normalised bool) func(string) string {
-	if normalised {
-		return normaliser{}.text
+// searched reads the texts that are looked for, and says how they and the value
+// are prepared.
+func searched(expected canon.RawMessage, r *Rule) (want []string, prepare func(string) string, err error) {
+	if r.Normalised {
+		want, err = textList(expected, true, normaliser{})
+		return want, normaliser{}.text, err
 	}
-	return func(s string) string { return s }
+	want, err = textList(expected, true, normaliser{true, true, true})
+	return want, func(s string) string { return s }, err
 }
 
 // list3 names the first few of some texts.
@@ -166,6 +184,14 @@ func list3(texts []string) string {
 // maxPatternSteps bounds the work of one match, in the unit of
 // [schema.Pattern.Steps].
 const maxPatternSteps = 50_000_000
+
+func (c *compiler) regex(at place, n *node, r *Rule) (err error) {
+	n.expected = mustJSON(r.Pattern)
+	if n.grade, err = regexGrader(r.Pattern, r.Match); err != nil {
+		return &placed{at.in("pattern"), err}
+	}
+	return nil
+}
 
 func regexGrader(pattern, match string) (grader, error) {
 	text := pattern
@@ -195,4 +221,37 @@ func regexGrader(pattern, match string) (grader, error) {
 		}
 		return mismatch("the pattern does not match %s: %s", where, quote(v, text))
 	}, nil
+}
+
+// textList reads a text, or a list of some. One that nothing is left of after
+// normalising would match every value of which nothing is left either.
+func textList(raw canon.RawMessage, many bool, n normaliser) ([]string, error) {
+	var texts []string
+	switch {
+	case raw.Kind() == '"':
+		texts = make([]string, 1)
+		if err := canon.Unmarshal(raw, &texts[0]); err != nil {
+			return nil, err
+		}
+	case raw.Kind() == '[' && many:
+		if err := canon.Unmarshal(raw, &texts); err != nil {
+			return nil, errors.New("expected is a list of something else than texts")
+		}
+	case many:
+		return nil, fmt.Errorf("expected is %s, where text or a list of texts is needed", describe(raw))
+	default:
+		return nil, fmt.Errorf("expected is %s, where text is needed", describe(raw))
+	}
+	if len(texts) == 0 {
+		return nil, errors.New("expected is an empty list")
+	}
+	for _, text := range texts {
+		if len(text) > maxText {
+			return nil, fmt.Errorf("a text of %d bytes, expected at most %d", len(text), maxText)
+		}
+		if strings.TrimSpace(n.text(text)) == "" {
+			return nil, fmt.Errorf("%s is an empty text, which every value would match or none", quoted(text))
+		}
+	}
+	return texts, nil
 }
