@@ -30,7 +30,7 @@ func testRecord() evidence.CaseScored {
 	}
 }
 
-// receiptOf makes the receipt of a record in a ledger of one entry.
+// receiptOf makes the receipt of a record in a ledger of two entries.
 func receiptOf(t testing.TB, record any, kind evidence.Kind, manual bool) *ledger.Receipt {
 	t.Helper()
 	body, err := canon.Marshal(record)
@@ -39,7 +39,19 @@ func receiptOf(t testing.TB, record any, kind evidence.Kind, manual bool) *ledge
 	}
 	entry := evidence.AppendEntry(nil, body, kind, manual, testRecord().FinishedAt)
 	content := digest.ContentOf(entry)
-	leaf := tlog.RecordHash(ledger.AppendLeaf(nil, testOrigin, 0, digest.ID{}, content))
+	// The first entry opens the ledger; a receipt does not say what it is.
+	chain, tree := ledger.NewChain(testOrigin), &ledger.Tree{}
+	first := chain.Append(digest.ContentOf([]byte("opened")))
+	pos := chain.Append(content)
+	for _, leaf := range []tlog.Hash{first.Leaf, pos.Leaf} {
+		if err := tree.Add(leaf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proof, err := tree.ProveInclusion(2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	key, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{9}, 32)))
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +60,11 @@ func receiptOf(t testing.TB, record any, kind evidence.Kind, manual bool) *ledge
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkpoint, err := note.Sign(&note.Note{Text: ledger.TreeHead{Origin: testOrigin, Size: 1, Root: leaf}.Text()}, signer)
+	checkpoint, err := note.Sign(&note.Note{Text: ledger.TreeHead{Origin: testOrigin, Size: 2, Root: chain.Root()}.Text()}, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ledger.Receipt{Content: content, Entry: entry, Checkpoint: checkpoint}
+	return ledger.NewReceipt(pos, entry, proof, checkpoint)
 }
 
 func ledgerKey(t testing.TB) ledger.Policy {
