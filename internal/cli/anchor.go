@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,7 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/archive"
-	"tallystick/internal/cosign"
+	"tallystick/internal/lab"
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -55,55 +56,26 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	cosigners, err := cosigners(w.Settings)
-	if err != nil {
-		return err
-	}
 	l, err := w.OpenLedger(ctx)
 	if err != nil {
 		return err
 	}
-	pub, err := l.PublishAnchor(ctx, cosigners)
+	pub, err := lab.Publish(ctx, w, l)
 	if cerr := l.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
-		return w.Alarm(err)
-	}
-	if err := keepCheckpoint(w, pub); err != nil {
+	if pub == nil {
 		return err
 	}
 	a := anchorAnswer{pub.Path, pub.Anchor.Date, pub.Anchor.Size, pub.Anchor.Head.String(), pub.Anchor.Root, append([]string{}, pub.Witnesses...)}
-	err = env.Answer(a, func(out io.Writer) {
+	aerr := env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "anchored %d entries in %s\nhead  %s\n", a.Size, plain.Line(a.Path), a.Head)
 		for _, name := range a.Witnesses {
 			fmt.Fprintf(out, "cosigned by %s\n", plain.Line(name))
 		}
 		fmt.Fprintln(out, "Next: commit audit/anchors to git")
 	})
-	if err != nil || len(pub.Failed) == 0 {
-		return err
-	}
-	return witnessFailure(pub)
-}
-
-// witnessFailure reports the witnesses that could not be reached.
-func witnessFailure(pub *sequencer.Published) error {
-	return refusal.Newf(refusal.WitnessFailed, "the anchor stands, but %d of %d witnesses did not cosign: %w",
-		len(pub.Failed), len(pub.Failed)+len(pub.Witnesses), pub.Failed[0]).
-		WithHint(`run "tally anchor publish" again when they can be reached`)
-}
-
-func cosigners(s workspace.Settings) ([]sequencer.Cosigner, error) {
-	var out []sequencer.Cosigner
-	for _, witness := range s.Witnesses {
-		c, err := cosign.NewClient(witness.URL, witness.Key, cosign.ClientOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("%s: witness %s: %w", workspace.SettingsFile, witness.URL, err)
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	return cmp.Or(aerr, err)
 }
 
 type anchorVerifyOptions struct{ against string }

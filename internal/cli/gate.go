@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/evidence"
 	"tallystick/internal/gate"
 	"tallystick/internal/grade"
@@ -248,9 +249,9 @@ const maxDivergences = 50
 // parted tells where a case left its golden trace, or the run in which the same
 // target last passed it; "" if there is neither.
 func (p *pastReading) parted(a *scorecard.Attempt, c *scorecard.Case) string {
-	if golden, err := store.ReadFile(store.OS{}, goldenFile(p.w, a.Class, c.ID), maxGolden); err == nil {
+	if golden, err := store.ReadFile(store.OS{}, p.w.GoldenFile(a.Class, c.ID), archive.MaxGolden); err == nil {
 		if v, err := scorecard.TrajectoryOf(c, p.read); err == nil {
-			if d, err := trajectory.CheckGolden(golden, v, goldenTrace); err == nil && d != nil {
+			if d, err := trajectory.CheckGolden(golden, v, archive.GoldenTrace); err == nil && d != nil {
 				return d.String()
 			}
 		}

@@ -19,14 +19,14 @@ func failed(s *evidence.CaseScored) {
 }
 
 // signedGates gives the class other gates, signed.
-func (l *lab) signedGates(gates string) {
+func (l *trial) signedGates(gates string) {
 	l.Helper()
 	l.edit("bench/example/registration.yaml", `  - {tag: "*", metric: solve_rate, threshold: 0.6}`+"\n", gates)
 	l.sign()
 }
 
 func TestGateTellsValueThresholdAndCount(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.signedGates(`  - {tag: "*", metric: solve_rate, threshold: 0.9}
   - {tag: tag-0, metric: solve_rate, threshold: 0.9}
   - {tag: tag-9, metric: solve_rate, threshold: 0.1}
@@ -93,7 +93,7 @@ func TestGateTellsValueThresholdAndCount(t *testing.T) {
 }
 
 func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.refuses(refusal.NotFound, "gate")
 	l.refuses(refusal.NotFound, "gate", "--class", "example")
 	l.attempt(true, nil)
@@ -131,7 +131,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 // A threshold is what two people signed when the attempt was registered: not
 // what the file says now, and not what it was changed to afterwards.
 func TestGateRefusesOtherThresholds(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, func(s *evidence.CaseScored) bool { failed(s); return true })
 	l.edit("bench/example/registration.yaml", "threshold: 0.6}", "threshold: 0}")
 	l.refuses(refusal.RegistrationDigestMismatch, "gate")

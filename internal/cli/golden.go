@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,18 +11,10 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
-	"tallystick/internal/harness"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/store"
-	"tallystick/internal/trajectory"
 )
-
-// goldenDir is the folder of golden traces, meant for git and for review.
-const goldenDir = "golden"
-
-// maxGolden bounds a golden file.
-const maxGolden = 64 << 20
 
 type goldenOptions struct {
 	class, target, cases string
@@ -70,118 +59,43 @@ func (o goldenOptions) words() string {
 	return o.class + " --target " + o.target
 }
 
-func goldenFile(w *archive.Place, class, caseID string) string {
-	return w.Path(goldenDir, strings.ReplaceAll(class, ":", "-"), caseID+".golden")
-}
-
-// goldenTrace says what a golden trace keeps: costs too, as those of a recording
-// do not change.
-var goldenTrace = trajectory.Options{KeepCost: true}
-
-// rehearse drives the cases of a class without recording anything.
-func (e *Env) rehearse(ctx context.Context, o goldenOptions, visit func(*archive.Place, harness.Rehearsal) error) (*archive.Place, error) {
+// open finds the class and the target of the command. The caller closes the
+// corpus.
+func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
 	run := runOptions{class: o.class, target: o.target, cases: o.cases, jobs: o.jobs, repeat: 1}
 	if err := run.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p, err := e.openCorpus()
+	c, err := env.openCorpus()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer p.Root.Close()
-	r, err := e.newRunner(p, run)
+	s, err := lab.New(c, run.setup())
 	if err != nil {
-		return nil, err
+		c.Close()
+		return nil, nil, err
 	}
-	cfg, err := r.rehearsal()
-	if err != nil {
-		return nil, err
-	}
-	return p.Place, harness.Rehearse(ctx, cfg, func(h harness.Rehearsal) error { return visit(p.Place, h) })
-}
-
-type goldenAnswer struct {
-	Class    string          `json:"class"`
-	Target   string          `json:"target"`
-	Checked  int             `json:"checked"`
-	Equal    int             `json:"equal"`
-	Met      bool            `json:"met"`
-	Problems []goldenProblem `json:"problems"`
-}
-
-type goldenProblem struct {
-	Case   string `json:"case"`
-	Change string `json:"change"` // missing_golden, stale_golden, or the class of the divergence
-	Turn   int    `json:"turn,omitempty"`
-	Step   int    `json:"step,omitempty"`
-	Detail string `json:"detail"`
+	return c, s, nil
 }
 
 func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
-	a := &goldenAnswer{Class: o.class, Target: o.target, Problems: []goldenProblem{}}
-	seen := map[string]bool{}
-	w, err := env.rehearse(ctx, o, func(w *archive.Place, h harness.Rehearsal) error {
-		seen[h.Case.ID] = true
-		a.Checked++
-		problem, err := checkGolden(goldenFile(w, o.class, h.Case.ID), h)
-		if err != nil {
-			return fmt.Errorf("case %s: %w", h.Case.ID, err)
-		}
-		if problem == nil {
-			a.Equal++
-			return nil
-		}
-		a.Problems = append(a.Problems, *problem)
-		return nil
-	})
+	c, s, err := o.open(env)
 	if err != nil {
 		return err
 	}
-	if o.cases == "" {
-		if err := a.findStale(w, o.class, seen); err != nil {
-			return err
-		}
-	}
-	a.Met = len(a.Problems) == 0
-	if err := env.Answer(a, a.print); err != nil || a.Met {
+	defer c.Close()
+	check, err := s.CheckGolden(ctx)
+	if err != nil {
 		return err
 	}
-	return refusal.Newf(refusal.GoldenDiverged, "class %s: %d of %d cases diverge from their golden traces", o.class, len(a.Problems), a.Checked).
+	if err := env.Answer(check, func(out io.Writer) { printGolden(out, check) }); err != nil || check.Met {
+		return err
+	}
+	return refusal.Newf(refusal.GoldenDiverged, "class %s: %d of %d cases diverge from their golden traces", o.class, len(check.Problems), check.Checked).
 		WithHint(`if the change is meant, run "tally golden update %s" and have the files reviewed`, o.words())
 }
 
-// checkGolden compares one case; a case without a golden file fails.
-func checkGolden(file string, h harness.Rehearsal) (*goldenProblem, error) {
-	golden, err := store.ReadFile(store.OS{}, file, maxGolden)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &goldenProblem{Case: h.Case.ID, Change: "missing_golden", Detail: "there is no golden trace"}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	d, err := trajectory.CheckGolden(golden, h.Verified, goldenTrace)
-	if err != nil || d == nil {
-		return nil, err
-	}
-	return &goldenProblem{Case: h.Case.ID, Change: string(d.Change), Turn: d.Turn, Step: d.Step, Detail: d.String()}, nil
-}
-
-// findStale reports golden traces of cases that the class no longer has: a
-// check that compares nothing must not look like one that passed.
-func (a *goldenAnswer) findStale(w *archive.Place, class string, seen map[string]bool) error {
-	entries, err := os.ReadDir(filepath.Dir(goldenFile(w, class, "x")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return refusal.Newf(refusal.Unreadable, "listing the golden traces: %w", err)
-	}
-	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".golden"); ok && !seen[id] {
-			a.Problems = append(a.Problems, goldenProblem{Case: id, Change: "stale_golden", Detail: "there is a golden trace and no such case"})
-		}
-	}
-	return nil
-}
-
-func (a *goldenAnswer) print(out io.Writer) {
+func printGolden(out io.Writer, a *lab.GoldenCheck) {
 	for _, p := range a.Problems {
 		at := ""
 		if p.Step > 0 {
@@ -199,42 +113,21 @@ func (a *goldenAnswer) print(out io.Writer) {
 	fmt.Fprintf(out, "%d of %d cases equal their golden traces\n", a.Equal, a.Checked)
 }
 
-type goldenUpdateAnswer struct {
-	Class   string   `json:"class"`
-	Written []string `json:"written"`
-	Same    int      `json:"same"`
-}
-
 func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
-	a := goldenUpdateAnswer{Class: o.class, Written: []string{}}
-	_, err := env.rehearse(ctx, o, func(w *archive.Place, h harness.Rehearsal) error {
-		if h.Suspended {
-			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", h.Case.ID).
-				WithHint("answer it in the case's scenario")
-		}
-		trace, err := trajectory.Canonical(h.Verified, goldenTrace)
-		if err != nil {
-			return err
-		}
-		text := trace.Format()
-		file := goldenFile(w, o.class, h.Case.ID)
-		if old, err := store.ReadFile(store.OS{}, file, maxGolden); err == nil && string(old) == string(text) {
-			a.Same++
-			return nil
-		}
-		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		a.Written = append(a.Written, h.Case.ID)
-		return store.WriteFile(store.OS{}, file, text, 0o644)
-	})
+	c, s, err := o.open(env)
 	if err != nil {
 		return err
 	}
-	return env.Answer(a, func(out io.Writer) {
-		for _, id := range a.Written {
-			fmt.Fprintf(out, "wrote %s\n", plain.Line(filepath.Join(goldenDir, strings.ReplaceAll(o.class, ":", "-"), id+".golden")))
+	defer c.Close()
+	u, err := s.UpdateGolden(ctx)
+	if err != nil {
+		return err
+	}
+	return env.Answer(u, func(out io.Writer) {
+		for _, id := range u.Written {
+			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.class, id))
+			fmt.Fprintf(out, "wrote %s\n", plain.Line(file))
 		}
-		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(a.Written), a.Same, plain.Line(o.words()))
+		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(u.Written), u.Same, plain.Line(o.words()))
 	})
 }

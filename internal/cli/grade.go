@@ -4,19 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/canon"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
 	"tallystick/internal/grade"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/store"
 )
 
 type gradeOptions struct {
@@ -66,14 +63,11 @@ type gradeAnswer struct {
 	Checks       []grade.Detail     `json:"checks"`
 }
 
-// maxExpected bounds what is compared with; answers are shorter.
-const maxExpected = 16 << 20
-
 func runGrade(_ context.Context, env *Env, o gradeOptions) error {
 	if o.with == "" {
 		return refusal.Newf(refusal.Usage, "--with is missing").WithHint("name the grading.yaml to grade with; docs/formats/grading.md has the format")
 	}
-	grader, err := compileGrading(o)
+	grader, err := lab.LoadGrader(o.with, o.expected)
 	if err != nil {
 		return err
 	}
@@ -101,56 +95,6 @@ func runGrade(_ context.Context, env *Env, o gradeOptions) error {
 		return refusal.Newf(refusal.GateNotMet, "%s: did not pass, score %v", o.trajectory, result.Score)
 	}
 	return nil
-}
-
-// compileGrading reads how to grade, and what with.
-func compileGrading(o gradeOptions) (*grade.Grader, error) {
-	data, err := store.ReadFile(store.OS{}, o.with, 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := grade.ParseYAML(o.with, data)
-	if err != nil {
-		return nil, err
-	}
-	m := grade.Materials{}
-	m.Registration.FailureModes = map[string]evidence.Severity{}
-	// No class lists failure modes here, so those that the file names are as
-	// good as any: nothing is recorded.
-	allowModes(m.Registration.FailureModes, parsed.Spec.Checks)
-	if parsed.Spec.Grade != nil {
-		allowModes(m.Registration.FailureModes, parsed.Spec.Grade.Checks)
-	}
-	if o.expected != "" {
-		text, err := store.ReadFile(store.OS{}, o.expected, maxExpected)
-		if err != nil {
-			return nil, err
-		}
-		m.ExpectedFiles = map[string][]byte{filepath.Base(o.expected): text}
-		if m.Expected, err = canon.Canonicalize(text); err != nil {
-			if m.Expected, err = canon.Marshal(strings.TrimRight(string(text), "\r\n")); err != nil {
-				return nil, refusal.Newf(refusal.Malformed, "%s: neither JSON nor a text: %w", o.expected, err)
-			}
-		}
-	}
-	g, err := parsed.Compile(m)
-	if err != nil {
-		return nil, err
-	}
-	if g.UsesRubric() || g.UsesJudge() {
-		return nil, refusal.Newf(refusal.Usage, "%s asks a rubric or a judge, and there is none here", o.with).
-			WithHint(`grade with built-in graders, or make a bench of it and use "tally rescore"`)
-	}
-	return g, nil
-}
-
-func allowModes(modes map[string]evidence.Severity, checks []grade.Check) {
-	for _, c := range checks {
-		if c.FailureMode != "" {
-			modes[c.FailureMode] = evidence.Warn
-		}
-		allowModes(modes, c.Grade.Checks)
-	}
 }
 
 func (a *gradeAnswer) print(out io.Writer) {

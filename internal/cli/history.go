@@ -210,24 +210,9 @@ type keptCheckpoint struct {
 	head ledger.TreeHead
 }
 
-const checkpointsDir = "checkpoints"
-
-// keepCheckpoint keeps the checkpoint of an anchor just published, so that it
-// shows later that witnesses had seen a registration before the first case.
-func keepCheckpoint(w *archive.Place, pub *sequencer.Published) error {
-	if len(pub.Witnesses) == 0 {
-		return nil
-	}
-	dir := w.Private(checkpointsDir)
-	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
-		return err
-	}
-	return store.WriteFile(store.OS{}, filepath.Join(dir, fmt.Sprintf("%d.checkpoint", pub.Anchor.Size)), []byte(pub.Anchor.Checkpoint), 0o600)
-}
-
-// loadCheckpoints reads what keepCheckpoint kept. Nothing is verified yet.
+// loadCheckpoints reads what KeepCheckpoint kept. Nothing is verified yet.
 func loadCheckpoints(w *archive.Place) ([]keptCheckpoint, error) {
-	dir := w.Private(checkpointsDir)
+	dir := w.CheckpointsDir()
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -24,17 +24,17 @@ import (
 	"tallystick/internal/trajectory"
 )
 
-// A lab is a workspace made by "tally init", with a bench of seven cases that
+// A trial is a workspace made by "tally init", with a bench of seven cases that
 // the two example people signed.
-type lab struct {
+type trial struct {
 	*testing.T
 	dir, state string
 	attempts   int
 }
 
-func newLab(t *testing.T) *lab {
+func newTrial(t *testing.T) *trial {
 	t.Helper()
-	l := &lab{T: t, dir: filepath.Join(t.TempDir(), "ws"), state: t.TempDir()}
+	l := &trial{T: t, dir: filepath.Join(t.TempDir(), "ws"), state: t.TempDir()}
 	l.ok("init", l.dir)
 	for i := range 6 {
 		id := fmt.Sprintf("case-%d", i+1)
@@ -49,7 +49,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // sign has both people sign what is there.
-func (l *lab) sign() {
+func (l *trial) sign() {
 	l.Helper()
 	l.ok("bench", "digest", "example")
 	for _, who := range []string{"example-alice", "example-bob"} {
@@ -57,7 +57,7 @@ func (l *lab) sign() {
 	}
 }
 
-func (l *lab) getenv(name string) string {
+func (l *trial) getenv(name string) string {
 	switch name {
 	case "XDG_STATE_HOME":
 		return l.state
@@ -67,7 +67,7 @@ func (l *lab) getenv(name string) string {
 	return ""
 }
 
-func (l *lab) run(args ...string) (code int, stdout, stderr string) {
+func (l *trial) run(args ...string) (code int, stdout, stderr string) {
 	l.Helper()
 	var out, errs bytes.Buffer
 	if args[0] != "init" {
@@ -77,7 +77,7 @@ func (l *lab) run(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-func (l *lab) ok(args ...string) string {
+func (l *trial) ok(args ...string) string {
 	l.Helper()
 	code, stdout, stderr := l.run(args...)
 	if code != 0 {
@@ -88,7 +88,7 @@ func (l *lab) ok(args ...string) string {
 
 // refuses runs a command that must end with this refusal, and returns its
 // message and hint.
-func (l *lab) refuses(want refusal.Name, args ...string) (message, hint string) {
+func (l *trial) refuses(want refusal.Name, args ...string) (message, hint string) {
 	l.Helper()
 	code, _, stderr := l.run(append(args, "--json")...)
 	var e struct {
@@ -104,29 +104,29 @@ func (l *lab) refuses(want refusal.Name, args ...string) (message, hint string) 
 	return e.Error, e.Hint
 }
 
-func (l *lab) path(name string) string { return filepath.Join(l.dir, filepath.FromSlash(name)) }
+func (l *trial) path(name string) string { return filepath.Join(l.dir, filepath.FromSlash(name)) }
 
-func (l *lab) must(err error) {
+func (l *trial) must(err error) {
 	l.Helper()
 	if err != nil {
 		l.Fatal(err)
 	}
 }
 
-func (l *lab) write(name string, data []byte) {
+func (l *trial) write(name string, data []byte) {
 	l.Helper()
 	l.must(os.MkdirAll(filepath.Dir(l.path(name)), 0o755))
 	l.must(os.WriteFile(l.path(name), data, 0o644))
 }
 
-func (l *lab) read(name string) string {
+func (l *trial) read(name string) string {
 	l.Helper()
 	data, err := os.ReadFile(l.path(name))
 	l.must(err)
 	return string(data)
 }
 
-func (l *lab) edit(name, old, new string) {
+func (l *trial) edit(name, old, new string) {
 	l.Helper()
 	text := l.read(name)
 	if strings.Count(text, old) != 1 {
@@ -137,7 +137,7 @@ func (l *lab) edit(name, old, new string) {
 
 // attempt records an attempt as the harness would: a passed record for each
 // case, unless edit changes it or drops it by returning false.
-func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) string {
+func (l *trial) attempt(finish bool, edit func(s *evidence.CaseScored) bool) string {
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
@@ -195,7 +195,7 @@ func (l *lab) attempt(finish bool, edit func(s *evidence.CaseScored) bool) strin
 
 // evidence puts the evidence of a case into the vault: its index, a trajectory
 // and a grading document.
-func (l *lab) evidence(w *archive.Place, s *evidence.CaseScored) digest.Content {
+func (l *trial) evidence(w *archive.Place, s *evidence.CaseScored) digest.Content {
 	l.Helper()
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	store := func(data []byte) digest.Content {
@@ -234,7 +234,7 @@ func (l *lab) evidence(w *archive.Place, s *evidence.CaseScored) digest.Content 
 }
 
 // kinds lists the kinds of the ledger's entries.
-func (l *lab) kinds() []string {
+func (l *trial) kinds() []string {
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
@@ -247,10 +247,10 @@ func (l *lab) kinds() []string {
 	return kinds
 }
 
-func (l *lab) lastKind() string { k := l.kinds(); return k[len(k)-1] }
+func (l *trial) lastKind() string { k := l.kinds(); return k[len(k)-1] }
 
 func TestPromoteRecommendIsRecordedWithReceipts(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	l.ok("anchor", "publish")
 	var got struct {
@@ -303,7 +303,7 @@ func TestPromoteRecommendIsRecordedWithReceipts(t *testing.T) {
 	l.refuses(refusal.UnknownName, "promote", "recommend", "nothing")
 }
 
-func (l *lab) policy() ledger.Policy {
+func (l *trial) policy() ledger.Policy {
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
@@ -312,7 +312,7 @@ func (l *lab) policy() ledger.Policy {
 	return ledger.Policy{Logs: v.EveryKey()}
 }
 
-func (l *lab) recommendations() int {
+func (l *trial) recommendations() int {
 	entries, _ := os.ReadDir(l.path(".tally/recommendations"))
 	return len(entries)
 }
@@ -320,7 +320,7 @@ func (l *lab) recommendations() int {
 // Whoever removes an anchor does not get a recommendation, and leaves a trace
 // that blocks the next one even when the anchor is back.
 func TestPromoteRefusesToReadPastAMissingAnchor(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	l.ok("anchor", "publish")
 	files, err := filepath.Glob(l.path("audit/anchors/*.json"))
@@ -342,7 +342,7 @@ func TestPromoteRefusesToReadPastAMissingAnchor(t *testing.T) {
 }
 
 func TestPromoteRefusesToReadPastATamperedLedger(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	l.ok("anchor", "publish")
 	segment := ".tally/ledger/segments/0000000000000000.log"
@@ -363,7 +363,7 @@ func TestPromoteRefusesToReadPastATamperedLedger(t *testing.T) {
 // Evidence that is gone counts as failed; a disk that cannot be read is another
 // matter.
 func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	l.ok("anchor", "publish")
 	var blobs []string
@@ -393,7 +393,7 @@ func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
 // What one of two witnesses cosigned is not published where two are asked for,
 // neither in the day's anchor nor in a checkpoint that was kept.
 func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
@@ -415,7 +415,7 @@ func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
 	}
 	pub, err := led.PublishAnchor(l.Context(), cosigners[:1])
 	l.must(err)
-	l.must(keepCheckpoint(w, pub))
+	l.must(w.KeepCheckpoint(pub))
 	l.must(led.Close())
 	for quorum, published := range map[int]bool{1: true, 2: false} {
 		l.write("tally.yaml", fmt.Appendf([]byte(settings), "%squorum: %d\n", witnesses, quorum))
@@ -427,7 +427,7 @@ func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
 
 // Evidence that is whole and of another run does not carry a record.
 func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	var first []digest.Content
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
@@ -452,14 +452,14 @@ func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
 }
 
 func TestPromoteRefusesAnUnsignedThreshold(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	l.attempt(true, nil)
 	l.edit("bench/example/registration.yaml", "silver: {lower_bound_95: 0.6,", "silver: {lower_bound_95: 0.61,")
 	l.refuses(refusal.RegistrationDigestMismatch, "promote", "recommend", "example")
 }
 
 func TestPromoteApplyAlwaysRefusesAndIsRecorded(t *testing.T) {
-	l := newLab(t)
+	l := newTrial(t)
 	before := l.read("bench/example/registration.yaml")
 	for _, ask := range [][]string{{"example", "silver"}, {"example", "bronze"}, {"nothing", "gold"}, {"example", "diamond"}, {"", "\x1b[2J" + strings.Repeat("x", 1000)}, {"x" + strings.Repeat("é", 150), "gold"}} {
 		entries := len(l.kinds())

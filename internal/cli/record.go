@@ -3,32 +3,21 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
 	"tallystick/internal/cassette"
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/harness"
-	"tallystick/internal/judge"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scenario"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
 )
 
 type recordOptions struct {
@@ -108,27 +97,25 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := env.mayRecord(); err != nil {
 		return err
 	}
-	p, err := env.openCorpus()
+	c, err := env.openCorpus()
 	if err != nil {
 		return err
 	}
-	defer p.Root.Close()
-	r, err := env.newRecording(p, o)
+	defer c.Close()
+	setup := lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Version}
+	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
 	if err != nil {
 		return err
 	}
-	defer r.access.Close()
-	if err := r.confirm(ctx); err != nil {
+	defer r.Close()
+	if err := o.confirm(ctx, env, r); err != nil {
 		return err
 	}
-	if r.ledger, err = p.OpenLedger(ctx); err != nil {
+	done, err := r.Record(ctx)
+	if done == nil {
 		return err
 	}
-	err = r.record(ctx)
-	if cerr := r.ledger.Close(); err == nil {
-		err = cerr
-	}
-	answer := r.answer()
+	answer := o.answer(r, done)
 	if aerr := env.Answer(answer, answer.print); aerr != nil {
 		return aerr
 	}
@@ -139,123 +126,12 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	return err
 }
 
-// A recording is one "tally record".
-type recording struct {
-	env    *Env
-	o      recordOptions
-	runner *runner
-	access *provider.Access
-	chosen []string        // ids, in the order of the class
-	judges *judge.Settings // nil if no model judges these cases
-	most   int64           // micro-dollars
-	budget *provider.Budget
-	ledger *sequencer.Ledger
-
-	mu    sync.Mutex
-	begun map[string]*provider.Case // that have not ended
-	done  []recordedCase
-}
-
-// A recordedCase is what became of one case, for the answer.
-type recordedCase struct {
-	Case       string          `json:"case"`
-	Kept       bool            `json:"kept"`
-	Outcome    string          `json:"outcome"` // how the case went, unrecorded as an attempt
-	Reason     string          `json:"reason,omitempty"`
-	Digest     *digest.Content `json:"digest,omitempty"`
-	Provenance string          `json:"provenance,omitempty"`
-	File       string          `json:"file,omitempty"`
-	Calls      int64           `json:"calls"`
-	CostMicro  int64           `json:"cost_microdollars"`
-	Unpriced   int64           `json:"unpriced_calls"`
-	Redactions int64           `json:"redactions"`
-	Replayed   int             `json:"replayed"`
-	Retries    int             `json:"retries"`
-	Refused    int             `json:"refused"`
-	Broken     int             `json:"broken"`
-	Unused     int             `json:"unused"`
-}
-
-func (e *Env) newRecording(p *archive.Corpus, o recordOptions) (*recording, error) {
-	run, err := e.newRunner(p, runOptions{class: o.class, target: o.target, cases: o.cases, repeat: 1, jobs: o.jobs, live: true, unsafeAgent: o.unsafeAgent})
-	if err != nil {
-		return nil, err
-	}
-	settings, err := provider.LoadSettings(p.Path(provider.SettingsFile))
-	if err != nil {
-		return nil, err
-	}
-	r := &recording{env: e, o: o, runner: run, begun: map[string]*provider.Case{}}
-	if r.access, err = settings.Access(e.Getenv); err != nil {
-		return nil, err
-	}
-	if b := run.target.Builtin; b != nil {
-		if err := r.access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.choose(); err != nil {
-		return nil, err
-	}
-	if r.judges, err = run.recordedJudge(r.access, r.chosen); err != nil {
-		return nil, err
-	}
-	limit := run.bench.Registration().Limits.CostMicroUSD
-	if r.most = int64(o.maxCost * 1e6); r.most == 0 {
-		if r.most = limit * int64(len(r.chosen)); limit <= 0 {
-			return nil, refusal.Newf(refusal.Usage, "class %s has no limit on the cost of a case", o.class).WithHint("say with --max-cost how many dollars may be spent")
-		}
-	}
-	r.budget = provider.NewBudget(r.most)
-	return r, nil
-}
-
-// choose finds the cases that a recording makes sense for.
-func (r *recording) choose() error {
-	cases := scenario.Of(r.runner.bench)
-	wanted := r.runner.o.selector()
-	for i := range cases.Len() {
-		c, err := cases.Case(i)
-		if err != nil {
-			return err
-		}
-		if wanted != nil && !wanted(c) {
-			continue
-		}
-		if reason := r.notFor(c); reason != "" {
-			r.env.Note("case %s is left out: %s", c.ID, reason)
-			continue
-		}
-		r.chosen = append(r.chosen, c.ID)
-	}
-	if len(r.chosen) == 0 {
-		return refusal.Newf(refusal.NotFound, "class %s has no case to record", r.o.class).
-			WithHint(`"tally bench list %s" shows the cases; --case chooses among them`, r.o.class)
-	}
-	return nil
-}
-
-// notFor says why a case is not recorded. What somebody wrote by hand is never
-// written over.
-func (r *recording) notFor(c *scenario.Case) string {
-	inFolder := slices.ContainsFunc(r.runner.bench.Cases(), func(v bench.VerifiedCase) bool { return v.Case().CaseID == c.ID })
-	switch {
-	case !inFolder:
-		return "it is a line of the dataset, and those have no cassettes"
-	case len(c.Scenario.Model) > 0:
-		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
-	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.onlyMissing:
-		return "its cassette was written by hand; remove " + bench.CassetteFile(r.o.class, c.ID) + " first, or add to it with --only-missing"
-	}
-	return ""
-}
-
 // confirm shows what will be sent where, and the most it can cost, and waits
 // for a person to agree.
-func (r *recording) confirm(ctx context.Context) error {
+func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording) error {
 	var b strings.Builder
-	target, s := r.runner.target, r.access.Settings
-	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", r.o.class, target.Name)
+	target, s := r.Target, r.Providers
+	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", o.class, target.Name)
 	var api cassette.API
 	if t := target.Builtin; t != nil {
 		api = t.API
@@ -264,7 +140,7 @@ func (r *recording) confirm(ctx context.Context) error {
 	if t := target.HTTP; t != nil {
 		fmt.Fprintf(&b, "  agent    %s\n", t.URL)
 	}
-	if j := r.judges; j != nil {
+	if j := r.Judge; j != nil {
 		fmt.Fprintf(&b, "  judge    %s\n", j.Model)
 		if j.API != api {
 			api = "" // of another provider, perhaps: list all
@@ -276,22 +152,22 @@ func (r *recording) confirm(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.MCP)) {
 		fmt.Fprintf(&b, "  tools    MCP server %s, if a case uses it: %s\n", name, s.MCP[name].Destination())
 	}
-	shown := r.chosen
+	shown := r.Cases
 	if len(shown) > 10 {
 		shown = append(slices.Clone(shown[:10]), "…")
 	}
-	fmt.Fprintf(&b, "  cases    %d: %s\n", len(r.chosen), strings.Join(shown, ", "))
-	fmt.Fprintf(&b, "  costs    at most %s for tokens, by the prices in %s\n", provider.Dollars(r.most), provider.SettingsFile)
-	if r.o.discard {
+	fmt.Fprintf(&b, "  cases    %d: %s\n", len(r.Cases), strings.Join(shown, ", "))
+	fmt.Fprintf(&b, "  costs    at most %s for tokens, by the prices in %s\n", provider.Dollars(r.Most), provider.SettingsFile)
+	if o.discard {
 		fmt.Fprint(&b, "  writes   nothing but an entry in the ledger for each case\n")
 	} else {
-		fmt.Fprintf(&b, "  writes   cassettes/%s/, and an entry in the ledger for each case\n", r.o.class)
+		fmt.Fprintf(&b, "  writes   cassettes/%s/, and an entry in the ledger for each case\n", o.class)
 	}
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(r.env.Stderr, plain.Line(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintln(env.Stderr, plain.Line(strings.TrimSuffix(line, "\n")))
 	}
-	fmt.Fprint(r.env.Stderr, `Type "record" to go on: `)
-	answer, err := readAnswer(ctx, r.env.Stdin)
+	fmt.Fprint(env.Stderr, `Type "record" to go on: `)
+	answer, err := readAnswer(ctx, env.Stdin)
 	if err != nil {
 		return err
 	}
@@ -317,152 +193,10 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
-// record drives the cases. Whatever happens, every case that was begun has its
-// entry in the ledger when it returns, unless the ledger itself fails.
-func (r *recording) record(ctx context.Context) error {
-	cfg, err := r.runner.rehearsal()
-	if err != nil {
-		return err
-	}
-	cfg.Select = func(c *scenario.Case) bool { return slices.Contains(r.chosen, c.ID) }
-	cfg.Live = r.begin
-	if err := r.runner.judgeOf(&cfg, judge.Record, nil); err != nil {
-		return err
-	}
-	err = harness.Rehearse(ctx, cfg, func(h harness.Rehearsal) error {
-		kept, reason := r.judge(h)
-		return r.end(h.Case.ID, kept, string(h.Record.Outcome), reason)
-	})
-	why := "the recording was stopped"
-	if err != nil {
-		why = err.Error()
-	}
-	for _, id := range r.chosen {
-		if r.begun[id] == nil {
-			continue
-		}
-		if eerr := r.end(id, false, string(evidence.Errored), why); err == nil {
-			err = eerr
-		}
-	}
-	return err
-}
-
-// begin makes the live side of one case.
-func (r *recording) begin(c *scenario.Case) (harness.Recording, error) {
-	o := provider.CaseOptions{Budget: r.budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
-		r.env.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
-	}}
-	if r.o.onlyMissing && c.Cassette != nil {
-		data, err := c.Cassette.Data()
-		if err != nil {
-			return nil, err
-		}
-		if o.Base, err = cassette.Parse(data, cassette.Limits{}); err != nil {
-			return nil, fmt.Errorf("%s: %w", bench.CassetteFile(r.o.class, c.ID), err)
-		}
-	}
-	live, err := r.access.Case(o)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.begun[c.ID] = live
-	return live, nil
-}
-
-// judge decides whether a recording is kept: the agent must have come to its
-// end. Whether it gave the right answer does not matter.
-func (r *recording) judge(h harness.Rehearsal) (keep bool, reason string) {
-	switch {
-	case h.Suspended:
-		return false, "it waits for an approval; answer it in the case's scenario"
-	case h.Record.Outcome == evidence.Errored || h.Record.Outcome == evidence.Truncated:
-		return false, h.Record.Reason
-	case r.o.discard:
-		return false, "--discard"
-	}
-	return true, ""
-}
-
-// end puts one recording away. The ledger comes first: a crash in between
-// leaves an entry whose file is missing, which is seen, and never a cassette
-// that no entry names.
-func (r *recording) end(id string, keep bool, outcome, reason string) error {
-	r.mu.Lock()
-	live := r.begun[id]
-	delete(r.begun, id)
-	r.mu.Unlock()
-	if live == nil {
-		return refusal.Newf(refusal.Failed, "case %s ended and was never begun", id)
-	}
-	live.Close()
-	out := recordedCase{Case: id, Kept: keep, Outcome: outcome, Reason: reason, Unused: live.Unused()}
-	stats := live.Stats()
-	out.Replayed, out.Retries, out.Refused, out.Broken = stats.Replayed, stats.Retries, stats.Refused, stats.Broken
-	err := r.put(live, &out)
-	r.mu.Lock()
-	r.done = append(r.done, out)
-	r.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("case %s: %w", id, err)
-	}
-	r.env.Note("case %s %s, %d calls, %s%s", id, keptWord(out.Kept), out.Calls, provider.Dollars(out.CostMicro), colon(out.Reason))
-	return nil
-}
-
-func colon(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
-}
-
-func keptWord(kept bool) string {
-	if kept {
-		return "recorded"
-	}
-	return "thrown away"
-}
-
-func (r *recording) put(live *provider.Case, out *recordedCase) error {
-	file, err := live.Cassette()
-	if err != nil {
-		return err
-	}
-	c, err := cassette.Parse(file, cassette.Limits{})
-	if err != nil {
-		return err
-	}
-	h, d := c.Header, cassette.Digest(file)
-	out.Digest, out.Provenance, out.Redactions = &d, string(h.Provenance), h.Redactions
-	out.Calls, out.CostMicro, out.Unpriced = int64(len(c.Interactions)), h.Totals.CostMicrodollars, h.Totals.UnpricedCalls
-	entry := &evidence.CassetteRecorded{Class: r.o.class, CaseID: out.Case, Digest: d, Provenance: out.Provenance, Kept: out.Kept,
-		Calls: len(c.Interactions), CostMicro: out.CostMicro}
-	if _, err := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry); err != nil {
-		return err
-	}
-	if !out.Kept {
-		return nil
-	}
-	name := r.runner.place.Path(filepath.FromSlash(bench.CassetteFile(r.o.class, out.Case)))
-	if err = store.MakeDir(store.OS{}, filepath.Dir(name), 0o755); err == nil {
-		err = store.WriteFile(store.OS{}, name, file, 0o644)
-	}
-	if err != nil {
-		out.Kept, entry.Kept, out.Reason = false, false, err.Error()
-		_, lerr := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry)
-		return errors.Join(err, lerr)
-	}
-	out.File = bench.CassetteFile(r.o.class, out.Case)
-	return nil
-}
-
 type recordAnswer struct {
 	Class      string         `json:"class"`
 	Target     string         `json:"target"`
-	Recordings []recordedCase `json:"recordings"`
+	Recordings []lab.Recorded `json:"recordings"`
 	CostUSD    float64        `json:"cost_usd"`      // of the calls whose cost is known
 	SpentUSD   float64        `json:"most_cost_usd"` // counting the others with the most they can have cost
 	LimitUSD   float64        `json:"limit_usd"`
@@ -470,12 +204,11 @@ type recordAnswer struct {
 	failed int
 }
 
-func (r *recording) answer() *recordAnswer {
-	a := &recordAnswer{Class: r.o.class, Target: r.o.target, Recordings: append([]recordedCase{}, r.done...),
-		SpentUSD: float64(r.budget.Spent()) / 1e6, LimitUSD: float64(r.most) / 1e6}
-	for _, c := range r.done {
+func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAnswer {
+	a := &recordAnswer{Class: o.class, Target: o.target, Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
+	for _, c := range done {
 		a.CostUSD += float64(c.CostMicro) / 1e6
-		if !c.Kept && !r.o.discard {
+		if !c.Kept && !o.discard {
 			a.failed++
 		}
 	}
@@ -485,7 +218,7 @@ func (r *recording) answer() *recordAnswer {
 func (a *recordAnswer) print(out io.Writer) {
 	kept := 0
 	for _, c := range a.Recordings {
-		fmt.Fprintf(out, "%-24s %-11s %s, %d calls, $%.6f", plain.Line(c.Case), keptWord(c.Kept), plain.Line(c.Outcome), c.Calls, float64(c.CostMicro)/1e6)
+		fmt.Fprintf(out, "%-24s %-11s %s, %d calls, $%.6f", plain.Line(c.Case), c.Fate(), plain.Line(c.Outcome), c.Calls, float64(c.CostMicro)/1e6)
 		for _, n := range []struct {
 			count int64
 			what  string

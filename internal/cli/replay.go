@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,18 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
-	"tallystick/internal/canon"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
-	"tallystick/internal/harness"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox"
-	"tallystick/internal/scenario"
-	"tallystick/internal/telemetry"
 	"tallystick/internal/trajectory"
 )
 
@@ -164,136 +156,35 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	return env.Answer(a, a.print)
 }
 
-// driveAgainst drives a target with what happened, and compares: everything if
-// the trajectory is ours, what the agent did if it is somebody else's.
+// driveAgainst drives a target with what happened, and says where it parts.
 func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name string) (*replayDivergence, error) {
-	v := loaded.verified
-	s, err := scenario.FromTrajectory(v, loaded.content)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "the trajectory cannot be driven again: %w", err)
-	}
-	p, err := e.openCorpus()
+	c, err := e.openCorpus()
 	if err != nil {
 		return nil, err
 	}
-	defer p.Root.Close()
-	first := firstOf(v)
-	target, err := e.target(p, first.Class, name)
-	if err != nil {
+	defer c.Close()
+	d, err := lab.DriveAgainst(ctx, c, loaded.happened(), name)
+	if err != nil || d == nil {
 		return nil, err
-	}
-	result, err := harness.DriveAgain(ctx, target, againOf(p, first, s), agent.Options{Hidden: []string{p.Place.Dir}, Accept: []sandbox.Class{sandbox.GVisor}})
-	if err != nil {
-		return nil, err
-	}
-	got := result.Verified
-	if loaded.imported != nil {
-		if v, err = telemetry.Actions(v); err != nil {
-			return nil, err
-		}
-		if got, err = telemetry.Actions(got); err != nil {
-			return nil, err
-		}
-	}
-	before, err := comparedTrace(v)
-	if err != nil {
-		return nil, err
-	}
-	after, err := comparedTrace(got)
-	if err != nil {
-		return nil, err
-	}
-	d := trajectory.Compare(before, after)
-	if d == nil {
-		return nil, nil
 	}
 	return &replayDivergence{string(d.Change), d.Turn, d.Step, d.String()}, nil
 }
 
-// comparedTrace is the canonical form without who approved something: a person once,
-// and what the person said now.
-func comparedTrace(v *trajectory.Verified) (*trajectory.Trace, error) {
-	t, err := trajectory.Canonical(v, goldenTrace)
-	if err != nil {
-		return nil, err
-	}
-	for i := range t.Steps {
-		if s := &t.Steps[i]; s.Type == trajectory.ApprovalResolvedType {
-			s.Fields = slices.DeleteFunc(s.Fields, func(f trajectory.Field) bool { return f.Path == "by" })
-		}
-	}
-	return t, nil
+// happened is the trajectory as the lab takes it.
+func (l *loadedTrajectory) happened() lab.Happened {
+	return lab.Happened{Verified: l.verified, Content: l.content, Foreign: l.imported != nil}
 }
 
-// againOf adds to a scenario what the case of its trajectory has, if the
-// workspace has it: its tools as they are described, its files, and the policy
-// and limits of its class.
-func againOf(p *archive.Corpus, first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
-	again := harness.Again{Scenario: s, First: first}
-	v, err := p.Bench(first.Class)
-	if err != nil {
-		return again
-	}
-	reg := v.Registration()
-	again.Registration = &reg
-	cases := scenario.Of(v)
-	for i := range cases.Len() {
-		if cases.Ref(i).ID != first.Case {
-			continue
-		}
-		if c, err := cases.Case(i); err == nil {
-			s.Offer(c.Scenario.Tools)
-			again.Files = c.Files
-		}
-	}
-	return again
-}
-
-func firstOf(v *trajectory.Verified) trajectory.RunStarted {
-	for e := range v.Events() {
-		if p, ok := e.Payload.(*trajectory.RunStarted); ok {
-			return *p
-		}
-	}
-	return trajectory.RunStarted{}
-}
-
-// pendingOf makes a draft case: an incident whose input is what was said, and
-// whose scenario answers as the model and the tools did.
+// pendingOf makes a draft case of a trajectory.
 func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPendingOptions) (*ceremony.Pending, error) {
-	v := loaded.verified
-	s, err := scenario.FromTrajectory(v, loaded.content)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "no case can be made of the trajectory: %w", err)
-	}
-	first := firstOf(v)
-	written, err := canon.Marshal(s)
+	incident, files, err := lab.Incident(loaded.happened(), o.id)
 	if err != nil {
 		return nil, err
 	}
-	incident, err := canon.Marshal(map[string]any{"id": cmp.Or(o.id, first.Case), "outcome": outcomeOf(v), "title": "From the trajectory of " + first.Case,
-		"input": map[string]any{"turns": s.Turns}, "trajectory_head": v.Head(), "class": first.Class, "target": first.Target})
-	if err != nil {
-		return nil, err
-	}
-	o.from = "trajectory " + v.Head().String()
+	o.from = "trajectory " + loaded.verified.Head().String()
 	draft := o.draft()
-	draft.Source, draft.Files = o.from, map[string][]byte{bench.ScenarioFile: append(written, '\n')}
+	draft.Source, draft.Files = o.from, files
 	return e.addPending(ctx, draft, incident)
-}
-
-// outcomeOf says how a run ended, in a word.
-func outcomeOf(v *trajectory.Verified) string {
-	out := "incomplete"
-	for e := range v.Events() {
-		switch p := e.Payload.(type) {
-		case *trajectory.RunCompleted:
-			out = p.Status
-		case *trajectory.RunFailed:
-			out = "failed"
-		}
-	}
-	return out
 }
 
 func stateOf(s *trajectory.State) replayState {

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,18 +20,13 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
-	"tallystick/internal/judge"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
-	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
-	"tallystick/internal/scenario"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
-	"tallystick/internal/workspace"
 )
 
 type runOptions struct {
@@ -132,27 +125,28 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	p, err := env.openCorpusFor(o.trustRoot)
+	c, err := env.openCorpusFor(o.trustRoot)
 	if err != nil {
 		return err
 	}
-	defer p.Root.Close()
-	r, err := env.newRunner(p, o)
+	defer c.Close()
+	setup, err := lab.New(c, o.setup())
 	if err != nil {
 		return err
 	}
-	summary, head, err := r.run(ctx)
-	if summary == nil {
+	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setup.Bench}
+	ran, err := r.run(ctx, setup)
+	if ran == nil {
 		return err
 	}
-	answer := r.answer(summary, head)
+	answer := r.answer(ran)
 	// What stopped the run is said first; a gate that is not met comes after
 	// everything was shown.
 	reported := r.report(answer)
 	if err == nil || answer.Scorecard == nil {
 		err = cmp.Or(err, reported)
 	}
-	if serr := r.save(answer); serr != nil {
+	if serr := answer.save(c.Place); serr != nil {
 		return serr
 	}
 	if aerr := env.Answer(answer, answer.print); aerr != nil {
@@ -183,243 +177,60 @@ func (o *runOptions) validate() error {
 	return nil
 }
 
+// setup is what the flags say about the class, the target and how they are run.
+func (o *runOptions) setup() lab.Options {
+	return lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Tag: o.tag, Repeat: o.repeat, Jobs: o.jobs,
+		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Version}
+}
+
 // A runner is one "tally run".
 type runner struct {
 	env    *Env
 	o      runOptions
-	place  *archive.Corpus
+	origin string // of the ledger
 	bench  *bench.Verified
-	target *agent.Target
-	past   *harness.Past
-	meter  *meter
-	judged atomic.Int64 // what judges cost, in micro-dollars
 }
 
-func (e *Env) newRunner(p *archive.Corpus, o runOptions) (*runner, error) {
-	v, err := p.Bench(o.class)
-	if err != nil {
-		return nil, p.Alarm(err)
-	}
-	for _, w := range v.Warnings() {
-		if w.Case == "" && v.Level() == string(bench.Scratch) {
-			continue // the answer says it, at its end
-		}
-		e.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
-	}
-	t, err := e.target(p, o.class, o.target)
-	if err != nil {
-		return nil, err
-	}
-	if t.HTTP != nil && !t.HTTP.Local() && !o.live {
-		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
-	}
-	return &runner{env: e, o: o, place: p, bench: v, target: t, past: &harness.Past{}}, nil
-}
-
-// run runs the attempt and publishes an anchor at its end.
-func (r *runner) run(ctx context.Context) (*harness.Summary, digest.ID, error) {
-	w := r.place.Place
-	cfg, err := w.Config()
-	if err != nil {
-		return nil, digest.ID{}, err
-	}
-	cfg.Visit = r.past.Visit
-	ledger, err := w.OpenWith(ctx, cfg, archive.LockWait)
-	if err != nil {
-		return nil, digest.ID{}, err
-	}
-	summary, err := r.runOn(ctx, ledger, cfg.Key)
-	head := ledger.Tip().Head
-	if cerr := ledger.Close(); err == nil {
-		err = cerr
-	}
-	return summary, head, err
-}
-
-func (r *runner) runOn(ctx context.Context, ledger *sequencer.Ledger, key *seal.Key) (*harness.Summary, error) {
-	// Before anything runs: a typing mistake must not cost an attempt.
-	if known := r.past.Attempts(); r.o.baseline != "" && !slices.Contains(known, r.o.baseline) {
-		return nil, noAttempt(r.place.Settings.Origin, known, r.o.baseline)
-	}
-	hc, err := r.config(ledger, key)
-	if err != nil {
-		return nil, err
-	}
-	r.meter = newMeter(r.env)
-	hc.Done = r.meter.done
-	summary, err := harness.Run(ctx, hc)
-	r.meter.end()
-	for _, id := range r.past.Noted {
-		r.env.Note("attempt %s was never finished; it stays in the ledger and counts against its class", id)
-	}
-	if err != nil {
-		return summary, err
-	}
-	// Also when Ctrl-C came during the last case: the attempt is finished and
-	// must not lack its anchor.
-	return summary, r.publish(context.WithoutCancel(ctx), ledger)
-}
-
-// config fills in what the harness needs.
-func (r *runner) config(l *sequencer.Ledger, key *seal.Key) (harness.Config, error) {
-	w, o := r.place.Place, r.o
-	operator, err := r.place.Operator(key)
-	if err != nil {
-		return harness.Config{}, err
-	}
-	hc, err := r.rehearsal()
-	if err != nil {
-		return harness.Config{}, err
-	}
-	hc.Ledger, hc.Past, hc.Origin, hc.Operator = l, r.past, w.Settings.Origin, operator
-	hc.Packs, hc.Runs = filepath.Join(w.EvidenceDir(), "packs"), w.Private("runs")
-	hc.Resume, hc.MaxCostMicroUSD = o.resume, int64(o.maxCost*1e6)
-	hc.Sign = func(message []byte) (string, error) {
-		sig, err := seal.SignWith(key.Signer(), seal.NamespaceAttempt, message)
-		return string(sig), err
-	}
-	hc.Registered = func(ctx context.Context) error { return r.cosign(ctx, l) }
+// run runs the attempt while the person looks on.
+func (r *runner) run(ctx context.Context, setup *lab.Setup) (*lab.Ran, error) {
+	m := newMeter(r.env)
+	o := lab.RunOptions{Resume: r.o.resume, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
-		hc.Person = r.askPerson
+		o.People = &asker{env: r.env, meter: m}
 	}
-	if o.live {
-		err = r.goLive(&hc, l)
-	} else {
-		err = r.judgeOf(&hc, judge.Replay, l)
-	}
-	return hc, err
-}
-
-// goLive answers model calls, those of the judge too, from the providers of
-// providers.yaml. Every case has a recorder of its own; all of them share one
-// budget.
-func (r *runner) goLive(hc *harness.Config, l *sequencer.Ledger) error {
-	settings, err := provider.LoadSettings(r.place.Path(provider.SettingsFile))
-	if err != nil {
-		return err
-	}
-	access, err := settings.Access(r.env.Getenv)
-	if err != nil {
-		return err
-	}
-	if b := r.target.Builtin; b != nil {
-		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
-			return err
+	ran, err := setup.Run(ctx, o)
+	m.end()
+	if ran != nil {
+		for _, id := range ran.Unfinished {
+			r.env.Note("attempt %s was never finished; it stays in the ledger and counts against its class", id)
 		}
 	}
-	if hc.MaxCostMicroUSD == 0 {
-		return refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
-	}
-	left := hc.MaxCostMicroUSD
-	if r.o.resume { // the limit is the attempt's, not the process's
-		left = max(0, left-r.past.Spent(r.bench.Class(), r.target.Name))
-	}
-	budget := provider.NewBudget(left)
-	hc.Redactor = access.Redactor()
-	hc.Live = func(c *scenario.Case) (harness.Recording, error) {
-		live, err := access.Case(provider.CaseOptions{Budget: budget, Now: r.env.Now(), OnRetry: func(t provider.Retry) {
-			r.env.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
-		}})
-		return liveCase{live}, err
-	}
-	return r.liveJudge(hc, access, l)
+	return ran, err
 }
 
-// A liveCase tells the harness how often a provider was asked again.
-type liveCase struct{ *provider.Case }
-
-func (l liveCase) Retries() int { return int(l.Stats().Retries) }
-
-// rehearsal is the config of a run that records nothing.
-func (r *runner) rehearsal() (harness.Config, error) {
-	state, err := workspace.StateDir(r.env.Getenv)
-	if err != nil {
-		return harness.Config{}, err
-	}
-	o := r.o
-	hc := harness.Config{Bench: r.bench, Target: r.target, Now: r.env.Now, Version: thisBuild().Version, Jobs: o.jobs, Repeat: o.repeat,
-		Select: o.selector(), Scope: sandbox.Scope(o.scope), Image: findRubricImage, Unsafe: o.unsafeAgent, Hidden: []string{r.place.Dir, state}}
-	if o.sandbox != "" {
-		hc.Sandbox = []sandbox.Class{sandbox.Class(o.sandbox)}
-	}
-	err = r.judgeOf(&hc, judge.Replay, nil)
-	return hc, err
-}
-
-// selector is the filter that the flags describe, nil if there is none.
-func (o *runOptions) selector() func(*scenario.Case) bool {
-	if o.cases == "" && o.tag == "" {
+// checkBaseline refuses an attempt to compare with that the ledger does not have,
+// before anything runs: a typing mistake must not cost an attempt.
+func (r *runner) checkBaseline(known []string) error {
+	if r.o.baseline == "" || slices.Contains(known, r.o.baseline) {
 		return nil
 	}
-	return func(c *scenario.Case) bool {
-		if o.cases != "" {
-			if ok, _ := path.Match(o.cases, c.ID); !ok {
-				return false
-			}
-		}
-		return o.tag == "" || slices.Contains(c.Tags, o.tag)
-	}
+	return noAttempt(r.origin, known, r.o.baseline)
 }
 
-// findRubricImage finds a pinned image in the cache; a scratch class that pins
-// none gets a snapshot of this machine's Python.
-func findRubricImage(pinned digest.Content) (*sandbox.Image, error) {
-	cache, err := sandbox.ImageCache()
-	if err != nil {
-		return nil, err
-	}
-	if pinned == (digest.Content{}) {
-		return sandbox.SnapshotHost(cache, "")
-	}
-	return sandbox.FindImage(cache, pinned.String())
+// An asker puts approvals to the person at the terminal, one at a time.
+type asker struct {
+	env   *Env
+	meter *meter
+	mu    sync.Mutex
 }
 
-// cosign has witnesses cosign the registration before the first case runs, so
-// that the attempt can be of the level witnessed.
-func (r *runner) cosign(ctx context.Context, l *sequencer.Ledger) error {
-	if len(r.place.Settings.Witnesses) == 0 {
-		return nil
-	}
-	err := r.publish(ctx, l)
-	if refusal.Is(err, refusal.WitnessFailed) {
-		// No case has run: the result cannot be of the level witnessed, so the
-		// attempt waits. It is in the ledger already.
-		return refusal.Newf(refusal.WitnessFailed, "the attempt is registered and no case has run: %w", err).
-			WithHint(`when the witnesses can be reached, go on with "tally run %s --target %s --resume"`, r.o.class, r.o.target)
-	}
-	return err
-}
-
-func (r *runner) publish(ctx context.Context, l *sequencer.Ledger) error {
-	cosigners, err := cosigners(r.place.Settings)
-	if err != nil {
-		return err
-	}
-	pub, err := l.PublishAnchor(ctx, cosigners)
-	if err != nil {
-		return r.place.Alarm(err)
-	}
-	// The day's anchor file is replaced by the next publication, and with it
-	// what shows that witnesses saw the registration before the first case.
-	if err := keepCheckpoint(r.place.Place, pub); err != nil {
-		return err
-	}
-	if len(pub.Failed) > 0 {
-		return witnessFailure(pub)
-	}
-	return nil
-}
-
-// asking keeps two cases from asking at once.
-var asking sync.Mutex
-
-// askPerson puts an escalation to the person at the terminal.
-func (r *runner) askPerson(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
-	asking.Lock()
-	defer asking.Unlock()
-	r.meter.pause()
-	fmt.Fprintf(r.env.Stderr, "\ncase %s: %s %s needs an approval: %s\napprove? [y/n] ", plain.Line(caseID), q.Action, plain.Line(q.Name), plain.Line(q.Reason))
-	line, err := readAnswer(ctx, r.env.Stdin)
+// Approve asks; what is neither yes nor no is not an answer.
+func (a *asker) Approve(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.meter.pause()
+	fmt.Fprintf(a.env.Stderr, "\ncase %s: %s %s needs an approval: %s\napprove? [y/n] ", plain.Line(caseID), q.Action, plain.Line(q.Name), plain.Line(q.Reason))
+	line, err := readAnswer(ctx, a.env.Stdin)
 	if err != nil {
 		return false, false, err
 	}
@@ -433,21 +244,22 @@ func (r *runner) askPerson(ctx context.Context, caseID string, q trajectory.Appr
 }
 
 // answer puts the summary into the form that is promised.
-func (r *runner) answer(s *harness.Summary, head digest.ID) *runAnswer {
+func (r *runner) answer(s *lab.Ran) *runAnswer {
 	return &runAnswer{Attempt: runAttempt{s.Attempt, s.Number, r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
-		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(r.judged.Load()) / 1e6, Isolation: s.IsolationClass, Head: head, Finished: s.Finished}
+		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
+		Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
 }
 
 // save keeps the answer beside the ledger. It proves nothing: "tally verify
 // --recompute" counts again.
-func (r *runner) save(a *runAnswer) error {
+func (a *runAnswer) save(p *archive.Place) error {
 	data, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(store.OS{}, r.place.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
+	return store.WriteFile(store.OS{}, p.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
 }
 
 func (a *runAnswer) print(out io.Writer) {
@@ -522,7 +334,8 @@ func newMeter(env *Env) *meter {
 	return &meter{env: env, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
 }
 
-func (m *meter) done(r harness.Result) {
+// Recorded shows a case that was recorded.
+func (m *meter) Recorded(r harness.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total = max(m.total, r.Total)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/evidence"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
@@ -86,7 +87,7 @@ func runSandboxRun(ctx context.Context, env *Env, o sandboxRunOptions) error {
 	if lang, err := rubric.Language(); err != nil {
 		return err
 	} else if lang == sandbox.Python {
-		if opts.Image, err = env.pickImage(o.image); err != nil {
+		if opts.Image, err = lab.PickImage(o.image, env.Note); err != nil {
 			return err
 		}
 	}
@@ -177,30 +178,4 @@ func loadRubric(file string, helpers []string) (sandbox.Rubric, error) {
 		r.Files[name] = b
 	}
 	return r, nil
-}
-
-// pickImage finds the Python image that was asked for. Unasked, the pinned
-// one is taken; without one, this machine's own Python will do for a try by
-// hand, and the answer says that it is not pinned.
-func (e *Env) pickImage(wanted string) (*sandbox.Image, error) {
-	cache, err := sandbox.ImageCache()
-	if err != nil {
-		return nil, err
-	}
-	if wanted != "" && wanted != "host" {
-		return sandbox.FindImage(cache, wanted)
-	}
-	if wanted == "" {
-		images, err := sandbox.Images(cache)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range images {
-			if i.About.Kind == "built" {
-				return sandbox.OpenImage(i.Dir)
-			}
-		}
-		e.Note("no pinned Python image; taking a snapshot of this machine's Python, which is not pinned")
-	}
-	return sandbox.SnapshotHost(cache, "")
 }

@@ -537,7 +537,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := keepCheckpoint(w, pub); err != nil {
+		if err := w.KeepCheckpoint(pub); err != nil {
 			t.Fatal(err)
 		}
 	}, 1, 1)

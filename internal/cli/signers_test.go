@@ -39,7 +39,7 @@ func TestClockSetBackBringsNoSignerBack(t *testing.T) {
 
 	must("init", ws)
 	must("signers", "next")
-	(&lab{T: t, dir: ws}).edit("signers/allowed_signers", "example-bob ", `example-bob valid-before="20260601Z" `)
+	(&trial{T: t, dir: ws}).edit("signers/allowed_signers", "example-bob ", `example-bob valid-before="20260601Z" `)
 	for _, who := range []string{"example-alice", "example-bob"} {
 		must("signers", "sign", "--key", key(who))
 	}

@@ -5,39 +5,43 @@ import (
 	"tallystick/internal/evidence"
 )
 
-// A boundaryEvent is one line of events.jsonl: a trust boundary that was
-// crossed, when, and for which case.
-type boundaryEvent struct {
+// A Crossing is one line of events.jsonl: a trust boundary that was crossed,
+// when, and for which case.
+type Crossing struct {
 	Case  string                  `json:"case,omitempty"`
 	Event evidence.IntegrityEvent `json:"event"`
 	Time  evidence.Time           `json:"time"`
 }
 
-// event writes that a boundary was crossed. What blocks goes to the ledger too:
-// the list beside it can be lost, a finding must not be.
-func (a *attempt) event(name, boundary string, severity evidence.Severity, detail, caseID string, data map[string]any) error {
+// boundary is an event of the boundary between the harness and the ledger.
+func boundary(name string, severity evidence.Severity, detail string, data map[string]any) (evidence.IntegrityEvent, error) {
 	raw, err := canon.Marshal(data)
+	return evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: "TB-4", Detail: detail, Data: raw}, err
+}
+
+// event writes what the attempt as a whole has come to.
+func (a *attempt) event(name, detail string, data map[string]any) error {
+	e, err := boundary(name, evidence.Info, detail, data)
 	if err != nil {
 		return err
 	}
-	return a.crossed(caseID, evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: boundary, Detail: detail, Data: raw})
+	return a.crossed(Crossing{Event: e, Time: evidence.At(a.cfg.Now())})
 }
 
-func (a *attempt) crossed(caseID string, e evidence.IntegrityEvent) error {
-	if a.journal == nil {
-		return nil // a rehearsal leaves nothing behind
-	}
-	line, err := canon.Marshal(boundaryEvent{caseID, e, evidence.At(a.cfg.Now())})
+// crossed writes that a boundary was crossed. What blocks goes to the ledger too:
+// the list beside it can be lost, a finding must not be.
+func (a *attempt) crossed(c Crossing) error {
+	line, err := canon.Marshal(&c)
 	if err != nil {
 		return err
 	}
 	if err := a.journal.Append(append(line, '\n')); err != nil {
 		return err
 	}
-	if e.Severity != evidence.Block {
+	if c.Event.Severity != evidence.Block {
 		return nil
 	}
-	_, err = a.cfg.Ledger.AppendRecord(evidence.IntegrityEventKind, &e)
+	_, err = a.books.Ledger.AppendRecord(evidence.IntegrityEventKind, &c.Event)
 	return err
 }
 
@@ -45,10 +49,10 @@ func (a *attempt) crossed(caseID string, e evidence.IntegrityEvent) error {
 // the run that starts.
 func (a *attempt) begin() error {
 	for _, e := range a.cfg.Bench.Events() {
-		if err := a.crossed("", e); err != nil {
+		if err := a.crossed(Crossing{Event: e, Time: evidence.At(a.cfg.Now())}); err != nil {
 			return err
 		}
 	}
-	return a.event("bench.run.started", "TB-4", evidence.Info, "attempt "+a.id, "",
+	return a.event("bench.run.started", "attempt "+a.id,
 		map[string]any{"attempt": a.id, "class": a.cfg.Bench.Class(), "target": a.cfg.Target.Name, "cases": a.plan.CaseCount, "repeat": a.plan.Repeat})
 }

@@ -46,13 +46,14 @@ type Summary struct {
 	CostMicroUSD   int64
 	IsolationClass string // of the grading; "mixed" if cases differ
 	Finished       bool
+	Head           digest.ID // of the ledger when the summary was made
 }
 
 func (a *attempt) summary() *Summary {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &Summary{Attempt: a.id, Number: a.number, Class: a.cfg.Bench.Class(), Target: a.cfg.Target.Name, Planned: a.plan.CaseCount * a.plan.Repeat,
-		Outcomes: map[evidence.Outcome]int{}, FailureModes: []string{}, Finished: a.finished}
+		Outcomes: map[evidence.Outcome]int{}, FailureModes: []string{}, Finished: a.finished, Head: a.books.Ledger.Head()}
 	sum, scored := 0.0, 0
 	modes := map[string]bool{}
 	// In the order of the plan, so that the mean does not depend on which case
@@ -95,10 +96,10 @@ func (a *attempt) summary() *Summary {
 func (a *attempt) finish() error {
 	s := a.summary()
 	now := a.cfg.Now()
-	if err := a.event("bench.run.finished", "TB-4", evidence.Info, "attempt "+a.id, "", map[string]any{"attempt": a.id, "outcomes": s.Outcomes}); err != nil {
+	if err := a.event("bench.run.finished", "attempt "+a.id, map[string]any{"attempt": a.id, "outcomes": s.Outcomes}); err != nil {
 		return err
 	}
-	events, err := store.ReadFile(store.OS{}, filepath.Join(a.cfg.Runs, a.id, "events.jsonl"), 1<<30)
+	events, err := store.ReadFile(store.OS{}, filepath.Join(a.books.Runs, a.id, "events.jsonl"), 1<<30)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (a *attempt) finish() error {
 	if err := a.sets(f); err != nil {
 		return err
 	}
-	if _, err := a.cfg.Ledger.AppendRecord(evidence.AttemptFinishedKind, f); err != nil {
+	if _, err := a.books.Ledger.AppendRecord(evidence.AttemptFinishedKind, f); err != nil {
 		return err
 	}
 	a.finished = true

@@ -13,12 +13,15 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
+	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
 )
 
 // A place is a workspace for one test: a bench that needs no signatures, the
@@ -97,8 +100,14 @@ func (p *place) write(name, text string) {
 	}
 }
 
+// A setup is all that a run of the class has, for a test to change.
+type setup struct {
+	Config
+	Books
+}
+
 // config is what every run of the class has, without a ledger.
-func (p *place) config() (Config, error) {
+func (p *place) config() (setup, error) {
 	p.t.Helper()
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
@@ -107,47 +116,70 @@ func (p *place) config() (Config, error) {
 	p.t.Cleanup(func() { root.Close() })
 	v, err := bench.Verify(root, "sums", bench.Options{Now: p.clock()})
 	if err != nil {
-		return Config{}, err
+		return setup{}, err
 	}
 	target, err := agent.Load(root, "default")
-	return Config{Bench: v, Target: target, Now: p.clock, Version: "test"}, err
+	return setup{Config: Config{Work: Work{Bench: v, Target: target}, Now: p.clock, Version: "test"}}, err
 }
 
 // run runs an attempt, with what change makes of its config.
-func (p *place) run(ctx context.Context, change func(*Config)) (*Summary, error) {
+func (p *place) run(ctx context.Context, change func(*setup)) (*Summary, error) {
 	p.t.Helper()
-	cfg, err := p.config()
+	s, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Past, cfg.Origin, cfg.Operator = &Past{}, p.led.Origin, digest.IDOf([]byte("olga"))
-	cfg.Packs, cfg.Runs = filepath.Join(p.dir, "evidence", "packs"), filepath.Join(p.dir, "runs")
-	cfg.Sign = func(message []byte) (string, error) {
-		sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
-		return string(sig), err
-	}
+	s.Operator = digest.IDOf([]byte("olga"))
+	s.Books = Books{Past: &Past{}, Origin: p.led.Origin, Key: p.key, Packs: filepath.Join(p.dir, "evidence", "packs"), Runs: filepath.Join(p.dir, "runs")}
 	led := p.led
-	led.Visit = cfg.Past.Visit
-	if cfg.Ledger, err = sequencer.Open(context.Background(), led); err != nil {
+	led.Visit = s.Past.Visit
+	l, err := sequencer.Open(context.Background(), led)
+	if err != nil {
 		return nil, err
 	}
-	defer cfg.Ledger.Close()
+	defer l.Close()
+	s.Ledger = onDisk{l}
 	if change != nil {
-		change(&cfg)
+		change(&s)
 	}
-	return Run(ctx, cfg)
+	return Run(ctx, s.Config, s.Books)
 }
 
+// onDisk is a ledger that nobody witnesses and that publishes no anchors.
+type onDisk struct{ *sequencer.Ledger }
+
+func (l onDisk) Head() digest.ID               { return l.Tip().Head }
+func (l onDisk) Cosign(context.Context) error  { return nil }
+func (l onDisk) Publish(context.Context) error { return nil }
+
 // rehearse drives the class without recording anything.
-func (p *place) rehearse(change func(*Config), visit func(Rehearsal) error) error {
+func (p *place) rehearse(change func(*setup), visit func(*Graded) error) error {
 	p.t.Helper()
-	cfg, err := p.config()
+	s, err := p.config()
 	if err != nil {
 		return err
 	}
-	change(&cfg)
-	return Rehearse(context.Background(), cfg, visit)
+	change(&s)
+	return Rehearse(context.Background(), s.Config, visit)
 }
+
+// watching is progress that a test looks at.
+type watching func(Result)
+
+func (w watching) Recorded(r Result) { w(r) }
+
+// answering is a person who always has an answer.
+type answering func(caseID string, q trajectory.ApprovalRequested) bool
+
+func (a answering) Approve(_ context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
+	return a(caseID, q), true, nil
+}
+
+// playing is a live side that a test plays.
+type playing func(*scenario.Case) (Recording, error)
+
+func (p playing) Case(c *scenario.Case) (Recording, error) { return p(c) }
+func (playing) Redactor() *cassette.Redactor               { return nil }
 
 // records verifies the ledger and lists its records of some kinds.
 func (p *place) records(kinds ...evidence.Kind) []ledger.Record {

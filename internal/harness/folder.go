@@ -15,7 +15,7 @@ const maxKeptFolder = 16 << 20
 
 // keepFolder puts what the agent changed into the evidence, so that its files
 // can be graded again when the folder is gone. It is nil if that is too much.
-func (r *run) keepFolder(o *outcome, changes []session.Change) (*evidence.FolderFiles, error) {
+func (r *run) keepFolder(g *Graded, changes []session.Change) (*evidence.FolderFiles, error) {
 	start, err := (&digest.Tree{Files: r.c.Files}).Digest()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *run) keepFolder(o *outcome, changes []session.Change) (*evidence.Folder
 	for _, c := range changes {
 		f := evidence.ChangedFile{Path: c.Path}
 		if c.After != nil {
-			f.Digest = o.put(c.After)
+			f.Digest = g.put(c.After)
 		}
 		kept.Changed = append(kept.Changed, f)
 	}

@@ -19,9 +19,9 @@ const folderLine = `{"id":"w","input":"go","files":{"a.txt":"one","b.txt":"two"}
 func driven(t *testing.T, p *place) Stored {
 	t.Helper()
 	var s Stored
-	err := p.rehearse(func(*Config) {}, func(h Rehearsal) error {
+	err := p.rehearse(func(*setup) {}, func(h *Graded) error {
 		s = Stored{CaseID: h.Case.ID, Repeat: 1, Files: h.Files, Read: func(d digest.Content) ([]byte, error) {
-			if data, ok := h.Pieces[d]; ok {
+			if data := h.Piece(d); data != nil {
 				return data, nil
 			}
 			return nil, refusal.Newf(refusal.NotFound, "no %s", d)
@@ -41,7 +41,7 @@ func regraded(t *testing.T, p *place, s Stored) (g Regraded, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, Regrade(context.Background(), cfg, []Stored{s}, func(_ Stored, r Regraded) error { g = r; return nil })
+	return g, Regrade(context.Background(), cfg.Config, []Stored{s}, func(_ Stored, r Regraded) error { g = r; return nil })
 }
 
 // TestRegradingHasTheFolderAgain: as the agent left it, and what it changed.

@@ -21,8 +21,8 @@ import (
 // graderOf says how a case is graded: by what it says itself, by the class's
 // rubric, or by its test. It refuses a case that nothing could grade, before
 // anything runs.
-func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
-	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: a.cfg.Bench.Registration()}
+func (w *Worker) graderOf(c *scenario.Case) (*grade.Grader, error) {
+	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration()}
 	switch {
 	case c.Grading != nil:
 		parsed, err := grade.Parse(c.Grading, c.RefuseGrading)
@@ -30,7 +30,7 @@ func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
 			return nil, err
 		}
 		return parsed.Compile(m)
-	case a.cfg.Bench.Rubric().Main != "":
+	case w.cfg.Bench.Rubric().Main != "":
 		return grade.Compile(grade.Spec{Grade: &grade.Rule{Kind: grade.ByRubric}}, m)
 	case c.Scenario.Test != nil:
 		yes := canon.RawMessage("true")
@@ -41,15 +41,15 @@ func (a *attempt) graderOf(c *scenario.Case) (*grade.Grader, error) {
 }
 
 // grade scores what the agent did, and keeps what was compared with what.
-func (r *run) grade(ctx context.Context, o *outcome) error {
-	grader, err := r.a.graderOf(r.c)
+func (r *run) grade(ctx context.Context, g *Graded) error {
+	grader, err := r.w.graderOf(r.c)
 	if err != nil {
 		return err
 	}
 	if r.folderGone && grader.UsesRubric() {
 		// A rubric is given the files that the agent changed. Without them it
 		// would judge somebody who changed none.
-		o.record.Outcome, o.record.Reason = evidence.Unscored, "the rubric needs the working folder, which is not in the evidence, or the case begins with other files by now"
+		g.Record.Outcome, g.Record.Reason = evidence.Unscored, "the rubric needs the working folder, which is not in the evidence, or the case begins with other files by now"
 		return nil
 	}
 	v := r.result.Verified
@@ -62,13 +62,13 @@ func (r *run) grade(ctx context.Context, o *outcome) error {
 	result := grader.Grade(grade.Input{
 		Source: source,
 		Rubric: func(value extract.Value) (grade.Graded, error) {
-			graded, err := r.runRubric(ctx, o, v, value)
+			graded, err := r.runRubric(ctx, g, v, value)
 			if err != nil {
 				broken = err
 			}
 			return graded, err
 		},
-		Judge: r.judge(ctx, o, &broken),
+		Judge: r.judge(ctx, g, &broken),
 	})
 	if broken != nil {
 		// The sandbox, or the ledger that a verdict goes to, could not do its
@@ -77,30 +77,28 @@ func (r *run) grade(ctx context.Context, o *outcome) error {
 		return broken
 	}
 	for _, e := range result.Events {
-		if err := r.a.crossed(r.c.ID, e); err != nil {
-			return err
-		}
+		r.cross(g, e)
 	}
 	document, err := grade.Document(&result)
 	if err != nil {
 		return err
 	}
-	o.files.Grading = o.put(document)
-	o.record.JudgedByModel = result.JudgedByModel
-	if r.test != nil && o.record.RubricDigest == nil {
-		o.record.IsolationClass, o.record.IsolationScope = string(r.test.class), string(sandbox.ScopeCase)
+	g.Files.Grading = g.put(document)
+	g.Record.JudgedByModel = result.JudgedByModel
+	if r.test != nil && g.Record.RubricDigest == nil {
+		g.Record.IsolationClass, g.Record.IsolationScope = string(r.test.class), string(sandbox.ScopeCase)
 	}
 	if result.Unscored != "" {
-		o.record.Outcome, o.record.Reason = evidence.Unscored, head(result.Unscored, 500)
+		g.Record.Outcome, g.Record.Reason = evidence.Unscored, head(result.Unscored, 500)
 		return nil
 	}
-	score, err := result.EvidenceScore(r.a.cfg.Bench.Registration(), o.record.CostMicroUSD, r.a.cfg.Now().Sub(r.started))
+	score, err := result.EvidenceScore(r.w.cfg.Bench.Registration(), g.Record.CostMicroUSD, r.w.cfg.Now().Sub(r.started))
 	if err != nil {
 		return err
 	}
-	o.record.Score, o.record.Outcome = &score, evidence.Failed
+	g.Record.Score, g.Record.Outcome = &score, evidence.Failed
 	if score.Passed {
-		o.record.Outcome = evidence.Passed
+		g.Record.Outcome = evidence.Passed
 	}
 	return nil
 }
@@ -115,30 +113,30 @@ func (r *run) file(name string) ([]byte, bool) {
 
 // runRubric gives the rubric what the agent did, and keeps what it was given
 // and what it said.
-func (r *run) runRubric(ctx context.Context, o *outcome, v *trajectory.Verified, value extract.Value) (grade.Graded, error) {
-	a := r.a
-	input, err := r.rubricInput(o, v, value)
+func (r *run) runRubric(ctx context.Context, g *Graded, v *trajectory.Verified, value extract.Value) (grade.Graded, error) {
+	w := r.w
+	input, err := r.rubricInput(g, v, value)
 	if err != nil {
 		return grade.Graded{}, err
 	}
-	rubric := a.cfg.Bench.Rubric().Digest
-	result, err := a.rubrics.run(ctx, input, r.c.Rubric)
+	rubric := w.cfg.Bench.Rubric().Digest
+	result, err := w.rubrics.run(ctx, input, r.c.Rubric)
 	if err != nil {
 		return grade.Graded{}, err
 	}
-	o.files.Rubric = &evidence.RubricFiles{Input: *o.put(input), Output: *o.put(result.Stdout)}
+	g.Files.Rubric = &evidence.RubricFiles{Input: *g.put(input), Output: *g.put(result.Stdout)}
 	if result.StderrHead != "" {
-		o.files.Rubric.Stderr = o.put([]byte(result.StderrHead))
+		g.Files.Rubric.Stderr = g.put([]byte(result.StderrHead))
 	}
-	graded := grade.Rubric(rubricRun(result), a.cfg.Bench.Registration(), o.record.CostMicroUSD)
-	o.record.RubricDigest = &rubric
-	o.record.IsolationClass, o.record.IsolationScope = string(result.Class), string(a.rubrics.scope())
+	graded := grade.Rubric(rubricRun(result), w.cfg.Bench.Registration(), g.Record.CostMicroUSD)
+	g.Record.RubricDigest = &rubric
+	g.Record.IsolationClass, g.Record.IsolationScope = string(result.Class), string(w.rubrics.scope())
 	if result.ImageDigest != "" {
 		image, err := digest.ParseContent(result.ImageDigest)
 		if err != nil {
 			return grade.Graded{}, err
 		}
-		o.record.ImageDigest = &image
+		g.Record.ImageDigest = &image
 	}
 	return graded, nil
 }
@@ -154,12 +152,12 @@ func rubricRun(r sandbox.Result) grade.RubricRun {
 
 // rubricInput is the JSON that a rubric reads; docs/formats/rubric.md describes
 // it.
-func (r *run) rubricInput(o *outcome, v *trajectory.Verified, value extract.Value) ([]byte, error) {
+func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value) ([]byte, error) {
 	picked, err := value.Canonical()
 	if err != nil {
 		return nil, err
 	}
-	output := map[string]any{"answer": r.driven.Answer, "refused": r.driven.Refused, "turns": o.record.Turns, "value": picked, "tool_calls": toolCalls(v)}
+	output := map[string]any{"answer": r.driven.Answer, "refused": r.driven.Refused, "turns": g.Record.Turns, "value": picked, "tool_calls": toolCalls(v)}
 	if r.test != nil {
 		output["test"] = map[string]any{"passed": r.test.passed, "exit": r.test.exit}
 	}
@@ -218,7 +216,7 @@ type testResult struct {
 // way out.
 func (r *run) runTest(ctx context.Context) (*testResult, error) {
 	t := r.c.Scenario.Test
-	result, err := sandbox.RunAgent(ctx, sandbox.AgentOptions{Accept: r.a.rubrics.accept(), Command: t.Command, WorkFolder: r.folder.Dir, System: true, Hidden: r.a.cfg.Hidden,
+	result, err := sandbox.RunAgent(ctx, sandbox.AgentOptions{Accept: r.w.rubrics.accept(), Command: t.Command, WorkFolder: r.folder.Dir, System: true, Hidden: r.w.cfg.Hidden,
 		Env:    []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/work", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"},
 		Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}})
 	if err != nil {

@@ -25,7 +25,7 @@ var attemptKinds = []evidence.Kind{evidence.AttemptRegisteredKind, evidence.Case
 
 func TestAttemptIsRegisteredRecordedAndFinishedInOrder(t *testing.T) {
 	p := newPlace(t, sum(1, "2"), sum(2, "wrong"), sum(3, "6"))
-	s, err := p.run(context.Background(), func(c *Config) { c.Jobs = 1 })
+	s, err := p.run(context.Background(), func(c *setup) { c.Jobs = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestScoresDoNotDependOnHowManyRunAtOnce(t *testing.T) {
 	for _, jobs := range []int{1, 3, 16} {
 		p := newPlace(t, lines...)
 		p.tick = 0 // the clock is not what is compared
-		s, err := p.run(context.Background(), func(c *Config) { c.Jobs, c.Repeat = jobs, 2 })
+		s, err := p.run(context.Background(), func(c *setup) { c.Jobs, c.Repeat = jobs, 2 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,7 @@ func TestScoresDoNotDependOnHowManyRunAtOnce(t *testing.T) {
 			}
 			scores[fmt.Sprint(rec.CaseID, rec.Repeat)] = string(data)
 		}
+		s.Head = digest.ID{} // entries come in the order in which cases end
 		got, err := json.Marshal([]any{scores, s})
 		if err != nil {
 			t.Fatal(err)
@@ -114,13 +115,13 @@ func TestResumeNeitherRepeatsNorLosesACase(t *testing.T) {
 	for stop := 3; ; stop += 7 {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := 0
-		s, err := p.run(ctx, func(c *Config) {
+		s, err := p.run(ctx, func(c *setup) {
 			c.Jobs, c.Resume = 4, stop > 3
-			c.Done = func(Result) {
+			c.Progress = watching(func(Result) {
 				if done++; done == 7 {
 					cancel()
 				}
-			}
+			})
 		})
 		cancel()
 		if err == nil {
@@ -165,22 +166,22 @@ func TestResumeNeitherRepeatsNorLosesACase(t *testing.T) {
 func TestResumeRefusesAnotherPlan(t *testing.T) {
 	p := newPlace(t, sums(10)...)
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := p.run(ctx, func(c *Config) { c.Jobs = 1; c.Done = func(Result) { cancel() } }); !refusal.Is(err, refusal.Interrupted) {
+	if _, err := p.run(ctx, func(c *setup) { c.Jobs = 1; c.Progress = watching(func(Result) { cancel() }) }); !refusal.Is(err, refusal.Interrupted) {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*Config){
-		"fewer cases": func(c *Config) { c.Select = func(s *scenario.Case) bool { return s.ID < "case-000005" } },
-		"repeats":     func(c *Config) { c.Repeat = 3 },
+	for name, change := range map[string]func(*setup){
+		"fewer cases": func(c *setup) { c.Select = func(s *scenario.Case) bool { return s.ID < "case-000005" } },
+		"repeats":     func(c *setup) { c.Repeat = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := p.run(context.Background(), func(c *Config) { c.Resume = true; change(c) })
+			_, err := p.run(context.Background(), func(c *setup) { c.Resume = true; change(c) })
 			if !refusal.Is(err, refusal.PlanChanged) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	p.write("targets/default.yaml", strings.Replace(plainTarget, "model: m", "model: another", 1))
-	if _, err := p.run(context.Background(), func(c *Config) { c.Resume = true }); !refusal.Is(err, refusal.PlanChanged) {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Resume = true }); !refusal.Is(err, refusal.PlanChanged) {
 		t.Errorf("another target: %v", err)
 	}
 }
@@ -240,7 +241,7 @@ func TestAttemptsBudgetTruncatesWhatIsLeft(t *testing.T) {
 		lines[i] = fmt.Sprintf(`{"id":"c%d","input":"hi","model":[{"text":"ok","cost_microdollars":100}],"grade":{"kind":"exact","expected":"ok"}}`, i)
 	}
 	p := newPlace(t, lines...)
-	s, err := p.run(context.Background(), func(c *Config) { c.Jobs, c.MaxCostMicroUSD = 1, 250 })
+	s, err := p.run(context.Background(), func(c *setup) { c.Jobs, c.MaxCostMicroUSD = 1, 250 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,12 +260,12 @@ func TestAnApprovalSuspendsAndIsAnsweredLater(t *testing.T) {
 		t.Fatalf("not suspended: %+v, %v", s, err)
 	}
 	asked := 0
-	s, err = p.run(context.Background(), func(c *Config) {
+	s, err = p.run(context.Background(), func(c *setup) {
 		c.Resume = true
-		c.Person = func(_ context.Context, caseID string, q trajectory.ApprovalRequested) (bool, bool, error) {
+		c.People = answering(func(caseID string, q trajectory.ApprovalRequested) bool {
 			asked++
-			return caseID == "pay" && q.Name == "pay", true, nil
-		}
+			return caseID == "pay" && q.Name == "pay"
+		})
 	})
 	if err != nil || asked != 1 || s.Outcomes[evidence.Passed] != 2 {
 		t.Fatalf("asked %d times, %+v, %v", asked, s, err)
@@ -302,7 +303,7 @@ func TestBoundariesAndHeadAreExact(t *testing.T) {
 	p := newPlace(t, sum(1, "2"))
 	p.tick = 0
 	p.now = time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)
-	if _, err := p.run(context.Background(), func(c *Config) { c.Jobs = 1 }); err != nil {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Jobs = 1 }); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(p.dir, "runs", "sums.default.1", "events.jsonl"))
@@ -311,7 +312,7 @@ func TestBoundariesAndHeadAreExact(t *testing.T) {
 	}
 	var got []string
 	for line := range strings.Lines(string(data)) {
-		var e boundaryEvent
+		var e Crossing
 		if err := canon.Unmarshal([]byte(strings.TrimSpace(line)), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +344,7 @@ func TestMachineWithoutTheRubricsImageRegistersNothing(t *testing.T) {
 	p := newPlace(t, `{"id":"case-1","input":"What is 1 plus 1?","model":[{"text":"2"}],"grade":{"kind":"rubric"}}`)
 	p.write("bench/sums/rubric.py", "print(1)\n")
 	missing := errors.New("no such image")
-	_, err := p.run(context.Background(), func(c *Config) {
+	_, err := p.run(context.Background(), func(c *setup) {
 		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
 	})
 	if !errors.Is(err, missing) {
@@ -380,10 +381,10 @@ func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
 	p := newPlace(t, `{"id":"case-1","input":"What is 1 plus 1?","grade":{"kind":"rubric"}}`)
 	p.write("bench/sums/rubric.py", "print(1)\n")
 	missing, asked := errors.New("no such image"), false
-	err := p.rehearse(func(c *Config) {
+	err := p.rehearse(func(c *setup) {
 		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
-		c.Live = func(*scenario.Case) (Recording, error) { asked = true; return nil, errors.New("asked") }
-	}, func(Rehearsal) error { return nil })
+		c.Live = playing(func(*scenario.Case) (Recording, error) { asked = true; return nil, errors.New("asked") })
+	}, func(*Graded) error { return nil })
 	if !errors.Is(err, missing) || asked {
 		t.Errorf("got %v, asked %v; want that there is no image, before anything is asked", err, asked)
 	}

@@ -33,29 +33,29 @@ type Judged struct {
 // judge is the judge of this case, nil if there is none. An error of it goes to
 // broken as well: the judge could not do its work, which says nothing about the
 // agent.
-func (r *run) judge(ctx context.Context, o *outcome, broken *error) func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error) {
-	if r.a.cfg.Judge == nil {
+func (r *run) judge(ctx context.Context, g *Graded, broken *error) func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error) {
+	if r.w.cfg.Judge == nil {
 		return nil
 	}
 	return func(spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error) {
-		q := Judging{Attempt: r.a.id, Class: r.a.cfg.Bench.Class(), Case: r.c, Spec: spec, Value: value}
+		q := Judging{Attempt: r.job.Attempt, Class: r.w.cfg.Bench.Class(), Case: r.c, Spec: spec, Value: value}
 		switch {
 		case r.live != nil:
 			q.Models = r.live
 		case r.player != nil:
 			q.Models = &session.Replay{Player: r.player}
 		}
-		judged, err := r.a.cfg.Judge(ctx, q)
+		judged, err := r.w.cfg.Judge.Ask(ctx, q)
 		if err != nil {
 			*broken = err
 			return judged.JudgeOutcome, err
 		}
 		if len(judged.Evidence) > 0 {
-			files := evidence.VerdictFiles{Document: *o.put(judged.Evidence[0])}
+			files := evidence.VerdictFiles{Document: *g.put(judged.Evidence[0])}
 			for _, piece := range judged.Evidence[1:] {
-				files.Pieces = append(files.Pieces, *o.put(piece))
+				files.Pieces = append(files.Pieces, *g.put(piece))
 			}
-			o.files.Verdicts = append(o.files.Verdicts, files)
+			g.Files.Verdicts = append(g.Files.Verdicts, files)
 		}
 		return judged.JudgeOutcome, nil
 	}
@@ -93,9 +93,9 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 // NeedsJudge reports whether a case that the config selects is graded by a
 // model.
 func NeedsJudge(cfg Config) (bool, error) {
-	a, err := prepare(cfg)
+	w, err := prepare(cfg)
 	if err != nil {
 		return false, err
 	}
-	return a.judged, nil
+	return w.judged, nil
 }

@@ -16,8 +16,17 @@ import (
 
 const judgedCase = `{"id":"judged","input":"What is 2 plus 2?","model":[{"text":"4"}],"expected":"4","grade":{"kind":"judge","criteria":"The sum is right."}}`
 
-func says(score float64, evidence ...[]byte) func(context.Context, Judging) (Judged, error) {
-	return func(context.Context, Judging) (Judged, error) {
+// A bench of one judge, whose settings have a digest.
+type magistrate struct {
+	settings digest.Content
+	ask      func(Judging) (Judged, error)
+}
+
+func (m magistrate) Ask(_ context.Context, j Judging) (Judged, error) { return m.ask(j) }
+func (m magistrate) Digest() digest.Content                           { return m.settings }
+
+func says(score float64, evidence ...[]byte) func(Judging) (Judged, error) {
+	return func(Judging) (Judged, error) {
 		return Judged{JudgeOutcome: grade.JudgeOutcome{Score: score, Votes: []float64{score}, Reason: "because"}, Evidence: evidence}, nil
 	}
 }
@@ -26,12 +35,11 @@ func TestJudgeIsToldTheCaseAndItsVerdictIsEvidence(t *testing.T) {
 	p := newPlace(t, judgedCase)
 	settings := digest.ContentOf([]byte("judge.yaml"))
 	var asked Judging
-	_, err := p.run(context.Background(), func(c *Config) {
-		c.JudgeDigest = &settings
-		c.Judge = func(ctx context.Context, j Judging) (Judged, error) {
+	_, err := p.run(context.Background(), func(c *setup) {
+		c.Judge = magistrate{settings, func(j Judging) (Judged, error) {
 			asked = j
-			return says(0.75, []byte("verdict"), []byte("request"), []byte("reply"))(ctx, j)
-		}
+			return says(0.75, []byte("verdict"), []byte("request"), []byte("reply"))(j)
+		}}
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +79,8 @@ func TestJudgeIsToldTheCaseAndItsVerdictIsEvidence(t *testing.T) {
 func TestAJudgeThatCannotWorkStopsTheAttempt(t *testing.T) {
 	p := newPlace(t, judgedCase)
 	full := errors.New("the disk is full")
-	_, err := p.run(context.Background(), func(c *Config) {
-		c.Judge = func(context.Context, Judging) (Judged, error) { return Judged{}, full }
+	_, err := p.run(context.Background(), func(c *setup) {
+		c.Judge = magistrate{ask: func(Judging) (Judged, error) { return Judged{}, full }}
 	})
 	if !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
@@ -86,19 +94,18 @@ func TestResumeRefusesAnotherJudge(t *testing.T) {
 	p := newPlace(t, judgedCase)
 	one, two := digest.ContentOf([]byte("one")), digest.ContentOf([]byte("two"))
 	stop := errors.New("stop")
-	_, err := p.run(context.Background(), func(c *Config) {
-		c.JudgeDigest = &one
-		c.Judge = func(context.Context, Judging) (Judged, error) { return Judged{}, stop }
+	_, err := p.run(context.Background(), func(c *setup) {
+		c.Judge = magistrate{one, func(Judging) (Judged, error) { return Judged{}, stop }}
 	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	for _, other := range []*digest.Content{&two, nil} {
-		if _, err := p.run(context.Background(), func(c *Config) { c.Resume, c.JudgeDigest, c.Judge = true, other, says(1) }); !refusal.Is(err, refusal.PlanChanged) {
+	for _, other := range []Judge{magistrate{two, says(1)}, nil} {
+		if _, err := p.run(context.Background(), func(c *setup) { c.Resume, c.Judge = true, other }); !refusal.Is(err, refusal.PlanChanged) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := p.run(context.Background(), func(c *Config) { c.Resume, c.JudgeDigest, c.Judge = true, &one, says(1) }); err != nil {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Resume, c.Judge = true, magistrate{one, says(1)} }); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,7 +113,7 @@ func TestResumeRefusesAnotherJudge(t *testing.T) {
 func TestPlanNamesAJudgeOnlyIfACaseNeedsOne(t *testing.T) {
 	p := newPlace(t, sum(1, "2"))
 	one := digest.ContentOf([]byte("one"))
-	if _, err := p.run(context.Background(), func(c *Config) { c.JudgeDigest, c.Judge = &one, says(1) }); err != nil {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Judge = magistrate{one, says(1)} }); err != nil {
 		t.Fatal(err)
 	}
 	if r := p.records(evidence.AttemptRegisteredKind)[0].Body.(*evidence.AttemptRegistered); r.Plan.JudgeDigest != nil {
@@ -116,7 +123,7 @@ func TestPlanNamesAJudgeOnlyIfACaseNeedsOne(t *testing.T) {
 
 func TestPastCountsDrawsByCaseAndQuestion(t *testing.T) {
 	p := newPlace(t, sum(1, "2"))
-	if _, err := p.run(context.Background(), func(c *Config) {
+	if _, err := p.run(context.Background(), func(c *setup) {
 		for i, d := range []evidence.JudgeDrawn{{CaseID: "a", Draw: 1, Key: "k"}, {CaseID: "a", Draw: 2, Key: "k"}, {CaseID: "b", Draw: 1, Key: "k"}, {CaseID: "a", Draw: 1, Key: "l"}} {
 			d.Verdict = digest.ContentOf([]byte{byte(i)})
 			if _, err := c.Ledger.AppendRecord(evidence.JudgeDrawnKind, &d); err != nil {
@@ -126,7 +133,7 @@ func TestPastCountsDrawsByCaseAndQuestion(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.run(context.Background(), func(c *Config) {
+	if _, err := p.run(context.Background(), func(c *setup) {
 		for _, want := range []struct {
 			caseID, key string
 			count       int

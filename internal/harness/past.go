@@ -125,7 +125,7 @@ func orNone(d *digest.Content) string {
 // another attempt.
 func (a *attempt) resume() error {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
-	u := a.cfg.Past.newestOpen(class, target)
+	u := a.books.Past.newestOpen(class, target)
 	if u == nil {
 		return refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by target %s", class, target).
 			WithHint(`start one with "tally run %s"`, class)
@@ -140,7 +140,7 @@ func (a *attempt) resume() error {
 		{"the judge", orNone(was.JudgeDigest), orNone(a.plan.JudgeDigest)},
 		{"the number of cases", was.CaseCount, a.plan.CaseCount},
 		{"the number of repeats", was.Repeat, a.plan.Repeat},
-		{"the mode", u.registered.Mode, map[bool]string{true: "live", false: "replay"}[a.cfg.Live != nil]},
+		{"the mode", u.registered.Mode, a.mode()},
 	} {
 		if same.was != same.now {
 			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", u.registered.Attempt, same.what, same.was, same.now).
@@ -169,5 +169,5 @@ func (a *attempt) resume() error {
 		}
 		parts++
 	}
-	return a.event("bench.run.started", "TB-4", evidence.Info, "attempt "+a.id+" goes on", "", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.jobs)})
+	return a.event("bench.run.started", "attempt "+a.id+" goes on", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.jobs)})
 }

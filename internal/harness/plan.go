@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
+	"tallystick/internal/seal"
 	"tallystick/internal/session"
 	"tallystick/internal/store"
 )
@@ -33,64 +34,60 @@ const manyAtOnce = 256
 // prepare checks everything that can be checked before anything runs: each case
 // can be read, each has a way to be graded, the policy compiles. A mistake in
 // the last case should not show after an hour.
-func prepare(cfg Config) (*attempt, error) {
-	cases := scenario.Of(cfg.Bench)
+func prepare(cfg Config) (*Worker, error) {
 	reg := cfg.Bench.Registration()
-	a := &attempt{cfg: cfg, cases: cases, results: map[planned]brief{}, started: cfg.Now()}
+	cfg.Repeat = max(1, cfg.Repeat)
+	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench), limits: limitsOf(reg)}
 	var err error
-	if a.rules, err = rulesOf(reg); err != nil {
+	if w.rules, err = rulesOf(reg); err != nil {
 		return nil, err
 	}
-	a.limits = limitsOf(reg)
-	chosen, err := a.choose()
+	chosen, err := w.choose()
 	if err != nil {
 		return nil, err
 	}
-	if a.cfg.Repeat < 1 {
-		a.cfg.Repeat = 1
-	}
-	a.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: a.cfg.Repeat, Filtered: cfg.Select != nil}
+	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil}
 	if r := cfg.Bench.Rubric(); r.Main != "" {
-		a.plan.RubricDigest = &r.Digest
+		w.plan.RubricDigest = &r.Digest
 	}
 	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
-		a.plan.ImageDigest = &image
+		w.plan.ImageDigest = &image
 	}
-	if a.judged {
-		a.plan.JudgeDigest = cfg.JudgeDigest
-		if err := checkJudge(reg, cfg.JudgeDigest); err != nil {
+	if w.judged && cfg.Judge != nil {
+		judge := cfg.Judge.Digest()
+		w.plan.JudgeDigest = &judge
+		if err := checkJudge(reg, judge); err != nil {
 			return nil, err
 		}
 	}
 	for _, i := range chosen {
-		ref := cases.Ref(i)
-		a.plan.Cases = append(a.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
-		for repeat := 1; repeat <= a.cfg.Repeat; repeat++ {
-			a.jobs = append(a.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
+		ref := w.cases.Ref(i)
+		w.plan.Cases = append(w.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
+		for repeat := 1; repeat <= cfg.Repeat; repeat++ {
+			w.jobs = append(w.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
 		}
 	}
-	return a, nil
+	return w, nil
 }
 
 // choose reads every case once and returns the places of those that are wanted.
-func (a *attempt) choose() ([]int, error) {
-	looked := a.lookAtAll()
+func (w *Worker) choose() ([]int, error) {
 	var chosen []int
-	for i, l := range looked {
+	for i, l := range w.lookAtAll() {
 		if l.err != nil {
 			return nil, l.err
 		}
 		if l.selected {
-			a.judged = a.judged || l.judged
-			a.usesRubric = a.usesRubric || l.rubric
-			a.usesTest = a.usesTest || l.test
+			w.judged = w.judged || l.judged
+			w.usesRubric = w.usesRubric || l.rubric
+			w.usesTest = w.usesTest || l.test
 			chosen = append(chosen, i)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", a.cfg.Bench.Class()).
-			WithHint(`"tally bench list %s" shows the cases`, a.cfg.Bench.Class())
+		return nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
+			WithHint(`"tally bench list %s" shows the cases`, w.cfg.Bench.Class())
 	}
 	return chosen, nil
 }
@@ -103,14 +100,14 @@ type look struct {
 
 // lookAtAll takes every case apart once, on all processors: a long dataset would
 // keep one of them busy for seconds before anything runs.
-func (a *attempt) lookAtAll() []look {
-	looked := make([]look, a.cases.Len())
+func (w *Worker) lookAtAll() []look {
+	looked := make([]look, w.cases.Len())
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(looked)); i = next.Add(1) - 1 {
-				looked[i] = a.lookAt(int(i))
+				looked[i] = w.lookAt(int(i))
 			}
 		})
 	}
@@ -118,22 +115,22 @@ func (a *attempt) lookAtAll() []look {
 	return looked
 }
 
-func (a *attempt) lookAt(i int) look {
-	c, err := a.cases.Case(i)
+func (w *Worker) lookAt(i int) look {
+	c, err := w.cases.Case(i)
 	if err != nil {
 		return look{err: err}
 	}
-	grader, err := a.graderOf(c)
+	grader, err := w.graderOf(c)
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	return look{selected: a.cfg.Select == nil || a.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	return look{selected: w.cfg.Select == nil || w.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 }
 
 // checkJudge refuses a judge that is not the one that the class pins. Without any
 // judge its cases are unscored, which nobody gains by.
-func checkJudge(reg bench.Registration, judge *digest.Content) error {
-	if reg.JudgeDigest == nil || judge == nil || *judge == *reg.JudgeDigest {
+func checkJudge(reg bench.Registration, judge digest.Content) error {
+	if reg.JudgeDigest == nil || judge == *reg.JudgeDigest {
 		return nil
 	}
 	return refusal.Newf(refusal.JudgeDigestMismatch, "class %s: judge.yaml is %s, the registration says %s", reg.Class, judge, reg.JudgeDigest).
@@ -173,13 +170,13 @@ func (a *attempt) register(ctx context.Context) error {
 	if err := a.openSandboxes(ctx); err != nil {
 		return err
 	}
-	if a.cfg.Resume {
+	if a.books.Resume {
 		return a.resume()
 	}
-	if open := a.cfg.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
-		a.cfg.Past.note(open)
+	if open := a.books.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
+		a.books.Past.note(open)
 	}
-	a.number = a.cfg.Past.count(class, target) + 1
+	a.number = a.books.Past.count(class, target) + 1
 	a.id = attemptID(class, target, a.number)
 	if err := a.open(1); err != nil {
 		return err
@@ -192,30 +189,38 @@ func (a *attempt) register(ctx context.Context) error {
 		}
 		a.plan.Cases, a.plan.CasesDigest = nil, &d
 	}
-	mode := "replay"
-	if a.cfg.Live != nil {
-		mode = "live"
-	}
-	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.cfg.Origin, Class: class, Target: target,
-		Number: a.number, Mode: mode, Scratch: a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
-	message, err := r.Message()
-	if err != nil {
+	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
+		Number: a.number, Mode: a.mode(), Scratch: a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
+	if err := a.sign(r); err != nil {
 		return err
 	}
-	if r.Signature, err = a.cfg.Sign(message); err != nil {
-		return err
-	}
-	if _, err := a.cfg.Ledger.AppendRecord(evidence.AttemptRegisteredKind, r); err != nil {
+	if _, err := a.books.Ledger.AppendRecord(evidence.AttemptRegisteredKind, r); err != nil {
 		return err
 	}
 	a.plan.Cases = full
 	if err := a.begin(); err != nil {
 		return err
 	}
-	if a.cfg.Registered != nil {
-		return a.cfg.Registered(ctx)
+	return a.books.Ledger.Cosign(ctx)
+}
+
+// sign puts the operator's signature under a registration.
+func (a *attempt) sign(r *evidence.AttemptRegistered) error {
+	message, err := r.Message()
+	if err != nil {
+		return err
 	}
-	return nil
+	signature, err := seal.SignWith(a.books.Key.Signer(), seal.NamespaceAttempt, message)
+	r.Signature = string(signature)
+	return err
+}
+
+// mode says where models answer from.
+func (w *Worker) mode() string {
+	if w.cfg.Live != nil {
+		return "live"
+	}
+	return "replay"
 }
 
 // attemptID names an attempt; the number is the ledger's, so the name is of one
@@ -242,14 +247,14 @@ func (a *attempt) open(part int) error {
 	if part > 1 {
 		name = fmt.Sprintf("%s.part%d", a.id, part)
 	}
-	if a.pack, err = store.CreatePack(store.OS{}, filepath.Join(a.cfg.Packs, name+".pack")); err != nil {
+	if a.pack, err = store.CreatePack(store.OS{}, filepath.Join(a.books.Packs, name+".pack")); err != nil {
 		return err
 	}
-	dir := filepath.Join(a.cfg.Runs, a.id)
+	dir := filepath.Join(a.books.Runs, a.id)
 	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
 		return err
 	}
-	a.spools = make([]*store.Journal, a.workers())
+	a.spools = make([]*store.Journal, a.atOnce())
 	for i := range a.spools {
 		if a.spools[i], err = store.OpenJournal(filepath.Join(dir, fmt.Sprintf("spool-%d.jsonl", i))); err != nil {
 			return err
@@ -258,19 +263,24 @@ func (a *attempt) open(part int) error {
 	return nil
 }
 
-func (a *attempt) workers() int {
+// atOnce is how many cases run side by side.
+func (a *attempt) atOnce() int {
 	n := a.cfg.Jobs
-	if n < 1 {
-		n = runtime.NumCPU()
-		if a.cfg.Ledger != nil && a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
-			n = manyAtOnce
-		}
+	if n < 1 && a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
+		n = manyAtOnce
 	}
-	return max(1, min(n, len(a.jobs)))
+	return atOnce(n, len(a.jobs))
+}
+
+func atOnce(wanted, jobs int) int {
+	if wanted < 1 {
+		wanted = runtime.NumCPU()
+	}
+	return max(1, min(wanted, jobs))
 }
 
 func (a *attempt) close() {
-	a.rubrics.close()
+	a.Worker.Close()
 	for _, j := range a.spools {
 		if j != nil {
 			j.Close()
@@ -284,7 +294,7 @@ func (a *attempt) close() {
 	}
 	if a.finished {
 		for i := range a.spools {
-			store.RemoveTree(filepath.Join(a.cfg.Runs, a.id, fmt.Sprintf("spool-%d.jsonl", i)))
+			store.RemoveTree(filepath.Join(a.books.Runs, a.id, fmt.Sprintf("spool-%d.jsonl", i)))
 		}
 	}
 }

@@ -32,33 +32,28 @@ type Regraded struct {
 // driven. The working folder is made again from the evidence; where that cannot
 // be done, what looks at its files is unscored.
 func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored, Regraded) error) error {
-	a, err := prepare(cfg)
+	w, err := prepare(cfg)
 	if err != nil {
 		return err
 	}
-	a.id = attemptID(cfg.Bench.Class(), cfg.Target.Name, 0)
-	a.rubrics = newRubrics(a.cfg)
-	defer a.rubrics.close()
-	byID := map[string]int{}
-	for i := range a.cases.Len() {
-		byID[a.cases.Ref(i).ID] = i
-	}
+	w.rubrics = newRubrics(w.cfg)
+	defer w.Close()
 	for _, s := range cases {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		i, ok := byID[s.CaseID]
+		i, ok := w.find(s.CaseID)
 		if !ok {
 			if err := visit(s, notRegraded("the class has no such case any more")); err != nil {
 				return err
 			}
 			continue
 		}
-		c, err := a.cases.Case(i)
+		c, err := w.cases.Case(i)
 		if err != nil {
 			return err
 		}
-		g, err := a.regrade(ctx, c, s)
+		g, err := w.regrade(ctx, c, s)
 		if refusal.Is(err, refusal.NotFound) {
 			g, err = notRegraded(err.Error()), nil // without its evidence; the others have theirs
 		}
@@ -77,7 +72,7 @@ func notRegraded(why string) Regraded {
 	return Regraded{Record: evidence.CaseScored{Outcome: evidence.Unscored, Reason: why}}
 }
 
-func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regraded, error) {
+func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regraded, error) {
 	log, err := s.Read(s.Files.Trajectory.Digest)
 	if err != nil {
 		return Regraded{}, err
@@ -86,7 +81,7 @@ func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regr
 	if err != nil {
 		return Regraded{}, err
 	}
-	r := &run{a: a, c: c, job: job{id: s.CaseID, repeat: s.Repeat}, started: a.cfg.Now()}
+	r := &run{w: w, c: c, job: Job{Attempt: w.unnumbered(), Case: s.CaseID, Repeat: s.Repeat}, started: w.cfg.Now()}
 	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}}
 	for _, d := range s.Files.Contents {
 		if r.result.Contents[d], err = s.Read(d); err != nil {
@@ -120,18 +115,16 @@ func (a *attempt) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regr
 	if err != nil {
 		return Regraded{}, err
 	}
-	o := &outcome{record: evidence.CaseScored{CostMicroUSD: s.CostMicroUSD, Turns: v.Turns()}}
+	g := &Graded{Record: evidence.CaseScored{CostMicroUSD: s.CostMicroUSD, Turns: v.Turns()}}
 	r.folderGone = !ok
-	if err := r.grade(ctx, o); err != nil {
+	if err := r.grade(ctx, g); err != nil {
 		return Regraded{}, err
 	}
-	g := Regraded{Record: o.record}
-	for _, piece := range o.pieces {
-		if o.files.Grading != nil && digest.ContentOf(piece) == *o.files.Grading {
-			g.Grading = piece
-		}
+	out := Regraded{Record: g.Record}
+	if g.Files.Grading != nil {
+		out.Grading = g.Piece(*g.Files.Grading)
 	}
-	return g, nil
+	return out, nil
 }
 
 // loadRecording finds what models said then, for a judge that is asked the same

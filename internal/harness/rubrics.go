@@ -30,17 +30,17 @@ func newRubrics(cfg Config) *rubrics {
 
 // openSandboxes finds out whether this machine can run what the attempt needs:
 // the rubric, the tests of cases, and an agent that is a program.
-func (a *attempt) openSandboxes(ctx context.Context) error {
-	a.rubrics = newRubrics(a.cfg)
-	if a.usesRubric {
-		if err := a.rubrics.open(ctx); err != nil {
+func (w *Worker) openSandboxes(ctx context.Context) error {
+	w.rubrics = newRubrics(w.cfg)
+	if w.usesRubric {
+		if err := w.rubrics.open(ctx); err != nil {
 			return err
 		}
 	}
-	if !a.usesTest && (a.cfg.Target.Command == nil || a.cfg.Unsafe) {
+	if !w.usesTest && (w.cfg.Target.Command == nil || w.cfg.Unsafe) {
 		return nil
 	}
-	if err := sandbox.CheckAgent(ctx, a.rubrics.accept()); err != nil {
+	if err := sandbox.CheckAgent(ctx, w.rubrics.accept()); err != nil {
 		return fmt.Errorf("opening the sandbox of programs: %w", err)
 	}
 	return nil

@@ -9,12 +9,11 @@ import (
 // that cannot be read or that nothing grades, a policy that is none. It is for
 // those who verify a bench without running it.
 func Validate(b *bench.Verified) error {
-	cases := scenario.Of(b)
 	if _, err := rulesOf(b.Registration()); err != nil {
 		return err
 	}
-	a := &attempt{cfg: Config{Bench: b}, cases: cases}
-	for _, l := range a.lookAtAll() {
+	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b)}
+	for _, l := range w.lookAtAll() {
 		if l.err != nil {
 			return l.err
 		}

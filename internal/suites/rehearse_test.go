@@ -39,11 +39,11 @@ func mustTarget(t testing.TB, name string) *agent.Target {
 }
 
 // rehearse drives a target through a class and gives what came of each case.
-func rehearse(t testing.TB, v *bench.Verified, target *agent.Target) map[string]harness.Rehearsal {
+func rehearse(t testing.TB, v *bench.Verified, target *agent.Target) map[string]*harness.Graded {
 	t.Helper()
-	results := map[string]harness.Rehearsal{}
-	cfg := harness.Config{Bench: v, Target: target, Now: func() time.Time { return suiteTime }, Version: "test"}
-	err := harness.Rehearse(context.Background(), cfg, func(h harness.Rehearsal) error {
+	results := map[string]*harness.Graded{}
+	cfg := harness.Config{Work: harness.Work{Bench: v, Target: target}, Now: func() time.Time { return suiteTime }, Version: "test"}
+	err := harness.Rehearse(context.Background(), cfg, func(h *harness.Graded) error {
 		if h.Suspended {
 			t.Errorf("case %s: a question was left open", h.Case.ID)
 		}
@@ -57,7 +57,7 @@ func rehearse(t testing.TB, v *bench.Verified, target *agent.Target) map[string]
 }
 
 // failed names the checks that did not pass, and says why.
-func failed(t testing.TB, h harness.Rehearsal) map[string]string {
+func failed(t testing.TB, h *harness.Graded) map[string]string {
 	t.Helper()
 	if h.Files.Grading == nil {
 		return map[string]string{"": string(h.Record.Outcome) + ": " + h.Record.Reason}
@@ -65,7 +65,7 @@ func failed(t testing.TB, h harness.Rehearsal) map[string]string {
 	var doc struct {
 		Checks []grade.Detail `json:"checks"`
 	}
-	if err := json.Unmarshal(h.Pieces[*h.Files.Grading], &doc); err != nil {
+	if err := json.Unmarshal(h.Piece(*h.Files.Grading), &doc); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]string{}
@@ -78,7 +78,7 @@ func failed(t testing.TB, h harness.Rehearsal) map[string]string {
 }
 
 // events gives the trajectory of a case.
-func events(t testing.TB, h harness.Rehearsal) []trajectory.Event {
+func events(t testing.TB, h *harness.Graded) []trajectory.Event {
 	t.Helper()
 	v, err := trajectory.Verify(h.Trajectory, trajectory.HeadIs(h.Files.Trajectory.Head))
 	if err != nil {
@@ -91,7 +91,7 @@ func events(t testing.TB, h harness.Rehearsal) []trajectory.Event {
 	return list
 }
 
-func passed(h harness.Rehearsal) bool { return h.Record.Outcome == evidence.Passed }
+func passed(h *harness.Graded) bool { return h.Record.Outcome == evidence.Passed }
 
 func canonical(t testing.TB, v any) string {
 	t.Helper()

@@ -1,7 +1,7 @@
-package cli
+package lab
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,11 +40,12 @@ func TestTryLooksForTheProgramWhereTheSandboxShowsIt(t *testing.T) {
 		{"nowhere", "tally-no-such-program", "tally-no-such-program", "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var stderr bytes.Buffer
-			o := &tryOptions{unsafe: tt.unsafe}
-			got := o.program(&Env{Stderr: &stderr}, tt.program, []agent.CommandMount{{Host: here}})
-			if got != tt.want || !strings.Contains(stderr.String(), tt.note) || tt.note == "" && stderr.Len() > 0 {
-				t.Errorf("%q (%s), want %q", got, stderr.String(), tt.want)
+			said := ""
+			note := func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+			o := &TryOptions{Unsafe: tt.unsafe}
+			got := o.program(note, tt.program, []agent.CommandMount{{Host: here}})
+			if got != tt.want || !strings.Contains(said, tt.note) || tt.note == "" && said != "" {
+				t.Errorf("%q (%s), want %q", got, said, tt.want)
 			}
 		})
 	}

@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"context"
+	"time"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/seal"
+	"tallystick/internal/session"
+	"tallystick/internal/tools"
+	"tallystick/internal/trajectory"
+)
+
+// Config is what cases are driven and graded with. It has no ledger, no keys and
+// no folders: what is recorded needs [Books] besides.
+type Config struct {
+	Work
+	Means
+	Parties
+
+	Now     func() time.Time
+	Version string // of the harness
+}
+
+// Work is what is run.
+type Work struct {
+	Bench  *bench.Verified
+	Target *agent.Target
+	Select func(*scenario.Case) bool // nil for all cases
+	Repeat int                       // how often each case runs
+}
+
+// Means are how it is run.
+type Means struct {
+	Jobs int // cases at once; 0 means a number that suits the target
+
+	// Sandbox is what rubrics run in; nil means what the registration says.
+	Sandbox []sandbox.Class
+	Scope   sandbox.Scope
+	Image   func(digest.Content) (*sandbox.Image, error)
+
+	Unsafe bool     // run a command target without a sandbox
+	Hidden []string // folders that an agent must not see
+}
+
+// Parties are with whom it is run.
+type Parties struct {
+	Operator digest.ID
+	People   People // nil if nobody is there
+	Judge    Judge  // nil if no model is at hand; what needs one is unscored then
+	Live     Live   // nil in a replay
+}
+
+// People answer approvals that the case does not.
+type People interface {
+	Approve(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error)
+}
+
+// A Judge asks a model about a value, and records each draw.
+type Judge interface {
+	Ask(ctx context.Context, j Judging) (Judged, error)
+	// Digest names its settings, for the plan of an attempt that needs a judge.
+	Digest() digest.Content
+}
+
+// Live answers model calls from real models, or as if they were real ones.
+type Live interface {
+	// Case begins the live side of a case. The recording that it makes goes to
+	// the evidence.
+	Case(c *scenario.Case) (Recording, error)
+	// Redactor takes secrets, such as the keys of providers, out of events; nil
+	// if nothing of the events is kept.
+	Redactor() *cassette.Redactor
+}
+
+// A Recording is a live provider and the cassette that it makes.
+type Recording interface {
+	session.Models
+	Cassette() ([]byte, error)
+}
+
+// LiveTools is what a recording may be besides: one that calls the tools of MCP
+// servers live, and is closed when the case has ended.
+type LiveTools interface {
+	ToolBox(*tools.State) session.ToolBox
+	Close()
+}
+
+// A Retrier is a recording that counts how often it asked a provider again.
+type Retrier interface{ Retries() int }
+
+// Books are what an attempt has and a rehearsal has not: where it is recorded.
+type Books struct {
+	Ledger Ledger
+	Past   *Past // what the ledger holds, gathered while it was opened
+	Origin string
+	Key    *seal.Key // the operator's, which signs the registration
+
+	Packs string // folder for the evidence
+	Runs  string // folder for what is under way
+
+	Resume          bool  // go on with the newest unfinished attempt of this class and target
+	MaxCostMicroUSD int64 // for the whole attempt; 0 for no limit
+
+	Progress Progress // nil if nobody looks on
+}
+
+// A Ledger takes the records of an attempt, from several goroutines at once.
+type Ledger interface {
+	// AppendRecord returns when the record is durable.
+	AppendRecord(kind evidence.Kind, record evidence.Body) (ledger.Position, error)
+	// Head names everything that is in the ledger.
+	Head() digest.ID
+	// Cosign is called when a registration is durable and before the first case:
+	// witnesses, if there are any, have to see it first.
+	Cosign(ctx context.Context) error
+	// Publish is called when the attempt is finished, to anchor it.
+	Publish(ctx context.Context) error
+}
+
+// Progress is told of each case after it was recorded, in any order, by one
+// goroutine at a time.
+type Progress interface{ Recorded(Result) }
+
+// A Result is one case as it was recorded.
+type Result struct {
+	Index  int64 // in the ledger
+	Total  int   // how many the attempt will have
+	Case   string
+	Repeat int
+	Record evidence.CaseScored
+}

@@ -1,0 +1,187 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
+)
+
+// A Worker drives single cases and grades what came out. It has no ledger and no
+// evidence folder: whoever gave it a [Job] puts away the [Graded] that it gets,
+// so a worker may be anywhere.
+type Worker struct {
+	cfg    Config
+	cases  *scenario.Set
+	plan   evidence.Plan // what the config promises
+	jobs   []job         // of the plan, in its order
+	rules  *policy.Ruleset
+	limits session.Limits
+
+	// What the cases of the plan need, for one of them at least.
+	judged, usesRubric, usesTest bool
+
+	rubrics *rubrics
+
+	index sync.Once
+	byID  map[string]int
+}
+
+// NewWorker checks what can be checked before a case runs, and opens the
+// sandboxes that the cases of the config need. The caller closes the worker.
+func NewWorker(ctx context.Context, cfg Config) (*Worker, error) {
+	w, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.openSandboxes(ctx); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close closes the sandboxes.
+func (w *Worker) Close() { w.rubrics.close() }
+
+// A Job is one execution of a case, numbered by whoever keeps the ledger.
+type Job struct {
+	Attempt   string
+	Case      string
+	Repeat    int
+	Execution int
+	// Spool, if not nil, is given the trajectory line by line as it grows.
+	Spool func(line []byte) error
+}
+
+// A Graded is one case that was driven and graded, and is not recorded. Record,
+// Pieces and Crossings are all that the ledger and the evidence get.
+type Graded struct {
+	Case      *scenario.Case
+	Repeat    int
+	Suspended bool // an approval is open; there is no record then
+
+	Record    evidence.CaseScored
+	Pieces    [][]byte   // the evidence; the index, which the record names, is the last
+	Crossings []Crossing // the boundaries that were crossed on the way
+	Recording []byte     // the cassette of a live case, one of the pieces
+
+	Files      evidence.CaseFiles   // the index, read
+	Trajectory []byte               // one of the pieces
+	Verified   *trajectory.Verified // the same, read
+	Answer     string
+}
+
+// Piece finds a piece of the evidence by its digest; nil if there is none.
+func (g *Graded) Piece(d digest.Content) []byte {
+	for _, p := range g.Pieces {
+		if digest.ContentOf(p) == d {
+			return p
+		}
+	}
+	return nil
+}
+
+// put adds a piece of evidence and returns its name.
+func (g *Graded) put(data []byte) *digest.Content {
+	d := digest.ContentOf(data)
+	g.Pieces = append(g.Pieces, data)
+	return &d
+}
+
+// close adds the index and names it in the record.
+func (g *Graded) close() error {
+	index, err := canon.Marshal(&g.Files)
+	if err != nil {
+		return err
+	}
+	g.Record.EvidenceDigests = []digest.Content{*g.put(index)}
+	return nil
+}
+
+// Do drives the agent through one case and grades what it did. An error means
+// that the harness could not do its work, or that ctx ended before the case did;
+// whatever the agent did is in the record.
+func (w *Worker) Do(ctx context.Context, j Job) (*Graded, error) {
+	i, ok := w.find(j.Case)
+	if !ok {
+		return nil, refusal.Newf(refusal.UnknownName, "class %s has no case %q", w.cfg.Bench.Class(), j.Case).
+			WithHint("the worker has another bench than the attempt was planned with")
+	}
+	return w.do(ctx, i, j)
+}
+
+// do is Do for a case whose place in the bench is known.
+func (w *Worker) do(ctx context.Context, index int, j Job) (*Graded, error) {
+	r, err := w.take(index, j)
+	if err != nil {
+		return nil, err
+	}
+	remove, err := r.prepare()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	// The session counts logical time; this bounds what an agent takes for
+	// itself.
+	wall := time.Duration(w.cfg.Bench.Registration().Limits.WallClockSeconds) * time.Second
+	within, cancel := context.WithTimeoutCause(ctx, wall, errWallClock)
+	defer cancel()
+	r.drive(within)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return r.finish(ctx)
+}
+
+// skip makes the record of a case that is not run because the attempt has spent
+// its money. It is truncated and never quietly missing.
+func (w *Worker) skip(index int, j Job, limit int64) (*Graded, error) {
+	r, err := w.take(index, j)
+	if err != nil {
+		return nil, err
+	}
+	r.s, err = session.New(session.Config{Rules: w.rules, Run: trajectory.RunStarted{Attempt: j.Attempt, Case: r.c.ID, Class: w.cfg.Bench.Class(),
+		Target: w.cfg.Target.Name, Repeat: j.Repeat, Execution: j.Execution}})
+	if err != nil {
+		return nil, err
+	}
+	_ = r.s.Event(&trajectory.LimitReached{Limit: "cost_microdollars", Max: limit})
+	r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the attempt has spent its limit of %d micro-dollars; the case was not run", limit))
+	r.result = r.s.Fail(nil)
+	return r.finish(context.Background())
+}
+
+func (w *Worker) take(index int, j Job) (*run, error) {
+	c, err := w.cases.Case(index)
+	if err != nil {
+		return nil, err
+	}
+	return &run{w: w, job: j, c: c, started: w.cfg.Now()}, nil
+}
+
+// find gives the place of a case in the bench.
+func (w *Worker) find(id string) (int, bool) {
+	w.index.Do(func() {
+		w.byID = make(map[string]int, w.cases.Len())
+		for i := range w.cases.Len() {
+			w.byID[w.cases.Ref(i).ID] = i
+		}
+	})
+	i, ok := w.byID[id]
+	return i, ok
+}
+
+// unnumbered names an attempt that no ledger has.
+func (w *Worker) unnumbered() string {
+	return attemptID(w.cfg.Bench.Class(), w.cfg.Target.Name, 0)
+}

@@ -1,0 +1,131 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/harness"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
+)
+
+// A GoldenCheck says which cases equal their golden traces.
+type GoldenCheck struct {
+	Class    string          `json:"class"`
+	Target   string          `json:"target"`
+	Checked  int             `json:"checked"`
+	Equal    int             `json:"equal"`
+	Met      bool            `json:"met"`
+	Problems []GoldenProblem `json:"problems"`
+}
+
+// A GoldenProblem is a case that diverges, or a trace that does not fit any.
+type GoldenProblem struct {
+	Case   string `json:"case"`
+	Change string `json:"change"` // missing_golden, stale_golden, or the class of the divergence
+	Turn   int    `json:"turn,omitempty"`
+	Step   int    `json:"step,omitempty"`
+	Detail string `json:"detail"`
+}
+
+// CheckGolden drives every case again and compares it with its golden trace. A
+// case without one fails.
+func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
+	check := &GoldenCheck{Class: s.o.Class, Target: s.o.Target, Problems: []GoldenProblem{}}
+	seen := map[string]bool{}
+	err := s.Rehearse(ctx, func(g *harness.Graded) error {
+		seen[g.Case.ID] = true
+		check.Checked++
+		problem, err := checkGolden(s.place.GoldenFile(s.o.Class, g.Case.ID), g)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", g.Case.ID, err)
+		}
+		if problem == nil {
+			check.Equal++
+			return nil
+		}
+		check.Problems = append(check.Problems, *problem)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.o.selector() == nil {
+		if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, "x")), seen); err != nil {
+			return nil, err
+		}
+	}
+	check.Met = len(check.Problems) == 0
+	return check, nil
+}
+
+func checkGolden(file string, g *harness.Graded) (*GoldenProblem, error) {
+	golden, err := store.ReadFile(store.OS{}, file, archive.MaxGolden)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &GoldenProblem{Case: g.Case.ID, Change: "missing_golden", Detail: "there is no golden trace"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := trajectory.CheckGolden(golden, g.Verified, archive.GoldenTrace)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return &GoldenProblem{Case: g.Case.ID, Change: string(d.Change), Turn: d.Turn, Step: d.Step, Detail: d.String()}, nil
+}
+
+// findStale reports golden traces of cases that the class no longer has: a
+// check that compares nothing must not look like one that passed.
+func (c *GoldenCheck) findStale(dir string, seen map[string]bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return refusal.Newf(refusal.Unreadable, "listing the golden traces: %w", err)
+	}
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".golden"); ok && !seen[id] {
+			c.Problems = append(c.Problems, GoldenProblem{Case: id, Change: "stale_golden", Detail: "there is a golden trace and no such case"})
+		}
+	}
+	return nil
+}
+
+// A GoldenUpdate says which traces were written.
+type GoldenUpdate struct {
+	Class   string   `json:"class"`
+	Written []string `json:"written"`
+	Same    int      `json:"same"`
+}
+
+// UpdateGolden drives every case and writes its golden trace, for review.
+func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
+	u := &GoldenUpdate{Class: s.o.Class, Written: []string{}}
+	err := s.Rehearse(ctx, func(g *harness.Graded) error {
+		if g.Suspended {
+			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
+				WithHint("answer it in the case's scenario")
+		}
+		trace, err := trajectory.Canonical(g.Verified, archive.GoldenTrace)
+		if err != nil {
+			return err
+		}
+		text := trace.Format()
+		file := s.place.GoldenFile(s.o.Class, g.Case.ID)
+		if old, err := store.ReadFile(store.OS{}, file, archive.MaxGolden); err == nil && string(old) == string(text) {
+			u.Same++
+			return nil
+		}
+		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		u.Written = append(u.Written, g.Case.ID)
+		return store.WriteFile(store.OS{}, file, text, 0o644)
+	})
+	return u, err
+}

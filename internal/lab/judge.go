@@ -1,0 +1,179 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
+	"tallystick/internal/harness"
+	"tallystick/internal/judge"
+	"tallystick/internal/provider"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/seal"
+	"tallystick/internal/session"
+)
+
+// judgeKey is the name of the key that signs verdicts, and judgeCache that of
+// their folder.
+const (
+	judgeKey   = "judge-cache"
+	judgeCache = "judge-cache"
+)
+
+// JudgeCache opens the verdicts of a workspace that has a key for them.
+func JudgeCache(p *archive.Place) (*judge.Cache, error) {
+	cache, err := openJudgeCache(p)
+	if cache == nil && err == nil {
+		return nil, refusal.Newf(refusal.NotFound, "no key %s in %s, so no verdict here can be verified", judgeKey, p.KeysDir()).
+			WithHint(`"tally keys new %s" makes one, and so does the first live run that needs a judge`, judgeKey)
+	}
+	return cache, err
+}
+
+// openJudgeCache opens the cache, nil if there is no key yet.
+func openJudgeCache(p *archive.Place) (*judge.Cache, error) {
+	path := filepath.Join(p.KeysDir(), judgeKey)
+	if !fileExists(path) {
+		return nil, nil
+	}
+	key, err := seal.LoadKey(path)
+	if err != nil {
+		return nil, fmt.Errorf("judge cache: %w", err)
+	}
+	return judge.OpenCache(p.Private(judgeCache), key), nil
+}
+
+// needJudgeKey makes the key that signs verdicts, if there is none. It is random:
+// whoever could derive it could sign verdicts.
+func (s *Setup) needJudgeKey() error {
+	if fileExists(filepath.Join(s.place.KeysDir(), judgeKey)) {
+		return nil
+	}
+	if _, err := ceremony.NewKey(s.place.Place, judgeKey); err != nil {
+		return err
+	}
+	s.place.Note("made the key %s, which signs the judge's verdicts", judgeKey)
+	return nil
+}
+
+// draws is where verdicts are recorded that a model was asked for.
+type draws struct {
+	ledger harness.Ledger
+	past   *harness.Past
+	cost   atomic.Int64 // micro-dollars, of live draws
+}
+
+func (d *draws) drawn(caseID string, key digest.ID) judge.Drawn {
+	n, last := d.past.Drawn(caseID, key.String())
+	return judge.Drawn{Count: n, Verdict: last}
+}
+
+func (d *draws) draw(x judge.Draw) error {
+	entry := &evidence.JudgeDrawn{Attempt: x.Attempt, CaseID: x.CaseID, Draw: x.Number, Key: x.Key.String(), Verdict: x.Verdict}
+	if _, err := d.ledger.AppendRecord(evidence.JudgeDrawnKind, entry); err != nil {
+		return err
+	}
+	d.past.NoteDraw(entry)
+	return nil
+}
+
+// A bailiff stands between the harness and the judge.
+type bailiff struct {
+	settings *judge.Settings
+	judge    *judge.Judge
+	note     func(format string, args ...any)
+	draws    *draws // nil if nothing is drawn
+}
+
+// judge is the judge of the workspace, nil if it has none. Live draws go to
+// draws; without that nothing is drawn.
+func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
+	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
+	if err != nil || settings == nil {
+		return nil, err
+	}
+	cfg := judge.Config{Settings: settings, Mode: mode, Now: s.place.Now}
+	if cfg.Cache, err = openJudgeCache(s.place.Place); err != nil {
+		return nil, err
+	}
+	if draws != nil {
+		cfg.Drawn, cfg.Draw = draws.drawn, draws.draw
+	}
+	b := &bailiff{settings: settings, note: s.place.Note, draws: draws}
+	if b.judge, err = judge.New(cfg); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// judgeNeeded says which model judges a case of the config, nil if none does, and
+// that it can be called and its price is known.
+func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
+	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
+	if err != nil || settings == nil {
+		return nil, err
+	}
+	needed, err := harness.NeedsJudge(cfg)
+	if err != nil || !needed {
+		return nil, err
+	}
+	if err := access.CheckModel(settings.API, settings.Model, settings.MaxOutput); err != nil {
+		return nil, fmt.Errorf("the judge of %s: %w", judge.SettingsFile, err)
+	}
+	return settings, nil
+}
+
+// Digest names the settings of the judge.
+func (b *bailiff) Digest() digest.Content { return b.settings.Digest }
+
+// Ask puts the harness's words into the judge's, and back.
+func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, error) {
+	q := judge.Question{Attempt: j.Attempt, Class: j.Class, CaseID: j.Case.ID, Criteria: j.Spec.Criteria, Expected: j.Spec.Expected, Votes: j.Spec.Votes, Task: []string{}}
+	for _, t := range j.Case.Scenario.Turns {
+		q.Task = append(q.Task, t.Text)
+	}
+	var err error
+	if q.Answer, err = j.Value.Canonical(); err != nil {
+		return harness.Judged{JudgeOutcome: grade.JudgeOutcome{Unscored: "the value has no JSON form: " + err.Error()}}, nil
+	}
+	models, source := j.Models, judge.FromCassette
+	if script := b.authored(j.Case); script != nil {
+		models, source = script, judge.FromAuthored
+	}
+	o, err := b.judge.Ask(ctx, q, models, source)
+	if err != nil {
+		return harness.Judged{}, fmt.Errorf("case %s: asking the judge: %w", j.Case.ID, err)
+	}
+	for _, e := range o.Events {
+		b.note("warning: %s", e.Detail)
+	}
+	if d := o.Document; d != nil && d.Source == judge.FromLive && !o.Cached && b.draws != nil {
+		b.draws.cost.Add(d.CostMicroUSD)
+	}
+	return harness.Judged{JudgeOutcome: grade.JudgeOutcome{Score: o.Score, Votes: o.Votes, Reason: o.Reason, Unscored: o.Unscored, Events: o.Events}, Evidence: o.Evidence}, nil
+}
+
+// authored is the judge that a case wrote itself: the replies that are for the
+// judge's model by name. A live run and a recording do not listen to it.
+func (b *bailiff) authored(c *scenario.Case) session.Models {
+	if b.judge.Mode() != judge.Replay {
+		return nil
+	}
+	var replies []scenario.Reply
+	for _, r := range c.Scenario.Model {
+		if r.When != nil && r.When.Agent == b.settings.Model {
+			replies = append(replies, r)
+		}
+	}
+	if len(replies) == 0 {
+		return nil
+	}
+	return session.NewScript(replies)
+}

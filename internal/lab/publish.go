@@ -1,0 +1,49 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/cosign"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/workspace"
+)
+
+// Publish publishes the end of the ledger and has the workspace's witnesses
+// cosign it. If some cannot be reached the anchor stands: both what was published
+// and the refusal WitnessFailed are returned.
+func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger) (*sequencer.Published, error) {
+	cosigners, err := cosigners(p.Settings)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := l.PublishAnchor(ctx, cosigners)
+	if err != nil {
+		return nil, p.Alarm(err)
+	}
+	// The day's anchor file is replaced by the next publication, and with it
+	// what shows that witnesses saw the registration before the first case.
+	if err := p.KeepCheckpoint(pub); err != nil {
+		return nil, err
+	}
+	if len(pub.Failed) == 0 {
+		return pub, nil
+	}
+	return pub, refusal.Newf(refusal.WitnessFailed, "the anchor stands, but %d of %d witnesses did not cosign: %w",
+		len(pub.Failed), len(pub.Failed)+len(pub.Witnesses), pub.Failed[0]).
+		WithHint(`run "tally anchor publish" again when they can be reached`)
+}
+
+func cosigners(s workspace.Settings) ([]sequencer.Cosigner, error) {
+	var out []sequencer.Cosigner
+	for _, witness := range s.Witnesses {
+		c, err := cosign.NewClient(witness.URL, witness.Key, cosign.ClientOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: witness %s: %w", workspace.SettingsFile, witness.URL, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

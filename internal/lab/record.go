@@ -1,0 +1,309 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/harness"
+	"tallystick/internal/judge"
+	"tallystick/internal/provider"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+)
+
+// RecordOptions say what becomes of recordings.
+type RecordOptions struct {
+	OnlyMissing     bool  // replay what the cassette has, record just the calls that miss
+	Discard         bool  // throw the recordings away; the ledger still has their entries
+	MaxCostMicroUSD int64 // 0 for the class's limit for a case, times the cases
+}
+
+// A Recording drives cases with live models and tools and makes their cassettes.
+type Recording struct {
+	*Setup
+	Providers *provider.Settings
+	Judge     *judge.Settings // nil if no model judges these cases
+	Cases     []string        // ids, in the order of the class
+	Most      int64           // micro-dollars that may be spent
+
+	o      RecordOptions
+	access *provider.Access
+	budget *provider.Budget
+	ledger *sequencer.Ledger
+
+	mu    sync.Mutex
+	begun map[string]*provider.Case // that have not ended
+	done  []Recorded
+}
+
+// A Recorded is what became of the recording of one case.
+type Recorded struct {
+	Case       string          `json:"case"`
+	Kept       bool            `json:"kept"`
+	Outcome    string          `json:"outcome"` // how the case went, unrecorded as an attempt
+	Reason     string          `json:"reason,omitempty"`
+	Digest     *digest.Content `json:"digest,omitempty"`
+	Provenance string          `json:"provenance,omitempty"`
+	File       string          `json:"file,omitempty"`
+	Calls      int64           `json:"calls"`
+	CostMicro  int64           `json:"cost_microdollars"`
+	Unpriced   int64           `json:"unpriced_calls"`
+	Redactions int64           `json:"redactions"`
+	Replayed   int             `json:"replayed"`
+	Retries    int             `json:"retries"`
+	Refused    int             `json:"refused"`
+	Broken     int             `json:"broken"`
+	Unused     int             `json:"unused"`
+}
+
+// NewRecording finds out what would be recorded, and the most that it can cost.
+// Nothing is sent yet. The caller closes it.
+func NewRecording(c *archive.Corpus, setup Options, o RecordOptions) (*Recording, error) {
+	setup.Live = true
+	s, err := New(c, setup)
+	if err != nil {
+		return nil, err
+	}
+	r := &Recording{Setup: s, o: o, begun: map[string]*provider.Case{}}
+	if r.access, err = s.access(); err != nil {
+		return nil, err
+	}
+	r.Providers = r.access.Settings
+	if err := r.choose(); err != nil {
+		return nil, err
+	}
+	cfg, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	if r.Judge, err = s.judgeNeeded(cfg, r.access); err != nil {
+		return nil, err
+	}
+	limit := s.Bench.Registration().Limits.CostMicroUSD
+	if r.Most = o.MaxCostMicroUSD; r.Most == 0 {
+		if r.Most = limit * int64(len(r.Cases)); limit <= 0 {
+			return nil, refusal.Newf(refusal.Usage, "class %s has no limit on the cost of a case", s.o.Class).WithHint("say with --max-cost how many dollars may be spent")
+		}
+	}
+	r.budget = provider.NewBudget(r.Most)
+	return r, nil
+}
+
+// Close lets go of the providers.
+func (r *Recording) Close() { r.access.Close() }
+
+// Spent is the most that the calls can have cost until now, in micro-dollars.
+func (r *Recording) Spent() int64 { return r.budget.Spent() }
+
+// config is that of the setup, for the cases that are recorded.
+func (r *Recording) config() (harness.Config, error) {
+	cfg, err := r.Setup.config()
+	cfg.Select = func(c *scenario.Case) bool { return slices.Contains(r.Cases, c.ID) }
+	return cfg, err
+}
+
+// choose finds the cases that a recording makes sense for.
+func (r *Recording) choose() error {
+	cases := scenario.Of(r.Bench)
+	wanted := r.Setup.o.selector()
+	for i := range cases.Len() {
+		c, err := cases.Case(i)
+		if err != nil {
+			return err
+		}
+		if wanted != nil && !wanted(c) {
+			continue
+		}
+		if reason := r.notFor(c); reason != "" {
+			r.place.Note("case %s is left out: %s", c.ID, reason)
+			continue
+		}
+		r.Cases = append(r.Cases, c.ID)
+	}
+	if len(r.Cases) == 0 {
+		return refusal.Newf(refusal.NotFound, "class %s has no case to record", r.Bench.Class()).
+			WithHint(`"tally bench list %s" shows the cases; --case chooses among them`, r.Bench.Class())
+	}
+	return nil
+}
+
+// notFor says why a case is not recorded. What somebody wrote by hand is never
+// written over.
+func (r *Recording) notFor(c *scenario.Case) string {
+	inFolder := slices.ContainsFunc(r.Bench.Cases(), func(v bench.VerifiedCase) bool { return v.Case().CaseID == c.ID })
+	switch {
+	case !inFolder:
+		return "it is a line of the dataset, and those have no cassettes"
+	case len(c.Scenario.Model) > 0:
+		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
+	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.OnlyMissing:
+		return "its cassette was written by hand; remove " + r.cassetteFile(c.ID) + " first, or add to it with --only-missing"
+	}
+	return ""
+}
+
+func (r *Recording) cassetteFile(id string) string { return bench.CassetteFile(r.Bench.Class(), id) }
+
+// Record drives the cases, with the network on. Whatever happens, every case that
+// was begun has its entry in the ledger when it returns, unless the ledger itself
+// fails.
+func (r *Recording) Record(ctx context.Context) ([]Recorded, error) {
+	var err error
+	if r.ledger, err = r.place.OpenLedger(ctx); err != nil {
+		return nil, err
+	}
+	err = r.drive(ctx)
+	if cerr := r.ledger.Close(); err == nil {
+		err = cerr
+	}
+	return append([]Recorded{}, r.done...), err
+}
+
+func (r *Recording) drive(ctx context.Context) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	cfg.Live = r
+	if cfg.Judge, err = r.judge(judge.Record, nil); err != nil {
+		return err
+	}
+	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		keep, reason := r.worthKeeping(g)
+		return r.end(g.Case.ID, keep, string(g.Record.Outcome), reason)
+	})
+	why := "the recording was stopped"
+	if err != nil {
+		why = err.Error()
+	}
+	for _, id := range r.Cases {
+		if r.begun[id] == nil {
+			continue
+		}
+		if eerr := r.end(id, false, string(evidence.Errored), why); err == nil {
+			err = eerr
+		}
+	}
+	return err
+}
+
+// Case begins the live side of one case, for the harness.
+func (r *Recording) Case(c *scenario.Case) (harness.Recording, error) {
+	o := r.caseOptions(c, r.budget)
+	if r.o.OnlyMissing && c.Cassette != nil {
+		data, err := c.Cassette.Data()
+		if err != nil {
+			return nil, err
+		}
+		if o.Base, err = cassette.Parse(data, cassette.Limits{}); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.cassetteFile(c.ID), err)
+		}
+	}
+	live, err := r.access.Case(o)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun[c.ID] = live
+	return live, nil
+}
+
+// Redactor is none: of a recording only the cassette is kept, which is redacted
+// where it is made.
+func (r *Recording) Redactor() *cassette.Redactor { return nil }
+
+// worthKeeping decides whether a recording is kept: the agent must have come to
+// its end. Whether it gave the right answer does not matter.
+func (r *Recording) worthKeeping(g *harness.Graded) (keep bool, reason string) {
+	switch {
+	case g.Suspended:
+		return false, "it waits for an approval; answer it in the case's scenario"
+	case g.Record.Outcome == evidence.Errored || g.Record.Outcome == evidence.Truncated:
+		return false, g.Record.Reason
+	case r.o.Discard:
+		return false, "--discard"
+	}
+	return true, ""
+}
+
+// end puts one recording away. The ledger comes first: a crash in between
+// leaves an entry whose file is missing, which is seen, and never a cassette
+// that no entry names.
+func (r *Recording) end(id string, keep bool, outcome, reason string) error {
+	r.mu.Lock()
+	live := r.begun[id]
+	delete(r.begun, id)
+	r.mu.Unlock()
+	if live == nil {
+		return refusal.Newf(refusal.Failed, "case %s ended and was never begun", id)
+	}
+	live.Close()
+	out := Recorded{Case: id, Kept: keep, Outcome: outcome, Reason: reason, Unused: live.Unused()}
+	stats := live.Stats()
+	out.Replayed, out.Retries, out.Refused, out.Broken = stats.Replayed, stats.Retries, stats.Refused, stats.Broken
+	err := r.put(live, &out)
+	r.mu.Lock()
+	r.done = append(r.done, out)
+	r.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("case %s: %w", id, err)
+	}
+	if reason = out.Reason; reason != "" {
+		reason = ": " + reason
+	}
+	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, provider.Dollars(out.CostMicro), reason)
+	return nil
+}
+
+// Fate says in words what became of a recording.
+func (r *Recorded) Fate() string {
+	if r.Kept {
+		return "recorded"
+	}
+	return "thrown away"
+}
+
+func (r *Recording) put(live *provider.Case, out *Recorded) error {
+	file, err := live.Cassette()
+	if err != nil {
+		return err
+	}
+	c, err := cassette.Parse(file, cassette.Limits{})
+	if err != nil {
+		return err
+	}
+	h, d := c.Header, cassette.Digest(file)
+	out.Digest, out.Provenance, out.Redactions = &d, string(h.Provenance), h.Redactions
+	out.Calls, out.CostMicro, out.Unpriced = int64(len(c.Interactions)), h.Totals.CostMicrodollars, h.Totals.UnpricedCalls
+	entry := &evidence.CassetteRecorded{Class: r.Bench.Class(), CaseID: out.Case, Digest: d, Provenance: out.Provenance, Kept: out.Kept,
+		Calls: len(c.Interactions), CostMicro: out.CostMicro}
+	if _, err := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry); err != nil {
+		return err
+	}
+	if !out.Kept {
+		return nil
+	}
+	name := r.place.Path(filepath.FromSlash(r.cassetteFile(out.Case)))
+	if err = store.MakeDir(store.OS{}, filepath.Dir(name), 0o755); err == nil {
+		err = store.WriteFile(store.OS{}, name, file, 0o644)
+	}
+	if err != nil {
+		out.Kept, entry.Kept, out.Reason = false, false, err.Error()
+		_, lerr := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry)
+		return errors.Join(err, lerr)
+	}
+	out.File = r.cassetteFile(out.Case)
+	return nil
+}

@@ -1,0 +1,223 @@
+package lab
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/canon"
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/harness"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/seal"
+	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
+)
+
+// An Original is an attempt that the verified ledger has, and its evidence.
+type Original struct {
+	*scorecard.Attempt
+	Read func(digest.Content) ([]byte, error) // a piece of the evidence
+}
+
+// A Reproduced says whether a second run of an attempt agrees with it.
+type Reproduced struct {
+	Original   string `json:"original"`
+	Attempt    string `json:"attempt"`
+	Agrees     bool   `json:"agrees"`
+	Cases      int    `json:"cases"`
+	Divergence string `json:"divergence,omitempty"`
+	Entry      int64  `json:"entry"`
+}
+
+// Reproduce runs every case of an attempt again, with its recordings, under an
+// operator's key that is not the one that ran it. The agreement, or the first
+// divergence, is signed and recorded.
+func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Options) (*Reproduced, error) {
+	if original.Finished == nil {
+		return nil, refusal.Newf(refusal.NotFound, "attempt %s was never finished, so there is nothing to agree with", original.ID).
+			WithHint(`finish it with "tally run %s --resume"`, original.Class)
+	}
+	key, err := c.OperatorKey()
+	if err != nil {
+		return nil, err
+	}
+	operator, err := c.Operator(key)
+	if err != nil {
+		return nil, err
+	}
+	if fp := key.Fingerprint(); fp == original.Key || operator == original.Operator {
+		return nil, refusal.Newf(refusal.Usage, "attempt %s was run with this key (%s): agreeing with oneself shows nothing", original.ID, fp).
+			WithHint("name another operator's key in TALLY_OPERATOR_KEY")
+	}
+	o.Class, o.Target, o.Repeat = original.Class, original.Target, original.Plan.Repeat
+	s, err := New(c, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.samePlan(original); err != nil {
+		return nil, err
+	}
+	out := &Reproduced{Original: original.ID, Attempt: original.ID + ".again-" + hex.EncodeToString(operator[:4])}
+	if out.Divergence, out.Cases, err = s.again(ctx, original); err != nil {
+		return nil, err
+	}
+	out.Agrees = out.Divergence == ""
+	return out, out.record(ctx, c, key, &evidence.AttemptReproduced{Attempt: out.Attempt, Original: original.ID, Origin: original.Origin,
+		Agrees: out.Agrees, Divergence: out.Divergence, Operator: operator})
+}
+
+// samePlan refuses to compare with another bench or agent.
+func (s *Setup) samePlan(a Original) error {
+	for _, same := range []struct{ what, was, now string }{
+		{"the bench digest", a.Plan.BenchDigest.String(), s.Bench.Digest().String()},
+		{"the target digest", a.Plan.TargetDigest.String(), s.Target.Digest.String()},
+	} {
+		if same.was != same.now {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %s and is %s now", a.ID, same.what, same.was, same.now).
+				WithHint("check out the commit that the attempt was run at")
+		}
+	}
+	return nil
+}
+
+// caseKey names one record of an attempt.
+type caseKey struct {
+	id     string
+	repeat int
+}
+
+// again drives every case and returns the first divergence, "" if there is
+// none.
+func (s *Setup) again(ctx context.Context, original Original) (string, int, error) {
+	recorded := map[caseKey]*scorecard.Case{}
+	ids := map[string]bool{}
+	for c := range original.Cases() {
+		recorded[caseKey{c.ID, int(c.Repeat)}] = c
+		ids[c.ID] = true
+	}
+	cfg, err := s.config()
+	if err != nil {
+		return "", 0, err
+	}
+	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
+	if original.Mode == "live" {
+		cfg.Live = &relived{original, recorded}
+	}
+	divergence, cases := "", 0
+	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		cases++
+		c := recorded[caseKey{g.Case.ID, g.Repeat}]
+		if divergence != "" || c == nil {
+			return nil
+		}
+		what, err := original.differs(c, g)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", g.Case.ID, err)
+		}
+		if what != "" {
+			divergence = fmt.Sprintf("case %s: %s", g.Case.ID, what)
+		}
+		return nil
+	})
+	if err == nil && divergence == "" && cases != len(recorded) {
+		divergence = fmt.Sprintf("the attempt has %d records, %d cases were run again", len(recorded), cases)
+	}
+	return divergence, cases, err
+}
+
+// relived answers as the models of a live attempt did, from the cassettes that it
+// left in the evidence.
+type relived struct {
+	original Original
+	recorded map[caseKey]*scorecard.Case
+}
+
+// Redactor is none: nothing of the second run is kept.
+func (*relived) Redactor() *cassette.Redactor { return nil }
+
+// Case finds the recording of a case.
+func (l *relived) Case(of *scenario.Case) (harness.Recording, error) {
+	c := l.recorded[caseKey{of.ID, 1}]
+	if c == nil {
+		return nil, refusal.Newf(refusal.NotFound, "the case has no record to replay")
+	}
+	files, err := scorecard.FilesOf(c, l.original.Read)
+	if err != nil {
+		return nil, err
+	}
+	if files.Recording == nil {
+		return nil, refusal.Newf(refusal.NotFound, "case %s: the evidence has no recording", c.ID)
+	}
+	data, err := l.original.Read(*files.Recording)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := cassette.Parse(data, cassette.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return &replayedRecording{session.Replay{Player: cassette.NewPlayer(parsed)}, data}, nil
+}
+
+// A replayedRecording answers from a cassette, and gives it back as its own.
+type replayedRecording struct {
+	session.Replay
+	data []byte
+}
+
+func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
+
+// differs compares a record with a second run of its case: how it ended, the
+// score, and the canonical trace.
+func (a Original) differs(c *scorecard.Case, g *harness.Graded) (string, error) {
+	if c.Outcome() != g.Record.Outcome {
+		return fmt.Sprintf("was %s, is %s", c.Outcome(), g.Record.Outcome), nil
+	}
+	score := 0.0
+	if g.Record.Score != nil {
+		score = g.Record.Score.Score
+	}
+	if c.IsScored() && c.Score != score {
+		return fmt.Sprintf("the score was %v, is %v", c.Score, score), nil
+	}
+	before, err := scorecard.TrajectoryOf(c, a.Read)
+	if err != nil {
+		return "", err
+	}
+	after, err := trajectory.Verify(g.Trajectory, trajectory.HeadIs(g.Files.Trajectory.Head))
+	if err != nil {
+		return "", err
+	}
+	var traces [2]*trajectory.Trace
+	for i, v := range []*trajectory.Verified{before, after} {
+		if traces[i], err = trajectory.Canonical(v, archive.GoldenTrace); err != nil {
+			return "", err
+		}
+	}
+	if d := trajectory.Compare(traces[0], traces[1]); d != nil {
+		return fmt.Sprintf("%s at turn %d, step %d", d.Change, d.Turn, d.Step), nil
+	}
+	return "", nil
+}
+
+// record signs what was found and appends it.
+func (r *Reproduced) record(ctx context.Context, c *archive.Corpus, key *seal.Key, record *evidence.AttemptReproduced) error {
+	message, err := canon.Marshal(record)
+	if err != nil {
+		return err
+	}
+	sig, err := seal.SignWith(key.Signer(), seal.NamespaceAttempt, message)
+	if err != nil {
+		return err
+	}
+	record.Signature = string(sig)
+	pos, err := c.Append(ctx, evidence.AttemptReproducedKind, record)
+	r.Entry = pos.Index
+	return err
+}

@@ -1,0 +1,109 @@
+package lab
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/harness"
+	"tallystick/internal/judge"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/scenario"
+	"tallystick/internal/workspace"
+)
+
+// Options say what is run, and how.
+type Options struct {
+	Class  string
+	Target string
+	Cases  string // only cases whose id matches this pattern; "" for all
+	Tag    string // only cases with this tag; "" for all
+	Repeat int    // how often each case runs; 0 for once
+	Jobs   int    // cases at once; 0 for a number that suits the target
+
+	Sandbox     sandbox.Class // in place of those of the registration; "" for those
+	Scope       sandbox.Scope // the same
+	UnsafeAgent bool          // run a command target without a sandbox
+	Live        bool          // the network may be used
+
+	Version string // of the program, for the records
+}
+
+// A Setup is a class and a target of a workspace, ready to be run.
+type Setup struct {
+	Bench  *bench.Verified
+	Target *agent.Target
+
+	place *archive.Corpus
+	o     Options
+}
+
+// New verifies the class and finds the target. The corpus stays the caller's.
+func New(c *archive.Corpus, o Options) (*Setup, error) {
+	v, err := c.Bench(o.Class)
+	if err != nil {
+		return nil, c.Alarm(err)
+	}
+	for _, w := range v.Warnings() {
+		if w.Case == "" && v.Level() == string(bench.Scratch) {
+			continue // the answer says it, at its end
+		}
+		c.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
+	}
+	t, err := FindTarget(c, o.Class, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	if t.HTTP != nil && !t.HTTP.Local() && !o.Live {
+		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
+	}
+	return &Setup{v, t, c, o}, nil
+}
+
+// Rehearse drives and grades the cases without recording anything, and gives
+// them in their order.
+func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error) error {
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	return harness.Rehearse(ctx, cfg, visit)
+}
+
+// config is that of a run which records nothing and in which no model answers.
+func (s *Setup) config() (harness.Config, error) {
+	state, err := workspace.StateDir(s.place.Getenv)
+	if err != nil {
+		return harness.Config{}, err
+	}
+	cfg := harness.Config{
+		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Select: s.o.selector(), Repeat: s.o.Repeat},
+		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
+		Now:   s.place.Now, Version: s.o.Version,
+	}
+	if s.o.Sandbox != "" {
+		cfg.Sandbox = []sandbox.Class{s.o.Sandbox}
+	}
+	cfg.Judge, err = s.judge(judge.Replay, nil)
+	return cfg, err
+}
+
+// selector is the filter that the options describe, nil if there is none.
+func (o *Options) selector() func(*scenario.Case) bool {
+	if o.Cases == "" && o.Tag == "" {
+		return nil
+	}
+	return func(c *scenario.Case) bool {
+		if o.Cases != "" {
+			if ok, _ := path.Match(o.Cases, c.ID); !ok {
+				return false
+			}
+		}
+		return o.Tag == "" || slices.Contains(c.Tags, o.Tag)
+	}
+}

@@ -1,0 +1,39 @@
+package lab
+
+import (
+	"os"
+	"strings"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/refusal"
+	"tallystick/internal/suites"
+)
+
+// FindTarget finds the agent under test. Of a shipped class it is one that came
+// with it or, if there is none of that name, one of the workspace: people want to
+// see how their own agent does.
+func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
+	if !bench.IsShipped(class) {
+		return agent.Load(c.Root, name)
+	}
+	t, err := suites.Target(name)
+	if t == nil && err == nil {
+		t, err = agent.Load(c.Root, name)
+		if refusal.Is(err, refusal.UnknownName) {
+			err = refusal.Newf(refusal.UnknownName, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
+		}
+		return t, err
+	}
+	if fileExists(c.Path(agent.TargetsDir, name+".yaml")) {
+		c.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
+	}
+	return t, err
+}
+
+// fileExists reports whether there is something at path.
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
