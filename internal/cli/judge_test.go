@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"tallystick/internal/evidence"
-	"tallystick/internal/judge"
 	"tallystick/internal/ledger"
 	"tallystick/internal/provider/faketest"
 	"tallystick/internal/refusal"
@@ -141,16 +140,6 @@ func (b *tribunal) require(want ...string) {
 	}
 }
 
-// verdictFile is the one entry of the cache.
-func (b *tribunal) verdictFile() string {
-	b.t.Helper()
-	files, err := filepath.Glob(filepath.Join(b.dir, ".tally", "judge-cache", "*.json"))
-	if err != nil || len(files) != 1 {
-		b.t.Fatalf("the cache has %q, %v", files, err)
-	}
-	return files[0]
-}
-
 func TestRunDrawsAVerdictOnceAndUsesItAgain(t *testing.T) {
 	b := newTribunal(t)
 	// What the draw cost is told, and is none of the agent's cost; the second
@@ -214,40 +203,6 @@ func TestRunRefusesAnotherJudgeThanTheClassPins(t *testing.T) {
 	}
 }
 
-// The tamper test of seed 000, end to end: a hand-edited entry is a miss, a
-// warning, an integrity event in the ledger, and is judged again.
-func TestRunJudgesAgainWhatWasEditedByHand(t *testing.T) {
-	b := newTribunal(t)
-	b.answer = "Bergen"
-	b.verdicts = []string{verdict(0, "It is wrong.")}
-	b.live()
-	file := b.verdictFile()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forged := strings.NewReplacer(`"verdict":{"passed":false,"score":0`, `"verdict":{"passed":true,"score":1`,
-		`"passed":false,"reason":"It is wrong."`, `"passed":true,"reason":"It is wrong."`, `"score":0}]`, `"score":1}]`).Replace(string(data))
-	if forged == string(data) {
-		t.Fatalf("nothing to forge in %s", data)
-	}
-	if err := os.WriteFile(file, []byte(forged), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := b.run("judge", "list"); code != 0 || !strings.Contains(b.out, "not used: tampered") {
-		t.Errorf("%d: %s", code, b.out)
-	}
-	b.live()
-	if !strings.Contains(b.out, "warning: case norway: the judge cache's entry") {
-		t.Errorf("no warning: %s", b.out)
-	}
-	if b.asked != 2 {
-		t.Errorf("the judge was asked %d times", b.asked)
-	}
-	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0",
-		"cities.default.2 norway draw 2", judge.EventTampered+" block", "norway failed judged=true 0")
-}
-
 // Somebody deletes a verdict and rolls again.
 func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
 	b := newTribunal(t)
@@ -264,77 +219,6 @@ func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
 	_, drawn := b.entries()
 	if drawn[0].Key != drawn[1].Key || drawn[0].Verdict == drawn[1].Verdict {
 		t.Errorf("draws %+v", drawn)
-	}
-}
-
-func TestRunReplaysWithTheCacheAndAsksNobody(t *testing.T) {
-	b := newTribunal(t)
-	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","model":[{"text":"Oslo"}],"grade":{"kind":"judge","criteria":"Names the capital of Norway."}}`)
-	b.run("run", "cities")
-	if len(b.server.Requests()) != 0 {
-		t.Error("a replay went to the network")
-	}
-	b.require("norway unscored judged=true unscored: the judge: no recorded verdict; run with --live or record")
-	b.live()
-	if code := b.run("run", "cities"); code != 0 {
-		t.Errorf("%d: %s", code, b.out)
-	}
-	if b.asked != 1 {
-		t.Errorf("the judge was asked %d times", b.asked)
-	}
-	b.require("norway unscored judged=true unscored: the judge: no recorded verdict; run with --live or record",
-		"cities.default.2 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1")
-}
-
-func TestRunTakesAVerdictThatTheCaseWrote(t *testing.T) {
-	b := newTribunal(t)
-	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","model":[{"when":{"agent":"fake-1"},"text":"Oslo"},{"when":{"agent":"judge-1","contains":"Oslo"},"text":"{\"score\":0.75,\"passed\":true,\"reason\":\"yes\"}"}],"grade":{"kind":"judge","criteria":"Names the capital."}}`)
-	if code := b.run("run", "cities"); code != 0 {
-		t.Errorf("%d: %s", code, b.out)
-	}
-	b.require("norway passed judged=true 0.75")
-	if _, err := os.Stat(filepath.Join(b.dir, ".tally", "judge-cache")); !os.IsNotExist(err) {
-		t.Errorf("what somebody wrote is in the cache: %v", err)
-	}
-}
-
-// A case cannot bring its own judge into a live run.
-func TestRunLiveDoesNotListenToAVerdictThatTheCaseWrote(t *testing.T) {
-	b := newTribunal(t)
-	b.verdicts = []string{verdict(0, "No.")}
-	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","model":[{"when":{"agent":"judge-1"},"text":"{\"score\":1,\"passed\":true,\"reason\":\"yes\"}"}],"grade":{"kind":"judge","criteria":"Names the capital."}}`)
-	b.live()
-	b.require("cities.default.1 norway draw 1", "norway failed judged=true 0")
-}
-
-// Two repetitions with one answer are one question.
-func TestRunDrawsOnceForAllRepetitions(t *testing.T) {
-	b := newTribunal(t)
-	b.verdicts = []string{verdict(1, "Yes."), verdict(0, "No.")}
-	if code := b.run("run", "cities", "--live", "--max-cost", "1", "--repeat", "3", "--jobs", "3"); code != 0 {
-		t.Errorf("%d: %s", code, b.out)
-	}
-	b.require("cities.default.1 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1", "norway passed judged=true 1")
-}
-
-func TestRunLeavesACaseUnscoredWhenTheJudgeFails(t *testing.T) {
-	for _, tt := range []struct{ name, reply, want string }{
-		{"it is down", "500", "the judge: vote 1 of 1 failed: the provider answered with status 500"},
-		{"it rambles", "I think it is right.", "the judge: 3 replies were no verdict"},
-		{"it is not a number", `{"score":NaN,"passed":true,"reason":"x"}`, "the judge: 3 replies were no verdict"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newTribunal(t)
-			b.verdicts = []string{tt.reply}
-			b.live()
-			got, _ := b.entries()
-			if len(got) != 2 || got[0] != "cities.default.1 norway draw 1" || !strings.HasPrefix(got[1], "norway unscored judged=true unscored: "+tt.want) {
-				t.Errorf("the ledger has %q", got)
-			}
-			if !strings.Contains(b.out, "1 unscored") {
-				t.Errorf("the answer: %s", b.out)
-			}
-		})
 	}
 }
 
@@ -362,20 +246,6 @@ func TestRunRefusesAJudgeItCannotPayOrKeepSecret(t *testing.T) {
 		t.Errorf("%d: %s", code, b.out)
 	}
 	b.require()
-}
-
-func TestAnotherTemperatureIsAnotherQuestion(t *testing.T) {
-	b := newTribunal(t)
-	b.live()
-	_, drawn := b.entries()
-	if len(drawn) != 1 {
-		t.Fatalf("%d draws", len(drawn))
-	}
-	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\ntemperature: 1\nmax_output_tokens: 200\n")
-	b.live()
-	if _, drawn = b.entries(); len(drawn) != 2 || drawn[1].Draw != 1 || drawn[0].Key == drawn[1].Key {
-		t.Errorf("draws %+v", drawn)
-	}
 }
 
 // What the judge said is in the recording of the attempt, and grading again
