@@ -63,12 +63,12 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	case telemetry.IsOurs(data):
 		var loaded *loadedTrajectory
 		if loaded, err = env.loadTrajectory(o.from, ""); err == nil {
-			answer, err = env.pendingOf(ctx, loaded, o)
+			answer, err = pendingOf(ctx, env, loaded, o)
 		}
 	case o.id != "":
 		err = refusal.Newf(refusal.Usage, "--id names the draft of a trajectory, and %s is none", o.from).WithHint("an incident has its id in it")
 	default:
-		answer, err = env.addPending(ctx, o.draft(), data)
+		answer, err = addPending(ctx, env, o.draft(), data)
 	}
 	if err != nil {
 		return err
@@ -81,8 +81,8 @@ func (o benchPendingOptions) draft() ceremony.PendingOptions {
 	return ceremony.PendingOptions{Class: o.class, From: o.from, AddedBy: o.added, ReviewedBy: o.reviewed}
 }
 
-func (e *Env) addPending(ctx context.Context, o ceremony.PendingOptions, incident []byte) (*ceremony.Pending, error) {
-	c, err := e.openCorpus()
+func addPending(ctx context.Context, env *Env, o ceremony.PendingOptions, incident []byte) (*ceremony.Pending, error) {
+	c, err := env.openCorpus()
 	if err != nil {
 		return nil, err
 	}

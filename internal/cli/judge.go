@@ -61,7 +61,7 @@ func newJudgeList(env *Env) *cobra.Command {
 }
 
 func runJudgeList(_ context.Context, env *Env) error {
-	cache, err := env.judgeCache()
+	cache, err := openVerdicts(env)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func runJudgePrune(_ context.Context, env *Env, o judgePruneOptions) error {
 	if o.olderThan <= 0 {
 		return refusal.Newf(refusal.Usage, "--older-than is missing, or not more than 0").WithHint("give an age, as in --older-than 720h")
 	}
-	cache, err := env.judgeCache()
+	cache, err := openVerdicts(env)
 	if err != nil {
 		return err
 	}
@@ -122,9 +122,9 @@ func printVerdicts(out io.Writer, list []judge.Listed) {
 	}
 }
 
-// judgeCache opens the verdicts of the workspace.
-func (e *Env) judgeCache() (*judge.Cache, error) {
-	p, err := e.open()
+// openVerdicts opens the verdicts of the workspace.
+func openVerdicts(env *Env) (*judge.Cache, error) {
+	p, err := env.open()
 	if err != nil {
 		return nil, err
 	}

@@ -78,12 +78,12 @@ func (o *recordOptions) validate() error {
 }
 
 // mayRecord refuses where nobody can answer for what is sent and spent.
-func (e *Env) mayRecord() error {
-	if e.Getenv("CI") != "" {
+func mayRecord(env *Env) error {
+	if env.Getenv("CI") != "" {
 		return refusal.Newf(refusal.RecordingInCI, "CI is set: a recording is made by a person, who reviews and signs it").
 			WithHint(`record on your own machine and commit the cassette; "tally run --live" is for live runs in CI`)
 	}
-	if !isTerminal(e.Stdin) || !isTerminal(e.Stderr) {
+	if !isTerminal(env.Stdin) || !isTerminal(env.Stderr) {
 		return refusal.Newf(refusal.RecordingNotConfirmed, "there is no terminal to confirm the recording at; nothing was sent").
 			WithHint("run it in a terminal; no flag stands in for the answer")
 	}
@@ -94,7 +94,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if err := env.mayRecord(); err != nil {
+	if err := mayRecord(env); err != nil {
 		return err
 	}
 	c, err := env.openCorpus()

@@ -142,12 +142,12 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 		}
 	}
 	if o.against != "" {
-		if a.Divergence, err = env.driveAgainst(ctx, loaded, o.against); err != nil {
+		if a.Divergence, err = driveAgainst(ctx, env, loaded, o.against); err != nil {
 			return err
 		}
 	}
 	if o.pending != "" {
-		made, err := env.pendingOf(ctx, loaded, benchPendingOptions{class: o.pending, id: o.id})
+		made, err := pendingOf(ctx, env, loaded, benchPendingOptions{class: o.pending, id: o.id})
 		if err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 }
 
 // driveAgainst drives a target with what happened, and says where it parts.
-func (e *Env) driveAgainst(ctx context.Context, loaded *loadedTrajectory, name string) (*replayDivergence, error) {
-	c, err := e.openCorpus()
+func driveAgainst(ctx context.Context, env *Env, loaded *loadedTrajectory, name string) (*replayDivergence, error) {
+	c, err := env.openCorpus()
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (l *loadedTrajectory) happened() lab.Happened {
 }
 
 // pendingOf makes a draft case of a trajectory.
-func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPendingOptions) (*ceremony.Pending, error) {
+func pendingOf(ctx context.Context, env *Env, loaded *loadedTrajectory, o benchPendingOptions) (*ceremony.Pending, error) {
 	incident, files, err := lab.Incident(loaded.happened(), o.id)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (e *Env) pendingOf(ctx context.Context, loaded *loadedTrajectory, o benchPe
 	o.from = "trajectory " + loaded.verified.Head().String()
 	draft := o.draft()
 	draft.Source, draft.Files = o.from, files
-	return e.addPending(ctx, draft, incident)
+	return addPending(ctx, env, draft, incident)
 }
 
 func stateOf(s *trajectory.State) replayState {
