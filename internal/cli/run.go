@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
-	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -25,7 +23,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -146,7 +143,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err == nil || answer.Scorecard == nil {
 		err = cmp.Or(err, reported)
 	}
-	if serr := answer.save(c.Place); serr != nil {
+	if serr := lab.KeepAnswer(c.Place, answer.Attempt.ID, answer); serr != nil {
 		return serr
 	}
 	if aerr := env.Answer(answer, answer.print); aerr != nil {
@@ -250,16 +247,6 @@ func (r *runner) answer(s *lab.Ran) *runAnswer {
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
 		Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
-}
-
-// save keeps the answer beside the ledger. It proves nothing: "tally verify
-// --recompute" counts again.
-func (a *runAnswer) save(p *archive.Place) error {
-	data, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(store.OS{}, p.Private("runs", a.Attempt.ID+".json"), append(data, '\n'), 0o600)
 }
 
 func (a *runAnswer) print(out io.Writer) {

@@ -34,9 +34,9 @@ func describeImage(i *sandbox.Image, verified bool) imageAnswer {
 	return imageAnswer{i.Digest, i.About.Kind, i.About.Pinned, i.About.Source, i.About.Command, verified}
 }
 
-func (e *Env) answerImage(i *sandbox.Image) error {
+func answerImage(env *Env, i *sandbox.Image) error {
 	a := describeImage(i, true)
-	return e.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s\n%s\n", a.Digest, plain.Line(a.Source)) })
+	return env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s\n%s\n", a.Digest, plain.Line(a.Source)) })
 }
 
 func newSandboxImageBuild(env *Env) *cobra.Command {
@@ -67,7 +67,7 @@ func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
 	if err != nil {
 		return err
 	}
-	return env.answerImage(i)
+	return answerImage(env, i)
 }
 
 type imageImportOptions struct {
@@ -111,7 +111,7 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 		if err != nil {
 			return err
 		}
-		return env.answerImage(i)
+		return answerImage(env, i)
 	}
 	if o.digest == "" {
 		found, err := sandbox.LayoutManifests(o.layout)
@@ -124,7 +124,7 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 	if err != nil {
 		return err
 	}
-	return env.answerImage(i)
+	return answerImage(env, i)
 }
 
 func newSandboxImageShow(env *Env) *cobra.Command {
@@ -152,7 +152,7 @@ func runSandboxImageShow(_ context.Context, env *Env, args []string) error {
 		if err != nil {
 			return err
 		}
-		return env.answerImage(i)
+		return answerImage(env, i)
 	}
 	images, err := sandbox.Images(cache)
 	if err != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 
 	"tallystick/internal/archive"
@@ -11,6 +12,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
 )
 
 // RunOptions say how an attempt is run and recorded.
@@ -84,6 +86,16 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 		return nil, err
 	}
 	return &Ran{summary, draws.cost.Load(), past.Noted}, err
+}
+
+// KeepAnswer keeps what a person was told about an attempt beside the ledger. It
+// proves nothing: "tally verify --recompute" counts again.
+func KeepAnswer(p *archive.Place, attempt string, answer any) error {
+	data, err := json.MarshalIndent(answer, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, p.Private("runs", attempt+".json"), append(data, '\n'), 0o600)
 }
 
 // A book is the workspace's ledger as the harness needs it.
