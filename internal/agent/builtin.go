@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/wire"
 )
 
 // A Builtin is the reference loop: a stateful agent around a model. It is the
@@ -15,9 +15,9 @@ import (
 // have the defaults that are given here; docs/builtin-agent.md describes all
 // of it.
 type Builtin struct {
-	Model  string       `json:"model"`
-	API    cassette.API `json:"api"`
-	System string       `json:"system,omitempty"`
+	Model  string   `json:"model"`
+	API    wire.API `json:"api"`
+	System string   `json:"system,omitempty"`
 
 	Context *ContextSize `json:"context,omitempty"`
 
@@ -29,7 +29,7 @@ type Builtin struct {
 	Retries *int `json:"retries,omitempty"`
 
 	// MaxOutputTokens bounds a reply. Absent, the server decides, except that
-	// anthropic.messages wants a number and gets 4096.
+	// an API that wants a number gets 4096.
 	MaxOutputTokens int64    `json:"max_output_tokens,omitempty"`
 	Temperature     *float64 `json:"temperature,omitempty"`
 
@@ -120,7 +120,7 @@ const (
 	defaultMaxSteps  = 16
 	defaultRetries   = 2
 	defaultRecall    = 8
-	defaultMaxTokens = 4096 // for anthropic.messages
+	defaultMaxTokens = 4096 // for an API that wants a number
 
 	maxWindow   = 100_000_000
 	maxMaxSteps = 1000
@@ -139,10 +139,8 @@ func (b *Builtin) Validate() error {
 	at := func(format string, args ...any) func(path ...string) error {
 		return func(path ...string) error { return strictyaml.At(path, fmt.Errorf(format, args...)) }
 	}
-	switch b.API {
-	case cassette.OpenAIChat, cassette.OpenAIResponses, cassette.AnthropicMessages:
-	default:
-		return at("found %.40q, expected %s, %s or %s", b.API, cassette.OpenAIChat, cassette.OpenAIResponses, cassette.AnthropicMessages)("api")
+	if !b.API.Known() {
+		return at("found %.40q, expected %s", b.API, wire.Expected())("api")
 	}
 	if b.Model == "" || len(b.Model) > 200 {
 		return at("the model's name has %d bytes, expected 1 to 200", len(b.Model))("model")
@@ -259,7 +257,7 @@ func (b *Builtin) retries() int {
 }
 
 func (b *Builtin) maxOutput() int64 {
-	if b.MaxOutputTokens == 0 && b.API == cassette.AnthropicMessages {
+	if b.MaxOutputTokens == 0 && b.API.WantsMaxOutput() {
 		window, budget := b.contextSize()
 		return min(defaultMaxTokens, window-budget)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // What is left of a text that does not fit, in bytes.
@@ -35,26 +36,26 @@ func shorten(s string, limit int) string {
 // An exchange is a reply with calls, and their results.
 type exchange struct {
 	say     []byte
-	results []result
+	results []wire.Result
 	whole   []byte // say and results, encoded
 	cut     []byte // the same with long results cut; made when it is needed
 }
 
-func (f *frame) newExchange(r reply, results []result) *exchange {
-	say := sayMessage(f.run.target.API, r.text, r.calls)
-	whole := append(append(append([]byte{}, say...), ','), resultMessages(f.run.target.API, results)...)
+func (f *frame) newExchange(r reply, results []wire.Result) *exchange {
+	say := f.run.target.API.Say(r.text, r.calls)
+	whole := append(append(append([]byte{}, say...), ','), f.run.target.API.Results(results)...)
 	return &exchange{say: say, results: results, whole: whole}
 }
 
 // shortened is the exchange with long results cut.
 func (x *exchange) shortened(f *frame) []byte {
 	if x.cut == nil {
-		results := make([]result, len(x.results))
+		results := make([]wire.Result, len(x.results))
 		for i, r := range x.results {
-			r.text = shorten(r.text, cutResult)
+			r.Text = shorten(r.Text, cutResult)
 			results[i] = r
 		}
-		x.cut = append(append(append([]byte{}, x.say...), ','), resultMessages(f.run.target.API, results)...)
+		x.cut = append(append(append([]byte{}, x.say...), ','), f.run.target.API.Results(results)...)
 	}
 	return x.cut
 }
@@ -69,8 +70,8 @@ type pastTurn struct {
 
 func (t *pastTurn) shortened(f *frame) []byte {
 	if t.short == nil {
-		t.short = userMessage(shorten(t.input, cutSpeech))
-		if say := sayMessage(f.run.target.API, shorten(t.answer, cutSpeech), nil); say != nil {
+		t.short = wire.UserMessage(shorten(t.input, cutSpeech))
+		if say := f.run.target.API.Say(shorten(t.answer, cutSpeech), nil); say != nil {
 			t.short = append(append(t.short, ','), say...)
 		}
 	}
@@ -109,12 +110,12 @@ func (f *frame) compile() (*prompt, error) {
 	memoryText := f.admitMemory(room, p)
 	encodedSystem := f.encodedSystem
 	if memoryText != "" {
-		encodedSystem = f.envelope.system(f.system + memoryText)
+		encodedSystem = f.envelope.System(f.system + memoryText)
 	}
 	memoryTokens := tokens(len(encodedSystem) - len(f.encodedSystem))
 
 	history, historyBytes := f.admitHistory(int(4*(budget-system-toolTokens-memoryTokens))-nowBytes, p)
-	p.body = f.envelope.request(encodedSystem, append(history, now...), f.tools)
+	p.body = f.envelope.Request(encodedSystem, append(history, now...), f.tools)
 
 	p.event.Sections = map[string]int{"system": int(system), "memory": int(memoryTokens), "tools": int(toolTokens), "history": int(tokens(historyBytes + nowBytes))}
 	for _, n := range p.event.Sections {

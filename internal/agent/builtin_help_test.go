@@ -17,15 +17,16 @@ import (
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
-var apis = []cassette.API{cassette.OpenAIChat, cassette.OpenAIResponses, cassette.AnthropicMessages}
+var apis = []wire.API{wire.OpenAIChat, wire.OpenAIResponses, wire.AnthropicMessages}
 
 // A said is one reply of a model that was written by hand.
 type said struct {
 	text    string
 	refusal string
-	calls   []call
+	calls   []wire.Call
 	status  int64
 	body    string // instead of all others
 	finish  string
@@ -36,10 +37,10 @@ func text(s string) said { return said{text: s} }
 func status(n int64) said { return said{status: n} }
 
 // want is a reply that calls one tool; args is JSON.
-func want(name, args string) said { return said{calls: []call{{"", name, []byte(args)}}} }
+func want(name, args string) said { return said{calls: []wire.Call{{Name: name, Args: []byte(args)}}} }
 
 // encode writes the reply as its API does.
-func (s said) encode(t testing.TB, api cassette.API, n int) cassette.Response {
+func (s said) encode(t testing.TB, api wire.API, n int) cassette.Response {
 	t.Helper()
 	if s.status != 0 {
 		return cassette.Response{Status: s.status, Body: canonical(t, `{"error":{"message":"try later","type":"overloaded"}}`)}
@@ -53,7 +54,7 @@ func (s said) encode(t testing.TB, api cassette.API, n int) cassette.Response {
 	var doc any
 	id := func(i int) string { return fmt.Sprintf("call_%dabcdefgh%d", n, i) }
 	switch api {
-	case cassette.OpenAIResponses:
+	case wire.OpenAIResponses:
 		output := []any{}
 		if s.text != "" || s.refusal != "" {
 			part := map[string]any{"type": "output_text", "text": s.text, "annotations": []any{}}
@@ -63,21 +64,21 @@ func (s said) encode(t testing.TB, api cassette.API, n int) cassette.Response {
 			output = append(output, map[string]any{"type": "message", "id": fmt.Sprintf("msg_%dabcdefghi", n), "role": "assistant", "status": "completed", "content": []any{part}})
 		}
 		for i, c := range s.calls {
-			output = append(output, map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%dabcdefghi%d", n, i), "call_id": id(i), "name": c.name, "arguments": string(c.args), "status": "completed"})
+			output = append(output, map[string]any{"type": "function_call", "id": fmt.Sprintf("fc_%dabcdefghi%d", n, i), "call_id": id(i), "name": c.Name, "arguments": string(c.Args), "status": "completed"})
 		}
 		r := map[string]any{"id": fmt.Sprintf("resp_%dabcdefghi", n), "object": "response", "status": "completed", "output": output, "error": nil, "incomplete_details": nil}
 		if s.finish == "length" {
 			r["status"], r["incomplete_details"] = "incomplete", map[string]any{"reason": "max_output_tokens"}
 		}
 		doc = r
-	case cassette.AnthropicMessages:
+	case wire.AnthropicMessages:
 		content := []any{}
 		if words := s.text + s.refusal; words != "" {
 			content = append(content, map[string]any{"type": "text", "text": words})
 		}
 		stop := "end_turn"
 		for i, c := range s.calls {
-			content = append(content, map[string]any{"type": "tool_use", "id": "toolu_" + id(i), "name": c.name, "input": canon.RawMessage(c.args)})
+			content = append(content, map[string]any{"type": "tool_use", "id": "toolu_" + id(i), "name": c.Name, "input": canon.RawMessage(c.Args)})
 			stop = "tool_use"
 		}
 		if s.refusal != "" {
@@ -97,7 +98,7 @@ func (s said) encode(t testing.TB, api cassette.API, n int) cassette.Response {
 		}
 		var calls []any
 		for i, c := range s.calls {
-			calls = append(calls, map[string]any{"id": id(i), "type": "function", "function": map[string]any{"name": c.name, "arguments": string(c.args)}})
+			calls = append(calls, map[string]any{"id": id(i), "type": "function", "function": map[string]any{"name": c.Name, "arguments": string(c.Args)}})
 		}
 		finish := "stop"
 		if calls != nil {
@@ -132,7 +133,7 @@ type puppet struct {
 	requests []string
 }
 
-func (p *puppet) Call(_ context.Context, api cassette.API, body []byte, _ func(string) error) (*cassette.Interaction, error) {
+func (p *puppet) Call(_ context.Context, api wire.API, body []byte, _ func(string) error) (*cassette.Interaction, error) {
 	if err := canon.Validate(body); err != nil {
 		p.t.Errorf("the request is not canonical: %v\n%s", err, body)
 	}
@@ -142,13 +143,13 @@ func (p *puppet) Call(_ context.Context, api cassette.API, body []byte, _ func(s
 	}
 	r := p.say[len(p.requests)-1].encode(p.t, api, len(p.requests))
 	if p.stream && r.Status == 200 && r.Body != nil {
-		chunks, err := cassette.StreamOfBody(api, r.Body, false)
+		chunks, err := wire.StreamOfBody(api, r.Body, false)
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		r = cassette.Response{Status: 200, Stream: chunks}
 	}
-	return &cassette.Interaction{LatencyMS: 5, Model: &cassette.ModelCall{API: api, Request: body, Response: r, Usage: cassette.Usage{InputTokens: 10, OutputTokens: 5}}}, nil
+	return &cassette.Interaction{LatencyMS: 5, Model: &cassette.ModelCall{API: api, Request: body, Response: r, Usage: wire.Usage{InputTokens: 10, OutputTokens: 5}}}, nil
 }
 
 // A box holds tools that answer by function.
@@ -222,7 +223,7 @@ func (tr trial) drive(t testing.TB) ran {
 		tr.target.Model = "m"
 	}
 	if tr.target.API == "" {
-		tr.target.API = cassette.OpenAIChat
+		tr.target.API = wire.OpenAIChat
 	}
 	if err := tr.target.Validate(); err != nil {
 		t.Fatalf("the target of the test: %v", err)

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // maxHandoffs bounds how deep agents hand work on to each other.
@@ -40,7 +41,7 @@ type frame struct {
 	depth     int // 0 for the main agent
 	abilities []Ability
 
-	envelope      envelope
+	envelope      wire.Envelope
 	system        string
 	encodedSystem []byte
 	systemBytes   int
@@ -152,10 +153,10 @@ func (r *run) frame(h *Helper, caller *frame) (*frame, error) {
 	if model == "" {
 		model = r.target.Model
 	}
-	f.envelope = newEnvelope(r.target.API, model, r.target.maxOutput(), r.temperature)
-	f.encodedSystem = f.envelope.system(f.system)
-	f.systemBytes = f.envelope.size() + len(f.encodedSystem) + 1
-	f.tools = encodeTools(r.target.API, specs)
+	f.envelope = wire.NewEnvelope(r.target.API, wire.Options{Model: model, MaxOutput: r.target.maxOutput(), Temperature: r.temperature})
+	f.encodedSystem = f.envelope.System(f.system)
+	f.systemBytes = f.envelope.Size() + len(f.encodedSystem) + 1
+	f.tools = r.target.API.Tools(specs)
 	return f, nil
 }
 
@@ -213,7 +214,7 @@ func (f *frame) work(ctx context.Context, input, taint string) (answer, error) {
 func (f *frame) begin(input, taint string) {
 	f.run.tasks++
 	f.task = f.run.tasks
-	f.input, f.exchanges = userMessage(input), nil
+	f.input, f.exchanges = wire.UserMessage(input), nil
 	f.saw(taint)
 }
 
@@ -241,7 +242,7 @@ func (f *frame) end(input string, r reply) {
 	for _, x := range f.exchanges {
 		t.whole = append(append(t.whole, ','), x.whole...)
 	}
-	if say := sayMessage(f.run.target.API, r.text, nil); say != nil {
+	if say := f.run.target.API.Say(r.text, nil); say != nil {
 		t.whole = append(append(t.whole, ','), say...)
 	}
 	f.past = append(f.past, t)
@@ -298,7 +299,7 @@ func (f *frame) note(r *reply) error {
 
 // act carries out the calls of a reply, one after the other.
 func (f *frame) act(ctx context.Context, r reply, taint string) error {
-	results := make([]result, len(r.calls))
+	results := make([]wire.Result, len(r.calls))
 	seen := "" // by the model only after all of them
 	for i, c := range r.calls {
 		done := outcome{text: "not executed: your reply was cut off at its limit, and this call may not be whole", isError: true}
@@ -308,7 +309,7 @@ func (f *frame) act(ctx context.Context, r reply, taint string) error {
 				return err
 			}
 		}
-		results[i] = result{c.id, done.text, done.isError}
+		results[i] = wire.Result{ID: c.ID, Text: done.text, IsError: done.isError}
 		if done.taint != "" {
 			seen = done.taint
 		}

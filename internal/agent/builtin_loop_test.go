@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/cassette"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
+	"tallystick/internal/wire"
 )
 
 func TestRequestsAreTheWireFormatOfEachAPI(t *testing.T) {
-	golden := map[cassette.API]string{
-		cassette.OpenAIChat: `{"messages":[{"content":"Be brief.","role":"system"},{"content":"Where?","role":"user"},` +
+	golden := map[wire.API]string{
+		wire.OpenAIChat: `{"messages":[{"content":"Be brief.","role":"system"},{"content":"Where?","role":"user"},` +
 			`{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"q\":\"x\"}","name":"look"},"id":"call_1abcdefgh0","type":"function"}]},` +
 			`{"content":"\"Oslo\"","role":"tool","tool_call_id":"call_1abcdefgh0"}],"model":"m","temperature":0.5,` +
 			`"tools":[{"function":{"description":"Looks something up.","name":"look","parameters":{"type":"object"}},"type":"function"}]}`,
-		cassette.OpenAIResponses: `{"input":[{"content":"Where?","role":"user"},` +
+		wire.OpenAIResponses: `{"input":[{"content":"Where?","role":"user"},` +
 			`{"arguments":"{\"q\":\"x\"}","call_id":"call_1abcdefgh0","name":"look","type":"function_call"},` +
 			`{"call_id":"call_1abcdefgh0","output":"\"Oslo\"","type":"function_call_output"}],"instructions":"Be brief.","model":"m","store":false,"temperature":0.5,` +
 			`"tools":[{"description":"Looks something up.","name":"look","parameters":{"type":"object"},"strict":false,"type":"function"}]}`,
-		cassette.AnthropicMessages: `{"max_tokens":4096,"messages":[{"content":"Where?","role":"user"},` +
+		wire.AnthropicMessages: `{"max_tokens":4096,"messages":[{"content":"Where?","role":"user"},` +
 			`{"content":[{"id":"toolu_call_1abcdefgh0","input":{"q":"x"},"name":"look","type":"tool_use"}],"role":"assistant"},` +
 			`{"content":[{"content":"\"Oslo\"","tool_use_id":"toolu_call_1abcdefgh0","type":"tool_result"}],"role":"user"}],"model":"m","system":"Be brief.","temperature":0.5,` +
 			`"tools":[{"description":"Looks something up.","input_schema":{"type":"object"},"name":"look"}]}`,
@@ -53,7 +53,7 @@ func TestLaterTurnsSeeEarlierOnes(t *testing.T) {
 			b := &box{}
 			b.add(look, `"blue"`)
 			r := trial{target: Builtin{API: api}, box: b, turns: []string{"first question", "second question"},
-				say: []said{{text: "let me see", calls: []call{{"", "look", []byte(`{}`)}}}, text("first answer"), text("second answer")}}.must(t)
+				say: []said{{text: "let me see", calls: []wire.Call{{Name: "look", Args: []byte(`{}`)}}}, text("first answer"), text("second answer")}}.must(t)
 			for _, part := range []string{"first question", "let me see", "blue", "first answer", "second question"} {
 				has(t, r.last(t), part)
 			}
@@ -68,7 +68,7 @@ func TestParallelCallsAreMadeInTheirOrder(t *testing.T) {
 	for _, api := range apis {
 		b := &box{}
 		b.add(look, `1`)
-		r := trial{target: Builtin{API: api}, box: b, say: []said{{calls: []call{{"", "look", []byte(`{"n":1}`)}, {"", "look", []byte(`{"n":2}`)}, {"", "nosuch", []byte(`{"n":3}`)}}}, text("done")}}.must(t)
+		r := trial{target: Builtin{API: api}, box: b, say: []said{{calls: []wire.Call{{Name: "look", Args: []byte(`{"n":1}`)}, {Name: "look", Args: []byte(`{"n":2}`)}, {Name: "nosuch", Args: []byte(`{"n":3}`)}}}, text("done")}}.must(t)
 		if want := []string{`look {"n":1}`, `look {"n":2}`, `nosuch {"n":3}`}; !slices.Equal(r.called, want) {
 			t.Errorf("%s: called %q, expected %q", api, r.called, want)
 		}
@@ -77,7 +77,7 @@ func TestParallelCallsAreMadeInTheirOrder(t *testing.T) {
 }
 
 func TestMalformedArgumentsAreToldToTheModel(t *testing.T) {
-	for _, api := range []cassette.API{cassette.OpenAIChat, cassette.OpenAIResponses} {
+	for _, api := range []wire.API{wire.OpenAIChat, wire.OpenAIResponses} {
 		for _, args := range []string{`{"text":`, `[]`, `{"text":1}`, `{"text":"a","text":"b"}`, `{"other":"a"}`, "\x00"} {
 			r := trial{target: Builtin{API: api, Abilities: allAbilities}, say: []said{want("plan", args), text("done")}}.must(t)
 			if r.count("error:malformed_arguments") != 1 || r.count("plan") != 0 {
@@ -103,7 +103,7 @@ func TestRefusalsAreNotAnswers(t *testing.T) {
 	if r.outcome.Refused || r.outcome.Answer != "yes" {
 		t.Errorf("the refusal of an earlier turn stands: %+v", r.outcome)
 	}
-	r = trial{say: []said{{refusal: "no", calls: []call{{"", "look", []byte(`{}`)}}}}}.must(t)
+	r = trial{say: []said{{refusal: "no", calls: []wire.Call{{Name: "look", Args: []byte(`{}`)}}}}}.must(t)
 	if len(r.called) != 0 {
 		t.Errorf("the calls of a refusal were made: %q", r.called)
 	}
@@ -117,7 +117,7 @@ func TestAReplyCutOffIsKeptAndItsCallsAreNotMade(t *testing.T) {
 		}
 		b := &box{}
 		b.add(look, `1`)
-		r = trial{target: Builtin{API: api}, box: b, say: []said{{finish: "length", calls: []call{{"", "look", []byte(`{}`)}}}, text("sorry")}}.must(t)
+		r = trial{target: Builtin{API: api}, box: b, say: []said{{finish: "length", calls: []wire.Call{{Name: "look", Args: []byte(`{}`)}}}, text("sorry")}}.must(t)
 		if len(r.called) != 0 {
 			t.Errorf("%s: called %q", api, r.called)
 		}
@@ -171,7 +171,7 @@ func TestModelErrorsAreTriedAgainSoOftenAndNoMore(t *testing.T) {
 }
 
 func TestAFailedResponseIsNoAnswer(t *testing.T) {
-	r := trial{target: Builtin{API: cassette.OpenAIResponses}, say: []said{{body: `{"status":"failed","error":{"message":"oops"},"output":[]}`}, text("ok")}}.must(t)
+	r := trial{target: Builtin{API: wire.OpenAIResponses}, say: []said{{body: `{"status":"failed","error":{"message":"oops"},"output":[]}`}, text("ok")}}.must(t)
 	if r.count("error:model_retry") != 1 {
 		t.Errorf("events %v", r.types())
 	}
@@ -253,7 +253,7 @@ func TestToolsOutsideTheTargetsListAreNotOfferedAndNotCalled(t *testing.T) {
 }
 
 // everything is a case that uses all that the loop has.
-func everything(api cassette.API) trial {
+func everything(api wire.API) trial {
 	b := &box{}
 	b.add(look, `{"z":1,"a":[true]}`)
 	b.add(fetch, `"a page"`)
@@ -266,7 +266,7 @@ func everything(api cassette.API) trial {
 		approvals: []scenario.Approval{{Action: policy.Approval, Name: "*", Approve: true}},
 		turns:     []string{"Begin with Oslo", "Then pay", "And forget Oslo"},
 		say: []said{
-			want("plan", `{"text":"look, pay"}`), {text: "hm", calls: []call{{"", "look", []byte(`{"b":1,"a":2}`)}, {"", "fetch", []byte(`{}`)}}}, status(429), text("begun"),
+			want("plan", `{"text":"look, pay"}`), {text: "hm", calls: []wire.Call{{Name: "look", Args: []byte(`{"b":1,"a":2}`)}, {Name: "fetch", Args: []byte(`{}`)}}}, status(429), text("begun"),
 			want("handoff", `{"agent":"payments","input":"pay 5"}`), want("memory_write", `{"tier":"episodic","key":"paid","value":"5","confidence":0.9}`),
 			want("transfer", `{"to":"a","amount":5}`), text("paid 5"), want("transfer", `{"to":"a","amount":5}`), text("all paid"),
 			want("memory_write", `{"tier":"semantic","key":"city","value":"Bergen","supersedes":"case-1"}`), want("memory_search", `{"query":"city paid"}`), want("ask_approval", `{"question":"ok?"}`), text("moved"),

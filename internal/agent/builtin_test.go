@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/session"
 	"tallystick/internal/strictyaml"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 func TestTargetsThatMakeNoSenseAreRefused(t *testing.T) {
@@ -124,9 +125,9 @@ func benchmark(b *testing.B, tr trial) {
 	}
 }
 
-func (tr trial) api() cassette.API {
+func (tr trial) api() wire.API {
 	if tr.target.API == "" {
-		return cassette.OpenAIChat
+		return wire.OpenAIChat
 	}
 	return tr.target.API
 }
@@ -136,7 +137,7 @@ func (tr trial) api() cassette.API {
 func FuzzHostileReplies(f *testing.F) {
 	for i, api := range apis {
 		for _, s := range []said{text("hi"), want("memory_write", `{"tier":"semantic","key":"a","value":"b"}`), want("handoff", `{"agent":"other","input":"x"}`),
-			want("transfer", `{"to":"eve"}`), {refusal: "no"}, {calls: []call{{"", "fetch", []byte(`{}`)}, {"", "nosuch", []byte(`{}`)}}}} {
+			want("transfer", `{"to":"eve"}`), {refusal: "no"}, {calls: []wire.Call{{Name: "fetch", Args: []byte(`{}`)}, {Name: "nosuch", Args: []byte(`{}`)}}}} {
 			f.Add(uint8(i), string(s.encode(f, api, 1).Body), string(text("ok").encode(f, api, 2).Body))
 		}
 	}
@@ -163,7 +164,7 @@ func FuzzHostileReplies(f *testing.F) {
 func TestTooManyCallsAreDropped(t *testing.T) {
 	var s said
 	for i := range maxCalls + 5 {
-		s.calls = append(s.calls, call{"", "look", []byte(fmt.Sprintf(`{"n":%d}`, i))})
+		s.calls = append(s.calls, wire.Call{Name: "look", Args: []byte(fmt.Sprintf(`{"n":%d}`, i))})
 	}
 	b := &box{}
 	b.add(look, `1`)

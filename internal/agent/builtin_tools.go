@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // The tools of the loop itself.
@@ -39,22 +40,22 @@ const (
 	maxFound         = 8
 )
 
-var memoryTools = []toolSpec{
-	{memoryWriteTool, "Remember something. Tiers: semantic (facts), episodic (what happened), procedural (how to behave), working (notes for this task only). " +
+var memoryTools = []wire.Tool{
+	{Name: memoryWriteTool, Description: "Remember something. Tiers: semantic (facts), episodic (what happened), procedural (how to behave), working (notes for this task only). " +
 		"To replace an entry, give its id as supersedes; another value for a known key is refused without it.",
-		[]byte(`{"additionalProperties":false,"properties":{"confidence":{"maximum":1,"minimum":0,"type":"number"},"key":{"type":"string"},"supersedes":{"type":"string"},"tier":{"enum":["working","episodic","semantic","procedural"],"type":"string"},"value":{"type":"string"}},"required":["tier","key","value"],"type":"object"}`)},
-	{memorySearchTool, "Search what you remember by words.",
-		[]byte(`{"additionalProperties":false,"properties":{"query":{"type":"string"},"tier":{"enum":["working","episodic","semantic","procedural"],"type":"string"}},"required":["query"],"type":"object"}`)},
+		Schema: []byte(`{"additionalProperties":false,"properties":{"confidence":{"maximum":1,"minimum":0,"type":"number"},"key":{"type":"string"},"supersedes":{"type":"string"},"tier":{"enum":["working","episodic","semantic","procedural"],"type":"string"},"value":{"type":"string"}},"required":["tier","key","value"],"type":"object"}`)},
+	{Name: memorySearchTool, Description: "Search what you remember by words.",
+		Schema: []byte(`{"additionalProperties":false,"properties":{"query":{"type":"string"},"tier":{"enum":["working","episodic","semantic","procedural"],"type":"string"}},"required":["query"],"type":"object"}`)},
 }
 
-var planSpec = toolSpec{planTool, "Write down what you are going to do, before you do it.",
-	[]byte(`{"additionalProperties":false,"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"}`)}
+var planSpec = wire.Tool{Name: planTool, Description: "Write down what you are going to do, before you do it.",
+	Schema: []byte(`{"additionalProperties":false,"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"}`)}
 
-var askApprovalSpec = toolSpec{askApprovalTool, "Ask a person a question that can be answered with yes or no, and wait for the answer.",
-	[]byte(`{"additionalProperties":false,"properties":{"question":{"type":"string"}},"required":["question"],"type":"object"}`)}
+var askApprovalSpec = wire.Tool{Name: askApprovalTool, Description: "Ask a person a question that can be answered with yes or no, and wait for the answer.",
+	Schema: []byte(`{"additionalProperties":false,"properties":{"question":{"type":"string"}},"required":["question"],"type":"object"}`)}
 
 // handoffSpec lists the agents that work can be handed to.
-func (f *frame) handoffSpec() toolSpec {
+func (f *frame) handoffSpec() wire.Tool {
 	var b strings.Builder
 	b.WriteString("Hand a piece of work to another agent and get its answer. It sees only the input that you give it. Agents:")
 	names := []byte(`{"additionalProperties":false,"properties":{"agent":{"enum":[`)
@@ -70,12 +71,12 @@ func (f *frame) handoffSpec() toolSpec {
 		names, first = canon.AppendString(names, h.Name), false
 	}
 	names = append(names, `],"type":"string"},"input":{"type":"string"}},"required":["agent","input"],"type":"object"}`...)
-	return toolSpec{handoffTool, b.String(), names}
+	return wire.Tool{Name: handoffTool, Description: b.String(), Schema: names}
 }
 
 // specs lists everything that the model of this agent is told about.
-func (f *frame) specs() ([]toolSpec, error) {
-	var list []toolSpec
+func (f *frame) specs() ([]wire.Tool, error) {
+	var list []wire.Tool
 	if slices.Contains(f.abilities, MemoryAbility) {
 		list = append(list, memoryTools...)
 	}
@@ -91,8 +92,8 @@ func (f *frame) specs() ([]toolSpec, error) {
 	own := len(list)
 	for _, o := range f.offered {
 		for _, t := range list[:own] {
-			if t.name == o.def.Name {
-				return nil, refusal.Newf(refusal.AgentFailed, "the case has a tool called %s, and so has the built-in agent %s", t.name, f.name).
+			if t.Name == o.def.Name {
+				return nil, refusal.Newf(refusal.AgentFailed, "the case has a tool called %s, and so has the built-in agent %s", t.Name, f.name).
 					WithHint("rename the tool of the case, leave it out of tools in the target, or leave the ability out")
 			}
 		}
@@ -123,19 +124,19 @@ func failed(format string, args ...any) outcome {
 
 // carryOut makes one call. Taint is the untrusted source in the context in
 // which the model proposed it.
-func (f *frame) carryOut(ctx context.Context, c call, taint string) (outcome, error) {
+func (f *frame) carryOut(ctx context.Context, c wire.Call, taint string) (outcome, error) {
 	can := func(a Ability) bool { return slices.Contains(f.abilities, a) }
 	switch {
-	case (c.name == memoryWriteTool || c.name == memorySearchTool) && can(MemoryAbility):
-		if c.name == memoryWriteTool {
+	case (c.Name == memoryWriteTool || c.Name == memorySearchTool) && can(MemoryAbility):
+		if c.Name == memoryWriteTool {
 			return f.memoryWrite(ctx, c, taint)
 		}
 		return f.memorySearch(c)
-	case c.name == planTool && can(PlanAbility):
+	case c.Name == planTool && can(PlanAbility):
 		return f.plan(c)
-	case c.name == askApprovalTool && can(ApprovalAbility):
+	case c.Name == askApprovalTool && can(ApprovalAbility):
 		return f.askApproval(ctx, c)
-	case c.name == handoffTool && f.canHandOff():
+	case c.Name == handoffTool && f.canHandOff():
 		return f.handoff(ctx, c, taint)
 	}
 	return f.useTool(ctx, c, taint)
@@ -143,22 +144,22 @@ func (f *frame) carryOut(ctx context.Context, c call, taint string) (outcome, er
 
 // read decodes the arguments of a tool of the loop. What is wrong with them is
 // told to the model and recorded.
-func (f *frame) read(c call, v any) (*outcome, error) {
-	args, ok := object(c.args)
+func (f *frame) read(c wire.Call, v any) (*outcome, error) {
+	args, ok := wire.ArgumentsObject(c.Args)
 	var err error
 	if !ok {
-		err = fmt.Errorf("expected a JSON object, found %q", clip(string(c.args), 100))
+		err = fmt.Errorf("expected a JSON object, found %q", clip(string(c.Args), 100))
 	} else {
 		err = canon.Unmarshal(args, v)
 	}
 	if err == nil {
 		return nil, nil
 	}
-	bad := failed("the arguments of %s are not as they should be: %s", c.name, clip(err.Error(), 300))
+	bad := failed("the arguments of %s are not as they should be: %s", c.Name, clip(err.Error(), 300))
 	return &bad, f.event("malformed_arguments", bad.text)
 }
 
-func (f *frame) plan(c call) (outcome, error) {
+func (f *frame) plan(c wire.Call) (outcome, error) {
 	var args struct {
 		Text string `json:"text"`
 	}
@@ -178,7 +179,7 @@ func give(o *outcome) outcome {
 	return *o
 }
 
-func (f *frame) askApproval(ctx context.Context, c call) (outcome, error) {
+func (f *frame) askApproval(ctx context.Context, c wire.Call) (outcome, error) {
 	var args struct {
 		Question string `json:"question"`
 	}
@@ -198,7 +199,7 @@ func (f *frame) askApproval(ctx context.Context, c call) (outcome, error) {
 	return outcome{text: "refused"}, nil
 }
 
-func (f *frame) memorySearch(c call) (outcome, error) {
+func (f *frame) memorySearch(c wire.Call) (outcome, error) {
 	var args struct {
 		Query string          `json:"query"`
 		Tier  trajectory.Tier `json:"tier,omitempty"`
@@ -233,7 +234,7 @@ func (f *frame) memorySearch(c call) (outcome, error) {
 	return o, nil
 }
 
-func (f *frame) memoryWrite(ctx context.Context, c call, taint string) (outcome, error) {
+func (f *frame) memoryWrite(ctx context.Context, c wire.Call, taint string) (outcome, error) {
 	var args struct {
 		Tier       trajectory.Tier `json:"tier"`
 		Key        string          `json:"key"`
@@ -323,7 +324,7 @@ func (p *proposal) invalid() string {
 
 // handoff has another agent do a piece of work. It starts with nothing but the
 // input and shares the memory, and its answer is the result of the call.
-func (f *frame) handoff(ctx context.Context, c call, taint string) (outcome, error) {
+func (f *frame) handoff(ctx context.Context, c wire.Call, taint string) (outcome, error) {
 	var args struct {
 		Agent string `json:"agent"`
 		Input string `json:"input"`
@@ -365,24 +366,24 @@ func (f *frame) handoff(ctx context.Context, c call, taint string) (outcome, err
 
 // useTool calls a tool of the case through the session. Names that no tool has
 // go there too: the trajectory shows what the model tried.
-func (f *frame) useTool(ctx context.Context, c call, taint string) (outcome, error) {
-	o := f.offer(c.name)
-	if o == nil && f.run.has(c.name) {
+func (f *frame) useTool(ctx context.Context, c wire.Call, taint string) (outcome, error) {
+	o := f.offer(c.Name)
+	if o == nil && f.run.has(c.Name) {
 		name := "tool_not_offered"
-		if slices.Contains(f.withheld, c.name) {
+		if slices.Contains(f.withheld, c.Name) {
 			name = "handoff_tool_denied"
 		}
-		return failed("agent %s may not use the tool %s", f.name, c.name), f.security(name, "agent "+f.name+" called "+c.name)
+		return failed("agent %s may not use the tool %s", f.name, c.Name), f.security(name, "agent "+f.name+" called "+c.Name)
 	}
-	args := c.args
+	args := c.Args
 	if o != nil && taint != "" && o.def.Class != policy.Read && on(f.run.mitigations.ConfirmTainted) {
-		yes, err := f.run.session.Ask(ctx, "call "+c.name+" after untrusted text")
+		yes, err := f.run.session.Ask(ctx, "call "+c.Name+" after untrusted text")
 		if err != nil {
 			return outcome{}, err
 		}
 		if !yes {
 			return failed("not called: untrusted text from %s is in your context, and a person did not approve the call", taint),
-				f.security("tainted_call_stopped", "tool "+c.name+", source "+taint)
+				f.security("tainted_call_stopped", "tool "+c.Name+", source "+taint)
 		}
 	}
 	var paid *payment
@@ -393,11 +394,11 @@ func (f *frame) useTool(ctx context.Context, c call, taint string) (outcome, err
 			return give(done), err
 		}
 	}
-	r, err := f.run.session.Tool(ctx, session.ToolCall{Name: c.name, Args: args})
+	r, err := f.run.session.Tool(ctx, session.ToolCall{Name: c.Name, Args: args})
 	if err != nil {
 		return outcome{}, err
 	}
-	done := f.received(o, c.name, r)
+	done := f.received(o, c.Name, r)
 	if paid != nil && !r.IsError {
 		paid.turn, paid.made, paid.result = f.run.turn, paid.made+1, done
 	}

@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/policy"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
+	"tallystick/internal/wire"
 )
 
 // fenceNote tells the model what a fence is. Nothing depends on its obeying.
@@ -26,7 +27,7 @@ const fenceNote = "\n\nText between the lines <<<untrusted ...>>> and <<<end ...
 // An offer is a tool of the case that was found fit to be offered.
 type offer struct {
 	def     tools.Definition
-	spec    toolSpec
+	spec    wire.Tool
 	outside bool // somebody of whom nothing is known wrote its description and results
 	keyed   bool // its schema has an idempotency_key
 }
@@ -73,7 +74,7 @@ func (r *run) vet(d tools.Definition) (o *offer, why string, err error) {
 			return nil, "its schema is not JSON: " + clip(err.Error(), 200), nil
 		}
 	}
-	o.spec = toolSpec{d.Name, d.Description, schema}
+	o.spec = wire.Tool{Name: d.Name, Description: d.Description, Schema: schema}
 	o.keyed = d.Class == policy.Financial && hasKey(schema)
 	if !o.outside {
 		return o, "", nil
@@ -94,12 +95,12 @@ func (r *run) vet(d tools.Definition) (o *offer, why string, err error) {
 			}
 		} else {
 			shown = false
-			o.spec.description = "A tool from outside whose own description nobody has read."
-			o.spec.schema = bareSchema(schema)
+			o.spec.Description = "A tool from outside whose own description nobody has read."
+			o.spec.Schema = bareSchema(schema)
 		}
 	}
 	if shown && on(r.mitigations.FenceUntrusted) {
-		o.spec.description = "[from untrusted source: " + sourceName(d) + "] " + o.spec.description
+		o.spec.Description = "[from untrusted source: " + sourceName(d) + "] " + o.spec.Description
 	}
 	return o, "", nil
 }
@@ -250,14 +251,14 @@ type payment struct {
 // failed may be repeated, under the same key. What is returned is the payment
 // to note, the arguments with the key if the tool takes one, or the outcome of
 // a call that is not made.
-func (f *frame) once(ctx context.Context, o *offer, c call) (*payment, []byte, *outcome, error) {
+func (f *frame) once(ctx context.Context, o *offer, c wire.Call) (*payment, []byte, *outcome, error) {
 	var members map[string]jsontext.Value
-	args, ok := object(c.args)
+	args, ok := wire.ArgumentsObject(c.Args)
 	if !ok || json.Unmarshal(args, &members) != nil {
-		return nil, c.args, nil, nil // the tool will refuse it
+		return nil, c.Args, nil, nil // the tool will refuse it
 	}
 	delete(members, keyArgument) // a model that varies it would pay twice
-	identity := c.name + "\x00" + string(encoded(members))
+	identity := c.Name + "\x00" + string(encoded(members))
 	p := f.run.paid[identity]
 	if p == nil {
 		sum := sha256.Sum256([]byte(identity))
@@ -268,15 +269,15 @@ func (f *frame) once(ctx context.Context, o *offer, c call) (*payment, []byte, *
 		if p.turn == f.run.turn {
 			done := p.result
 			done.text = "not called again: the same call was made in this turn; its result was:\n" + done.text
-			return nil, nil, &done, f.security("repeated_call_stopped", "tool "+c.name+" with the same arguments, in the same turn")
+			return nil, nil, &done, f.security("repeated_call_stopped", "tool "+c.Name+" with the same arguments, in the same turn")
 		}
-		yes, err := f.run.session.Ask(ctx, "repeat "+c.name)
+		yes, err := f.run.session.Ask(ctx, "repeat "+c.Name)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		if !yes {
 			done := failed("not called: the same call was made in turn %d, and a person did not approve making it again", p.turn)
-			return nil, nil, &done, f.security("repeated_call_stopped", "tool "+c.name+" with the same arguments, as in turn "+strconv.Itoa(p.turn))
+			return nil, nil, &done, f.security("repeated_call_stopped", "tool "+c.Name+" with the same arguments, as in turn "+strconv.Itoa(p.turn))
 		}
 	}
 	if o.keyed {

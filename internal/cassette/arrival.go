@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // heldPrefix is how many bytes of a literal secret a text must end in before
@@ -91,7 +92,7 @@ func (a *Arrival) Close() ([]string, error) {
 // event belong to it.
 func (a *Arrival) cut() (string, bool) {
 	for {
-		end, next := lineAt(a.buffer, a.scanned)
+		end, next := wire.LineAt(a.buffer, a.scanned)
 		// A line break may still be on its way, or the second half of one.
 		if next == end || next == len(a.buffer) && a.buffer[next-1] == '\r' {
 			return "", false
@@ -113,9 +114,9 @@ func (a *Arrival) event(chunk string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, _ := jsonEvents([]string{chunk})
+	events, _ := wire.JSONEvents([]string{chunk})
 	for i := range events {
-		if err := a.grow(&events[i].data); err != nil {
+		if err := a.grow(&events[i].Data); err != nil {
 			a.held = nil
 			return nil, err
 		}
@@ -132,9 +133,9 @@ func (a *Arrival) event(chunk string) ([]string, error) {
 // withoutLiterals replaces the secrets that stand in this event as a whole.
 func (a *Arrival) withoutLiterals(chunk string) (string, error) {
 	found := a.redactor.holdsLiteral([]byte(chunk))
-	events, _ := jsonEvents([]string{chunk})
+	events, _ := wire.JSONEvents([]string{chunk})
 	for i := range events {
-		found = found || a.redactor.holdsLiteral(events[i].data.appendJSON(nil))
+		found = found || a.redactor.holdsLiteral(events[i].Data.AppendJSON(nil))
 	}
 	if !found {
 		return chunk, nil
@@ -147,25 +148,25 @@ func (a *Arrival) withoutLiterals(chunk string) (string, error) {
 }
 
 // grow adds the texts of an event to those before them at the same place.
-func (a *Arrival) grow(data *node) error {
+func (a *Arrival) grow(data *wire.Node) error {
 	if a.longest == 0 {
 		return nil
 	}
-	for _, piece := range slices.Concat(streamTexts([]streamEvent{{data: *data}})...) {
-		text := a.tails[piece.place] + piece.leaf.text
+	for _, piece := range slices.Concat(wire.GrowingTexts([]wire.Event{{Data: *data}})...) {
+		text := a.tails[piece.Place] + piece.Leaf.Text
 		if a.redactor.holdsLiteral([]byte(text)) {
 			return refusal.Newf(refusal.Failed, "the provider's stream spells out a key in pieces; it was stopped before the end of it").
 				WithHint("whoever runs that server can read and repeat the key: revoke it and use another provider")
 		}
 		if a.beginsSecret(text) {
-			a.pending[piece.place] = true
+			a.pending[piece.Place] = true
 		} else {
-			delete(a.pending, piece.place)
+			delete(a.pending, piece.Place)
 		}
 		if len(text) > a.longest {
 			text = text[len(text)-a.longest:]
 		}
-		a.tails[piece.place] = text
+		a.tails[piece.Place] = text
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 const arrivalKey = "sk-live-0123456789abcdef"
@@ -109,7 +110,7 @@ func TestArrivalStopsAStreamThatSpellsASecret(t *testing.T) {
 			t.Fatalf("%q: %v", cut, err)
 		}
 		var text strings.Builder
-		for _, e := range splitEvents(got) {
+		for _, e := range wire.SplitEvents(got) {
 			if at := slices.IndexFunc(cut, func(piece string) bool { return e == chatDelta(piece) }); at >= 0 {
 				text.WriteString(cut[at])
 			}

@@ -2,13 +2,13 @@ package cassette
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/wire"
 )
 
 // FromYAML reads the form that people write, which is described with examples
@@ -91,9 +91,9 @@ func (f yamlFile) model(p *place, number int) (it Interaction, err error) {
 	if err := f.object(p, "!api", "!request", "!reply", "cost_microdollars"); err != nil {
 		return it, err
 	}
-	api := API(p.get("api").text)
-	if !api.known() {
-		return it, f.refuseAt(p.get("api"), "found %s, expected %s, %s or %s", p.get("api").describe(), OpenAIChat, OpenAIResponses, AnthropicMessages)
+	api := wire.API(p.get("api").text)
+	if !api.Known() {
+		return it, f.refuseAt(p.get("api"), "found %s, expected %s", p.get("api").describe(), wire.Expected())
 	}
 	body, err := f.json(p.get("request"))
 	if err != nil {
@@ -206,21 +206,21 @@ func (f yamlFile) stream(p *place) ([]string, error) {
 
 // usage takes the tokens from the reply as it will go over the wire.
 func (f yamlFile) usage(at *place, m *ModelCall) error {
-	var body *node
+	var body *wire.Node
 	switch r := &m.Response; {
 	case r.Stream != nil:
-		whole, err := assemble(m.API, r.Stream)
+		whole, err := wire.Assemble(m.API, r.Stream)
 		if err != nil {
-			whole = partialUsage(m) // a broken stream is a fair thing to author
+			whole = wire.PartialUsage(m.Response.Stream) // a broken stream is a fair thing to author
 		}
 		body = whole
 	case r.Body != nil:
-		n := parseCanonical(string(r.Body))
+		n := wire.ParseCanonical(string(r.Body))
 		body = &n
 	default:
 		return nil
 	}
-	u, err := usageOf(m.API, body)
+	u, err := wire.UsageOf(m.API, body)
 	if err != nil {
 		return f.refuseAt(at, "%w", err)
 	}
@@ -296,27 +296,14 @@ func (f yamlFile) mcp(p *place) (it Interaction, err error) {
 	return it, nil
 }
 
-// An authoredMessage is the short form of a reply.
-type authoredMessage struct {
-	id, model     string
-	text          string
-	calls         []authoredCall
-	input, output int64
-}
-
-type authoredCall struct {
-	id, name  string
-	arguments []byte
-}
-
 // message compiles the short form of a reply into the body of its API.
 func (f yamlFile) message(p, usage *place, m *ModelCall, number int) ([]byte, error) {
 	if err := f.object(p, "text", "tool_calls"); err != nil {
 		return nil, err
 	}
-	a := authoredMessage{id: "authored" + strconv.Itoa(number), model: m.modelName()}
+	a := wire.Answer{ID: "authored" + strconv.Itoa(number), Model: m.modelName(), Echo: true}
 	var err error
-	if a.text, err = f.text(p.get("text")); err != nil {
+	if a.Text, err = f.text(p.get("text")); err != nil {
 		return nil, err
 	}
 	calls, err := f.items(p.get("tool_calls"))
@@ -327,97 +314,31 @@ func (f yamlFile) message(p, usage *place, m *ModelCall, number int) ([]byte, er
 		if err := f.object(c, "!name", "arguments"); err != nil {
 			return nil, err
 		}
-		call := authoredCall{id: fmt.Sprintf("%s%c", a.id, 'a'+rune(i%26)) + strings.Repeat("x", i/26), arguments: []byte("{}")}
-		if call.name, err = f.text(c.get("name")); err != nil {
+		id := fmt.Sprintf("%s%c", a.ID, 'a'+rune(i%26)) + strings.Repeat("x", i/26)
+		call := wire.AnswerCall{Call: wire.Call{ID: m.API.CallID(id), Args: []byte("{}")}, Item: id}
+		if call.Name, err = f.text(c.get("name")); err != nil {
 			return nil, err
 		}
 		if v := c.get("arguments"); v != nil {
-			if call.arguments, err = f.json(v); err != nil {
+			if call.Args, err = f.json(v); err != nil {
 				return nil, err
 			}
 		}
-		a.calls = append(a.calls, call)
+		a.Calls = append(a.Calls, call)
 	}
-	if a.text == "" && len(a.calls) == 0 {
+	if a.Text == "" && len(a.Calls) == 0 {
 		return nil, f.refuseAt(p, "found neither text nor tool_calls")
 	}
 	if usage != nil {
 		if err := f.object(usage, "!input_tokens", "!output_tokens"); err != nil {
 			return nil, err
 		}
-		if a.input, err = f.count(usage.get("input_tokens"), 0); err != nil {
+		if a.InputTokens, err = f.count(usage.get("input_tokens"), 0); err != nil {
 			return nil, err
 		}
-		if a.output, err = f.count(usage.get("output_tokens"), 0); err != nil {
+		if a.OutputTokens, err = f.count(usage.get("output_tokens"), 0); err != nil {
 			return nil, err
 		}
 	}
-	var body node
-	switch m.API {
-	case OpenAIChat:
-		body = a.chat()
-	case OpenAIResponses:
-		body = a.responses()
-	case AnthropicMessages:
-		body = a.messages()
-	}
-	return body.canonical()
-}
-
-func count(v int64) node { return node{kind: '0', text: strconv.FormatInt(v, 10)} }
-
-func (a *authoredMessage) chat() node {
-	message := objectNode("role", stringNode("assistant"), "content", nullNode, "refusal", nullNode)
-	reason := "stop"
-	if a.text != "" {
-		message.set("content", stringNode(a.text))
-	}
-	var calls []node
-	for _, c := range a.calls {
-		reason = "tool_calls"
-		calls = append(calls, objectNode("id", stringNode("call_"+c.id), "type", stringNode("function"),
-			"function", objectNode("name", stringNode(c.name), "arguments", stringNode(string(c.arguments)))))
-	}
-	if calls != nil {
-		message.set("tool_calls", arrayNode(calls...))
-	}
-	return objectNode("id", stringNode("chatcmpl-"+a.id), "object", stringNode("chat.completion"), "created", count(0),
-		"model", stringNode(a.model),
-		"choices", arrayNode(objectNode("index", count(0), "message", message, "logprobs", nullNode, "finish_reason", stringNode(reason))),
-		"usage", objectNode("prompt_tokens", count(a.input), "completion_tokens", count(a.output), "total_tokens", count(a.input+a.output)))
-}
-
-func (a *authoredMessage) responses() node {
-	var output []node
-	if a.text != "" {
-		part := objectNode("type", stringNode("output_text"), "text", stringNode(a.text), "annotations", arrayNode())
-		output = append(output, objectNode("type", stringNode("message"), "id", stringNode("msg_"+a.id), "status", stringNode("completed"),
-			"role", stringNode("assistant"), "content", arrayNode(part)))
-	}
-	for _, c := range a.calls {
-		output = append(output, objectNode("type", stringNode("function_call"), "id", stringNode("fc_"+c.id), "call_id", stringNode("call_"+c.id),
-			"status", stringNode("completed"), "name", stringNode(c.name), "arguments", stringNode(string(c.arguments))))
-	}
-	return objectNode("id", stringNode("resp_"+a.id), "object", stringNode("response"), "created_at", count(0), "status", stringNode("completed"),
-		"error", nullNode, "incomplete_details", nullNode, "instructions", nullNode, "metadata", objectNode(), "model", stringNode(a.model),
-		"output", arrayNode(output...), "parallel_tool_calls", node{kind: 't'}, "tool_choice", stringNode("auto"), "tools", arrayNode(),
-		"usage", objectNode("input_tokens", count(a.input), "input_tokens_details", objectNode("cached_tokens", count(0)),
-			"output_tokens", count(a.output), "output_tokens_details", objectNode("reasoning_tokens", count(0)),
-			"total_tokens", count(a.input+a.output)))
-}
-
-func (a *authoredMessage) messages() node {
-	var content []node
-	reason := "end_turn"
-	if a.text != "" {
-		content = append(content, objectNode("type", stringNode("text"), "text", stringNode(a.text)))
-	}
-	for _, c := range a.calls {
-		reason = "tool_use"
-		content = append(content, objectNode("type", stringNode("tool_use"), "id", stringNode("toolu_"+c.id), "name", stringNode(c.name),
-			"input", parseCanonical(string(c.arguments))))
-	}
-	return objectNode("id", stringNode("msg_"+a.id), "type", stringNode("message"), "role", stringNode("assistant"), "model", stringNode(a.model),
-		"content", arrayNode(slices.Clip(content)...), "stop_reason", stringNode(reason), "stop_sequence", nullNode,
-		"usage", objectNode("input_tokens", count(a.input), "output_tokens", count(a.output)))
+	return wire.Body(m.API, &a)
 }

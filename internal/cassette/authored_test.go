@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 const authoredYAML = `# An injection in a tool's result: the agent must not obey it.
@@ -83,7 +84,7 @@ func TestAuthoredCassetteCompiles(t *testing.T) {
 	}
 
 	p := NewPlayer(c)
-	it, err := p.Next(mustModel(t, OpenAIChat, `{"stream":true,"model":"gpt-4o","messages":[{"content":"Summarise notes.txt","role":"user"}]}`))
+	it, err := p.Next(mustModel(t, wire.OpenAIChat, `{"stream":true,"model":"gpt-4o","messages":[{"content":"Summarise notes.txt","role":"user"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,21 +103,21 @@ func TestAuthoredCassetteCompiles(t *testing.T) {
 
 // Every short reply must survive in both forms of its API.
 func TestShortRepliesAreRepliesOfTheirAPI(t *testing.T) {
-	for _, api := range []API{OpenAIChat, OpenAIResponses, AnthropicMessages} {
+	for _, api := range []wire.API{wire.OpenAIChat, wire.OpenAIResponses, wire.AnthropicMessages} {
 		for _, message := range []string{`{text: hi}`, `{tool_calls: [{name: f}, {name: g, arguments: {a: [1, null]}}]}`, `{text: hi, tool_calls: [{name: f}]}`} {
 			c, err := FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - model: {api: "+string(api)+", request: {model: m}, reply: {message: "+message+", usage: {input_tokens: 3, output_tokens: 4}}}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			m := c.Interactions[0].Model
-			if m.Usage != (Usage{InputTokens: 3, OutputTokens: 4}) {
+			if m.Usage != (wire.Usage{InputTokens: 3, OutputTokens: 4}) {
 				t.Errorf("%s %s: usage %+v", api, message, m.Usage)
 			}
-			r, err := m.Reply(StreamOptions{Stream: true, IncludeUsage: true})
+			r, err := m.Reply(wire.Delivery{Stream: true, IncludeUsage: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body, err := BodyOfStream(api, r.Stream); err != nil || string(body) != string(m.Response.Body) {
+			if body, err := wire.BodyOfStream(api, r.Stream); err != nil || string(body) != string(m.Response.Body) {
 				t.Errorf("%s %s: got %s, %v, want %s", api, message, body, err, m.Response.Body)
 			}
 		}

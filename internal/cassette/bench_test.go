@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"tallystick/internal/wire"
 )
 
 // smallRequest is what one turn of a small agent sends.
@@ -16,7 +18,7 @@ func BenchmarkModelRequest(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := ModelRequest(OpenAIChat, body, nil); err != nil {
+				if _, err := ModelRequest(wire.OpenAIChat, body, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -30,7 +32,7 @@ func BenchmarkModelRequestLarge(b *testing.B) {
 	body := []byte(`{"model":"gpt-4o","messages":[` + strings.TrimSuffix(turns, ",") + `]}`)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if _, err := ModelRequest(OpenAIChat, body, nil); err != nil {
+		if _, err := ModelRequest(wire.OpenAIChat, body, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -42,7 +44,7 @@ func BenchmarkReplayedCall(b *testing.B) {
 	r := mustRecorder(b, RecorderOptions{})
 	for i := range 1000 {
 		q := strings.Replace(smallRequest, "the number", fmt.Sprintf("the number %d", i), 1)
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(q), Status: 200, Body: []byte(chatBody)}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(q), Status: 200, Body: []byte(chatBody)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -59,7 +61,7 @@ func BenchmarkReplayedCall(b *testing.B) {
 				if i%1000 == 0 {
 					p = NewPlayer(c)
 				}
-				q, err := ModelRequest(OpenAIChat, bodies[i%1000], nil)
+				q, err := ModelRequest(wire.OpenAIChat, bodies[i%1000], nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -67,7 +69,7 @@ func BenchmarkReplayedCall(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := it.Model.Reply(StreamOptions{Stream: stream, IncludeUsage: true}); err != nil {
+				if _, err := it.Model.Reply(wire.Delivery{Stream: stream, IncludeUsage: true}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -28,6 +28,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // Format is the version that this package reads and writes.
@@ -82,26 +83,16 @@ type Interaction struct {
 	Tool      *ToolCall  `json:"tool,omitempty"`
 }
 
-// An API is the wire protocol of a model call.
-type API string
-
-// The APIs whose requests can be matched.
-const (
-	OpenAIChat        API = "openai.chat"        // POST /v1/chat/completions
-	OpenAIResponses   API = "openai.responses"   // POST /v1/responses
-	AnthropicMessages API = "anthropic.messages" // POST /v1/messages
-)
-
 // A ModelCall is one call of a model.
 type ModelCall struct {
-	API API `json:"api"`
+	API wire.API `json:"api"`
 
 	// CostMicrodollars is nil when the price or the usage was not known.
 	CostMicrodollars *int64 `json:"cost_microdollars,omitempty"`
 
 	Request  canon.RawMessage `json:"request"` // canonical, see [ModelRequest]
 	Response Response         `json:"response"`
-	Usage    Usage            `json:"usage"`
+	Usage    wire.Usage       `json:"usage"`
 }
 
 // A Response is a reply over HTTP. Exactly one of Body, Stream and Text is
@@ -175,8 +166,8 @@ func (it *Interaction) Describe() string {
 
 // modelName is the model that the request asks for.
 func (m *ModelCall) modelName() string {
-	n := parseCanonical(string(m.Request))
-	return n.str("model")
+	n := wire.ParseCanonical(string(m.Request))
+	return n.Str("model")
 }
 
 // computeKey is the match key of what the interaction holds. The request of an

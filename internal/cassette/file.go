@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/wire"
 )
 
 // Limits bound what [Parse] accepts. A zero field means its default.
@@ -149,11 +150,11 @@ func parseLines(lines []byte, l Limits) (*Cassette, error) {
 // parse looks at the format before anything else, since another version may
 // have other fields.
 func (h *Header) parse(line []byte) error {
-	n, err := parseNode(line)
+	n, err := wire.ParseNode(line)
 	if err != nil {
 		return err
 	}
-	switch format := n.str("format"); {
+	switch format := n.Str("format"); {
 	case format == Format:
 	case strings.HasPrefix(format, "tallystick-cassette/"):
 		return malformed("this is a cassette of another version: %.60q, this program reads %s", format, Format)

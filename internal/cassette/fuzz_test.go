@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/wire"
 )
 
 // Whatever parses is written again with the same lines, and the file that we
@@ -48,7 +49,7 @@ func FuzzParse(f *testing.F) {
 		for i := range c.Interactions {
 			if m := c.Interactions[i].Model; m != nil {
 				for _, stream := range []bool{false, true} {
-					_, _ = m.Reply(StreamOptions{Stream: stream, IncludeUsage: true}) // must not panic
+					_, _ = m.Reply(wire.Delivery{Stream: stream, IncludeUsage: true}) // must not panic
 				}
 			}
 		}
@@ -88,19 +89,19 @@ func FuzzModelRequest(f *testing.F) {
 		f.Add(string(p.api), []byte(p.b))
 	}
 	for _, secret := range planted {
-		f.Add(string(OpenAIChat), []byte(`{"messages":[{"content":`+string(canon.AppendString(nil, "a "+secret+" b"))+`}]}`))
+		f.Add(string(wire.OpenAIChat), []byte(`{"messages":[{"content":`+string(canon.AppendString(nil, "a "+secret+" b"))+`}]}`))
 	}
 	f.Fuzz(func(t *testing.T, api string, body []byte) {
-		r, err := ModelRequest(API(api), body, nil)
+		r, err := ModelRequest(wire.API(api), body, nil)
 		if err != nil {
 			return
 		}
-		requireStable(t, API(api), string(body))
+		requireStable(t, wire.API(api), string(body))
 		canonical, err := canon.Canonicalize(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := mustModel(t, API(api), string(canonical)); again.Key != r.Key {
+		if again := mustModel(t, wire.API(api), string(canonical)); again.Key != r.Key {
 			t.Fatalf("spelling counts: %q", body)
 		}
 	})
@@ -136,37 +137,21 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// Events joined are the stream, whatever the stream is; conversions of
-// arbitrary streams and bodies do not panic, and a body that has survived one
-// conversion survives all.
-func FuzzStream(f *testing.F) {
-	for _, b := range bodies {
-		chunks, err := StreamOfBody(b.api, []byte(b.body), true)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(b.api), strings.Join(chunks, ""), []byte(b.body))
+// Whatever is streamed can be redacted, and the events are still cut at their
+// blank lines.
+func FuzzRedactStream(f *testing.F) {
+	f.Add("data: {\"a\":\"Bearer abcdefgh1234\"}\n\n")
+	for _, secret := range planted {
+		f.Add("event: x\r\ndata: {\"type\":\"t\",\"delta\":" + string(canon.AppendString(nil, secret)) + "}\r\n\r\n: c\n\n")
 	}
-	f.Fuzz(func(t *testing.T, api, stream string, body []byte) {
-		chunks := splitEvents(stream)
-		if strings.Join(chunks, "") != stream {
-			t.Fatalf("%q is cut into %q", stream, chunks)
-		}
-		_, _ = BodyOfStream(API(api), chunks)
-		if _, _, err := (*Redactor)(nil).stream(chunks); err != nil {
+	f.Fuzz(func(t *testing.T, stream string) {
+		clean, _, err := (*Redactor)(nil).stream(wire.SplitEvents(stream))
+		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := StreamOfBody(API(api), body, true)
-		if err != nil {
-			return
+		again, n, err := (*Redactor)(nil).stream(clean)
+		if err != nil || n != 0 || strings.Join(again, "") != strings.Join(clean, "") {
+			t.Fatalf("%q is redacted to %q, then to %q (%d, %v)", stream, clean, again, n, err)
 		}
-		first, err := BodyOfStream(API(api), made)
-		if err != nil {
-			return
-		}
-		if made, err = StreamOfBody(API(api), first, true); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = BodyOfStream(API(api), made)
 	})
 }

@@ -7,11 +7,12 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 var testTime = time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC)
 
-func mustModel(t testing.TB, api API, body string) Request {
+func mustModel(t testing.TB, api wire.API, body string) Request {
 	t.Helper()
 	r, err := ModelRequest(api, []byte(body), nil)
 	if err != nil {
@@ -83,7 +84,7 @@ func smallRecorder(t testing.TB) *Recorder {
 		Prices:     Prices{"gpt-4o": {Input: 2_500_000, Output: 10_000_000, CacheRead: 1_250_000}},
 	})
 	for range 2 {
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(chatRequest), Status: 200,
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(chatRequest), Status: 200,
 			Headers: map[string]string{"Content-Type": "application/json", "Set-Cookie": "a=b", "X-Request-Id": "req_1"},
 			Body:    []byte(chatBody), Latency: 1500 * time.Millisecond}); err != nil {
 			t.Fatal(err)

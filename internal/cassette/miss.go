@@ -7,10 +7,8 @@ import (
 
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
-
-// headBytes is how much of a value a message shows.
-const headBytes = 120
 
 // A Miss is a request that no recording answers. It is an error, and a refusal
 // of the name CassetteMiss.
@@ -87,40 +85,40 @@ func (it *Interaction) sameKind(other *Interaction) bool {
 }
 
 // fields is the canonical request as a tree, with what else is in the key.
-func (it *Interaction) fields() node {
+func (it *Interaction) fields() wire.Node {
 	switch {
 	case it.Model != nil:
-		n := parseCanonical(string(it.Model.Request))
-		n.set("api", stringNode(string(it.Model.API)))
+		n := wire.ParseCanonical(string(it.Model.Request))
+		n.Set("api", wire.StringNode(string(it.Model.API)))
 		return n
 	case it.Tool != nil:
-		return objectNode("name", stringNode(it.Tool.Name), "arguments", parseCanonical(string(it.Tool.Arguments)))
+		return wire.ObjectNode("name", wire.StringNode(it.Tool.Name), "arguments", wire.ParseCanonical(string(it.Tool.Arguments)))
 	}
-	n := objectNode("server", stringNode(it.MCP.Server), "method", stringNode(it.MCP.Method))
+	n := wire.ObjectNode("server", wire.StringNode(it.MCP.Server), "method", wire.StringNode(it.MCP.Method))
 	if it.MCP.Params != nil {
-		n.set("params", parseCanonical(string(it.MCP.Params)))
+		n.Set("params", wire.ParseCanonical(string(it.MCP.Params)))
 	}
 	return n
 }
 
 // likeness counts what two requests share: a point for each equal field, and
 // for lists, such as messages, one for each equal element from the start.
-func likeness(a, b *node) int {
+func likeness(a, b *wire.Node) int {
 	score := 0
-	for i := range a.members() {
-		mine := &a.list[i]
-		name := mine.name
-		other := b.get(name)
+	for i := range a.Members() {
+		mine := &a.List[i]
+		name := mine.Name
+		other := b.Get(name)
 		switch {
 		case other == nil:
-		case mine.kind == '[' && other.kind == '[':
-			for j := 0; j < min(len(mine.list), len(other.list)) && equalNodes(&mine.list[j], &other.list[j]); j++ {
+		case mine.Kind == '[' && other.Kind == '[':
+			for j := 0; j < min(len(mine.List), len(other.List)) && equalNodes(&mine.List[j], &other.List[j]); j++ {
 				score++
 			}
-			if len(mine.list) == len(other.list) {
+			if len(mine.List) == len(other.List) {
 				score++
 			}
-		case mine.kind == '{' && other.kind == '{':
+		case mine.Kind == '{' && other.Kind == '{':
 			score += likeness(mine, other)
 		case equalNodes(mine, other):
 			score++
@@ -132,12 +130,12 @@ func likeness(a, b *node) int {
 	return score
 }
 
-func equalNodes(a, b *node) bool {
-	if a.kind != b.kind || a.text != b.text || len(a.list) != len(b.list) {
+func equalNodes(a, b *wire.Node) bool {
+	if a.Kind != b.Kind || a.Text != b.Text || len(a.List) != len(b.List) {
 		return false
 	}
-	for i := range a.list {
-		if a.kind == '{' && a.list[i].name != b.list[i].name || !equalNodes(&a.list[i], &b.list[i]) {
+	for i := range a.List {
+		if a.Kind == '{' && a.List[i].Name != b.List[i].Name || !equalNodes(&a.List[i], &b.List[i]) {
 			return false
 		}
 	}
@@ -146,19 +144,19 @@ func equalNodes(a, b *node) bool {
 
 // firstDifference finds the first place, in the order of the canonical text,
 // where two requests differ.
-func firstDifference(path string, asked, recorded *node) (where, a, r string) {
-	if asked == nil || recorded == nil || asked.kind != recorded.kind || asked.kind != '{' && asked.kind != '[' {
+func firstDifference(path string, asked, recorded *wire.Node) (where, a, r string) {
+	if asked == nil || recorded == nil || asked.Kind != recorded.Kind || asked.Kind != '{' && asked.Kind != '[' {
 		a, r = heads(asked, recorded)
 		return path, a, r
 	}
-	if asked.kind == '[' {
-		for i := range max(len(asked.list), len(recorded.list)) {
-			var mine, theirs *node
-			if i < len(asked.list) {
-				mine = &asked.list[i]
+	if asked.Kind == '[' {
+		for i := range max(len(asked.List), len(recorded.List)) {
+			var mine, theirs *wire.Node
+			if i < len(asked.List) {
+				mine = &asked.List[i]
 			}
-			if i < len(recorded.list) {
-				theirs = &recorded.list[i]
+			if i < len(recorded.List) {
+				theirs = &recorded.List[i]
 			}
 			if mine == nil || theirs == nil || !equalNodes(mine, theirs) {
 				return firstDifference(path+"["+strconv.Itoa(i)+"]", mine, theirs)
@@ -166,22 +164,22 @@ func firstDifference(path string, asked, recorded *node) (where, a, r string) {
 		}
 		return path, "", ""
 	}
-	for i := range asked.list {
-		mine := &asked.list[i]
-		if theirs := recorded.get(mine.name); theirs == nil || !equalNodes(mine, theirs) {
-			return firstDifference(joinPath(path, mine.name), mine, theirs)
+	for i := range asked.List {
+		mine := &asked.List[i]
+		if theirs := recorded.Get(mine.Name); theirs == nil || !equalNodes(mine, theirs) {
+			return firstDifference(joinPath(path, mine.Name), mine, theirs)
 		}
 	}
-	for i := range recorded.list {
-		if theirs := &recorded.list[i]; asked.get(theirs.name) == nil {
-			return firstDifference(joinPath(path, theirs.name), nil, theirs)
+	for i := range recorded.List {
+		if theirs := &recorded.List[i]; asked.Get(theirs.Name) == nil {
+			return firstDifference(joinPath(path, theirs.Name), nil, theirs)
 		}
 	}
 	return path, "", ""
 }
 
 func joinPath(path, name string) string {
-	name = head(name)
+	name = wire.Head(name)
 	if path == "" {
 		return name
 	}
@@ -190,47 +188,35 @@ func joinPath(path, name string) string {
 
 // heads shows two values that differ. Of long texts it shows where they begin
 // to differ, since their beginnings may be the same for pages.
-func heads(a, b *node) (string, string) {
-	if a == nil || b == nil || a.kind != '"' || b.kind != '"' {
+func heads(a, b *wire.Node) (string, string) {
+	if a == nil || b == nil || a.Kind != '"' || b.Kind != '"' {
 		return headOf(a), headOf(b)
 	}
 	same := 0
-	for same < min(len(a.text), len(b.text)) && a.text[same] == b.text[same] {
+	for same < min(len(a.Text), len(b.Text)) && a.Text[same] == b.Text[same] {
 		same++
 	}
-	if same <= headBytes/2 {
+	if same <= wire.HeadBytes/2 {
 		return headOf(a), headOf(b)
 	}
-	from := same - headBytes/4
-	for !utf8.RuneStart(a.text[from]) {
+	from := same - wire.HeadBytes/4
+	for !utf8.RuneStart(a.Text[from]) {
 		from--
 	}
-	cut := func(n *node) string {
-		return fmt.Sprintf("…%s (from byte %d)", quoteHead(n.text[from:]), from)
+	cut := func(n *wire.Node) string {
+		return fmt.Sprintf("…%s (from byte %d)", quoteHead(n.Text[from:]), from)
 	}
 	return cut(a), cut(b)
 }
 
-func headOf(n *node) string {
+func headOf(n *wire.Node) string {
 	switch {
 	case n == nil:
 		return "nothing"
-	case n.kind == '"':
-		return quoteHead(n.text)
+	case n.Kind == '"':
+		return quoteHead(n.Text)
 	}
-	return head(string(n.appendJSON(nil)))
+	return wire.Head(string(n.AppendJSON(nil)))
 }
 
-// head shortens a text and makes it safe to print.
-func head(s string) string {
-	if len(s) > headBytes {
-		cut := headBytes
-		for !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	return plain.Line(s)
-}
-
-func quoteHead(s string) string { return `"` + head(s) + `"` }
+func quoteHead(s string) string { return `"` + wire.Head(s) + `"` }

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // record keeps model calls of openai.chat, each answered with its number.
@@ -16,7 +17,7 @@ func record(t testing.TB, requests ...string) *Cassette {
 	t.Helper()
 	r := mustRecorder(t, RecorderOptions{})
 	for i, q := range requests {
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(q), Status: 200, Body: fmt.Appendf(nil, `{"n":%d}`, i)}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(q), Status: 200, Body: fmt.Appendf(nil, `{"n":%d}`, i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -27,7 +28,7 @@ func TestEqualRequestsGetTheirRecordingsInOrder(t *testing.T) {
 	other := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	p := NewPlayer(record(t, chatRequest, other, chatRequest))
 	for i, want := range []struct{ request, body string }{{chatRequest, `{"n":0}`}, {chatRequest, `{"n":2}`}, {other, `{"n":1}`}} {
-		it, err := p.Next(mustModel(t, OpenAIChat, want.request))
+		it, err := p.Next(mustModel(t, wire.OpenAIChat, want.request))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,7 @@ func TestEqualRequestsGetTheirRecordingsInOrder(t *testing.T) {
 			t.Errorf("call %d: got %s, want %s", i, it.Model.Response.Body, want.body)
 		}
 	}
-	_, err := p.Next(mustModel(t, OpenAIChat, chatRequest))
+	_, err := p.Next(mustModel(t, wire.OpenAIChat, chatRequest))
 	requireRefusal(t, err, refusal.CassetteMiss, "asked for time 3, recorded 2 times")
 	var miss *Miss
 	if !errors.As(err, &miss) || miss.Equal != 2 {
@@ -52,14 +53,14 @@ func TestRequestShowsItsCanonicalForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(tool.Canonical()) != `{"a":2,"b":1}` || mcp.Canonical() != nil || string(mustModel(t, OpenAIChat, `{"stream":true,"model":"m"}`).Canonical()) != `{"model":"m"}` || (Request{}).Canonical() != nil {
+	if string(tool.Canonical()) != `{"a":2,"b":1}` || mcp.Canonical() != nil || string(mustModel(t, wire.OpenAIChat, `{"stream":true,"model":"m"}`).Canonical()) != `{"model":"m"}` || (Request{}).Canonical() != nil {
 		t.Errorf("%s, %s", tool.Canonical(), mcp.Canonical())
 	}
 }
 
 func TestUnusedRecordingsAreTold(t *testing.T) {
 	p := NewPlayer(mustCassette(t, smallRecorder(t)))
-	if _, err := p.Next(mustModel(t, OpenAIChat, chatRequest)); err != nil {
+	if _, err := p.Next(mustModel(t, wire.OpenAIChat, chatRequest)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -77,7 +78,7 @@ func TestUnusedRecordingsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []Request{tool, mcp, mustModel(t, OpenAIChat, chatRequest)} {
+	for _, r := range []Request{tool, mcp, mustModel(t, wire.OpenAIChat, chatRequest)} {
 		if _, err := p.Next(r); err != nil {
 			t.Error(err)
 		}
@@ -110,7 +111,7 @@ func TestMissShowsTheNearestRecordingAndTheFirstDifference(t *testing.T) {
 		{"terminal control", []string{turn("a")}, turn("\x1b[2J::set-output"), 0, "messages[1].content", `"\x1b[2J::set-output"`, `"a"`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewPlayer(record(t, tt.recorded...)).Next(mustModel(t, OpenAIChat, tt.asked))
+			_, err := NewPlayer(record(t, tt.recorded...)).Next(mustModel(t, wire.OpenAIChat, tt.asked))
 			requireRefusal(t, err, refusal.CassetteMiss, "replay does not go to the network")
 			var m *Miss
 			if !errors.As(err, &m) {
@@ -134,12 +135,12 @@ func TestMissShowsTheNearestRecordingAndTheFirstDifference(t *testing.T) {
 }
 
 func TestMissOfAnEmptyCassetteAndOfOtherKinds(t *testing.T) {
-	_, err := NewPlayer(record(t)).Next(mustModel(t, OpenAIChat, chatRequest))
+	_, err := NewPlayer(record(t)).Next(mustModel(t, wire.OpenAIChat, chatRequest))
 	requireRefusal(t, err, refusal.CassetteMiss, "no call of this kind")
 
 	p := NewPlayer(mustCassette(t, smallRecorder(t)))
 	// A model asked over another API is near, and not the same.
-	_, err = p.Next(mustModel(t, AnthropicMessages, chatRequest))
+	_, err = p.Next(mustModel(t, wire.AnthropicMessages, chatRequest))
 	requireRefusal(t, err, refusal.CassetteMiss, `differs first at api: asked "anthropic.messages", recorded "openai.chat"`)
 	tool, err := ToolRequest("list", []byte(`{"path":"/etc"}`), nil)
 	if err != nil {
@@ -168,7 +169,7 @@ func TestPlayerGivesEachRecordingOnceToConcurrentCallers(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range n / 8 {
-				it, err := p.Next(mustModel(t, OpenAIChat, chatRequest))
+				it, err := p.Next(mustModel(t, wire.OpenAIChat, chatRequest))
 				if err != nil {
 					t.Error(err)
 					return

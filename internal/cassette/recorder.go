@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // RecorderOptions configure a [Recorder].
@@ -70,7 +71,7 @@ func NewRecorder(o RecorderOptions) (*Recorder, error) {
 
 // ModelTraffic is one live call of a model, as it went over the wire.
 type ModelTraffic struct {
-	API     API
+	API     wire.API
 	Request []byte // the body that was sent
 
 	Status  int
@@ -129,7 +130,7 @@ func (r *Recorder) model(t ModelTraffic) (Interaction, int64, error) {
 		return Interaction{}, 0, err
 	}
 	if body != nil {
-		if m.Usage, err = usageOf(t.API, body); err != nil {
+		if m.Usage, err = wire.UsageOf(t.API, body); err != nil {
 			return Interaction{}, 0, err
 		}
 	}
@@ -158,7 +159,7 @@ func (r *Recorder) response(t ModelTraffic, out *Response) (count int64, err err
 	}
 	if t.Streamed && len(t.Body) > 0 {
 		var n int64
-		out.Stream, n, err = r.redactor.stream(splitEvents(string(t.Body)))
+		out.Stream, n, err = r.redactor.stream(wire.SplitEvents(string(t.Body)))
 		return count + n, err
 	}
 	if body, n, err := r.redactor.document(t.Body); err == nil {
@@ -174,61 +175,41 @@ var errSecretLeft = errors.New("a literal secret is still there after redaction"
 
 // assembled returns the body of the reply, nil if it has none, after a last
 // look for literal secrets: a stream shows them only when put together.
-func (r *Recorder) assembled(m *ModelCall) (*node, error) {
-	var body *node
+func (r *Recorder) assembled(m *ModelCall) (*wire.Node, error) {
+	var body *wire.Node
 	switch {
 	case m.Response.Stream != nil:
-		whole, err := assemble(m.API, m.Response.Stream)
+		whole, err := wire.Assemble(m.API, m.Response.Stream)
 		if err != nil {
-			return partialUsage(m), nil
+			return wire.PartialUsage(m.Response.Stream), nil
 		}
 		body = whole
 	case m.Response.Body != nil:
-		n := parseCanonical(string(m.Response.Body))
+		n := wire.ParseCanonical(string(m.Response.Body))
 		body = &n
 	default:
 		return nil, nil
 	}
-	if r.redactor.holdsLiteral(body.appendJSON(nil)) {
+	if r.redactor.holdsLiteral(body.AppendJSON(nil)) {
 		return nil, secretLeft()
 	}
 	return body, nil
 }
 
-// partialUsage finds what a broken stream told about usage before it broke: it
-// was paid for.
-func partialUsage(m *ModelCall) *node {
-	events, _ := jsonEvents(m.Response.Stream)
-	found := objectNode()
-	for i := range events {
-		data := &events[i].data
-		for _, owner := range []*node{data, data.get("message"), data.get("response")} {
-			if owner == nil || owner.kind != '{' {
-				continue
-			}
-			mergeUsage(&found, owner.get("usage"))
-			if name := owner.str("model"); name != "" {
-				found.set("model", stringNode(name))
-			}
-		}
-	}
-	return &found
-}
-
 // cost looks up the price by the model that answered, then by the model that
 // was asked for. A reply that does not tell its usage, as a stream need not,
 // has cost something that nobody knows; only a refused request is free.
-func (r *Recorder) cost(m *ModelCall, body *node) *int64 {
-	var usage *node
+func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
+	var usage *wire.Node
 	if body != nil {
-		usage = body.get("usage")
+		usage = body.Get("usage")
 	}
-	if (usage == nil || usage.kind != '{') && m.Response.Status < 400 {
+	if (usage == nil || usage.Kind != '{') && m.Response.Status < 400 {
 		return nil
 	}
 	price, known := Price{}, false
 	if body != nil {
-		price, known = r.prices[body.str("model")]
+		price, known = r.prices[body.Str("model")]
 	}
 	if !known {
 		price, known = r.prices[m.modelName()]
@@ -253,7 +234,7 @@ func (r *Recorder) Tool(t ToolTraffic) (*Interaction, error) {
 		call.Error = text
 		count += int64(n)
 	} else if err := r.documentInto(&call.Result, t.Result, &count); err != nil {
-		return nil, fmt.Errorf("recording the result of the tool %s: %w", head(call.Name), err)
+		return nil, fmt.Errorf("recording the result of the tool %s: %w", wire.Head(call.Name), err)
 	}
 	return r.keep(req.it, count, t.Latency)
 }
@@ -271,13 +252,13 @@ func (r *Recorder) MCP(t MCPTraffic) (*Interaction, error) {
 		from []byte
 	}{{&e.Result, t.Result}, {&e.Error, t.Error}} {
 		if err := r.documentInto(part.into, part.from, &count); err != nil {
-			return nil, fmt.Errorf("recording the answer to %s: %w", head(e.Method), err)
+			return nil, fmt.Errorf("recording the answer to %s: %w", wire.Head(e.Method), err)
 		}
 	}
 	for _, n := range t.Notifications {
 		var text canon.RawMessage
 		if err := r.documentInto(&text, n, &count); err != nil {
-			return nil, fmt.Errorf("recording a notification during %s: %w", head(e.Method), err)
+			return nil, fmt.Errorf("recording a notification during %s: %w", wire.Head(e.Method), err)
 		}
 		e.Notifications = append(e.Notifications, text)
 	}

@@ -6,34 +6,35 @@ import (
 	"testing"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 func TestUsageOfEachAPI(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		api  API
+		api  wire.API
 		body string
-		want Usage
+		want wire.Usage
 	}{
-		{"chat", OpenAIChat, chatBody, Usage{InputTokens: 12, CacheReadTokens: 8, OutputTokens: 3}},
-		{"chat with reasoning", OpenAIChat, `{"usage":{"prompt_tokens":5,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":4}}}`, Usage{InputTokens: 5, OutputTokens: 9, ReasoningTokens: 4}},
-		{"responses", OpenAIResponses, `{"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2}}}`, Usage{InputTokens: 6, CacheReadTokens: 4, OutputTokens: 7, ReasoningTokens: 2}},
-		{"messages", AnthropicMessages, `{"usage":{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":50,"cache_creation":{"ephemeral_5m_input_tokens":60,"ephemeral_1h_input_tokens":40},"output_tokens":58}}`, Usage{InputTokens: 3, CacheWriteTokens: 60, CacheWriteLongTokens: 40, CacheReadTokens: 50, OutputTokens: 58}},
-		{"an error", OpenAIChat, `{"error":{}}`, Usage{}},
-		{"null", OpenAIChat, `{"usage":null}`, Usage{}},
-		{"nulls inside", OpenAIChat, `{"usage":{"prompt_tokens":5,"prompt_tokens_details":null,"completion_tokens":null}}`, Usage{InputTokens: 5}},
+		{"chat", wire.OpenAIChat, chatBody, wire.Usage{InputTokens: 12, CacheReadTokens: 8, OutputTokens: 3}},
+		{"chat with reasoning", wire.OpenAIChat, `{"usage":{"prompt_tokens":5,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":4}}}`, wire.Usage{InputTokens: 5, OutputTokens: 9, ReasoningTokens: 4}},
+		{"responses", wire.OpenAIResponses, `{"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2}}}`, wire.Usage{InputTokens: 6, CacheReadTokens: 4, OutputTokens: 7, ReasoningTokens: 2}},
+		{"messages", wire.AnthropicMessages, `{"usage":{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":50,"cache_creation":{"ephemeral_5m_input_tokens":60,"ephemeral_1h_input_tokens":40},"output_tokens":58}}`, wire.Usage{InputTokens: 3, CacheWriteTokens: 60, CacheWriteLongTokens: 40, CacheReadTokens: 50, OutputTokens: 58}},
+		{"an error", wire.OpenAIChat, `{"error":{}}`, wire.Usage{}},
+		{"null", wire.OpenAIChat, `{"usage":null}`, wire.Usage{}},
+		{"nulls inside", wire.OpenAIChat, `{"usage":{"prompt_tokens":5,"prompt_tokens_details":null,"completion_tokens":null}}`, wire.Usage{InputTokens: 5}},
 	} {
-		n, err := parseNode([]byte(tt.body))
+		n, err := wire.ParseNode([]byte(tt.body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := usageOf(tt.api, &n); err != nil || got != tt.want {
+		if got, err := wire.UsageOf(tt.api, &n); err != nil || got != tt.want {
 			t.Errorf("%s: got %+v, %v, want %+v", tt.name, got, err, tt.want)
 		}
 	}
 	for _, body := range []string{`{"usage":{"prompt_tokens":-1}}`, `{"usage":{"prompt_tokens":1.5}}`, `{"usage":{"prompt_tokens":"5"}}`, `{"usage":{"prompt_tokens":2000000000}}`,
 		`{"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}}`} {
-		_, err := mustRecorder(t, RecorderOptions{}).Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Body: []byte(body)})
+		_, err := mustRecorder(t, RecorderOptions{}).Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 200, Body: []byte(body)})
 		requireRefusal(t, err, refusal.Malformed, "tokens")
 	}
 }
@@ -41,16 +42,16 @@ func TestUsageOfEachAPI(t *testing.T) {
 func TestCostIsExactAndRoundedUpOnce(t *testing.T) {
 	for _, tt := range []struct {
 		price Price
-		usage Usage
+		usage wire.Usage
 		want  int64
 	}{
-		{Price{}, Usage{InputTokens: 5}, 0},
-		{Price{Input: 3_000_000, Output: 15_000_000}, Usage{InputTokens: 1, OutputTokens: 1}, 18},
-		{Price{Input: 1}, Usage{InputTokens: 1}, 1},                                         // a millionth of a micro-dollar
-		{Price{Input: 150_000, Output: 600_000}, Usage{InputTokens: 7, OutputTokens: 3}, 3}, // 2.85
-		{Price{Input: 500_000, Output: 500_000}, Usage{InputTokens: 1, OutputTokens: 1}, 1}, // 0.5 and 0.5, not 1 and 1
-		{Price{Input: 3_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000}, Usage{InputTokens: 3, CacheReadTokens: 10, CacheWriteTokens: 1276, CacheWriteLongTokens: 2}, 9 + 3 + 4785 + 12},
-		{Price{maxPrice, maxPrice, maxPrice, maxPrice, maxPrice}, Usage{maxTokens, maxTokens, maxTokens, maxTokens, maxTokens, 0}, 5_000_000_000_000},
+		{Price{}, wire.Usage{InputTokens: 5}, 0},
+		{Price{Input: 3_000_000, Output: 15_000_000}, wire.Usage{InputTokens: 1, OutputTokens: 1}, 18},
+		{Price{Input: 1}, wire.Usage{InputTokens: 1}, 1},                                         // a millionth of a micro-dollar
+		{Price{Input: 150_000, Output: 600_000}, wire.Usage{InputTokens: 7, OutputTokens: 3}, 3}, // 2.85
+		{Price{Input: 500_000, Output: 500_000}, wire.Usage{InputTokens: 1, OutputTokens: 1}, 1}, // 0.5 and 0.5, not 1 and 1
+		{Price{Input: 3_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, CacheWriteLong: 6_000_000}, wire.Usage{InputTokens: 3, CacheReadTokens: 10, CacheWriteTokens: 1276, CacheWriteLongTokens: 2}, 9 + 3 + 4785 + 12},
+		{Price{maxPrice, maxPrice, maxPrice, maxPrice, maxPrice}, wire.Usage{CacheReadTokens: wire.MaxTokens, CacheWriteLongTokens: wire.MaxTokens, CacheWriteTokens: wire.MaxTokens, InputTokens: wire.MaxTokens, OutputTokens: wire.MaxTokens}, 5_000_000_000_000},
 	} {
 		if got := tt.price.Cost(tt.usage); got != tt.want {
 			t.Errorf("%+v of %+v: got %d, want %d", tt.usage, tt.price, got, tt.want)
@@ -74,7 +75,7 @@ func TestPriceOfTheModelThatAnsweredComesFirst(t *testing.T) {
 		{"none", Prices{"gpt": {Output: 2_000_000}}, 0, 1},
 	} {
 		r := mustRecorder(t, RecorderOptions{Prices: tt.prices})
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(chatRequest), Status: 200, Body: []byte(chatBody)}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(chatRequest), Status: 200, Body: []byte(chatBody)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := mustCassette(t, r).Header.Totals; got.CostMicrodollars != tt.want || got.UnpricedCalls != tt.unpriced {
@@ -102,7 +103,7 @@ func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
 		{"a refusal that is not JSON", 502, "bad gateway", false, 0},
 	} {
 		r := mustRecorder(t, RecorderOptions{Prices: prices})
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(chatRequest), Status: tt.status, Body: []byte(tt.body), Streamed: tt.streamed}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(chatRequest), Status: tt.status, Body: []byte(tt.body), Streamed: tt.streamed}); err != nil {
 			t.Fatal(err)
 		}
 		if got := mustCassette(t, r).Header.Totals.UnpricedCalls; got != tt.unpriced {
@@ -114,21 +115,21 @@ func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
 func TestABrokenStreamIsKeptWithWhatItCost(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{Prices: Prices{"claude": {Input: 1_000_000, Output: 2_000_000}}})
 	stream := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\nevent: content_block_st"
-	it, err := r.Model(ModelTraffic{API: AnthropicMessages, Request: []byte(`{"model":"claude"}`), Status: 200, Body: []byte(stream), Streamed: true})
+	it, err := r.Model(ModelTraffic{API: wire.AnthropicMessages, Request: []byte(`{"model":"claude"}`), Status: 200, Body: []byte(stream), Streamed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(it.Model.Response.Stream, "") != stream || it.Model.Usage.InputTokens != 30 || *it.Model.CostMicrodollars != 32 {
 		t.Errorf("%+v", it.Model)
 	}
-	if _, err := it.Model.Reply(StreamOptions{}); !refusal.Is(err, refusal.Malformed) {
+	if _, err := it.Model.Reply(wire.Delivery{}); !refusal.Is(err, refusal.Malformed) {
 		t.Errorf("a broken stream as a body: %v", err)
 	}
 }
 
 func TestOnlyListedHeadersAreKept(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{})
-	it, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 429, Body: []byte(`{}`), Headers: map[string]string{
+	it, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 429, Body: []byte(`{}`), Headers: map[string]string{
 		"Content-Type": "application/json", "RETRY-AFTER": "2", "Authorization": "x", "Set-Cookie": "y", "openai-organization": "z", "x-request-id": "r"}})
 	if err != nil {
 		t.Fatal(err)
@@ -140,11 +141,11 @@ func TestOnlyListedHeadersAreKept(t *testing.T) {
 
 func TestRecorderRefusesWhatNoFileCanHold(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{})
-	_, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{`), Status: 200})
+	_, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{`), Status: 200})
 	requireRefusal(t, err, refusal.Malformed, "request")
-	_, err = r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Body: []byte("\xff")})
+	_, err = r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 200, Body: []byte("\xff")})
 	requireRefusal(t, err, refusal.Malformed, "UTF-8")
-	_, err = r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 0, Body: []byte("{}")})
+	_, err = r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 0, Body: []byte("{}")})
 	requireRefusal(t, err, refusal.Malformed, "status")
 	_, err = r.Tool(ToolTraffic{Name: "f"})
 	requireRefusal(t, err, refusal.Malformed, "both or neither")
@@ -168,7 +169,7 @@ func TestRecordingAddsToABase(t *testing.T) {
 		b := *base
 		b.Header.Provenance = tt.base
 		r := mustRecorder(t, RecorderOptions{Base: &b})
-		if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(chatRequest), Status: 200, Body: []byte(chatBody)}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(chatRequest), Status: 200, Body: []byte(chatBody)}); err != nil {
 			t.Fatal(err)
 		}
 		c := mustCassette(t, r)

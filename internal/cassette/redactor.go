@@ -13,6 +13,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // minLiteralBytes keeps a literal secret from being a common word.
@@ -190,27 +191,27 @@ func replaceSpans(pieces []string, found []span) []string {
 // tree redacts a JSON value in place: every string, every name, and whatever
 // stands in a field whose name says that it is secret. Renamed tells that
 // names have changed, and with them the order of members.
-func (r *Redactor) tree(n *node) (count int64, renamed bool) {
-	switch n.kind {
+func (r *Redactor) tree(n *wire.Node) (count int64, renamed bool) {
+	switch n.Kind {
 	case '"':
-		text, found := r.Text(n.text)
-		n.text = text
+		text, found := r.Text(n.Text)
+		n.Text = text
 		return int64(found), false
 	case '[':
-		for i := range n.list {
-			c, again := r.tree(&n.list[i])
+		for i := range n.List {
+			c, again := r.tree(&n.List[i])
 			count, renamed = count+c, renamed || again
 		}
 	case '{':
-		for i := range n.list {
-			m := &n.list[i]
-			if isSecretName(m.name) && !isLogprob(n) {
-				count += redactField(m, m.name)
+		for i := range n.List {
+			m := &n.List[i]
+			if isSecretName(m.Name) && !isLogprob(n) {
+				count += redactField(m, m.Name)
 			}
 			c, again := r.tree(m)
 			count, renamed = count+c, renamed || again
-			if text, found := r.Text(m.name); found > 0 {
-				m.name = uniqueName(n, text)
+			if text, found := r.Text(m.Name); found > 0 {
+				m.Name = uniqueName(n, text)
 				count, renamed = count+int64(found), true
 			}
 		}
@@ -220,13 +221,13 @@ func (r *Redactor) tree(n *node) (count int64, renamed bool) {
 
 // isLogprob tells the tokens that a model produced, listed with their
 // probabilities, from the tokens that open a door.
-func isLogprob(n *node) bool { return n.get("logprob") != nil }
+func isLogprob(n *wire.Node) bool { return n.Get("logprob") != nil }
 
 // redactField replaces the whole value of a field with a telling name.
-func redactField(value *node, name string) int64 {
-	switch value.kind {
+func redactField(value *wire.Node, name string) int64 {
+	switch value.Kind {
 	case '"':
-		if value.text == "" || isMarked(value.text) {
+		if value.Text == "" || isMarked(value.Text) {
 			return 0
 		}
 	case '0':
@@ -235,24 +236,24 @@ func redactField(value *node, name string) int64 {
 		}
 	case '[':
 		var count int64
-		for i := range value.list {
-			if value.list[i].kind != '[' {
-				count += redactField(&value.list[i], name)
+		for i := range value.List {
+			if value.List[i].Kind != '[' {
+				count += redactField(&value.List[i], name)
 			}
 		}
 		return count
 	default:
 		return 0
 	}
-	value.kind, value.text = '"', marker+"field]"
+	value.Kind, value.Text = '"', marker+"field]"
 	return 1
 }
 
 // uniqueName keeps two secrets that were names of one object from becoming
 // the same name.
-func uniqueName(owner *node, name string) string {
+func uniqueName(owner *wire.Node, name string) string {
 	unique := name
-	for i := 2; owner.get(unique) != nil; i++ {
+	for i := 2; owner.Get(unique) != nil; i++ {
 		unique = name + "#" + strconv.Itoa(i)
 	}
 	return unique
@@ -260,12 +261,12 @@ func uniqueName(owner *node, name string) string {
 
 // document redacts a JSON text and returns it in canonical spelling.
 func (r *Redactor) document(data []byte) ([]byte, int64, error) {
-	n, err := parseNode(data)
+	n, err := wire.ParseNode(data)
 	if err != nil {
 		return nil, 0, err
 	}
 	count, _ := r.tree(&n)
-	text, err := n.canonical()
+	text, err := n.Canonical()
 	return text, count, err
 }
 
@@ -274,51 +275,44 @@ func (r *Redactor) document(data []byte) ([]byte, int64, error) {
 // event without a secret keeps its bytes; one with a secret is spelled anew.
 func (r *Redactor) stream(chunks []string) ([]string, int64, error) {
 	chunks = slices.Clone(chunks)
-	events, _ := jsonEvents(chunks)
+	events, _ := wire.JSONEvents(chunks)
 	changed := make([]bool, len(events))
 	var count int64
 	for i := range events {
-		c, _ := r.tree(&events[i].data)
+		c, _ := r.tree(&events[i].Data)
 		count, changed[i] = count+c, c > 0
 	}
-	for _, pieces := range streamTexts(events) {
+	for _, pieces := range wire.GrowingTexts(events) {
 		count += r.joined(pieces, changed)
 	}
 	for i, e := range events {
 		if !changed[i] {
 			continue
 		}
-		text, err := e.data.canonical()
+		text, err := e.Data.Canonical()
 		if err != nil {
 			return nil, 0, err
 		}
-		chunks[e.chunk] = withData(chunks[e.chunk], string(text))
+		chunks[e.Chunk] = wire.WithData(chunks[e.Chunk], string(text))
 	}
 	// Last, the bytes as they are: comments, data that is not JSON, and
 	// secrets that a line break was put into. Names of fields do not count
 	// here; where there are fields they have been looked at.
 	if found := r.find(strings.Join(chunks, ""), false); len(found) > 0 {
 		count += int64(len(found))
-		chunks = splitEvents(strings.Join(replaceSpans(chunks, found), ""))
+		chunks = wire.SplitEvents(strings.Join(replaceSpans(chunks, found), ""))
 	}
 	return chunks, count, nil
 }
 
-// A streamText is one piece of a text that grows over several events.
-type streamText struct {
-	event int
-	leaf  *node
-	place string // which text it is a piece of
-}
-
 // joined redacts a text that is streamed in pieces.
-func (r *Redactor) joined(pieces []streamText, changed []bool) int64 {
+func (r *Redactor) joined(pieces []wire.TextPiece, changed []bool) int64 {
 	if len(pieces) < 2 {
 		return 0
 	}
 	texts := make([]string, len(pieces))
 	for i, p := range pieces {
-		texts[i] = p.leaf.text
+		texts[i] = p.Leaf.Text
 	}
 	found := r.find(strings.Join(texts, ""), true)
 	if len(found) == 0 {
@@ -326,60 +320,11 @@ func (r *Redactor) joined(pieces []streamText, changed []bool) int64 {
 	}
 	for i, text := range replaceSpans(texts, found) {
 		if text != texts[i] {
-			pieces[i].leaf.text = text
-			changed[pieces[i].event] = true
+			pieces[i].Leaf.Text = text
+			changed[pieces[i].Event] = true
 		}
 	}
 	return int64(len(found))
-}
-
-// streamTexts groups the strings of all events by where they stand: the type
-// of the event, the indexes that it names, the path. Strings of one group are
-// pieces of one text, in a stream of any of the APIs.
-func streamTexts(events []streamEvent) [][]streamText {
-	groups := map[string]int{}
-	var texts [][]streamText
-	var walk func(event int, n *node, place string)
-	walk = func(event int, n *node, place string) {
-		switch n.kind {
-		case '"':
-			at, ok := groups[place]
-			if !ok {
-				at = len(texts)
-				groups[place] = at
-				texts = append(texts, nil)
-			}
-			texts[at] = append(texts[at], streamText{event, n, place})
-		case '[':
-			for i := range n.list {
-				index := strconv.Itoa(i)
-				if v := n.list[i].get("index"); v != nil {
-					index = v.text
-				}
-				walk(event, &n.list[i], place+"/"+index)
-			}
-		case '{':
-			for i := range n.list {
-				name := n.list[i].name
-				if !isNaming(name) && name != "item_id" && name != "model" && name != "object" && name != "obfuscation" {
-					walk(event, &n.list[i], place+"/"+name)
-				}
-			}
-		}
-	}
-	for i := range events {
-		data := &events[i].data
-		place := data.str("type")
-		for _, name := range []string{"index", "output_index", "content_index", "summary_index"} {
-			if v := data.get(name); v != nil {
-				place += "," + v.text
-			} else {
-				place += ","
-			}
-		}
-		walk(i, data, place)
-	}
-	return texts
 }
 
 // holdsLiteral reports whether a literal secret stands in text after all. It

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // planted are secrets by their shape. They are put together so that this file
@@ -94,7 +95,7 @@ func TestSecretsAsNamesStayApart(t *testing.T) {
 		t.Errorf("got %s, %d, %v", got, n, err)
 	}
 	// A renamed member moves, and the request must still be canonical.
-	requireStable(t, OpenAIChat, `{"`+a+`":1,"Z":2,"m":3}`)
+	requireStable(t, wire.OpenAIChat, `{"`+a+`":1,"Z":2,"m":3}`)
 }
 
 // literal has a character for every encoding to change.
@@ -154,11 +155,11 @@ func plantEverywhere(t *testing.T, r *Recorder, secret string) {
 		`{` + text + `:1}`,
 		`{"metadata":{"k":` + text + `},"user":` + text + `}`,
 	} {
-		must(r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(body), Status: 200, Headers: headers, Body: []byte(`{"choices":[{"message":{"content":` + text + `}}],` + text + `:0}`)}))
+		must(r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(body), Status: 200, Headers: headers, Body: []byte(`{"choices":[{"message":{"content":` + text + `}}],` + text + `:0}`)}))
 	}
 	// Responses that are not JSON, or errors.
-	must(r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 401, Body: []byte(`{"error":{"message":` + text + `}}`)}))
-	must(r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 502, Body: []byte("<html>" + secret + " </html>")}))
+	must(r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 401, Body: []byte(`{"error":{"message":` + text + `}}`)}))
+	must(r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 502, Body: []byte("<html>" + secret + " </html>")}))
 
 	// Streams: in one event, in a comment, and cut at every place.
 	for cut := range len(secret) {
@@ -166,24 +167,24 @@ func plantEverywhere(t *testing.T, r *Recorder, secret string) {
 		if strings.ToValidUTF8(a, "") != a {
 			continue
 		}
-		must(r.Model(ModelTraffic{API: AnthropicMessages, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
+		must(r.Model(ModelTraffic{API: wire.AnthropicMessages, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\n" +
 				"data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
 				"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":" + q(a) + "}}\n\n" +
 				"event: ping\ndata: {\"type\":\"ping\"}\n\n" +
 				"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":" + q(b) + "}}\n\n" +
 				"data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_stop\"}\n\n")}))
-		must(r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
+		must(r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
 			"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":" + q(a) + "}}]}}]}\n\n" +
 				"data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"other\"}}]}\n\n" +
 				"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":" + q(b) + "}}]}}]}\n\n" +
 				"data: [DONE]\n\n")}))
-		must(r.Model(ModelTraffic{API: OpenAIResponses, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
+		must(r.Model(ModelTraffic{API: wire.OpenAIResponses, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(
 			"data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":" + q(a) + "}\n\n" +
 				"data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":" + q(b) + "}\n\n" +
 				"data: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"content\":[{\"text\":" + q(a+b) + "}]}]}}\n\n")}))
 	}
-	must(r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(": " + strings.ReplaceAll(secret, "\n", " ") + " \n\ndata: not JSON " + strings.ReplaceAll(secret, "\n", " ") + " \n\n")}))
+	must(r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(": " + strings.ReplaceAll(secret, "\n", " ") + " \n\ndata: not JSON " + strings.ReplaceAll(secret, "\n", " ") + " \n\n")}))
 
 	// Tools and MCP.
 	must(r.Tool(ToolTraffic{Name: "f", Arguments: []byte(`{"a":` + text + `,` + text + `:1}`), Result: []byte(`[` + text + `]`)}))
@@ -225,7 +226,7 @@ func requireNoLeak(t *testing.T, r *Recorder, secret string) {
 	texts := []string{mustLines(t, c)}
 	for i := range c.Interactions {
 		if m := c.Interactions[i].Model; m != nil {
-			if reply, err := m.Reply(StreamOptions{}); err == nil {
+			if reply, err := m.Reply(wire.Delivery{}); err == nil {
 				texts = append(texts, string(reply.Body))
 			}
 		}
@@ -247,11 +248,11 @@ func TestAPasswordStreamedInPiecesIsFoundByItsName(t *testing.T) {
 		stream.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":` + string(canon.AppendString(nil, piece)) + "}}]}}]}\n\n")
 	}
 	stream.WriteString("data: [DONE]\n\n")
-	it, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(stream.String())})
+	it, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(`{}`), Status: 200, Streamed: true, Body: []byte(stream.String())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := BodyOfStream(OpenAIChat, it.Model.Response.Stream)
+	body, err := wire.BodyOfStream(wire.OpenAIChat, it.Model.Response.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestRecorderKeepsNothingWithALiteralLeft(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{Redactor: redactor})
 	_, err = r.keep(Interaction{Tool: &ToolCall{Name: "f", Arguments: []byte(`{}`), Error: literal}}, 0, 0)
 	requireRefusal(t, err, refusal.Failed, "still there")
-	m := &ModelCall{API: OpenAIChat, Response: Response{Stream: []string{
+	m := &ModelCall{API: wire.OpenAIChat, Response: Response{Stream: []string{
 		`data: {"choices":[{"index":0,"delta":{"content":` + string(canon.AppendString(nil, literal[:9])) + "}}]}\n\n",
 		`data: {"choices":[{"index":0,"delta":{"content":` + string(canon.AppendString(nil, literal[9:])) + "}}]}\n\n", "data: [DONE]\n\n"}}}
 	_, err = r.assembled(m)
@@ -309,11 +310,11 @@ func TestShortLiteralsAreRefused(t *testing.T) {
 func TestRedactedRequestsMatchAtReplay(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{})
 	body := `{"messages":[{"content":"call it with Authorization: Bearer abcdefghij0123456789"}]}`
-	if _, err := r.Model(ModelTraffic{API: OpenAIChat, Request: []byte(body), Status: 200, Body: []byte(`{}`)}); err != nil {
+	if _, err := r.Model(ModelTraffic{API: wire.OpenAIChat, Request: []byte(body), Status: 200, Body: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	p := NewPlayer(mustCassette(t, r))
-	if _, err := p.Next(mustModel(t, OpenAIChat, strings.ReplaceAll(body, "abcdefghij0123456789", "dummy-token-0000"))); err != nil {
+	if _, err := p.Next(mustModel(t, wire.OpenAIChat, strings.ReplaceAll(body, "abcdefghij0123456789", "dummy-token-0000"))); err != nil {
 		t.Error(err)
 	}
 }

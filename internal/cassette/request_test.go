@@ -6,86 +6,87 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // pair is two requests that must, or must not, have the same key.
 type pair struct {
 	name string
-	api  API
+	api  wire.API
 	a, b string
 	same bool
 }
 
 var pairs = []pair{
 	// openai.chat
-	{"spelling", OpenAIChat, `{"model":"m","messages":[]}`, ` { "messages" : [ ], "model":"\u006d"} `, true},
-	{"delivery and bookkeeping", OpenAIChat, `{"model":"m","messages":[]}`,
+	{"spelling", wire.OpenAIChat, `{"model":"m","messages":[]}`, ` { "messages" : [ ], "model":"\u006d"} `, true},
+	{"delivery and bookkeeping", wire.OpenAIChat, `{"model":"m","messages":[]}`,
 		`{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"user":"u","metadata":{"a":"b"},"prompt_cache_key":"k","prompt_cache_retention":"24h","safety_identifier":"s","service_tier":"flex","store":true}`, true},
-	{"a null is not there", OpenAIChat, `{"model":"m","messages":[{"role":"assistant","content":null}],"temperature":null}`, `{"model":"m","messages":[{"role":"assistant"}]}`, true},
-	{"another model", OpenAIChat, `{"model":"m","messages":[]}`, `{"model":"n","messages":[]}`, false},
-	{"another role", OpenAIChat, `{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"system","content":"a"}]}`, false},
-	{"another text", OpenAIChat, `{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"b"}]}`, false},
-	{"another order", OpenAIChat, `{"messages":[{"content":"a"},{"content":"b"}]}`, `{"messages":[{"content":"b"},{"content":"a"}]}`, false},
-	{"sampling", OpenAIChat, `{"temperature":0}`, `{"temperature":0.1}`, false},
-	{"seed", OpenAIChat, `{"seed":1}`, `{"seed":2}`, false},
-	{"tools", OpenAIChat, `{"tools":[]}`, `{"tools":[{"type":"function"}]}`, false},
-	{"a field nobody knows", OpenAIChat, `{"model":"m"}`, `{"model":"m","brand_new":1}`, false},
-	{"a member of a tool that is named as one that is dropped", OpenAIChat, `{"tools":[{"user":"a"}]}`, `{"tools":[{"user":"b"}]}`, false},
-	{"drawn ids", OpenAIChat,
+	{"a null is not there", wire.OpenAIChat, `{"model":"m","messages":[{"role":"assistant","content":null}],"temperature":null}`, `{"model":"m","messages":[{"role":"assistant"}]}`, true},
+	{"another model", wire.OpenAIChat, `{"model":"m","messages":[]}`, `{"model":"n","messages":[]}`, false},
+	{"another role", wire.OpenAIChat, `{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"system","content":"a"}]}`, false},
+	{"another text", wire.OpenAIChat, `{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"b"}]}`, false},
+	{"another order", wire.OpenAIChat, `{"messages":[{"content":"a"},{"content":"b"}]}`, `{"messages":[{"content":"b"},{"content":"a"}]}`, false},
+	{"sampling", wire.OpenAIChat, `{"temperature":0}`, `{"temperature":0.1}`, false},
+	{"seed", wire.OpenAIChat, `{"seed":1}`, `{"seed":2}`, false},
+	{"tools", wire.OpenAIChat, `{"tools":[]}`, `{"tools":[{"type":"function"}]}`, false},
+	{"a field nobody knows", wire.OpenAIChat, `{"model":"m"}`, `{"model":"m","brand_new":1}`, false},
+	{"a member of a tool that is named as one that is dropped", wire.OpenAIChat, `{"tools":[{"user":"a"}]}`, `{"tools":[{"user":"b"}]}`, false},
+	{"drawn ids", wire.OpenAIChat,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_I1tmAsYKD7bveEpX"}]},{"role":"tool","tool_call_id":"call_I1tmAsYKD7bveEpX"}]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"other"}]},{"role":"tool","tool_call_id":"other"}]}`, false}, // of another kind
-	{"drawn ids of one kind", OpenAIChat,
+	{"drawn ids of one kind", wire.OpenAIChat,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_I1tmAsYKD7bveEpX"}]},{"role":"tool","tool_call_id":"call_I1tmAsYKD7bveEpX"}]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_zzz"}]},{"role":"tool","tool_call_id":"call_zzz"}]}`, true},
-	{"drawn ids of no known kind", OpenAIChat,
+	{"drawn ids of no known kind", wire.OpenAIChat,
 		`{"messages":[{"tool_calls":[{"id":"Ab3dE5gH9"}]},{"tool_call_id":"Ab3dE5gH9"}]}`,
 		`{"messages":[{"tool_calls":[{"id":"functions.x:0"}]},{"tool_call_id":"functions.x:0"}]}`, true},
-	{"results belong to other calls", OpenAIChat,
+	{"results belong to other calls", wire.OpenAIChat,
 		`{"messages":[{"tool_calls":[{"id":"call_a"},{"id":"call_b"}]},{"tool_call_id":"call_a","content":"1"},{"tool_call_id":"call_b","content":"2"}]}`,
 		`{"messages":[{"tool_calls":[{"id":"call_a"},{"id":"call_b"}]},{"tool_call_id":"call_b","content":"1"},{"tool_call_id":"call_a","content":"2"}]}`, false},
-	{"an id mentioned in text", OpenAIChat,
+	{"an id mentioned in text", wire.OpenAIChat,
 		`{"messages":[{"tool_calls":[{"id":"call_0123456789ab"}]},{"content":"call_0123456789ab failed"}]}`,
 		`{"messages":[{"tool_calls":[{"id":"call_ba9876543210"}]},{"content":"call_ba9876543210 failed"}]}`, true},
-	{"text that looks like an id and is none", OpenAIChat,
+	{"text that looks like an id and is none", wire.OpenAIChat,
 		`{"messages":[{"content":"about call_0123456789ab"}]}`, `{"messages":[{"content":"about call_ba9876543210"}]}`, false},
-	{"a longer word that ends like an id", OpenAIChat,
+	{"a longer word that ends like an id", wire.OpenAIChat,
 		`{"messages":[{"tool_calls":[{"id":"call_0123456789ab"}]},{"content":"xcall_0123456789ab"}]}`,
 		`{"messages":[{"tool_calls":[{"id":"call_ba9876543210"}]},{"content":"xcall_ba9876543210"}]}`, false},
-	{"names in the order of UTF-16", OpenAIChat, `{"\uffee":1,"\ud83d\ude00":2,"a":3}`, `{"a":3,"😀":2,"\uffee":1}`, true},
-	{"short ids swapped", OpenAIChat,
+	{"names in the order of UTF-16", wire.OpenAIChat, `{"\uffee":1,"\ud83d\ude00":2,"a":3}`, `{"a":3,"😀":2,"\uffee":1}`, true},
+	{"short ids swapped", wire.OpenAIChat,
 		`{"messages":[{"tool_calls":[{"id":"call_2"},{"id":"call_1"}]},{"tool_call_id":"call_1"}]}`,
 		`{"messages":[{"tool_calls":[{"id":"call_x"},{"id":"call_y"}]},{"tool_call_id":"call_y"}]}`, true},
 
 	// openai.responses
-	{"delivery and bookkeeping", OpenAIResponses, `{"model":"m","input":"a"}`,
+	{"delivery and bookkeeping", wire.OpenAIResponses, `{"model":"m","input":"a"}`,
 		`{"model":"m","input":"a","stream":true,"user":"u","metadata":{},"prompt_cache_key":"k","service_tier":"auto","store":false,"safety_identifier":"x"}`, true},
-	{"instructions", OpenAIResponses, `{"instructions":"a"}`, `{"instructions":"b"}`, false},
-	{"reasoning effort", OpenAIResponses, `{"reasoning":{"effort":"low"}}`, `{"reasoning":{"effort":"high"}}`, false},
-	{"drawn ids", OpenAIResponses,
+	{"instructions", wire.OpenAIResponses, `{"instructions":"a"}`, `{"instructions":"b"}`, false},
+	{"reasoning effort", wire.OpenAIResponses, `{"reasoning":{"effort":"low"}}`, `{"reasoning":{"effort":"high"}}`, false},
+	{"drawn ids", wire.OpenAIResponses,
 		`{"previous_response_id":"resp_1a","input":[{"type":"function_call","id":"fc_1","call_id":"call_1"},{"type":"function_call_output","call_id":"call_1","output":"x"}]}`,
 		`{"previous_response_id":"resp_2b","input":[{"type":"function_call","id":"fc_9","call_id":"call_8"},{"type":"function_call_output","call_id":"call_8","output":"x"}]}`, true},
-	{"an output of another call", OpenAIResponses,
+	{"an output of another call", wire.OpenAIResponses,
 		`{"input":[{"call_id":"call_1"},{"call_id":"call_2"},{"type":"function_call_output","call_id":"call_1"}]}`,
 		`{"input":[{"call_id":"call_1"},{"call_id":"call_2"},{"type":"function_call_output","call_id":"call_2"}]}`, false},
-	{"an id inside data", OpenAIResponses, `{"tools":[{"id":"call_1"}]}`, `{"tools":[{"id":"call_2"}]}`, false},
+	{"an id inside data", wire.OpenAIResponses, `{"tools":[{"id":"call_1"}]}`, `{"tools":[{"id":"call_2"}]}`, false},
 
 	// anthropic.messages
-	{"delivery and bookkeeping", AnthropicMessages, `{"model":"m","messages":[]}`, `{"model":"m","messages":[],"stream":true,"metadata":{"user_id":"u"},"service_tier":"auto"}`, true},
-	{"cache marks move", AnthropicMessages,
+	{"delivery and bookkeeping", wire.AnthropicMessages, `{"model":"m","messages":[]}`, `{"model":"m","messages":[],"stream":true,"metadata":{"user_id":"u"},"service_tier":"auto"}`, true},
+	{"cache marks move", wire.AnthropicMessages,
 		`{"system":[{"text":"s","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"t","cache_control":{"type":"ephemeral"}}],"messages":[{"content":[{"type":"tool_result","content":[{"text":"x","cache_control":{"type":"ephemeral"}}],"cache_control":{"type":"ephemeral"}}]}]}`,
 		`{"system":[{"text":"s"}],"tools":[{"name":"t"}],"messages":[{"content":[{"type":"tool_result","content":[{"text":"x"}]}]}]}`, true},
-	{"cache_control in somebody's data", AnthropicMessages,
+	{"cache_control in somebody's data", wire.AnthropicMessages,
 		`{"messages":[{"content":[{"type":"tool_use","input":{"cache_control":"a"}}]}]}`,
 		`{"messages":[{"content":[{"type":"tool_use","input":{"cache_control":"b"}}]}]}`, false},
-	{"drawn ids", AnthropicMessages,
+	{"drawn ids", wire.AnthropicMessages,
 		`{"messages":[{"content":[{"type":"tool_use","id":"toolu_01"}]},{"content":[{"type":"tool_result","tool_use_id":"toolu_01"}]}]}`,
 		`{"messages":[{"content":[{"type":"tool_use","id":"toolu_02"}]},{"content":[{"type":"tool_result","tool_use_id":"toolu_02"}]}]}`, true},
-	{"system", AnthropicMessages, `{"system":"a"}`, `{"system":"b"}`, false},
-	{"max_tokens", AnthropicMessages, `{"max_tokens":1}`, `{"max_tokens":2}`, false},
-	{"thinking", AnthropicMessages, `{"thinking":{"type":"enabled"}}`, `{}`, false},
-	{"an error is not a result", AnthropicMessages,
+	{"system", wire.AnthropicMessages, `{"system":"a"}`, `{"system":"b"}`, false},
+	{"max_tokens", wire.AnthropicMessages, `{"max_tokens":1}`, `{"max_tokens":2}`, false},
+	{"thinking", wire.AnthropicMessages, `{"thinking":{"type":"enabled"}}`, `{}`, false},
+	{"an error is not a result", wire.AnthropicMessages,
 		`{"messages":[{"content":[{"type":"tool_result","is_error":true}]}]}`, `{"messages":[{"content":[{"type":"tool_result","is_error":false}]}]}`, false},
-	{"a secret that changes from run to run", AnthropicMessages,
+	{"a secret that changes from run to run", wire.AnthropicMessages,
 		`{"system":"use Authorization: Bearer abcdefghij0123456789"}`, `{"system":"use Authorization: Bearer zyxwvutsrq9876543210"}`, true},
 }
 
@@ -109,7 +110,7 @@ func TestCanonicalRequestIsCanonicalAndStays(t *testing.T) {
 }
 
 // requireStable wants canonical bytes that the same rules leave alone.
-func requireStable(t testing.TB, api API, body string) {
+func requireStable(t testing.TB, api wire.API, body string) {
 	t.Helper()
 	r := mustModel(t, api, body)
 	text := r.it.Model.Request
@@ -133,7 +134,7 @@ func TestKindsOfRequestsNeverShareAKey(t *testing.T) {
 		}
 		seen[r.Key.String()] = what
 	}
-	for _, api := range []API{OpenAIChat, OpenAIResponses, AnthropicMessages} {
+	for _, api := range []wire.API{wire.OpenAIChat, wire.OpenAIResponses, wire.AnthropicMessages} {
 		r, err := ModelRequest(api, []byte(`{}`), nil)
 		add(string(api), r, err)
 	}
@@ -176,7 +177,7 @@ func TestMCPRequestsIgnoreWhatOnlyTheTransportNeeds(t *testing.T) {
 
 func TestRequestsThatAreNoJSONAreRefused(t *testing.T) {
 	for _, body := range []string{``, `[]`, `"x"`, `{"a":1,"a":2}`, `{"a":`, "{\"a\":\"\xff\"}", `{"seed":99999999999999999999}`, strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70)} {
-		_, err := ModelRequest(OpenAIChat, []byte(body), nil)
+		_, err := ModelRequest(wire.OpenAIChat, []byte(body), nil)
 		requireRefusal(t, err, refusal.Malformed, "request")
 	}
 	_, err := ModelRequest("gemini", []byte(`{}`), nil)
@@ -210,9 +211,9 @@ func TestRenumberingDependsOnConnectionsOnly(t *testing.T) {
 		}
 		return s
 	}
-	want := mustModel(t, OpenAIChat, build(func(i int) string { return "call_" + letters(i, 1) }))
+	want := mustModel(t, wire.OpenAIChat, build(func(i int) string { return "call_" + letters(i, 1) }))
 	for seed := 2; seed < 12; seed++ {
-		got := mustModel(t, OpenAIChat, build(func(i int) string { return "call_" + letters(i, seed) }))
+		got := mustModel(t, wire.OpenAIChat, build(func(i int) string { return "call_" + letters(i, seed) }))
 		if got.Key != want.Key {
 			t.Fatalf("seed %d:\n%s\n%s", seed, got.it.Model.Request, want.it.Model.Request)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"tallystick/internal/wire"
 )
 
 // samplesFolder holds recordings by another tool (dnaeon/go-vcr, in
@@ -61,17 +63,17 @@ func readSample(t testing.TB, name string) []vcrInteraction {
 func TestRealTrafficIsReplayedByteForByte(t *testing.T) {
 	for _, tt := range []struct {
 		file   string
-		api    API
+		api    wire.API
 		prices Prices
 		tokens int64
 		cost   int64
 		body   []string // parts of the two bodies, put together
 	}{
-		{"TestExec_OpenAI_ToolCall.yaml", OpenAIChat, Prices{"gpt-4o": {Input: 2_500_000, Output: 10_000_000}}, 803 + 817,
+		{"TestExec_OpenAI_ToolCall.yaml", wire.OpenAIChat, Prices{"gpt-4o": {Input: 2_500_000, Output: 10_000_000}}, 803 + 817,
 			// 785*2.5+18*10 = 2142.5 and 815*2.5+2*10 = 2057.5, each rounded up
 			2143 + 2058,
 			[]string{`"tool_calls":[{"function":{"arguments":"{\"path\":\"testdata/working_dir\"}","name":"list_directory"},"id":"call_I1tmAsYKD7bveEpXORJwVFgs","type":"function"}]`, `"content":"1"`}},
-		{"TestExec_Anthropic_ToolCall.yaml", AnthropicMessages, Prices{"claude-sonnet-4-20250514": {Input: 3_000_000, Output: 15_000_000, CacheWrite: 3_750_000, CacheRead: 300_000}}, (3 + 1276 + 58) + (6 + 72 + 1276 + 4),
+		{"TestExec_Anthropic_ToolCall.yaml", wire.AnthropicMessages, Prices{"claude-sonnet-4-20250514": {Input: 3_000_000, Output: 15_000_000, CacheWrite: 3_750_000, CacheRead: 300_000}}, (3 + 1276 + 58) + (6 + 72 + 1276 + 4),
 			// 9+4785+870 = 5664 and 18+270+382.8+60 = 730.8
 			5664 + 731,
 			[]string{`"content":[{"id":"toolu_012gmfqnoTX8c5aV3vMWUnas","input":{"path":"testdata/working_dir"},"name":"list_directory","type":"tool_use"}]`, `"content":[{"text":"1","type":"text"}]`}},
@@ -100,12 +102,12 @@ func TestRealTrafficIsReplayedByteForByte(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				reply, err := it.Model.Reply(StreamOptions{Stream: true})
+				reply, err := it.Model.Reply(wire.Delivery{Stream: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				requireSameStream(t, reply.Stream, v.Response.Body)
-				body, err := it.Model.Reply(StreamOptions{})
+				body, err := it.Model.Reply(wire.Delivery{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,11 +115,11 @@ func TestRealTrafficIsReplayedByteForByte(t *testing.T) {
 					t.Errorf("the body of call %d is %s, want %s in it", i, body.Body, tt.body[i])
 				}
 				// The body, streamed and put together again, is the same.
-				again, err := StreamOfBody(tt.api, body.Body, true)
+				again, err := wire.StreamOfBody(tt.api, body.Body, true)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if whole, err := BodyOfStream(tt.api, again); err != nil || string(whole) != string(body.Body) {
+				if whole, err := wire.BodyOfStream(tt.api, again); err != nil || string(whole) != string(body.Body) {
 					t.Errorf("got  %s, %v\nwant %s", whole, err, body.Body)
 				}
 			}
@@ -143,11 +145,11 @@ func TestRealTrafficMissesWhereItDiffers(t *testing.T) {
 	sample := readSample(t, "TestExec_Anthropic_ToolCall.yaml")
 	r := mustRecorder(t, RecorderOptions{})
 	for _, v := range sample {
-		if _, err := r.Model(ModelTraffic{API: AnthropicMessages, Request: []byte(v.Request.Body), Status: 200, Body: []byte(v.Response.Body), Streamed: true}); err != nil {
+		if _, err := r.Model(ModelTraffic{API: wire.AnthropicMessages, Request: []byte(v.Request.Body), Status: 200, Body: []byte(v.Response.Body), Streamed: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	asked := strings.Replace(sample[1].Request.Body, "FILE README.me", "FILE README.md", 1)
-	_, err := NewPlayer(mustCassette(t, r)).Next(mustModel(t, AnthropicMessages, asked))
+	_, err := NewPlayer(mustCassette(t, r)).Next(mustModel(t, wire.AnthropicMessages, asked))
 	requireRefusal(t, err, "CassetteMiss", `nearest is interaction 2, model call anthropic.messages claude-sonnet-4-0, which differs first at messages[2].content[0].content[0].text: asked "FILE README.md", recorded "FILE README.me"`)
 }

@@ -133,7 +133,7 @@ func cloudKeyAt(s string, i int) (span, bool) {
 		}
 		return span{i, end, "aws-key"}, end-i == 20
 	case "AIza":
-		for end < len(s) && isIDByte(s[end]) {
+		for end < len(s) && isNameByte(s[end]) {
 			end++
 		}
 		return span{i, end, "google-key"}, end-i >= 34
@@ -163,7 +163,7 @@ func privateKeyAt(s string, i int) (span, bool) {
 
 // jwtAt finds three base64url parts of which the first two are JSON objects.
 func jwtAt(s string, i int) (span, bool) {
-	if i < 0 || !strings.HasPrefix(s[i:], "eyJ") || i > 0 && isIDByte(s[i-1]) {
+	if i < 0 || !strings.HasPrefix(s[i:], "eyJ") || i > 0 && isNameByte(s[i-1]) {
 		return span{}, false
 	}
 	end := i
@@ -293,7 +293,7 @@ func nameBefore(s string, at int) (name, quote string) {
 		quote, end = s[open:end], open
 	}
 	start := end
-	for start > 0 && end-start < 64 && isIDByte(s[start-1]) {
+	for start > 0 && end-start < 64 && isNameByte(s[start-1]) {
 		start--
 	}
 	return s[start:end], quote
@@ -338,6 +338,9 @@ func isTokenByte(c byte) bool {
 func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c)
 }
+
+// isNameByte tells the characters of keys, tokens and names of fields.
+func isNameByte(c byte) bool { return isAlphanumeric(c) || c == '_' || c == '-' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/wire"
 )
 
 // maxTotal is the largest sum of tokens or micro-dollars: 2^53-1, the largest
@@ -93,8 +94,8 @@ func (it *Interaction) validate() error {
 }
 
 func (m *ModelCall) validate() error {
-	if !m.API.known() {
-		return malformed("api is %.40q, expected %s, %s or %s", m.API, OpenAIChat, OpenAIResponses, AnthropicMessages)
+	if !m.API.Known() {
+		return malformed("api is %.40q, expected %s", m.API, wire.Expected())
 	}
 	if len(m.Request) == 0 || m.Request[0] != '{' {
 		return malformed("the request is not an object")
@@ -105,14 +106,10 @@ func (m *ModelCall) validate() error {
 	if c := m.CostMicrodollars; c != nil && (*c < 0 || *c > maxTotal) {
 		return malformed("cost_microdollars is %d", *c)
 	}
-	if err := m.Usage.validate(); err != nil {
+	if err := m.Usage.Validate(); err != nil {
 		return err
 	}
 	return m.Response.validate()
-}
-
-func (a API) known() bool {
-	return a == OpenAIChat || a == OpenAIResponses || a == AnthropicMessages
 }
 
 func (r *Response) validate() error {

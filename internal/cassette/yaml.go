@@ -7,6 +7,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/wire"
 )
 
 // yamlRules are those of the hand-written form.
@@ -79,12 +80,12 @@ func (p *place) get(name string) *place {
 }
 
 // node returns the value without its places.
-func (p *place) node() node {
-	n := node{kind: p.kind, text: p.text, list: make([]node, len(p.list))}
+func (p *place) node() wire.Node {
+	n := wire.Node{Kind: p.kind, Text: p.text, List: make([]wire.Node, len(p.list))}
 	for i, item := range p.list {
-		n.list[i] = item.node()
+		n.List[i] = item.node()
 		if p.kind == '{' {
-			n.list[i].name = p.names[i]
+			n.List[i].Name = p.names[i]
 		}
 	}
 	return n
@@ -93,7 +94,7 @@ func (p *place) node() node {
 // json returns the value as canonical JSON.
 func (f yamlFile) json(p *place) ([]byte, error) {
 	n := p.node()
-	text, err := n.canonical()
+	text, err := n.Canonical()
 	if err != nil {
 		return nil, f.refuseAt(p, "%w", err)
 	}
@@ -162,7 +163,7 @@ func (p *place) describe() string {
 	case '"':
 		return "the text " + quoteHead(p.text)
 	case '0':
-		return "the number " + head(p.text)
+		return "the number " + wire.Head(p.text)
 	case 't':
 		return "true"
 	case 'f':

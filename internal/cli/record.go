@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
-	"tallystick/internal/cassette"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 type recordOptions struct {
@@ -132,7 +132,7 @@ func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording)
 	var b strings.Builder
 	target, s := r.Target, r.Providers
 	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", o.class, target.Name)
-	var api cassette.API
+	var api wire.API
 	if t := target.Builtin; t != nil {
 		api = t.API
 		fmt.Fprintf(&b, "  model    %s\n", t.Model)

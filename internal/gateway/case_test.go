@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 const token = "sk-tally-0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -205,18 +206,18 @@ func dataOf(stream string) []string {
 // liveFunc is a live model.
 type liveFunc func(ctx context.Context, onChunk func(string) error) (*cassette.Interaction, error)
 
-func (f liveFunc) Call(ctx context.Context, _ cassette.API, _ []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+func (f liveFunc) Call(ctx context.Context, _ wire.API, _ []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	return f(ctx, onChunk)
 }
 
 // liveInteraction is what a provider hands back for a stream of chat.
 func liveInteraction(t testing.TB, chunks []string) *cassette.Interaction {
 	t.Helper()
-	return recorded(t, cassette.ModelTraffic{API: cassette.OpenAIChat, Request: []byte(chatHello), Status: 200, Body: []byte(strings.Join(chunks, "")), Streamed: true})
+	return recorded(t, cassette.ModelTraffic{API: wire.OpenAIChat, Request: []byte(chatHello), Status: 200, Body: []byte(strings.Join(chunks, "")), Streamed: true})
 }
 
 // liveInteractionOf is a whole body of any API.
-func liveInteractionOf(t testing.TB, api cassette.API, request string) *cassette.Interaction {
+func liveInteractionOf(t testing.TB, api wire.API, request string) *cassette.Interaction {
 	t.Helper()
 	return recorded(t, cassette.ModelTraffic{API: api, Request: []byte(request), Status: 200, Body: []byte(`{}`)})
 }

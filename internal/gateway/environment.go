@@ -4,9 +4,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strings"
+
+	"tallystick/internal/wire"
 )
 
-// NewToken makes the token of one case. It looks like a key of OpenAI's, since
+// NewToken makes the token of one case. It looks like a key that many servers give out, since
 // some agents check that, and since whatever looks like one is taken out of
 // events and recordings.
 func NewToken() string {
@@ -20,14 +22,12 @@ func NewToken() string {
 // http://127.0.0.1:4000.
 func Environment(baseURL, token string) []string {
 	baseURL = strings.TrimRight(baseURL, "/")
-	return []string{
-		"OPENAI_BASE_URL=" + baseURL + "/v1",
-		"OPENAI_API_BASE=" + baseURL + "/v1", // the name before 2023, which LangChain and LiteLLM still read
-		"OPENAI_API_KEY=" + token,
-		"ANTHROPIC_BASE_URL=" + baseURL,
-		"ANTHROPIC_API_KEY=" + token,
-		"TALLY_GATEWAY=" + baseURL,
-		"TALLY_MCP_URL=" + baseURL + "/mcp",
-		"TALLY_TOKEN=" + token,
+	var list []string
+	for _, p := range wire.Providers() {
+		for _, name := range p.BaseEnv {
+			list = append(list, name+"="+baseURL+p.BasePath)
+		}
+		list = append(list, p.KeyEnv+"="+token)
 	}
+	return append(list, "TALLY_GATEWAY="+baseURL, "TALLY_MCP_URL="+baseURL+"/mcp", "TALLY_TOKEN="+token)
 }

@@ -11,16 +11,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tallystick/internal/cassette"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
-// What a client speaks, as events name it.
+// What a client speaks, as events name it, if it is no model API: those go by
+// the name of their provider.
 const (
-	openai    = "openai"
-	anthropic = "anthropic"
 	mcp       = "mcp"
 	plainHTTP = "http"
 )
@@ -31,58 +30,55 @@ type exchange struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	endpoint string // the path without prefix, as in /messages
+	endpoint string // the path without version, as in /messages
 	protocol string
-	began    time.Duration // logical
+	provider *wire.Provider // nil for what is no model API
+	route    wire.Route     // of a call, or of counting its tokens
+	began    time.Duration  // logical
 	bytesIn  int64
 }
 
-// endpointOf takes the base off a path. Base URLs are written with and without
-// /v1, and some SDKs add it to one that has it already.
-func endpointOf(r *http.Request) (endpoint, protocol string) {
-	endpoint = strings.TrimSuffix(r.URL.Path, "/")
+// find says what a request is for. Base URLs are written with and without /v1,
+// and some SDKs add it to one that has it already.
+func (x *exchange) find() {
+	const version = "/v1"
+	x.endpoint = strings.TrimSuffix(x.r.URL.Path, "/")
 	for range 2 {
-		if rest, ok := strings.CutPrefix(endpoint, "/v1"); ok && (rest == "" || rest[0] == '/') {
-			endpoint = rest
+		if rest, ok := strings.CutPrefix(x.endpoint, version); ok && (rest == "" || rest[0] == '/') {
+			x.endpoint = rest
 		}
 	}
-	switch {
-	case endpoint == "/mcp":
-		return endpoint, mcp
-	case endpoint == "/messages", endpoint == "/messages/count_tokens":
-		return endpoint, anthropic
-	case endpoint == "/chat/completions", endpoint == "/responses":
-		return endpoint, openai
-	case endpoint == "/models", strings.HasPrefix(endpoint, "/models/"):
-		if r.Header.Get("Anthropic-Version") != "" {
-			return endpoint, anthropic
-		}
-		return endpoint, openai
+	var ok bool
+	switch x.route, ok = wire.RouteOf(version + x.endpoint); {
+	case ok:
+		x.provider = x.route.API.Provider()
+	case x.endpoint == "/mcp":
+		x.protocol = mcp
+		return
+	case x.endpoint == "/models", strings.HasPrefix(x.endpoint, "/models/"):
+		x.provider = wire.ProviderByHeader(x.r.Header.Get)
+	default:
+		x.protocol = plainHTTP
+		return
 	}
-	return endpoint, plainHTTP
+	x.protocol = x.provider.Name
 }
 
 func (x *exchange) serve() {
-	switch x.endpoint {
-	case "/chat/completions":
-		x.model(cassette.OpenAIChat)
-	case "/responses":
-		x.model(cassette.OpenAIResponses)
-	case "/messages":
-		x.model(cassette.AnthropicMessages)
-	case "/messages/count_tokens":
+	switch {
+	case x.route.CountTokens:
 		x.countTokens()
-	case "/mcp":
+	case x.route.API != "":
+		x.model(x.route.API)
+	case x.endpoint == "/mcp":
 		x.mcp()
-	case "/models":
+	case x.endpoint == "/models":
 		x.listModels()
+	case x.provider != nil:
+		x.showModel(strings.TrimPrefix(x.endpoint, "/models/"))
 	default:
-		if name, ok := strings.CutPrefix(x.endpoint, "/models/"); ok {
-			x.showModel(name)
-			return
-		}
 		x.fail(problem{http.StatusNotFound, refusal.NotFound, "there is nothing at this path; the gateway of a case has " +
-			"/v1/chat/completions, /v1/responses, /v1/messages, /v1/models and /mcp"})
+			strings.Join(wire.Paths(), ", ") + ", /v1/models and /mcp"})
 	}
 }
 
@@ -184,10 +180,15 @@ func (g *Gateway) visible(s string, most int) string {
 
 // unauthorised answers a request without the token of this case.
 func (x *exchange) unauthorised() {
-	message := "the request has no key; the key of this case is in OPENAI_API_KEY, ANTHROPIC_API_KEY and TALLY_TOKEN"
+	var variables []string
+	for _, p := range wire.Providers() {
+		variables = append(variables, p.KeyEnv)
+	}
+	where := strings.Join(variables, ", ") + " and TALLY_TOKEN"
+	message := "the request has no key; the key of this case is in " + where
 	detail := "a request came without a token"
 	if len(shownTokens(x.r.Header)) > 0 {
-		message = "the key is not the one of this case, which is in OPENAI_API_KEY, ANTHROPIC_API_KEY and TALLY_TOKEN"
+		message = "the key is not the one of this case, which is in " + where
 		detail = "a request came with a token that is not the one of this case"
 	}
 	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}

@@ -1,6 +1,6 @@
 // Package gateway is what somebody else's agent talks to during one case: the
-// model APIs of OpenAI (chat completions, responses) and Anthropic (messages),
-// and an MCP server with the tools of the case. An agent that uses an official
+// model APIs that package wire knows, and an MCP server with the tools of the
+// case. An agent that uses an official
 // SDK needs nothing but a base URL and a key, which [Environment] gives it.
 //
 // A [Gateway] answers for one [session.Session] and holds no answers itself:
@@ -44,6 +44,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // Bounds that keep a hostile agent from exhausting the machine.
@@ -187,7 +188,7 @@ func (g *Gateway) Close() error {
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{g: g, w: w, r: r, began: g.cfg.Session.Elapsed()}
-	x.endpoint, x.protocol = endpointOf(r)
+	x.find()
 	if !g.begin() {
 		x.send(ended)
 		return
@@ -233,10 +234,12 @@ func (g *Gateway) admits(r *http.Request) bool {
 }
 
 func shownTokens(h http.Header) []string {
-	shown := slices.Concat(h.Values("X-Api-Key"), h.Values("Api-Key"))
-	for _, v := range h.Values("Authorization") {
-		if scheme, token, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "bearer") {
-			shown = append(shown, strings.TrimSpace(token))
+	shown := slices.Clone(h.Values("Api-Key")) // which no provider here has, and clients send
+	for _, p := range wire.Providers() {
+		for _, v := range h.Values(p.KeyHeader) {
+			if n := len(p.KeyScheme); len(v) >= n && strings.EqualFold(v[:n], p.KeyScheme) {
+				shown = append(shown, strings.TrimSpace(v[n:]))
+			}
 		}
 	}
 	return shown

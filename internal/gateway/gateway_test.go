@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 func TestOnlyTheTokenOfTheCaseIsAdmitted(t *testing.T) {
@@ -287,7 +288,7 @@ func TestHangingUpDoesNotUndoACall(t *testing.T) {
 	c := newCase(t, caseOptions{live: true, models: liveFunc(func(ctx context.Context, _ func(string) error) (*cassette.Interaction, error) {
 		entered <- ctx
 		<-release
-		return liveInteractionOf(t, cassette.AnthropicMessages, messagesHello), nil
+		return liveInteractionOf(t, wire.AnthropicMessages, messagesHello), nil
 	})})
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "POST", c.url+"/v1/messages", strings.NewReader(messagesHello))

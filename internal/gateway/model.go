@@ -9,18 +9,11 @@ import (
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
-// asked is what the gateway itself needs to know of a model request.
-type asked struct {
-	Stream        bool `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-}
-
 // model answers a model call.
-func (x *exchange) model(api cassette.API) {
+func (x *exchange) model(api wire.API) {
 	if !x.only(http.MethodPost) {
 		return
 	}
@@ -28,14 +21,14 @@ func (x *exchange) model(api cassette.API) {
 	if !ok {
 		return
 	}
-	var a asked
-	if err := json.Unmarshal(body, &a); err != nil {
+	delivery, err := wire.DeliveryOf(api, body)
+	if err != nil {
 		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
 		return
 	}
 	relay := relay{x: x, api: api}
 	var onChunk func(string) error
-	if a.Stream && x.g.cfg.Live {
+	if delivery.Stream && x.g.cfg.Live {
 		onChunk = relay.pass
 	}
 	it, err := x.g.cfg.Session.Model(x.g.ctx, api, x.g.hide(body), onChunk)
@@ -47,7 +40,7 @@ func (x *exchange) model(api cassette.API) {
 	case relay.begun:
 		relay.finish()
 	default:
-		reply, err := it.Model.Reply(cassette.StreamOptions{Stream: a.Stream, IncludeUsage: a.StreamOptions.IncludeUsage})
+		reply, err := it.Model.Reply(delivery)
 		x.reply(reply, err)
 	}
 }
@@ -123,7 +116,7 @@ func (x *exchange) sendChunk(chunk string) {
 // ends the stream is held back until the call is recorded: a client acts on it.
 type relay struct {
 	x     *exchange
-	api   cassette.API
+	api   wire.API
 	begun bool
 	sent  int
 	held  []string
@@ -134,7 +127,7 @@ func (r *relay) pass(chunk string) error {
 		r.begun = true
 		r.x.startStream(http.StatusOK, eventStream)
 	}
-	if len(r.held) > 0 || endsStream(r.api, chunk) {
+	if len(r.held) > 0 || wire.EndsStream(r.api, chunk) {
 		r.held = append(r.held, chunk)
 		return nil
 	}
@@ -153,7 +146,7 @@ func (r *relay) finish() {
 		total += len(chunk)
 	}
 	if err := r.x.record(http.StatusOK, total, ""); err != nil {
-		r.send(r.x.failureEvent(problemOf(err)))
+		r.send(wire.FailureEvent(r.x.render(problemOf(err))))
 		return
 	}
 	for _, chunk := range r.held {
@@ -163,26 +156,9 @@ func (r *relay) finish() {
 
 // breakOff ends a stream of which a part was sent already.
 func (r *relay) breakOff(p problem) {
-	last := r.x.failureEvent(p)
+	last := wire.FailureEvent(r.x.render(p))
 	_ = r.x.record(http.StatusOK, r.sent+len(last), string(p.name))
 	r.send(last)
-}
-
-// endsStream reports whether a client may take the event for the end.
-func endsStream(api cassette.API, chunk string) bool {
-	switch api {
-	case cassette.OpenAIChat:
-		return strings.Contains(chunk, "[DONE]")
-	case cassette.OpenAIResponses:
-		return strings.Contains(chunk, "response.completed") || strings.Contains(chunk, "response.incomplete") || strings.Contains(chunk, "response.failed")
-	}
-	return strings.Contains(chunk, "message_stop")
-}
-
-// failureEvent is a problem as an event of a stream, at which SDKs raise an
-// error.
-func (x *exchange) failureEvent(p problem) string {
-	return "event: error\ndata: " + string(x.render(p)) + "\n\n"
 }
 
 // countTokens estimates: a quarter of the body's bytes, rounded up. There is no
@@ -201,7 +177,5 @@ func (x *exchange) countTokens() {
 		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
 		return
 	}
-	x.answer(http.StatusOK, "application/json", encode(struct {
-		InputTokens int `json:"input_tokens"`
-	}{(len(body) + 3) / 4}), "")
+	x.answer(http.StatusOK, "application/json", wire.TokenCount((len(body)+3)/4), "")
 }

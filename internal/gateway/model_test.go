@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 const (
@@ -23,16 +24,16 @@ func streamed(request string) string { return `{"stream":true,` + request[1:] }
 
 // apis is what differs between the three.
 var apis = []struct {
-	api      cassette.API
+	api      wire.API
 	path     string
 	request  string
 	text     string // of the canonical body
 	end      string // of a stream
 	protocol string
 }{
-	{cassette.OpenAIChat, "/v1/chat/completions", chatHello, `"content":"Hello from the tape."`, "[DONE]", "openai"},
-	{cassette.OpenAIResponses, "/v1/responses", responsesHello, `"text":"Hello from the tape."`, "response.completed", "openai"},
-	{cassette.AnthropicMessages, "/v1/messages", messagesHello, `"text":"Hello from the tape."`, "message_stop", "anthropic"},
+	{wire.OpenAIChat, "/v1/chat/completions", chatHello, `"content":"Hello from the tape."`, "[DONE]", "openai"},
+	{wire.OpenAIResponses, "/v1/responses", responsesHello, `"text":"Hello from the tape."`, "response.completed", "openai"},
+	{wire.AnthropicMessages, "/v1/messages", messagesHello, `"text":"Hello from the tape."`, "message_stop", "anthropic"},
 }
 
 func TestEachAPIAnswersInEitherFormFromEitherRecording(t *testing.T) {
@@ -49,7 +50,7 @@ func TestEachAPIAnswersInEitherFormFromEitherRecording(t *testing.T) {
 					if ct := got.header.Get("Content-Type"); ct != "text/event-stream; charset=utf-8" {
 						t.Errorf("request %d: content type %q", i, ct)
 					}
-					body, err := cassette.BodyOfStream(a.api, chunksOf(got.body))
+					body, err := wire.BodyOfStream(a.api, chunksOf(got.body))
 					if err != nil || !strings.Contains(string(body), a.text) {
 						t.Errorf("request %d: the stream comes to %s, %v", i, body, err)
 					}
@@ -252,7 +253,7 @@ func TestTheTokenDoesNotGoOnToTheModel(t *testing.T) {
 // asking is a model that keeps what it is asked.
 type asking struct{ body []byte }
 
-func (a *asking) Call(_ context.Context, _ cassette.API, body []byte, _ func(string) error) (*cassette.Interaction, error) {
+func (a *asking) Call(_ context.Context, _ wire.API, body []byte, _ func(string) error) (*cassette.Interaction, error) {
 	a.body = body
 	return nil, errors.New("no answer")
 }

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
+	"tallystick/internal/wire"
 )
 
 // A problem is why a request gets no reply.
@@ -38,7 +39,7 @@ func problemOf(err error) problem {
 	return problem{http.StatusInternalServerError, r.Name, err.Error()}
 }
 
-// kind is the type of the problem in the words that both APIs use.
+// kind is the type of the problem in the words that all providers use.
 func (p problem) kind() string {
 	switch p.status {
 	case http.StatusUnauthorized:
@@ -60,31 +61,14 @@ const maxMessage = 4 << 10
 // render writes the problem in the shape of the client's API.
 func (x *exchange) render(p problem) []byte {
 	text := x.g.visible(plain.Line(string(p.name)+": "+p.message), maxMessage)
-	var doc any
-	switch x.protocol {
-	case anthropic:
-		type failure struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		}
-		doc = struct {
-			Type  string  `json:"type"`
-			Error failure `json:"error"`
-		}{"error", failure{p.kind(), text}}
-	case mcp:
+	if x.protocol == mcp {
 		return encode(failed(nil, codeOf(p), text, p.name))
-	default:
-		type failure struct {
-			Message string  `json:"message"`
-			Type    string  `json:"type"`
-			Param   *string `json:"param"`
-			Code    string  `json:"code"`
-		}
-		doc = struct {
-			Error failure `json:"error"`
-		}{failure{Message: text, Type: p.kind(), Code: string(p.name)}}
 	}
-	return encode(doc)
+	provider := x.provider
+	if provider == nil {
+		provider = wire.Providers()[0]
+	}
+	return provider.Failure(p.kind(), text, string(p.name))
 }
 
 // fail answers with a problem and records it.
@@ -95,7 +79,7 @@ func (x *exchange) fail(p problem) {
 	x.send(p)
 }
 
-// send answers with a problem. X-Should-Retry is what both SDK families obey.
+// send answers with a problem. X-Should-Retry is what all SDKs obey.
 func (x *exchange) send(p problem) {
 	body := x.render(p)
 	h := x.w.Header()

@@ -274,7 +274,7 @@ func missEvent(a *Asked, key digest.ID, s state, why string) (*evidence.Integrit
 		return nil, nil
 	}
 	e.Detail = cut("case "+a.CaseID+": the judge cache's entry "+key.String()+" is not used: "+why, 1000)
-	data, err := canon.Marshal(object{"case": a.CaseID, "class": a.Class, "key": key})
+	data, err := canon.Marshal(map[string]any{"case": a.CaseID, "class": a.Class, "key": key})
 	e.Data = data
 	return e, err
 }

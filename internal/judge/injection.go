@@ -165,7 +165,7 @@ func echoes(answer canon.RawMessage, reason string) bool {
 const EventInjection = "judge.injection_suspected"
 
 func injectionEvent(a *Asked, signs []Sign) (evidence.IntegrityEvent, error) {
-	data, err := canon.Marshal(object{"case": a.CaseID, "answer": a.Answer, "signs": signs})
+	data, err := canon.Marshal(map[string]any{"case": a.CaseID, "answer": a.Answer, "signs": signs})
 	if err != nil {
 		return evidence.IntegrityEvent{}, err
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/provider/faketest"
+	"tallystick/internal/wire"
 )
 
 func TestVotesAreKeptAndTheMedianCounts(t *testing.T) {
@@ -170,7 +170,7 @@ func TestEveryAPIIsAskedForTheShapeAndReadBack(t *testing.T) {
 		{"cut off", "anthropic.messages", "max_tokens", faketest.Reply{Body: `{"type":"message","stop_reason":"max_tokens","content":[{"type":"text","text":"{\"score\":1,\"passed\":true,\"reason\":\"x\"}"}]}`}},
 		{"incomplete", "openai.responses", "incomplete", faketest.Reply{Body: `{"status":"incomplete","output":[{"type":"message","content":[{"type":"output_text","text":"{\"score\":1,\"passed\":true,\"reason\":\"x\"}"}]}]}`}},
 		{"refused", "openai.responses", "refused", faketest.Reply{Body: `{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`}},
-		{"calls a tool", "openai.responses", "nothing but a message", faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}}}},
+		{"calls a tool", "openai.responses", "called a tool", faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "verdict", Arguments: verdict}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t, faketest.Answer(t, func(faketest.Request) faketest.Reply { return tt.reply }))
@@ -396,7 +396,7 @@ func TestVerdictsOnDifferentQuestionsDoNotStandForEachOther(t *testing.T) {
 		"none expected": func(q *Question, _ *Settings) { q.Expected = nil },
 		"votes":         func(q *Question, _ *Settings) { q.Votes = 3 },
 		"model":         func(_ *Question, s *Settings) { s.Model = "other" },
-		"api":           func(_ *Question, s *Settings) { s.API = cassette.OpenAIResponses },
+		"api":           func(_ *Question, s *Settings) { s.API = wire.OpenAIResponses },
 		"temperature":   func(_ *Question, s *Settings) { s.Temperature = nil },
 		"output":        func(_ *Question, s *Settings) { s.MaxOutput++ },
 		"reply":         func(_ *Question, s *Settings) { s.Reply = ReplyText },

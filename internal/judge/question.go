@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // A Question is one answer that a model is to judge.
@@ -66,14 +66,11 @@ func (q *Question) userText() (string, error) {
 // replies.
 const replyTool = "verdict"
 
-type object = map[string]any
-
-// replySchema is the shape of a reply. Ranges are not in it: the strict modes
-// of the APIs do not all take them, and [parseReply] checks them anyway.
-func replySchema() object {
-	return object{"type": "object", "additionalProperties": false, "required": []string{"score", "passed", "reason"},
-		"properties": object{"score": object{"type": "number"}, "passed": object{"type": "boolean"}, "reason": object{"type": "string"}}}
-}
+// replyShape asks for a reply of three members. Ranges are not in the schema:
+// the strict modes of the APIs do not all take them, and [parseReply] checks
+// them anyway.
+var replyShape = wire.Tool{Name: replyTool, Description: "Gives the verdict on the answer.",
+	Schema: []byte(`{"additionalProperties":false,"properties":{"passed":{"type":"boolean"},"reason":{"type":"string"},"score":{"type":"number"}},"required":["score","passed","reason"],"type":"object"}`)}
 
 // requestBody is the request of one vote, in canonical JSON. All votes on a
 // question send the same bytes.
@@ -82,33 +79,17 @@ func (s *Settings) requestBody(q *Question) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	shaped := s.Reply == ReplySchema
-	body := object{"model": s.Model}
+	o := wire.Options{Model: s.Model, MaxOutput: s.MaxOutput}
 	if s.Temperature != nil {
-		body["temperature"] = *s.Temperature
-	}
-	switch s.API {
-	case cassette.OpenAIResponses:
-		body["instructions"], body["input"] = rubricText, []object{{"role": "user", "content": user}}
-		body["max_output_tokens"], body["store"] = s.MaxOutput, false
-		if shaped {
-			body["text"] = object{"format": object{"type": "json_schema", "name": replyTool, "strict": true, "schema": replySchema()}}
-		}
-	case cassette.AnthropicMessages:
-		body["system"], body["messages"] = rubricText, []object{{"role": "user", "content": user}}
-		body["max_tokens"] = s.MaxOutput
-		if shaped {
-			body["tools"] = []object{{"name": replyTool, "description": "Gives the verdict on the answer.", "input_schema": replySchema()}}
-			body["tool_choice"] = object{"type": "tool", "name": replyTool}
-		}
-	default:
-		body["messages"] = []object{{"role": "system", "content": rubricText}, {"role": "user", "content": user}}
-		body["max_completion_tokens"] = s.MaxOutput
-		if shaped {
-			body["response_format"] = object{"type": "json_schema", "json_schema": object{"name": replyTool, "strict": true, "schema": replySchema()}}
+		if o.Temperature, err = canon.Marshal(*s.Temperature); err != nil {
+			return nil, err
 		}
 	}
-	return canon.Marshal(body)
+	if s.Reply == ReplySchema {
+		o.Shape = &replyShape
+	}
+	e := wire.NewEnvelope(s.API, o)
+	return e.Request(e.System(rubricText), [][]byte{wire.UserMessage(user)}, nil), nil
 }
 
 // Sampling is how the model was asked to choose its words.
@@ -122,7 +103,7 @@ type Sampling struct {
 // judge can say, by digest. Verdicts on equal ones may stand for each other.
 type Asked struct {
 	Answer   digest.Content  `json:"answer"`
-	API      cassette.API    `json:"api"`
+	API      wire.API        `json:"api"`
 	CaseID   string          `json:"case_id"`
 	Class    string          `json:"class"`
 	Criteria digest.Content  `json:"criteria"`

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
+	"tallystick/internal/wire"
 )
 
 // Bounds of a reply. A judge that needs more is not answering the question.
@@ -52,123 +52,54 @@ func replyText(it *cassette.Interaction, shaped bool) (said, error) {
 	body := []byte(r.Body)
 	if r.Stream != nil {
 		var err error
-		if body, err = cassette.BodyOfStream(it.Model.API, r.Stream); err != nil {
+		if body, err = wire.BodyOfStream(it.Model.API, r.Stream); err != nil {
 			return said{}, fmt.Errorf("the stream is not complete: %w", err)
 		}
 	}
 	if len(body) == 0 {
 		return said{}, fmt.Errorf("the provider answered with no JSON: %.200q", r.Text)
 	}
-	switch it.Model.API {
-	case cassette.OpenAIResponses:
-		return responsesText(body)
-	case cassette.AnthropicMessages:
-		return messagesText(body, shaped)
+	reply, err := wire.ReadReply(it.Model.API, body)
+	if err != nil {
+		return said{}, fmt.Errorf("it is not a reply of %s: %w", it.Model.API, err)
 	}
-	return chatText(body)
+	if err := complete(&reply); err != nil {
+		return said{}, err
+	}
+	return bareText(&reply, shaped && it.Model.API.ShapedByTool())
 }
 
-func chatText(body []byte) (said, error) {
-	var r struct {
-		Model   string `json:"model"`
-		Choices []struct {
-			FinishReason string `json:"finish_reason"`
-			Message      struct {
-				Content   *string           `json:"content"`
-				Refusal   string            `json:"refusal"`
-				ToolCalls []json.RawMessage `json:"tool_calls"`
-			} `json:"message"`
-		} `json:"choices"`
-	}
-	if err := json.Unmarshal(body, &r); err != nil {
-		return said{}, fmt.Errorf("it is no reply of %s: %w", cassette.OpenAIChat, err)
-	}
-	if len(r.Choices) != 1 {
-		return said{}, fmt.Errorf("it has %d choices, expected one", len(r.Choices))
-	}
-	c := r.Choices[0]
+// complete refuses a reply that is not one whole answer.
+func complete(r *wire.Reply) error {
 	switch {
-	case c.Message.Refusal != "" || c.FinishReason == "content_filter":
-		return said{}, fmt.Errorf("the model refused: %.200q", c.Message.Refusal)
-	case c.FinishReason == "length":
-		return said{}, errors.New("it is cut off at the limit of output tokens")
-	case len(c.Message.ToolCalls) > 0:
-		return said{}, errors.New("the model called a tool")
-	case c.Message.Content == nil:
-		return said{}, errors.New("it has no text")
+	case r.Choices != 1:
+		return fmt.Errorf("it has %d choices, expected one", r.Choices)
+	case r.Refused():
+		return fmt.Errorf("the model refused: %.200q", r.Text())
+	case r.End == wire.Cut:
+		return fmt.Errorf("it is cut off at the limit of output tokens (%.40q)", r.Stop)
+	case r.End != wire.Finished:
+		return fmt.Errorf("the model stopped because of %.40q", r.Stop)
 	}
-	return said{*c.Message.Content, r.Model}, nil
+	return nil
 }
 
-func responsesText(body []byte) (said, error) {
-	var r struct {
-		Model  string `json:"model"`
-		Status string `json:"status"`
-		Output []struct {
-			Type    string `json:"type"`
-			Content []struct {
-				Type    string `json:"type"`
-				Text    string `json:"text"`
-				Refusal string `json:"refusal"`
-			} `json:"content"`
-		} `json:"output"`
-	}
-	if err := json.Unmarshal(body, &r); err != nil {
-		return said{}, fmt.Errorf("it is no reply of %s: %w", cassette.OpenAIResponses, err)
-	}
-	if r.Status != "completed" {
-		return said{}, fmt.Errorf("its status is %.40q, expected completed", r.Status)
-	}
-	out := said{model: r.Model}
-	for _, item := range r.Output {
-		switch item.Type {
-		case "reasoning":
-		case "message":
-			for _, c := range item.Content {
-				if c.Type != "output_text" {
-					return said{}, fmt.Errorf("the model refused: %.200q", c.Refusal)
-				}
-				out.text += c.Text
-			}
-		default:
-			return said{}, fmt.Errorf("it has a %.40q, expected nothing but a message", item.Type)
-		}
-	}
-	return out, nil
-}
-
-// messagesText takes the input of the one tool if the reply was asked for in
-// its shape; what a model says beside it makes it no bare reply.
-func messagesText(body []byte, shaped bool) (said, error) {
-	var r struct {
-		Model      string `json:"model"`
-		StopReason string `json:"stop_reason"`
-		Content    []struct {
-			Type  string          `json:"type"`
-			Text  string          `json:"text"`
-			Name  string          `json:"name"`
-			Input json.RawMessage `json:"input"`
-		} `json:"content"`
-	}
-	if err := json.Unmarshal(body, &r); err != nil {
-		return said{}, fmt.Errorf("it is no reply of %s: %w", cassette.AnthropicMessages, err)
-	}
-	switch r.StopReason {
-	case "end_turn", "stop_sequence", "tool_use":
-	default:
-		return said{}, fmt.Errorf("the model stopped because of %.40q", r.StopReason)
-	}
+// bareText takes the input of the one tool if the reply was asked for in its
+// shape; what a model says beside it makes it no bare reply.
+func bareText(r *wire.Reply, byTool bool) (said, error) {
 	out, tools := said{model: r.Model}, 0
-	for _, block := range r.Content {
+	for _, p := range r.Parts {
 		switch {
-		case block.Type == "thinking" || block.Type == "redacted_thinking":
-		case block.Type == "text":
-			out.text += block.Text
-		case block.Type == "tool_use" && shaped && block.Name == replyTool:
-			out.text += string(block.Input)
+		case p.Kind == wire.Reasoning:
+		case p.Kind == wire.Text:
+			out.text += p.Text
+		case p.Kind == wire.ToolCall && byTool && p.Call.Name == replyTool:
+			out.text += string(p.Call.Args)
 			tools++
+		case p.Kind == wire.ToolCall:
+			return said{}, fmt.Errorf("the model called a tool, %.40q, expected nothing but the verdict", p.Call.Name)
 		default:
-			return said{}, fmt.Errorf("it has a %.40q, expected nothing but the verdict", block.Type)
+			return said{}, fmt.Errorf("it has a %.40q, expected nothing but the verdict", p.Type)
 		}
 	}
 	if tools > 1 {

@@ -6,10 +6,10 @@ import (
 	"os"
 	"time"
 
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/wire"
 )
 
 // SettingsFile is where a workspace says which model judges.
@@ -35,7 +35,7 @@ const (
 // Settings are what judge.yaml says.
 type Settings struct {
 	Model       string
-	API         cassette.API
+	API         wire.API
 	Votes       int // at least; a grader may ask for more
 	Temperature *float64
 	MaxOutput   int64
@@ -48,14 +48,14 @@ type Settings struct {
 
 // settingsFile is judge.yaml as it is written.
 type settingsFile struct {
-	Version         int          `json:"version"`
-	Model           string       `json:"model"`
-	API             cassette.API `json:"api"`
-	Votes           int          `json:"votes,omitempty"`
-	Temperature     *float64     `json:"temperature,omitempty"`
-	MaxOutputTokens int64        `json:"max_output_tokens,omitempty"`
-	Reply           string       `json:"reply,omitempty"`
-	TimeoutSeconds  int64        `json:"timeout_seconds,omitempty"`
+	Version         int      `json:"version"`
+	Model           string   `json:"model"`
+	API             wire.API `json:"api"`
+	Votes           int      `json:"votes,omitempty"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	MaxOutputTokens int64    `json:"max_output_tokens,omitempty"`
+	Reply           string   `json:"reply,omitempty"`
+	TimeoutSeconds  int64    `json:"timeout_seconds,omitempty"`
 }
 
 // LoadSettings reads judge.yaml. Without the file there is no judge: nil.
@@ -107,8 +107,8 @@ func (f *settingsFile) validate() error {
 		return bad("version", "version is %d, this program knows 1", f.Version)
 	case f.Model == "" || len(f.Model) > 200:
 		return bad("model", "model has %d characters, expected 1 to 200", len(f.Model))
-	case f.API != cassette.OpenAIChat && f.API != cassette.OpenAIResponses && f.API != cassette.AnthropicMessages:
-		return bad("api", "api is %.40q, expected %s, %s or %s", f.API, cassette.OpenAIChat, cassette.OpenAIResponses, cassette.AnthropicMessages)
+	case !f.API.Known():
+		return bad("api", "api is %.40q, expected %s", f.API, wire.Expected())
 	case f.Votes < 0 || f.Votes > maxVotes:
 		return bad("votes", "votes is %d, expected 1 to %d", f.Votes, maxVotes)
 	case f.Temperature != nil && !(*f.Temperature >= 0 && *f.Temperature <= 2):

@@ -28,10 +28,7 @@ type Access struct {
 // before a call needs it.
 func (s *Settings) Access(getenv func(string) string) (*Access, error) {
 	a := &Access{Settings: s, client: newClient(), keys: map[string]string{}}
-	for _, e := range []*Endpoint{s.OpenAI, s.Anthropic} {
-		if e == nil {
-			continue
-		}
+	for _, e := range s.Endpoints {
 		if err := a.load(getenv, e.KeyEnv, e.KeyFile); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", SettingsFile, e.Provider, err)
 		}

@@ -1,14 +1,13 @@
 package provider
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"sync"
 
-	"tallystick/internal/cassette"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // A Budget is the most that calls may cost together. The most that a call can
@@ -80,112 +79,41 @@ const inputOverhead = 2048
 // bytes. That does not hold for what the request only refers to, such as a
 // conversation that the provider stores; then the model's max_input_tokens is
 // what bounds it.
-func (e *Endpoint) mostCost(api cassette.API, request []byte) (int64, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(request, &fields); err != nil {
+func (e *Endpoint) mostCost(api wire.API, request []byte) (int64, error) {
+	b, err := wire.BoundsOf(api, request)
+	if err != nil {
 		return 0, fmt.Errorf("reading the request: %w", err)
 	}
-	var name string
-	json.Unmarshal(fields["model"], &name) // no name is an unknown model
-	m, ok := e.Models[name]
+	m, ok := e.Models[b.Model]
 	if !ok {
-		return 0, unbounded("the model %.60q has no price", name).
+		return 0, unbounded("the model %.60q has no price", b.Model).
 			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)
 	}
 	in := int64(len(request)) + inputOverhead
-	if refersElsewhere(request) {
+	if b.Elsewhere {
 		in = math.MaxInt64
 	}
 	if m.MaxInput > 0 {
 		in = min(in, m.MaxInput)
 	}
-	if in > maxTokens {
-		return 0, unbounded("the request to %.60q refers to something outside of it", name).
+	if in > wire.MaxTokens {
+		return 0, unbounded("the request to %.60q refers to something outside of it", b.Model).
 			WithHint("add max_input_tokens to the model in %s", SettingsFile)
 	}
-	out := outputBound(api, fields)
+	out := b.MaxOutput
 	if m.MaxOutput > 0 {
 		out = min(out, m.MaxOutput)
 	}
-	if out > maxTokens {
-		return 0, unbounded("neither the request nor %s says how many tokens %.60q may answer with", SettingsFile, name).
+	if out > wire.MaxTokens {
+		return 0, unbounded("neither the request nor %s says how many tokens %.60q may answer with", SettingsFile, b.Model).
 			WithHint("add max_output_tokens to the model in %s, or a limit to the request", SettingsFile)
 	}
-	out = min(out*choices(api, fields), maxTokens)
+	out = min(out*b.Choices, wire.MaxTokens)
 	price := m.Price
 	price.Input = max(price.Input, price.CacheWrite, price.CacheWriteLong)
-	return price.Cost(cassette.Usage{InputTokens: in, OutputTokens: out}), nil
+	return price.Cost(wire.Usage{InputTokens: in, OutputTokens: out}), nil
 }
 
 func unbounded(format string, args ...any) *refusal.Error {
 	return refusal.Newf(refusal.LimitReached, "what the next call can cost is not bounded: "+format+"; it was not sent", args...)
-}
-
-// outputBound is the limit that the request itself sets, or one beyond all.
-func outputBound(api cassette.API, fields map[string]json.RawMessage) int64 {
-	names := []string{"max_tokens"}
-	switch api {
-	case cassette.OpenAIChat:
-		names = []string{"max_completion_tokens", "max_tokens"}
-	case cassette.OpenAIResponses:
-		names = []string{"max_output_tokens"}
-	}
-	for _, name := range names {
-		var n int64
-		if json.Unmarshal(fields[name], &n) == nil && n >= 0 {
-			return n
-		}
-	}
-	return math.MaxInt64
-}
-
-// choices is how many answers a request asks for at once.
-func choices(api cassette.API, fields map[string]json.RawMessage) int64 {
-	var n int64
-	if api == cassette.OpenAIChat && json.Unmarshal(fields["n"], &n) == nil && n > 1 {
-		return min(n, 1000)
-	}
-	return 1
-}
-
-// refersElsewhere reports whether a request names content that is not in it:
-// stored conversations, files, prompts, or addresses that the provider fetches.
-func refersElsewhere(request []byte) bool {
-	var value any
-	if json.Unmarshal(request, &value) != nil {
-		return true
-	}
-	return anyMember(value, func(name string, value any) bool {
-		switch name {
-		case "previous_response_id", "conversation", "file_id", "file_url", "container", "vector_store_ids":
-			return value != nil
-		case "type":
-			return value == "item_reference"
-		case "url", "image_url":
-			text, ok := value.(string)
-			return ok && !strings.HasPrefix(text, "data:")
-		case "prompt":
-			_, ok := value.(map[string]any)
-			return ok
-		}
-		return false
-	})
-}
-
-func anyMember(value any, is func(name string, value any) bool) bool {
-	switch v := value.(type) {
-	case []any:
-		for _, item := range v {
-			if anyMember(item, is) {
-				return true
-			}
-		}
-	case map[string]any:
-		for name, member := range v {
-			if is(name, member) || anyMember(member, is) {
-				return true
-			}
-		}
-	}
-	return false
 }

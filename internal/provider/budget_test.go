@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/cassette"
 	"tallystick/internal/provider/faketest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // chatMost is the most that chatBody can cost: its bytes and the overhead in at
@@ -33,7 +33,7 @@ func TestNothingIsSentThatDoesNotFitIntoTheBudget(t *testing.T) {
 			if err != nil {
 				break
 			}
-			_, err = b.call(cassette.OpenAIChat, chatBody)
+			_, err = b.call(wire.OpenAIChat, chatBody)
 		}
 		requireRefusal(t, err, refusal.LimitReached, "it was not sent")
 		if n := len(b.server.Requests()); n != tt.calls {
@@ -49,21 +49,21 @@ func TestCallsWithoutABoundAreNotSent(t *testing.T) {
 	b := newBed(t, faketest.New(t), func(c *Config) { c.Budget = NewBudget(math.MaxInt64 / 2) })
 	for _, tt := range []struct {
 		name string
-		api  cassette.API
+		api  wire.API
 		body string
 		say  string
 	}{
-		{"no price", cassette.OpenAIChat, `{"model":"unheard-of","max_tokens":1}`, "has no price"},
-		{"no model", cassette.OpenAIChat, `{"max_tokens":1}`, "has no price"},
-		{"a model by another spelling of the member", cassette.OpenAIChat, `{"Model":"fake-1","max_tokens":1}`, "has no price"},
-		{"no end", cassette.OpenAIChat, `{"model":"open-end"}`, "how many tokens"},
-		{"an end in another API's words", cassette.OpenAIResponses, `{"model":"open-end","max_tokens":5}`, "how many tokens"},
-		{"an end that is no number", cassette.OpenAIChat, `{"model":"open-end","max_tokens":"few"}`, "how many tokens"},
-		{"an end below zero", cassette.OpenAIChat, `{"model":"open-end","max_tokens":-5}`, "how many tokens"},
-		{"a stored conversation", cassette.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"previous_response_id":"resp_1"}`, "refers to something"},
-		{"an image elsewhere", cassette.OpenAIChat, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"image_url":{"url":"https://x.example/i.png"}}]}]}`, "refers to something"},
-		{"a file", cassette.AnthropicMessages, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"source":{"file_id":"file_1"}}]}]}`, "refers to something"},
-		{"a stored prompt", cassette.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"prompt":{"id":"pmpt_1"}}`, "refers to something"},
+		{"no price", wire.OpenAIChat, `{"model":"unheard-of","max_tokens":1}`, "has no price"},
+		{"no model", wire.OpenAIChat, `{"max_tokens":1}`, "has no price"},
+		{"a model by another spelling of the member", wire.OpenAIChat, `{"Model":"fake-1","max_tokens":1}`, "has no price"},
+		{"no end", wire.OpenAIChat, `{"model":"open-end"}`, "how many tokens"},
+		{"an end in another API's words", wire.OpenAIResponses, `{"model":"open-end","max_tokens":5}`, "how many tokens"},
+		{"an end that is no number", wire.OpenAIChat, `{"model":"open-end","max_tokens":"few"}`, "how many tokens"},
+		{"an end below zero", wire.OpenAIChat, `{"model":"open-end","max_tokens":-5}`, "how many tokens"},
+		{"a stored conversation", wire.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"previous_response_id":"resp_1"}`, "refers to something"},
+		{"an image elsewhere", wire.OpenAIChat, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"image_url":{"url":"https://x.example/i.png"}}]}]}`, "refers to something"},
+		{"a file", wire.AnthropicMessages, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"source":{"file_id":"file_1"}}]}]}`, "refers to something"},
+		{"a stored prompt", wire.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"prompt":{"id":"pmpt_1"}}`, "refers to something"},
 	} {
 		_, err := b.call(tt.api, tt.body)
 		requireRefusal(t, err, refusal.LimitReached, tt.say, "it was not sent")
@@ -74,7 +74,7 @@ func TestCallsWithoutABoundAreNotSent(t *testing.T) {
 }
 
 func TestMostCost(t *testing.T) {
-	e := settingsOf(t, faketest.New(t)).OpenAI
+	e := endpointOf(settingsOf(t, faketest.New(t)), "openai")
 	for _, tt := range []struct {
 		name, body string
 		want       int64
@@ -85,7 +85,7 @@ func TestMostCost(t *testing.T) {
 		{"the model's input limit is all there is", `{"model":"fake-1","max_tokens":7,"previous_response_id":"x"}`, 100_000 + 7*4},
 		{"an image inside", `{"model":"fake-1","max_tokens":7,"image_url":"data:x"}`, 54 + inputOverhead + 7*4},
 	} {
-		got, err := e.mostCost(cassette.OpenAIChat, []byte(tt.body))
+		got, err := e.mostCost(wire.OpenAIChat, []byte(tt.body))
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %d, %v; want %d", tt.name, got, err, tt.want)
 		}
@@ -107,7 +107,7 @@ func TestTriesThatMayBeBilledAreCounted(t *testing.T) {
 	} {
 		budget := NewBudget(1_000_000)
 		b := newBed(t, faketest.New(t, tt.script...), func(c *Config) { c.Budget = budget })
-		b.call(cassette.OpenAIChat, chatBody)
+		b.call(wire.OpenAIChat, chatBody)
 		if got := budget.Spent(); got != tt.want {
 			t.Errorf("%s: spent %d, want %d", tt.name, got, tt.want)
 		}

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
+	"tallystick/internal/wire"
 )
 
 // CaseOptions say how the live side of one case is made.
@@ -97,7 +98,7 @@ func (b *toolBox) Call(ctx context.Context, name string, args []byte) (tools.Res
 // made within a budget: the provider is known, its key is there, the price and
 // the longest answer are known. MaxOutput is what each request will ask for, 0
 // if it will not say.
-func (a *Access) CheckModel(api cassette.API, model string, maxOutput int64) error {
+func (a *Access) CheckModel(api wire.API, model string, maxOutput int64) error {
 	e, err := a.Settings.endpoint(api)
 	if err != nil {
 		return err
@@ -119,10 +120,10 @@ func (a *Access) CheckModel(api cassette.API, model string, maxOutput int64) err
 
 // Destinations lists, for a person to confirm, where requests of an API go and
 // which key they carry; all of them if api is "".
-func (s *Settings) Destinations(api cassette.API) []string {
+func (s *Settings) Destinations(api wire.API) []string {
 	var lines []string
-	for _, e := range []*Endpoint{s.OpenAI, s.Anthropic} {
-		if e == nil || api != "" && (api == cassette.AnthropicMessages) != (e == s.Anthropic) {
+	for _, e := range s.Endpoints {
+		if api != "" && api.Provider().Name != e.Provider {
 			continue
 		}
 		key := "no key"

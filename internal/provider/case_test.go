@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
+	"tallystick/internal/wire"
 )
 
 // What package session and package harness ask of a live provider.
@@ -46,7 +47,7 @@ func TestACaseIsRecordedAndReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := c.ToolBox(state)
-	if _, err := c.Call(ctx, cassette.OpenAIChat, []byte(chatBody), nil); err != nil {
+	if _, err := c.Call(ctx, wire.OpenAIChat, []byte(chatBody), nil); err != nil {
 		t.Fatal(err)
 	}
 	calls := []struct{ name, args string }{{"look_up", `{"word":"tally"}`}, {"look_up", `{}`}, {"fail", `{}`}, {"fixed", `{}`}, {"nothing", `{}`}}
@@ -96,7 +97,7 @@ func TestModelsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		out   int64
 		say   string
 	}{{"fake-1", 0, ""}, {"open-end", 100, ""}, {"open-end", 0, "how long an answer"}, {"unheard-of", 100, "no price"}} {
-		err := a.CheckModel(cassette.OpenAIChat, tt.model, tt.out)
+		err := a.CheckModel(wire.OpenAIChat, tt.model, tt.out)
 		if tt.say == "" {
 			if err != nil {
 				t.Errorf("%s: %v", tt.model, err)
@@ -106,7 +107,7 @@ func TestModelsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		requireRefusal(t, err, refusal.NotFound, tt.say)
 	}
 	keyless := openAccess(t, settingsOf(t, server), nil)
-	requireRefusal(t, keyless.CheckModel(cassette.OpenAIChat, "fake-1", 1), refusal.NotFound, "TEST_KEY is not set")
+	requireRefusal(t, keyless.CheckModel(wire.OpenAIChat, "fake-1", 1), refusal.NotFound, "TEST_KEY is not set")
 }
 
 func TestDestinationsNameKeysAndNeverShowThem(t *testing.T) {
@@ -114,7 +115,7 @@ func TestDestinationsNameKeysAndNeverShowThem(t *testing.T) {
 	if got := s.Destinations(""); len(got) != 2 || got[0] != "openai at https://models.example.com/v1, key from EXAMPLE_KEY" {
 		t.Errorf("%q", got)
 	}
-	if got := s.Destinations(cassette.AnthropicMessages); len(got) != 1 || got[0] != "anthropic at https://api.anthropic.com, key from ANTHROPIC_API_KEY" {
+	if got := s.Destinations(wire.AnthropicMessages); len(got) != 1 || got[0] != "anthropic at https://api.anthropic.com, key from ANTHROPIC_API_KEY" {
 		t.Errorf("%q", got)
 	}
 	if got := s.MCP["files"].Destination(); got != "the command mcp-files --root ." {

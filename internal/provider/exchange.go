@@ -16,9 +16,6 @@ import (
 	"tallystick/internal/refusal"
 )
 
-// anthropicVersion is sent unless the settings name another.
-const anthropicVersion = "2023-06-01"
-
 // A reply is what came of one try.
 type reply struct {
 	status   int
@@ -113,14 +110,7 @@ func isDialError(err error) bool {
 
 // request makes the HTTP request. The body is the client's, byte for byte.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
-	path := "/v1/messages"
-	switch c.api {
-	case cassette.OpenAIChat:
-		path = "/chat/completions"
-	case cassette.OpenAIResponses:
-		path = "/responses"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.BaseURL+path, bytes.NewReader(c.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.api.URL(c.endpoint.BaseURL), bytes.NewReader(c.body))
 	if err != nil {
 		return nil, err
 	}
@@ -129,18 +119,15 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("User-Agent", "tallystick")
-	if c.api == cassette.AnthropicMessages {
-		req.Header.Set("anthropic-version", anthropicVersion)
+	p := c.api.Provider()
+	if p.Version[0] != "" { // the settings may name another
+		req.Header.Set(p.Version[0], p.Version[1])
 	}
 	for name, value := range c.endpoint.Headers {
 		req.Header.Set(name, value)
 	}
-	switch {
-	case c.key == "":
-	case c.api == cassette.AnthropicMessages:
-		req.Header.Set("x-api-key", c.key)
-	default:
-		req.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key != "" {
+		req.Header.Set(p.KeyHeader, p.KeyScheme+c.key)
 	}
 	return req, nil
 }

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/cassette"
 	"tallystick/internal/provider/faketest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // TestMain lets the test binary be an MCP server over standard input and
@@ -120,11 +121,11 @@ func newRecorder(t *testing.T, a *Access, base *cassette.Cassette) *cassette.Rec
 	return r
 }
 
-func (b *bed) call(api cassette.API, body string) (*cassette.Interaction, error) {
+func (b *bed) call(api wire.API, body string) (*cassette.Interaction, error) {
 	return b.Call(context.Background(), api, []byte(body), nil)
 }
 
-func (b *bed) mustCall(t *testing.T, api cassette.API, body string) *cassette.Interaction {
+func (b *bed) mustCall(t *testing.T, api wire.API, body string) *cassette.Interaction {
 	t.Helper()
 	it, err := b.call(api, body)
 	if err != nil {
@@ -134,7 +135,7 @@ func (b *bed) mustCall(t *testing.T, api cassette.API, body string) *cassette.In
 }
 
 // streamed makes a call and returns what the client saw.
-func (b *bed) streamed(api cassette.API, body string) (string, *cassette.Interaction, error) {
+func (b *bed) streamed(api wire.API, body string) (string, *cassette.Interaction, error) {
 	var seen strings.Builder
 	it, err := b.Call(context.Background(), api, []byte(body), func(event string) error {
 		seen.WriteString(event)
@@ -206,3 +207,13 @@ const (
 )
 
 func withStream(body string) string { return strings.TrimSuffix(body, "}") + `,"stream":true}` }
+
+// endpointOf is the provider of that name, nil if the settings lack it.
+func endpointOf(s *Settings, name string) *Endpoint {
+	for _, e := range s.Endpoints {
+		if e.Provider == name {
+			return e
+		}
+	}
+	return nil
+}

@@ -35,6 +35,7 @@ import (
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 // Limits of one call. A cassette keeps request and reply in one line of at
@@ -128,7 +129,7 @@ func (l *Live) Cassette() ([]byte, error) {
 // sees it end early, now and in a replay. Without a reply that can be kept
 // there is an error, a refusal of the name ProviderFailed if the provider is
 // the cause.
-func (l *Live) Call(ctx context.Context, api cassette.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	// Now, so that nothing is paid for that could not be kept.
 	request, err := cassette.ModelRequest(api, body, l.cfg.Access.Redactor())
 	if err != nil {
@@ -180,7 +181,7 @@ func passOn(it *cassette.Interaction, onChunk func(string) error) error {
 	if onChunk == nil {
 		return nil
 	}
-	reply, err := it.Model.Reply(cassette.StreamOptions{Stream: true, IncludeUsage: true})
+	reply, err := it.Model.Reply(wire.Delivery{Stream: true, IncludeUsage: true})
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ type call struct {
 	live     *Live
 	endpoint *Endpoint
 	key      string
-	api      cassette.API
+	api      wire.API
 	body     []byte
 	onChunk  func(string) error
 	most     int64 // micro-dollars, if there is a budget
@@ -282,8 +283,8 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 
 // complete reports whether a stream says all that its API promises. A server
 // can end it early without the connection showing it.
-func complete(api cassette.API, it *cassette.Interaction) bool {
-	_, err := cassette.BodyOfStream(api, it.Model.Response.Stream)
+func complete(api wire.API, it *cassette.Interaction) bool {
+	_, err := wire.BodyOfStream(api, it.Model.Response.Stream)
 	return err == nil
 }
 

@@ -17,15 +17,16 @@ import (
 	"tallystick/internal/cassette"
 	"tallystick/internal/provider/faketest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/wire"
 )
 
 var everyAPI = []struct {
-	api        cassette.API
+	api        wire.API
 	body, path string
 }{
-	{cassette.OpenAIChat, chatBody, "/v1/chat/completions"},
-	{cassette.OpenAIResponses, responsesBody, "/v1/responses"},
-	{cassette.AnthropicMessages, messagesBody, "/v1/messages"},
+	{wire.OpenAIChat, chatBody, "/v1/chat/completions"},
+	{wire.OpenAIResponses, responsesBody, "/v1/responses"},
+	{wire.AnthropicMessages, messagesBody, "/v1/messages"},
 }
 
 func TestRequestsAreSentByteForByte(t *testing.T) {
@@ -39,7 +40,7 @@ func TestRequestsAreSentByteForByte(t *testing.T) {
 			t.Errorf("%s: sent %s to %s", tt.api, got.Body, got.Path)
 		}
 		key := got.Header.Get("Authorization")
-		if tt.api == cassette.AnthropicMessages {
+		if tt.api == wire.AnthropicMessages {
 			key = "Bearer " + got.Header.Get("x-api-key")
 			if got.Header.Get("anthropic-version") != "2023-06-01" || got.Header.Get("Authorization") != "" {
 				t.Errorf("headers %v", got.Header)
@@ -57,7 +58,7 @@ func TestRequestsAreSentByteForByte(t *testing.T) {
 }
 
 // requireReplay plays a recording and wants the same interaction again.
-func requireReplay(t *testing.T, c *cassette.Cassette, api cassette.API, body string, want *cassette.Interaction) {
+func requireReplay(t *testing.T, c *cassette.Cassette, api wire.API, body string, want *cassette.Interaction) {
 	t.Helper()
 	request, err := cassette.ModelRequest(api, []byte(body), nil)
 	if err != nil {
@@ -128,7 +129,7 @@ func TestRetriesAreBoundedCountedAndPolite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var told []Retry
 			b := newBed(t, faketest.New(t, tt.script...), func(c *Config) { c.OnRetry = func(r Retry) { told = append(told, r) } })
-			it := b.mustCall(t, cassette.OpenAIChat, chatBody)
+			it := b.mustCall(t, wire.OpenAIChat, chatBody)
 			if it.Model.Response.Status != tt.status || fmt.Sprint(b.waits) != fmt.Sprint(tt.waits) {
 				t.Errorf("status %d after waiting %v; want %d, %v", it.Model.Response.Status, b.waits, tt.status, tt.waits)
 			}
@@ -156,7 +157,7 @@ func TestAStreamThatBreaksOffIsRecordedAsFarAsItCame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, faketest.New(t, r), nil)
-			seen, it, err := b.streamed(cassette.OpenAIChat, chatStream)
+			seen, it, err := b.streamed(wire.OpenAIChat, chatStream)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +170,7 @@ func TestAStreamThatBreaksOffIsRecordedAsFarAsItCame(t *testing.T) {
 			if s := b.Stats(); s.Broken != 1 || s.Retries != 0 {
 				t.Errorf("%+v", s)
 			}
-			requireReplay(t, b.recorded(t), cassette.OpenAIChat, chatStream, it)
+			requireReplay(t, b.recorded(t), wire.OpenAIChat, chatStream, it)
 		})
 	}
 }
@@ -177,8 +178,8 @@ func TestAStreamThatBreaksOffIsRecordedAsFarAsItCame(t *testing.T) {
 // Nobody has seen anything of it, so it can be had again.
 func TestABrokenStreamThatNobodyReadIsTriedAgain(t *testing.T) {
 	b := newBed(t, faketest.New(t, faketest.Reply{Events: []string{"data: {}\n\n"}, Cut: true}, faketest.Reply{Text: "whole"}), nil)
-	it := b.mustCall(t, cassette.OpenAIChat, chatStream)
-	if body, err := cassette.BodyOfStream(cassette.OpenAIChat, it.Model.Response.Stream); err != nil || !strings.Contains(string(body), "whole") {
+	it := b.mustCall(t, wire.OpenAIChat, chatStream)
+	if body, err := wire.BodyOfStream(wire.OpenAIChat, it.Model.Response.Stream); err != nil || !strings.Contains(string(body), "whole") {
 		t.Errorf("%s, %v", body, err)
 	}
 }
@@ -207,12 +208,12 @@ func TestMalformedRepliesAreKeptOrRefusedByName(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t, faketest.New(t, tt.reply), nil)
-			it, err := b.call(cassette.OpenAIChat, chatBody)
+			it, err := b.call(wire.OpenAIChat, chatBody)
 			if tt.want == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				requireReplay(t, b.recorded(t), cassette.OpenAIChat, chatBody, it)
+				requireReplay(t, b.recorded(t), wire.OpenAIChat, chatBody, it)
 				return
 			}
 			requireRefusal(t, err, tt.want, tt.say)
@@ -226,12 +227,12 @@ func TestMalformedRepliesAreKeptOrRefusedByName(t *testing.T) {
 func TestARequestThatCannotBeKeptIsNotSent(t *testing.T) {
 	b := newBed(t, faketest.New(t), nil)
 	for _, body := range []string{"", "[]", `{"a":1,"a":2}`, "{"} {
-		_, err := b.call(cassette.OpenAIChat, body)
+		_, err := b.call(wire.OpenAIChat, body)
 		requireRefusal(t, err, refusal.Malformed)
 	}
 	_, err := b.call("openai.telepathy", `{}`)
 	requireRefusal(t, err, refusal.Malformed, "unknown")
-	_, err = b.call(cassette.OpenAIChat, `{"x":"`+strings.Repeat("x", maxRequestBytes)+`"}`)
+	_, err = b.call(wire.OpenAIChat, `{"x":"`+strings.Repeat("x", maxRequestBytes)+`"}`)
 	requireRefusal(t, err, refusal.TooLarge)
 	if n := len(b.server.Requests()); n != 0 {
 		t.Errorf("%d requests", n)
@@ -246,8 +247,8 @@ func TestAProviderThatCannotBeReachedIsNamedAfterBoundedTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	b.access.Settings.OpenAI.BaseURL = "http://" + l.Addr().String()
-	_, err = b.call(cassette.OpenAIChat, chatBody)
+	endpointOf(b.access.Settings, "openai").BaseURL = "http://" + l.Addr().String()
+	_, err = b.call(wire.OpenAIChat, chatBody)
 	requireRefusal(t, err, refusal.ProviderFailed, "calling openai at http://127.0.0.1:")
 	if len(b.waits) != maxRetries || b.Stats().Failed != 1 {
 		t.Errorf("waits %v, %+v", b.waits, b.Stats())
@@ -258,9 +259,9 @@ func TestASilentProviderIsGivenUp(t *testing.T) {
 	for name, r := range map[string]faketest.Reply{"before the reply": {Events: []string{}, Hang: true}, "in the middle": {Body: "{", Hang: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, faketest.Answer(t, func(faketest.Request) faketest.Reply { return r }), nil)
-			b.access.Settings.OpenAI.Timeout = 20 * time.Millisecond
+			endpointOf(b.access.Settings, "openai").Timeout = 20 * time.Millisecond
 			b.sleep = func(context.Context, time.Duration) error { return nil }
-			it, err := b.call(cassette.OpenAIChat, chatBody)
+			it, err := b.call(wire.OpenAIChat, chatBody)
 			if r.Body == "" { // an empty stream that hangs is one that broke off
 				if err != nil || b.Stats().Broken != 1 || it.Model.Response.Stream != nil {
 					t.Errorf("%+v, %v", it, err)
@@ -277,7 +278,7 @@ func TestAnInterruptedCallEndsAndIsAccountedFor(t *testing.T) {
 	b := newBed(t, faketest.New(t, faketest.Reply{Events: []string{"data: {\"a\":1}\n\n"}, Hang: true}), func(c *Config) { c.Budget = budget })
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := errors.New("the person pressed Ctrl-C")
-	_, err := b.Call(ctx, cassette.OpenAIChat, []byte(chatStream), func(string) error { cancel(stop); return nil })
+	_, err := b.Call(ctx, wire.OpenAIChat, []byte(chatStream), func(string) error { cancel(stop); return nil })
 	if !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
@@ -290,11 +291,11 @@ func TestAClientThatGoesAwayLeavesAWholeRecording(t *testing.T) {
 	b := newBed(t, faketest.New(t, faketest.Reply{Text: "a long story"}), nil)
 	gone := errors.New("client is gone")
 	calls := 0
-	_, err := b.Call(context.Background(), cassette.OpenAIChat, []byte(chatStream), func(string) error { calls++; return gone })
+	_, err := b.Call(context.Background(), wire.OpenAIChat, []byte(chatStream), func(string) error { calls++; return gone })
 	if !errors.Is(err, gone) || calls != 1 {
 		t.Errorf("got %v after %d events", err, calls)
 	}
-	if _, err := cassette.BodyOfStream(cassette.OpenAIChat, b.recorded(t).Interactions[0].Model.Response.Stream); err != nil {
+	if _, err := wire.BodyOfStream(wire.OpenAIChat, b.recorded(t).Interactions[0].Model.Response.Stream); err != nil {
 		t.Errorf("the recording is not whole: %v", err)
 	}
 }
@@ -332,7 +333,7 @@ func TestTheKeyIsNowhereThoughTheProviderRepeatsIt(t *testing.T) {
 					}
 					return reply
 				}), func(c *Config) { c.OnRetry = func(r Retry) { reasons = append(reasons, r.Reason) } })
-				seen, it, err := b.streamed(cassette.OpenAIChat, chatStream)
+				seen, it, err := b.streamed(wire.OpenAIChat, chatStream)
 				if it == nil && err == nil {
 					t.Fatal("neither a reply nor an error")
 				}
@@ -358,11 +359,11 @@ func TestAStreamThatSpellsTheKeyIsStopped(t *testing.T) {
 		events = append(events, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\""+string(c)+"\"}}]}\n\n")
 	}
 	b := newBed(t, faketest.New(t, faketest.Reply{Events: append(events, "data: [DONE]\n\n")}), nil)
-	seen, _, err := b.streamed(cassette.OpenAIChat, chatStream)
+	seen, _, err := b.streamed(wire.OpenAIChat, chatStream)
 	if err == nil || !strings.Contains(err.Error(), "spells out a key") || strings.Count(seen, "data:") > 3 {
 		t.Errorf("the client saw %q, %v", seen, err)
 	}
-	if body, err := cassette.BodyOfStream(cassette.OpenAIChat, b.recorded(t).Interactions[0].Model.Response.Stream); err != nil || strings.Contains(string(body), testKey) {
+	if body, err := wire.BodyOfStream(wire.OpenAIChat, b.recorded(t).Interactions[0].Model.Response.Stream); err != nil || strings.Contains(string(body), testKey) {
 		t.Errorf("recorded %s, %v", body, err)
 	}
 }
@@ -373,7 +374,7 @@ func TestTheKeyGoesToItsOwnProviderOnly(t *testing.T) {
 	defer evil.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		b := newBed(t, faketest.New(t, faketest.Reply{Status: status, Headers: map[string]string{"Location": evil.URL}, Body: "x"}), nil)
-		_, err := b.call(cassette.OpenAIChat, chatBody)
+		_, err := b.call(wire.OpenAIChat, chatBody)
 		requireRefusal(t, err, refusal.ProviderFailed, "redirects")
 	}
 	if elsewhere != 0 {
@@ -383,7 +384,7 @@ func TestTheKeyGoesToItsOwnProviderOnly(t *testing.T) {
 
 func TestOnlyMissingCallsGoToTheProvider(t *testing.T) {
 	b := newBed(t, faketest.New(t, faketest.Reply{Text: "one"}, faketest.Reply{Text: "two"}), nil)
-	first := b.mustCall(t, cassette.OpenAIChat, chatBody)
+	first := b.mustCall(t, wire.OpenAIChat, chatBody)
 	base := b.recorded(t)
 
 	var player *cassette.Player
@@ -392,16 +393,16 @@ func TestOnlyMissingCallsGoToTheProvider(t *testing.T) {
 	again.cfg.OnlyMissing = player
 	again.cfg.Recorder = newRecorder(t, again.access, base)
 
-	got := again.mustCall(t, cassette.OpenAIChat, chatBody)
+	got := again.mustCall(t, wire.OpenAIChat, chatBody)
 	if string(got.Model.Response.Body) != string(first.Model.Response.Body) || len(again.server.Requests()) != 0 {
 		t.Errorf("a recorded call went to the provider: %s", got.Model.Response.Body)
 	}
 	other := strings.Replace(chatBody, "Hello", "Goodbye", 1)
-	if got := again.mustCall(t, cassette.OpenAIChat, other); !strings.Contains(string(got.Model.Response.Body), "new") {
+	if got := again.mustCall(t, wire.OpenAIChat, other); !strings.Contains(string(got.Model.Response.Body), "new") {
 		t.Errorf("got %s", got.Model.Response.Body)
 	}
 	// Each recording answers once.
-	again.mustCall(t, cassette.OpenAIChat, chatBody)
+	again.mustCall(t, wire.OpenAIChat, chatBody)
 	if s := again.Stats(); s.Replayed != 1 || s.Calls != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -413,10 +414,10 @@ func TestOnlyMissingCallsGoToTheProvider(t *testing.T) {
 
 func TestARecordedCallIsStreamedToWhoWantsAStream(t *testing.T) {
 	b := newBed(t, faketest.New(t, faketest.Reply{Text: "one"}), nil)
-	b.mustCall(t, cassette.OpenAIChat, chatBody)
+	b.mustCall(t, wire.OpenAIChat, chatBody)
 	base := b.recorded(t)
 	b.cfg.OnlyMissing = cassette.NewPlayer(base)
-	seen, _, err := b.streamed(cassette.OpenAIChat, chatStream)
+	seen, _, err := b.streamed(wire.OpenAIChat, chatStream)
 	if err != nil || !strings.Contains(seen, "one") || !strings.HasSuffix(seen, "data: [DONE]\n\n") {
 		t.Errorf("saw %q, %v", seen, err)
 	}
@@ -448,11 +449,11 @@ func TestAMissingKeyIsNamedWhenItIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = live.Call(context.Background(), cassette.OpenAIChat, []byte(chatBody), nil)
+	_, err = live.Call(context.Background(), wire.OpenAIChat, []byte(chatBody), nil)
 	requireRefusal(t, err, refusal.NotFound, "TEST_KEY is not set")
 
-	a.Settings.Anthropic = nil
-	_, err = live.Call(context.Background(), cassette.AnthropicMessages, []byte(messagesBody), nil)
+	a.Settings.Endpoints = a.Settings.Endpoints[:1]
+	_, err = live.Call(context.Background(), wire.AnthropicMessages, []byte(messagesBody), nil)
 	requireRefusal(t, err, refusal.NotFound, "providers.yaml has no anthropic")
 }
 
@@ -463,7 +464,7 @@ func TestALocalServerNeedsNoKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	it, err := live.Call(context.Background(), cassette.OpenAIChat, []byte(chatBody), nil)
+	it, err := live.Call(context.Background(), wire.OpenAIChat, []byte(chatBody), nil)
 	if err != nil || it.Model.CostMicrodollars != nil {
 		t.Fatalf("%+v, %v", it, err)
 	}

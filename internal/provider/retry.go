@@ -24,7 +24,7 @@ type Retry struct {
 }
 
 // retryable reports whether a status may be another one at the next try. 529 is
-// Anthropic's "overloaded". The provider has the last word.
+// one provider's "overloaded". The provider has the last word.
 func retryable(status int, h http.Header) bool {
 	switch h.Get("x-should-retry") {
 	case "true":

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/wire"
 )
 
 // SettingsFile is where a workspace says which live providers there are.
@@ -22,8 +25,7 @@ const SettingsFile = "providers.yaml"
 // Settings are what providers.yaml says. They hold the names of keys, never a
 // key.
 type Settings struct {
-	OpenAI    *Endpoint
-	Anthropic *Endpoint
+	Endpoints []*Endpoint // in the order of [wire.Providers], those that the file has
 	MCP       map[string]Server
 
 	dir string // of the file; key_file and the servers' folder start here
@@ -31,7 +33,7 @@ type Settings struct {
 
 // An Endpoint is one provider of models and what its models cost.
 type Endpoint struct {
-	Provider string // openai or anthropic, as in the file
+	Provider string // its name, as in the file
 	BaseURL  string // without a slash at the end
 	KeyEnv   string // name of the variable with the key; "" if KeyFile is set or there is no key
 	KeyFile  string
@@ -64,23 +66,42 @@ type Server struct {
 
 // What the file leaves out.
 const (
-	openAIBase       = "https://api.openai.com/v1"
-	anthropicBase    = "https://api.anthropic.com"
-	openAIKeyEnv     = "OPENAI_API_KEY"
-	anthropicKeyEnv  = "ANTHROPIC_API_KEY"
 	defaultTimeout   = 10 * time.Minute
 	defaultMCPWait   = time.Minute
 	maxTimeoutSecond = 3600
 	maxSettingsBytes = 256 << 10
-	maxTokens        = 1_000_000_000
 )
 
 // The file as it is written.
 type settingsFile struct {
-	Version   int                   `json:"version"`
-	OpenAI    *endpointFile         `json:"openai,omitempty"`
-	Anthropic *endpointFile         `json:"anthropic,omitempty"`
-	MCP       map[string]serverFile `json:"mcp,omitempty"`
+	version   int
+	endpoints []*endpointFile // one for each of [wire.Providers], nil if the file lacks it
+	mcp       map[string]serverFile
+}
+
+// decode reads the file into a struct that has a field for each provider, so
+// that everything is checked where it stands.
+func (f *settingsFile) decode(name string, data []byte) (*strictyaml.Document, error) {
+	field := func(name, tag string, t reflect.Type) reflect.StructField {
+		return reflect.StructField{Name: name, Type: t, Tag: reflect.StructTag(`json:"` + tag + `"`)}
+	}
+	fields := []reflect.StructField{field("Version", "version", reflect.TypeFor[int]())}
+	for i, p := range wire.Providers() {
+		fields = append(fields, field("Provider"+strconv.Itoa(i), p.Name+",omitempty", reflect.TypeFor[*endpointFile]()))
+	}
+	fields = append(fields, field("MCP", "mcp,omitempty", reflect.TypeFor[map[string]serverFile]()))
+	file := reflect.New(reflect.StructOf(fields))
+	doc, err := strictyaml.Decode(name, data, settingsRules, file.Interface())
+	if err != nil {
+		return nil, err
+	}
+	last := len(fields) - 1
+	f.version = file.Elem().Field(0).Interface().(int)
+	for i := 1; i < last; i++ {
+		f.endpoints = append(f.endpoints, file.Elem().Field(i).Interface().(*endpointFile))
+	}
+	f.mcp = file.Elem().Field(last).Interface().(map[string]serverFile)
+	return doc, nil
 }
 
 type endpointFile struct {
@@ -122,7 +143,7 @@ var settingsRules = strictyaml.Rules{
 func LoadSettings(name string) (*Settings, error) {
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, refusal.Newf(refusal.NotFound, "%s: there is no such file, so no live provider is known", name).
-			WithHint(`write one that begins "version: 1", then "openai:" or "anthropic:" with the prices of the models; docs/recording.md has an example`)
+			WithHint(`write one that begins "version: 1", then "%s:" with the prices of the models; docs/recording.md has an example`, strings.Join(wire.ProviderNames(), `:" or "`))
 	}
 	data, err := store.ReadFile(store.OS{}, name, maxSettingsBytes)
 	if err != nil {
@@ -135,7 +156,7 @@ func LoadSettings(name string) (*Settings, error) {
 // relative to the folder of name.
 func ParseSettings(name string, data []byte) (*Settings, error) {
 	var f settingsFile
-	doc, err := strictyaml.Decode(name, data, settingsRules, &f)
+	doc, err := f.decode(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -147,42 +168,43 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 }
 
 func (s *Settings) fill(f *settingsFile) (err error) {
-	if f.Version != 1 {
-		return strictyaml.At([]string{"version"}, fmt.Errorf("found %d, this program reads 1", f.Version))
+	if f.version != 1 {
+		return strictyaml.At([]string{"version"}, fmt.Errorf("found %d, this program reads 1", f.version))
 	}
-	if f.OpenAI == nil && f.Anthropic == nil && len(f.MCP) == 0 {
-		return errors.New("found no provider, expected openai, anthropic or mcp")
-	}
-	if f.OpenAI != nil {
-		if s.OpenAI, err = f.OpenAI.endpoint("openai", openAIBase, openAIKeyEnv); err != nil {
+	for i, p := range wire.Providers() {
+		if f.endpoints[i] == nil {
+			continue
+		}
+		e, err := f.endpoints[i].endpoint(p)
+		if err != nil {
 			return err
 		}
+		s.Endpoints = append(s.Endpoints, e)
 	}
-	if f.Anthropic != nil {
-		if s.Anthropic, err = f.Anthropic.endpoint("anthropic", anthropicBase, anthropicKeyEnv); err != nil {
-			return err
-		}
+	if len(s.Endpoints) == 0 && len(f.mcp) == 0 {
+		return fmt.Errorf("found no provider, expected %s or mcp", strings.Join(wire.ProviderNames(), ", "))
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.MCP)) {
-		if s.MCP[name], err = f.MCP[name].server(name); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(f.mcp)) {
+		if s.MCP[name], err = f.mcp[name].server(name); err != nil {
 			return err
 		}
 	}
 	return s.checkPrices()
 }
 
-func (f *endpointFile) endpoint(provider, usualBase, usualKey string) (*Endpoint, error) {
+func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
+	provider := p.Name
 	at := func(field string, err error) error { return strictyaml.At([]string{provider, field}, err) }
 	e := &Endpoint{Provider: provider, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, Headers: f.Headers, Models: map[string]Model{}}
 
 	// The usual key goes to the usual provider only. A server that somebody
 	// else runs gets a key when the file says so.
 	if f.BaseURL == "" && f.KeyEnv == "" && f.KeyFile == "" {
-		e.KeyEnv = usualKey
+		e.KeyEnv = p.KeyEnv
 	}
 	e.BaseURL = strings.TrimSuffix(f.BaseURL, "/")
 	if f.BaseURL == "" {
-		e.BaseURL = usualBase
+		e.BaseURL = p.BaseURL
 	}
 	if err := checkURL(e.BaseURL); err != nil {
 		return nil, at("base_url", err)
@@ -231,8 +253,8 @@ func (p priceFile) model() (Model, error) {
 		m.Price.CacheWriteLong = max(p.Input, m.Price.CacheWrite)
 	}
 	for _, n := range []int64{m.MaxInput, m.MaxOutput} {
-		if n < 0 || n > maxTokens {
-			return Model{}, fmt.Errorf("found %d tokens, expected 1 to %d", n, int64(maxTokens))
+		if n < 0 || n > wire.MaxTokens {
+			return Model{}, fmt.Errorf("found %d tokens, expected 1 to %d", n, int64(wire.MaxTokens))
 		}
 	}
 	return m, cassette.Prices{"it": m.Price}.Validate()
@@ -280,12 +302,13 @@ func (f serverFile) server(name string) (Server, error) {
 // checkPrices refuses one model with two prices: which one a call has would
 // depend on who looks.
 func (s *Settings) checkPrices() error {
-	if s.OpenAI == nil || s.Anthropic == nil {
-		return nil
-	}
-	for name, m := range s.OpenAI.Models {
-		if other, ok := s.Anthropic.Models[name]; ok && other.Price != m.Price {
-			return strictyaml.At([]string{"anthropic", "prices", name}, errors.New("the model has another price under openai"))
+	seen := map[string]*Endpoint{}
+	for _, e := range s.Endpoints {
+		for name, m := range e.Models {
+			if other := seen[name]; other != nil && other.Models[name].Price != m.Price {
+				return strictyaml.At([]string{e.Provider, "prices", name}, fmt.Errorf("the model has another price under %s", other.Provider))
+			}
+			seen[name] = e
 		}
 	}
 	return nil
@@ -294,10 +317,7 @@ func (s *Settings) checkPrices() error {
 // Prices lists what the models cost, for a recorder.
 func (s *Settings) Prices() cassette.Prices {
 	prices := cassette.Prices{}
-	for _, e := range []*Endpoint{s.OpenAI, s.Anthropic} {
-		if e == nil {
-			continue
-		}
+	for _, e := range s.Endpoints {
 		for name, m := range e.Models {
 			prices[name] = m.Price
 		}
@@ -306,16 +326,15 @@ func (s *Settings) Prices() cassette.Prices {
 }
 
 // endpoint is the provider that speaks an API.
-func (s *Settings) endpoint(api cassette.API) (*Endpoint, error) {
-	e, name := s.OpenAI, "openai"
-	if api == cassette.AnthropicMessages {
-		e, name = s.Anthropic, "anthropic"
+func (s *Settings) endpoint(api wire.API) (*Endpoint, error) {
+	name := api.Provider().Name
+	for _, e := range s.Endpoints {
+		if e.Provider == name {
+			return e, nil
+		}
 	}
-	if e == nil {
-		return nil, refusal.Newf(refusal.NotFound, "the agent calls %s, and %s has no %s", api, SettingsFile, name).
-			WithHint("add %s: with its prices to %s, or use a target of another provider", name, SettingsFile)
-	}
-	return e, nil
+	return nil, refusal.Newf(refusal.NotFound, "the agent calls %s, and %s has no %s", api, SettingsFile, name).
+		WithHint("add %s: with its prices to %s, or use a target of another provider", name, SettingsFile)
 }
 
 func timeout(seconds int64, usual time.Duration) (time.Duration, error) {
@@ -340,7 +359,7 @@ func checkKeyNames(env, file string) *keyError {
 	case env != "" && !isVariable(env):
 		// Somebody who takes key_env for the place of the key itself must not
 		// read it in a log.
-		return &keyError{"key_env", "is no name of a variable, expected one such as OPENAI_API_KEY; the key itself never stands here"}
+		return &keyError{"key_env", "is no name of a variable, expected one such as " + wire.Providers()[0].KeyEnv + "; the key itself never stands here"}
 	}
 	return nil
 }

@@ -30,10 +30,10 @@ mcp:
 
 func TestSettingsSayWhereAndForHowMuch(t *testing.T) {
 	s := parseSettings(t, wholeSettings)
-	if o := s.OpenAI; o.BaseURL != "https://models.example.com/v1" || o.KeyEnv != "EXAMPLE_KEY" || o.Timeout != 30*time.Second || o.Headers["openai-project"] != "proj_1" {
+	if o := endpointOf(s, "openai"); o.BaseURL != "https://models.example.com/v1" || o.KeyEnv != "EXAMPLE_KEY" || o.Timeout != 30*time.Second || o.Headers["openai-project"] != "proj_1" {
 		t.Errorf("openai: %+v", o)
 	}
-	if a := s.Anthropic; a.BaseURL != "https://api.anthropic.com" || a.KeyEnv != "ANTHROPIC_API_KEY" || a.Timeout != defaultTimeout {
+	if a := endpointOf(s, "anthropic"); a.BaseURL != "https://api.anthropic.com" || a.KeyEnv != "ANTHROPIC_API_KEY" || a.Timeout != defaultTimeout {
 		t.Errorf("anthropic: %+v", a)
 	}
 	want := cassette.Prices{
@@ -45,7 +45,7 @@ func TestSettingsSayWhereAndForHowMuch(t *testing.T) {
 			t.Errorf("%s costs %+v, want %+v", model, price, want[model])
 		}
 	}
-	if m := s.OpenAI.Models["gpt-x"]; len(s.Prices()) != 2 || m.MaxInput != 128000 || m.MaxOutput != 16384 {
+	if m := endpointOf(s, "openai").Models["gpt-x"]; len(s.Prices()) != 2 || m.MaxInput != 128000 || m.MaxOutput != 16384 {
 		t.Errorf("%+v", m)
 	}
 	if f, w := s.MCP["files"], s.MCP["wiki"]; len(f.Command) != 3 || f.Secrets[0] != "FILES_TOKEN" || w.Timeout != 5*time.Second || f.Timeout != defaultMCPWait {

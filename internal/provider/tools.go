@@ -165,9 +165,9 @@ func (t *LiveTools) Close() {
 	defer t.mu.Unlock()
 	for _, s := range t.servers {
 		s.mu.Lock()
-		if s.wire != nil {
-			s.wire.close(closeWait)
-			s.wire, s.failed = nil, mcpFailure(s.name, "the connection is closed")
+		if s.conn != nil {
+			s.conn.close(closeWait)
+			s.conn, s.failed = nil, mcpFailure(s.name, "the connection is closed")
 		}
 		s.mu.Unlock()
 	}
@@ -184,13 +184,13 @@ type mcpServer struct {
 	settings Server
 
 	mu     sync.Mutex
-	wire   wire
+	conn   connection
 	failed error // sticky
 	lastID int64
 }
 
-// A wire carries messages to a server and back.
-type wire interface {
+// A connection carries messages to a server and back.
+type connection interface {
 	// send gives one message to the server.
 	send(ctx context.Context, message []byte) error
 	// receive returns the next message of the server. It is called until the
@@ -206,7 +206,7 @@ type wire interface {
 
 // connect starts the server and shakes hands, once.
 func (s *mcpServer) connect(ctx context.Context, t *LiveTools) error {
-	if s.failed != nil || s.wire != nil {
+	if s.failed != nil || s.conn != nil {
 		return s.failed
 	}
 	if err := s.handshake(ctx, t); err != nil {
@@ -216,9 +216,9 @@ func (s *mcpServer) connect(ctx context.Context, t *LiveTools) error {
 }
 
 func (s *mcpServer) fail(t *LiveTools, err error) error {
-	if s.wire != nil {
-		s.wire.close(0)
-		s.wire = nil
+	if s.conn != nil {
+		s.conn.close(0)
+		s.conn = nil
 	}
 	var named *refusal.Error
 	if !errors.As(err, &named) {
@@ -230,9 +230,9 @@ func (s *mcpServer) fail(t *LiveTools, err error) error {
 
 func (s *mcpServer) handshake(ctx context.Context, t *LiveTools) (err error) {
 	if len(s.settings.Command) > 0 {
-		s.wire, err = startCommand(s.settings, t.cfg.Access, t.cfg.Dir)
+		s.conn, err = startCommand(s.settings, t.cfg.Access, t.cfg.Dir)
 	} else {
-		s.wire, err = openHTTP(s.name, s.settings, t.cfg.Access)
+		s.conn, err = openHTTP(s.name, s.settings, t.cfg.Access)
 	}
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (s *mcpServer) handshake(ctx context.Context, t *LiveTools) (err error) {
 	if json.Unmarshal(it.MCP.Result, &result) != nil || !slices.Contains(mcpVersions, result.ProtocolVersion) {
 		return mcpFailure(s.name, "it speaks MCP %.40q, expected one of %s", result.ProtocolVersion, strings.Join(mcpVersions, ", "))
 	}
-	s.wire.agreed(result.ProtocolVersion)
+	s.conn.agreed(result.ProtocolVersion)
 	_, err = s.exchange(ctx, t, "notifications/initialized", nil)
 	return err
 }
@@ -310,13 +310,13 @@ func (s *mcpServer) converse(ctx context.Context, traffic *cassette.MCPTraffic) 
 	if err != nil {
 		return err
 	}
-	defer s.wire.done()
-	if err := s.wire.send(ctx, data); err != nil || notification {
+	defer s.conn.done()
+	if err := s.conn.send(ctx, data); err != nil || notification {
 		return err
 	}
 	size := 0
 	for {
-		data, err := s.wire.receive(ctx)
+		data, err := s.conn.receive(ctx)
 		if err != nil {
 			return err
 		}
@@ -331,7 +331,7 @@ func (s *mcpServer) converse(ctx context.Context, traffic *cassette.MCPTraffic) 
 		case m.method != "" && m.id == "":
 			traffic.Notifications = append(traffic.Notifications, data)
 		case m.method != "":
-			if err := s.wire.send(ctx, m.ourAnswer()); err != nil {
+			if err := s.conn.send(ctx, m.ourAnswer()); err != nil {
 				return err
 			}
 		case m.id == strconv.FormatInt(s.lastID, 10):

@@ -33,7 +33,7 @@ type commandWire struct {
 // that programs and their files are found. No key is among them.
 var inherited = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TEMP", "SYSTEMROOT", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-func startCommand(s Server, a *Access, dir string) (wire, error) {
+func startCommand(s Server, a *Access, dir string) (connection, error) {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.Dir = dir
 	cmd.Env = []string{}

@@ -31,7 +31,7 @@ type httpWire struct {
 	cancel context.CancelFunc
 }
 
-func openHTTP(name string, s Server, a *Access) (wire, error) {
+func openHTTP(name string, s Server, a *Access) (connection, error) {
 	key, err := a.key("mcp "+name, s.KeyEnv, s.KeyFile)
 	if err != nil {
 		return nil, err

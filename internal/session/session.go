@@ -31,13 +31,14 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // Models answers model calls: [Replay], [Script], or a live provider.
 type Models interface {
 	// Call answers one request, whose body is as the client sent it. OnChunk,
 	// if not nil, is given the events of a streamed reply one by one.
-	Call(ctx context.Context, api cassette.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error)
+	Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error)
 }
 
 // A ToolBox executes tools: [tools.State], or one that records.
@@ -299,7 +300,7 @@ func (s *Session) Elapsed() time.Duration {
 }
 
 // Model makes one model call.
-func (s *Session) Model(ctx context.Context, api cassette.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	request, err := cassette.ModelRequest(api, body, s.cfg.Redactor)
 	if err != nil {
 		return nil, err // the agent's mistake: it may try another request
@@ -319,7 +320,7 @@ func (s *Session) Model(ctx context.Context, api cassette.API, body []byte, onCh
 	return it, s.modelDone(id, it)
 }
 
-func (s *Session) startModel(api cassette.API, request cassette.Request) (string, error) {
+func (s *Session) startModel(api wire.API, request cassette.Request) (string, error) {
 	if err := s.enter(); err != nil {
 		return "", err
 	}
@@ -328,17 +329,13 @@ func (s *Session) startModel(api cassette.API, request cassette.Request) (string
 		return "", err
 	}
 	id := s.nextCall()
-	provider := "openai"
-	if api == cassette.AnthropicMessages {
-		provider = "anthropic"
-	}
-	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: provider,
+	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
 		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical())})
 }
 
 // answer gets the reply. A replay is given the canonical request, so that it is
 // made once.
-func (s *Session) answer(ctx context.Context, api cassette.API, body []byte, request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
+func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
 	if r, ok := s.cfg.Models.(*Replay); ok {
 		return r.next(request, onChunk)
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/policy"
 	"tallystick/internal/scenario"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // start makes a session of a policy and tools, with a folder if files are
@@ -173,7 +173,7 @@ func TestLimitsTruncate(t *testing.T) {
 			var err error
 			for i := 0; i < 2 && err == nil; i++ {
 				if err = s.StartTurn("", "hi"); err == nil {
-					_, err = s.Model(context.Background(), cassette.OpenAIChat, body, nil)
+					_, err = s.Model(context.Background(), wire.OpenAIChat, body, nil)
 				}
 			}
 			var stop *Stop
@@ -190,10 +190,10 @@ func TestLimitsTruncate(t *testing.T) {
 }
 
 func TestModelCallsOfEveryAPIAreAnswered(t *testing.T) {
-	for api, body := range map[cassette.API]string{
-		cassette.OpenAIChat:        `{"model":"m","messages":[{"role":"user","content":"hi there"}]}`,
-		cassette.OpenAIResponses:   `{"model":"m","input":"hi there"}`,
-		cassette.AnthropicMessages: `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi there"}]}`,
+	for api, body := range map[wire.API]string{
+		wire.OpenAIChat:        `{"model":"m","messages":[{"role":"user","content":"hi there"}]}`,
+		wire.OpenAIResponses:   `{"model":"m","input":"hi there"}`,
+		wire.AnthropicMessages: `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi there"}]}`,
 	} {
 		t.Run(string(api), func(t *testing.T) {
 			s := start(t, policy.Policy{Mode: policy.Autonomous, MaxToolCalls: 10, MaxCostMicroUSD: 100}, nil, func(c *Config) {
@@ -207,7 +207,7 @@ func TestModelCallsOfEveryAPIAreAnswered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole, err := cassette.BodyOfStream(api, chunks)
+			whole, err := wire.BodyOfStream(api, chunks)
 			if err != nil || string(whole) != string(it.Model.Response.Body) {
 				t.Errorf("the stream says %s (%v), the body %s", whole, err, it.Model.Response.Body)
 			}

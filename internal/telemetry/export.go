@@ -352,7 +352,7 @@ func (e *exporter) startModel(ev trajectory.Event, p *trajectory.ModelCallStarte
 	s.add(text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", p.Provider), text("gen_ai.request.model", p.Model))
 	// A request that is only there in part is no JSON, and half a
 	// conversation would mislead.
-	if system, list, ok := requestMessages(e.whole(s, &p.Prompt)); ok && s.cut == 0 {
+	if system, list, ok := requestMessages(p.Provider, e.whole(s, &p.Prompt)); ok && s.cut == 0 {
 		if len(system) > 0 {
 			s.add(text("gen_ai.system_instructions", partsText(system)))
 		}

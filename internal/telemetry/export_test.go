@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/grade"
 	"tallystick/internal/policy"
@@ -26,22 +25,23 @@ import (
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // requests are three calls of a model as an agent makes them: a question, the
 // same with what the tools gave, and the next question.
-var requests = map[cassette.API][3]string{
-	cassette.OpenAIChat: {
+var requests = map[wire.API][3]string{
+	wire.OpenAIChat: {
 		`{"model":"m-1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"find it"}]}`,
 		`{"model":"m-1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"find it"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"Read","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"found"}]}`,
 		`{"model":"m-1","messages":[{"role":"user","content":[{"type":"text","text":"thanks"}]}]}`,
 	},
-	cassette.OpenAIResponses: {
+	wire.OpenAIResponses: {
 		`{"model":"m-1","instructions":"Be brief.","input":"find it"}`,
 		`{"model":"m-1","instructions":"Be brief.","input":[{"role":"user","content":"find it"},{"type":"function_call","call_id":"x","name":"Read","arguments":"{}"},{"type":"function_call_output","call_id":"x","output":"found"}]}`,
 		`{"model":"m-1","input":[{"role":"user","content":[{"type":"input_text","text":"thanks"}]}]}`,
 	},
-	cassette.AnthropicMessages: {
+	wire.AnthropicMessages: {
 		`{"model":"m-1","max_tokens":9,"system":"Be brief.","messages":[{"role":"user","content":"find it"}]}`,
 		`{"model":"m-1","max_tokens":9,"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user","content":"find it"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"Read","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"found"}]}]}`,
 		`{"model":"m-1","max_tokens":9,"messages":[{"role":"user","content":"thanks"}]}`,
@@ -50,7 +50,7 @@ var requests = map[cassette.API][3]string{
 
 // run is a real session of two turns with a tool call that is allowed, one that
 // is denied, and an answer longer than its event.
-func run(t testing.TB, api cassette.API) session.Result {
+func run(t testing.TB, api wire.API) session.Result {
 	t.Helper()
 	rules, err := policy.Compile(policy.ForMode(policy.Restricted))
 	if err != nil {
@@ -178,15 +178,15 @@ func TestARoundTripKeepsTurnsToolCallsAndModelCalls(t *testing.T) {
 
 // TestAnExportHasTheSameBytesAgain, so that two people can compare theirs.
 func TestAnExportHasTheSameBytesAgain(t *testing.T) {
-	a, err := Export(attempt, one(caseOf(run(t, cassette.OpenAIChat))))
+	a, err := Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Export(attempt, one(caseOf(run(t, cassette.OpenAIChat))))
+	b, err := Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("the same attempt gave other bytes (%v)", err)
 	}
-	other := caseOf(run(t, cassette.OpenAIChat))
+	other := caseOf(run(t, wire.OpenAIChat))
 	other.Repeat = 2
 	c, err := Export(attempt, one(other))
 	if err != nil {
@@ -216,7 +216,7 @@ func ids(t testing.TB, doc []byte) []otlpSpan {
 
 // TestEveryEventOfATrajectoryIsExported, as a span or as an event of one.
 func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
-	r := run(t, cassette.OpenAIChat)
+	r := run(t, wire.OpenAIChat)
 	doc, err := Export(attempt, one(caseOf(r)))
 	if err != nil {
 		t.Fatal(err)
@@ -385,7 +385,7 @@ func TestRealTrajectoriesFitTheSchema(t *testing.T) {
 }
 
 func TestActionsKeepWhatAnAgentDid(t *testing.T) {
-	r := run(t, cassette.OpenAIChat)
+	r := run(t, wire.OpenAIChat)
 	doc, err := Export(attempt, one(caseOf(r)))
 	if err != nil {
 		t.Fatal(err)

@@ -5,85 +5,49 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 func sortedKeys(m map[string]canon.RawMessage) []string { return slices.Sorted(maps.Keys(m)) }
 
-// requestMessages reads the messages of a model request of one of the APIs that
-// our gateway speaks: OpenAI chat and responses, Anthropic messages. System
-// is what the last two have apart from the messages.
-func requestMessages(request string) (system, list []message, ok bool) {
-	var r struct {
-		Messages     jsontext.Value `json:"messages"`
-		System       jsontext.Value `json:"system"`       // messages
-		Instructions jsontext.Value `json:"instructions"` // responses
-		Input        jsontext.Value `json:"input"`        // responses
-	}
-	if json.Unmarshal([]byte(request), &r) != nil {
+// requestMessages reads the messages of a model request. System is what some
+// APIs have apart from them.
+func requestMessages(provider, request string) (system, list []message, ok bool) {
+	api, err := wire.Recognise(provider, []byte(request))
+	if err != nil {
 		return nil, nil, false
 	}
-	b := &budget{left: maxParts}
-	var err error
-	for _, v := range []jsontext.Value{r.System, r.Instructions} {
-		if len(v) > 0 && err == nil {
-			system, err = partsOf(b, valueOf(v))
-		}
-	}
-	switch {
-	case err != nil:
+	r, err := wire.ReadRequest(api, []byte(request))
+	if err != nil {
 		return nil, nil, false
-	case len(r.Messages) > 0:
-		list, err = messagesOf(b, valueOf(r.Messages), "user")
-		return system, list, err == nil
-	case r.Input.Kind() == '[':
-		list, ok = responseItems(b, r.Input)
-		return system, list, ok
 	}
-	list, err = messagesOf(b, valueOf(r.Input), "user")
-	return system, list, err == nil
+	if len(r.System) > 0 {
+		system = []message{{role: "system", parts: partsOfRequest(r.System)}}
+	}
+	for _, m := range r.Messages {
+		list = append(list, message{role: m.Role, parts: partsOfRequest(m.Parts)})
+	}
+	return system, list, true
 }
 
-// valueOf makes a JSON string the text that it stands for.
-func valueOf(v jsontext.Value) value {
-	if v.Kind() == '"' {
-		if t, ok := textOf(v); ok {
-			return value{text: t, isText: true}
+func partsOfRequest(parts []wire.Part) []part {
+	var out []part
+	for _, p := range parts {
+		switch {
+		case p.Kind == wire.Text:
+			out = append(out, part{kind: "text", text: p.Text})
+		case p.Kind == wire.ToolCall:
+			out = append(out, part{kind: "tool_call", id: p.Call.ID, name: p.Call.Name, args: p.Call.Args})
+		case p.Kind == wire.ToolResult:
+			out = append(out, part{kind: "tool_call_response", id: p.Result.ID, text: p.Result.Sent})
+		case p.Call == nil && p.Result == nil:
+			out = append(out, part{kind: p.Type, text: p.Text})
 		}
 	}
-	return value{json: v}
-}
-
-// responseItems reads the input of the responses API, in which calls and
-// their outputs stand beside messages.
-func responseItems(b *budget, input jsontext.Value) ([]message, bool) {
-	var items []struct {
-		wireMessage
-		Type      jsontext.Value `json:"type"`
-		CallID    jsontext.Value `json:"call_id"`
-		Name      jsontext.Value `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-		Output    jsontext.Value `json:"output"`
-	}
-	if b.decode(input, &items) != nil {
-		return nil, false
-	}
-	var out []message
-	for i := range items {
-		it := &items[i]
-		switch first(it.Type) {
-		case "function_call":
-			out = append(out, message{role: "assistant", parts: []part{{kind: "tool_call", id: first(it.CallID), name: first(it.Name), args: []byte(first(it.Arguments))}}})
-		case "function_call_output":
-			out = append(out, message{role: "tool", parts: []part{{kind: "tool_call_response", id: first(it.CallID), text: first(it.Output)}}})
-		default:
-			out = append(out, it.message(b, "user"))
-		}
-	}
-	return out, true
+	return out
 }
 
 // A reply with tool calls is an object in our trajectories; see package

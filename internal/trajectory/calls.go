@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/policy"
+	"tallystick/internal/wire"
 )
 
 // ModelCallStartedType is the type of [ModelCallStarted].
@@ -209,7 +210,7 @@ type TransportRequest struct {
 	LatencyMS int64  `json:"latency_ms"`
 	Method    string `json:"method"`
 	Path      string `json:"path" schema:"may be empty; long"`
-	Protocol  string `json:"protocol" schema:"one of openai, anthropic, mcp, http"` // openai, anthropic, mcp, http
+	Protocol  string `json:"protocol" schema:"one of openai, anthropic, mcp, http"` // a provider of model APIs, mcp, http
 	Status    int    `json:"status"`                                                // 0 if there was no answer
 }
 
@@ -218,7 +219,7 @@ func (*TransportRequest) Type() Type { return TransportRequestType }
 
 // Validate checks the shape.
 func (p *TransportRequest) Validate() error {
-	return first(texts("host", p.Host, "method", p.Method), oneOf("protocol", p.Protocol, "openai", "anthropic", "mcp", "http"), long("path", p.Path), long("error", p.Error),
+	return first(texts("host", p.Host, "method", p.Method), protocol(p.Protocol), long("path", p.Path), long("error", p.Error),
 		counts("bytes_in", p.BytesIn, "bytes_out", p.BytesOut, "latency_ms", p.LatencyMS, "status", int64(p.Status)))
 }
 
@@ -239,4 +240,13 @@ func (*TransportRequest) Subject() (string, bool) { return "", false }
 
 func (*TransportRequest) golden() golden {
 	return golden{line: []string{"method", "host"}, without: []string{"bytes_in", "bytes_out"}}
+}
+
+// protocol wants the name of a provider of model APIs, or one of the other two
+// that the gateway speaks.
+func protocol(name string) error {
+	if wire.IsProvider(name) {
+		return nil
+	}
+	return oneOf("protocol", name, append(wire.ProviderNames(), "mcp", "http")...)
 }

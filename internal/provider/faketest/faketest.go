@@ -6,17 +6,17 @@
 package faketest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
-	"tallystick/internal/cassette"
+	"tallystick/internal/wire"
 )
 
 // Model is the model that replies name if the request names none.
@@ -53,7 +53,7 @@ type ToolCall struct{ Name, Arguments string }
 
 // A Request is what a client sent.
 type Request struct {
-	API    cassette.API
+	API    wire.API
 	Path   string
 	Header http.Header
 	Body   []byte
@@ -114,25 +114,19 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-var apis = map[string]cassette.API{
-	"/v1/chat/completions": cassette.OpenAIChat,
-	"/v1/responses":        cassette.OpenAIResponses,
-	"/v1/messages":         cassette.AnthropicMessages,
-}
-
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client went away
 	}
-	api, ok := apis[r.URL.Path]
-	if !ok || r.Method != http.MethodPost {
+	route, ok := wire.RouteOf(r.URL.Path)
+	if !ok || route.CountTokens || r.Method != http.MethodPost {
 		s.t.Errorf("faketest: %s %s is no call of a model", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	q := Request{API: api, Path: r.URL.Path, Header: r.Header, Body: body}
+	q := Request{API: route.API, Path: r.URL.Path, Header: r.Header, Body: body}
 	s.next(q).write(w, r, q)
 }
 
@@ -168,7 +162,7 @@ func (p Reply) write(w http.ResponseWriter, r *http.Request, q Request) {
 		body = p.compose(q)
 		if q.Stream() && p.Status < 400 {
 			var err error
-			if events, err = cassette.StreamOfBody(q.API, []byte(body), true); err != nil {
+			if events, err = wire.StreamOfBody(q.API, []byte(body), true); err != nil {
 				panic(err)
 			}
 		}
@@ -213,75 +207,17 @@ func (p Reply) write(w http.ResponseWriter, r *http.Request, q Request) {
 func (p Reply) compose(q Request) string {
 	var request struct{ Model string }
 	json.Unmarshal(q.Body, &request)
-	if request.Model == "" {
-		request.Model = Model
+	a := wire.Answer{ID: "fake00000001", Model: cmp.Or(request.Model, Model), Text: p.Text, InputTokens: p.InputTokens, OutputTokens: p.OutputTokens}
+	if a.InputTokens == 0 && a.OutputTokens == 0 {
+		a.InputTokens, a.OutputTokens = 10, 5
 	}
-	in, out := p.InputTokens, p.OutputTokens
-	if in == 0 && out == 0 {
-		in, out = 10, 5
+	for i, c := range p.ToolCalls {
+		id := fmt.Sprintf("fake%08d", i)
+		a.Calls = append(a.Calls, wire.AnswerCall{Call: wire.Call{ID: q.API.CallID(id), Name: c.Name, Args: []byte(c.Arguments)}, Item: id})
 	}
-	var body map[string]any
-	switch q.API {
-	case cassette.OpenAIChat:
-		body = p.chat(in, out)
-	case cassette.OpenAIResponses:
-		body = p.responses(in, out)
-	default:
-		body = p.messages(in, out)
-	}
-	body["model"] = request.Model
-	text, err := json.Marshal(body)
+	body, err := wire.Body(q.API, &a)
 	if err != nil {
 		panic(err)
 	}
-	return string(text)
-}
-
-type object = map[string]any
-
-func (p Reply) chat(in, out int64) object {
-	message := object{"role": "assistant", "content": p.Text, "refusal": nil}
-	finish := "stop"
-	if len(p.ToolCalls) > 0 {
-		var calls []object
-		for i, c := range p.ToolCalls {
-			calls = append(calls, object{"id": fmt.Sprintf("call_fake%08d", i), "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
-		}
-		message["tool_calls"], finish = calls, "tool_calls"
-		if p.Text == "" {
-			message["content"] = nil
-		}
-	}
-	return object{"id": "chatcmpl-fake00000001", "object": "chat.completion", "created": 0,
-		"choices": []object{{"index": 0, "message": message, "logprobs": nil, "finish_reason": finish}},
-		"usage":   object{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out}}
-}
-
-func (p Reply) responses(in, out int64) object {
-	output := []object{}
-	if p.Text != "" || len(p.ToolCalls) == 0 {
-		output = append(output, object{"id": "msg_fake00000001", "type": "message", "role": "assistant", "status": "completed",
-			"content": []object{{"type": "output_text", "text": p.Text, "annotations": []object{}}}})
-	}
-	for i, c := range p.ToolCalls {
-		output = append(output, object{"id": fmt.Sprintf("fc_fake%08d", i), "type": "function_call", "status": "completed",
-			"call_id": fmt.Sprintf("call_fake%08d", i), "name": c.Name, "arguments": c.Arguments})
-	}
-	return object{"id": "resp_fake00000001", "object": "response", "created_at": 0, "status": "completed", "output": output,
-		"usage": object{"input_tokens": in, "output_tokens": out, "total_tokens": in + out}}
-}
-
-func (p Reply) messages(in, out int64) object {
-	content := []object{}
-	if p.Text != "" || len(p.ToolCalls) == 0 {
-		content = append(content, object{"type": "text", "text": p.Text})
-	}
-	stop := "end_turn"
-	for i, c := range p.ToolCalls {
-		stop = "tool_use"
-		content = append(content, object{"type": "tool_use", "id": fmt.Sprintf("toolu_fake%08d", i), "name": c.Name,
-			"input": json.RawMessage(strings.TrimSpace(c.Arguments))})
-	}
-	return object{"id": "msg_fake00000001", "type": "message", "role": "assistant", "content": content,
-		"stop_reason": stop, "stop_sequence": nil, "usage": object{"input_tokens": in, "output_tokens": out}}
+	return string(body)
 }

@@ -1,4 +1,4 @@
-package cassette
+package wire
 
 import (
 	"slices"
@@ -41,7 +41,7 @@ func TestBodySurvivesBeingStreamed(t *testing.T) {
 				t.Errorf("got  %s\nwant %s\nstream %s", got, want, strings.Join(chunks, ""))
 			}
 			// What we write must be cut as a client cuts it.
-			if !slices.Equal(splitEvents(strings.Join(chunks, "")), chunks) {
+			if !slices.Equal(SplitEvents(strings.Join(chunks, "")), chunks) {
 				t.Error("the events are not cut at their blank lines")
 			}
 			for _, c := range chunks {
@@ -84,7 +84,7 @@ func TestBrokenStreamsHaveNoBody(t *testing.T) {
 		{"an error", OpenAIResponses, "data: {\"type\":\"error\",\"code\":\"x\"}\n\n", "reports an error"},
 	} {
 		t.Run(string(tt.api)+" "+tt.name, func(t *testing.T) {
-			_, err := BodyOfStream(tt.api, splitEvents(tt.stream))
+			_, err := BodyOfStream(tt.api, SplitEvents(tt.stream))
 			requireRefusal(t, err, refusal.Malformed, tt.want)
 		})
 	}
@@ -102,7 +102,7 @@ data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[
 data: [DONE]
 
 `
-	got, err := BodyOfStream(OpenAIChat, splitEvents(stream))
+	got, err := BodyOfStream(OpenAIChat, SplitEvents(stream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestStreamsAreCutAtBlankLines(t *testing.T) {
 		{"data: a\n\n\n\ndata: b\n", []string{"data: a\n\n\n\n", "data: b\n"}},
 		{": comment\n\n", []string{": comment\n\n"}},
 	} {
-		got := splitEvents(tt.stream)
+		got := SplitEvents(tt.stream)
 		if !slices.Equal(got, tt.want) || strings.Join(got, "") != tt.stream {
 			t.Errorf("%q: got %q, want %q", tt.stream, got, tt.want)
 		}
@@ -133,43 +133,7 @@ func TestStreamsAreCutAtBlankLines(t *testing.T) {
 	if name != "x" || data != "a\nb" || !ok {
 		t.Errorf("got %q, %q, %v", name, data, ok)
 	}
-	if got := withData("event: x\r\ndata: a\r\ndata:b\r\nid: 1\r\n\r\n", "c"); got != "event: x\r\ndata: c\r\nid: 1\r\n\r\n" {
+	if got := WithData("event: x\r\ndata: a\r\ndata:b\r\nid: 1\r\n\r\n", "c"); got != "event: x\r\ndata: c\r\nid: 1\r\n\r\n" {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestReplyTakesTheFormThatTheClientAsksFor(t *testing.T) {
-	stream := "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"4\"}}]}\n\ndata: [DONE]\n\n"
-	streamed := &ModelCall{API: OpenAIChat, Response: Response{Status: 200, Headers: map[string]string{"content-type": "text/event-stream"}, Stream: splitEvents(stream)}}
-	plain := &ModelCall{API: OpenAIChat, Response: Response{Status: 200, Body: []byte(canonicalText(t, chatBody))}}
-	failed := &ModelCall{API: OpenAIChat, Response: Response{Status: 429, Headers: map[string]string{"retry-after": "1"}, Body: []byte(`{"error":{}}`)}}
-	text := &ModelCall{API: OpenAIChat, Response: Response{Status: 502, Text: "<html>"}}
-
-	r, err := streamed.Reply(StreamOptions{Stream: true})
-	if err != nil || strings.Join(r.Stream, "") != stream || r.Body != nil {
-		t.Errorf("a recorded stream: %+v, %v", r, err)
-	}
-	r, err = streamed.Reply(StreamOptions{})
-	if err != nil || r.Stream != nil || r.Headers["content-type"] != "application/json" || !strings.Contains(string(r.Body), `"content":"4"`) {
-		t.Errorf("a stream as a body: %+v, %v", r, err)
-	}
-	if streamed.Response.Headers["content-type"] != "text/event-stream" {
-		t.Error("the recording was changed")
-	}
-	r, err = plain.Reply(StreamOptions{Stream: true, IncludeUsage: true})
-	if err != nil || r.Body != nil || len(r.Stream) != 4 || !strings.HasPrefix(r.Headers["content-type"], "text/event-stream") {
-		t.Errorf("a body as a stream: %+v, %v", r, err)
-	}
-	r, err = plain.Reply(StreamOptions{})
-	if err != nil || string(r.Body) != canonicalText(t, chatBody) {
-		t.Errorf("a body: %+v, %v", r, err)
-	}
-	r, err = failed.Reply(StreamOptions{Stream: true})
-	if err != nil || r.Status != 429 || r.Stream != nil || string(r.Body) != `{"error":{}}` || r.Headers["retry-after"] != "1" {
-		t.Errorf("an error: %+v, %v", r, err)
-	}
-	r, err = text.Reply(StreamOptions{Stream: true})
-	if err != nil || string(r.Body) != "<html>" {
-		t.Errorf("text: %+v, %v", r, err)
 	}
 }

@@ -1,13 +1,15 @@
-package cassette
+package wire
 
 import (
 	"strconv"
 	"strings"
 )
 
-// idPrefixes begin the ids that providers and SDKs draw at random. An id with
-// another beginning is renumbered as "id_".
-var idPrefixes = []string{"call_", "chatcmpl-", "fc_", "mcp_", "mcpr_", "msg_", "resp_", "rs_", "srvtoolu_", "toolu_"}
+// drawnPrefixes begin the ids that the providers of the first three APIs, and
+// their SDKs, draw at random. Clients mix them, so the three share the list; it
+// is part of the match key, and does not grow. An API that draws ids of another
+// kind has its own list. An id with another beginning is renumbered as "id_".
+var drawnPrefixes = []string{"call_", "chatcmpl-", "fc_", "mcp_", "mcpr_", "msg_", "resp_", "rs_", "srvtoolu_", "toolu_"}
 
 // minVolatileLen is how long an id must be to be replaced inside text, too. A
 // short one such as call_1 may be a word of the text.
@@ -18,16 +20,16 @@ const minVolatileLen = 12
 // drawn ids are equal, and a result still belongs to its call. Ids are known
 // by where they stand. Long ones that are mentioned in text as well are
 // replaced there; a text that merely looks like an id is left alone.
-func renumber(api API, n *node) {
-	var ids numbering
+func renumber(d dialect, n *Node) {
+	ids := numbering{prefixes: d.idPrefixes()}
 	type place struct {
-		node *node
+		node *Node
 		id   string
 	}
 	var places []place
-	visitIDs(api, n, func(id *node) {
+	d.visitIDs(n, func(id *Node) {
 		ids.add(id)
-		places = append(places, place{id, id.text})
+		places = append(places, place{id, id.Text})
 	})
 	if len(places) == 0 {
 		return
@@ -35,65 +37,40 @@ func renumber(api API, n *node) {
 	ids.replaceInText(n)
 	// By the id that was there before: a number may be another id's old text.
 	for _, p := range places {
-		p.node.text = ids.numbers[p.id]
+		p.node.Text = ids.numbers[p.id]
 	}
 }
 
-// visitIDs calls f for every string of a request that stands where an id
-// stands.
-func visitIDs(api API, n *node, f func(*node)) {
-	visit := func(owner *node, names ...string) {
-		for _, name := range names {
-			if id := owner.get(name); id != nil && id.kind == '"' && id.text != "" {
-				f(id)
-			}
-		}
-	}
-	switch api {
-	case OpenAIChat:
-		for i := range n.items("messages") {
-			m := &n.items("messages")[i]
-			visit(m, "id")
-			for j := range m.items("tool_calls") {
-				visit(&m.items("tool_calls")[j], "id")
-			}
-			visit(m, "tool_call_id")
-		}
-	case OpenAIResponses:
-		for i := range n.items("input") {
-			visit(&n.items("input")[i], "id", "call_id", "approval_request_id")
-		}
-		visit(n, "previous_response_id")
-	case AnthropicMessages:
-		for i := range n.items("messages") {
-			m := &n.items("messages")[i]
-			for j := range m.items("content") {
-				visit(&m.items("content")[j], "id", "tool_use_id")
-			}
+// visitMembers calls f for the strings under some names.
+func visitMembers(owner *Node, f func(*Node), names ...string) {
+	for _, name := range names {
+		if id := owner.Get(name); id != nil && id.Kind == '"' && id.Text != "" {
+			f(id)
 		}
 	}
 }
 
 // A numbering maps each id to its number, counted for each prefix apart.
 type numbering struct {
-	numbers map[string]string
-	used    map[string]int
+	prefixes []string
+	numbers  map[string]string
+	used     map[string]int
 }
 
-func (ids *numbering) add(id *node) {
-	if _, known := ids.numbers[id.text]; known {
+func (ids *numbering) add(id *Node) {
+	if _, known := ids.numbers[id.Text]; known {
 		return
 	}
 	if ids.numbers == nil {
 		ids.numbers, ids.used = map[string]string{}, map[string]int{}
 	}
-	prefix := idPrefix(id.text)
+	prefix := ids.prefix(id.Text)
 	ids.used[prefix]++
-	ids.numbers[id.text] = prefix + strconv.Itoa(ids.used[prefix])
+	ids.numbers[id.Text] = prefix + strconv.Itoa(ids.used[prefix])
 }
 
-func idPrefix(id string) string {
-	for _, p := range idPrefixes {
+func (ids *numbering) prefix(id string) string {
+	for _, p := range ids.prefixes {
 		if strings.HasPrefix(id, p) {
 			return p
 		}
@@ -102,27 +79,27 @@ func idPrefix(id string) string {
 }
 
 // replaceInText rewrites mentions of long ids in every string.
-func (ids *numbering) replaceInText(n *node) {
+func (ids *numbering) replaceInText(n *Node) {
 	long := map[string]bool{} // prefixes of ids that may be replaced in text
 	for id := range ids.numbers {
-		if p := idPrefix(id); p != "id_" && len(id) >= minVolatileLen && isIDText(id) {
+		if p := ids.prefix(id); p != "id_" && len(id) >= minVolatileLen && isIDText(id) {
 			long[p] = true
 		}
 	}
-	for _, p := range idPrefixes {
+	for _, p := range ids.prefixes {
 		if long[p] {
 			ids.replacePrefix(n, p)
 		}
 	}
 }
 
-func (ids *numbering) replacePrefix(n *node, prefix string) {
-	if n.kind == '"' {
-		n.text = ids.replaceAll(n.text, prefix)
+func (ids *numbering) replacePrefix(n *Node, prefix string) {
+	if n.Kind == '"' {
+		n.Text = ids.replaceAll(n.Text, prefix)
 		return
 	}
-	for i := range n.list {
-		ids.replacePrefix(&n.list[i], prefix)
+	for i := range n.List {
+		ids.replacePrefix(&n.List[i], prefix)
 	}
 }
 

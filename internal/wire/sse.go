@@ -1,22 +1,22 @@
-package cassette
+package wire
 
 import "strings"
 
-// splitEvents cuts a stream of server-sent events behind each blank line. The
+// SplitEvents cuts a stream of server-sent events behind each blank line. The
 // pieces joined are the stream again, byte for byte. What follows the last
 // blank line, as in a stream that broke off, is a piece of its own.
-func splitEvents(stream string) []string {
+func SplitEvents(stream string) []string {
 	var chunks []string
 	start := 0
 	for pos := 0; pos < len(stream); {
-		end, next := lineAt(stream, pos)
+		end, next := LineAt(stream, pos)
 		blank := end == pos
 		pos = next
 		if blank {
 			// Blank lines that follow belong to the same piece, so that no
 			// piece is without an event.
 			for pos < len(stream) {
-				end, next := lineAt(stream, pos)
+				end, next := LineAt(stream, pos)
 				if end != pos || next == pos {
 					break
 				}
@@ -32,9 +32,9 @@ func splitEvents(stream string) []string {
 	return chunks
 }
 
-// lineAt gives the end of the line that begins at pos and the beginning of the
+// LineAt gives the end of the line that begins at pos and the beginning of the
 // next. Lines end in LF, CR or CR LF (WHATWG HTML, server-sent events).
-func lineAt(s string, pos int) (end, next int) {
+func LineAt(s string, pos int) (end, next int) {
 	i := strings.IndexAny(s[pos:], "\r\n")
 	if i < 0 {
 		return len(s), len(s)
@@ -51,7 +51,7 @@ func lineAt(s string, pos int) (end, next int) {
 // data at all.
 func eventData(chunk string) (name, data string, ok bool) {
 	for pos := 0; pos < len(chunk); {
-		end, next := lineAt(chunk, pos)
+		end, next := LineAt(chunk, pos)
 		field, value, _ := strings.Cut(chunk[pos:end], ":")
 		value = strings.TrimPrefix(value, " ")
 		switch field {
@@ -68,12 +68,12 @@ func eventData(chunk string) (name, data string, ok bool) {
 	return name, data, ok
 }
 
-// withData returns the event with its data replaced by one line.
-func withData(chunk, data string) string {
+// WithData returns the event with its data replaced by one line.
+func WithData(chunk, data string) string {
 	var out strings.Builder
 	written := false
 	for pos := 0; pos < len(chunk); {
-		end, next := lineAt(chunk, pos)
+		end, next := LineAt(chunk, pos)
 		if field, _, _ := strings.Cut(chunk[pos:end], ":"); field != "data" {
 			out.WriteString(chunk[pos:next])
 		} else if !written {
@@ -85,17 +85,17 @@ func withData(chunk, data string) string {
 	return out.String()
 }
 
-// A streamEvent is one event of a stream whose data is JSON.
-type streamEvent struct {
-	chunk int // which piece of the stream it is
-	name  string
-	data  node
+// An Event is one event of a stream whose data is JSON.
+type Event struct {
+	Chunk int // which piece of the stream it is
+	Name  string
+	Data  Node
 }
 
-// jsonEvents returns the events whose data is a JSON object. Others, such as
+// JSONEvents returns the events whose data is a JSON object. Others, such as
 // comments and the closing [DONE], are passed over; done says whether that one
 // was there.
-func jsonEvents(chunks []string) (events []streamEvent, done bool) {
+func JSONEvents(chunks []string) (events []Event, done bool) {
 	for i, chunk := range chunks {
 		name, data, ok := eventData(chunk)
 		if !ok {
@@ -105,8 +105,8 @@ func jsonEvents(chunks []string) (events []streamEvent, done bool) {
 			done = true
 			continue
 		}
-		if n, err := parseNode([]byte(data)); err == nil && n.kind == '{' {
-			events = append(events, streamEvent{i, name, n})
+		if n, err := ParseNode([]byte(data)); err == nil && n.Kind == '{' {
+			events = append(events, Event{i, name, n})
 		}
 	}
 	return events, done
@@ -119,8 +119,8 @@ type eventWriter struct {
 }
 
 // write adds an event. An empty name leaves the event line out.
-func (w *eventWriter) write(name string, data node) {
-	text, err := data.canonical()
+func (w *eventWriter) write(name string, data Node) {
+	text, err := data.Canonical()
 	if err != nil && w.err == nil {
 		w.err = err
 	}

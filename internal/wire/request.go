@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Request is what a request says. What it says in a way that nobody here
+// knows is a part of the kind [Other], or left out.
+type Request struct {
+	Model    string
+	System   []Part // where the API has it apart from the messages
+	Messages []Message
+
+	MaxOutput int64 // tokens; -1 if the request does not say
+	Choices   int64 // how many answers it asks for at once
+}
+
+// A Message is one message of a conversation.
+type Message struct {
+	Role  string // as the API says it: system, user, assistant, tool, ...
+	Parts []Part
+}
+
+// ReadRequest reads the body of a request.
+func ReadRequest(api API, body []byte) (Request, error) {
+	d, err := api.dialect()
+	if err != nil {
+		return Request{}, err
+	}
+	n, err := ParseNode(body)
+	if err != nil {
+		return Request{}, err
+	}
+	if n.Kind != '{' {
+		return Request{}, malformed("the request to %s is not a JSON object", api)
+	}
+	r := d.request(&n)
+	r.Model = n.Str("model")
+	return r, nil
+}
+
+// ToolsOf lists, in order, the calls of tools that a conversation shows in what
+// the model said before, and the results that the agent sent back. A result has
+// the name and the arguments of its call: the last one before it with this id
+// that has no result yet. The body of a request may be only the end of a
+// conversation that the provider keeps; then there are results without calls.
+func ToolsOf(api API, request []byte) (calls []Call, results []Result, err error) {
+	r, err := ReadRequest(api, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	var open []Call
+	for i := range r.Messages {
+		for _, p := range r.Messages[i].Parts {
+			switch {
+			case p.Call != nil:
+				calls, open = append(calls, *p.Call), append(open, *p.Call)
+			case p.Result != nil:
+				open = p.Result.takeCall(open)
+				results = append(results, *p.Result)
+			}
+		}
+	}
+	return calls, results, nil
+}
+
+// takeCall finds the call that a result belongs to, and returns the others.
+// Where calls have no ids, as in the oldest form of openai.chat, the name tells.
+func (r *Result) takeCall(open []Call) []Call {
+	for i := len(open) - 1; i >= 0; i-- {
+		c := open[i]
+		if c.ID != r.ID || r.ID == "" && c.Name != r.Name {
+			continue
+		}
+		r.Name, r.Args = c.Name, c.Args
+		return append(open[:i:i], open[i+1:]...)
+	}
+	return open
+}
+
+// A Delivery is how a client wants its reply.
+type Delivery struct {
+	Stream bool
+
+	// IncludeUsage asks for an event with the usage at the end, in an API
+	// whose streams have it only for those who ask.
+	IncludeUsage bool
+}
+
+// DeliveryOf reads how the reply to a request is to be delivered.
+func DeliveryOf(api API, request []byte) (Delivery, error) {
+	d, err := api.dialect()
+	if err != nil {
+		return Delivery{}, err
+	}
+	return d.delivery(request)
+}
+
+// outputLimit is the first of some members that is a number of tokens.
+func outputLimit(n *Node, names ...string) int64 {
+	for _, name := range names {
+		if v, ok := wholeOf(n.Get(name)); ok && v >= 0 {
+			return v
+		}
+	}
+	return -1
+}
+
+func wholeOf(n *Node) (int64, bool) {
+	if n == nil || n.Kind != '0' {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(n.Text, 10, 64)
+	return v, err == nil
+}
+
+// A Bounds is what limits the cost of a call.
+type Bounds struct {
+	Model     string
+	MaxOutput int64 // tokens of one answer; a number beyond all if the request does not say
+	Choices   int64
+
+	// Elsewhere: the request names content that is not in it, such as stored
+	// conversations, files, prompts, or addresses that the provider fetches.
+	Elsewhere bool
+}
+
+// BoundsOf reads what limits the cost of a request.
+func BoundsOf(api API, request []byte) (Bounds, error) {
+	d, err := api.dialect()
+	if err != nil {
+		return Bounds{}, err
+	}
+	n, err := ParseNode(request)
+	if err != nil {
+		return Bounds{}, err
+	}
+	r := d.request(&n)
+	b := Bounds{Model: n.Str("model"), MaxOutput: r.MaxOutput, Choices: min(max(r.Choices, 1), 1000), Elsewhere: refersElsewhere(&n)}
+	if b.MaxOutput < 0 {
+		b.MaxOutput = math.MaxInt64
+	}
+	return b, nil
+}
+
+func refersElsewhere(n *Node) bool {
+	for i := range n.List {
+		m := &n.List[i]
+		if n.Kind == '{' && namesElsewhere(m) || refersElsewhere(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesElsewhere reports whether a member of any of the APIs names content
+// outside of the request.
+func namesElsewhere(m *Node) bool {
+	switch m.Name {
+	case "previous_response_id", "conversation", "file_id", "file_url", "container", "vector_store_ids":
+		return m.Kind != 'n'
+	case "type":
+		return m.Kind == '"' && m.Text == "item_reference"
+	case "url", "image_url":
+		return m.Kind == '"' && !strings.HasPrefix(m.Text, "data:")
+	case "prompt":
+		return m.Kind == '{'
+	}
+	return false
+}
+
+// Words are the texts of a request as it was sent, for somebody who looks for a
+// word in it.
+type Words struct {
+	Model string
+	Tools string   // the definitions, as JSON
+	Texts []string // in the order in which they stand
+}
+
+// WordsOf collects the texts of a request of any API, and apart from them its
+// tool definitions. What is not JSON has none.
+func WordsOf(request []byte) Words {
+	var r map[string]json.RawMessage
+	var w Words
+	if json.Unmarshal(request, &r) != nil {
+		return w
+	}
+	_ = json.Unmarshal(r["model"], &w.Model)
+	w.Tools = string(r["tools"])
+	for _, name := range []string{"system", "instructions", "messages", "input"} {
+		var v any
+		if json.Unmarshal(r[name], &v) == nil {
+			w.collect(v)
+		}
+	}
+	return w
+}
+
+func (w *Words) collect(v any) {
+	switch v := v.(type) {
+	case string:
+		w.Texts = append(w.Texts, v)
+	case []any:
+		for _, x := range v {
+			w.collect(x)
+		}
+	case map[string]any:
+		for _, name := range []string{"content", "text", "arguments", "input", "output", "tool_calls", "function"} {
+			if x, ok := v[name]; ok {
+				w.collect(x)
+			}
+		}
+	}
+}

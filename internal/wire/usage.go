@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"strconv"
+)
+
+// MaxTokens bounds each count of one call.
+const MaxTokens = 1_000_000_000
+
+// Usage counts the tokens of one call. The four kinds of input and the output
+// do not overlap, whatever the provider's own fields do.
+type Usage struct {
+	CacheReadTokens      int64 `json:"cache_read_tokens,omitempty"`       // input read from a prompt cache
+	CacheWriteLongTokens int64 `json:"cache_write_long_tokens,omitempty"` // input written to a cache for an hour
+	CacheWriteTokens     int64 `json:"cache_write_tokens,omitempty"`      // input written to a cache for the usual time
+	InputTokens          int64 `json:"input_tokens"`                      // all other input
+	OutputTokens         int64 `json:"output_tokens"`                     // reasoning included
+	ReasoningTokens      int64 `json:"reasoning_tokens,omitempty"`        // the part of the output that was reasoning, where told
+}
+
+// Total is the number of tokens that went in and came out.
+func (u Usage) Total() int64 {
+	return u.CacheReadTokens + u.CacheWriteLongTokens + u.CacheWriteTokens + u.InputTokens + u.OutputTokens
+}
+
+// In is the number of tokens that went in.
+func (u Usage) In() int64 { return u.Total() - u.OutputTokens }
+
+// Validate checks that each count is one that a call can have.
+func (u Usage) Validate() error {
+	for _, n := range []int64{u.CacheReadTokens, u.CacheWriteLongTokens, u.CacheWriteTokens, u.InputTokens, u.OutputTokens, u.ReasoningTokens} {
+		if n < 0 || n > MaxTokens {
+			return malformed("usage counts %d tokens, expected 0 to %d", n, int64(MaxTokens))
+		}
+	}
+	return nil
+}
+
+// UsageOf reads the usage fields of a reply's body. What is missing counts as
+// zero, as in a reply that is an error.
+func UsageOf(api API, body *Node) (Usage, error) {
+	usage := body.Get("usage")
+	if usage == nil || usage.Kind != '{' {
+		return Usage{}, nil
+	}
+	d, err := api.dialect()
+	if err != nil {
+		return Usage{}, err
+	}
+	var c counter
+	u := d.usage(&c, usage)
+	if c.bad != "" {
+		return Usage{}, malformed("usage: %s, expected 0 to %d tokens", c.bad, int64(MaxTokens))
+	}
+	return u, u.Validate()
+}
+
+// A counter reads counts and remembers one that is none.
+type counter struct{ bad string }
+
+// at reads the number at a path. Absent and null are zero.
+func (c *counter) at(n *Node, path ...string) int64 {
+	for _, name := range path {
+		if n = n.Get(name); n == nil || n.Kind == 'n' {
+			return 0
+		}
+	}
+	v, err := strconv.ParseInt(n.Text, 10, 64)
+	if n.Kind != '0' || err != nil || v < 0 || v > MaxTokens {
+		c.bad = "found " + Head(string(n.AppendJSON(nil)))
+		return 0
+	}
+	return v
+}
