@@ -70,7 +70,7 @@ type pastTurn struct {
 
 func (t *pastTurn) shortened(f *frame) []byte {
 	if t.short == nil {
-		t.short = wire.UserMessage(shorten(t.input, cutSpeech))
+		t.short = f.run.target.API.User(shorten(t.input, cutSpeech))
 		if say := f.run.target.API.Say(shorten(t.answer, cutSpeech), nil); say != nil {
 			t.short = append(append(t.short, ','), say...)
 		}

@@ -214,7 +214,7 @@ func (f *frame) work(ctx context.Context, input, taint string) (answer, error) {
 func (f *frame) begin(input, taint string) {
 	f.run.tasks++
 	f.task = f.run.tasks
-	f.input, f.exchanges = wire.UserMessage(input), nil
+	f.input, f.exchanges = f.run.target.API.User(input), nil
 	f.saw(taint)
 }
 

@@ -72,7 +72,7 @@ func ModelRequest(api wire.API, body []byte, r *Redactor) (Request, error) {
 	return Request{
 		Key:        sha256.Sum256(append(hashed, '}')),
 		Model:      n.Str("model"),
-		Messages:   wire.CountMessages(&n),
+		Messages:   wire.CountMessages(api, &n),
 		it:         Interaction{Model: &ModelCall{API: api, Request: hashed[start:end:end]}},
 		redactions: redactions,
 	}, nil

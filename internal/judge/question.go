@@ -89,7 +89,7 @@ func (s *Settings) requestBody(q *Question) ([]byte, error) {
 		o.Shape = &replyShape
 	}
 	e := wire.NewEnvelope(s.API, o)
-	return e.Request(e.System(rubricText), [][]byte{wire.UserMessage(user)}, nil), nil
+	return e.Request(e.System(rubricText), [][]byte{s.API.User(user)}, nil), nil
 }
 
 // Sampling is how the model was asked to choose its words.

@@ -51,7 +51,7 @@ func (s *Script) Call(_ context.Context, api wire.API, body []byte, onChunk func
 func (s *Script) next(api wire.API, request cassette.Request, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reply, err := s.choose(body)
+	reply, err := s.choose(api, body)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Script) next(api wire.API, request cassette.Request, body []byte, onChu
 	return it, giveChunks(it, onChunk)
 }
 
-func (s *Script) choose(body []byte) (*scenario.Reply, error) {
+func (s *Script) choose(api wire.API, body []byte) (*scenario.Reply, error) {
 	var asked *wire.Words
 	for i := range s.replies {
 		r := &s.replies[i]
@@ -72,7 +72,7 @@ func (s *Script) choose(body []byte) (*scenario.Reply, error) {
 		}
 		if r.When != nil {
 			if asked == nil {
-				words := wire.WordsOf(body)
+				words := wire.WordsOf(api, body)
 				asked = &words
 			}
 			if !fits(r.When, asked, s.turn) {

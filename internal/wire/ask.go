@@ -46,11 +46,11 @@ func NewEnvelope(api API, o Options) Envelope {
 }
 
 // WantsMaxOutput reports whether a request must say how long the reply may be.
-func (a API) WantsMaxOutput() bool { return a.row().wantsMaxOutput }
+func (a API) WantsMaxOutput() bool { return a.must().wantsMaxOutput }
 
 // ShapedByTool reports whether [Options.Shape] is asked for as the one tool
 // that the model may call, and the reply is that call.
-func (a API) ShapedByTool() bool { return a.row().shapedByTool }
+func (a API) ShapedByTool() bool { return a.must().shapedByTool }
 
 // System encodes the system text where the API has it. No text is nothing.
 func (e *Envelope) System(text string) []byte {
@@ -89,10 +89,13 @@ func (e *Envelope) Request(system []byte, messages [][]byte, tools []byte) []byt
 	return append(b, '}')
 }
 
-// UserMessage encodes what the user says. It has the same form in all APIs.
-func UserMessage(text string) []byte {
+// User encodes what the user says.
+func (a API) User(text string) []byte { return a.must().user(text) }
+
+// roleMessage encodes a message as most APIs have it.
+func roleMessage(role, text string) []byte {
 	b := appendMember([]byte("{"), "content", text)
-	return append(appendMember(b, "role", "user"), '}')
+	return append(appendMember(b, "role", role), '}')
 }
 
 // Say encodes a reply of the model for the requests that follow it, as one or

@@ -2,18 +2,15 @@ package wire
 
 import "slices"
 
-// CountMessages counts the messages of a request, which the responses API calls
-// input and takes as one text too.
-func CountMessages(n *Node) int {
-	if list := n.Items("messages"); len(list) > 0 {
-		return len(list)
-	}
-	input := n.Get("input")
+// CountMessages counts the messages of a request. One text in their place is
+// one. The API must be known.
+func CountMessages(api API, n *Node) int {
+	list := n.Get(api.must().list)
 	switch {
-	case input == nil:
+	case list == nil || list.Kind == 'n':
 		return 0
-	case input.Kind == '[':
-		return len(input.List)
+	case list.Kind == '[':
+		return len(list.List)
 	}
 	return 1
 }
@@ -22,34 +19,35 @@ func CountMessages(n *Node) int {
 // renumbers ids, in place. A field that nobody here has heard of counts. The
 // API must be known.
 func Canonicalize(api API, n *Node) {
-	d := api.must()
-	list := d.irrelevant()
+	r := api.must()
 	n.Drop(func(name string, value *Node) bool {
 		if value.Kind == 'n' {
 			return true // an SDK spells "not set" either way
 		}
-		for _, unwanted := range list {
+		for _, unwanted := range r.irrelevant {
 			if name == unwanted {
 				return true
 			}
 		}
 		return false
 	})
-	for _, list := range []string{"messages", "input"} {
+	for _, list := range []string{"messages", "input", r.list} {
 		for i := range n.Items(list) {
 			n.Items(list)[i].Drop(isNull)
 		}
 	}
-	d.strip(n)
-	renumber(d, n)
+	if r.strip != nil {
+		r.strip(n)
+	}
+	renumber(r, n)
 }
 
 // NotMatched lists what the match of a request ignores: members that do not
 // count, and the beginnings of ids that are drawn at random. The API must be
 // known.
 func NotMatched(api API) []string {
-	d := api.must()
-	return slices.Concat(d.irrelevant(), d.idPrefixes())
+	r := api.must()
+	return slices.Concat(r.irrelevant, r.idPrefixes)
 }
 
 func isNull(_ string, value *Node) bool { return value.Kind == 'n' }

@@ -18,34 +18,26 @@ var openAI = Provider{
 	KeyHeader: "Authorization",
 	KeyScheme: "Bearer ",
 
-	failure: func(kind, message, code string) any {
-		type failure struct {
-			Message string  `json:"message"`
-			Type    string  `json:"type"`
-			Param   *string `json:"param"`
-			Code    string  `json:"code"`
-		}
-		return struct {
-			Error failure `json:"error"`
-		}{failure{Message: message, Type: kind, Code: code}}
+	failure: func(kind, message, code string) Node {
+		return ObjectNode("error", ObjectNode("message", StringNode(message), "type", StringNode(kind), "param", NullNode, "code", StringNode(code)))
 	},
-	model: func(name string) any { return openAIModel{name, "model", 0, "tallystick"} },
-	modelList: func(names []string) any {
-		return struct {
-			Object string        `json:"object"`
-			Data   []openAIModel `json:"data"`
-		}{"list", eachModel(names, func(name string) openAIModel { return openAIModel{name, "model", 0, "tallystick"} })}
+	model: func(name string) Node {
+		return ObjectNode("id", StringNode(name), "object", StringNode("model"), "created", numberNode(0), "owned_by", StringNode("tallystick"))
+	},
+	modelList: func(models []Node, _ []string) Node {
+		return ObjectNode("object", StringNode("list"), "data", ArrayNode(models...))
 	},
 }
 
-type openAIModel struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int    `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
+// openAIIrrelevant do not change what a model answers, or say only how the
+// answer is delivered.
+var openAIIrrelevant = []string{"metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+	"service_tier", "store", "stream", "stream_options", "user"}
 
-// chat is openai.chat: POST /v1/chat/completions.
+var chatRow = row{api: OpenAIChat, path: "/v1/chat/completions", provider: &openAI, list: "messages",
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", dialect: chat{}}
+
+// chat is how openai.chat says things.
 type chat struct{}
 
 func (chat) recognises(n *Node) bool {
@@ -58,16 +50,6 @@ func (chat) recognises(n *Node) bool {
 	}
 	return n.Get("messages") != nil && n.Get("system") == nil
 }
-
-// openAIIrrelevant do not change what a model answers, or say only how the
-// answer is delivered.
-var openAIIrrelevant = []string{"metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
-	"service_tier", "store", "stream", "stream_options", "user"}
-
-func (chat) irrelevant() []string { return openAIIrrelevant }
-func (chat) strip(*Node)          {}
-func (chat) idPrefixes() []string { return drawnPrefixes }
-func (chat) callPrefix() string   { return "call_" }
 
 func (chat) visitIDs(n *Node, f func(*Node)) {
 	for i := range n.Items("messages") {
@@ -153,10 +135,8 @@ func (chat) envelope(o Options) Envelope {
 	return e
 }
 
-func (chat) system(text string) []byte {
-	b := appendMember([]byte(`{`), "content", text)
-	return append(appendMember(b, "role", "system"), '}')
-}
+func (chat) system(text string) []byte { return roleMessage("system", text) }
+func (chat) user(text string) []byte   { return roleMessage("user", text) }
 
 func (chat) say(text string, calls []Call) []byte {
 	b := []byte("{")

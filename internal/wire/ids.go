@@ -20,14 +20,14 @@ const minVolatileLen = 12
 // drawn ids are equal, and a result still belongs to its call. Ids are known
 // by where they stand. Long ones that are mentioned in text as well are
 // replaced there; a text that merely looks like an id is left alone.
-func renumber(d dialect, n *Node) {
-	ids := numbering{prefixes: d.idPrefixes()}
+func renumber(r *row, n *Node) {
+	ids := numbering{prefixes: r.idPrefixes}
 	type place struct {
 		node *Node
 		id   string
 	}
 	var places []place
-	d.visitIDs(n, func(id *Node) {
+	r.visitIDs(n, func(id *Node) {
 		ids.add(id)
 		places = append(places, place{id, id.Text})
 	})

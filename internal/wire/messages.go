@@ -17,54 +17,30 @@ var anthropic = Provider{
 	Version:   [2]string{"anthropic-version", "2023-06-01"},
 	KeyHeader: "x-api-key",
 
-	failure: func(kind, message, _ string) any {
-		type failure struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		}
-		return struct {
-			Type  string  `json:"type"`
-			Error failure `json:"error"`
-		}{"error", failure{kind, message}}
+	failure: func(kind, message, _ string) Node {
+		return ObjectNode("type", StringNode("error"), "error", ObjectNode("type", StringNode(kind), "message", StringNode(message)))
 	},
-	model: func(name string) any { return anthropicModel{"model", name, name, noTime} },
-	modelList: func(names []string) any {
-		page := struct {
-			Data    []anthropicModel `json:"data"`
-			FirstID *string          `json:"first_id"`
-			HasMore bool             `json:"has_more"`
-			LastID  *string          `json:"last_id"`
-		}{Data: eachModel(names, func(name string) anthropicModel { return anthropicModel{"model", name, name, noTime} })}
-		if len(names) > 0 {
-			page.FirstID, page.LastID = &names[0], &names[len(names)-1]
+	// The time is not known, and would differ from run to run.
+	model: func(name string) Node {
+		return ObjectNode("type", StringNode("model"), "id", StringNode(name), "display_name", StringNode(name), "created_at", StringNode("1970-01-01T00:00:00Z"))
+	},
+	modelList: func(models []Node, names []string) Node {
+		first, last := NullNode, NullNode
+		if n := len(names); n > 0 {
+			first, last = StringNode(names[0]), StringNode(names[n-1])
 		}
-		return page
+		return ObjectNode("data", ArrayNode(models...), "first_id", first, "has_more", Node{Kind: 'f'}, "last_id", last)
 	},
 }
 
-// noTime is the time that a list of models gives: it is not known, and would
-// differ from run to run.
-const noTime = "1970-01-01T00:00:00Z"
+var messagesRow = row{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", provider: &anthropic, list: "messages",
+	irrelevant: []string{"cache_control", "metadata", "service_tier", "stream"}, strip: dropCacheControl,
+	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, dialect: messages{}}
 
-type anthropicModel struct {
-	Type        string `json:"type"`
-	ID          string `json:"id"`
-	DisplayName string `json:"display_name"`
-	CreatedAt   string `json:"created_at"`
-}
-
-// messages is anthropic.messages: POST /v1/messages.
+// messages is how anthropic.messages says things.
 type messages struct{}
 
 func (messages) recognises(n *Node) bool { return n.Get("messages") != nil }
-
-func (messages) irrelevant() []string {
-	return []string{"cache_control", "metadata", "service_tier", "stream"}
-}
-
-func (messages) strip(n *Node)        { dropCacheControl(n) }
-func (messages) idPrefixes() []string { return drawnPrefixes }
-func (messages) callPrefix() string   { return "toolu_" }
 
 // dropCacheControl removes the marks that place a prompt cache: clients move
 // them from turn to turn. Only blocks and tools have them; a member of this
@@ -139,12 +115,13 @@ func (messages) envelope(o Options) Envelope {
 	e.tail = appendTemperature(e.tail, o)
 	if o.Shape != nil {
 		e.tail = append(appendMember(append(e.tail, `,"tool_choice":{`...), "name", o.Shape.Name), `,"type":"tool"}`...)
-		e.tail = append(e.tail, AnthropicMessages.Tools([]Tool{*o.Shape})...)
+		e.tail = append(messages{}.tool(append(e.tail, `,"tools":[`...), *o.Shape), ']')
 	}
 	return e
 }
 
 func (messages) system(text string) []byte { return appendMember([]byte(`,`), "system", text) }
+func (messages) user(text string) []byte   { return roleMessage("user", text) }
 
 func (messages) say(text string, calls []Call) []byte {
 	b := []byte(`{"content":[`)

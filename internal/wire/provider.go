@@ -1,10 +1,8 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A Provider is whose servers speak some of the APIs, with what their clients
@@ -27,16 +25,16 @@ type Provider struct {
 	// KeyHeader carries the key, behind KeyScheme.
 	KeyHeader, KeyScheme string
 
-	failure   func(kind, message, code string) any
-	model     func(name string) any
-	modelList func(names []string) any
+	failure   func(kind, message, code string) Node
+	model     func(name string) Node
+	modelList func(models []Node, names []string) Node
 }
 
 // Providers lists them in the order of their APIs.
 func Providers() []*Provider {
 	var list []*Provider
-	for i := range table {
-		if p := table[i].provider; len(list) == 0 || list[len(list)-1] != p {
+	for _, r := range table {
+		if p := r.provider; len(list) == 0 || list[len(list)-1] != p {
 			list = append(list, p)
 		}
 	}
@@ -45,7 +43,7 @@ func Providers() []*Provider {
 
 // IsProvider reports whether a provider has this name.
 func IsProvider(name string) bool {
-	return slices.ContainsFunc(table, func(r row) bool { return r.provider.Name == name })
+	return slices.ContainsFunc(table, func(r *row) bool { return r.provider.Name == name })
 }
 
 // ProviderNames lists the names of [Providers].
@@ -72,54 +70,41 @@ func ProviderByHeader(header func(name string) string) *Provider {
 // Failure is the body of an error. Kind is one of the words that all providers
 // use, such as invalid_request_error; code is a name of our own.
 func (p *Provider) Failure(kind, message, code string) []byte {
-	return encode(p.failure(kind, message, code))
+	n := p.failure(kind, message, code)
+	return n.AppendJSON(nil)
 }
 
 // FailureEvent is an error as an event of a stream, at which SDKs raise one.
 func FailureEvent(body []byte) string { return "event: error\ndata: " + string(body) + "\n\n" }
 
-// Model and ModelList are what a list of models says.
-func (p *Provider) Model(name string) []byte { return encode(p.model(name)) }
+// Model is what a list of models says about one.
+func (p *Provider) Model(name string) []byte {
+	n := p.model(name)
+	return n.AppendJSON(nil)
+}
 
 // ModelList lists models by their names.
-func (p *Provider) ModelList(names []string) []byte { return encode(p.modelList(names)) }
+func (p *Provider) ModelList(names []string) []byte {
+	var models []Node
+	for _, name := range names {
+		models = append(models, p.model(name))
+	}
+	n := p.modelList(models, names)
+	return n.AppendJSON(nil)
+}
 
 // TokenCount is what counting the tokens of a request gives.
-func TokenCount(n int) []byte {
-	return encode(struct {
-		InputTokens int `json:"input_tokens"`
-	}{n})
-}
+func TokenCount(n int) []byte { return fmt.Appendf(nil, `{"input_tokens":%d}`, n) }
 
 // FailureMessage is the message of an error in the form of any of the
 // providers, "" if the body is not one.
 func FailureMessage(body []byte) string {
-	var doc struct {
-		Error jsontext.Value `json:"error"`
-	}
-	var inner struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(body, &doc) != nil || json.Unmarshal(doc.Error, &inner) != nil {
+	n, err := ParseNode(body)
+	if err != nil {
 		return ""
 	}
-	return inner.Message
-}
-
-// encode writes a document of our own.
-func encode(doc any) []byte {
-	data, err := json.Marshal(doc, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		panic(err) // documents are built from strings and numbers
+	if e := n.Get("error"); e != nil {
+		return e.Str("message")
 	}
-	return data
-}
-
-// eachModel lists models one by one.
-func eachModel[T any](names []string, one func(string) T) []T {
-	list := make([]T, 0, len(names))
-	for _, name := range names {
-		list = append(list, one(name))
-	}
-	return list
+	return ""
 }

@@ -29,7 +29,7 @@ type Reply struct {
 // ReadReply reads the body of a reply. The error is about its shape; what could
 // be read in spite of it is there as well.
 func ReadReply(api API, body []byte) (Reply, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -40,7 +40,7 @@ func ReadReply(api API, body []byte) (Reply, error) {
 	if n.Kind != '{' {
 		return Reply{}, malformed("the reply is not a JSON object")
 	}
-	return d.reply(&n)
+	return r.reply(&n)
 }
 
 // ReadStream reads a reply that came as a stream.
@@ -119,15 +119,15 @@ type AnswerCall struct {
 
 // CallID is the id of a call as the API's servers write it. The API must be
 // known.
-func (a API) CallID(id string) string { return a.must().callPrefix() + id }
+func (a API) CallID(id string) string { return a.must().callPrefix + id }
 
 // Body writes an answer as the body of a reply, in canonical JSON.
 func Body(api API, a *Answer) ([]byte, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return nil, err
 	}
-	n, err := d.answer(a)
+	n, err := r.answer(a)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type Message struct {
 
 // ReadRequest reads the body of a request.
 func ReadRequest(api API, body []byte) (Request, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return Request{}, err
 	}
@@ -37,9 +37,9 @@ func ReadRequest(api API, body []byte) (Request, error) {
 	if n.Kind != '{' {
 		return Request{}, malformed("the request to %s is not a JSON object", api)
 	}
-	r := d.request(&n)
-	r.Model = n.Str("model")
-	return r, nil
+	out := r.request(&n)
+	out.Model = n.Str("model")
+	return out, nil
 }
 
 // ToolsOf lists, in order, the calls of tools that a conversation shows in what
@@ -92,11 +92,11 @@ type Delivery struct {
 
 // DeliveryOf reads how the reply to a request is to be delivered.
 func DeliveryOf(api API, request []byte) (Delivery, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return Delivery{}, err
 	}
-	return d.delivery(request)
+	return r.delivery(request)
 }
 
 // outputLimit is the first of some members that is a number of tokens.
@@ -130,7 +130,7 @@ type Bounds struct {
 
 // BoundsOf reads what limits the cost of a request.
 func BoundsOf(api API, request []byte) (Bounds, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return Bounds{}, err
 	}
@@ -138,25 +138,28 @@ func BoundsOf(api API, request []byte) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	r := d.request(&n)
-	b := Bounds{Model: n.Str("model"), MaxOutput: r.MaxOutput, Choices: min(max(r.Choices, 1), 1000), Elsewhere: refersElsewhere(&n)}
+	q := r.request(&n)
+	b := Bounds{Model: n.Str("model"), MaxOutput: q.MaxOutput, Choices: min(max(q.Choices, 1), 1000), Elsewhere: r.refersElsewhere(&n)}
 	if b.MaxOutput < 0 {
 		b.MaxOutput = math.MaxInt64
 	}
 	return b, nil
 }
 
-func refersElsewhere(n *Node) bool {
+func (r *row) refersElsewhere(n *Node) bool {
+	if r.elsewhere == nil {
+		return true
+	}
 	for i := range n.List {
 		m := &n.List[i]
-		if n.Kind == '{' && namesElsewhere(m) || refersElsewhere(m) {
+		if n.Kind == '{' && r.elsewhere(m) || r.refersElsewhere(m) {
 			return true
 		}
 	}
 	return false
 }
 
-// namesElsewhere reports whether a member of any of the APIs names content
+// namesElsewhere knows the members of the first three APIs that name content
 // outside of the request.
 func namesElsewhere(m *Node) bool {
 	switch m.Name {
@@ -180,37 +183,41 @@ type Words struct {
 	Texts []string // in the order in which they stand
 }
 
-// WordsOf collects the texts of a request of any API, and apart from them its
-// tool definitions. What is not JSON has none.
-func WordsOf(request []byte) Words {
-	var r map[string]json.RawMessage
+// commonWords are the members that hold words in the first three APIs.
+var commonWords = []string{"content", "text", "arguments", "input", "output", "tool_calls", "function"}
+
+// WordsOf collects the texts of a request, and apart from them its tool
+// definitions. What is not JSON has none. The API must be known.
+func WordsOf(api API, request []byte) Words {
+	r := api.must()
+	var members map[string]json.RawMessage
 	var w Words
-	if json.Unmarshal(request, &r) != nil {
+	if json.Unmarshal(request, &members) != nil {
 		return w
 	}
-	_ = json.Unmarshal(r["model"], &w.Model)
-	w.Tools = string(r["tools"])
-	for _, name := range []string{"system", "instructions", "messages", "input"} {
+	_ = json.Unmarshal(members["model"], &w.Model)
+	w.Tools = string(members["tools"])
+	for _, name := range []string{"system", "instructions", r.list} {
 		var v any
-		if json.Unmarshal(r[name], &v) == nil {
-			w.collect(v)
+		if json.Unmarshal(members[name], &v) == nil {
+			w.collect(v, r.words)
 		}
 	}
 	return w
 }
 
-func (w *Words) collect(v any) {
+func (w *Words) collect(v any, names []string) {
 	switch v := v.(type) {
 	case string:
 		w.Texts = append(w.Texts, v)
 	case []any:
 		for _, x := range v {
-			w.collect(x)
+			w.collect(x, names)
 		}
 	case map[string]any:
-		for _, name := range []string{"content", "text", "arguments", "input", "output", "tool_calls", "function"} {
+		for _, name := range names {
 			if x, ok := v[name]; ok {
-				w.collect(x)
+				w.collect(x, names)
 			}
 		}
 	}

@@ -6,17 +6,15 @@ import (
 	"strings"
 )
 
-// responses is openai.responses: POST /v1/responses.
+var responsesRow = row{api: OpenAIResponses, path: "/v1/responses", provider: &openAI, list: "input",
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", dialect: responses{}}
+
+// responses is how openai.responses says things.
 type responses struct{}
 
 func (responses) recognises(n *Node) bool {
 	return n.Get("messages") == nil && (n.Get("input") != nil || n.Get("instructions") != nil)
 }
-
-func (responses) irrelevant() []string { return openAIIrrelevant }
-func (responses) strip(*Node)          {}
-func (responses) idPrefixes() []string { return drawnPrefixes }
-func (responses) callPrefix() string   { return "call_" }
 
 func (responses) visitIDs(n *Node, f func(*Node)) {
 	for i := range n.Items("input") {
@@ -90,11 +88,11 @@ func (responses) envelope(o Options) Envelope {
 }
 
 func (responses) system(text string) []byte { return appendMember([]byte(`,`), "instructions", text) }
+func (responses) user(text string) []byte   { return roleMessage("user", text) }
 
 func (responses) say(text string, calls []Call) (b []byte) {
 	if text != "" {
-		b = appendMember(append(b, '{'), "content", text)
-		b = append(appendMember(b, "role", "assistant"), '}')
+		b = roleMessage("assistant", text)
 	}
 	for _, c := range calls {
 		if len(b) > 0 {

@@ -29,22 +29,22 @@ func StreamOfBody(api API, body []byte, includeUsage bool) ([]string, error) {
 	if n.Kind != '{' {
 		return nil, malformed("converting a body of %s into a stream: it is not an object", api)
 	}
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return nil, err
 	}
 	w := &eventWriter{}
-	d.stream(w, &n, includeUsage)
+	r.stream(w, &n, includeUsage)
 	return w.chunks, w.err
 }
 
 // Assemble is [BodyOfStream] before it is spelled.
 func Assemble(api API, chunks []string) (*Node, error) {
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return nil, err
 	}
-	return d.assemble(JSONEvents(chunks))
+	return r.assemble(JSONEvents(chunks))
 }
 
 // EndsStream reports whether a client may take an event for the end of its

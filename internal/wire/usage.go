@@ -43,12 +43,12 @@ func UsageOf(api API, body *Node) (Usage, error) {
 	if usage == nil || usage.Kind != '{' {
 		return Usage{}, nil
 	}
-	d, err := api.dialect()
+	r, err := api.row()
 	if err != nil {
 		return Usage{}, err
 	}
 	var c counter
-	u := d.usage(&c, usage)
+	u := r.usage(&c, usage)
 	if c.bad != "" {
 		return Usage{}, malformed("usage: %s, expected 0 to %d tokens", c.bad, int64(MaxTokens))
 	}

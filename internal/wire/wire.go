@@ -19,10 +19,13 @@
 //
 // Adding an API takes one file with a type that implements dialect, and one
 // row. The table is closed: what can be recorded, replayed and judged is part
-// of what a ledger attests.
+// of what a ledger attests. What the APIs have in common is not in the table:
+// a call is JSON in a POST, "model" names the model in requests and replies,
+// "usage" holds the counts, and streams are server-sent events.
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"tallystick/internal/refusal"
@@ -38,42 +41,43 @@ const (
 	AnthropicMessages API = "anthropic.messages"
 )
 
-// A row is one API.
+// A row is one API: what is the same for all of its messages, and its dialect.
 type row struct {
 	api       API
 	path      string // of a call, with the version in front
 	countPath string // where tokens are counted; "" if the API has none
 	provider  *Provider
-	dialect   dialect
 
-	wantsMaxOutput bool // a request without a limit of output tokens is refused
-	shapedByTool   bool // a reply of a fixed shape is the call of a tool
+	list           string             // the member of a request that holds its messages
+	irrelevant     []string           // members that do not change what a model answers
+	strip          func(*Node)        // takes out of a request what else does not; may be nil
+	words          []string           // members, at any depth of the messages, that hold what is said
+	elsewhere      func(m *Node) bool // a member names content that is not in the request; nil: anything may
+	idPrefixes     []string           // of ids that are drawn at random
+	callPrefix     string             // of the ids of calls
+	wantsMaxOutput bool               // a request without a limit of output tokens is refused
+	shapedByTool   bool               // a reply of a fixed shape is the call of a tool
+
+	dialect
 }
 
 // table has the APIs in the order in which messages list them. The first is
 // what is taken for granted where nothing tells.
-var table = []row{
-	{api: OpenAIChat, path: "/v1/chat/completions", provider: &openAI, dialect: chat{}},
-	{api: OpenAIResponses, path: "/v1/responses", provider: &openAI, dialect: responses{}},
-	{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", provider: &anthropic, dialect: messages{},
-		wantsMaxOutput: true, shapedByTool: true},
-}
+var table = []*row{&chatRow, &responsesRow, &messagesRow}
 
 // A dialect is how one API says things. Trees that it is given are its own to
 // change.
 type dialect interface {
 	// Requests, as clients send them.
 	recognises(request *Node) bool
-	irrelevant() []string               // members that do not change what a model answers
-	strip(request *Node)                // what else does not, deeper inside
 	visitIDs(n *Node, f func(id *Node)) // of every string that stands where an id stands
-	idPrefixes() []string               // of ids that are drawn at random
 	request(n *Node) Request
 	delivery(body []byte) (Delivery, error)
 
 	// Requests, as we make them.
 	envelope(Options) Envelope
 	system(text string) []byte
+	user(text string) []byte
 	say(text string, calls []Call) []byte
 	results([]Result) []byte
 	tool(b []byte, t Tool) []byte
@@ -81,7 +85,6 @@ type dialect interface {
 	// Replies.
 	reply(body *Node) (Reply, error)
 	answer(*Answer) (Node, error)
-	callPrefix() string
 	usage(c *counter, usage *Node) Usage
 
 	// Streams.
@@ -90,41 +93,36 @@ type dialect interface {
 	ends(chunk string) bool // a client may take this event for the end
 }
 
-func (a API) row() *row {
-	for i := range table {
-		if table[i].api == a {
-			return &table[i]
+// row finds an API in the table. The error lists those that are there.
+func (a API) row() (*row, error) {
+	for _, r := range table {
+		if r.api == a {
+			return r, nil
 		}
-	}
-	return nil
-}
-
-// dialect returns how an API says things, or an error that lists those that are
-// known.
-func (a API) dialect() (dialect, error) {
-	if r := a.row(); r != nil {
-		return r.dialect, nil
 	}
 	return nil, malformed("the API %.40q is unknown, expected %s", a, Expected())
 }
 
 // must is for callers that have checked [API.Known].
-func (a API) must() dialect {
-	d, err := a.dialect()
+func (a API) must() *row {
+	r, err := a.row()
 	if err != nil {
 		panic("wire: " + err.Error())
 	}
-	return d
+	return r
 }
 
 // Known reports whether this program speaks the API.
-func (a API) Known() bool { return a.row() != nil }
+func (a API) Known() bool {
+	_, err := a.row()
+	return err == nil
+}
 
 // APIs lists the APIs that this program speaks.
 func APIs() []API {
 	list := make([]API, len(table))
-	for i := range table {
-		list[i] = table[i].api
+	for i, r := range table {
+		list[i] = r.api
 	}
 	return list
 }
@@ -132,20 +130,20 @@ func APIs() []API {
 // Expected names the APIs for a message, as in "a, b or c".
 func Expected() string {
 	names := make([]string, len(table))
-	for i := range table {
-		names[i] = string(table[i].api)
+	for i, r := range table {
+		names[i] = string(r.api)
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // Provider is whose API it is. The API must be known.
-func (a API) Provider() *Provider { return a.row().provider }
+func (a API) Provider() *Provider { return a.must().provider }
 
 // URL is where a call goes at a base URL, such as that of [Provider.BaseURL].
 // The API must be known.
 func (a API) URL(base string) string {
-	r := a.row()
+	r := a.must()
 	return base + strings.TrimPrefix(r.path, r.provider.BasePath)
 }
 
@@ -157,8 +155,8 @@ type Route struct {
 
 // RouteOf finds the API that has a path, as in /v1/messages.
 func RouteOf(path string) (Route, bool) {
-	for i := range table {
-		switch r := &table[i]; path {
+	for _, r := range table {
+		switch path {
 		case r.path:
 			return Route{API: r.api}, true
 		case r.countPath:
@@ -171,8 +169,8 @@ func RouteOf(path string) (Route, bool) {
 // Paths lists where calls go.
 func Paths() []string {
 	list := make([]string, len(table))
-	for i := range table {
-		list[i] = table[i].path
+	for i, r := range table {
+		list[i] = r.path
 	}
 	return list
 }
@@ -185,25 +183,16 @@ func Recognise(provider string, request []byte) (API, error) {
 	if err != nil {
 		return "", err
 	}
-	first := API("")
-	for _, known := range []bool{true, false} {
-		for i := range table {
-			r := &table[i]
-			if known && r.provider.Name != provider {
-				continue
-			}
-			if first == "" {
-				first = r.api
-			}
-			if r.dialect.recognises(&n) {
-				return r.api, nil
-			}
-		}
-		if known && first != "" {
-			break
+	rows := slices.DeleteFunc(slices.Clone(table), func(r *row) bool { return r.provider.Name != provider })
+	if len(rows) == 0 {
+		rows = table
+	}
+	for _, r := range rows {
+		if r.recognises(&n) {
+			return r.api, nil
 		}
 	}
-	return first, nil
+	return rows[0].api, nil
 }
 
 // malformed refuses what is not in the form of its API.
