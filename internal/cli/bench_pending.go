@@ -10,10 +10,10 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
+	"tallystick/internal/exchange"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
-	"tallystick/internal/telemetry"
 )
 
 type benchPendingOptions struct {
@@ -60,7 +60,7 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	}
 	var answer *ceremony.Pending
 	switch {
-	case telemetry.IsOurs(data):
+	case exchange.IsOurs(data):
 		var loaded *loadedTrajectory
 		if loaded, err = env.loadTrajectory(o.from, ""); err == nil {
 			answer, err = pendingOf(ctx, env, loaded, o)

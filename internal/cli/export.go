@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/otel"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
-	"tallystick/internal/telemetry"
 )
 
 // otelFormat is OpenTelemetry spans; laterFormats are promised and not built.
@@ -89,7 +89,7 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, err := telemetry.Export(telemetry.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: harnessOf(a)}, p.exported(a, o.glob, &answer.Cases))
+	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: harnessOf(a)}, p.exported(a, o.glob, &answer.Cases))
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func harnessOf(a *scorecard.Attempt) string {
 
 // exported gives the cases of an attempt one at a time: a trajectory is in
 // memory only while it is written.
-func (p *pastReading) exported(a *scorecard.Attempt, glob string, count *int) iter.Seq2[telemetry.Case, error] {
-	return func(yield func(telemetry.Case, error) bool) {
+func (p *pastReading) exported(a *scorecard.Attempt, glob string, count *int) iter.Seq2[otel.Case, error] {
+	return func(yield func(otel.Case, error) bool) {
 		for c := range a.Cases() {
 			if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
 				continue
@@ -143,8 +143,8 @@ func (p *pastReading) exported(a *scorecard.Attempt, glob string, count *int) it
 	}
 }
 
-func (p *pastReading) exportedCase(a *scorecard.Attempt, c *scorecard.Case) (telemetry.Case, error) {
-	out := telemetry.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: p.content}
+func (p *pastReading) exportedCase(a *scorecard.Attempt, c *scorecard.Case) (otel.Case, error) {
+	out := otel.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: p.content}
 	if c.Index < 0 {
 		return out, nil // planned and never run
 	}

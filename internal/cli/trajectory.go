@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange"
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
-	"tallystick/internal/telemetry"
 	"tallystick/internal/trajectory"
 )
 
@@ -27,10 +28,10 @@ type loadedTrajectory struct {
 
 // An importedAnswer says what a trajectory was made of. Nothing vouches for it.
 type importedAnswer struct {
-	telemetry.Source
+	foreign.Source
 	ID          string                 `json:"id"`
-	Notes       []telemetry.Note       `json:"notes"`       // what has no place in a trajectory
-	Evaluations []telemetry.Evaluation `json:"evaluations"` // somebody else's scores
+	Notes       []foreign.Note       `json:"notes"`       // what has no place in a trajectory
+	Evaluations []foreign.Evaluation `json:"evaluations"` // somebody else's scores
 }
 
 // loadTrajectory reads a trajectory of the evidence, whose head the ledger
@@ -43,7 +44,7 @@ func (e *Env) loadTrajectory(name, pick string) (*loadedTrajectory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if telemetry.IsOurs(data) {
+	if exchange.IsOurs(data) {
 		if pick != "" {
 			return nil, refusal.Newf(refusal.Usage, "--pick is for files that have several trajectories; %s is one of ours", name)
 		}
@@ -53,7 +54,7 @@ func (e *Env) loadTrajectory(name, pick string) (*loadedTrajectory, error) {
 		}
 		return &loadedTrajectory{verified: v}, nil
 	}
-	all, err := telemetry.Import(name, data)
+	all, err := exchange.Import(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (e *Env) loadTrajectory(name, pick string) (*loadedTrajectory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loadedTrajectory{one.Verified, one.Content, &importedAnswer{one.Source, one.ID, append([]telemetry.Note{}, one.Notes...), one.Evaluations}}, nil
+	return &loadedTrajectory{one.Verified, one.Content, &importedAnswer{one.Source, one.ID, append([]foreign.Note{}, one.Notes...), one.Evaluations}}, nil
 }
 
 func (e *Env) loadEvidence(attempt, caseID string) (*loadedTrajectory, error) {
@@ -88,7 +89,7 @@ func (p *pastReading) content(d digest.Content) ([]byte, bool) {
 
 // pickTrajectory chooses one of a file. It does not guess: grading the wrong
 // one would look like an answer.
-func pickTrajectory(name string, all []telemetry.Imported, pick string) (*telemetry.Imported, error) {
+func pickTrajectory(name string, all []foreign.Trajectory, pick string) (*foreign.Trajectory, error) {
 	var ids []string
 	for i := range all {
 		if all[i].ID == pick || pick == "" && len(all) == 1 {

@@ -58,7 +58,7 @@ func checkAPIs(t *testing.T, tree fs.FS) []string {
 
 // foreignFormat tells files about formats that are not ours and not those of a
 // model API, though some of their words are the same.
-func foreignFormat(path string) bool { return strings.HasPrefix(path, "internal/telemetry/") }
+func foreignFormat(path string) bool { return strings.HasPrefix(path, "internal/exchange/") }
 
 func isAPIConstant(name string) bool {
 	return strings.HasPrefix(name, "OpenAI") || strings.HasPrefix(name, "Anthropic")

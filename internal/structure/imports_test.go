@@ -26,11 +26,11 @@ var order = []group{
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
-		[]string{"ledger", "sequencer", "cosign", "bench", "wire", "cassette", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites"},
+		[]string{"ledger", "sequencer", "cosign", "bench", "wire", "cassette", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites", "exchange"},
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
-		[]string{"scorecard", "gate", "audit", "promote", "telemetry", "attest"},
+		[]string{"scorecard", "gate", "audit", "promote", "attest"},
 	},
 	{
 		"the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",

@@ -86,7 +86,7 @@ func TestAFourthAPIIsRecordedAndMatched(t *testing.T) {
 func TestAFourthAPIIsServedByTheGateway(t *testing.T) {
 	c := talkCassette(t)
 	const token = "acme-0123456789abcdef"
-	rules, err := policy.Compile(policy.Policy{Mode: policy.Autonomous}, nil)
+	rules, err := policy.Compile(policy.Policy{Mode: policy.Autonomous})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
@@ -20,16 +21,16 @@ type moment struct {
 
 // A proposal is a tool call that a model asked for.
 type proposal struct {
-	part
+	foreign.Part
 	span *node  // that carries it out
 	late string // the result, as a later call of a model shows it
-	call *toolCall
+	call *foreign.ToolCall
 }
 
-func (t *trace) trajectory(src Source) (Imported, error) {
+func (t *trace) trajectory(src foreign.Source) (foreign.Trajectory, error) {
 	id := hex.EncodeToString(t.id[:])
-	t.recorder = started(src, id, t.target())
-	t.notes = t.early
+	t.Recorder = foreign.Start(src, id, t.target())
+	t.Notes = t.early
 	t.byCall = map[string]*proposal{}
 	t.matchProposals()
 	turns := slices.ContainsFunc(t.nodes, func(n *node) bool { return n.turn })
@@ -44,13 +45,13 @@ func (t *trace) trajectory(src Source) (Imported, error) {
 		return a.order - b.order
 	})
 	for _, m := range t.moments {
-		t.until(time.Duration(min(m.at-min(m.at, t.begin), 1<<62)))
+		t.Until(time.Duration(min(m.at-min(m.at, t.begin), 1<<62)))
 		m.do()
 	}
 	if !turns {
 		talk.close()
 	}
-	out, err := t.finish(t.end(), src, id)
+	out, err := t.Finish(t.end(), src, id)
 	out.Evaluations = append(out.Evaluations, t.evaluated...)
 	return out, err
 }
@@ -86,13 +87,13 @@ func toolName(n *node) string {
 
 func (t *trace) end() trajectory.Payload {
 	if t.failure != "" {
-		return &trajectory.RunFailed{Name: string(refusal.AgentFailed), Detail: detail(t.failure)}
+		return &trajectory.RunFailed{Name: string(refusal.AgentFailed), Detail: foreign.Detail(t.failure)}
 	}
 	status := "completed"
 	if t.status == "refused" || t.status == "suspended" {
 		status = t.status
 	}
-	return &trajectory.RunCompleted{Answer: t.optional(t.answer, trajectory.ArgumentHead), Status: status}
+	return &trajectory.RunCompleted{Answer: t.Optional(t.answer, trajectory.ArgumentHead), Status: status}
 }
 
 // matchProposals finds out which tool spans carry out what a model asked for,
@@ -114,18 +115,18 @@ func (t *trace) matchProposals() {
 		if n.role != modelSpan {
 			continue
 		}
-		_, calls, _ := saidOf(n.output)
+		_, calls, _ := foreign.SaidOf(n.output)
 		for _, c := range calls {
-			p := &proposal{part: c}
+			p := &proposal{Part: c}
 			n.proposals = append(n.proposals, p)
-			if c.id != "" && t.byCall[c.id] == nil {
-				t.byCall[c.id] = p
+			if c.ID != "" && t.byCall[c.ID] == nil {
+				t.byCall[c.ID] = p
 			}
-			if s := byID[c.id]; c.id != "" && s != nil {
+			if s := byID[c.ID]; c.ID != "" && s != nil {
 				p.span = s
-				delete(byID, c.id)
-			} else if list := byName[c.name]; len(list) > 0 {
-				p.span, byName[c.name] = list[0], list[1:]
+				delete(byID, c.ID)
+			} else if list := byName[c.Name]; len(list) > 0 {
+				p.span, byName[c.Name] = list[0], list[1:]
 			}
 		}
 	}
@@ -135,9 +136,9 @@ func (t *trace) matchProposals() {
 			continue
 		}
 		for i := range n.input {
-			for _, part := range n.input[i].parts {
-				if p := t.byCall[part.id]; part.kind == "tool_call_response" && p != nil && p.late == "" {
-					p.late = part.text
+			for _, part := range n.input[i].Parts {
+				if p := t.byCall[part.ID]; part.Kind == "tool_call_response" && p != nil && p.late == "" {
+					p.late = part.Text
 				}
 			}
 		}
@@ -152,15 +153,15 @@ func (t *trace) matchProposals() {
 }
 
 // fill is what the messages know about a call that a span carries out.
-func (p *proposal) fill() *toolCall {
-	return &toolCall{id: p.id, name: p.name, args: p.args, result: p.late}
+func (p *proposal) fill() *foreign.ToolCall {
+	return &foreign.ToolCall{ID: p.ID, Name: p.Name, Args: p.Args, Result: p.late}
 }
 
 func (t *trace) schedule(n *node, talk *conversation, turns bool) {
 	at := func(when uint64, order int, do func()) { t.moments = append(t.moments, moment{when, order, do}) }
 	end := max(n.end, n.start)
 	if n.end == 0 && n.role != otherSpan {
-		t.notes.add("span without an end", n.name)
+		t.Notes.Add("span without an end", n.name)
 	}
 	switch {
 	case n.role == agentSpan && n.turn:
@@ -170,12 +171,12 @@ func (t *trace) schedule(n *node, talk *conversation, turns bool) {
 		at(n.start, n.enter, func() { t.handOff(n) })
 	case n.role == planSpan:
 		at(end, n.leave, func() {
-			text, _, _ := saidOf(n.output)
+			text, _, _ := foreign.SaidOf(n.output)
 			if text == "" {
-				t.notes.add("plan without a text", n.name)
+				t.Notes.Add("plan without a text", n.name)
 				return
 			}
-			t.event(&trajectory.Plan{Text: t.content(text, trajectory.ArgumentHead)})
+			t.Event(&trajectory.Plan{Text: t.Content(text, trajectory.ArgumentHead)})
 		})
 	case n.role == modelSpan:
 		m := t.modelCall(n)
@@ -184,10 +185,10 @@ func (t *trace) schedule(n *node, talk *conversation, turns bool) {
 			if !turns {
 				talk.hear(n)
 			}
-			t.askModel(m)
+			t.AskModel(m)
 		})
 		at(end, n.leave, func() {
-			t.modelSaid(m)
+			t.ModelSaid(m)
 			talk.said(n)
 			t.propose(n)
 		})
@@ -197,20 +198,20 @@ func (t *trace) schedule(n *node, talk *conversation, turns bool) {
 			if !turns {
 				talk.open()
 			}
-			t.proposeTool(c)
+			t.ProposeTool(c)
 		})
 		if !n.notExecuted {
-			at(end, n.leave, func() { t.toolGave(c) })
+			at(end, n.leave, func() { t.ToolGave(c) })
 		}
 	}
 	for _, e := range n.events {
 		if e.name == "exception" {
-			f := &trajectory.Failure{Name: name(e.attrs.text("exception.type")), Detail: detail(e.attrs.text("exception.message"))}
+			f := &trajectory.Failure{Name: foreign.Name(e.attrs.text("exception.type")), Detail: foreign.Detail(e.attrs.text("exception.message"))}
 			if f.Detail == "" {
 				f.Detail = "an exception without a message"
 			}
 			when := min(max(e.at, n.start), end)
-			at(when, n.leave, func() { t.event(f) })
+			at(when, n.leave, func() { t.Event(f) })
 		}
 	}
 	if n.parentNode == nil && (n.role == agentSpan || n.role == otherSpan) && n.problem() != "" {
@@ -228,7 +229,7 @@ func (n *node) problem() string {
 		kind = "error"
 	}
 	if n.statusMessage != "" {
-		return kind + ": " + clean(n.statusMessage)
+		return kind + ": " + foreign.Clean(n.statusMessage)
 	}
 	return kind
 }
@@ -242,35 +243,35 @@ func (n *node) took() time.Duration {
 	return time.Duration(min(n.end-n.start, 1<<52))
 }
 
-func (t *trace) modelCall(n *node) *modelCall {
-	text, calls, finish := saidOf(n.output)
-	m := &modelCall{id: t.call(spanID(n)), model: n.attrs.text("gen_ai.request.model", "gen_ai.response.model"),
-		provider: n.attrs.text("gen_ai.provider.name", "gen_ai.system"), messages: len(n.input), prompt: promptText(slices.Concat(n.system, n.input)),
-		reply: replyText(text, calls), finish: finish, problem: n.problem(), latency: n.took()}
+func (t *trace) modelCall(n *node) *foreign.ModelCall {
+	text, calls, finish := foreign.SaidOf(n.output)
+	m := &foreign.ModelCall{ID: t.CallID(spanID(n)), Model: n.attrs.text("gen_ai.request.model", "gen_ai.response.model"),
+		Provider: n.attrs.text("gen_ai.provider.name", "gen_ai.system"), Messages: len(n.input), Prompt: foreign.PromptText(slices.Concat(n.system, n.input)),
+		Reply: foreign.ReplyText(text, calls), Finish: finish, Problem: n.problem(), Latency: n.took()}
 	if v, ok := n.attrs.get("gen_ai.response.finish_reasons"); ok {
-		m.finish = firstReason(t.budget, v)
+		m.Finish = firstReason(t.budget, v)
 	}
-	m.in, _ = n.attrs.whole("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
-	m.out, _ = n.attrs.whole("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
-	m.in, m.out = min(m.in, 1<<40), min(m.out, 1<<40)
+	m.In, _ = n.attrs.whole("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+	m.Out, _ = n.attrs.whole("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+	m.In, m.Out = min(m.In, 1<<40), min(m.Out, 1<<40)
 	if micro, ok := n.attrs.whole(attrCost); ok {
-		m.cost = min(micro, 1<<50)
+		m.Cost = min(micro, 1<<50)
 	} else if v, ok := n.attrs.get("gen_ai.usage.cost"); ok {
-		usd, isNumber := numberOf(v.raw())
-		if m.cost, ok = microUSD(usd); !ok || !isNumber {
-			t.notes.add("cost that is no amount of dollars", v.string())
+		usd, isNumber := foreign.NumberOf(v.raw())
+		if m.Cost, ok = foreign.MicroUSD(usd); !ok || !isNumber {
+			t.Notes.Add("cost that is no amount of dollars", v.string())
 		}
 	}
 	if len(n.output) == 0 && n.problem() == "" {
-		t.notes.add("model call whose reply was not captured", n.name)
+		t.Notes.Add("model call whose reply was not captured", n.name)
 	}
 	return m
 }
 
 // firstReason reads a list of finish reasons, of which we have room for one.
-func firstReason(b *budget, v value) string {
+func firstReason(b *foreign.Budget, v value) string {
 	var list []string
-	if b.decode(v.bytes(), &list) == nil && len(list) > 0 {
+	if b.Decode(v.bytes(), &list) == nil && len(list) > 0 {
 		return list[0]
 	}
 	if v.isText {
@@ -280,22 +281,22 @@ func firstReason(b *budget, v value) string {
 }
 
 // toolCall puts together what the span and the messages know about a call.
-func (t *trace) toolCall(n *node) *toolCall {
+func (t *trace) toolCall(n *node) *foreign.ToolCall {
 	c := n.tool
 	if c == nil {
-		c = &toolCall{}
+		c = &foreign.ToolCall{}
 	}
 	id := n.attrs.text("gen_ai.tool.call.id")
 	if id == "" {
-		if id = c.id; id == "" {
+		if id = c.ID; id == "" {
 			id = spanID(n)
 		}
 	}
-	c.id, c.name, c.problem, c.latency = t.call(id), toolName(n), n.problem(), n.took()
+	c.ID, c.Name, c.Problem, c.Latency = t.CallID(id), toolName(n), n.problem(), n.took()
 	if v, ok := n.attrs.get("gen_ai.tool.call.arguments"); ok {
-		c.args = []byte(v.string())
-	} else if v, ok := n.attrs.get("traceloop.entity.input"); ok && len(c.args) == 0 {
-		c.args = []byte(v.string())
+		c.Args = []byte(v.string())
+	} else if v, ok := n.attrs.get("traceloop.entity.input"); ok && len(c.Args) == 0 {
+		c.Args = []byte(v.string())
 	}
 	result, ok := n.attrs.get("gen_ai.tool.call.result")
 	if !ok {
@@ -303,9 +304,9 @@ func (t *trace) toolCall(n *node) *toolCall {
 	}
 	switch {
 	case ok:
-		c.result = result.string()
-	case c.result == "" && c.problem == "" && !n.notExecuted:
-		t.notes.add("tool call whose result was not captured", n.name)
+		c.Result = result.string()
+	case c.Result == "" && c.Problem == "" && !n.notExecuted:
+		t.Notes.Add("tool call whose result was not captured", n.name)
 	}
 	return c
 }
@@ -316,8 +317,8 @@ func (t *trace) propose(n *node) {
 	for _, p := range n.proposals {
 		if p.span == nil {
 			p.call = p.fill()
-			p.call.id = t.call(p.id)
-			t.proposeTool(p.call)
+			p.call.ID = t.CallID(p.ID)
+			t.ProposeTool(p.call)
 		}
 	}
 }
@@ -326,12 +327,12 @@ func (t *trace) propose(n *node) {
 // time, of calls that no span carries out.
 func (t *trace) showResults(n *node) {
 	for i := range n.input {
-		for _, part := range n.input[i].parts {
-			p := t.byCall[part.id]
-			if part.kind != "tool_call_response" || p == nil || p.call == nil {
+		for _, part := range n.input[i].Parts {
+			p := t.byCall[part.ID]
+			if part.Kind != "tool_call_response" || p == nil || p.call == nil {
 				continue
 			}
-			t.toolGave(p.call)
+			t.ToolGave(p.call)
 			p.call = nil // once
 		}
 	}

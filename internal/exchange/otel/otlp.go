@@ -1,4 +1,11 @@
-package telemetry
+// Package otel reads OpenTelemetry GenAI spans as trajectories, and writes
+// attempts of ours as such spans.
+//
+// [ParseJSON] and [ParseProtobuf] read the two encodings of OTLP; [Import]
+// makes a trajectory of each trace. [Export] writes an attempt as OTLP JSON
+// with gen_ai attributes and an evaluation result for each case and check.
+// docs/formats/telemetry.md has the mapping.
+package otel
 
 import (
 	"encoding/base64"
@@ -10,7 +17,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
+)
+
+// Bounds of a file, besides those of package foreign.
+const (
+	maxSpans = 100_000
+	maxLogs  = 400_000
 )
 
 // A span is what the two encodings of OTLP have in common.
@@ -55,7 +69,7 @@ func (v value) raw() jsontext.Value {
 	if !v.isText {
 		return v.json
 	}
-	quoted, err := jsontext.AppendQuote(nil, clean(v.text))
+	quoted, err := jsontext.AppendQuote(nil, foreign.Clean(v.text))
 	if err != nil {
 		return nil
 	}
@@ -65,7 +79,7 @@ func (v value) raw() jsontext.Value {
 // string gives the text of a value, whatever it is.
 func (v value) string() string {
 	if v.isText {
-		return clean(v.text)
+		return foreign.Clean(v.text)
 	}
 	return string(v.json)
 }
@@ -73,7 +87,7 @@ func (v value) string() string {
 // bytes gives a value as JSON, if it is JSON or a text that looks like it.
 func (v value) bytes() []byte {
 	if v.isText {
-		return []byte(strings.TrimSpace(clean(v.text)))
+		return []byte(strings.TrimSpace(foreign.Clean(v.text)))
 	}
 	return v.json
 }
@@ -100,7 +114,7 @@ func (a attributes) text(keys ...string) string {
 func (a attributes) whole(keys ...string) (int64, bool) {
 	for _, k := range keys {
 		if v, ok := a.get(k); ok {
-			if n, ok := wholeOf(v.raw()); ok && n >= 0 {
+			if n, ok := foreign.WholeOf(v.raw()); ok && n >= 0 {
 				return n, true
 			}
 		}
@@ -188,18 +202,21 @@ type logged struct {
 	event spanEvent
 }
 
-// A batch is everything of a file that matters here.
-type batch struct {
+// A Batch is everything of a file that matters here.
+type Batch struct {
 	spans []span
 	logs  []logged
 }
 
-// parseOTLP reads one document, or several one after the other as the
+// Len is how many spans there are.
+func (b *Batch) Len() int { return len(b.spans) }
+
+// ParseJSON reads one document, or several one after the other as the
 // collector writes them.
-func parseOTLP(data []byte) (*batch, error) {
-	b := &batch{}
+func ParseJSON(data []byte) (*Batch, error) {
+	b := &Batch{}
 	n := 0
-	err := each(data, func(v jsontext.Value) error {
+	err := foreign.Each(data, func(v jsontext.Value) error {
 		n++
 		var f otlpFile
 		if err := json.Unmarshal(v, &f); err != nil {
@@ -213,7 +230,7 @@ func parseOTLP(data []byte) (*batch, error) {
 	return b, err
 }
 
-func (b *batch) add(f *otlpFile) error {
+func (b *Batch) add(f *otlpFile) error {
 	for _, r := range f.ResourceSpans {
 		service := attributesOf(r.Resource.Attributes).text("service.name")
 		for _, s := range append(r.ScopeSpans, r.LibrarySpans...) {
@@ -224,7 +241,7 @@ func (b *batch) add(f *otlpFile) error {
 				}
 				sp, err := o.span()
 				if err != nil {
-					return fmt.Errorf("span %d %q: %w", len(b.spans)+1, cut(o.Name, 80), err)
+					return fmt.Errorf("span %d %q: %w", len(b.spans)+1, foreign.Cut(o.Name, 80), err)
 				}
 				sp.service = service
 				if b.spans = append(b.spans, sp); len(b.spans) > maxSpans {
@@ -283,10 +300,10 @@ func (o *otlpSpan) span() (span, error) {
 		}
 		s.events = append(s.events, spanEvent{name: e.Name, at: at, attrs: attributesOf(e.Attributes)})
 	}
-	code, _ := textOf(o.Status.Code)
+	code, _ := foreign.TextOf(o.Status.Code)
 	s.failed = code == "2" || code == "STATUS_CODE_ERROR"
 	for _, v := range []jsontext.Value{o.DroppedAttributes, o.DroppedEvents} {
-		if n, ok := wholeOf(v); ok && n > 0 {
+		if n, ok := foreign.WholeOf(v); ok && n > 0 {
 			s.dropped += n
 		}
 	}
@@ -331,17 +348,17 @@ func idInto(dst []byte, field, s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is %q, expected %d hexadecimal digits", field, cut(s, 80), 2*len(dst))
+	return fmt.Errorf("%s is %q, expected %d hexadecimal digits", field, foreign.Cut(s, 80), 2*len(dst))
 }
 
 func nanos(field string, v jsontext.Value) (uint64, error) {
-	text, ok := textOf(v)
+	text, ok := foreign.TextOf(v)
 	if !ok || text == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%s is %q, expected nanoseconds since 1970", field, cut(text, 80))
+		return 0, fmt.Errorf("%s is %q, expected nanoseconds since 1970", field, foreign.Cut(text, 80))
 	}
 	return n, nil
 }
@@ -368,13 +385,13 @@ func (o *otlpValue) value() value {
 func (o *otlpValue) appendJSON(dst []byte) []byte {
 	switch {
 	case o.String != nil:
-		return appendText(dst, *o.String)
+		return foreign.AppendText(dst, *o.String)
 	case o.Bytes != nil:
-		return appendText(dst, *o.Bytes)
+		return foreign.AppendText(dst, *o.Bytes)
 	case o.Bool != nil:
 		return strconv.AppendBool(dst, *o.Bool)
 	case o.Int.Kind() == '"' || o.Int.Kind() == '0':
-		if n, ok := wholeOf(o.Int); ok {
+		if n, ok := foreign.WholeOf(o.Int); ok {
 			return strconv.AppendInt(dst, n, 10)
 		}
 		return append(dst, o.Int...)
@@ -401,19 +418,10 @@ func (o *otlpValue) appendJSON(dst []byte) []byte {
 				dst = append(dst, ',')
 			}
 			seen[kv.Key] = true
-			dst = append(appendText(dst, kv.Key), ':')
+			dst = append(foreign.AppendText(dst, kv.Key), ':')
 			dst = kv.Value.appendJSON(dst)
 		}
 		return append(dst, '}')
 	}
 	return append(dst, "null"...)
-}
-
-// appendText writes a text as a JSON string.
-func appendText(dst []byte, s string) []byte {
-	out, err := jsontext.AppendQuote(dst, clean(s))
-	if err != nil {
-		return append(dst, `""`...)
-	}
-	return out
 }

@@ -1,4 +1,6 @@
-package telemetry
+// Package atif reads trajectories in ATIF, the Agent Trajectory Interchange
+// Format. docs/formats/telemetry.md has the mapping.
+package atif
 
 import (
 	"fmt"
@@ -8,13 +10,17 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
+// maxSteps bounds the steps of a file.
+const maxSteps = 50_000
+
 // The JSON of ATIF 1.0 to 1.7. Numbers are read leniently: Python writes counts
 // with a fraction and costs that are null.
-type atifFile struct {
+type file struct {
 	SchemaVersion string `json:"schema_version"`
 	SessionID     string `json:"session_id"`
 	TrajectoryID  string `json:"trajectory_id"`
@@ -34,11 +40,11 @@ type atifFile struct {
 		Steps      jsontext.Value `json:"total_steps"`
 	} `json:"final_metrics"`
 	ContinuedRef jsontext.Value `json:"continued_trajectory_ref"`
-	Subagents    []atifFile     `json:"subagent_trajectories"`
+	Subagents    []file         `json:"subagent_trajectories"`
 	Extra        jsontext.Value `json:"extra"`
 }
 
-type atifStep struct {
+type step struct {
 	ID          jsontext.Value `json:"step_id"`
 	Timestamp   string         `json:"timestamp"`
 	Source      string         `json:"source"`
@@ -46,9 +52,9 @@ type atifStep struct {
 	Message     jsontext.Value `json:"message"`
 	Reasoning   jsontext.Value `json:"reasoning_content"`
 	Effort      jsontext.Value `json:"reasoning_effort"`
-	ToolCalls   []atifCall     `json:"tool_calls"`
+	ToolCalls   []call         `json:"tool_calls"`
 	Observation *struct {
-		Results []atifResult `json:"results"`
+		Results []result `json:"results"`
 	} `json:"observation"`
 	Metrics *struct {
 		Prompt     jsontext.Value `json:"prompt_tokens"`
@@ -60,14 +66,14 @@ type atifStep struct {
 	Extra    jsontext.Value `json:"extra"`
 }
 
-type atifCall struct {
+type call struct {
 	ID        string         `json:"tool_call_id"`
 	Name      string         `json:"function_name"`
 	Arguments jsontext.Value `json:"arguments"`
 	Extra     jsontext.Value `json:"extra"`
 }
 
-type atifResult struct {
+type result struct {
 	CallID  string         `json:"source_call_id"`
 	Content jsontext.Value `json:"content"`
 	Sub     []struct {
@@ -76,45 +82,47 @@ type atifResult struct {
 	} `json:"subagent_trajectory_ref"`
 }
 
-// atifVersions are those whose meaning is known. A later 1.x may have added
+// known tells the versions whose meaning is known. A later 1.x may have added
 // something; it is read and noted.
-func atifKnown(version string) bool {
+func known(version string) bool {
 	minor, ok := strings.CutPrefix(version, "ATIF-v1.")
 	return ok && len(minor) == 1 && minor >= "0" && minor <= "7"
 }
 
-func importATIF(src Source, data []byte) ([]Imported, error) {
-	var out []Imported
+// Import converts every trajectory of a file that is known to be JSON within the
+// bounds of package foreign.
+func Import(src foreign.Source, data []byte) ([]foreign.Trajectory, error) {
+	var out []foreign.Trajectory
 	docs, steps := 0, 0
-	err := each(data, func(v jsontext.Value) error {
+	err := foreign.Each(data, func(v jsontext.Value) error {
 		docs++
-		var f atifFile
+		var f file
 		if err := json.Unmarshal(v, &f); err != nil {
 			return fmt.Errorf("document %d: %w", docs, err)
 		}
 		if !strings.HasPrefix(f.SchemaVersion, "ATIF-v1.") {
-			return fmt.Errorf("document %d: schema_version is %q, expected ATIF-v1.0 to ATIF-v1.7", docs, cut(f.SchemaVersion, 80))
+			return fmt.Errorf("document %d: schema_version is %q, expected ATIF-v1.0 to ATIF-v1.7", docs, foreign.Cut(f.SchemaVersion, 80))
 		}
-		return f.walk("", "", func(f *atifFile, id, version string) error {
-			if steps += len(f.Steps); steps > maxSteps || len(out) >= maxRuns {
-				return refusal.Newf(refusal.TooLarge, "more than %d steps or %d trajectories", maxSteps, maxRuns)
+		return f.walk("", "", func(f *file, id, version string) error {
+			if steps += len(f.Steps); steps > maxSteps || len(out) >= foreign.MaxRuns {
+				return refusal.Newf(refusal.TooLarge, "more than %d steps or %d trajectories", maxSteps, foreign.MaxRuns)
 			}
 			one, err := f.convert(src, id, version)
 			if err != nil {
-				return fmt.Errorf("trajectory %q: %w", cut(id, 80), err)
+				return fmt.Errorf("trajectory %q: %w", foreign.Cut(id, 80), err)
 			}
 			out = append(out, one)
 			return nil
 		})
 	})
 	if err != nil {
-		return nil, refused(src.Name, err, refusal.Malformed)
+		return nil, foreign.Refused(src.Name, err, refusal.Malformed)
 	}
 	return out, nil
 }
 
 // id is the name of a trajectory within its file.
-func (f *atifFile) id() string {
+func (f *file) id() string {
 	if f.TrajectoryID != "" {
 		return f.TrajectoryID
 	}
@@ -123,7 +131,7 @@ func (f *atifFile) id() string {
 
 // walk visits a trajectory and those of its subagents, which may leave out
 // what they share with it.
-func (f *atifFile) walk(within, version string, visit func(f *atifFile, id, version string) error) error {
+func (f *file) walk(within, version string, visit func(f *file, id, version string) error) error {
 	if f.SchemaVersion != "" {
 		version = f.SchemaVersion
 	}
@@ -145,63 +153,63 @@ func (f *atifFile) walk(within, version string, visit func(f *atifFile, id, vers
 	return nil
 }
 
-// An atifRun converts one trajectory.
-type atifRun struct {
-	*recorder
-	f       *atifFile
+// A run converts one trajectory.
+type run struct {
+	*foreign.Recorder
+	f       *file
 	begin   time.Time
 	inTurn  bool
 	answer  string
-	fresh   []message // since the last call of the model
-	total   int       // messages so far
-	open    map[string]*toolCall
+	fresh   []foreign.Message // since the last call of the model
+	total   int               // messages so far
+	open    map[string]*foreign.ToolCall
 	in, out int64
 	cost    int64
 }
 
-func (f *atifFile) convert(src Source, id, version string) (Imported, error) {
+func (f *file) convert(src foreign.Source, id, version string) (foreign.Trajectory, error) {
 	if len(f.Steps) == 0 {
-		return Imported{}, fmt.Errorf("has no steps")
+		return foreign.Trajectory{}, fmt.Errorf("has no steps")
 	}
 	target := f.Agent.Name
 	if f.Agent.Version != "" && target != "" {
 		target += "@" + f.Agent.Version
 	}
-	r := &atifRun{recorder: started(src, id, target), f: f, open: map[string]*toolCall{}}
-	if !atifKnown(version) {
-		r.notes.add("schema_version that this program does not know", version)
+	r := &run{Recorder: foreign.Start(src, id, target), f: f, open: map[string]*foreign.ToolCall{}}
+	if !known(version) {
+		r.Notes.Add("schema_version that this program does not know", version)
 	}
 	r.leftOver("agent.extra", f.Agent.Extra)
 	r.leftOver("extra", f.Extra)
 	r.leftOver("notes", f.Notes)
 	r.leftOver("continued_trajectory_ref", f.ContinuedRef)
 	for range f.Agent.Tools {
-		r.notes.add("tool definition", "")
+		r.Notes.Add("tool definition", "")
 	}
 	for i := range f.Steps {
-		var s atifStep
+		var s step
 		if err := json.Unmarshal(f.Steps[i], &s); err != nil {
-			return Imported{}, fmt.Errorf("step %d: %w", i+1, err)
+			return foreign.Trajectory{}, fmt.Errorf("step %d: %w", i+1, err)
 		}
 		if err := r.step(&s, i+1); err != nil {
-			return Imported{}, fmt.Errorf("step %d: %w", i+1, err)
+			return foreign.Trajectory{}, fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
 	r.endTurn()
 	r.compareTotals()
-	return r.finish(&trajectory.RunCompleted{Answer: r.optional(r.answer, trajectory.ArgumentHead), Status: "completed"}, src, id)
+	return r.Finish(&trajectory.RunCompleted{Answer: r.Optional(r.answer, trajectory.ArgumentHead), Status: "completed"}, src, id)
 }
 
 // leftOver notes a member that has no place.
-func (r *atifRun) leftOver(what string, v jsontext.Value) {
-	if text, ok := textOf(v); ok && text != "" {
-		r.notes.add(what, text)
+func (r *run) leftOver(what string, v jsontext.Value) {
+	if text, ok := foreign.TextOf(v); ok && text != "" {
+		r.Notes.Add(what, text)
 	}
 }
 
-func (r *atifRun) step(s *atifStep, number int) error {
-	if n, ok := wholeOf(s.ID); !ok || n != int64(number) {
-		r.notes.add("step_id out of order", string(s.ID))
+func (r *run) step(s *step, number int) error {
+	if n, ok := foreign.WholeOf(s.ID); !ok || n != int64(number) {
+		r.Notes.Add("step_id out of order", string(s.ID))
 	}
 	r.clock(s.Timestamp)
 	text, err := r.text(s.Message)
@@ -214,7 +222,7 @@ func (r *atifRun) step(s *atifStep, number int) error {
 	if s.Copied {
 		// It happened in an earlier trajectory; here it is only shown to the
 		// model again.
-		r.notes.add("step that was copied from an earlier trajectory", text)
+		r.Notes.Add("step that was copied from an earlier trajectory", text)
 		r.show(s.Source, text)
 		return nil
 	}
@@ -228,7 +236,7 @@ func (r *atifRun) step(s *atifStep, number int) error {
 	case "agent":
 		r.agentStep(s, text)
 	default:
-		return fmt.Errorf("source is %q, expected system, user or agent", cut(s.Source, 80))
+		return fmt.Errorf("source is %q, expected system, user or agent", foreign.Cut(s.Source, 80))
 	}
 	if s.Observation != nil {
 		return r.observe(s)
@@ -236,80 +244,80 @@ func (r *atifRun) step(s *atifStep, number int) error {
 	return nil
 }
 
-func (r *atifRun) show(role, text string) {
-	r.fresh = append(r.fresh, message{role: role, parts: []part{{kind: "text", text: text}}})
+func (r *run) show(role, text string) {
+	r.fresh = append(r.fresh, foreign.Message{Role: role, Parts: []foreign.Part{{Kind: "text", Text: text}}})
 	r.total++
 }
 
-func (r *atifRun) startTurn(input string) {
+func (r *run) startTurn(input string) {
 	r.inTurn = true
-	r.event(&trajectory.TurnStarted{Agent: cut(clean(r.f.Agent.Name), maxName), Input: r.optional(input, trajectory.PromptHead)})
+	r.Event(&trajectory.TurnStarted{Agent: foreign.Cut(foreign.Clean(r.f.Agent.Name), foreign.MaxName), Input: r.Optional(input, trajectory.PromptHead)})
 }
 
-func (r *atifRun) endTurn() {
+func (r *run) endTurn() {
 	if r.inTurn {
-		r.event(&trajectory.TurnCompleted{Answer: r.optional(r.answer, trajectory.ArgumentHead)})
+		r.Event(&trajectory.TurnCompleted{Answer: r.Optional(r.answer, trajectory.ArgumentHead)})
 	}
 	r.inTurn = false
 }
 
 // agentStep is a call of the model, unless the step says that there was none,
 // and the tools that it asks for.
-func (r *atifRun) agentStep(s *atifStep, text string) {
+func (r *run) agentStep(s *step, text string) {
 	if !r.inTurn {
 		r.startTurn("")
 	}
 	if text != "" {
 		r.answer = text
 	}
-	var calls []part
+	var calls []foreign.Part
 	for i := range s.ToolCalls {
 		c := &s.ToolCalls[i]
-		args, _ := textOf(c.Arguments)
-		calls = append(calls, part{kind: "tool_call", id: c.ID, name: c.Name, args: []byte(args)})
+		args, _ := foreign.TextOf(c.Arguments)
+		calls = append(calls, foreign.Part{Kind: "tool_call", ID: c.ID, Name: c.Name, Args: []byte(args)})
 		r.leftOver("tool call extra", c.Extra)
 	}
-	n, counted := wholeOf(s.LLMCalls)
+	n, counted := foreign.WholeOf(s.LLMCalls)
 	if !counted {
 		n = 1
 	}
 	if n > 1 {
-		r.notes.count("model calls that one step stands for", "", int(min(n-1, 1<<30)))
+		r.Notes.Count("model calls that one step stands for", "", int(min(n-1, 1<<30)))
 	}
 	if n > 0 {
 		r.modelStep(s, text, calls)
 	}
 	for _, c := range calls {
-		call := &toolCall{id: r.call(c.id), name: c.name, args: c.args}
-		r.proposeTool(call)
-		if c.id != "" {
-			r.open[c.id] = call
+		call := &foreign.ToolCall{ID: r.CallID(c.ID), Name: c.Name, Args: c.Args}
+		r.ProposeTool(call)
+		if c.ID != "" {
+			r.open[c.ID] = call
 		}
 	}
-	r.fresh = append(r.fresh, message{role: "assistant", parts: append([]part{{kind: "text", text: text}}, calls...)})
+	r.fresh = append(r.fresh, foreign.Message{Role: "assistant", Parts: append([]foreign.Part{{Kind: "text", Text: text}}, calls...)})
 	r.total++
 }
 
-func (r *atifRun) modelStep(s *atifStep, text string, calls []part) {
-	m := &modelCall{id: r.call("step-" + string(s.ID)), model: s.Model, messages: r.total, prompt: promptText(r.fresh), reply: replyText(text, calls)}
-	if m.model == "" {
-		m.model = r.f.Agent.ModelName
+func (r *run) modelStep(s *step, text string, calls []foreign.Part) {
+	m := &foreign.ModelCall{ID: r.CallID("step-" + string(s.ID)), Model: s.Model, Messages: r.total, Prompt: foreign.PromptText(r.fresh), Reply: foreign.ReplyText(text, calls)}
+	if m.Model == "" {
+		m.Model = r.f.Agent.ModelName
 	}
 	if len(calls) > 0 {
-		m.finish = "tool_calls"
+		m.Finish = "tool_calls"
 	}
 	if s.Metrics != nil {
-		m.in, m.out = r.countOf("prompt_tokens", s.Metrics.Prompt), r.countOf("completion_tokens", s.Metrics.Completion)
-		m.cost = r.moneyOf("cost_usd", s.Metrics.Cost)
-		r.in, r.out, r.cost = r.in+m.in, r.out+m.out, r.cost+m.cost
+		m.In, m.Out = r.countOf("prompt_tokens", s.Metrics.Prompt), r.countOf("completion_tokens", s.Metrics.Completion)
+		m.Cost = r.moneyOf("cost_usd", s.Metrics.Cost)
+		r.in, r.out, r.cost = r.in+m.In, r.out+m.Out, r.cost+m.Cost
 	}
 	r.fresh = nil
-	r.askModel(m)
-	r.modelSaid(m)
+	r.AskModel(m)
+	r.ModelSaid(m)
 }
 
 // observe writes what tools gave back.
-func (r *atifRun) observe(s *atifStep) error {
+func (r *run) observe(s *step) error {
 	for i := range s.Observation.Results {
 		o := &s.Observation.Results[i]
 		text, err := r.text(o.Content)
@@ -326,26 +334,26 @@ func (r *atifRun) observe(s *atifStep) error {
 			if ref == "" {
 				ref = sub.SessionID
 			}
-			r.event(&trajectory.HandedOff{Call: r.call("handoff-" + ref), From: name(r.f.Agent.Name), To: name(ref)})
+			r.Event(&trajectory.HandedOff{Call: r.CallID("handoff-" + ref), From: foreign.Name(r.f.Agent.Name), To: foreign.Name(ref)})
 		}
-		r.fresh = append(r.fresh, message{role: "tool", parts: []part{{kind: "tool_call_response", id: id, text: text}}})
+		r.fresh = append(r.fresh, foreign.Message{Role: "tool", Parts: []foreign.Part{{Kind: "tool_call_response", ID: id, Text: text}}})
 		r.total++
 		if call == nil {
-			r.notes.add("observation of no tool call", text)
+			r.Notes.Add("observation of no tool call", text)
 			continue
 		}
 		delete(r.open, id)
-		call.result = text
-		r.toolGave(call)
+		call.Result = text
+		r.ToolGave(call)
 	}
 	return nil
 }
 
 // text reads a message: a text, or a list of parts of which only texts have a
 // place.
-func (r *atifRun) text(v jsontext.Value) (string, error) {
+func (r *run) text(v jsontext.Value) (string, error) {
 	if v.Kind() != '[' {
-		text, _ := textOf(v)
+		text, _ := foreign.TextOf(v)
 		return text, nil
 	}
 	var parts []struct {
@@ -358,59 +366,59 @@ func (r *atifRun) text(v jsontext.Value) (string, error) {
 	var texts []string
 	for _, p := range parts {
 		if p.Type != "text" {
-			r.notes.add("message part "+p.Type, "")
+			r.Notes.Add("message part "+p.Type, "")
 			continue
 		}
-		t, _ := textOf(p.Text)
+		t, _ := foreign.TextOf(p.Text)
 		texts = append(texts, t)
 	}
 	return strings.Join(texts, "\n"), nil
 }
 
 // clock follows the timestamps. One without a zone is taken for UTC.
-func (r *atifRun) clock(stamp string) {
+func (r *run) clock(stamp string) {
 	if stamp == "" {
 		return
 	}
 	at, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {
 		if at, err = time.Parse("2006-01-02T15:04:05.999999999", stamp); err != nil {
-			r.notes.add("timestamp that is none", stamp)
+			r.Notes.Add("timestamp that is none", stamp)
 			return
 		}
 	}
 	if r.begin.IsZero() {
 		r.begin = at
 	}
-	if at.Sub(r.begin) < r.at {
-		r.notes.add("timestamp before the one before it", stamp)
+	if at.Sub(r.begin) < r.At {
+		r.Notes.Add("timestamp before the one before it", stamp)
 	}
-	r.until(at.Sub(r.begin))
+	r.Until(at.Sub(r.begin))
 }
 
-func (r *atifRun) countOf(what string, v jsontext.Value) int64 {
-	n, ok := wholeOf(v)
+func (r *run) countOf(what string, v jsontext.Value) int64 {
+	n, ok := foreign.WholeOf(v)
 	if (!ok || n < 0) && len(v) > 0 && v.Kind() != 'n' {
-		r.notes.add(what+" that is no count", string(v))
+		r.Notes.Add(what+" that is no count", string(v))
 	}
 	return min(max(n, 0), 1<<40)
 }
 
-func (r *atifRun) moneyOf(what string, v jsontext.Value) int64 {
+func (r *run) moneyOf(what string, v jsontext.Value) int64 {
 	if len(v) == 0 || v.Kind() == 'n' {
 		return 0
 	}
-	usd, ok := numberOf(v)
-	micro, fits := microUSD(usd)
+	usd, ok := foreign.NumberOf(v)
+	micro, fits := foreign.MicroUSD(usd)
 	if !ok || !fits {
-		r.notes.add(what+" that is no amount of dollars", string(v))
+		r.Notes.Add(what+" that is no amount of dollars", string(v))
 	}
 	return micro
 }
 
 // compareTotals notes totals that the steps do not add up to: steps are
 // missing, or were counted in another way.
-func (r *atifRun) compareTotals() {
+func (r *run) compareTotals() {
 	m := r.f.FinalMetrics
 	if m == nil {
 		return
@@ -420,13 +428,13 @@ func (r *atifRun) compareTotals() {
 		total jsontext.Value
 		sum   int64
 	}{{"total_prompt_tokens", m.Prompt, r.in}, {"total_completion_tokens", m.Completion, r.out}, {"total_steps", m.Steps, int64(len(r.f.Steps))}} {
-		if n, ok := wholeOf(c.total); ok && n != c.sum {
-			r.notes.add(c.what+" is not what the steps add up to", fmt.Sprintf("%d, the steps have %d", n, c.sum))
+		if n, ok := foreign.WholeOf(c.total); ok && n != c.sum {
+			r.Notes.Add(c.what+" is not what the steps add up to", fmt.Sprintf("%d, the steps have %d", n, c.sum))
 		}
 	}
-	if usd, ok := numberOf(m.Cost); ok {
-		if micro, ok := microUSD(usd); !ok || max(micro, r.cost)-min(micro, r.cost) > int64(len(r.f.Steps)) {
-			r.notes.add("total_cost_usd is not what the steps add up to", fmt.Sprintf("%v, the steps have %v", usd, float64(r.cost)/1e6))
+	if usd, ok := foreign.NumberOf(m.Cost); ok {
+		if micro, ok := foreign.MicroUSD(usd); !ok || max(micro, r.cost)-min(micro, r.cost) > int64(len(r.f.Steps)) {
+			r.Notes.Add("total_cost_usd is not what the steps add up to", fmt.Sprintf("%v, the steps have %v", usd, float64(r.cost)/1e6))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"encoding/base64"
@@ -10,20 +10,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
 )
 
-// tracesTag begins every message TracesData and ExportTraceServiceRequest:
+// TracesTag begins every message TracesData and ExportTraceServiceRequest:
 // field 1, resource_spans, of which these have no others.
-const tracesTag = 1<<3 | byte(protowire.BytesType)
+const TracesTag = 1<<3 | byte(protowire.BytesType)
 
 // Field numbers are those of opentelemetry/proto/trace/v1/trace.proto and
 // common/v1/common.proto.
 
-// parseProtobuf reads a message TracesData. It refuses everything that is not
+// ParseProtobuf reads a message TracesData. It refuses everything that is not
 // one, since nothing but its shape tells such a file from others.
-func parseProtobuf(data []byte, b *budget) (*batch, error) {
-	out := &batch{}
+func ParseProtobuf(data []byte, b *foreign.Budget) (*Batch, error) {
+	out := &Batch{}
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		if n != 1 || !f.isBytes {
 			return fmt.Errorf("field %d, expected resource_spans", n)
@@ -44,9 +45,9 @@ type field struct {
 }
 
 // fields reads a message. Groups, which OTLP does not have, are refused.
-func fields(data []byte, b *budget, visit func(protowire.Number, field) error) error {
+func fields(data []byte, b *foreign.Budget, visit func(protowire.Number, field) error) error {
 	for len(data) > 0 {
-		if err := b.spend(1); err != nil {
+		if err := b.Spend(1); err != nil {
 			return err
 		}
 		num, typ, n := protowire.ConsumeTag(data)
@@ -81,7 +82,7 @@ func fields(data []byte, b *budget, visit func(protowire.Number, field) error) e
 	return nil
 }
 
-func (out *batch) resourceSpans(data []byte, b *budget) error {
+func (out *Batch) resourceSpans(data []byte, b *foreign.Budget) error {
 	first, service := len(out.spans), ""
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		switch n {
@@ -119,7 +120,7 @@ func (out *batch) resourceSpans(data []byte, b *budget) error {
 	return err
 }
 
-func protoSpan(data []byte, b *budget) (span, error) {
+func protoSpan(data []byte, b *foreign.Budget) (span, error) {
 	var s span
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		switch n {
@@ -133,7 +134,7 @@ func protoSpan(data []byte, b *budget) (span, error) {
 			}
 			return copyID(s.parent[:], "parent_span_id", f.bytes)
 		case 5:
-			s.name = clean(string(f.bytes))
+			s.name = foreign.Clean(string(f.bytes))
 		case 7:
 			s.start = f.number & math.MaxInt64
 		case 8:
@@ -152,7 +153,7 @@ func protoSpan(data []byte, b *budget) (span, error) {
 			return fields(f.bytes, b, func(n protowire.Number, f field) error {
 				switch n {
 				case 2:
-					s.statusMessage = clean(string(f.bytes))
+					s.statusMessage = foreign.Clean(string(f.bytes))
 				case 3:
 					s.failed = f.number == 2
 				}
@@ -167,14 +168,14 @@ func protoSpan(data []byte, b *budget) (span, error) {
 	return s, err
 }
 
-func protoEvent(data []byte, b *budget) (spanEvent, error) {
+func protoEvent(data []byte, b *foreign.Budget) (spanEvent, error) {
 	var e spanEvent
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		switch n {
 		case 1:
 			e.at = f.number & math.MaxInt64
 		case 2:
-			e.name = clean(string(f.bytes))
+			e.name = foreign.Clean(string(f.bytes))
 		case 3:
 			a, err := keyValue(f.bytes, b, 0)
 			e.attrs = append(e.attrs, a)
@@ -193,13 +194,13 @@ func copyID(dst []byte, what string, id []byte) error {
 	return nil
 }
 
-func keyValue(data []byte, b *budget, depth int) (attribute, error) {
+func keyValue(data []byte, b *foreign.Budget, depth int) (attribute, error) {
 	a := attribute{value: value{json: jsontext.Value("null")}}
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		var err error
 		switch n {
 		case 1:
-			a.key = clean(string(f.bytes))
+			a.key = foreign.Clean(string(f.bytes))
 		case 2:
 			a.value, err = anyValue(f.bytes, b, depth)
 		}
@@ -210,16 +211,16 @@ func keyValue(data []byte, b *budget, depth int) (attribute, error) {
 
 // anyValue reads an AnyValue. Its JSON is made here, so a text that is not
 // UTF-8 gets U+FFFD.
-func anyValue(data []byte, b *budget, depth int) (value, error) {
+func anyValue(data []byte, b *foreign.Budget, depth int) (value, error) {
 	v := value{json: jsontext.Value("null")}
-	if depth > maxDepth/4 {
-		return v, refusal.Newf(refusal.TooLarge, "values nested deeper than %d", maxDepth/4)
+	if depth > foreign.MaxDepth/4 {
+		return v, refusal.Newf(refusal.TooLarge, "values nested deeper than %d", foreign.MaxDepth/4)
 	}
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		v = value{}
 		switch n {
 		case 1:
-			v.text, v.isText = clean(string(f.bytes)), true
+			v.text, v.isText = foreign.Clean(string(f.bytes)), true
 		case 2:
 			v.json = strconv.AppendBool(nil, f.number != 0)
 		case 3:
@@ -246,7 +247,7 @@ func anyValue(data []byte, b *budget, depth int) (value, error) {
 }
 
 // valueList reads an ArrayValue or a KeyValueList.
-func valueList(data []byte, b *budget, depth int, keyed bool) (jsontext.Value, error) {
+func valueList(data []byte, b *foreign.Budget, depth int, keyed bool) (jsontext.Value, error) {
 	open, end := byte('['), byte(']')
 	if keyed {
 		open, end = '{', '}'
@@ -272,7 +273,7 @@ func valueList(data []byte, b *budget, depth int, keyed bool) (jsontext.Value, e
 		}
 		if keyed {
 			seen[a.key] = true
-			out = append(appendText(out, a.key), ':')
+			out = append(foreign.AppendText(out, a.key), ':')
 		}
 		out = append(out, a.raw()...)
 		return nil

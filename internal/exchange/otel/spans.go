@@ -1,10 +1,11 @@
-package telemetry
+package otel
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
 )
 
@@ -31,38 +32,38 @@ type node struct {
 
 	agentAbove, toolAbove *node // the nearest around it
 
-	input, output []message // of a model or an agent
-	system        []message // gen_ai.system_instructions, which are apart from the messages
+	input, output []foreign.Message // of a model or an agent
+	system        []foreign.Message // gen_ai.system_instructions, which are apart from the messages
 	proposals     []*proposal
-	tool          *toolCall // what the messages know about it
-	skipped       bool      // a tool span inside that of the same call
-	notExecuted   bool      // our own export says that the policy refused it
+	tool          *foreign.ToolCall // what the messages know about it
+	skipped       bool              // a tool span inside that of the same call
+	notExecuted   bool              // our own export says that the policy refused it
 
 	// Of an agent.
 	turn        bool // no other agent called it
 	heard, said string
 }
 
-// importSpans makes a trajectory of each trace.
-func importSpans(src Source, b *budget, in *batch) ([]Imported, error) {
+// Import makes a trajectory of each trace.
+func Import(src foreign.Source, b *foreign.Budget, in *Batch) ([]foreign.Trajectory, error) {
 	traces, stray := tracesOf(in)
-	var out []Imported
+	var out []foreign.Trajectory
 	without := 0
 	for _, t := range traces {
 		t.budget = b
 		if err := t.read(); err != nil {
-			return nil, refused(src.Name, fmt.Errorf("trace %x: %w", t.id, err), refusal.Malformed)
+			return nil, foreign.Refused(src.Name, fmt.Errorf("trace %x: %w", t.id, err), refusal.Malformed)
 		}
 		if !t.hasGenAI() {
 			without += len(t.nodes)
 			continue
 		}
-		if len(out) >= maxRuns {
-			return nil, refusal.Newf(refusal.TooLarge, "%s: more than %d traces", src.Name, maxRuns)
+		if len(out) >= foreign.MaxRuns {
+			return nil, refusal.Newf(refusal.TooLarge, "%s: more than %d traces", src.Name, foreign.MaxRuns)
 		}
 		one, err := t.trajectory(src)
 		if err != nil {
-			return nil, refused(src.Name, fmt.Errorf("trace %x: %w", t.id, err), refusal.Malformed)
+			return nil, foreign.Refused(src.Name, fmt.Errorf("trace %x: %w", t.id, err), refusal.Malformed)
 		}
 		out = append(out, one)
 	}
@@ -71,14 +72,14 @@ func importSpans(src Source, b *budget, in *batch) ([]Imported, error) {
 			WithHint("instrument the agent with the OpenTelemetry GenAI conventions; docs/formats/telemetry.md lists what is read")
 	}
 	// What belongs to no trajectory is told with the first.
-	var rest notes
+	var rest foreign.Notes
 	if without > 0 {
-		rest.count("spans of traces without gen_ai attributes", "", without)
+		rest.Count("spans of traces without gen_ai attributes", "", without)
 	}
 	if stray > 0 {
-		rest.count("log records that belong to no span of the file", "", stray)
+		rest.Count("log records that belong to no span of the file", "", stray)
 	}
-	out[0].Notes = append(out[0].Notes, rest.list...)
+	out[0].Notes = append(out[0].Notes, rest.List...)
 	return out, nil
 }
 
@@ -86,23 +87,23 @@ type trace struct {
 	id     [16]byte
 	nodes  []*node // in the order of their start
 	roots  []*node
-	budget *budget
-	*recorder
+	budget *foreign.Budget
+	*foreign.Recorder
 	moments []moment
 	begin   uint64
 
 	byCall    map[string]*proposal // of the model, by its id
-	evaluated []Evaluation
+	evaluated []foreign.Evaluation
 	running   int    // turns that have begun and not ended
 	answer    string // of the last turn
 	failure   string
 	status    string
-	early     notes // from before there is a recorder
+	early     foreign.Notes // from before there is a recorder
 }
 
 // tracesOf groups spans by trace, in the order in which the traces begin, and
 // gives log records to their spans.
-func tracesOf(in *batch) (list []*trace, stray int) {
+func tracesOf(in *Batch) (list []*trace, stray int) {
 	byID := map[[16]byte]*trace{}
 	type key struct {
 		trace [16]byte
@@ -119,7 +120,7 @@ func tracesOf(in *batch) (list []*trace, stray int) {
 		}
 		k := key{s.trace, s.id}
 		if bySpan[k] != nil {
-			t.early.add("span that is there twice", s.name)
+			t.early.Add("span that is there twice", s.name)
 			continue
 		}
 		n := &node{span: s}
@@ -188,14 +189,14 @@ func (t *trace) grow() {
 	for _, n := range t.nodes {
 		if n.parentNode == nil {
 			if n.parent != [8]byte{} {
-				t.early.add("span whose parent is not in the file", n.name)
+				t.early.Add("span whose parent is not in the file", n.name)
 			}
 			plant(n)
 		}
 	}
 	for _, n := range t.nodes {
 		if !n.visited {
-			t.early.add("spans that are each other's parents", n.name)
+			t.early.Add("spans that are each other's parents", n.name)
 			n.parentNode = nil
 			plant(n)
 		}
@@ -239,7 +240,7 @@ func (t *trace) read() error {
 		}
 		t.readEvents(n)
 		if n.dropped > 0 {
-			t.early.count("attributes or events that the exporter had dropped", n.name, int(min(n.dropped, 1<<30)))
+			t.early.Count("attributes or events that the exporter had dropped", n.name, int(min(n.dropped, 1<<30)))
 		}
 	}
 	t.relate()
@@ -263,12 +264,12 @@ func (t *trace) relate() {
 		n.turn = n.role == agentSpan && n.agentAbove == nil
 		if n.role == toolSpan && n.toolAbove != nil && toolName(n.toolAbove) == toolName(n) {
 			n.skipped = true // the client's and the server's view of one call
-			t.early.add("tool span inside that of the same tool", n.name)
+			t.early.Add("tool span inside that of the same tool", n.name)
 		}
 	}
 	for _, n := range t.nodes {
 		if a := n.agentAbove; n.role == modelSpan && a != nil && a.heard == "" {
-			a.heard, _ = lastUser(n.input)
+			a.heard, _ = foreign.LastUser(n.input)
 		}
 	}
 }
@@ -301,9 +302,9 @@ func (t *trace) classify(n *node) {
 		n.role = planSpan
 	case "invoke_workflow":
 	case "":
-		t.early.add("span that is none of the GenAI conventions", n.name)
+		t.early.Add("span that is none of the GenAI conventions", n.name)
 	default:
-		t.early.add("span of the operation "+n.op, n.name)
+		t.early.Add("span of the operation "+n.op, n.name)
 	}
 	if s := n.attrs.text(attrStatus); s != "" && n.parentNode == nil {
 		t.status = s

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/trajectory"
 	"tallystick/internal/wire"
 )
@@ -15,7 +16,7 @@ func sortedKeys(m map[string]canon.RawMessage) []string { return slices.Sorted(m
 
 // requestMessages reads the messages of a model request. System is what some
 // APIs have apart from them.
-func requestMessages(provider, request string) (system, list []message, ok bool) {
+func requestMessages(provider, request string) (system, list []foreign.Message, ok bool) {
 	api, err := wire.Recognise(provider, []byte(request))
 	if err != nil {
 		return nil, nil, false
@@ -25,26 +26,26 @@ func requestMessages(provider, request string) (system, list []message, ok bool)
 		return nil, nil, false
 	}
 	if len(r.System) > 0 {
-		system = []message{{role: "system", parts: partsOfRequest(r.System)}}
+		system = []foreign.Message{{Role: "system", Parts: partsOfRequest(r.System)}}
 	}
 	for _, m := range r.Messages {
-		list = append(list, message{role: m.Role, parts: partsOfRequest(m.Parts)})
+		list = append(list, foreign.Message{Role: m.Role, Parts: partsOfRequest(m.Parts)})
 	}
 	return system, list, true
 }
 
-func partsOfRequest(parts []wire.Part) []part {
-	var out []part
+func partsOfRequest(parts []wire.Part) []foreign.Part {
+	var out []foreign.Part
 	for _, p := range parts {
 		switch {
 		case p.Kind == wire.Text:
-			out = append(out, part{kind: "text", text: p.Text})
+			out = append(out, foreign.Part{Kind: "text", Text: p.Text})
 		case p.Kind == wire.ToolCall:
-			out = append(out, part{kind: "tool_call", id: p.Call.ID, name: p.Call.Name, args: p.Call.Args})
+			out = append(out, foreign.Part{Kind: "tool_call", ID: p.Call.ID, Name: p.Call.Name, Args: p.Call.Args})
 		case p.Kind == wire.ToolResult:
-			out = append(out, part{kind: "tool_call_response", id: p.Result.ID, text: p.Result.Sent})
+			out = append(out, foreign.Part{Kind: "tool_call_response", ID: p.Result.ID, Text: p.Result.Sent})
 		case p.Call == nil && p.Result == nil:
-			out = append(out, part{kind: p.Type, text: p.Text})
+			out = append(out, foreign.Part{Kind: p.Type, Text: p.Text})
 		}
 	}
 	return out
@@ -67,24 +68,24 @@ func parseReply(text string) (sessionReply, bool) {
 }
 
 // replyMessage is what a model said, with the ids of the calls it led to.
-func replyMessage(text string, ids []string) message {
-	m := message{role: "assistant"}
+func replyMessage(text string, ids []string) foreign.Message {
+	m := foreign.Message{Role: "assistant"}
 	r, ok := parseReply(text)
 	if !ok {
 		if text != "" {
-			m.parts = []part{{kind: "text", text: text}}
+			m.Parts = []foreign.Part{{Kind: "text", Text: text}}
 		}
 		return m
 	}
 	if r.Text != "" {
-		m.parts = append(m.parts, part{kind: "text", text: r.Text})
+		m.Parts = append(m.Parts, foreign.Part{Kind: "text", Text: r.Text})
 	}
 	for i, c := range r.Calls {
-		p := part{kind: "tool_call", name: c.Name, args: []byte(c.Args)}
+		p := foreign.Part{Kind: "tool_call", Name: c.Name, Args: []byte(c.Args)}
 		if i < len(ids) {
-			p.id = ids[i]
+			p.ID = ids[i]
 		}
-		m.parts = append(m.parts, p)
+		m.Parts = append(m.Parts, p)
 	}
 	return m
 }

@@ -1,4 +1,4 @@
-package telemetry
+package exchange
 
 import (
 	"bytes"
@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/foreign"
+	"tallystick/internal/exchange/otel"
 	"tallystick/internal/grade"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
@@ -105,13 +106,15 @@ func run(t testing.TB, api wire.API) session.Result {
 	return s.Complete(long, false)
 }
 
-func one(c Case) iter.Seq2[Case, error] { return func(yield func(Case, error) bool) { yield(c, nil) } }
+func one(c otel.Case) iter.Seq2[otel.Case, error] {
+	return func(yield func(otel.Case, error) bool) { yield(c, nil) }
+}
 
-var attempt = Attempt{ID: "chat.default.1", Class: "chat", Target: "default", Level: "scratch", Version: "v0"}
+var attempt = otel.Attempt{ID: "chat.default.1", Class: "chat", Target: "default", Level: "scratch", Version: "v0"}
 
-func caseOf(r session.Result) Case {
+func caseOf(r session.Result) otel.Case {
 	score := 0.5
-	return Case{ID: "a", Repeat: 1, Execution: 1, Started: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), Took: time.Second, Trajectory: r.Verified,
+	return otel.Case{ID: "a", Repeat: 1, Execution: 1, Started: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), Took: time.Second, Trajectory: r.Verified,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.Contents[d]; return text, ok },
 		Outcome: "failed", Score: &score, Reason: "grade.mismatch",
 		Checks: []grade.Detail{{Check: "total", Grader: grade.Exact, Outcome: grade.Mismatch, Score: &score, Why: "found 1, expected 2"}, {Grader: grade.ByJudge, Outcome: grade.Unscored, Why: "no judge"}}}
@@ -152,7 +155,7 @@ func TestARoundTripKeepsTurnsToolCallsAndModelCalls(t *testing.T) {
 	for api := range requests {
 		t.Run(string(api), func(t *testing.T) {
 			r := run(t, api)
-			doc, err := Export(attempt, one(caseOf(r)))
+			doc, err := otel.Export(attempt, one(caseOf(r)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,53 +181,36 @@ func TestARoundTripKeepsTurnsToolCallsAndModelCalls(t *testing.T) {
 
 // TestAnExportHasTheSameBytesAgain, so that two people can compare theirs.
 func TestAnExportHasTheSameBytesAgain(t *testing.T) {
-	a, err := Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
+	a, err := otel.Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
+	b, err := otel.Export(attempt, one(caseOf(run(t, wire.OpenAIChat))))
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("the same attempt gave other bytes (%v)", err)
 	}
 	other := caseOf(run(t, wire.OpenAIChat))
 	other.Repeat = 2
-	c, err := Export(attempt, one(other))
+	c, err := otel.Export(attempt, one(other))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids(t, a)[0].TraceID == ids(t, c)[0].TraceID {
+	if jsonSpans(t, a)[0].TraceID == jsonSpans(t, c)[0].TraceID {
 		t.Error("two repetitions have one trace id")
 	}
-}
-
-func ids(t testing.TB, doc []byte) []otlpSpan {
-	t.Helper()
-	var f otlpFile
-	if err := json.Unmarshal(doc, &f); err != nil {
-		t.Fatal(err)
-	}
-	var out []otlpSpan
-	for _, raw := range f.ResourceSpans[0].ScopeSpans[0].Spans {
-		var s otlpSpan
-		if err := json.Unmarshal(raw, &s); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // TestEveryEventOfATrajectoryIsExported, as a span or as an event of one.
 func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
 	r := run(t, wire.OpenAIChat)
-	doc, err := Export(attempt, one(caseOf(r)))
+	doc, err := otel.Export(attempt, one(caseOf(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
 	seen := map[string]bool{}
 	last := ""
-	for _, s := range ids(t, doc) {
+	for _, s := range jsonSpans(t, doc) {
 		// The events of a replay share a millisecond, and readers sort by time.
 		if string(s.Start) <= last {
 			t.Errorf("span %s begins at %s, the one before it at %s", s.Name, s.Start, last)
@@ -234,7 +220,7 @@ func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
 			t.Errorf("span %s is there twice", s.SpanID)
 		}
 		seen[s.SpanID] = true
-		got[attributesOf(s.Attributes).text("gen_ai.operation.name")]++
+		got[textOf(s.Attributes, "gen_ai.operation.name")]++
 		for _, e := range s.Events {
 			got[e.Name]++
 		}
@@ -259,16 +245,16 @@ func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
 }
 
 func TestACaseThatWasNotRunIsExportedAsSuch(t *testing.T) {
-	doc, err := Export(attempt, one(Case{ID: "b", Repeat: 1, Started: time.Unix(5, 0), Outcome: "not_run"}))
+	doc, err := otel.Export(attempt, one(otel.Case{ID: "b", Repeat: 1, Started: time.Unix(5, 0), Outcome: "not_run"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans := ids(t, doc)
+	spans := jsonSpans(t, doc)
 	if len(spans) != 1 || len(spans[0].Events) != 1 {
 		t.Fatalf("%s", doc)
 	}
-	a := attributesOf(spans[0].Events[0].Attributes)
-	if a.text("gen_ai.evaluation.score.label") != "not_run" || a.text("error.type") != "not_run" || a.text("gen_ai.evaluation.score.value") != "" {
+	a := spans[0].Events[0].Attributes
+	if textOf(a, "gen_ai.evaluation.score.label") != "not_run" || textOf(a, "error.type") != "not_run" || textOf(a, "gen_ai.evaluation.score.value") != "" {
 		t.Errorf("%s", doc)
 	}
 }
@@ -287,16 +273,16 @@ func TestAFailedRunAndALostTextShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	doc, err := Export(attempt, one(Case{ID: "c", Trajectory: l.Verified(), Outcome: "errored", Started: time.Unix(5, 0)}))
+	doc, err := otel.Export(attempt, one(otel.Case{ID: "c", Trajectory: l.Verified(), Outcome: "errored", Started: time.Unix(5, 0)}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	spans := ids(t, doc)
-	if root := attributesOf(spans[0].Attributes); root.text("error.type") != "CassetteMiss" || root.text(attrStatus) != "failed" {
+	spans := jsonSpans(t, doc)
+	if root := spans[0].Attributes; textOf(root, "error.type") != "CassetteMiss" || textOf(root, "tallystick.run.status") != "failed" {
 		t.Errorf("root %+v", root)
 	}
 	for _, s := range spans[1:] {
-		if attributesOf(s.Attributes).text(attrCut) != "1" {
+		if textOf(s.Attributes, "tallystick.texts_cut") != "1" {
 			t.Errorf("%s does not say that a text was cut", s.Name)
 		}
 	}
@@ -328,7 +314,7 @@ func TestEveryTypeOfEventShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := Export(attempt, one(Case{ID: "c", Trajectory: v, Outcome: "passed", Started: time.Unix(5, 0)}))
+		doc, err := otel.Export(attempt, one(otel.Case{ID: "c", Trajectory: v, Outcome: "passed", Started: time.Unix(5, 0)}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,8 +334,8 @@ func TestEveryTypeOfEventShows(t *testing.T) {
 
 func TestAnErrorOfTheEvidenceIsNoShorterExport(t *testing.T) {
 	lost := refusal.Newf(refusal.NotFound, "the evidence is gone")
-	_, err := Export(attempt, func(yield func(Case, error) bool) {
-		_ = yield(Case{ID: "a", Outcome: "passed"}, nil) && yield(Case{}, lost)
+	_, err := otel.Export(attempt, func(yield func(otel.Case, error) bool) {
+		_ = yield(otel.Case{ID: "a", Outcome: "passed"}, nil) && yield(otel.Case{}, lost)
 	})
 	if !refusal.Is(err, refusal.NotFound) {
 		t.Errorf("got %v", err)
@@ -386,7 +372,7 @@ func TestRealTrajectoriesFitTheSchema(t *testing.T) {
 
 func TestActionsKeepWhatAnAgentDid(t *testing.T) {
 	r := run(t, wire.OpenAIChat)
-	doc, err := Export(attempt, one(caseOf(r)))
+	doc, err := otel.Export(attempt, one(caseOf(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +382,7 @@ func TestActionsKeepWhatAnAgentDid(t *testing.T) {
 	}
 	canonical := func(v *trajectory.Verified) *trajectory.Trace {
 		t.Helper()
-		v, err := Actions(v)
+		v, err := foreign.Actions(v)
 		if err != nil {
 			t.Fatal(err)
 		}

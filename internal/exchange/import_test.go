@@ -1,4 +1,4 @@
-package telemetry
+package exchange
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
@@ -24,7 +25,7 @@ func load(t testing.TB, name string) []byte {
 	return data
 }
 
-func importFile(t testing.TB, name string) []Imported {
+func importFile(t testing.TB, name string) []foreign.Trajectory {
 	t.Helper()
 	out, err := Import(name, load(t, name))
 	if err != nil {
@@ -34,7 +35,7 @@ func importFile(t testing.TB, name string) []Imported {
 }
 
 // lines tells a trajectory in a few words for each event that matters here.
-func lines(i Imported) []string {
+func lines(i foreign.Trajectory) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	head := func(c *trajectory.Content) string {
@@ -88,15 +89,15 @@ func weather(model string, tokens [4]int, firstFinish, lastFinish string, order 
 func TestBothGenerationsAndATIFTellTheSameRun(t *testing.T) {
 	for _, tt := range []struct {
 		file   string
-		format Format
+		format foreign.Format
 		id     string
 		target string
 		want   []string
 	}{
-		{"current.json", OTLPJSON, "5b8efff798038103d269b633813fc60c", "forecaster", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "stop")},
-		{"events.json", OTLPJSON, "00000000000000000000000000000001", "unknown", weather("m", [4]int{5, 6, 0, 0}, "tool_calls", "stop")},
-		{"indexed.json", OTLPJSON, "00000000000000000000000000000002", "unknown", weather("m", [4]int{}, "tool_calls", "stop")},
-		{"atif.json", ATIF, "s-1", "forecaster@2.0", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "")},
+		{"current.json", foreign.OTLPJSON, "5b8efff798038103d269b633813fc60c", "forecaster", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "stop")},
+		{"events.json", foreign.OTLPJSON, "00000000000000000000000000000001", "unknown", weather("m", [4]int{5, 6, 0, 0}, "tool_calls", "stop")},
+		{"indexed.json", foreign.OTLPJSON, "00000000000000000000000000000002", "unknown", weather("m", [4]int{}, "tool_calls", "stop")},
+		{"atif.json", foreign.ATIF, "s-1", "forecaster@2.0", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "")},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
 			got := importFile(t, tt.file)[0]
@@ -107,7 +108,7 @@ func TestBothGenerationsAndATIFTellTheSameRun(t *testing.T) {
 				t.Errorf("source %+v, id %s", got.Source, got.ID)
 			}
 			first := firstEvent(got)
-			if first.Class != Class || first.Target != tt.target || !first.Policy.IsZero() {
+			if first.Class != foreign.Class || first.Target != tt.target || !first.Policy.IsZero() {
 				t.Errorf("started %+v", first)
 			}
 			if got.Verified.Pinned() || !got.Verified.Complete() {
@@ -123,7 +124,7 @@ func TestBothGenerationsAndATIFTellTheSameRun(t *testing.T) {
 	}
 }
 
-func firstEvent(i Imported) trajectory.RunStarted {
+func firstEvent(i foreign.Trajectory) trajectory.RunStarted {
 	for e := range i.Verified.Events() {
 		return *e.Payload.(*trajectory.RunStarted)
 	}
@@ -322,24 +323,24 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAFileOfTooManyValuesIsRefused(t *testing.T) {
-	file := []byte(`{"resourceSpans":[` + strings.Repeat("{},", maxElements) + `{}]}`)
+	file := []byte(`{"resourceSpans":[` + strings.Repeat("{},", foreign.MaxElements) + `{}]}`)
 	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "in one list") {
 		t.Errorf("got %v", err)
 	}
-	list := `"a":[` + strings.Repeat("{},", maxElements-1) + `{}]`
-	file = []byte(`{"resourceSpans":[` + strings.Repeat("{"+list+"},", maxParts/maxElements/2) + `{}]}`)
+	list := `"a":[` + strings.Repeat("{},", foreign.MaxElements-1) + `{}]`
+	file = []byte(`{"resourceSpans":[` + strings.Repeat("{"+list+"},", foreign.MaxParts/foreign.MaxElements/2) + `{}]}`)
 	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "values") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Import("f", make([]byte, MaxBytes+1)); !refusal.Is(err, refusal.TooLarge) {
+	if _, err := Import("f", make([]byte, foreign.MaxBytes+1)); !refusal.Is(err, refusal.TooLarge) {
 		t.Errorf("got %v", err)
 	}
-	file = []byte(`{"schema_version":"ATIF-v1.0","steps":[` + strings.Repeat("{},", maxSteps) + `{}]}`)
+	file = []byte(`{"schema_version":"ATIF-v1.0","steps":[` + strings.Repeat("{},", 50_000) + `{}]}`)
 	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(err.Error(), "steps") {
 		t.Errorf("got %v", err)
 	}
 	// The same within a text within the file.
-	inner := strings.Repeat("[],", maxParts/2)
+	inner := strings.Repeat("[],", foreign.MaxParts/2)
 	file = otlp(spanJSON(1, 0, 1, 2, "chat", "gen_ai.request.model", "m", "gen_ai.input.messages", "["+inner+"[]]"))
 	if _, err := Import("f", file); !refusal.Is(err, refusal.TooLarge) {
 		t.Errorf("got %v", err)
@@ -442,7 +443,7 @@ func FuzzImport(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !v.Complete() || firstEvent(o).Class != Class {
+			if !v.Complete() || firstEvent(o).Class != foreign.Class {
 				t.Fatal("an imported trajectory is complete and says that it was imported")
 			}
 			if !bytes.Equal(again[i].Trajectory, o.Trajectory) {

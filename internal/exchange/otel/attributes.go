@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 // Attributes of our own, in what [Export] writes. Import reads the first three,
 // so that what it makes of an export has the same calls, costs and end.

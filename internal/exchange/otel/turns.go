@@ -1,28 +1,31 @@
-package telemetry
+package otel
 
-import "tallystick/internal/trajectory"
+import (
+	"tallystick/internal/exchange/foreign"
+	"tallystick/internal/trajectory"
+)
 
 // startTurn begins a turn: an agent was invoked by nobody but its user.
 func (t *trace) startTurn(n *node) {
 	if t.running > 0 {
-		t.notes.add("turn that begins before the one before it has ended", n.name)
+		t.Notes.Add("turn that begins before the one before it has ended", n.name)
 	}
 	t.running++
-	input, _ := lastUser(n.input)
+	input, _ := foreign.LastUser(n.input)
 	if input == "" {
 		input = n.heard
 	}
-	t.event(&trajectory.TurnStarted{Agent: cut(clean(n.agentName()), maxName), Input: t.optional(input, trajectory.PromptHead)})
+	t.Event(&trajectory.TurnStarted{Agent: foreign.Cut(foreign.Clean(n.agentName()), foreign.MaxName), Input: t.Optional(input, trajectory.PromptHead)})
 }
 
 func (t *trace) endTurn(n *node) {
 	t.running--
-	answer, _, _ := saidOf(n.output)
+	answer, _, _ := foreign.SaidOf(n.output)
 	if answer == "" {
 		answer = n.said
 	}
 	t.answer = answer
-	t.event(&trajectory.TurnCompleted{Answer: t.optional(answer, trajectory.ArgumentHead)})
+	t.Event(&trajectory.TurnCompleted{Answer: t.Optional(answer, trajectory.ArgumentHead)})
 }
 
 // handOff is an agent that another agent invoked. Frameworks often have two
@@ -30,14 +33,14 @@ func (t *trace) endTurn(n *node) {
 func (t *trace) handOff(n *node) {
 	from, to := n.agentAbove.agentName(), n.agentName()
 	if from == to {
-		t.notes.add("agent span inside that of the same agent", n.name)
+		t.Notes.Add("agent span inside that of the same agent", n.name)
 		return
 	}
-	input, _ := lastUser(n.input)
+	input, _ := foreign.LastUser(n.input)
 	if input == "" {
 		input = n.heard
 	}
-	t.event(&trajectory.HandedOff{Call: t.call(spanID(n)), From: name(from), To: name(to), Input: t.optional(input, trajectory.PromptHead)})
+	t.Event(&trajectory.HandedOff{Call: t.CallID(spanID(n)), From: foreign.Name(from), To: foreign.Name(to), Input: t.Optional(input, trajectory.PromptHead)})
 }
 
 // A conversation finds turns where no span marks them: one begins when the last
@@ -51,26 +54,26 @@ type conversation struct {
 }
 
 func (c *conversation) hear(n *node) {
-	text, count := lastUser(n.input)
+	text, count := foreign.LastUser(n.input)
 	if c.isOpen && (text == "" || text == c.text && count <= c.count) {
 		return
 	}
 	c.close()
 	c.isOpen, c.text, c.count, c.answer = true, text, count, ""
-	c.t.event(&trajectory.TurnStarted{Input: c.t.optional(text, trajectory.PromptHead)})
+	c.t.Event(&trajectory.TurnStarted{Input: c.t.Optional(text, trajectory.PromptHead)})
 }
 
 // open begins a turn that nobody is heard in.
 func (c *conversation) open() {
 	if !c.isOpen {
 		c.isOpen = true
-		c.t.event(&trajectory.TurnStarted{})
+		c.t.Event(&trajectory.TurnStarted{})
 	}
 }
 
 // said notes what could be the answer of a turn.
 func (c *conversation) said(n *node) {
-	text, _, _ := saidOf(n.output)
+	text, _, _ := foreign.SaidOf(n.output)
 	if text == "" {
 		return
 	}
@@ -83,6 +86,6 @@ func (c *conversation) said(n *node) {
 func (c *conversation) close() {
 	if c.isOpen {
 		c.t.answer = c.answer
-		c.t.event(&trajectory.TurnCompleted{Answer: c.t.optional(c.answer, trajectory.ArgumentHead)})
+		c.t.Event(&trajectory.TurnCompleted{Answer: c.t.Optional(c.answer, trajectory.ArgumentHead)})
 	}
 }

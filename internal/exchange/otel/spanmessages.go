@@ -1,11 +1,15 @@
-package telemetry
+package otel
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tallystick/internal/exchange/foreign"
+)
 
 // readMessages reads what was said, by the newest convention that is there.
 func (t *trace) readMessages(n *node) error {
 	used := map[string]bool{}
-	read := func(key string, into *[]message, parse func(*budget, value) ([]message, error)) error {
+	read := func(key string, into *[]foreign.Message, parse func(*foreign.Budget, value) ([]foreign.Message, error)) error {
 		v, ok := n.attrs.get(key)
 		if !ok {
 			return nil
@@ -14,8 +18,8 @@ func (t *trace) readMessages(n *node) error {
 		*into = append(*into, list...)
 		return err
 	}
-	as := func(role string) func(*budget, value) ([]message, error) {
-		return func(b *budget, v value) ([]message, error) { return messagesOf(b, v, role) }
+	as := func(role string) func(*foreign.Budget, value) ([]foreign.Message, error) {
+		return func(b *foreign.Budget, v value) ([]foreign.Message, error) { return messagesOf(b, v, role) }
 	}
 	if err := read("gen_ai.system_instructions", &n.system, partsOf); err != nil {
 		return err
@@ -55,14 +59,14 @@ func (t *trace) readMessages(n *node) error {
 	}
 	for _, a := range n.attrs {
 		if !used[a.key] && !known(a.key) {
-			t.early.add("attribute "+a.key, a.string())
+			t.early.Add("attribute "+a.key, a.string())
 		}
 	}
-	for _, list := range [][]message{n.system, n.input, n.output} {
+	for _, list := range [][]foreign.Message{n.system, n.input, n.output} {
 		for i := range list {
-			for _, p := range list[i].parts {
-				if p.kind != "text" && p.kind != "tool_call" && p.kind != "tool_call_response" {
-					t.early.add("message part "+p.kind, p.text)
+			for _, p := range list[i].Parts {
+				if p.Kind != "text" && p.Kind != "tool_call" && p.Kind != "tool_call_response" {
+					t.early.Add("message part "+p.Kind, p.Text)
 				}
 			}
 		}
@@ -127,7 +131,7 @@ func (e *spanEvent) message() value {
 		if len(doc) > 1 {
 			doc = append(doc, ',')
 		}
-		doc = append(appendText(doc, key), ':')
+		doc = append(foreign.AppendText(doc, key), ':')
 		// Span attributes are flat, so what has parts is in them as text.
 		if text := v.bytes(); v.isText && (key == "tool_calls" || key == "message") && jsontext.Value(text).IsValid() {
 			doc = append(doc, text...)
@@ -143,9 +147,9 @@ func (t *trace) readEvents(n *node) {
 	for _, e := range n.events {
 		switch {
 		case e.name == "gen_ai.evaluation.result":
-			v := Evaluation{Name: e.attrs.text("gen_ai.evaluation.name"), Label: e.attrs.text("gen_ai.evaluation.score.label"), Explanation: e.attrs.text("gen_ai.evaluation.explanation")}
+			v := foreign.Evaluation{Name: e.attrs.text("gen_ai.evaluation.name"), Label: e.attrs.text("gen_ai.evaluation.score.label"), Explanation: e.attrs.text("gen_ai.evaluation.explanation")}
 			if s, ok := e.attrs.get("gen_ai.evaluation.score.value"); ok {
-				if f, ok := numberOf(s.raw()); ok {
+				if f, ok := foreign.NumberOf(s.raw()); ok {
 					v.Score = &f
 				}
 			}
@@ -153,13 +157,13 @@ func (t *trace) readEvents(n *node) {
 		case e.name == "exception", e.name == "gen_ai.client.inference.operation.details":
 		case eventRole(e.name) != "" && n.role == modelSpan:
 		default:
-			t.early.add("span event "+e.name, "")
+			t.early.Add("span event "+e.name, "")
 		}
 	}
 	if n.role == otherSpan || n.role == toolSpan {
 		for _, a := range n.attrs {
 			if !known(a.key) {
-				t.early.add("attribute "+a.key, a.string())
+				t.early.Add("attribute "+a.key, a.string())
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"encoding/hex"
@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/grade"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
@@ -136,7 +137,7 @@ type outArray struct {
 }
 
 func text(key, v string) outAttribute {
-	v = clean(v)
+	v = foreign.Clean(v)
 	return outAttribute{key, outValue{Text: &v}}
 }
 func whole(key string, n int64) outAttribute {
@@ -203,7 +204,7 @@ func (e *exporter) at(ev trajectory.Event) uint64 {
 
 func (e *exporter) open(key string, parent *outSpan, name string, kind int, at uint64) *outSpan {
 	id := digest.IDOf([]byte(e.trace + "\x00" + key))
-	s := &outSpan{TraceID: e.trace, SpanID: hex.EncodeToString(id[:8]), Name: clean(name), Kind: kind, Start: strconv.FormatUint(at, 10)}
+	s := &outSpan{TraceID: e.trace, SpanID: hex.EncodeToString(id[:8]), Name: foreign.Clean(name), Kind: kind, Start: strconv.FormatUint(at, 10)}
 	if parent != nil {
 		s.Parent = parent.SpanID
 	}
@@ -223,7 +224,7 @@ func (s *outSpan) close(at uint64) {
 
 func (s *outSpan) fail(kind, message string) {
 	s.add(text("error.type", kind))
-	s.Status = outStatus{statusError, cut(clean(message), maxDetail)}
+	s.Status = outStatus{statusError, foreign.Cut(foreign.Clean(message), foreign.MaxDetail)}
 }
 
 func (s *outSpan) finish() {
@@ -244,7 +245,7 @@ func (e *exporter) whole(s *outSpan, c *trajectory.Content) string {
 		return c.Head
 	}
 	if data, ok := e.content(c.Digest); ok && !c.Redacted {
-		return clean(string(data))
+		return foreign.Clean(string(data))
 	}
 	s.cut++
 	return c.Head
@@ -264,7 +265,7 @@ func (e *exporter) args(s *outSpan, a *trajectory.Args) string {
 	}
 	if len(a.Cut) > 0 && !a.Redacted {
 		if data, ok := e.content(a.Digest); ok {
-			return clean(string(data))
+			return foreign.Clean(string(data))
 		}
 	}
 	out := []byte{'{'}
@@ -272,7 +273,7 @@ func (e *exporter) args(s *outSpan, a *trajectory.Args) string {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(appendText(out, k), ':'), a.Values[k]...)
+		out = append(append(foreign.AppendText(out, k), ':'), a.Values[k]...)
 	}
 	if len(a.Cut) > 0 || a.Redacted {
 		s.cut++
@@ -280,10 +281,12 @@ func (e *exporter) args(s *outSpan, a *trajectory.Args) string {
 	return string(append(out, '}'))
 }
 
-func messagesAttr(key string, list ...message) outAttribute { return text(key, promptText(list)) }
+func messagesAttr(key string, list ...foreign.Message) outAttribute {
+	return text(key, foreign.PromptText(list))
+}
 
-func said(role, t string) message {
-	return message{role: role, parts: []part{{kind: "text", text: t}}}
+func said(role, t string) foreign.Message {
+	return foreign.Message{Role: role, Parts: []foreign.Part{{Kind: "text", Text: t}}}
 }
 
 // event puts an event where it belongs.
@@ -354,7 +357,7 @@ func (e *exporter) startModel(ev trajectory.Event, p *trajectory.ModelCallStarte
 	// conversation would mislead.
 	if system, list, ok := requestMessages(p.Provider, e.whole(s, &p.Prompt)); ok && s.cut == 0 {
 		if len(system) > 0 {
-			s.add(text("gen_ai.system_instructions", partsText(system)))
+			s.add(text("gen_ai.system_instructions", foreign.PartsText(system)))
 		}
 		s.add(messagesAttr("gen_ai.input.messages", list...))
 	}
@@ -368,14 +371,14 @@ func (e *exporter) endModel(at uint64, p *trajectory.ModelCallCompleted) {
 	}
 	s.close(at)
 	reply := replyMessage(e.whole(s, &p.Output), e.wishes[p.Call])
-	reply.finish = p.FinishReason
+	reply.Finish = p.FinishReason
 	if p.FinishReason != "" {
-		reason := clean(p.FinishReason)
+		reason := foreign.Clean(p.FinishReason)
 		s.add(outAttribute{"gen_ai.response.finish_reasons", outValue{List: &outArray{[]outValue{{Text: &reason}}}}})
 	}
 	s.add(whole("gen_ai.usage.input_tokens", p.TokensIn), whole("gen_ai.usage.output_tokens", p.TokensOut),
 		whole(attrCost, p.CostMicroUSD), text(attrSource, p.Source))
-	if len(reply.parts) > 0 {
+	if len(reply.Parts) > 0 {
 		s.add(messagesAttr("gen_ai.output.messages", reply))
 	}
 	if p.Error != "" {

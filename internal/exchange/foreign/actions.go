@@ -1,4 +1,4 @@
-package telemetry
+package foreign
 
 import (
 	"tallystick/internal/policy"

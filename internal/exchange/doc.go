@@ -1,0 +1,15 @@
+// Package exchange reads trajectories of other people's agents into our own
+// format. Each format has a folder: otel for OpenTelemetry GenAI spans, in and
+// out, and atif for the Agent Trajectory Interchange Format; what they make is
+// a [foreign.Trajectory].
+//
+// [Import] recognises a file: OpenTelemetry spans in the attribute names of
+// today and in those before version 1.37 of the conventions, as OTLP in JSON or
+// protobuf, and ATIF in JSON. Each trace, and each ATIF trajectory, becomes a
+// trajectory that verifies and that every extractor and grader can read.
+//
+// What it promises: a file may be hostile, and is bounded in length, in pieces
+// and in depth, so that it costs a bounded amount of memory and time; what has
+// no place in our format is counted, never silently left out; the same bytes
+// give the same trajectory. docs/formats/telemetry.md has the mapping.
+package exchange
