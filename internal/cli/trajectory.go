@@ -29,7 +29,7 @@ type loadedTrajectory struct {
 // An importedAnswer says what a trajectory was made of. Nothing vouches for it.
 type importedAnswer struct {
 	foreign.Source
-	ID          string                 `json:"id"`
+	ID          string               `json:"id"`
 	Notes       []foreign.Note       `json:"notes"`       // what has no place in a trajectory
 	Evaluations []foreign.Evaluation `json:"evaluations"` // somebody else's scores
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
+	"tallystick/internal/trajectory"
 	"tallystick/internal/wire"
 )
 
@@ -53,8 +53,8 @@ func replyText(m *cassette.ModelCall) (text, finish string) {
 		return cutText(r.Text+string(r.Body), 64<<10), "error"
 	}
 	body := []byte(r.Body)
+	var err error
 	if r.Stream != nil {
-		var err error
 		if body, err = wire.BodyOfStream(m.API, r.Stream); err != nil {
 			return strings.Join(r.Stream, ""), "broken"
 		}
@@ -62,25 +62,13 @@ func replyText(m *cassette.ModelCall) (text, finish string) {
 	// Of a reply in another form than that of its API, the event has what can
 	// be read; the agent is the one to complain.
 	said, _ := wire.ReadReply(m.API, body)
-	text, finish = said.Shown(), cutText(said.Stop, 60)
-	calls := said.Calls()
-	if len(calls) == 0 {
-		return text, finish
+	doc := trajectory.Said{Text: said.Shown()}
+	for _, c := range said.Calls() {
+		doc.Calls = append(doc.Calls, trajectory.SaidCall{Args: string(c.Args), Name: c.Name})
 	}
-	type call struct {
-		Args string `json:"args"`
-		Name string `json:"name"`
-	}
-	doc := struct {
-		Text  string `json:"text,omitempty"`
-		Calls []call `json:"tool_calls"`
-	}{Text: text}
-	for _, c := range calls {
-		doc.Calls = append(doc.Calls, call{string(c.Args), c.Name})
-	}
-	out, err := canon.Marshal(doc)
+	text, err = doc.Output()
 	if err != nil {
-		return string(body), finish
+		text = string(body)
 	}
-	return string(out), finish
+	return text, cutText(said.Stop, 60)
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/agent"
 	"tallystick/internal/cassette"
 	"tallystick/internal/gateway"
 	"tallystick/internal/judge"
@@ -158,11 +157,8 @@ func TestAFourthAPIIsCalledLive(t *testing.T) {
 	}
 }
 
-func TestAFourthAPIIsTakenByTargetsAndJudges(t *testing.T) {
+func TestAFourthAPIIsTakenByJudges(t *testing.T) {
 	wire.AddMadeUp(t)
-	if err := (&agent.Builtin{Model: "talk-1", API: wire.MadeUp}).Validate(); err != nil {
-		t.Errorf("a target: %v", err)
-	}
 	if _, err := judge.ParseSettings("judge.yaml", []byte("version: 1\nmodel: talk-1\napi: acme.talk\n")); err != nil {
 		t.Errorf("a judge: %v", err)
 	}

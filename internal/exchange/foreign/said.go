@@ -1,11 +1,12 @@
 package foreign
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tallystick/internal/canon"
+	"tallystick/internal/trajectory"
 )
 
 // A Message is one message to or from a model, in whatever way it was written.
@@ -69,29 +70,15 @@ func SaidOf(list []Message) (text string, calls []Part, finish string) {
 // ReplyText writes what a model said as our own sessions do: the text alone,
 // or a JSON object with the tool calls.
 func ReplyText(text string, calls []Part) string {
-	if len(calls) == 0 {
-		return text
-	}
-	type call struct {
-		Args string `json:"args"`
-		Name string `json:"name"`
-	}
-	doc := struct {
-		Text  string `json:"text,omitempty"`
-		Calls []call `json:"tool_calls"`
-	}{Text: text}
+	s := trajectory.Said{Text: text}
 	for _, c := range calls {
-		args := Clean(string(c.Args))
-		if args == "" {
-			args = "{}"
-		}
-		doc.Calls = append(doc.Calls, call{args, Clean(c.Name)})
+		s.Calls = append(s.Calls, trajectory.SaidCall{Args: cmp.Or(Clean(string(c.Args)), "{}"), Name: Clean(c.Name)})
 	}
-	out, err := canon.Marshal(doc)
+	out, err := s.Output()
 	if err != nil {
 		return text
 	}
-	return string(out)
+	return out
 }
 
 // PromptText writes messages in one form, that of gen_ai.input.messages, for a

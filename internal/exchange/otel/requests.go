@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"tallystick/internal/canon"
 	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/trajectory"
@@ -51,32 +49,10 @@ func partsOfRequest(parts []wire.Part) []foreign.Part {
 	return out
 }
 
-// A reply with tool calls is an object in our trajectories; see package
-// session.
-type sessionReply struct {
-	Text  string `json:"text"`
-	Calls []struct {
-		Args string `json:"args"`
-		Name string `json:"name"`
-	} `json:"tool_calls"`
-}
-
-func parseReply(text string) (sessionReply, bool) {
-	var r sessionReply
-	ok := len(text) > 0 && text[0] == '{' && json.Unmarshal([]byte(text), &r, json.RejectUnknownMembers(true)) == nil && len(r.Calls) > 0
-	return r, ok
-}
-
 // replyMessage is what a model said, with the ids of the calls it led to.
 func replyMessage(text string, ids []string) foreign.Message {
 	m := foreign.Message{Role: "assistant"}
-	r, ok := parseReply(text)
-	if !ok {
-		if text != "" {
-			m.Parts = []foreign.Part{{Kind: "text", Text: text}}
-		}
-		return m
-	}
+	r := trajectory.ParseSaid(text)
 	if r.Text != "" {
 		m.Parts = append(m.Parts, foreign.Part{Kind: "text", Text: r.Text})
 	}
@@ -106,8 +82,8 @@ func (e *exporter) matchWishes() {
 		switch p := ev.Payload.(type) {
 		case *trajectory.ModelCallCompleted:
 			s := &outSpan{}
-			r, ok := parseReply(e.whole(s, &p.Output))
-			if !ok {
+			r := trajectory.ParseSaid(e.whole(s, &p.Output))
+			if len(r.Calls) == 0 {
 				continue
 			}
 			open = open[:0] // what the reply before asked for is done or forgotten
