@@ -51,15 +51,16 @@ func (chat) recognises(n *Node) bool {
 	return n.Get("messages") != nil && n.Get("system") == nil
 }
 
-func (chat) visitIDs(n *Node, f func(*Node)) {
+func (chat) ids(n *Node) (ids []*Node) {
 	for i := range n.Items("messages") {
 		m := &n.Items("messages")[i]
-		visitMembers(m, f, "id")
+		ids = appendMembers(ids, m, "id")
 		for j := range m.Items("tool_calls") {
-			visitMembers(&m.Items("tool_calls")[j], f, "id")
+			ids = appendMembers(ids, &m.Items("tool_calls")[j], "id")
 		}
-		visitMembers(m, f, "tool_call_id")
+		ids = appendMembers(ids, m, "tool_call_id")
 	}
+	return ids
 }
 
 func (chat) delivery(body []byte) (Delivery, error) {

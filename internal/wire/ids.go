@@ -21,33 +21,31 @@ const minVolatileLen = 12
 // by where they stand. Long ones that are mentioned in text as well are
 // replaced there; a text that merely looks like an id is left alone.
 func renumber(r *row, n *Node) {
-	ids := numbering{prefixes: r.idPrefixes}
-	type place struct {
-		node *Node
-		id   string
-	}
-	var places []place
-	r.visitIDs(n, func(id *Node) {
-		ids.add(id)
-		places = append(places, place{id, id.Text})
-	})
+	places := r.ids(n)
 	if len(places) == 0 {
 		return
 	}
+	ids := numbering{prefixes: r.idPrefixes}
+	before := make([]string, len(places))
+	for i, id := range places {
+		ids.add(id)
+		before[i] = id.Text
+	}
 	ids.replaceInText(n)
 	// By the id that was there before: a number may be another id's old text.
-	for _, p := range places {
-		p.node.Text = ids.numbers[p.id]
+	for i, id := range places {
+		id.Text = ids.numbers[before[i]]
 	}
 }
 
-// visitMembers calls f for the strings under some names.
-func visitMembers(owner *Node, f func(*Node), names ...string) {
+// appendMembers adds the strings under some names.
+func appendMembers(list []*Node, owner *Node, names ...string) []*Node {
 	for _, name := range names {
 		if id := owner.Get(name); id != nil && id.Kind == '"' && id.Text != "" {
-			f(id)
+			list = append(list, id)
 		}
 	}
+	return list
 }
 
 // A numbering maps each id to its number, counted for each prefix apart.

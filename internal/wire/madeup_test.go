@@ -34,10 +34,11 @@ type madeUp struct{}
 
 func (madeUp) recognises(n *Node) bool { return n.Get("turns") != nil }
 
-func (madeUp) visitIDs(n *Node, f func(*Node)) {
+func (madeUp) ids(n *Node) (ids []*Node) {
 	for i := range n.Items("turns") {
-		visitMembers(&n.Items("turns")[i], f, "wish")
+		ids = appendMembers(ids, &n.Items("turns")[i], "wish")
 	}
+	return ids
 }
 
 func (madeUp) delivery(body []byte) (Delivery, error) {

@@ -63,13 +63,14 @@ func dropCacheControl(n *Node) {
 	}
 }
 
-func (messages) visitIDs(n *Node, f func(*Node)) {
+func (messages) ids(n *Node) (ids []*Node) {
 	for i := range n.Items("messages") {
 		m := &n.Items("messages")[i]
 		for j := range m.Items("content") {
-			visitMembers(&m.Items("content")[j], f, "id", "tool_use_id")
+			ids = appendMembers(ids, &m.Items("content")[j], "id", "tool_use_id")
 		}
 	}
+	return ids
 }
 
 func (messages) delivery(body []byte) (Delivery, error) {

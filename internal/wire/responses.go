@@ -16,11 +16,11 @@ func (responses) recognises(n *Node) bool {
 	return n.Get("messages") == nil && (n.Get("input") != nil || n.Get("instructions") != nil)
 }
 
-func (responses) visitIDs(n *Node, f func(*Node)) {
+func (responses) ids(n *Node) (ids []*Node) {
 	for i := range n.Items("input") {
-		visitMembers(&n.Items("input")[i], f, "id", "call_id", "approval_request_id")
+		ids = appendMembers(ids, &n.Items("input")[i], "id", "call_id", "approval_request_id")
 	}
-	visitMembers(n, f, "previous_response_id")
+	return appendMembers(ids, n, "previous_response_id")
 }
 
 func (responses) delivery(body []byte) (Delivery, error) { return chat{}.delivery(body) }

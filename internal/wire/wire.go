@@ -70,7 +70,7 @@ var table = []*row{&chatRow, &responsesRow, &messagesRow}
 type dialect interface {
 	// Requests, as clients send them.
 	recognises(request *Node) bool
-	visitIDs(n *Node, f func(id *Node)) // of every string that stands where an id stands
+	ids(request *Node) []*Node // every string that stands where an id stands
 	request(n *Node) Request
 	delivery(body []byte) (Delivery, error)
 
