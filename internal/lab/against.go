@@ -10,11 +10,11 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/foreign"
 	"tallystick/internal/harness"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
-	"tallystick/internal/telemetry"
 	"tallystick/internal/trajectory"
 )
 
@@ -45,7 +45,7 @@ func DriveAgainst(ctx context.Context, c *archive.Corpus, h Happened, name strin
 	var traces [2]*trajectory.Trace
 	for i, v := range []*trajectory.Verified{h.Verified, result.Verified} {
 		if h.Foreign {
-			if v, err = telemetry.Actions(v); err != nil {
+			if v, err = foreign.Actions(v); err != nil {
 				return nil, err
 			}
 		}
