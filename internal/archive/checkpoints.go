@@ -1,11 +1,25 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
+	"tallystick/internal/history"
+	"tallystick/internal/ledger"
+	"tallystick/internal/promote"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 // CheckpointsDir is the folder of the checkpoints that were kept.
@@ -22,4 +36,187 @@ func (p *Place) KeepCheckpoint(pub *sequencer.Published) error {
 		return err
 	}
 	return store.WriteFile(store.OS{}, filepath.Join(dir, fmt.Sprintf("%d.checkpoint", pub.Anchor.Size)), []byte(pub.Anchor.Checkpoint), 0o600)
+}
+
+// A keptCheckpoint is a cosigned checkpoint that was kept beside the ledger. A
+// day has one anchor file, which the last publication of the day replaces; the
+// checkpoint of a registration would be lost with it.
+type keptCheckpoint struct {
+	path string
+	note []byte
+	head ledger.TreeHead
+}
+
+// loadCheckpoints reads what KeepCheckpoint kept. Nothing is verified yet.
+func (p *Place) loadCheckpoints() ([]keptCheckpoint, error) {
+	dir := p.CheckpointsDir()
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading checkpoints: %w", err)
+	}
+	var kept []keptCheckpoint
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".checkpoint") {
+			continue
+		}
+		c := keptCheckpoint{path: filepath.Join(dir, e.Name())}
+		if c.note, err = store.ReadFile(store.OS{}, c.path, 1<<20); err != nil {
+			return nil, err
+		}
+		text, _, _ := strings.Cut(string(c.note), "\n\n")
+		if c.head, err = ledger.ParseTreeHead(text + "\n"); err != nil {
+			return nil, refusal.Newf(refusal.CheckpointInvalid, "%s: %w", c.path, err).WithHint("it was changed after it was kept; restore it, or set it aside: attempts then lose the level witnessed")
+		}
+		kept = append(kept, c)
+	}
+	return kept, nil
+}
+
+// expectation is what the ledger must contain to agree with the checkpoint.
+func (c keptCheckpoint) expectation() ledger.Expectation {
+	return ledger.Expectation{TreeHead: c.head, Source: "the checkpoint " + filepath.Base(c.path), Confirm: func(signers *seal.Signers) error {
+		var keys []ledger.LogKey
+		for _, e := range signers.Entries() {
+			if pub, ok := e.Key.Ed25519(); ok && slices.Contains(e.Roles, seal.Operator) {
+				keys = append(keys, ledger.LogKey{Origin: c.head.Origin, Key: pub})
+			}
+		}
+		_, err := ledger.VerifyCheckpoint(c.note, ledger.Policy{Logs: keys})
+		return err
+	}}
+}
+
+// WitnessVerifiers are the keys of the witnesses that the settings trust.
+func WitnessVerifiers(s workspace.Settings) ([]note.Verifier, error) {
+	var out []note.Verifier
+	for _, witness := range s.Witnesses {
+		v, err := seal.CosignatureVerifier(witness.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: witness %s: %w", workspace.SettingsFile, witness.URL, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// cosigned verifies which checkpoints the workspace's witnesses cosigned. That
+// the ledger contains them was checked when it was verified.
+func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
+	s := r.Settings
+	if len(s.Witnesses) == 0 {
+		return nil, nil
+	}
+	policy := ledger.Policy{Logs: v.EveryKey()}
+	var err error
+	if policy.Witnesses, err = WitnessVerifiers(s); err != nil {
+		return nil, err
+	}
+	notes := make(map[string][]byte)
+	for _, a := range r.anchors {
+		notes[a.Path] = []byte(a.Checkpoint)
+	}
+	for _, c := range r.kept {
+		notes[c.path] = c.note
+	}
+	var out []history.Cosigned
+	for path, note := range notes {
+		c, err := ledger.VerifyCheckpoint(note, policy)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(c.Cosignatures) >= max(1, s.Quorum) {
+			out = append(out, history.Cosigned{Size: c.Size, Witnesses: c.Cosignatures})
+		}
+	}
+	return out, nil
+}
+
+// Anchors says of each anchor and kept checkpoint when witnesses cosigned it.
+// That the ledger agrees with them was verified with it. An anchor that the
+// ledger says was published and that is gone is no reason to go on without:
+// whoever removes anchors has something to hide. [refusal.MissingAnchor] is left
+// for the caller to record.
+func (r *Reading) Anchors() ([]promote.Anchor, error) {
+	if err := r.missingAnchor(); err != nil {
+		return nil, err
+	}
+	policy := ledger.Policy{Logs: r.verified.EveryKey(), Quorum: r.Settings.Quorum}
+	var err error
+	if policy.Witnesses, err = WitnessVerifiers(r.Settings); err != nil {
+		return nil, err
+	}
+	var anchors []promote.Anchor
+	for _, f := range r.anchors {
+		a, err := ledger.VerifyAnchor(f.Data, policy)
+		if refusal.Is(err, refusal.WitnessQuorumMissing) {
+			continue // the witnesses have not seen it yet
+		}
+		if err != nil {
+			return nil, r.Alarm(fmt.Errorf("%s: %w", f.Path, err))
+		}
+		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policy.Witnesses)})
+	}
+	for _, c := range r.kept {
+		checkpoint, err := ledger.VerifyCheckpoint(c.note, policy)
+		if refusal.Is(err, refusal.WitnessQuorumMissing) {
+			continue // as of an anchor: some witnesses are not enough
+		}
+		if err != nil {
+			return nil, r.Alarm(fmt.Errorf("%s: %w", c.path, err))
+		}
+		if at := cosignedAt(c.note, policy.Witnesses); !at.IsZero() {
+			anchors = append(anchors, promote.Anchor{Size: checkpoint.Size, Cosigned: at})
+		}
+	}
+	return anchors, nil
+}
+
+// anchorsThen are those that had been published when the ledger was as long as
+// that history. The file of a day may have been replaced by a larger one since;
+// the ledger says what there was.
+func (r *Reading) anchorsThen(then *history.History) ([]promote.Anchor, error) {
+	known, err := r.Anchors()
+	if err != nil {
+		return nil, r.Alarm(err)
+	}
+	anchors := slices.DeleteFunc(known, func(a promote.Anchor) bool { return a.Size > then.Entries })
+	for _, a := range then.Anchors {
+		anchors = append(anchors, promote.Anchor{Size: a.Size})
+	}
+	return anchors, nil
+}
+
+// missingAnchor compares what the ledger says was published with what is there.
+// A day's file is replaced only by a larger one.
+func (r *Reading) missingAnchor() error {
+	there := make(map[string]int64)
+	for _, f := range r.anchors {
+		there[f.Date] = max(there[f.Date], f.Size)
+	}
+	for _, a := range r.History.Anchors {
+		if size, ok := there[a.Date]; !ok || size < a.Size {
+			return refusal.Newf(refusal.MissingAnchor, "entry %d says that %d entries were anchored on %s; the anchor of that day is missing or covers only %d", a.Index, a.Size, a.Date, size).
+				WithHint("restore %s from git; without it nobody can tell whether the ledger was cut", filepath.Join(r.AnchorsDir(), a.Date+".json"))
+		}
+	}
+	return nil
+}
+
+// cosignedAt is the earliest time at which one of the witnesses cosigned a
+// checkpoint; zero if none did.
+func cosignedAt(signed []byte, witnesses []note.Verifier) time.Time {
+	var first time.Time
+	n, err := note.Open(signed, note.VerifierList(witnesses...))
+	if err != nil {
+		return first
+	}
+	for _, sig := range n.Sigs {
+		if at, err := seal.CosignatureTime(sig); err == nil && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
 }

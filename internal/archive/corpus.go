@@ -1,12 +1,12 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
@@ -29,6 +29,11 @@ type Corpus struct {
 	From string
 	// Versions are those of the signers in the ledger.
 	Versions []SignersVersion
+	// Reading is the ledger that the people come from, if more of it was asked
+	// for; otherwise nil.
+	Reading *Reading
+
+	verified *ledger.Verified // nil if there is no ledger
 }
 
 // A SignersVersion is one version of the signers in the ledger.
@@ -38,82 +43,125 @@ type SignersVersion struct{ Signers, Signatures string }
 func (c *Corpus) Close() error { return c.Root.Close() }
 
 // OpenCorpus finds out who is trusted in the workspace.
-func (p *Place) OpenCorpus() (*Corpus, error) {
+func (p *Place) OpenCorpus() (*Corpus, error) { return p.OpenCorpusFor("") }
+
+// OpenCorpusFor is OpenCorpus for somebody who keeps the trust root himself;
+// none if it is "". The workspace's own comes with the checkout: whoever can
+// change that could bring signers of his own and sign everything again.
+func (p *Place) OpenCorpusFor(trustRoot string) (*Corpus, error) {
+	return p.openCorpus(trustRoot, func(c *Corpus) error {
+		var who people
+		v, err := p.verify(ledger.Options{Visit: who.visit})
+		if err == nil {
+			c.trust(v, &who)
+		}
+		return err
+	})
+}
+
+// ReadCorpus is OpenCorpusFor and [Place.Read] in one verification. Without a
+// ledger, as in a fresh checkout, there is a Corpus and no Reading.
+func (p *Place) ReadCorpus(trustRoot string, ask Ask) (*Corpus, error) {
+	return p.openCorpus(trustRoot, func(c *Corpus) error {
+		r, err := p.Read(ask)
+		if err == nil {
+			c.Reading = r
+			c.trust(r.verified, &r.people)
+		}
+		return err
+	})
+}
+
+// Corpus is the workspace with the people of its verified ledger.
+func (r *Reading) Corpus() (*Corpus, error) {
+	return r.openCorpus("", func(c *Corpus) error {
+		c.Reading = r
+		c.trust(r.verified, &r.people)
+		return nil
+	})
+}
+
+// openCorpus takes the people from the verified ledger that read reads. Without
+// a ledger, as in a checkout on a CI machine, they come from the signers folder,
+// from the trust root on; then cases are judged at the present time. A ledger
+// that this machine remembers must be there.
+func (p *Place) openCorpus(trustRoot string, read func(*Corpus) error) (*Corpus, error) {
 	root, err := os.OpenRoot(p.Dir)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "opening the workspace: %w", err)
 	}
 	c := &Corpus{Place: p, Root: root, Options: bench.Options{Now: p.Now(), Blobs: store.NewBlobs(store.OS{}, filepath.Join(p.EvidenceDir(), "cassettes"))}}
-	if err := c.trust(); err != nil {
+	err = c.find(read)
+	if err == nil {
+		err = p.requireTrustRoot(trustRoot)
+	}
+	if err != nil {
 		root.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// OpenCorpusFor is OpenCorpus for somebody who keeps the trust root himself;
-// none if it is "". The workspace's own comes with the checkout: whoever can
-// change that could bring signers of his own and sign everything again.
-func (p *Place) OpenCorpusFor(trustRoot string) (*Corpus, error) {
-	c, err := p.OpenCorpus()
-	if err != nil || trustRoot == "" {
-		return c, err
-	}
-	want, err := digest.ParseID(trustRoot)
-	switch {
-	case err != nil:
-		err = refusal.Newf(refusal.Usage, "--trust-root: %w", err)
-	case want != p.Settings.TrustRoot:
-		err = refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.Settings.TrustRoot, want).
-			WithHint("somebody changed tally.yaml and with it who is trusted, or this is another workspace")
-	default:
-		return c, nil
-	}
-	c.Close()
-	return nil, err
-}
-
-// trust takes the people from the verified ledger. Without one, as in a
-// checkout on a CI machine, they come from the signers folder, from the trust
-// root on; then cases are judged at the present time. A ledger that this
-// machine remembers must be there.
-func (c *Corpus) trust() error {
+func (c *Corpus) find(read func(*Corpus) error) error {
 	place, err := c.Sequencer()
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(place.SegmentsDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		remembered, err := sequencer.Remembered(place.FS, place.StateDir, c.Settings.Origin)
-		if err != nil {
-			return err
-		}
-		if remembered == nil {
-			c.From = "trust root"
-			c.Options.Signers, err = c.signersFromFiles()
-			return err
-		}
+	if _, err := os.Stat(place.SegmentsDir()); !errors.Is(err, fs.ErrNotExist) {
+		return read(c)
 	}
-	accepted := &bench.Acceptances{}
-	v, err := c.Verify(func(r ledger.Record) error {
-		switch b := r.Body.(type) {
-		case *evidence.Opened:
-			c.Versions = append(c.Versions, SignersVersion{Signers: b.Signers})
-		case *evidence.SignersChanged:
-			c.Versions = append(c.Versions, SignersVersion{b.Signers, strings.Join(b.Signatures, "")})
-		}
-		return accepted.Visit(r)
-	})
+	remembered, err := sequencer.Remembered(place.FS, place.StateDir, c.Settings.Origin)
 	if err != nil {
 		return err
 	}
-	c.From = "ledger"
+	if remembered != nil {
+		return read(c)
+	}
+	c.From = "trust root"
+	c.Options.Signers, err = c.signersFromFiles()
+	return err
+}
+
+// trust takes the people of a verified ledger.
+func (c *Corpus) trust(v *ledger.Verified, who *people) {
+	c.From, c.Versions, c.verified = "ledger", who.versions, v
 	// A clock that was set back does not bring back a signer whose time is over.
 	if last := v.LastTime.Go(); c.Options.Now.Before(last) {
 		c.Options.Now = last
 	}
-	c.Options.Signers, c.Options.AcceptedAt, c.Options.SignersThen = v.Signers, accepted.AcceptedAt, accepted.SignersThen
+	c.Options.Signers, c.Options.AcceptedAt, c.Options.SignersThen = v.Signers, who.accepted.AcceptedAt, who.accepted.SignersThen
+}
+
+// requireTrustRoot refuses a trust root that is not the workspace's.
+func (p *Place) requireTrustRoot(trustRoot string) error {
+	if trustRoot == "" {
+		return nil
+	}
+	want, err := digest.ParseID(trustRoot)
+	switch {
+	case err != nil:
+		return refusal.Newf(refusal.Usage, "--trust-root: %w", err)
+	case want != p.Settings.TrustRoot:
+		return refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.Settings.TrustRoot, want).
+			WithHint("somebody changed tally.yaml and with it who is trusted, or this is another workspace")
+	}
 	return nil
+}
+
+// OpenLedger opens the ledger for appending, and verifies only what came after
+// the people were read.
+func (c *Corpus) OpenLedger(ctx context.Context) (*sequencer.Ledger, error) {
+	cfg, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	cfg.From = c.verified
+	return c.OpenWith(ctx, cfg, LockWait)
+}
+
+// Append appends one record to the ledger.
+func (c *Corpus) Append(ctx context.Context, kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+	return appendTo(c.OpenLedger(ctx))(kind, record)
 }
 
 // HistoryFile is where version n of the signers is kept for checkouts that

@@ -1,16 +1,11 @@
 package archive
 
 import (
-	"bytes"
-	"fmt"
-	"slices"
-
-	"golang.org/x/mod/sumdb/tlog"
-
 	"tallystick/internal/ledger"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 // Expectations gathers what the workspace's ledger must contain: the published
@@ -42,11 +37,6 @@ func (p *Place) Verify(visit func(ledger.Record) error) (*ledger.Verified, error
 	return p.verify(ledger.Options{Decode: true, Visit: visit})
 }
 
-// Walk verifies the hashes and seals of the ledger, without decoding entries.
-func (p *Place) Walk(visit func(ledger.Record) error) (*ledger.Verified, error) {
-	return p.verify(ledger.Options{Visit: visit})
-}
-
 func (p *Place) verify(o ledger.Options) (*ledger.Verified, error) {
 	place, err := p.Sequencer()
 	if err != nil {
@@ -61,47 +51,6 @@ func (p *Place) verify(o ledger.Options) (*ledger.Verified, error) {
 		return nil, p.Alarm(err)
 	}
 	return v, nil
-}
-
-// A Proof is an entry of the verified ledger and what proves it.
-type Proof struct {
-	Position   ledger.Position
-	Raw        []byte
-	Proof      tlog.RecordProof
-	Checkpoint []byte
-}
-
-// Receipt is the proof as a file for a stranger.
-func (x Proof) Receipt() *ledger.Receipt {
-	return ledger.NewReceipt(x.Position, x.Raw, x.Proof, x.Checkpoint)
-}
-
-// Prove proves that entries are in the ledger. It also returns the key with
-// which the proofs can be checked.
-func (p *Place) Prove(indexes []int64) (map[int64]Proof, string, error) {
-	proofs := make(map[int64]Proof, len(indexes))
-	for _, i := range indexes {
-		proofs[i] = Proof{}
-	}
-	tree := &ledger.Tree{}
-	v, err := p.Walk(func(r ledger.Record) error {
-		if _, ok := proofs[r.Index]; ok {
-			proofs[r.Index] = Proof{Position: r.Position, Raw: bytes.Clone(r.Raw)}
-		}
-		return tree.Add(r.Leaf)
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	head, checkpoint := p.BestCheckpoint(v, slices.Max(indexes))
-	for i, x := range proofs {
-		if x.Proof, err = tree.ProveInclusion(head.Size, i); err != nil {
-			return nil, "", fmt.Errorf("proving entry %d: %w", i, err)
-		}
-		x.Checkpoint = checkpoint
-		proofs[i] = x
-	}
-	return proofs, SignedWith(checkpoint, v.EveryKey()), nil
 }
 
 // SignedWith finds the key that signed a checkpoint, as a verifier is given it.
@@ -129,4 +78,29 @@ func (p *Place) BestCheckpoint(v *ledger.Verified, index int64) (ledger.TreeHead
 		}
 	}
 	return v.TreeHead, v.Checkpoint
+}
+
+// OperatorKeys verifies the ledger by itself, without what else is known of it,
+// and lists the keys that ever were an operator's.
+func (p *Place) OperatorKeys() ([]ledger.LogKey, error) {
+	place, err := p.Sequencer()
+	if err != nil {
+		return nil, err
+	}
+	v, err := place.Verify(ledger.Options{Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot})
+	if err != nil {
+		return nil, err
+	}
+	return v.EveryKey(), nil
+}
+
+// Remembered asks this machine what it remembers of a ledger, nil if nothing.
+func Remembered(getenv func(string) string) func(origin string) (*ledger.TreeHead, error) {
+	return func(origin string) (*ledger.TreeHead, error) {
+		state, err := workspace.StateDir(getenv)
+		if err != nil {
+			return nil, err
+		}
+		return sequencer.Remembered(store.OS{}, state, origin)
+	}
 }

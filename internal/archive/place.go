@@ -1,13 +1,18 @@
 // Package archive reads a workspace: who is trusted in it, what its ledger says,
 // what its evidence is, and what can be proved of both.
 //
-// Everything starts from a [Place]. What it returns has been verified against
+// Everything starts from a [Place]. [Place.Read] verifies the ledger once and
+// gathers what was asked for into a [Reading], which goes on as the ledger grows;
+// [Place.ReadCorpus] finds out on the same way who is trusted. What a Place returns has been verified against
 // the published anchors, this machine's memory and the trust root, or is an
 // error; evidence of an attack leaves an alarm behind before it is returned.
 // Commands, servers and exporters build on it and show what it says.
 //
-// Where it stops: it decides nothing about an agent, runs nothing, and writes
-// only alarms and the proofs that belong to them. What people do to a workspace
+// What is shown and decides nothing may come from a cache: [Reading.ForDisplay].
+// Everything else is derived anew from bytes whose digests were checked.
+//
+// Where it stops: it runs nothing, and writes only alarms and the proofs that
+// belong to them, cached rows, bundles, and the advice that package promote gave. What people do to a workspace
 // is in package ceremony, running an attempt in package lab.
 package archive
 
@@ -43,6 +48,8 @@ type World struct {
 	Now    func() time.Time
 	// Note tells a person how the work is going; it is never the answer.
 	Note func(format string, args ...any)
+	// FS is where ledger and evidence are read; nil means the disk.
+	FS store.FS
 }
 
 // A Place is a workspace and the world it is looked at from.
@@ -60,13 +67,20 @@ func Open(dir string, world World) (*Place, error) {
 	return &Place{w, world}, nil
 }
 
+func (p *Place) fs() store.FS {
+	if p.FS == nil {
+		return store.OS{}
+	}
+	return p.FS
+}
+
 // Sequencer says where the workspace's ledger is.
 func (p *Place) Sequencer() (sequencer.Place, error) {
 	state, err := workspace.StateDir(p.Getenv)
 	if err != nil {
 		return sequencer.Place{}, err
 	}
-	return sequencer.Place{FS: store.OS{}, Dir: p.LedgerDir(), StateDir: state, Anchors: p.AnchorsDir()}, nil
+	return sequencer.Place{FS: p.fs(), Dir: p.LedgerDir(), StateDir: state, Anchors: p.AnchorsDir()}, nil
 }
 
 // OperatorKey reads the operator's key: TALLY_OPERATOR_KEY, or the workspace's.
@@ -130,15 +144,21 @@ func (p *Place) OpenWith(ctx context.Context, cfg sequencer.Config, wait time.Du
 
 // Append appends one record to the ledger.
 func (p *Place) Append(ctx context.Context, kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
-	l, err := p.OpenLedger(ctx)
-	if err != nil {
-		return ledger.Position{}, err
+	return appendTo(p.OpenLedger(ctx))(kind, record)
+}
+
+// appendTo appends one record to a ledger that was just opened, and closes it.
+func appendTo(l *sequencer.Ledger, err error) func(evidence.Kind, evidence.Body) (ledger.Position, error) {
+	return func(kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+		if err != nil {
+			return ledger.Position{}, err
+		}
+		pos, err := l.AppendRecord(kind, record)
+		if cerr := l.Close(); err == nil {
+			err = cerr
+		}
+		return pos, err
 	}
-	pos, err := l.AppendRecord(kind, record)
-	if cerr := l.Close(); err == nil {
-		err = cerr
-	}
-	return pos, err
 }
 
 // An Alarm is an error that left an alarm behind. Block is the text that a

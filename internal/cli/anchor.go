@@ -5,20 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/mod/sumdb/note"
 
-	"tallystick/internal/archive"
 	"tallystick/internal/lab"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 func newAnchor(env *Env) *cobra.Command {
@@ -97,89 +88,21 @@ somebody else: that is what notices a workspace that was rolled back as a whole.
 	return cmd
 }
 
-// anchorReport is one line of the answer.
-type anchorReport struct {
-	Path       string   `json:"path"`
-	Date       string   `json:"date"`
-	Size       int64    `json:"size"`
-	Head       string   `json:"head"`
-	Cosigners  []string `json:"cosigners"`
-	Verified   bool     `json:"verified"`
-	Unanchored int64    `json:"entries_since"`
-}
-
 func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
 	w, err := env.open()
 	if err != nil {
 		return err
 	}
-	place, err := w.Sequencer()
+	reports, entries, err := w.VerifyAnchors(o.against)
 	if err != nil {
 		return err
 	}
-	anchors, expect, err := w.Expectations()
-	if err != nil {
-		return err
-	}
-	if o.against != "" {
-		if _, err := os.Stat(o.against); err != nil {
-			return refusal.Newf(refusal.Unreadable, "reading anchors: %w", err)
-		}
-		more, err := sequencer.LoadAnchors(store.OS{}, o.against)
-		if err != nil {
-			return err
-		}
-		anchors, expect = append(anchors, more...), append(expect, sequencer.AnchorExpectations(more)...)
-	}
-	if len(anchors) == 0 {
-		return refusal.Newf(refusal.MissingAnchor, "there is no anchor in %s", place.Anchors).WithHint(`"tally anchor publish" makes one`)
-	}
-	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect})
-	if err != nil {
-		return w.Alarm(err)
-	}
-	reports, err := checkCosignatures(w, v, anchors)
-	if err != nil {
-		return err
-	}
-	return env.Answer(map[string]any{"anchors": reports, "entries": v.Size}, func(out io.Writer) {
-		since := v.Size
+	return env.Answer(map[string]any{"anchors": reports, "entries": entries}, func(out io.Writer) {
+		since := entries
 		for _, r := range reports {
 			fmt.Fprintf(out, "verified  %s  %d entries  %s  cosigned by %d\n", plain.Line(r.Date), r.Size, r.Head, len(r.Cosigners))
 			since = min(since, r.Unanchored)
 		}
 		fmt.Fprintf(out, "%d entries since the last anchor\n", since)
 	})
-}
-
-// checkCosignatures verifies each anchor once more, under the policy of the
-// settings: the witnesses and how many of them are needed.
-func checkCosignatures(w *archive.Place, v *ledger.Verified, anchors []sequencer.AnchorFile) ([]anchorReport, error) {
-	policy := ledger.Policy{Logs: v.EveryKey(), Quorum: w.Settings.Quorum}
-	var err error
-	if policy.Witnesses, err = witnessVerifiers(w.Settings); err != nil {
-		return nil, err
-	}
-	var reports []anchorReport
-	for _, f := range anchors {
-		a, err := ledger.VerifyAnchor(f.Data, policy)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
-		}
-		reports = append(reports, anchorReport{Path: f.Path, Date: f.Date, Size: f.Size, Head: f.Head.String(),
-			Cosigners: append([]string{}, a.Checkpoint.Cosignatures...), Verified: true, Unanchored: v.Size - f.Size})
-	}
-	return reports, nil
-}
-
-func witnessVerifiers(s workspace.Settings) ([]note.Verifier, error) {
-	var out []note.Verifier
-	for _, witness := range s.Witnesses {
-		v, err := seal.CosignatureVerifier(witness.Key)
-		if err != nil {
-			return nil, fmt.Errorf("%s: witness %s: %w", workspace.SettingsFile, witness.URL, err)
-		}
-		out = append(out, v)
-	}
-	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/exchange"
@@ -61,8 +62,8 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	var answer *ceremony.Pending
 	switch {
 	case exchange.IsOurs(data):
-		var loaded *loadedTrajectory
-		if loaded, err = env.loadTrajectory(o.from, ""); err == nil {
+		var loaded *archive.Trajectory
+		if loaded, err = loadTrajectory(env, o.from, ""); err == nil {
 			answer, err = pendingOf(ctx, env, loaded, o)
 		}
 	case o.id != "":

@@ -292,7 +292,7 @@ func TestClosestNamesWhatWasMeantOrNothing(t *testing.T) {
 		"versoin": "version", "verfy": "verify", "ldger": "ledger", "runn": "run", "witness": "witness-server",
 		"xyzzy": "", "": "", "q": "", "help-me-please": "",
 	} {
-		if got, _ := closest(typed, names); got != want {
+		if got, _ := refusal.Closest(typed, names); got != want {
 			t.Errorf("closest(%q) = %q, want %q", typed, got, want)
 		}
 	}

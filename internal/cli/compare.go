@@ -9,10 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/trajectory"
 )
 
 type compareOptions struct {
@@ -53,53 +54,29 @@ func runCompare(_ context.Context, env *Env, o compareOptions) error {
 	if o.divergences < 0 {
 		return refusal.Newf(refusal.Usage, "--divergences %d: expected 0 or more", o.divergences)
 	}
-	p, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.a || a.ID == o.b })
+	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.a || a.ID == o.b }})
 	if err != nil {
 		return err
 	}
-	a, err := p.attempt(o.a)
+	a, err := p.Attempt(o.a)
 	if err != nil {
 		return err
 	}
-	b, err := p.attempt(o.b)
+	b, err := p.Attempt(o.b)
 	if err != nil {
 		return err
 	}
 	options := scorecard.CompareOptions{AcrossBenches: o.acrossBenches, AllCases: o.allCases, MaxDivergences: o.divergences}
 	if !o.noEvidence {
-		options.Divergence = p.divergence
+		options.Divergence = p.Divergence
 	}
 	c, err := scorecard.Compare(a, b, options)
 	if err != nil {
-		return p.w.Alarm(err)
+		return p.Alarm(err)
 	}
-	line := p.history.Line()
+	line := p.History.Line()
 	c.Ledger = &line
 	return env.Answer(c, func(out io.Writer) { compareText(out, c) })
-}
-
-// divergence finds where two runs of a case part, by their canonical traces.
-func (p *pastReading) divergence(a, b *scorecard.Case) (string, error) {
-	left, err := p.trace(a)
-	if err != nil {
-		return "", err
-	}
-	right, err := p.trace(b)
-	if err != nil {
-		return "", err
-	}
-	if d := trajectory.Compare(left, right); d != nil {
-		return d.String(), nil
-	}
-	return "", nil
-}
-
-func (p *pastReading) trace(c *scorecard.Case) (*trajectory.Trace, error) {
-	v, err := scorecard.TrajectoryOf(c, p.read)
-	if err != nil {
-		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
-	}
-	return trajectory.Canonical(v, trajectory.Options{})
 }
 
 func compareText(out io.Writer, c *scorecard.Comparison) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 )
@@ -54,15 +55,15 @@ func runCurve(_ context.Context, env *Env, o curveOptions) error {
 		return err
 	}
 	choice := scorecard.CurveOptions{Class: o.class, Target: o.target, Since: since, All: o.all}
-	p, err := env.readPast(choice.Takes)
+	p, err := read(env, archive.Ask{Want: choice.Takes})
 	if err != nil {
 		return err
 	}
-	curve := scorecard.CurveOf(p.history, choice)
+	curve := scorecard.CurveOf(p.History, choice)
 	if curve.LeftOut > 0 {
 		env.Note("%d scratch or filtered attempts are left out; --all takes them", curve.LeftOut)
 	} else if len(curve.Weeks) == 0 {
-		env.Note("the ledger %s has no such attempt", p.history.Origin)
+		env.Note("the ledger %s has no such attempt", p.History.Origin)
 	}
 	return env.Answer(curve, func(out io.Writer) {
 		if o.csv {

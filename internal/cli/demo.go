@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -202,22 +204,22 @@ func (d *demo) sign(ctx context.Context) error {
 
 // look reads back what the attempt came to, and prepares what a stranger gets.
 func (d *demo) look(a *demoAnswer) error {
-	past, err := d.env.readPast(nil)
+	past, err := read(d.env, archive.Ask{})
 	if err != nil {
 		return err
 	}
-	attempt, err := past.attempt(demoAttempt)
+	attempt, err := past.Attempt(demoAttempt)
 	if err != nil {
 		return err
 	}
-	if a.Scorecard, err = scorecard.Of(past.history, scorecard.View{Attempts: []*scorecard.Attempt{attempt}, Evidence: past.evidence}); err != nil {
+	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}, Evidence: past.Evidence}); err != nil {
 		return err
 	}
-	_, failed, err := past.findCase(whyOptions{caseID: demoFailed, attempt: demoAttempt})
+	_, failed, err := past.FindCase(archive.CaseQuery{Case: demoFailed, Attempt: demoAttempt})
 	if err != nil {
 		return err
 	}
-	checks, err := past.checks(failed)
+	checks, err := past.Checks(failed)
 	if err != nil {
 		return err
 	}

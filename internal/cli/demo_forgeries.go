@@ -176,11 +176,15 @@ func packAgain(d *demo, copied string) error {
 
 // countAgain counts every number of the forged workspace again.
 func countAgain(d *demo, copied string) error {
-	r, err := d.in(copied).newRecomputer()
+	p, err := d.in(copied).open()
+	if err != nil {
+		return err
+	}
+	r, err := p.ReadForRecount()
 	if err != nil {
 		return refusal.Newf(refusal.Failed, "the honest ledger was refused: %w", err)
 	}
-	_, err = r.all()
+	_, err = r.Recount()
 	return err
 }
 

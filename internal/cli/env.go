@@ -29,6 +29,9 @@ type Env struct {
 	Getenv         func(string) string
 	Now            func() time.Time
 
+	// inTests changes what the packages that do the work see of the world.
+	inTests func(*archive.World)
+
 	// The global flags.
 	WorkspaceDir string // as given; commands call [Env.Workspace]
 	JSON         bool
@@ -106,9 +109,22 @@ func (e *Env) verifiedLedger(visit func(ledger.Record) error) (*archive.Place, *
 	return p, v, err
 }
 
+// read verifies the ledger of the workspace and reads what is asked for.
+func read(e *Env, ask archive.Ask) (*archive.Reading, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	return p.Read(ask)
+}
+
 // world is what the packages that do the work may ask for.
 func (e *Env) world() archive.World {
-	return archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
+	w := archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
+	if e.inTests != nil {
+		e.inTests(&w)
+	}
+	return w
 }
 
 // nearestWorkspace walks up from dir to the first folder with a settings file.

@@ -8,16 +8,15 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/exchange/otel"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
 )
 
 // otelFormat is OpenTelemetry spans; laterFormats are promised and not built.
@@ -80,16 +79,16 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 	if _, err := path.Match(o.glob, ""); err != nil {
 		return refusal.Newf(refusal.Usage, "--case %q: %w", o.glob, err)
 	}
-	p, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.attempt })
+	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}
-	a, err := p.attempt(o.attempt)
+	a, err := p.Attempt(o.attempt)
 	if err != nil {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: harnessOf(a)}, p.exported(a, o.glob, &answer.Cases))
+	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: archive.HarnessOf(a)}, counted(p.Exported(a, o.glob), &answer.Cases))
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 		// The document is the answer, as JSON either way.
 		return env.Answer(rawJSON(doc), func(w io.Writer) { w.Write(plain.JSON(doc)) })
 	}
-	if err := store.WriteFile(store.OS{}, o.out, doc, 0o644); err != nil {
+	if err := archive.WriteOutput(o.out, doc); err != nil {
 		return err
 	}
 	return env.Answer(answer, answer.print)
@@ -113,53 +112,16 @@ type rawJSON []byte
 // MarshalJSON gives the document as it is.
 func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
 
-// harnessOf is the version of the program that ran the attempt.
-func harnessOf(a *scorecard.Attempt) string {
-	for c := range a.Cases() {
-		if c.Context != nil {
-			return c.Context.HarnessVersion
-		}
-	}
-	return ""
-}
-
-// exported gives the cases of an attempt one at a time: a trajectory is in
-// memory only while it is written.
-func (p *pastReading) exported(a *scorecard.Attempt, glob string, count *int) iter.Seq2[otel.Case, error] {
+// counted counts what passes by.
+func counted(cases iter.Seq2[otel.Case, error], n *int) iter.Seq2[otel.Case, error] {
 	return func(yield func(otel.Case, error) bool) {
-		for c := range a.Cases() {
-			if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
-				continue
-			}
-			*count++
-			one, err := p.exportedCase(a, c)
-			if err != nil {
-				err = fmt.Errorf("case %s: %w", c.ID, err)
-			}
-			if !yield(one, err) || err != nil {
+		for c, err := range cases {
+			*n++
+			if !yield(c, err) {
 				return
 			}
 		}
 	}
-}
-
-func (p *pastReading) exportedCase(a *scorecard.Attempt, c *scorecard.Case) (otel.Case, error) {
-	out := otel.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: p.content}
-	if c.Index < 0 {
-		return out, nil // planned and never run
-	}
-	out.Started, out.Took = time.UnixMilli(c.StartedMS).UTC(), c.Latency()
-	out.Reason = strings.Join(c.FailureModes(), ", ")
-	if c.IsScored() {
-		score := c.EffectiveScore()
-		out.Score = &score
-	}
-	var err error
-	if out.Trajectory, err = scorecard.TrajectoryOf(c, p.read); err != nil {
-		return out, err
-	}
-	out.Checks, err = p.checks(c)
-	return out, err
 }
 
 func (a *exportAnswer) print(out io.Writer) {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,22 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
-	"tallystick/internal/evidence"
 	"tallystick/internal/gate"
-	"tallystick/internal/grade"
-	"tallystick/internal/ledger"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
-	"tallystick/internal/trajectory"
 )
 
 type gateOptions struct {
 	attempt string
 	class   string
-	junit   string
-	tap     string
+	files   archive.ReportFiles
 	across  bool
 
 	trustRoot string
@@ -59,39 +52,35 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 	}
 	cmd.Flags().StringVar(&o.class, "class", "", "the newest finished attempt of this task `CLASS`")
 	cmd.Flags().BoolVar(&o.across, "across-benches", false, "take an attempt although cases or rubric have changed since")
-	cmd.Flags().StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`")
-	cmd.Flags().StringVar(&o.tap, "tap", "", "write TAP 14 to `FILE`")
+	cmd.Flags().StringVar(&o.files.JUnit, "junit", "", "write JUnit XML to `FILE`")
+	cmd.Flags().StringVar(&o.files.TAP, "tap", "", "write TAP 14 to `FILE`")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
-}
-
-type gateAnswer struct {
-	Met     bool            `json:"met"`
-	Gates   []gate.Result   `json:"gates"`
-	Attempt string          `json:"attempt"`
-	Class   string          `json:"class"`
-	Level   scorecard.Level `json:"level"`
-
-	Ledger scorecard.LedgerLine `json:"ledger"` // what was read
 }
 
 func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	p, err := env.openCorpusFor(o.trustRoot)
+	place, err := env.open()
 	if err != nil {
 		return err
 	}
-	defer p.Root.Close()
 	// A report tells where a case left the run in which it last passed, and for
 	// that the other attempts are needed too.
-	past, err := env.readPast(func(a *scorecard.Attempt) bool {
-		return a.ID == o.attempt || o.attempt == "" && (o.class == "" || a.Class == o.class) || o.junit != "" || o.tap != ""
-	})
+	ask := archive.Ask{Again: o.files.Any(), Want: func(a *history.Attempt) bool {
+		return a.ID == o.attempt || o.attempt == "" && (o.class == "" || a.Class == o.class) || o.files.Any()
+	}}
+	p, err := place.ReadCorpus(o.trustRoot, ask)
 	if err != nil {
 		return err
 	}
+	defer p.Close()
+	if p.Reading == nil { // no ledger: say so as every reader of it does
+		_, err := place.Read(ask)
+		return err
+	}
+	past := p.Reading
 	a, err := o.choose(past)
 	if err != nil {
 		return err
@@ -100,25 +89,25 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.history, Attempt: a, Evidence: past.evidence, AcrossBenches: o.across})
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.History, Attempt: a, Evidence: past.Evidence, AcrossBenches: o.across})
 	if err != nil {
 		return err
 	}
-	if err := env.writeReports(past, a, results, o.junit, o.tap); err != nil {
+	if err := past.WriteReports(a, results, o.files); err != nil {
 		return err
 	}
 	if a.Plan.BenchDigest != v.Digest() {
 		env.Note("attempt %s ran against another version of class %s", a.ID, a.Class)
 	}
-	answer := gateAnswer{gate.Met(results), results, a.ID, a.Class, a.Level, past.history.Line()}
-	if err := env.Answer(answer, answer.text); err != nil {
+	answer := gate.AnswerOf(past.History, a, results)
+	if err := env.Answer(answer, func(out io.Writer) { gateText(out, answer) }); err != nil {
 		return err
 	}
 	return gateNotMet(a, results)
 }
 
 // gateNotMet is the refusal of an attempt whose gates are not all met, or nil.
-func gateNotMet(a *scorecard.Attempt, results []gate.Result) error {
+func gateNotMet(a *history.Attempt, results []gate.Result) error {
 	var unmet []string
 	for _, r := range results {
 		if !r.Met {
@@ -132,7 +121,7 @@ func gateNotMet(a *scorecard.Attempt, results []gate.Result) error {
 		WithHint(`list the cases with "tally scorecard %s --failed"`, a.ID)
 }
 
-func (g gateAnswer) text(out io.Writer) {
+func gateText(out io.Writer, g gate.Answer) {
 	word := "NOT MET"
 	if g.Met {
 		word = "met"
@@ -149,13 +138,13 @@ func (g gateAnswer) text(out io.Writer) {
 
 // choose finds the attempt: the named one, or the newest finished one of the
 // class that is meant.
-func (o gateOptions) choose(p *pastReading) (*scorecard.Attempt, error) {
+func (o gateOptions) choose(p *archive.Reading) (*history.Attempt, error) {
 	if o.attempt != "" {
-		return p.attempt(o.attempt)
+		return p.Attempt(o.attempt)
 	}
-	var newest *scorecard.Attempt
+	var newest *history.Attempt
 	var classes []string
-	for _, a := range p.history.Attempts {
+	for _, a := range p.History.Attempts {
 		if a.Finished == nil || o.class != "" && a.Class != o.class {
 			continue
 		}
@@ -173,133 +162,4 @@ func (o gateOptions) choose(p *pastReading) (*scorecard.Attempt, error) {
 		return nil, refusal.Newf(refusal.Usage, "there are attempts of %d classes", len(classes)).WithHint("name an attempt, or one of them with --class: %s", strings.Join(classes, ", "))
 	}
 	return newest, nil
-}
-
-// writeReports writes what test reporters read.
-func (e *Env) writeReports(p *pastReading, a *scorecard.Attempt, results []gate.Result, junit, tap string) error {
-	if junit == "" && tap == "" {
-		return nil
-	}
-	report, err := e.reportOf(p, a, results)
-	if err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		path  string
-		write func(io.Writer, gate.Report) error
-	}{{junit, gate.WriteJUnit}, {tap, gate.WriteTAP}} {
-		if f.path == "" {
-			continue
-		}
-		var b bytes.Buffer
-		if err := f.write(&b, report); err != nil {
-			return err
-		}
-		if err := store.WriteFile(store.OS{}, f.path, b.Bytes(), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reportOf gathers what a reporter shows of an attempt.
-func (e *Env) reportOf(p *pastReading, a *scorecard.Attempt, results []gate.Result) (gate.Report, error) {
-	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results}
-	// Why a case has no score is in its record and nowhere in the totals.
-	reasons := make(map[int64]string)
-	_, _, err := e.verifiedLedger(func(r ledger.Record) error {
-		if s, ok := r.Body.(*evidence.CaseScored); ok && s.Attempt == a.ID {
-			reasons[r.Index] = s.Reason
-		}
-		return nil
-	})
-	if err != nil {
-		return report, err
-	}
-	looked := 0
-	for c := range a.Cases() {
-		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Reason: reasons[c.Index]}
-		if a.Plan.Repeat > 1 {
-			t.Repeat = int(c.Repeat)
-		}
-		if c.IsScored() {
-			score := c.EffectiveScore()
-			t.Score = &score
-		}
-		if c.IsScored() && !c.Passed() {
-			p.compared(c, &t)
-		}
-		if c.Index >= 0 && !c.Passed() {
-			if looked++; looked <= maxDivergences {
-				t.Divergence = p.parted(a, c)
-			}
-		}
-		report.Cases = append(report.Cases, t)
-	}
-	for range a.Unlisted() {
-		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: scorecard.NotRun})
-	}
-	return report, nil
-}
-
-// maxDivergences bounds how many failed cases are compared with earlier runs:
-// after a few the reader knows, and each takes two trajectories.
-const maxDivergences = 50
-
-// parted tells where a case left its golden trace, or the run in which the same
-// target last passed it; "" if there is neither.
-func (p *pastReading) parted(a *scorecard.Attempt, c *scorecard.Case) string {
-	if golden, err := store.ReadFile(store.OS{}, p.w.GoldenFile(a.Class, c.ID), archive.MaxGolden); err == nil {
-		if v, err := scorecard.TrajectoryOf(c, p.read); err == nil {
-			if d, err := trajectory.CheckGolden(golden, v, archive.GoldenTrace); err == nil && d != nil {
-				return d.String()
-			}
-		}
-	}
-	var passed *scorecard.Case
-	for _, earlier := range p.history.Attempts {
-		if earlier.Class != a.Class || earlier.Target != a.Target || earlier.Index >= a.Index {
-			continue
-		}
-		for x := range earlier.Cases() {
-			if x.ID == c.ID && x.Digest == c.Digest && x.Passed() {
-				passed = x
-			}
-		}
-	}
-	if passed == nil {
-		return ""
-	}
-	text, err := p.divergence(passed, c)
-	if err != nil {
-		return ""
-	}
-	return text
-}
-
-// compared adds to a case that did not pass what the grader compared that decided
-// it. It is a help to people: without the evidence the report is shorter and as
-// red.
-func (p *pastReading) compared(c *scorecard.Case, t *gate.Case) {
-	if c.Outcome() == evidence.Passed {
-		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
-		return
-	}
-	checks, err := p.checks(c)
-	if err != nil {
-		return
-	}
-	check := grade.Decisive(checks)
-	if check == nil {
-		return
-	}
-	if t.Got = check.Missing; check.Extracted != nil {
-		t.Got = check.Extracted.Head
-	}
-	if check.Expected != nil {
-		t.Want = check.Expected.Head
-	}
-	if t.Reason == "" {
-		t.Reason = check.Why
-	}
 }

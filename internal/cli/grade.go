@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/extract"
 	"tallystick/internal/grade"
@@ -51,7 +52,7 @@ Exit code 4 says that the trajectory did not pass, or is unscored.`,
 
 type gradeAnswer struct {
 	Source       string             `json:"source"`
-	Imported     *importedAnswer    `json:"imported,omitempty"`
+	Imported     *archive.Imported  `json:"imported,omitempty"`
 	Pinned       bool               `json:"pinned"`
 	Head         digest.ID          `json:"head"`
 	Level        string             `json:"level"` // always scratch
@@ -71,13 +72,13 @@ func runGrade(_ context.Context, env *Env, o gradeOptions) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := env.loadTrajectory(o.trajectory, o.pick)
+	loaded, err := loadTrajectory(env, o.trajectory, o.pick)
 	if err != nil {
 		return err
 	}
-	v := loaded.verified
-	result := grader.Grade(grade.Input{Source: &extract.Source{Trajectory: v, Content: loaded.content}})
-	a := &gradeAnswer{Source: o.trajectory, Imported: loaded.imported, Pinned: v.Pinned(), Head: v.Head(), Level: "scratch", Unscored: result.Unscored,
+	v := loaded.Verified
+	result := grader.Grade(grade.Input{Source: &extract.Source{Trajectory: v, Content: loaded.Content}})
+	a := &gradeAnswer{Source: o.trajectory, Imported: loaded.Imported, Pinned: v.Pinned(), Head: v.Head(), Level: "scratch", Unscored: result.Unscored,
 		Breakdown: map[string]float64{}, FailureModes: append([]string{}, result.FailureModes...), Checks: append([]grade.Detail{}, result.Details...)}
 	for name, score := range result.Breakdown {
 		a.Breakdown[name] = score
@@ -103,7 +104,7 @@ func (a *gradeAnswer) print(out io.Writer) {
 		trust = "the ledger vouches for its head"
 	}
 	fmt.Fprintf(out, "%s: %s\n", plain.Line(a.Source), trust)
-	a.Imported.print(out)
+	importedText(out, a.Imported)
 	printChecks(out, a.Checks)
 	switch {
 	case a.Unscored != "":

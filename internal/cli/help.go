@@ -82,7 +82,7 @@ func unknownTopic(parent *cobra.Command, name string) error {
 		}
 	}
 	err := refusal.Newf(refusal.Usage, "no help for %q in %q", name, parent.CommandPath())
-	if near, ok := closest(name, known); ok {
+	if near, ok := refusal.Closest(name, known); ok {
 		return err.WithHint("did you mean %q?", near)
 	}
 	return err.WithHint("list commands and topics with %q", "tally help help")

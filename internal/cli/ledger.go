@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,14 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/canon"
-	"tallystick/internal/digest"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
 )
 
 func newLedger(env *Env) *cobra.Command {
@@ -43,36 +36,18 @@ func newLedgerShow(env *Env) *cobra.Command {
 	}
 }
 
-// showAnswer is an entry and its place.
-type showAnswer struct {
-	Index   int64            `json:"index"`
-	Head    digest.ID        `json:"head"`
-	Prev    digest.ID        `json:"prev"`
-	Content digest.Content   `json:"content"`
-	Entry   canon.RawMessage `json:"entry"`
-}
-
 func runLedgerShow(ctx context.Context, env *Env, n int64) error {
-	var found *showAnswer
-	_, v, err := env.verifiedLedger(func(r ledger.Record) error {
-		if r.Index == n {
-			found = &showAnswer{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
-		}
-		return ctx.Err()
-	})
+	p, err := env.open()
 	if err != nil {
 		return err
 	}
-	if found == nil || n >= v.Size {
-		return noEntry(n, v.Size)
+	found, err := p.Show(ctx, n)
+	if err != nil {
+		return err
 	}
 	return env.Answer(found, func(out io.Writer) {
 		fmt.Fprintf(out, "entry    %d\nhead     %s\nprev     %s\ncontent  %s\n%s\n", found.Index, found.Head, found.Prev, found.Content, plain.JSON(found.Entry))
 	})
-}
-
-func noEntry(n, size int64) error {
-	return refusal.Newf(refusal.UnknownName, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
 }
 
 type ledgerProveOptions struct {
@@ -104,52 +79,20 @@ entry. An entry too long for a receipt of 4 KB is written beside it.`,
 }
 
 func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
-	tree := &ledger.Tree{}
-	var pos ledger.Position
-	var entry []byte
-	w, v, err := env.verifiedLedger(func(r ledger.Record) error {
-		if r.Index == o.index {
-			pos, entry = r.Position, bytes.Clone(r.Raw)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return tree.Add(r.Leaf)
-	})
+	p, err := env.open()
 	if err != nil {
 		return err
 	}
-	if o.index >= v.Size {
-		return noEntry(o.index, v.Size)
-	}
-	head, checkpoint := w.BestCheckpoint(v, o.index)
-	proof, err := tree.ProveInclusion(head.Size, o.index)
-	if err != nil {
-		return fmt.Errorf("proving entry %d: %w", o.index, err)
-	}
-	receipt := ledger.NewReceipt(pos, entry, proof, checkpoint)
-	data, err := receipt.Marshal()
+	a, err := p.WriteReceipt(ctx, o.index, o.out)
 	if err != nil {
 		return err
 	}
-	if err := store.WriteFile(store.OS{}, o.out, data, 0o644); err != nil {
-		return err
-	}
-	a := map[string]any{"receipt": o.out, "index": o.index, "size": head.Size, "bytes": len(data)}
-	if receipt.Entry == nil {
-		a["entry"] = o.out + ".entry.json"
-		if err := store.WriteFile(store.OS{}, o.out+".entry.json", entry, 0o644); err != nil {
-			return err
-		}
-	}
-	key := archive.SignedWith(checkpoint, v.EveryKey())
-	a["key"] = key
 	return env.Answer(a, func(out io.Writer) {
-		fmt.Fprintf(out, "%s proves entry %d of %s (%d bytes)\n", plain.Line(o.out), o.index, v.Origin, len(data))
-		if receipt.Entry == nil {
-			fmt.Fprintf(out, "the entry itself is in %s.entry.json: send both\n", plain.Line(o.out))
+		fmt.Fprintf(out, "%s proves entry %d of %s (%d bytes)\n", plain.Line(o.out), o.index, a.Origin, a.Bytes)
+		if a.Entry != "" {
+			fmt.Fprintf(out, "the entry itself is in %s: send both\n", plain.Line(a.Entry))
 		}
-		fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", key, plain.Line(o.out))
+		fmt.Fprintf(out, "Check it with: tally-verify --key %s %s\n", a.Key, plain.Line(o.out))
 	})
 }
 
@@ -170,15 +113,9 @@ func runLedgerRepair(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := w.Config()
+	r, err := w.Repair(ctx)
 	if err != nil {
 		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, archive.LockWait)
-	defer cancel()
-	r, err := sequencer.Repair(ctx, cfg)
-	if err != nil {
-		return w.Alarm(err)
 	}
 	return env.Answer(map[string]any{"segment": r.Segment, "bytes": r.Bytes, "kept": r.Kept, "entries": r.Entries}, func(out io.Writer) {
 		fmt.Fprintf(out, "set aside %d bytes of %s, kept in %s; the ledger has %d entries\n", r.Bytes, r.Segment, plain.Line(r.Kept), r.Entries)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/lab"
@@ -61,7 +62,7 @@ scored until two people have signed it.`,
 
 type replayAnswer struct {
 	Source     string            `json:"source"`
-	Imported   *importedAnswer   `json:"imported,omitempty"` // it is somebody else's
+	Imported   *archive.Imported `json:"imported,omitempty"` // it is somebody else's
 	Pinned     bool              `json:"pinned"`             // the ledger vouches for its head
 	Head       digest.ID         `json:"head"`
 	Events     int               `json:"events"`
@@ -116,11 +117,11 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	if o.id != "" && o.pending == "" {
 		return refusal.Newf(refusal.Usage, "--id names a draft, and --pending, which makes one, was not given")
 	}
-	loaded, err := env.loadTrajectory(o.trajectory, o.pick)
+	loaded, err := loadTrajectory(env, o.trajectory, o.pick)
 	if err != nil {
 		return err
 	}
-	v := loaded.verified
+	v := loaded.Verified
 	until := o.until
 	if until < 0 {
 		until = v.Turns()
@@ -132,8 +133,8 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	a := &replayAnswer{Source: o.trajectory, Imported: loaded.imported, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
-	if loaded.imported != nil {
+	a := &replayAnswer{Source: o.trajectory, Imported: loaded.Imported, Pinned: v.Pinned(), Head: v.Head(), Events: v.Len(), Turns: v.Turns(), Complete: v.Complete(), State: stateOf(state), Against: o.against}
+	if loaded.Imported != nil {
 		a.State.Unpermitted = []replayStep{}
 	}
 	for e := range v.Events() {
@@ -157,13 +158,13 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 }
 
 // driveAgainst drives a target with what happened, and says where it parts.
-func driveAgainst(ctx context.Context, env *Env, loaded *loadedTrajectory, name string) (*replayDivergence, error) {
+func driveAgainst(ctx context.Context, env *Env, loaded *archive.Trajectory, name string) (*replayDivergence, error) {
 	c, err := env.openCorpus()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	d, err := lab.DriveAgainst(ctx, c, loaded.happened(), name)
+	d, err := lab.DriveAgainst(ctx, c, happened(loaded), name)
 	if err != nil || d == nil {
 		return nil, err
 	}
@@ -171,17 +172,17 @@ func driveAgainst(ctx context.Context, env *Env, loaded *loadedTrajectory, name 
 }
 
 // happened is the trajectory as the lab takes it.
-func (l *loadedTrajectory) happened() lab.Happened {
-	return lab.Happened{Verified: l.verified, Content: l.content, Foreign: l.imported != nil}
+func happened(l *archive.Trajectory) lab.Happened {
+	return lab.Happened{Verified: l.Verified, Content: l.Content, Foreign: l.Imported != nil}
 }
 
 // pendingOf makes a draft case of a trajectory.
-func pendingOf(ctx context.Context, env *Env, loaded *loadedTrajectory, o benchPendingOptions) (*ceremony.Pending, error) {
-	incident, files, err := lab.Incident(loaded.happened(), o.id)
+func pendingOf(ctx context.Context, env *Env, loaded *archive.Trajectory, o benchPendingOptions) (*ceremony.Pending, error) {
+	incident, files, err := lab.Incident(happened(loaded), o.id)
 	if err != nil {
 		return nil, err
 	}
-	o.from = "trajectory " + loaded.verified.Head().String()
+	o.from = "trajectory " + loaded.Verified.Head().String()
 	draft := o.draft()
 	draft.Source, draft.Files = o.from, files
 	return addPending(ctx, env, draft, incident)
@@ -208,7 +209,7 @@ func (a *replayAnswer) print(out io.Writer) {
 		trust = "the ledger vouches for its head"
 	}
 	fmt.Fprintf(out, "%s: %d events, %d turns; %s\n", plain.Line(a.Source), a.Events, a.Turns, trust)
-	a.Imported.print(out)
+	importedText(out, a.Imported)
 	for _, s := range a.Steps {
 		fmt.Fprintf(out, "%3d %5d  %-22s %s\n", s.Turn, s.Seq, s.Type, plain.Line(short(s.Text)))
 	}

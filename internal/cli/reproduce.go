@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 )
 
 type reproduceOptions struct {
@@ -38,20 +39,20 @@ divergence, is signed and recorded.`,
 }
 
 func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
-	p, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.attempt })
+	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}
-	original, err := p.attempt(o.attempt)
+	original, err := p.Attempt(o.attempt)
 	if err != nil {
 		return err
 	}
-	c, err := env.openCorpus()
+	c, err := p.Corpus()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.read}, lab.Options{Jobs: o.jobs, Version: thisBuild().Version})
+	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, lab.Options{Jobs: o.jobs, Version: thisBuild().Version})
 	if err != nil {
 		return err
 	}

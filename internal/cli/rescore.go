@@ -7,10 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 )
 
 type rescoreOptions struct {
@@ -43,20 +44,20 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 	if o.reason == "" && !o.dryRun {
 		return refusal.Newf(refusal.Usage, "an amendment needs a reason").WithHint("give --reason, or look first with --dry-run")
 	}
-	p, err := env.readPast(func(a *scorecard.Attempt) bool { return a.ID == o.attempt })
+	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}
-	attempt, err := p.attempt(o.attempt)
+	attempt, err := p.Attempt(o.attempt)
 	if err != nil {
 		return err
 	}
-	c, err := env.openCorpus()
+	c, err := p.Corpus()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt, Read: p.read}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun, Version: thisBuild().Version})
+	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt, Read: p.Piece}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun, Version: thisBuild().Version})
 	if err != nil {
 		return err
 	}

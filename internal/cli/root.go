@@ -47,7 +47,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 
 func unknownCommand(parent *cobra.Command, name string) error {
 	err := refusal.Newf(refusal.Usage, "unknown command %q for %q", name, parent.CommandPath())
-	if near, ok := closest(name, commandNames(parent)); ok {
+	if near, ok := refusal.Closest(name, commandNames(parent)); ok {
 		return err.WithHint("did you mean %q?", parent.CommandPath()+" "+near)
 	}
 	return err.WithHint("list the commands with %q", parent.CommandPath()+" --help")

@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
-	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
+	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/trajectory"
 )
 
@@ -88,41 +88,16 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	return cmd
 }
 
-// runAnswer is what a script gets.
-type runAnswer struct {
-	Attempt      runAttempt            `json:"attempt"`
-	Class        string                `json:"class"`
-	Target       string                `json:"target"`
-	Total        int                   `json:"total"`
-	Passed       int                   `json:"passed"`
-	Failed       int                   `json:"failed"`
-	Skipped      int                   `json:"skipped"`
-	Unscored     int                   `json:"unscored"`
-	Truncated    int                   `json:"truncated"`
-	Errors       int                   `json:"errors"`
-	MeanScore    *float64              `json:"mean_score"`
-	FailureModes []string              `json:"failure_modes"`
-	CostUSD      float64               `json:"cost_usd"`
-	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
-	Isolation    string                `json:"isolation_class"`
-	Head         digest.ID             `json:"head"`
-	Finished     bool                  `json:"finished"`
-	Scorecard    *scorecard.Card       `json:"scorecard"`
-	Gate         *runGates             `json:"gate,omitempty"`
-	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
-}
-
-type runAttempt struct {
-	ID     string `json:"id"`
-	Number int    `json:"number"`
-	Level  string `json:"level"`
-}
-
 func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	c, err := env.openCorpusFor(o.trustRoot)
+	place, err := env.open()
+	if err != nil {
+		return err
+	}
+	past, began := &harness.Past{}, false
+	c, err := place.ReadCorpus(o.trustRoot, o.asks(past, &began))
 	if err != nil {
 		return err
 	}
@@ -131,7 +106,8 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setup.Bench}
+	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setup.Bench, past: past, reading: c.Reading}
+	began = true
 	ran, err := r.run(ctx, setup)
 	if ran == nil {
 		return err
@@ -146,7 +122,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if serr := lab.KeepAnswer(c.Place, answer.Attempt.ID, answer); serr != nil {
 		return serr
 	}
-	if aerr := env.Answer(answer, answer.print); aerr != nil {
+	if aerr := env.Answer(answer, func(out io.Writer) { runText(out, answer) }); aerr != nil {
 		return aerr
 	}
 	return err
@@ -186,12 +162,15 @@ type runner struct {
 	o      runOptions
 	origin string // of the ledger
 	bench  *bench.Verified
+
+	past    *harness.Past    // what the harness must know of earlier attempts
+	reading *archive.Reading // the ledger as it was before the run
 }
 
 // run runs the attempt while the person looks on.
 func (r *runner) run(ctx context.Context, setup *lab.Setup) (*lab.Ran, error) {
 	m := newMeter(r.env)
-	o := lab.RunOptions{Resume: r.o.resume, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Progress: m, Admit: r.checkBaseline}
+	o := lab.RunOptions{Resume: r.o.resume, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}
 	}
@@ -211,7 +190,7 @@ func (r *runner) checkBaseline(known []string) error {
 	if r.o.baseline == "" || slices.Contains(known, r.o.baseline) {
 		return nil
 	}
-	return noAttempt(r.origin, known, r.o.baseline)
+	return archive.NoAttempt(r.origin, known, r.o.baseline)
 }
 
 // An asker puts approvals to the person at the terminal, one at a time.
@@ -241,15 +220,15 @@ func (a *asker) Approve(ctx context.Context, caseID string, q trajectory.Approva
 }
 
 // answer puts the summary into the form that is promised.
-func (r *runner) answer(s *lab.Ran) *runAnswer {
-	return &runAnswer{Attempt: runAttempt{s.Attempt, s.Number, r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+func (r *runner) answer(s *lab.Ran) *recount.Run {
+	return &recount.Run{Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
 		Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
 }
 
-func (a *runAnswer) print(out io.Writer) {
+func runText(out io.Writer, a *recount.Run) {
 	fmt.Fprintf(out, "attempt  %s (number %d, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, a.Attempt.Level)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
 	for _, n := range []struct {
@@ -276,7 +255,7 @@ func (a *runAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a.Isolation))
 	}
 	if a.Gate != nil {
-		a.Gate.print(out)
+		runGatesText(out, a.Gate)
 	}
 	fmt.Fprintf(out, "head     %s\n", a.Head)
 	if a.Comparison != nil {

@@ -7,38 +7,33 @@ import (
 	"io"
 	"strings"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/gate"
+	"tallystick/internal/harness"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
+	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
 )
-
-// runGates is what the gates of the class say about a run.
-type runGates struct {
-	Met   bool          `json:"met"`
-	Gates []gate.Result `json:"gates"`
-}
 
 // report reads the attempt back from the verified ledger: its level, its
 // scorecard and its gates come from there and not from what the run remembers.
 // It returns the refusal of gates that are not met.
-func (r *runner) report(a *runAnswer) error {
+func (r *runner) report(a *recount.Run) error {
 	o := r.o
-	past, err := r.env.readPast(func(x *scorecard.Attempt) bool {
-		return x.ID == a.Attempt.ID || x.ID == o.baseline || o.junit != "" || o.tap != ""
-	})
-	if err != nil {
+	past := r.reading
+	if err := past.Refresh(); err != nil {
 		return err
 	}
-	attempt, err := past.attempt(a.Attempt.ID)
+	attempt, err := past.Attempt(a.Attempt.ID)
 	if err != nil {
 		return err
 	}
 	a.Attempt.Level = attempt.Level.String()
-	card, err := scorecard.Of(past.history, scorecard.View{Attempts: []*scorecard.Attempt{attempt}})
+	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
 	if err != nil {
-		return past.w.Alarm(err)
+		return past.Alarm(err)
 	}
 	a.Scorecard = card
 	// A comparison that cannot be made must not hide a gate that is not met.
@@ -48,14 +43,14 @@ func (r *runner) report(a *runAnswer) error {
 	}
 	// Gates are on the whole bench: a part of it cannot meet them.
 	if attempt.Plan.Filtered || !a.Finished || len(r.bench.Registration().Gates) == 0 {
-		return cmp.Or(r.env.writeReports(past, attempt, nil, o.junit, o.tap), compared)
+		return cmp.Or(past.WriteReports(attempt, nil, o.files()), compared)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: r.bench, History: past.history, Attempt: attempt, Evidence: past.evidence})
+	results, err := gate.Evaluate(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
 	if err != nil {
 		return err
 	}
-	a.Gate = &runGates{gate.Met(results), append([]gate.Result{}, results...)}
-	if err := r.env.writeReports(past, attempt, results, o.junit, o.tap); err != nil {
+	a.Gate = recount.NewRunGates(results)
+	if err := past.WriteReports(attempt, results, o.files()); err != nil {
 		return err
 	}
 	unmet := gateNotMet(attempt, results)
@@ -66,24 +61,24 @@ func (r *runner) report(a *runAnswer) error {
 }
 
 // compare sets the run beside an earlier one.
-func (r *runner) compare(past *pastReading, attempt *scorecard.Attempt, a *runAnswer) error {
-	baseline, err := past.attempt(r.o.baseline)
+func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *recount.Run) error {
+	baseline, err := past.Attempt(r.o.baseline)
 	if err != nil {
 		return err
 	}
-	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.divergence})
+	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence})
 	if refusal.Is(err, refusal.NotComparable) {
 		return refusal.Newf(refusal.NotComparable, "%w", err).
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)
 	}
 	if err != nil {
-		return past.w.Alarm(err)
+		return past.Alarm(err)
 	}
 	a.Comparison = c
 	if r.o.markdown == "" {
 		return nil
 	}
-	return store.WriteFile(store.OS{}, r.o.markdown, comparisonMarkdown(c), 0o644)
+	return archive.WriteOutput(r.o.markdown, comparisonMarkdown(c))
 }
 
 // comparisonMarkdown is a comparison for a pull request.
@@ -122,7 +117,7 @@ func markdownText(s string) string {
 	return b.String()
 }
 
-func (g *runGates) print(out io.Writer) {
+func runGatesText(out io.Writer, g *recount.RunGates) {
 	for _, x := range g.Gates {
 		word := "NOT MET"
 		if x.Met {
@@ -130,6 +125,19 @@ func (g *runGates) print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "gate     %s: %s\n", word, plain.Line(x.Text()))
 	}
+}
+
+func (o *runOptions) files() archive.ReportFiles {
+	return archive.ReportFiles{JUnit: o.junit, TAP: o.tap}
+}
+
+// asks says what of the ledger the report of a run needs: of what is there
+// before the run, and once began is set, of what the run brings. A run that is
+// resumed began earlier.
+func (o *runOptions) asks(past *harness.Past, began *bool) archive.Ask {
+	return archive.Ask{Again: o.files().Any(), Visit: past.Visit, Want: func(a *history.Attempt) bool {
+		return *began || a.ID == o.baseline || o.files().Any() || o.resume && a.Class == o.class && a.Target == o.target
+	}}
 }
 
 func (o *runOptions) checkReports() error {

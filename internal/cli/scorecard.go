@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -57,24 +60,6 @@ acceptance criteria cannot be met.`,
 	return cmd
 }
 
-// scorecardAnswer is the card, and the tasks that were asked for.
-type scorecardAnswer struct {
-	*scorecard.Card
-	FailedCases *[]failedCase `json:"failed_cases,omitempty"`
-}
-
-// A failedCase is a task that was not solved.
-type failedCase struct {
-	Attempt string           `json:"attempt"`
-	CaseID  string           `json:"case_id"`
-	Repeat  int32            `json:"repeat"`
-	Outcome evidence.Outcome `json:"outcome"`
-	Score   *float64         `json:"score"`
-	Modes   []string         `json:"failure_modes"`
-	Entry   int64            `json:"entry"`
-	Amended bool             `json:"amended"`
-}
-
 func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if len(o.attempts) > 0 && (o.class != "" || o.target != "" || o.since != "" || o.last) {
 		return refusal.Newf(refusal.Usage, "attempts are named, and --class, --target, --since and --last choose among all").
@@ -84,12 +69,12 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := env.readPast(func(a *scorecard.Attempt) bool {
+	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool {
 		if len(o.attempts) > 0 {
 			return slices.Contains(o.attempts, a.ID)
 		}
 		return (o.class == "" || a.Class == o.class) && (o.target == "" || a.Target == o.target) && !a.Time.Go().Before(since)
-	})
+	}})
 	if err != nil {
 		return err
 	}
@@ -99,24 +84,26 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	}
 	view := scorecard.View{Attempts: chosen}
 	if !o.noEvidence {
-		view.Evidence = p.evidence
+		rows := p.ForDisplay()
+		defer rows.Close()
+		view.Evidence = rows.Evidence
 	}
-	card, err := scorecard.Of(p.history, view)
+	card, err := scorecard.Of(p.History, view)
 	if err != nil {
-		return p.w.Alarm(err)
+		return p.Alarm(err)
 	}
-	answer := scorecardAnswer{Card: card}
+	answer := scorecard.Answer{Card: card}
 	if o.failed {
-		answer.FailedCases = failedCases(chosen)
+		answer.FailedCases = scorecard.FailedCases(chosen)
 	}
-	return env.Answer(answer, answer.text)
+	return env.Answer(answer, func(out io.Writer) { scorecardText(out, answer) })
 }
 
 // choose returns the attempts that the card is about.
-func (o *scorecardOptions) choose(p *pastReading) ([]*scorecard.Attempt, error) {
-	var chosen []*scorecard.Attempt
+func (o *scorecardOptions) choose(p *archive.Reading) ([]*history.Attempt, error) {
+	var chosen []*history.Attempt
 	for _, id := range o.attempts {
-		a, err := p.attempt(id)
+		a, err := p.Attempt(id)
 		if err != nil {
 			return nil, err
 		}
@@ -128,11 +115,11 @@ func (o *scorecardOptions) choose(p *pastReading) ([]*scorecard.Attempt, error) 
 	if len(o.attempts) > 0 {
 		return chosen, nil
 	}
-	var scratch []*scorecard.Attempt
-	for _, a := range p.history.Attempts {
+	var scratch []*history.Attempt
+	for _, a := range p.History.Attempts {
 		switch {
 		case !a.Kept:
-		case a.Level == scorecard.Scratch:
+		case a.Level == history.Scratch:
 			scratch = append(scratch, a)
 		default:
 			chosen = append(chosen, a)
@@ -142,7 +129,7 @@ func (o *scorecardOptions) choose(p *pastReading) ([]*scorecard.Attempt, error) 
 		chosen = scratch // better than nothing, and labelled
 	}
 	if len(chosen) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "the ledger %s has no such attempt", p.history.Origin).
+		return nil, refusal.Newf(refusal.NotFound, "the ledger %s has no such attempt", p.History.Origin).
 			WithHint(`"tally run CLASS" makes one`)
 	}
 	if o.last {
@@ -151,28 +138,7 @@ func (o *scorecardOptions) choose(p *pastReading) ([]*scorecard.Attempt, error) 
 	return chosen, nil
 }
 
-func failedCases(attempts []*scorecard.Attempt) *[]failedCase {
-	out := []failedCase{}
-	for _, a := range attempts {
-		for c := range a.Cases() {
-			if c.Passed() {
-				continue
-			}
-			x := failedCase{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil}
-			if c.IsScored() {
-				score := c.EffectiveScore()
-				x.Score = &score
-			}
-			out = append(out, x)
-		}
-		for range a.Unlisted() {
-			out = append(out, failedCase{Attempt: a.ID, Outcome: scorecard.NotRun, Modes: []string{}, Entry: -1})
-		}
-	}
-	return &out
-}
-
-func (s scorecardAnswer) text(out io.Writer) {
+func scorecardText(out io.Writer, s scorecard.Answer) {
 	c := s.Card
 	fmt.Fprintf(out, "SCORECARD  %s  level %s\n", plain.Line(c.Ledger.Origin), c.Level)
 	attemptLines(out, c)
@@ -308,7 +274,7 @@ func breakdownText(out io.Writer, by scorecard.Breakdown) {
 	}
 }
 
-func failedText(out io.Writer, cases []failedCase) {
+func failedText(out io.Writer, cases []scorecard.FailedCase) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "not solved\tcase\trepeat\toutcome\tscore\tentry\tfailure modes\n")
 	for _, c := range cases {
@@ -319,4 +285,20 @@ func failedText(out io.Writer, cases []failedCase) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", plain.Line(c.Attempt), plain.Line(c.CaseID), c.Repeat, c.Outcome, score, c.Entry, plain.Line(strings.Join(c.Modes, ", ")))
 	}
 	w.Flush()
+}
+
+// parseSince reads a point in time as days ago (90d) or a date.
+func parseSince(since string, now time.Time) (time.Time, error) {
+	if since == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(since, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 100_000 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if day, err := time.Parse(time.DateOnly, since); err == nil {
+		return day, nil
+	}
+	return time.Time{}, refusal.Newf(refusal.Usage, "--since %q is neither days as in 90d, nor a date as in 2026-05-01", since)
 }

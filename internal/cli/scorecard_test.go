@@ -21,8 +21,8 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
+	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -452,19 +452,23 @@ func TestRecomputeAll(t *testing.T) {
 	save := func(passed int) {
 		t.Helper()
 		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"head":%q,"passed":%d,"total":3,
-			"class":"fix","target":"agent","failed":1,"skipped":0,"unscored":0,"truncated":0,"errors":0,"mean_score":0.8333333333,"failure_modes":["bad\u001b[2J"],"cost_usd":0,"isolation_class":"builtin"}`, id, head, passed)
+			"class":"fix","target":"agent","failed":1,"skipped":0,"unscored":0,"truncated":0,"errors":0,"mean_score":0.8333333333,"failure_modes":["bad\u001b[2J"],"cost_usd":0,"isolation_class":"builtin","scorecard":null}`, id, head, passed)
 		if err := os.WriteFile(run, []byte(doc), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	save(2)
-	recompute := func() (*recomputeAnswer, error) {
+	recompute := func() (*archive.Recounted, error) {
 		t.Helper()
-		r, err := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}).newRecomputer()
+		place, err := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}).open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.all()
+		r, err := place.ReadForRecount()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Recount()
 	}
 	got, err := recompute()
 	if err != nil || got.Attempts != 1 || got.Checked < 20 {
@@ -497,7 +501,7 @@ func TestRecomputeAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got, err = recompute(); err == nil || got.Recommendations != 1 || !slices.ContainsFunc(got.Differences, func(d scorecard.Difference) bool {
+	if got, err = recompute(); err == nil || got.Recommendations != 1 || !slices.ContainsFunc(got.Differences, func(d recount.Difference) bool {
 		return strings.Contains(d.Where, "recommendation for example") && d.Field == "recommended_tier"
 	}) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)

@@ -9,14 +9,10 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/digest"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
 	"tallystick/internal/verify"
-	"tallystick/internal/workspace"
 )
 
 type verifyOptions struct {
@@ -48,8 +44,9 @@ bench/digests.yaml, signers/allowed_signers and audit/operators.yaml.
 --recompute counts every number of the workspace again: totals of attempts from their
 records, records from their trajectories and grading documents, the kept answers in
 .tally/runs and the recommendations. A PATH may then also be an answer that somebody
-kept of run, scorecard, compare, gate or promote recommend with --json. It is counted
-with the ledger as it was then. A number that is not what was written is exit 3.`,
+kept of run, scorecard, compare, gate or promote recommend with --json. It is made again
+with the ledger as it was then, and compared whole: a difference is exit 3. An answer
+by other rules, or for a bench that is not at hand, is "not recounted", which is exit 1.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
@@ -76,14 +73,23 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := env.workspaceTrust(&trust); err != nil {
+	place, err := workspaceTrust(env, &trust)
+	if err != nil {
+		return err
+	}
+	if o.recompute {
+		if place == nil {
+			if place, err = env.open(); err != nil {
+				return err
+			}
+		}
+		return runRecompute(env, place, o.paths, trust)
+	}
+	if err := trustOperators(env, place, &trust); err != nil {
 		return err
 	}
 	if err := trust.Validate(); err != nil {
 		return err
-	}
-	if o.recompute {
-		return runRecompute(env, o.paths, trust)
 	}
 	items, worst := verify.Paths(o.paths, trust)
 	err = env.Answer(map[string]any{"items": items}, func(out io.Writer) { itemsText(out, items) })
@@ -96,7 +102,10 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 func itemsText(out io.Writer, items []verify.Item) {
 	for _, i := range items {
 		word := "verified"
-		if !i.Verified {
+		switch {
+		case i.Status != "":
+			word = "NOT RECOUNTED"
+		case !i.Verified:
 			word = "REFUSED "
 		}
 		fmt.Fprintf(out, "%s  %-10s %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
@@ -132,49 +141,44 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 		}
 	}
 	if o.entry != "" {
-		t.Entry, err = store.ReadFile(store.OS{}, o.entry, archive.MaxSignedFile)
+		t.Entry, err = archive.ReadInput(o.entry)
 	}
 	return t, err
 }
 
-// workspaceTrust adds what the workspace trusts, if there is one. Its keys
-// count only after its ledger has verified.
-func (e *Env) workspaceTrust(t *verify.Trust) error {
-	dir, err := e.Workspace()
+// workspaceTrust adds what the workspace trusts, if there is one: nil if not.
+func workspaceTrust(env *Env, t *verify.Trust) (*archive.Place, error) {
+	dir, err := env.Workspace()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Asked only for a ledger, so a receipt verifies also where there is no memory.
-	t.Remembered = func(origin string) (*ledger.TreeHead, error) {
-		state, err := workspace.StateDir(e.Getenv)
-		if err != nil {
-			return nil, err
-		}
-		return sequencer.Remembered(store.OS{}, state, origin)
-	}
-	w, err := archive.Open(dir, e.world())
+	t.Remembered = archive.Remembered(env.Getenv)
+	w, err := archive.Open(dir, env.world())
 	if refusal.Is(err, refusal.NotFound) {
-		return nil // no workspace here: only what was given counts
+		return nil, nil // no workspace here: only what was given counts
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.Place = e.verifyPlace(w)
+	t.Place = verifyPlace(env, w)
 	if t.Root.IsZero() {
 		t.Root = w.Settings.TrustRoot
 	}
-	if len(t.Logs) > 0 {
+	return w, nil
+}
+
+// trustOperators trusts the keys of the workspace's operators, if none were
+// given. They count only after its ledger has verified.
+func trustOperators(env *Env, w *archive.Place, t *verify.Trust) error {
+	if w == nil || len(t.Logs) > 0 {
 		return nil
 	}
-	place, err := w.Sequencer()
+	keys, err := w.OperatorKeys()
 	if err != nil {
-		return err
-	}
-	v, err := place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot})
-	if err != nil {
-		e.Note("the ledger of this workspace does not verify, so its keys are not trusted: %v", err)
+		env.Note("the ledger of this workspace does not verify, so its keys are not trusted: %v", err)
 		return nil
 	}
-	t.Logs = v.EveryKey()
+	t.Logs = keys
 	return nil
 }

@@ -12,14 +12,13 @@ import (
 	"tallystick/internal/ceremony"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 )
 
 // verifyPlace returns what verifies the files that people sign in a workspace:
 // they are known by their place, and who must have signed them is known from the
 // ledger, or in a checkout without one from the trust root. It reports false for
 // any other path. The ledger is read once for all of them, if there are any.
-func (e *Env) verifyPlace(w *archive.Place) func(path string) (kind, detail string, known bool, err error) {
+func verifyPlace(e *Env, w *archive.Place) func(path string) (kind, detail string, known bool, err error) {
 	open := sync.OnceValues(e.openCorpus) // its folder stays open until the program ends
 	return func(path string) (string, string, bool, error) {
 		kind := placeOf(w, path)
@@ -30,17 +29,17 @@ func (e *Env) verifyPlace(w *archive.Place) func(path string) (kind, detail stri
 		if err != nil {
 			return kind, "", true, err
 		}
-		detail, err := e.verifyAt(p, kind, path)
+		detail, err := verifyAt(p, kind, path)
 		return kind, detail, true, err
 	}
 }
 
-func (e *Env) verifyAt(p *archive.Corpus, kind, path string) (detail string, err error) {
+func verifyAt(p *archive.Corpus, kind, path string) (detail string, err error) {
 	switch kind {
 	case "signers":
-		detail, err = e.verifySignersFile(p)
+		detail, err = verifySignersFile(p)
 	case "operators":
-		detail, err = e.describeOperators(p)
+		detail, err = describeOperators(p)
 	case "pins":
 		_, err = bench.VerifyPins(p.Root, p.Options)
 		detail = "signed by two people, one with the security role"
@@ -75,8 +74,8 @@ func placeOf(w *archive.Place, path string) string {
 }
 
 // verifySignersFile requires the file to be the version in force.
-func (e *Env) verifySignersFile(p *archive.Corpus) (string, error) {
-	data, err := store.ReadFile(store.OS{}, p.SignersFile(), archive.MaxSignedFile)
+func verifySignersFile(p *archive.Corpus) (string, error) {
+	data, err := archive.ReadInput(p.SignersFile())
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +86,7 @@ func (e *Env) verifySignersFile(p *archive.Corpus) (string, error) {
 	return fmt.Sprintf("version %d, in force, from the %s", p.Options.Signers.Version(), p.From), nil
 }
 
-func (e *Env) describeOperators(p *archive.Corpus) (string, error) {
+func describeOperators(p *archive.Corpus) (string, error) {
 	f, by, err := p.VerifyOperators(p.Options.Signers)
 	if err != nil {
 		return "", err

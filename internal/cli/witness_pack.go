@@ -83,18 +83,8 @@ every reader of the format knows; with it, the whole hashes and the signature to
 	return cmd
 }
 
-type witnessPackAnswer struct {
-	Path             string `json:"path"`
-	Bytes            int    `json:"bytes"`
-	TaskID           string `json:"task_id"`
-	Outcome          string `json:"outcome"`
-	Signed           bool   `json:"signed"`
-	Ed25519Key       string `json:"ed25519_key,omitempty"`
-	EvidenceComplete bool   `json:"evidence_complete"`
-}
-
 func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
-	if env.namesAttempt(o.source) {
+	if namesAttempt(env, o.source) {
 		return packAttempt(env, o)
 	}
 	if o.caseID != "" {
@@ -121,10 +111,10 @@ func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return inFile(o.source, err)
 	}
-	if err := store.WriteFile(store.OS{}, o.out, data, 0o644); err != nil {
+	if err := archive.WriteOutput(o.out, data); err != nil {
 		return err
 	}
-	a := witnessPackAnswer{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
+	a := archive.PackedBundle{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
 		Signed: seals.HMACKey != nil, EvidenceComplete: b.EvidenceComplete()}
 	if seals.Key != nil {
 		a.Ed25519Key = hex.EncodeToString(seals.Key[32:])

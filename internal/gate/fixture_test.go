@@ -5,7 +5,7 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 )
 
 func ptr(v float64) *float64 { return &v }
@@ -23,7 +23,7 @@ func plainReport() Report {
 			{ID: "crash", Outcome: evidence.Errored, Reason: "the agent died"},
 			{ID: "judge", Outcome: evidence.Unscored, Reason: "the judge timed out"},
 			{ID: "long", Outcome: evidence.Truncated, Reason: "turn limit"},
-			{ID: "never", Outcome: scorecard.NotRun},
+			{ID: "never", Outcome: history.NotRun},
 			{ID: "odd", Outcome: "unheard of"},
 		},
 		Gates: []Result{
@@ -61,7 +61,7 @@ var poison = []string{
 func hostileReport() Report {
 	r := plainReport()
 	for _, p := range poison {
-		for _, o := range []evidence.Outcome{evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Errored, evidence.Unscored, evidence.Truncated, scorecard.NotRun, evidence.Outcome(p)} {
+		for _, o := range []evidence.Outcome{evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Errored, evidence.Unscored, evidence.Truncated, history.NotRun, evidence.Outcome(p)} {
 			r.Cases = append(r.Cases, Case{ID: p, Repeat: 1, Outcome: o, Duration: -time.Second, Score: ptr(0.5), Reason: p, FailureModes: []string{p}, Got: p, Want: p, Divergence: p})
 		}
 		r.Gates = append(r.Gates, Result{Tag: p, Metric: bench.Metric(p), Reason: p})

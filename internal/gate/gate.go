@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 )
@@ -15,14 +16,19 @@ import (
 // An Input is what gates are evaluated on.
 type Input struct {
 	Bench   *bench.Verified
-	History *scorecard.History
-	Attempt *scorecard.Attempt
+	History *history.History
+	Attempt *history.Attempt
 	// Evidence tells whether the evidence of a case is there, as
 	// [scorecard.View] has it. It is asked only for evidence_coverage.
-	Evidence func(*scorecard.Attempt, *scorecard.Case) error
+	Evidence func(*history.Attempt, *history.Case) error
 	// AcrossBenches takes an attempt at other cases or under another rubric, as
 	// after a rescore.
 	AcrossBenches bool
+	// PlanIsBench takes the cases that the attempt planned for the bench, whose
+	// own cases may have changed since. It is for holding an attempt against its
+	// gates again: with the same registration, and a record of every case, its
+	// records tell all that the bench of then would.
+	PlanIsBench bool
 }
 
 // Evaluate compares an attempt with every gate of its class. The numbers are
@@ -42,7 +48,7 @@ func Evaluate(in Input) ([]Result, error) {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
 			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
 	}
-	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want && !in.AcrossBenches {
+	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want && !in.AcrossBenches && !(in.PlanIsBench && in.tellsItsBench()) {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran against the bench %s, class %s is now %s", a.ID, found, a.Class, want).
 			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against; after a rescore, give --across-benches`, a.Class)
 	}
@@ -50,11 +56,11 @@ func Evaluate(in Input) ([]Result, error) {
 		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).
 			WithHint(`add "gates" to the registration and have it signed; docs/formats/case.md has the form`)
 	}
-	tags, err := tagsOf(in.Bench)
+	tags, err := in.tags()
 	if err != nil {
 		return nil, err
 	}
-	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*scorecard.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +73,30 @@ func Evaluate(in Input) ([]Result, error) {
 		results = append(results, r)
 	}
 	return results, nil
+}
+
+// tellsItsBench reports whether the records of the attempt tell which cases its
+// bench had, and their tags.
+func (in *Input) tellsItsBench() bool {
+	a := in.Attempt
+	for c := range a.Cases() {
+		if c.Index < 0 {
+			return false
+		}
+	}
+	return !a.Plan.Filtered && a.Unlisted() == 0
+}
+
+// tags gives the tags of every case that the gates are about.
+func (in *Input) tags() (map[string][]string, error) {
+	if !in.PlanIsBench || !in.tellsItsBench() {
+		return tagsOf(in.Bench)
+	}
+	tags := make(map[string][]string)
+	for c := range in.Attempt.Cases() {
+		tags[c.ID] = c.Tags()
+	}
+	return tags, nil
 }
 
 // tagsOf gives the tags of every case of the bench.
@@ -124,8 +154,8 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 }
 
 // tagged lists the repetitions of cases with the tag, with or without a record.
-func (in *Input) tagged(tag string, tags map[string][]string) []*scorecard.Case {
-	var cases []*scorecard.Case
+func (in *Input) tagged(tag string, tags map[string][]string) []*history.Case {
+	var cases []*history.Case
 	for c := range in.Attempt.Cases() {
 		has := c.Tags()
 		if c.Index < 0 {
@@ -155,7 +185,7 @@ func (in *Input) absent(tag string, tags map[string][]string) int {
 }
 
 // value computes one metric, or says why it cannot be.
-func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*scorecard.Case) (value float64, reason string, err error) {
+func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case) (value float64, reason string, err error) {
 	switch m {
 	case bench.SolveRate:
 		return float64(t.Solved) / float64(t.TotalTasks), "", nil
@@ -181,7 +211,7 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*scorecard.Ca
 	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
 }
 
-func scores(cases []*scorecard.Case) []float64 {
+func scores(cases []*history.Case) []float64 {
 	var all []float64
 	for _, c := range cases {
 		all = append(all, c.EffectiveScore()) // zero without a score
@@ -191,8 +221,8 @@ func scores(cases []*scorecard.Case) []float64 {
 
 // perCase gives one score for each distinct case: repetitions are not samples
 // of their own.
-func perCase(cases []*scorecard.Case) []float64 {
-	groups := make(map[digest.Content][]*scorecard.Case)
+func perCase(cases []*history.Case) []float64 {
+	groups := make(map[digest.Content][]*history.Case)
 	var order []digest.Content
 	for _, c := range cases {
 		key := c.Digest
@@ -212,7 +242,7 @@ func perCase(cases []*scorecard.Case) []float64 {
 }
 
 // coverage is the share of solved cases whose evidence is there unchanged.
-func (in *Input) coverage(cases []*scorecard.Case) (value float64, reason string, err error) {
+func (in *Input) coverage(cases []*history.Case) (value float64, reason string, err error) {
 	if in.Evidence == nil {
 		return 0, "", errors.New("gate on evidence_coverage: nobody looked for the evidence")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,9 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -133,13 +134,13 @@ func attempt(t *testing.T, v *bench.Verified, plan func(*evidence.Plan), edit fu
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	h, err := history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return cfg.Verify(ledger.Options{Origin: cfg.Origin, TrustRoot: cfg.TrustRoot, Decode: true, Visit: visit})
-	}, scorecard.Options{})
+	}, history.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Bench: v, History: h, Attempt: h.Attempt(reg.Attempt), Evidence: func(*scorecard.Attempt, *scorecard.Case) error { return nil }}
+	return Input{Bench: v, History: h, Attempt: h.Attempt(reg.Attempt), Evidence: func(*history.Attempt, *history.Case) error { return nil }}
 }
 
 func otherKey(t *testing.T, n byte) seal.PublicKey {
@@ -290,7 +291,7 @@ func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
 
 func TestMissingEvidenceIsCountedAndAnUnreadableDiskIsNot(t *testing.T) {
 	in := attempt(t, scratchBench(t, gate("*", bench.EvidenceCoverage, 1)), nil, nil)
-	in.Evidence = func(_ *scorecard.Attempt, c *scorecard.Case) error {
+	in.Evidence = func(_ *history.Attempt, c *history.Case) error {
 		if c.ID == caseID(3) {
 			return refusal.Newf(refusal.DigestMismatch, "changed")
 		}
@@ -300,10 +301,41 @@ func TestMissingEvidenceIsCountedAndAnUnreadableDiskIsNot(t *testing.T) {
 	if err != nil || results[0].Met || *results[0].Value != 0.875 {
 		t.Errorf("%+v, %v", results, err)
 	}
-	in.Evidence = func(*scorecard.Attempt, *scorecard.Case) error {
+	in.Evidence = func(*history.Attempt, *history.Case) error {
 		return refusal.Newf(refusal.Unreadable, "input/output error")
 	}
 	if _, err := Evaluate(in); !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An attempt with a record of every case tells its bench, so its gates can be
+// evaluated again when cases have changed since. One without does not.
+func TestAPlanWithEveryRecordTellsItsBench(t *testing.T) {
+	v := scratchBench(t, gate("hard", bench.SolveRate, 0.5))
+	before := digest.IDOf([]byte("cases of before"))
+	again := func(bench digest.ID, edit func(i int, s *evidence.CaseScored) bool) ([]Result, error) {
+		in := attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = bench }, edit)
+		in.PlanIsBench = true
+		return Evaluate(in)
+	}
+	want, err := Evaluate(attempt(t, v, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again(before, nil); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	missing := func(i int, _ *evidence.CaseScored) bool { return i != 3 }
+	if _, err := again(before, missing); !refusal.Is(err, refusal.BenchChanged) {
+		t.Errorf("without a record: %v", err)
+	}
+	// The same bench tells the tags of a case without a record.
+	want, err = Evaluate(attempt(t, v, nil, missing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again(v.Digest(), missing); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/evidence"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 )
 
 // A Report is one attempt as a test reporter shows it: its cases, and its gates
@@ -24,7 +24,7 @@ type Report struct {
 }
 
 // A Case is one repetition of a case in a report. A planned one without a record
-// has the outcome [scorecard.NotRun]. All texts may come from the agent, a
+// has the outcome [history.NotRun]. All texts may come from the agent, a
 // rubric or a file; the writers make them safe.
 type Case struct {
 	ID           string
@@ -76,7 +76,7 @@ func (r Report) tests() []test {
 		all = append(all, g.test())
 	}
 	if len(all) == 0 {
-		all = append(all, test{group: "cases", name: "no case was run", kind: string(scorecard.NotRun), status: broken, message: "the attempt has neither cases nor gates"})
+		all = append(all, test{group: "cases", name: "no case was run", kind: string(history.NotRun), status: broken, message: "the attempt has neither cases nor gates"})
 	}
 	return all
 }
@@ -97,7 +97,7 @@ func (c Case) test() test {
 		t.status = skip
 		t.message = c.Reason
 		return t
-	case scorecard.NotRun:
+	case history.NotRun:
 		t.status = broken
 		t.message = "planned and never run"
 	default:

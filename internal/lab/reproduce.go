@@ -11,9 +11,9 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
@@ -21,7 +21,7 @@ import (
 
 // An Original is an attempt that the verified ledger has, and its evidence.
 type Original struct {
-	*scorecard.Attempt
+	*history.Attempt
 	Read func(digest.Content) ([]byte, error) // a piece of the evidence
 }
 
@@ -95,7 +95,7 @@ type caseKey struct {
 // again drives every case and returns the first divergence, "" if there is
 // none.
 func (s *Setup) again(ctx context.Context, original Original) (string, int, error) {
-	recorded := map[caseKey]*scorecard.Case{}
+	recorded := map[caseKey]*history.Case{}
 	ids := map[string]bool{}
 	for c := range original.Cases() {
 		recorded[caseKey{c.ID, int(c.Repeat)}] = c
@@ -135,7 +135,7 @@ func (s *Setup) again(ctx context.Context, original Original) (string, int, erro
 // left in the evidence.
 type relived struct {
 	original Original
-	recorded map[caseKey]*scorecard.Case
+	recorded map[caseKey]*history.Case
 }
 
 // Redactor is none: nothing of the second run is kept.
@@ -147,7 +147,7 @@ func (l *relived) Case(of *scenario.Case) (harness.Recording, error) {
 	if c == nil {
 		return nil, refusal.Newf(refusal.NotFound, "the case has no record to replay")
 	}
-	files, err := scorecard.FilesOf(c, l.original.Read)
+	files, err := history.FilesOf(c, l.original.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 
 // differs compares a record with a second run of its case: how it ended, the
 // score, and the canonical trace.
-func (a Original) differs(c *scorecard.Case, g *harness.Graded) (string, error) {
+func (a Original) differs(c *history.Case, g *harness.Graded) (string, error) {
 	if c.Outcome() != g.Record.Outcome {
 		return fmt.Sprintf("was %s, is %s", c.Outcome(), g.Record.Outcome), nil
 	}
@@ -186,7 +186,7 @@ func (a Original) differs(c *scorecard.Case, g *harness.Graded) (string, error) 
 	if c.IsScored() && c.Score != score {
 		return fmt.Sprintf("the score was %v, is %v", c.Score, score), nil
 	}
-	before, err := scorecard.TrajectoryOf(c, a.Read)
+	before, err := history.TrajectoryOf(c, a.Read)
 	if err != nil {
 		return "", err
 	}

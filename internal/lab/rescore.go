@@ -8,7 +8,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 	"tallystick/internal/store"
 )
 
@@ -93,7 +93,7 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 
 // changeOf is what a score of today changes, nil if it is that of the record or
 // of its last amendment.
-func changeOf(c *scorecard.Case, now *evidence.Score) *ScoreChange {
+func changeOf(c *history.Case, now *evidence.Score) *ScoreChange {
 	score, passed, scored := c.Score, c.Outcome() == evidence.Passed, c.IsScored()
 	if a := c.Amendment; a != nil {
 		score, passed, scored = a.Score, a.Passed, true
@@ -109,15 +109,15 @@ func changeOf(c *scorecard.Case, now *evidence.Score) *ScoreChange {
 }
 
 // stored lists what can be graded again, and notes the rest.
-func (r *Rescored) stored(a Original) ([]harness.Stored, map[caseKey]*scorecard.Case) {
+func (r *Rescored) stored(a Original) ([]harness.Stored, map[caseKey]*history.Case) {
 	var stored []harness.Stored
-	was := map[caseKey]*scorecard.Case{}
+	was := map[caseKey]*history.Case{}
 	for c := range a.Cases() {
 		if c.Index < 0 || !harness.Ended(c.Outcome()) {
 			r.Not = append(r.Not, NotGraded{c.ID, "it was never graded: " + string(c.Outcome())})
 			continue
 		}
-		files, err := scorecard.FilesOf(c, a.Read)
+		files, err := history.FilesOf(c, a.Read)
 		if err != nil {
 			r.Not = append(r.Not, NotGraded{c.ID, err.Error()})
 			continue

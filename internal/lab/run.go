@@ -23,6 +23,10 @@ type RunOptions struct {
 	People   harness.People   // nil if nobody is there to answer
 	Progress harness.Progress // nil if nobody looks on
 
+	// Past, if not nil, has seen every entry of the ledger that the corpus was
+	// read from, so that only what came since is verified.
+	Past *harness.Past
+
 	// Admit, if not nil, is shown the ids of all attempts before anything runs,
 	// and may refuse.
 	Admit func(attempts []string) error
@@ -43,6 +47,9 @@ func (s *Setup) Run(ctx context.Context, o RunOptions) (*Ran, error) {
 		return nil, err
 	}
 	past := &harness.Past{}
+	if o.Past != nil && s.place.Reading != nil {
+		past, cfg.From = o.Past, s.place.Reading.Verified()
+	}
 	cfg.Visit = past.Visit
 	l, err := s.place.OpenWith(ctx, cfg, archive.LockWait)
 	if err != nil {
@@ -95,7 +102,7 @@ func KeepAnswer(p *archive.Place, attempt string, answer any) error {
 	if err != nil {
 		return err
 	}
-	return store.WriteFile(store.OS{}, p.Private("runs", attempt+".json"), append(data, '\n'), 0o600)
+	return store.WriteFile(store.OS{}, filepath.Join(p.RunsDir(), attempt+".json"), append(data, '\n'), 0o600)
 }
 
 // A book is the workspace's ledger as the harness needs it.

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 	"tallystick/internal/suites"
 	"tallystick/internal/trajectory"
 	"tallystick/internal/workspace"
@@ -230,16 +229,15 @@ func TestGoldenTracesAreWrittenOnceAndChecked(t *testing.T) {
 func (p *place) original(id string) Original {
 	p.t.Helper()
 	w := p.open()
-	h, err := scorecard.Read(w.Walk, scorecard.Options{Want: func(*scorecard.Attempt) bool { return true }})
+	r, err := w.Read(archive.Ask{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	a := h.Attempt(id)
-	if a == nil {
-		p.t.Fatalf("no attempt %s", id)
+	a, err := r.Attempt(id)
+	if err != nil {
+		p.t.Fatal(err)
 	}
-	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
-	return Original{a, func(d digest.Content) ([]byte, error) { return vault.Get(d, 1<<26) }}
+	return Original{a, r.Piece}
 }
 
 func TestRescoreAmendsWhatChangedAndNothingElse(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -382,7 +382,7 @@ func (k *book) recommendAsIs() *Recommendation {
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
-	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *scorecard.Attempt, c *scorecard.Case) error {
+	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *history.Attempt, c *history.Case) error {
 		for _, d := range c.Evidence {
 			if k.missing[d] {
 				return refusal.Newf(refusal.NotFound, "%s is gone", d)
@@ -396,9 +396,9 @@ func (k *book) recommendAsIs() *Recommendation {
 	if k.anchors != nil {
 		in.Anchors = k.anchors
 	}
-	in.History, err = scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	in.History, err = history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return k.cfg.Verify(ledger.Options{Origin: origin, TrustRoot: k.cfg.TrustRoot, Expect: sequencer.AnchorExpectations(files), Decode: true, Visit: visit})
-	}, scorecard.Options{})
+	}, history.Options{})
 	k.must(err)
 	rec, err := Recommend(in)
 	k.must(err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tallystick/internal/bench"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 )
 
 const (
@@ -24,14 +24,14 @@ const (
 type Input struct {
 	Bench *bench.Verified
 	// History was read with the records of the bench's class.
-	History *scorecard.History
+	History *history.History
 	// Anchors are the published tree heads that the ledger was verified
 	// against.
 	Anchors []Anchor
 	// Evidence returns nil if everything that a record names is there, unchanged
 	// and of that record. NotFound and DigestMismatch mean that it is not; any
 	// other error is a disk that cannot be read, and ends the question.
-	Evidence func(*scorecard.Attempt, *scorecard.Case) error
+	Evidence func(*history.Attempt, *history.Case) error
 	Now      time.Time
 	Window   time.Duration // zero means DefaultWindow
 }
@@ -50,7 +50,7 @@ func (in *Input) check() error {
 		return errors.New("recommending a tier: needs a verified bench and a verified history")
 	case in.Evidence == nil || in.Now.IsZero():
 		return errors.New("recommending a tier: needs the evidence and the time")
-	case slices.ContainsFunc(in.History.Attempts, func(a *scorecard.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
+	case slices.ContainsFunc(in.History.Attempts, func(a *history.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
 		return errors.New("recommending a tier: the history was read without the records of the class")
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
+	"tallystick/internal/history"
 	"tallystick/internal/scorecard"
 )
 
@@ -242,7 +243,7 @@ func (r *review) reproductionProblems() []string {
 	var problems []string
 	agreed := false
 	for _, a := range r.attempts {
-		last := make(map[string]scorecard.Reproduction) // each runner's last word
+		last := make(map[string]history.Reproduction) // each runner's last word
 		for _, x := range a.Reproductions {
 			switch {
 			case a.Finished == nil || x.Index < a.Finished.Index:
@@ -321,8 +322,8 @@ func (r *review) regressed() []string {
 	return ids
 }
 
-func solvedNow(cases []*scorecard.Case) bool {
-	return len(cases) > 0 && !slices.ContainsFunc(cases, func(c *scorecard.Case) bool { return !c.Passed() })
+func solvedNow(cases []*history.Case) bool {
+	return len(cases) > 0 && !slices.ContainsFunc(cases, func(c *history.Case) bool { return !c.Passed() })
 }
 
 // missed lists the incidents of the window that are not yet a case that the
@@ -398,7 +399,7 @@ func nextOr(t bench.Tier) bench.Tier {
 	return t
 }
 
-func idsOf(attempts []*scorecard.Attempt) []string {
+func idsOf(attempts []*history.Attempt) []string {
 	var ids []string
 	for _, a := range attempts {
 		ids = append(ids, a.ID)

@@ -13,8 +13,8 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 )
 
 // at is the registration with another present tier.
@@ -211,7 +211,7 @@ func TestRecommendNeedsEverything(t *testing.T) {
 	v := standard().verified(t)
 	for name, in := range map[string]Input{
 		"nothing":    {},
-		"no history": {Bench: v, Now: now, Evidence: func(*scorecard.Attempt, *scorecard.Case) error { return nil }},
+		"no history": {Bench: v, Now: now, Evidence: func(*history.Attempt, *history.Case) error { return nil }},
 	} {
 		if rec, err := Recommend(in); err == nil {
 			t.Errorf("%s: recommended %v", name, rec)
@@ -239,7 +239,7 @@ func TestApplyRefusesWhateverItIsAsked(t *testing.T) {
 func TestPromoteCannotWriteOrRun(t *testing.T) {
 	allowed := []string{"errors", "fmt", "maps", "path", "slices", "strings", "time",
 		"tallystick/internal/bench", "tallystick/internal/digest", "tallystick/internal/evidence", "tallystick/internal/grade",
-		"tallystick/internal/refusal", "tallystick/internal/scorecard", "tallystick/internal/seal"}
+		"tallystick/internal/refusal", "tallystick/internal/history", "tallystick/internal/scorecard", "tallystick/internal/seal"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

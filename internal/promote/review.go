@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 	"tallystick/internal/seal"
 )
 
@@ -29,15 +29,15 @@ type review struct {
 	left map[string][]string // why an attempt does not count to the ids
 	// superseded are finished attempts that count and are of another version
 	// of the agent.
-	superseded []*scorecard.Attempt
+	superseded []*history.Attempt
 
 	unreadable error // the first piece of evidence that could not be read
 }
 
 // An attempt is one under review.
 type attempt struct {
-	*scorecard.Attempt
-	cases map[string][]*scorecard.Case
+	*history.Attempt
+	cases map[string][]*history.Case
 	// fresh says that it surely lies in the window. If it only may, it counts
 	// against and not for.
 	fresh bool
@@ -98,7 +98,7 @@ func (r *review) choose(count []attempt) {
 // leaves says why an attempt does not count, neither for nor against. Each of
 // these is fixed before the first case runs, or, as the last one, chosen by the
 // machine it runs on.
-func (r *review) leaves(a *scorecard.Attempt) string {
+func (r *review) leaves(a *history.Attempt) string {
 	b := r.in.Bench
 	_, late := r.clock.span(a.Index, a.Time.Go())
 	switch {
@@ -134,7 +134,7 @@ func (r *review) pinned(key string) bool { return len(r.keys) == 0 || slices.Con
 // weak reports whether an attempt has records and none of them an accepted
 // isolation, as on a machine that has no other. If only some have, those others
 // count as failed.
-func (r *review) weak(a *scorecard.Attempt) bool {
+func (r *review) weak(a *history.Attempt) bool {
 	records := 0
 	for c := range a.Cases() {
 		if !c.IsScored() {
@@ -147,8 +147,8 @@ func (r *review) weak(a *scorecard.Attempt) bool {
 	return records > 0 && a.Finished != nil
 }
 
-func byID(a *scorecard.Attempt) map[string][]*scorecard.Case {
-	cases := make(map[string][]*scorecard.Case)
+func byID(a *history.Attempt) map[string][]*history.Case {
+	cases := make(map[string][]*history.Case)
 	for c := range a.Cases() {
 		cases[c.ID] = append(cases[c.ID], c)
 	}
@@ -157,7 +157,7 @@ func byID(a *scorecard.Attempt) map[string][]*scorecard.Case {
 
 // isolationProblem says why what a record tells about its sandboxes is not
 // enough.
-func (r *review) isolationProblem(c *scorecard.Context) string {
+func (r *review) isolationProblem(c *history.Context) string {
 	switch {
 	case c.Isolation == "builtin":
 		// The graders of tally itself run no foreign code.
@@ -179,8 +179,8 @@ func (r *review) isolationProblem(c *scorecard.Context) string {
 // blocked lists the integrity events of the window that block. Those of a
 // rubric are in the record of its case as a failure mode, and belong to one
 // class; the others are about the evidence itself.
-func (r *review) blocked() []scorecard.Event {
-	var found []scorecard.Event
+func (r *review) blocked() []history.Event {
+	var found []history.Event
 	for _, e := range r.in.History.Events {
 		_, late := r.clock.span(e.Index, e.Time.Go())
 		if e.Severity == evidence.Block && !strings.HasPrefix(e.Name, "rubric.") && !late.Before(r.begin) {

@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 )
 
 // A sample is one case of the bench and what became of it.
@@ -24,7 +24,7 @@ type sample struct {
 	score  float64
 	passed bool
 	why    string // it does not count as passed
-	record *scorecard.Case
+	record *history.Case
 }
 
 // gradingFile is where a case says how it is graded, if not by the rubric.
@@ -103,7 +103,7 @@ func (r *review) results(a attempt, s sample) []sample {
 }
 
 // result judges one record. The first thing that is not as it should be decides.
-func (r *review) result(a attempt, c *scorecard.Case, s sample) sample {
+func (r *review) result(a attempt, c *history.Case, s sample) sample {
 	if c.Index < 0 {
 		s.why = "not run"
 		return s
@@ -131,7 +131,7 @@ func (r *review) result(a attempt, c *scorecard.Case, s sample) sample {
 }
 
 // recordProblem says why a record that says passed does not count as passed.
-func (r *review) recordProblem(a attempt, c *scorecard.Case, s sample) string {
+func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.isolationProblem(c.Context); why != "" {
 		return why
 	}
@@ -159,11 +159,11 @@ const amendedTwice = "amended more than once"
 
 // amendedAgain reports whether a second amendment may have taken back what the
 // first one lowered.
-func amendedAgain(c *scorecard.Case) bool { return c.Amendment != nil && c.Amendment.Count > 1 }
+func amendedAgain(c *history.Case) bool { return c.Amendment != nil && c.Amendment.Count > 1 }
 
 // hasEvidence reports whether the evidence of a record is whole. What cannot be
 // read is kept for the end: it says nothing about the record.
-func (r *review) hasEvidence(a attempt, c *scorecard.Case) bool {
+func (r *review) hasEvidence(a attempt, c *history.Case) bool {
 	err := r.in.Evidence(a.Attempt, c)
 	if err != nil && r.unreadable == nil && !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch) {
 		r.unreadable = fmt.Errorf("case %s of %s: reading its evidence: %w", c.ID, a.ID, err)
@@ -172,7 +172,7 @@ func (r *review) hasEvidence(a attempt, c *scorecard.Case) bool {
 }
 
 // rubricProblem compares what scored a case with what two people signed.
-func (r *review) rubricProblem(c *scorecard.Context, ownGrading bool) string {
+func (r *review) rubricProblem(c *history.Context, ownGrading bool) string {
 	want := r.in.Bench.Manifest().Rubric
 	switch {
 	case c.Rubric == digest.Content{} && (want == nil || ownGrading):
@@ -193,7 +193,7 @@ func (r *review) rubricProblem(c *scorecard.Context, ownGrading bool) string {
 // cassetteProblem compares what was replayed with what two people signed. A
 // case without a cassette is answered by the agent alone, unless its record
 // says that somebody wrote the answers.
-func cassetteProblem(c *scorecard.Case, said *bench.Case) string {
+func cassetteProblem(c *history.Case, said *bench.Case) string {
 	provenance := bench.CassetteProvenance(c.Context.Provenance)
 	if said != nil {
 		want := said.CassetteDigest

@@ -14,9 +14,9 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 )
@@ -35,7 +35,7 @@ type month struct {
 	*world
 	entries  [][]byte // as the ledger has them
 	segments []string // names, one for each day
-	history  *scorecard.History
+	history  *history.History
 }
 
 // segmentName is the file that begins with an entry.

@@ -11,7 +11,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 	"tallystick/internal/store"
 )
 
@@ -336,7 +336,7 @@ func tellLies(t *testing.T, m *month, advice map[string][]string) {
 
 // finds holds what is found of a class against what the lie must lead to, and
 // takes its gaps off the list.
-func (w *world) finds(t *testing.T, h *scorecard.History, read reader, class string, l lie, gaps *[]string) {
+func (w *world) finds(t *testing.T, h *history.History, read reader, class string, l lie, gaps *[]string) {
 	named := func(list []string) []string {
 		var out []string
 		for _, s := range list {

@@ -10,7 +10,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/history"
 )
 
 // benchmarks/simulation.sh makes it ten.
@@ -148,7 +148,7 @@ func TestThirtyDays(t *testing.T) {
 		t.Errorf("%d gaps, the first: %s", len(gaps), gaps[0])
 	}
 	h := w.history()
-	levels := map[scorecard.Level]int{}
+	levels := map[history.Level]int{}
 	for _, a := range h.Attempts {
 		levels[a.Level]++
 		if len(a.Problems) > 0 || a.Excluded > 0 || a.Abandoned > 0 || a.Finished == nil {
@@ -164,7 +164,7 @@ func TestThirtyDays(t *testing.T) {
 	if want := 30 * (50**simScale + 4*(4**simScale+1)); len(h.Attempts) != want {
 		t.Errorf("%d attempts, want %d", len(h.Attempts), want)
 	}
-	if levels[scorecard.Reproduced] != 120 || levels[scorecard.Scratch] != 0 {
+	if levels[history.Reproduced] != 120 || levels[history.Scratch] != 0 {
 		t.Errorf("levels %v", levels)
 	}
 	witnessed := 0

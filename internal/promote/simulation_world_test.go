@@ -22,10 +22,11 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/promote"
+	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
@@ -615,18 +616,18 @@ func (w *world) expected(cfg sequencer.Config) []ledger.Expectation {
 }
 
 // history verifies the ledger against everything that is known and reads it.
-func (w *world) history() *scorecard.History {
+func (w *world) history() *history.History {
 	w.Helper()
-	h, err := scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	h, err := history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return w.cfg.Verify(ledger.Options{Origin: simOrigin, TrustRoot: w.cfg.TrustRoot, Expect: w.expected(w.cfg), Visit: visit})
-	}, scorecard.Options{Cosigned: func(v *ledger.Verified) ([]scorecard.Cosigned, error) {
-		var all []scorecard.Cosigned
+	}, history.Options{Cosigned: func(v *ledger.Verified) ([]history.Cosigned, error) {
+		var all []history.Cosigned
 		for _, signed := range w.cosigned {
 			c, err := ledger.VerifyCheckpoint([]byte(signed), ledger.Policy{Logs: v.EveryKey(), Witnesses: w.witnesses, Quorum: 1})
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, scorecard.Cosigned{Size: c.Size, Witnesses: c.Cosignatures})
+			all = append(all, history.Cosigned{Size: c.Size, Witnesses: c.Cosignatures})
 		}
 		return all, nil
 	}})
@@ -653,7 +654,7 @@ func (w *world) publishedAnchors() []promote.Anchor {
 }
 
 // recommend asks about one class.
-func (w *world) recommend(h *scorecard.History, read reader, class string) *promote.Recommendation {
+func (w *world) recommend(h *history.History, read reader, class string) *promote.Recommendation {
 	w.Helper()
 	rec, err := promote.Recommend(promote.Input{Bench: w.benches[class], History: h, Anchors: w.publishedAnchors(), Now: w.clock(), Evidence: evidenceIn(read)})
 	w.must(err)
@@ -663,13 +664,13 @@ func (w *world) recommend(h *scorecard.History, read reader, class string) *prom
 
 // evidenceIn looks for the evidence of a record as the commands do: everything
 // that it names is there, and a bundle can be made of it.
-func evidenceIn(read reader) func(*scorecard.Attempt, *scorecard.Case) error {
-	return func(a *scorecard.Attempt, c *scorecard.Case) error {
-		files, err := scorecard.FilesOf(c, read)
+func evidenceIn(read reader) func(*history.Attempt, *history.Case) error {
+	return func(a *history.Attempt, c *history.Case) error {
+		files, err := history.FilesOf(c, read)
 		if err != nil {
 			return err
 		}
-		v, err := scorecard.TrajectoryOf(c, read)
+		v, err := history.TrajectoryOf(c, read)
 		if err != nil {
 			return err
 		}
@@ -728,9 +729,9 @@ func (w *world) gaps(cfg sequencer.Config, read reader, everySeal bool) []string
 }
 
 // recompute counts an attempt again, as "tally verify --recompute" does.
-func (w *world) recompute(read reader, a *scorecard.Attempt) []scorecard.Difference {
+func (w *world) recompute(read reader, a *history.Attempt) []recount.Difference {
 	w.Helper()
-	r, err := scorecard.Recompute(a, scorecard.RecomputeOptions{Read: read})
+	r, err := recount.Attempt(a, read)
 	w.must(err)
 	return r.Differences
 }

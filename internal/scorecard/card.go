@@ -14,8 +14,16 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
+
+// Rules is the version of how scorecards, comparisons, gates and the answers of
+// runs are counted and of which members they have: docs/formats/scorecard.md.
+// Each change of these is a new one, and from version 2 on an answer names its
+// own in the member "rules": an answer is counted again only by the rules that
+// it was made by.
+const Rules = 1
 
 // Totals are the numbers of seed 003 section 4 over some tasks, by its names,
 // and the intervals beside them. docs/formats/scorecard.md has every formula.
@@ -81,13 +89,13 @@ type Card struct {
 	Acceptance Acceptance `json:"acceptance"`
 
 	// Level is that of the weakest attempt.
-	Level    Level         `json:"level"`
+	Level    history.Level `json:"level"`
 	Attempts []AttemptLine `json:"attempts"`
 	// Siblings are the other attempts of the same classes and targets: what
 	// was tried besides what is shown.
 	Siblings []AttemptLine `json:"other_attempts"`
 	By       Breakdown     `json:"by"`
-	Ledger   LedgerLine    `json:"ledger"`
+	Ledger   history.Line  `json:"ledger"`
 
 	missing int // solved tasks without their evidence
 }
@@ -147,7 +155,7 @@ type AttemptLine struct {
 	Of           int           `json:"of"`
 	PlanNumber   int           `json:"plan_number"` // of PlanOf with this very plan
 	PlanOf       int           `json:"plan_of"`
-	Level        Level         `json:"level"`
+	Level        history.Level `json:"level"`
 	Witnessed    bool          `json:"witnessed"`
 	Filtered     bool          `json:"filtered"`
 	Finished     bool          `json:"finished"`
@@ -162,15 +170,6 @@ type AttemptLine struct {
 	Draws        int           `json:"judge_draws,omitempty"`
 	Redraws      int           `json:"judge_redraws,omitempty"`
 	Problems     []string      `json:"problems"`
-}
-
-// A LedgerLine says what was read.
-type LedgerLine struct {
-	Origin  string    `json:"origin"`
-	Entries int64     `json:"entries"`
-	Head    digest.ID `json:"head"`
-	Manual  int64     `json:"manual_entries"`
-	Orphans int64     `json:"orphan_records"`
 }
 
 // A Breakdown is the same totals for each value of a property.
@@ -189,32 +188,36 @@ type Group struct {
 
 // A View says what a scorecard is about.
 type View struct {
-	// Attempts must have been kept by [Read].
-	Attempts []*Attempt
+	// Attempts must have been kept by [history.Read].
+	Attempts []*history.Attempt
 	// Evidence returns nil if everything that the record names is there
 	// unchanged; a refusal NotFound or DigestMismatch if not; and any other
 	// error if it could not tell. Nil means that nobody looks. Several
 	// goroutines call it.
-	Evidence func(*Attempt, *Case) error
+	Evidence func(*history.Attempt, *history.Case) error
 	// Tags gives the tags of a case that has no record. Nil gives none.
 	Tags func(class, caseID string) []string
+	// Unread reports of another attempt that its records were not read when the
+	// card was first made, so that it is told of as it was then. Nil means of
+	// none.
+	Unread func(*history.Attempt) bool
 }
 
 // maxMissing bounds the list of missing evidence.
 const maxMissing = 100
 
 // Of counts.
-func Of(h *History, v View) (*Card, error) {
+func Of(h *history.History, v View) (*Card, error) {
 	c := &Card{EvidenceMissing: []MissingEvidence{}, Modes: []ModeCount{}, Siblings: []AttemptLine{}, Attempts: []AttemptLine{},
 		Ledger: h.Line()}
-	shown := make(map[*Attempt]bool)
+	shown := make(map[*history.Attempt]bool)
 	kinds := make(map[[2]string]bool)
 	for i, a := range v.Attempts {
 		if !a.Kept || shown[a] {
 			return nil, fmt.Errorf("scorecard of attempt %s: its records were not read, or it is named twice", a.ID)
 		}
 		shown[a], kinds[[2]string{a.Class, a.Target}] = true, true
-		c.Attempts = append(c.Attempts, lineOf(a))
+		c.Attempts = append(c.Attempts, LineOf(a))
 		c.Executions += a.Executions
 		c.Abandoned += a.Abandoned
 		c.Excluded += a.Excluded
@@ -226,7 +229,10 @@ func Of(h *History, v View) (*Card, error) {
 	}
 	for _, a := range h.Attempts {
 		if !shown[a] && kinds[[2]string{a.Class, a.Target}] {
-			c.Siblings = append(c.Siblings, lineOf(a))
+			if v.Unread != nil && v.Unread(a) {
+				a = a.WithoutRecords()
+			}
+			c.Siblings = append(c.Siblings, LineOf(a))
 		}
 	}
 
@@ -242,29 +248,26 @@ func Of(h *History, v View) (*Card, error) {
 	return c, nil
 }
 
-func lineOf(a *Attempt) AttemptLine {
-	l := AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
+// LineOf says which attempt it is.
+func LineOf(a *history.Attempt) AttemptLine {
+	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
 		Level: a.Level, Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
-		BenchDigest: a.Plan.BenchDigest, Tasks: tasks(&a.Plan), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
+		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
 		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...)}
-	if a.Kept {
-		l.Tasks = a.Tasks()
-	}
-	return l
 }
 
 // A task is one repetition of one planned case. Case is nil if not even its
 // name is known.
 type task struct {
-	attempt *Attempt
-	*Case
+	attempt *history.Attempt
+	*history.Case
 	sample uint32 // the same for tasks of one case digest
 }
 
-var noCase = &Case{Index: -1}
+var noCase = &history.Case{Index: -1}
 
 // tasksOf lists the tasks of attempts and finds which are of the same case.
-func tasksOf(attempts []*Attempt) []task {
+func tasksOf(attempts []*history.Attempt) []task {
 	n := 0
 	for _, a := range attempts {
 		n += a.Tasks()
@@ -372,7 +375,7 @@ func totalsOf(tasks []task) Totals {
 		switch k.Effective() {
 		case evidence.Passed:
 			t.Solved++
-		case NotRun:
+		case history.NotRun:
 			t.NotRun++
 			t.Failed++
 		case evidence.Failed:
@@ -391,8 +394,8 @@ func totalsOf(tasks []task) Totals {
 		t.PolicyViolations += int64(k.Violations)
 		t.RollbackCount += int64(k.Rollbacks)
 		verified += int64(k.RollbacksVerified)
-		t.TotalCostMicro = add(t.TotalCostMicro, k.CostMicro)
-		t.TotalTokens = add(t.TotalTokens, k.Tokens)
+		t.TotalCostMicro = Sum(t.TotalCostMicro, k.CostMicro)
+		t.TotalTokens = Sum(t.TotalTokens, k.Tokens)
 		t.TotalRetries += int64(k.Retries) + int64(max(0, k.Started-1))
 		if k.Index >= 0 {
 			latencies = append(latencies, k.LatencyMS)
@@ -412,8 +415,8 @@ func totalsOf(tasks []task) Totals {
 	return t
 }
 
-// add is a sum that stays at the end of the numbers instead of passing it.
-func add(a, b int64) int64 {
+// Sum is a sum that stays at the end of the numbers instead of passing it.
+func Sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
@@ -488,10 +491,13 @@ func passAtK(tasks []task, distinct int) []PassK {
 }
 
 func (c *Card) countModes(tasks []task) {
-	modes := make(map[*[]string]int)
+	// The lists are shared, so there are few of them.
+	modes := make(map[*string]int)
+	lists := make(map[*string][]string)
 	for _, t := range tasks {
-		if t.modes != nil {
-			modes[t.modes]++
+		if list := t.FailureModes(); len(list) > 0 {
+			modes[&list[0]]++
+			lists[&list[0]] = list
 		}
 		if t.Amendment != nil {
 			if t.Raises() {
@@ -502,8 +508,8 @@ func (c *Card) countModes(tasks []task) {
 		}
 	}
 	counts := make(map[string]int)
-	for names, n := range modes {
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(*names))) {
+	for first, n := range modes {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(lists[first]))) {
 			counts[name] += n
 		}
 	}
@@ -620,8 +626,8 @@ func short(v float64) string {
 
 // breakdown groups the tasks by each property.
 func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string) Breakdown {
-	ofAttempt := func(key func(*Attempt) string) []Group {
-		keys := make(map[*Attempt][]string)
+	ofAttempt := func(key func(*history.Attempt) string) []Group {
+		keys := make(map[*history.Attempt][]string)
 		return groups(tasks, all, func(t task) []string {
 			if keys[t.attempt] == nil {
 				keys[t.attempt] = []string{key(t.attempt)}
@@ -630,9 +636,9 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 		})
 	}
 	return Breakdown{
-		Class:  ofAttempt(func(a *Attempt) string { return a.Class }),
-		Target: ofAttempt(func(a *Attempt) string { return a.Target }),
-		Week:   ofAttempt(func(a *Attempt) string { return WeekOf(a.Time.Go()) }),
+		Class:  ofAttempt(func(a *history.Attempt) string { return a.Class }),
+		Target: ofAttempt(func(a *history.Attempt) string { return a.Target }),
+		Week:   ofAttempt(func(a *history.Attempt) string { return WeekOf(a.Time.Go()) }),
 		Tag: groups(tasks, all, func(t task) []string {
 			if t.Index < 0 && tags != nil && t.Case != noCase {
 				return tags(t.attempt.Class, t.ID)

@@ -12,10 +12,12 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/refusal"
 )
 
-func cardOf(t *testing.T, h *History, v View) *Card {
+func cardOf(t *testing.T, h *history.History, v View) *Card {
 	t.Helper()
 	if v.Attempts == nil {
 		v.Attempts = h.Attempts
@@ -28,28 +30,28 @@ func cardOf(t *testing.T, h *History, v View) *Card {
 }
 
 // allThere is evidence of which nothing is missing.
-func allThere(*Attempt, *Case) error { return nil }
+func allThere(*history.Attempt, *history.Case) error { return nil }
 
 // smallAttempt writes the worked example of docs/formats/scorecard.md.
-func smallAttempt(t *testing.T) *History {
+func smallAttempt(t *testing.T) *history.History {
 	t.Helper()
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 10, 1)
-	b.register(r)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 10, 1)
+	b.Register(r)
 	for i, v := range []float64{1, 1, 1, 0.5, 0} { // 100 to 500 ms
-		s := score(r, i, 1, v)
+		s := historytest.Score(r, i, 1, v)
 		s.Retries = i
 		if i == 4 {
 			s.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 4, RollbacksVerified: 3}
 		}
-		b.case_(r, s)
+		b.Case(r, s)
 	}
-	b.case_(r, unscoredCase(r, 5, 1, evidence.Unscored))
-	b.case_(r, unscoredCase(r, 6, 1, evidence.Truncated))
-	b.case_(r, unscoredCase(r, 7, 1, evidence.Errored))
-	b.case_(r, unscoredCase(r, 8, 1, evidence.Skipped)) // 900 ms; case-10 is not run
-	b.finish(r)
-	return b.read(Options{})
+	b.Case(r, historytest.UnscoredCase(r, 5, 1, evidence.Unscored))
+	b.Case(r, historytest.UnscoredCase(r, 6, 1, evidence.Truncated))
+	b.Case(r, historytest.UnscoredCase(r, 7, 1, evidence.Errored))
+	b.Case(r, historytest.UnscoredCase(r, 8, 1, evidence.Skipped)) // 900 ms; case-10 is not run
+	b.Finish(r)
+	return read(b, history.Options{})
 }
 
 // The page shows the totals of its example as this package counts them.
@@ -58,7 +60,7 @@ func TestWorkedExampleOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	totals := string(mustMarshal(t, cardOf(t, smallAttempt(t), View{}).Totals))
+	totals := string(historytest.Marshal(t, cardOf(t, smallAttempt(t), View{}).Totals))
 	if !strings.Contains(string(page), "\n"+totals+"\n") {
 		t.Errorf("the page does not show\n%s", totals)
 	}
@@ -70,7 +72,7 @@ func TestWorkedExampleOfThePage(t *testing.T) {
 
 // Every number of seed 003 section 4 on a small attempt, worked out by hand.
 func TestCardOfASmallAttempt(t *testing.T) {
-	c := cardOf(t, smallAttempt(t), View{Evidence: func(_ *Attempt, c *Case) error {
+	c := cardOf(t, smallAttempt(t), View{Evidence: func(_ *history.Attempt, c *history.Case) error {
 		if c.ID == "case-02" {
 			return refusal.Newf(refusal.NotFound, "gone")
 		}
@@ -132,7 +134,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		name     string
 		solved   int
 		edit     func(*evidence.CaseScored)
-		evidence func(*Attempt, *Case) error
+		evidence func(*history.Attempt, *history.Case) error
 		reason   string
 	}{
 		{"sixty", 60, nil, allThere, "all criteria met"},
@@ -141,14 +143,14 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		{"one violation", 60, func(s *evidence.CaseScored) { s.Policy.Violations = 1 }, allThere, "policy_violations is 1, needs 0"},
 		{"one bad rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks = 1 }, allThere, "rollback_correctness is 0.00, needs 1.00 (1 rollbacks)"},
 		{"one good rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks, s.Policy.RollbacksVerified = 1, 1 }, allThere, "all criteria met"},
-		{"one bundle missing", 60, nil, func(_ *Attempt, c *Case) error {
-			if c.ID == caseName(7) {
+		{"one bundle missing", 60, nil, func(_ *history.Attempt, c *history.Case) error {
+			if c.ID == historytest.CaseName(7) {
 				return refusal.Newf(refusal.DigestMismatch, "changed")
 			}
 			return nil
 		}, "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"},
 		{"nobody looked at the evidence", 60, nil, nil, "evidence_coverage was not checked, needs 1.00"},
-		{"evidence of an unsolved case is missing", 60, nil, func(_ *Attempt, c *Case) error {
+		{"evidence of an unsolved case is missing", 60, nil, func(_ *history.Attempt, c *history.Case) error {
 			if !c.Passed() {
 				return refusal.Newf(refusal.NotFound, "gone")
 			}
@@ -156,23 +158,23 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		}, "all criteria met"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBook(t)
-			r := registration("repo-fix.agent.1", "agent", 1, 100, 1)
-			b.register(r)
+			b := historytest.New(t)
+			r := historytest.Registration("repo-fix.agent.1", "agent", 1, 100, 1)
+			b.Register(r)
 			for i := range 100 {
 				v := 0.0
 				if i < tt.solved {
 					v = 1
 				}
-				s := score(r, i, 1, v)
+				s := historytest.Score(r, i, 1, v)
 				if i == 50 && tt.edit != nil {
 					tt.edit(s)
 				}
-				b.l.Submit(evidence.CaseStartedKind, mustMarshal(t, &evidence.CaseStarted{Attempt: s.Attempt, CaseID: s.CaseID, Repeat: 1, Execution: 1}))
-				b.l.Submit(evidence.CaseScoredKind, mustMarshal(t, s))
+				b.Ledger.Submit(evidence.CaseStartedKind, historytest.Marshal(t, &evidence.CaseStarted{Attempt: s.Attempt, CaseID: s.CaseID, Repeat: 1, Execution: 1}))
+				b.Ledger.Submit(evidence.CaseScoredKind, historytest.Marshal(t, s))
 			}
-			b.finish(r)
-			c := cardOf(t, b.read(Options{}), View{Evidence: tt.evidence})
+			b.Finish(r)
+			c := cardOf(t, read(b, history.Options{}), View{Evidence: tt.evidence})
 			if met := tt.reason == "all criteria met"; c.Acceptance.Met != met || len(c.Acceptance.Reasons) != 1 || c.Acceptance.Reasons[0] != tt.reason {
 				t.Errorf("met %v, reasons %q; want %q", c.Acceptance.Met, c.Acceptance.Reasons, tt.reason)
 			}
@@ -182,23 +184,23 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 
 // What could not be read is not what is missing.
 func TestUnreadableEvidenceIsNoVerdict(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
-	h := b.read(Options{})
-	_, err := Of(h, View{Attempts: h.Attempts, Evidence: func(*Attempt, *Case) error { return refusal.Newf(refusal.Unreadable, "no permission") }})
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	h := read(b, history.Options{})
+	_, err := Of(h, View{Attempts: h.Attempts, Evidence: func(*history.Attempt, *history.Case) error { return refusal.Newf(refusal.Unreadable, "no permission") }})
 	if !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("got %v, want Unreadable", err)
 	}
 }
 
 func TestAnAttemptCountsOnce(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
-	h := b.read(Options{})
-	if _, err := Of(h, View{Attempts: []*Attempt{h.Attempts[0], h.Attempts[0]}}); err == nil {
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	h := read(b, history.Options{})
+	if _, err := Of(h, View{Attempts: []*history.Attempt{h.Attempts[0], h.Attempts[0]}}); err == nil {
 		t.Error("an attempt named twice was counted twice")
 	}
-	h = b.read(Options{Want: func(*Attempt) bool { return false }})
+	h = read(b, history.Options{Want: func(*history.Attempt) bool { return false }})
 	if _, err := Of(h, View{Attempts: h.Attempts}); err == nil {
 		t.Error("an attempt without its records has a card")
 	}
@@ -207,11 +209,11 @@ func TestAnAttemptCountsOnce(t *testing.T) {
 // Running a bench seven times is seven times the tasks and not seven times the
 // sample, and the best of seven is seen to be one of seven.
 func TestRepeatingDoesNotNarrowTheInterval(t *testing.T) {
-	b := newBook(t)
+	b := historytest.New(t)
 	for k := 1; k <= 7; k++ {
-		b.run(registration(fmt.Sprintf("repo-fix.agent.%d", k), "agent", k, 10, 1), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+		b.Run(historytest.Registration(fmt.Sprintf("repo-fix.agent.%d", k), "agent", k, 10, 1), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
 	}
-	h := b.read(Options{})
+	h := read(b, history.Options{})
 	one, all := cardOf(t, h, View{Attempts: h.Attempts[4:5]}), cardOf(t, h, View{})
 	if all.TotalTasks != 70 || all.DistinctCases != 10 || all.SolveRate != one.SolveRate || all.SolveRateCI95 != one.SolveRateCI95 || *all.MeanScoreCI95 != *one.MeanScoreCI95 {
 		t.Errorf("seven times: %d tasks, %d cases, rate %v %v; once: %v %v", all.TotalTasks, all.DistinctCases, all.SolveRate, all.SolveRateCI95, one.SolveRate, one.SolveRateCI95)
@@ -224,16 +226,16 @@ func TestRepeatingDoesNotNarrowTheInterval(t *testing.T) {
 }
 
 func TestPassAtKOfRepeatedCases(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 2, 3)
-	b.register(r)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 2, 3)
+	b.Register(r)
 	for repeat, scores := range [][]float64{{1, 0}, {0, 0}, {1, 1}} {
 		for i, v := range scores {
-			b.case_(r, score(r, i, repeat+1, v))
+			b.Case(r, historytest.Score(r, i, repeat+1, v))
 		}
 	}
-	b.finish(r)
-	c := cardOf(t, b.read(Options{}), View{})
+	b.Finish(r)
+	c := cardOf(t, read(b, history.Options{}), View{})
 	if c.TotalTasks != 6 || c.Solved != 3 || c.DistinctCases != 2 {
 		t.Errorf("%d tasks, %d solved, %d cases", c.TotalTasks, c.Solved, c.DistinctCases)
 	}
@@ -245,18 +247,18 @@ func TestPassAtKOfRepeatedCases(t *testing.T) {
 }
 
 func TestBreakdowns(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 3, 1)
-	b.register(r)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 3, 1)
+	b.Register(r)
 	for i, tags := range [][]string{{"easy", "npm", "npm"}, {"easy"}} {
-		s := score(r, i, 1, float64(1-i))
+		s := historytest.Score(r, i, 1, float64(1-i))
 		s.Tags = tags
-		b.case_(r, s)
+		b.Case(r, s)
 	}
-	b.finish(r)
-	b.now = b.now.AddDate(0, 0, 7)
-	b.run(registration("repo-fix.rival.1", "rival", 1, 2, 1), 1, 1)
-	h := b.read(Options{})
+	b.Finish(r)
+	b.Now = b.Now.AddDate(0, 0, 7)
+	b.Run(historytest.Registration("repo-fix.rival.1", "rival", 1, 2, 1), 1, 1)
+	h := read(b, history.Options{})
 	c := cardOf(t, h, View{Tags: func(class, id string) []string {
 		if class == "repo-fix" && id == "case-03" { // of which there is no record
 			return []string{"easy"}
@@ -283,7 +285,7 @@ func TestBreakdowns(t *testing.T) {
 	}
 	// A group has the same numbers as a card of its own.
 	own := cardOf(t, h, View{Attempts: h.Attempts[1:]})
-	got, want := mustMarshal(t, c.By.Target[1].Totals), mustMarshal(t, own.Totals)
+	got, want := historytest.Marshal(t, c.By.Target[1].Totals), historytest.Marshal(t, own.Totals)
 	if string(got) != string(want) {
 		t.Errorf("target rival: %s\nits own card: %s", got, want)
 	}
@@ -291,28 +293,28 @@ func TestBreakdowns(t *testing.T) {
 
 // The card's level is that of its weakest attempt.
 func TestCardHasTheWeakestLevel(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
-	r := registration("repo-fix.agent.2", "agent", 2, 1, 1)
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	r := historytest.Registration("repo-fix.agent.2", "agent", 2, 1, 1)
 	r.Scratch, r.Signature = true, "none"
-	b.run(r, 1)
-	h := b.read(Options{})
-	if c := cardOf(t, h, View{}); c.Level != Scratch || c.Attempts[0].Level != Signed {
+	b.Run(r, 1)
+	h := read(b, history.Options{})
+	if c := cardOf(t, h, View{}); c.Level != history.Scratch || c.Attempts[0].Level != history.Signed {
 		t.Errorf("level %s", c.Level)
 	}
-	if c := cardOf(t, h, View{Attempts: h.Attempts[:1]}); c.Level != Signed {
+	if c := cardOf(t, h, View{Attempts: h.Attempts[:1]}); c.Level != history.Signed {
 		t.Errorf("level %s", c.Level)
 	}
 }
 
 func TestAmendmentsAreCounted(t *testing.T) {
-	b := newBook(t)
-	at := b.run(registration("repo-fix.agent.1", "agent", 1, 3, 1), 1, 0, 1)
+	b := historytest.New(t)
+	at := b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 3, 1), 1, 0, 1)
 	for i, pass := range []bool{false, true} {
-		b.add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: at[i], Author: "alice", Reason: "x",
+		b.Add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: at[i], Author: "alice", Reason: "x",
 			Score: evidence.Score{Passed: pass, Score: float64(i), Breakdown: map[string]float64{}, FailureModes: []string{}}})
 	}
-	c := cardOf(t, b.read(Options{}), View{})
+	c := cardOf(t, read(b, history.Options{}), View{})
 	if c.Solved != 1 || c.Failed != 2 || c.Amendments != (Amendments{1, 1}) || *c.MeanScore != round(1.0/3) {
 		t.Errorf("solved %d, failed %d, mean %v, amendments %+v", c.Solved, c.Failed, *c.MeanScore, c.Amendments)
 	}
@@ -320,44 +322,56 @@ func TestAmendmentsAreCounted(t *testing.T) {
 
 // The list of cases is in the evidence and somebody lost it: nothing vanishes.
 func TestALostCaseListStaysInTheDenominator(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 5, 1)
-	d := contentOf("list")
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 5, 1)
+	d := historytest.ContentOf("list")
 	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
-	b.run(r, 1, 1)
-	c := cardOf(t, b.read(Options{CaseList: func(digest.Content) ([]byte, error) { return nil, errors.New("lost") }}), View{})
+	b.Run(r, 1, 1)
+	c := cardOf(t, read(b, history.Options{CaseList: func(digest.Content) ([]byte, error) { return nil, errors.New("lost") }}), View{})
 	if c.TotalTasks != 5 || c.NotRun != 3 || c.DistinctCases != 5 || len(c.Attempts[0].Problems) != 1 {
 		t.Errorf("%d tasks, %d not run, %d distinct, problems %q", c.TotalTasks, c.NotRun, c.DistinctCases, c.Attempts[0].Problems)
 	}
 }
 
 func TestReexecutionsAreRetries(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
-	b.register(r)
-	b.start(r, 0, 1, 1)
-	b.start(r, 0, 1, 2)
-	s := score(r, 0, 1, 1)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	b.Register(r)
+	b.Start(r, 0, 1, 1)
+	b.Start(r, 0, 1, 2)
+	s := historytest.Score(r, 0, 1, 1)
 	s.Execution, s.Retries = 3, 5
-	b.case_(r, s)
-	if c := cardOf(t, b.read(Options{}), View{}); c.TotalRetries != 7 || c.Abandoned != 2 || c.Executions != 3 {
+	b.Case(r, s)
+	if c := cardOf(t, read(b, history.Options{}), View{}); c.TotalRetries != 7 || c.Abandoned != 2 || c.Executions != 3 {
 		t.Errorf("retries %d, abandoned %d, executions %d; want 7, 2, 3", c.TotalRetries, c.Abandoned, c.Executions)
+	}
+}
+
+func TestACardCountsDrawsOfAJudge(t *testing.T) {
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.default.1", "default", 1, 1, 1)
+	b.Register(r)
+	for n := range 3 {
+		b.Add(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: r.Attempt, CaseID: "case-01", Draw: n + 1, Key: "k", Verdict: historytest.ContentOf("%d", n)})
+	}
+	if c := cardOf(t, read(b, history.Options{}), View{}); c.Draws != 3 || c.Redraws != 2 {
+		t.Errorf("the card has %d draws, %d again", c.Draws, c.Redraws)
 	}
 }
 
 // TestMissingEvidenceIsInOrder: cases are looked at on all processors, and the
 // answer is the same each time.
 func TestMissingEvidenceIsInOrder(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 60, 1), slices.Repeat([]float64{1}, 60)...)
-	h := b.read(Options{})
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 60, 1), slices.Repeat([]float64{1}, 60)...)
+	h := read(b, history.Options{})
 	var tasks []task // more than are looked at ahead
 	for range 50 {
 		tasks = append(tasks, tasksOf(h.Attempts)...)
 	}
 	var mu sync.Mutex
 	asked := 0
-	v := View{Evidence: func(_ *Attempt, c *Case) error {
+	v := View{Evidence: func(_ *history.Attempt, c *history.Case) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if asked++; c.Index%3 == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
 
@@ -39,7 +40,7 @@ type Comparison struct {
 
 	// Ledger is what was read, if the caller says so: a comparison that is kept
 	// can then be counted again as it was.
-	Ledger *LedgerLine `json:"ledger,omitempty"`
+	Ledger *history.Line `json:"ledger,omitempty"`
 }
 
 // Flips counts the paired cases that changed sides.
@@ -67,7 +68,7 @@ type CaseChange struct {
 	Divergence     string `json:"divergence,omitempty"`
 	DivergenceNote string `json:"divergence_note,omitempty"`
 
-	a, b *Case
+	a, b *history.Case
 }
 
 // A Side is a case in one attempt. With repetitions the outcome is that of the
@@ -91,6 +92,10 @@ const (
 	Same    = "same"
 )
 
+// NotLookedAt is the note of a flipped case beyond
+// [CompareOptions].MaxDivergences.
+const NotLookedAt = "not looked at: more cases flipped than were asked for"
+
 // CompareOptions say how to compare.
 type CompareOptions struct {
 	// AcrossBenches compares attempts of different bench digests, which is
@@ -100,12 +105,12 @@ type CompareOptions struct {
 	AllCases bool
 	// Divergence finds where two runs of a case part, "" if they do not. It is
 	// asked for flipped cases, at most MaxDivergences of them.
-	Divergence     func(a, b *Case) (string, error)
+	Divergence     func(a, b *history.Case) (string, error)
 	MaxDivergences int
 }
 
 // Compare pairs two attempts by case id and digest.
-func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
+func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	if a == b {
 		return nil, refusal.Newf(refusal.Usage, "%s is given twice", a.ID).WithHint("name two attempts")
 	}
@@ -114,7 +119,7 @@ func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
 		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
 			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
 	}
-	c := &Comparison{A: lineOf(a), B: lineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
+	c := &Comparison{A: LineOf(a), B: LineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
 	left, right := sidesOf(a), sidesOf(b)
 	var differences []float64
 	var latA, latB []int64
@@ -130,8 +135,8 @@ func Compare(a, b *Attempt, o CompareOptions) (*Comparison, error) {
 		rateA, rateB = rateA+p, rateB+q
 		differences = append(differences, q-p)
 		c.Tasks.A, c.Tasks.B = c.Tasks.A+int64(x.tasks), c.Tasks.B+int64(y.tasks)
-		c.Cost.A, c.Cost.B = add(c.Cost.A, x.CostMicro), add(c.Cost.B, y.CostMicro)
-		c.Tokens.A, c.Tokens.B = add(c.Tokens.A, x.Tokens), add(c.Tokens.B, y.Tokens)
+		c.Cost.A, c.Cost.B = Sum(c.Cost.A, x.CostMicro), Sum(c.Cost.B, y.CostMicro)
+		c.Tokens.A, c.Tokens.B = Sum(c.Tokens.A, x.Tokens), Sum(c.Tokens.B, y.Tokens)
 		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
 		change := CaseChange{CaseID: x.first.ID, Digest: x.first.Digest, A: x.side(), B: y.side(), a: x.first, b: y.first}
 		switch won, had := 2*q > 1, 2*p > 1; {
@@ -187,7 +192,7 @@ func (c *Comparison) diverge(o CompareOptions) error {
 			continue
 		}
 		if looked++; looked > o.MaxDivergences {
-			x.DivergenceNote = "not looked at: more cases flipped than were asked for"
+			x.DivergenceNote = NotLookedAt
 			continue
 		}
 		if x.a.Index < 0 || x.b.Index < 0 {
@@ -215,7 +220,7 @@ type sides struct {
 }
 
 type sideSum struct {
-	first     *Case
+	first     *history.Case
 	tasks     int
 	solved    int
 	scored    int
@@ -225,8 +230,8 @@ type sideSum struct {
 	latencies []int64
 }
 
-func sidesOf(a *Attempt) sides {
-	s := sides{by: make(map[string]*sideSum, a.cases.n)}
+func sidesOf(a *history.Attempt) sides {
+	s := sides{by: make(map[string]*sideSum, a.Tasks())}
 	for c := range a.Cases() {
 		key := caseKey(c)
 		x := s.by[key]
@@ -246,7 +251,7 @@ func sidesOf(a *Attempt) sides {
 			x.scored++
 			x.score += c.EffectiveScore()
 		}
-		x.CostMicro, x.Tokens = add(x.CostMicro, c.CostMicro), add(x.Tokens, c.Tokens)
+		x.CostMicro, x.Tokens = Sum(x.CostMicro, c.CostMicro), Sum(x.Tokens, c.Tokens)
 		if c.Index >= 0 {
 			x.latencies = append(x.latencies, c.LatencyMS)
 		}
@@ -266,7 +271,7 @@ func (x *sideSum) side() Side {
 	if n := len(x.latencies); n > 0 {
 		total := int64(0)
 		for _, l := range x.latencies {
-			total = add(total, l)
+			total = Sum(total, l)
 		}
 		s.LatencyMS = total / int64(n)
 	}

@@ -7,10 +7,12 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/refusal"
 )
 
-func compared(t *testing.T, h *History, a, b string, o CompareOptions) *Comparison {
+func compared(t *testing.T, h *history.History, a, b string, o CompareOptions) *Comparison {
 	t.Helper()
 	c, err := Compare(h.Attempt(a), h.Attempt(b), o)
 	if err != nil {
@@ -20,21 +22,21 @@ func compared(t *testing.T, h *History, a, b string, o CompareOptions) *Comparis
 }
 
 func TestCompareCountsFlipsBothWays(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 10, 1), 1, 1, 1, 0, 0, 0, 0.5, 1, 1, 0)
-	r := registration("repo-fix.agent.2", "agent", 2, 10, 1)
-	b.register(r)
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 10, 1), 1, 1, 1, 0, 0, 0, 0.5, 1, 1, 0)
+	r := historytest.Registration("repo-fix.agent.2", "agent", 2, 10, 1)
+	b.Register(r)
 	for i, v := range []float64{1, 0, 1, 1, 1, 1, 0.25, 1, -1, 0} { // case-09 is not run
 		if v < 0 {
 			continue
 		}
-		s := score(r, i, 1, v)
+		s := historytest.Score(r, i, 1, v)
 		s.CostMicroUSD, s.Tokens = 100, 500
 		s.FinishedAt = evidence.At(s.FinishedAt.Go().Add(1e9))
-		b.case_(r, s)
+		b.Case(r, s)
 	}
-	b.finish(r)
-	h := b.read(Options{})
+	b.Finish(r)
+	h := read(b, history.Options{})
 	c := compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{})
 	if c.Paired != 10 || c.OnlyA != 0 || c.OnlyB != 0 || c.Flips != (Flips{3, 2}) {
 		t.Errorf("paired %d, only %d and %d, flips %+v", c.Paired, c.OnlyA, c.OnlyB, c.Flips)
@@ -59,7 +61,7 @@ func TestCompareCountsFlipsBothWays(t *testing.T) {
 	if fmt.Sprint(got) != want {
 		t.Errorf("cases %v, want %s", got, want)
 	}
-	if x := c.Cases[1]; x.B.Outcome != NotRun || x.B.Entry != -1 || x.A.Outcome != evidence.Passed || x.A.Score == nil || *x.A.Score != 1 {
+	if x := c.Cases[1]; x.B.Outcome != history.NotRun || x.B.Entry != -1 || x.A.Outcome != evidence.Passed || x.A.Score == nil || *x.A.Score != 1 {
 		t.Errorf("%+v", x)
 	}
 	if all := compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{AllCases: true}); len(all.Cases) != 10 || all.Cases[9].Change != Same {
@@ -72,16 +74,16 @@ func TestCompareCountsFlipsBothWays(t *testing.T) {
 }
 
 func TestCompareRefusesWhatIsNotComparable(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 3, 1), 1, 1, 0)
-	r := registration("repo-fix.agent.2", "agent", 2, 3, 1)
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 3, 1), 1, 1, 0)
+	r := historytest.Registration("repo-fix.agent.2", "agent", 2, 3, 1)
 	r.Plan.BenchDigest = digest.IDOf([]byte("bench 2"))
-	r.Plan.Cases[2].Digest = contentOf("another case-03")
-	b.register(r)
-	b.case_(r, score(r, 0, 1, 1))
-	b.case_(r, score(r, 1, 1, 0))
-	b.finish(r)
-	h := b.read(Options{})
+	r.Plan.Cases[2].Digest = historytest.ContentOf("another case-03")
+	b.Register(r)
+	b.Case(r, historytest.Score(r, 0, 1, 1))
+	b.Case(r, historytest.Score(r, 1, 1, 0))
+	b.Finish(r)
+	h := read(b, history.Options{})
 	x, y := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2")
 	if _, err := Compare(x, y, CompareOptions{}); !refusal.Is(err, refusal.NotComparable) {
 		t.Errorf("got %v, want NotComparable", err)
@@ -94,33 +96,33 @@ func TestCompareRefusesWhatIsNotComparable(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// A comparison of nothing would say that nothing changed.
-	r = registration("repo-fix.agent.3", "agent", 3, 1, 1)
-	r.Plan.Cases[0].Digest = contentOf("another case-01")
-	b.run(r)
-	h = b.read(Options{})
+	r = historytest.Registration("repo-fix.agent.3", "agent", 3, 1, 1)
+	r.Plan.Cases[0].Digest = historytest.ContentOf("another case-01")
+	b.Run(r)
+	h = read(b, history.Options{})
 	if _, err := Compare(h.Attempt(x.ID), h.Attempt(r.Attempt), CompareOptions{AcrossBenches: true}); !refusal.Is(err, refusal.NotComparable) {
 		t.Errorf("without a case in common: %v, want NotComparable", err)
 	}
 }
 
 func TestCompareWithRepetitions(t *testing.T) {
-	b := newBook(t)
+	b := historytest.New(t)
 	for k, passes := range [][]int{{3, 1}, {1, 3}} {
-		r := registration(fmt.Sprintf("repo-fix.agent.%d", k+1), "agent", k+1, 2, 3)
-		b.register(r)
+		r := historytest.Registration(fmt.Sprintf("repo-fix.agent.%d", k+1), "agent", k+1, 2, 3)
+		b.Register(r)
 		for i, n := range passes {
 			for repeat := 1; repeat <= 3; repeat++ {
 				v := 0.0
 				if repeat <= n {
 					v = 1
 				}
-				b.case_(r, score(r, i, repeat, v))
+				b.Case(r, historytest.Score(r, i, repeat, v))
 			}
 		}
 	}
-	once := registration("repo-fix.agent.3", "agent", 3, 2, 1)
-	b.run(once, 1, 1)
-	h := b.read(Options{})
+	once := historytest.Registration("repo-fix.agent.3", "agent", 3, 2, 1)
+	b.Run(once, 1, 1)
+	h := read(b, history.Options{})
 	if c := compared(t, h, "repo-fix.agent.1", once.Attempt, CompareOptions{}); c.Tasks != (ChangeOf[int64]{6, 2, -4}) {
 		t.Errorf("tasks %+v", c.Tasks)
 	}
@@ -131,12 +133,12 @@ func TestCompareWithRepetitions(t *testing.T) {
 }
 
 func TestCompareAsksWhereFlippedCasesPart(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 5, 1), 1, 1, 1, 1, -1)
-	b.run(registration("repo-fix.agent.2", "agent", 2, 5, 1), 0, 0, 0, 1, 1)
-	h := b.read(Options{})
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 5, 1), 1, 1, 1, 1, -1)
+	b.Run(historytest.Registration("repo-fix.agent.2", "agent", 2, 5, 1), 0, 0, 0, 1, 1)
+	h := read(b, history.Options{})
 	asked := 0
-	c := compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{MaxDivergences: 2, Divergence: func(x, y *Case) (string, error) {
+	c := compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{MaxDivergences: 2, Divergence: func(x, y *history.Case) (string, error) {
 		asked++
 		switch x.ID {
 		case "case-01":
@@ -149,12 +151,12 @@ func TestCompareAsksWhereFlippedCasesPart(t *testing.T) {
 	if asked != 2 || c.Cases[0].Divergence != "turn 2: another tool" || c.Cases[1].DivergenceNote != "no evidence" || c.Cases[2].DivergenceNote == "" {
 		t.Errorf("asked %d times: %+v", asked, c.Cases)
 	}
-	c = compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{MaxDivergences: 9, Divergence: func(x, y *Case) (string, error) { return "", nil }})
+	c = compared(t, h, "repo-fix.agent.1", "repo-fix.agent.2", CompareOptions{MaxDivergences: 9, Divergence: func(x, y *history.Case) (string, error) { return "", nil }})
 	if c.Cases[0].DivergenceNote != "both did the same; only the score differs" || c.Cases[3].CaseID != "case-05" || c.Cases[3].DivergenceNote != "one of the two was not run" {
 		t.Errorf("%+v", c.Cases)
 	}
 	broken := errors.New("disk")
-	if _, err := Compare(h.Attempts[0], h.Attempts[1], CompareOptions{MaxDivergences: 9, Divergence: func(x, y *Case) (string, error) { return "", broken }}); !errors.Is(err, broken) {
+	if _, err := Compare(h.Attempts[0], h.Attempts[1], CompareOptions{MaxDivergences: 9, Divergence: func(x, y *history.Case) (string, error) { return "", broken }}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -163,7 +165,7 @@ func BenchmarkCompare100000(b *testing.B) {
 	n := envInt("TALLY_RECORDS", 100_000)
 	book, list := fillBook(b, 2, n), listOf(b, n)
 	for b.Loop() {
-		h := book.read(Options{CaseList: list})
+		h := read(book, history.Options{CaseList: list})
 		c, err := Compare(h.Attempts[0], h.Attempts[1], CompareOptions{})
 		if err != nil {
 			b.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"tallystick/internal/history"
 )
 
 // A Week is one row of the cost-to-outcome curve (seed 003 section 6).
@@ -23,8 +25,8 @@ type Week struct {
 	Violations     int64      `json:"policy_violations"`
 	// Regressions counts cases that the attempt before of the same class and
 	// target solved and this one did not.
-	Regressions int   `json:"regressions"`
-	Level       Level `json:"level"` // of the weakest attempt
+	Regressions int           `json:"regressions"`
+	Level       history.Level `json:"level"` // of the weakest attempt
 }
 
 // A Curve is how cost and outcome go over time.
@@ -43,23 +45,23 @@ type CurveOptions struct {
 }
 
 // Takes reports whether the curve would show the attempt, as far as its
-// registration tells; for [Options.Want].
-func (o CurveOptions) Takes(a *Attempt) bool {
+// registration tells; for [history.Options].Want.
+func (o CurveOptions) Takes(a *history.Attempt) bool {
 	return (o.Class == "" || a.Class == o.Class) && (o.Target == "" || a.Target == o.Target) && !a.Time.Go().Before(o.Since)
 }
 
 // CurveOf puts attempts into the weeks of their registration. A week without
 // an attempt has no row.
-func CurveOf(h *History, o CurveOptions) *Curve {
+func CurveOf(h *history.History, o CurveOptions) *Curve {
 	c := &Curve{Weeks: []Week{}}
-	weeks := make(map[string][]*Attempt)
+	weeks := make(map[string][]*history.Attempt)
 	regressions := make(map[string]int)
 	before := make(map[[2]string]map[string]bool) // by class and target: what was solved
 	for _, a := range h.Attempts {
 		if !a.Kept || !o.Takes(a) {
 			continue
 		}
-		if !o.All && (a.Level == Scratch || a.Plan.Filtered) {
+		if !o.All && (a.Level == history.Scratch || a.Plan.Filtered) {
 			c.LeftOut++
 			continue
 		}
@@ -77,12 +79,12 @@ func CurveOf(h *History, o CurveOptions) *Curve {
 	return c
 }
 
-func weekOf(week string, attempts []*Attempt, regressions int) Week {
+func weekOf(week string, attempts []*history.Attempt, regressions int) Week {
 	t := totalsOf(tasksOf(attempts))
 	w := Week{Week: week, Begins: monday(attempts[0].Time.Go()).Format(time.DateOnly), Attempts: len(attempts),
 		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCostMicro: t.TotalCostMicro,
 		CostPerSolve: t.CostPerSolve, TokensPerSolve: t.TokensPerSolve, Retries: t.TotalRetries, Violations: t.PolicyViolations,
-		Regressions: regressions, Level: Reproduced}
+		Regressions: regressions, Level: history.Reproduced}
 	for _, a := range attempts {
 		w.Level = min(w.Level, a.Level)
 	}
@@ -99,7 +101,7 @@ func monday(t time.Time) time.Time {
 // updates what was solved. A case that an attempt does not plan keeps its
 // place: leaving it out for a while does not hide that it got worse. The
 // digest is part of what a case is: a changed case cannot regress.
-func regress(solved map[string]bool, a *Attempt) int {
+func regress(solved map[string]bool, a *history.Attempt) int {
 	n := 0
 	for key, now := range solvedCases(a) {
 		if solved[key] && !now {
@@ -112,8 +114,8 @@ func regress(solved map[string]bool, a *Attempt) int {
 
 // solvedCases says of every case of an attempt whether it is solved: in more
 // than half of its planned repetitions.
-func solvedCases(a *Attempt) map[string]bool {
-	passes := make(map[string]int, a.cases.n)
+func solvedCases(a *history.Attempt) map[string]bool {
+	passes := make(map[string]int, a.Tasks())
 	for c := range a.Cases() {
 		key := caseKey(c)
 		n := passes[key]
@@ -129,7 +131,7 @@ func solvedCases(a *Attempt) map[string]bool {
 	return solved
 }
 
-func caseKey(c *Case) string { return c.ID + "\x00" + string(c.Digest[:]) }
+func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]) }
 
 // CSV is the curve as comma-separated values. No cell begins with a character
 // that a spreadsheet takes for a formula: all are numbers, weeks, days and

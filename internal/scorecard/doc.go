@@ -1,10 +1,9 @@
 // Package scorecard turns the records of a verified ledger into numbers:
 // scorecards, the cost curve, comparisons, and the statistics behind them.
 //
-// [Read] walks a ledger while it is verified and keeps what a scorecard needs;
-// it returns a [History] only if the verification succeeded, so no number here
-// comes from an entry that nobody checked. [Of], [CurveOf] and [Compare] count.
-// [Recompute] counts again and compares with what was written down earlier.
+// A [history.History] comes from a verified ledger alone, so no number here comes
+// from an entry that nobody checked. [Of], [CurveOf] and [Compare] count; package
+// recount counts again and compares with what was written down earlier.
 //
 // What a caller may rely on:
 //
@@ -19,6 +18,5 @@
 //     resampling uses the generator and the seed of docs/formats/scorecard.md.
 //
 // Where it stops: it decides nothing (that is for gate and promote), writes
-// nothing, and believes what a sealed record says about its own run. A level
-// says how well a record is vouched for, not that it is true.
+// nothing, and believes what a sealed record says about its own run.
 package scorecard

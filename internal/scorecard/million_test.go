@@ -12,18 +12,20 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/sequencer"
 )
 
 // fillBook writes attempts of n cases each through the sequencer, with a start
 // and a record for each case.
-func fillBook(tb testing.TB, attempts, n int) *book {
-	b := newBook(tb)
+func fillBook(tb testing.TB, attempts, n int) *historytest.Book {
+	b := historytest.New(tb)
 	for k := 1; k <= attempts; k++ {
-		r := registration(fmt.Sprintf("repo-fix.agent.%d", k), "agent", k, 1, 1)
+		r := historytest.Registration(fmt.Sprintf("repo-fix.agent.%d", k), "agent", k, 1, 1)
 		var cases []evidence.PlannedCase
 		for i := range n {
-			cases = append(cases, evidence.PlannedCase{ID: caseName(i), Digest: contentOf("case %d", i)})
+			cases = append(cases, evidence.PlannedCase{ID: historytest.CaseName(i), Digest: historytest.ContentOf("case %d", i)})
 		}
 		data, err := canon.Marshal(cases)
 		if err != nil {
@@ -31,20 +33,20 @@ func fillBook(tb testing.TB, attempts, n int) *book {
 		}
 		d := digest.ContentOf(data)
 		r.Plan.Cases, r.Plan.CasesDigest, r.Plan.CaseCount = nil, &d, n
-		b.register(r)
-		template, err := canon.Marshal(score(r, 0, 1, 1))
+		b.Register(r)
+		template, err := canon.Marshal(historytest.Score(r, 0, 1, 1))
 		if err != nil {
 			tb.Fatal(err)
 		}
 		var last *sequencer.Pending
 		for i := range n {
-			started := fmt.Appendf(nil, `{"attempt":%q,"case_id":%q,"execution":1,"repeat":1}`, r.Attempt, caseName(i))
-			b.l.Submit(evidence.CaseStartedKind, started)
-			line := strings.NewReplacer(contentOf("case %d", 0).String(), cases[i].Digest.String(), caseName(0), caseName(i)).Replace(string(template))
+			started := fmt.Appendf(nil, `{"attempt":%q,"case_id":%q,"execution":1,"repeat":1}`, r.Attempt, historytest.CaseName(i))
+			b.Ledger.Submit(evidence.CaseStartedKind, started)
+			line := strings.NewReplacer(historytest.ContentOf("case %d", 0).String(), cases[i].Digest.String(), historytest.CaseName(0), historytest.CaseName(i)).Replace(string(template))
 			if (i+k)%3 == 0 {
 				line = strings.NewReplacer(`"outcome":"passed"`, `"outcome":"failed"`, `"passed":true,"score":1`, `"passed":false,"score":0.5`).Replace(line)
 			}
-			last = b.l.Submit(evidence.CaseScoredKind, []byte(line))
+			last = b.Ledger.Submit(evidence.CaseScoredKind, []byte(line))
 			if i%4096 == 0 {
 				if _, err := last.Wait(); err != nil {
 					tb.Fatal(err)
@@ -54,7 +56,7 @@ func fillBook(tb testing.TB, attempts, n int) *book {
 		if _, err := last.Wait(); err != nil {
 			tb.Fatal(err)
 		}
-		b.finish(r)
+		b.Finish(r)
 	}
 	return b
 }
@@ -63,9 +65,9 @@ func fillBook(tb testing.TB, attempts, n int) *book {
 func listOf(tb testing.TB, n int) func(digest.Content) ([]byte, error) {
 	cases := make([]evidence.PlannedCase, n)
 	for i := range cases {
-		cases[i] = evidence.PlannedCase{ID: caseName(i), Digest: contentOf("case %d", i)}
+		cases[i] = evidence.PlannedCase{ID: historytest.CaseName(i), Digest: historytest.ContentOf("case %d", i)}
 	}
-	data := mustMarshal(tb, cases)
+	data := historytest.Marshal(tb, cases)
 	return func(digest.Content) ([]byte, error) { return data, nil }
 }
 
@@ -77,7 +79,7 @@ func BenchmarkScorecardMillion(b *testing.B) {
 	book, list := fillBook(b, attempts, records/attempts), listOf(b, records/attempts)
 	for b.Loop() {
 		start := time.Now()
-		h := book.read(Options{CaseList: list})
+		h := read(book, history.Options{CaseList: list})
 		read := time.Since(start)
 		card, err := Of(h, View{Attempts: h.Attempts})
 		if err != nil {

@@ -150,3 +150,18 @@ func (v *Vault) scan() error {
 	v.pieces, v.open = pieces, make(map[int32]*openPack)
 	return nil
 }
+
+// FileOf names the file that a piece is read from, or "". Whoever remembers that
+// a piece was whole can tell from the file whether it was touched since.
+func (v *Vault) FileOf(d digest.Content) string {
+	v.mu.Lock()
+	ref, found := v.pieces[d]
+	v.mu.Unlock()
+	switch {
+	case found:
+		return v.packs[ref.pack]
+	case v.blobs.Has(d):
+		return v.blobs.path(d)
+	}
+	return ""
+}

@@ -103,10 +103,16 @@ type Item struct {
 	Type     string `json:"type"`
 	Verified bool   `json:"verified"`
 	Detail   string `json:"detail"`
+	// Status is [NotRecounted] for an answer that could not be made again:
+	// nothing in it is known to be wrong, and it is not verified.
+	Status string `json:"status,omitempty"`
 	// Name is that of the refusal, if it did not verify.
 	Name refusal.Name `json:"name,omitempty"`
 	err  error
 }
+
+// NotRecounted is the status of an answer that could not be made again.
+const NotRecounted = "not recounted"
 
 // Err is why the item did not verify, or nil.
 func (i Item) Err() error { return i.err }

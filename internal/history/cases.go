@@ -1,8 +1,9 @@
-package scorecard
+package history
 
 import (
 	"hash/maphash"
 	"iter"
+	"slices"
 )
 
 // caseList keeps cases in chunks, so that a million of them are never copied
@@ -28,6 +29,16 @@ func (l *caseList) add() *Case {
 	*chunk = append(*chunk, Case{})
 	l.n++
 	return &(*chunk)[len(*chunk)-1]
+}
+
+// clone copies the list, so that a copy may differ in what stands beside a
+// record.
+func (l *caseList) clone() caseList {
+	out := caseList{chunks: make([][]Case, len(l.chunks)), n: l.n}
+	for i, chunk := range l.chunks {
+		out.chunks[i] = slices.Clone(chunk)
+	}
+	return out
 }
 
 func (l *caseList) all() iter.Seq[*Case] {
@@ -67,6 +78,15 @@ func (x *slots) add(caseID string, repeat int32, at uint32) {
 		x.rest = make(map[slot]uint32)
 	}
 	x.rest[slot{caseID, repeat}] = at
+}
+
+// fill adds every case of a list.
+func (x *slots) fill(l *caseList) {
+	at := uint32(0)
+	for c := range l.all() {
+		x.add(c.ID, c.Repeat, at)
+		at++
+	}
 }
 
 func (x *slots) find(l *caseList, caseID []byte, repeat int32) (uint32, bool) {

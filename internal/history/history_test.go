@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/seal"
 )
@@ -30,10 +31,10 @@ func wantOutcome(t *testing.T, a *Attempt, task string, want evidence.Outcome) {
 }
 
 func TestEveryPlannedCaseIsInTheDenominator(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 5, 1)
-	b.run(r, 1, 0, -1, 1, -1)
-	a := b.read(Options{}).Attempt(r.Attempt)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 5, 1)
+	b.Run(r, 1, 0, -1, 1, -1)
+	a := read(b, Options{}).Attempt(r.Attempt)
 	if a.Tasks() != 5 || a.Executions != 3 || a.Records != 3 || a.Passed != 2 || a.Excluded != 0 || len(a.Problems) != 0 || !a.Listed {
 		t.Errorf("tasks %d, executions %d, records %d, passed %d, excluded %d, problems %q", a.Tasks(), a.Executions, a.Records, a.Passed, a.Excluded, a.Problems)
 	}
@@ -44,16 +45,16 @@ func TestEveryPlannedCaseIsInTheDenominator(t *testing.T) {
 }
 
 func TestReadKeepsWhatTheRecordSays(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
-	b.register(r)
-	s := score(r, 0, 1, 0.5)
-	cassette := contentOf("tape")
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	b.Register(r)
+	s := historytest.Score(r, 0, 1, 0.5)
+	cassette := historytest.ContentOf("tape")
 	s.CassetteDigest, s.Tags, s.Provenance = &cassette, []string{"easy", "npm"}, "recorded"
 	s.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	s.Retries = 4
-	index := b.case_(r, s)
-	a := b.read(Options{}).Attempt(r.Attempt)
+	index := b.Case(r, s)
+	a := read(b, Options{}).Attempt(r.Attempt)
 	for c := range a.Cases() {
 		if c.Index != index || c.Digest != s.CaseDigest || c.Score != 0.5 || c.Tokens != 1000 || c.CostMicro != 300 || c.LatencyMS != 100 || c.Retries != 4 || c.Turns != 2 ||
 			c.Violations != 2 || c.Rollbacks != 3 || c.RollbacksVerified != 1 || *c.Cassette != cassette || c.Outcome() != evidence.Failed ||
@@ -71,70 +72,70 @@ func TestReadKeepsWhatTheRecordSays(t *testing.T) {
 func TestRecordsThatDoNotCount(t *testing.T) {
 	for _, tt := range []struct {
 		name, fault string
-		write       func(b *book, r *evidence.AttemptRegistered)
+		write       func(b *historytest.Book, r *evidence.AttemptRegistered)
 		want        evidence.Outcome
 	}{
-		{"a better second record of the same repetition", "scored twice", func(b *book, r *evidence.AttemptRegistered) {
-			b.case_(r, score(r, 0, 1, 0))
-			again := score(r, 0, 1, 1)
+		{"a better second record of the same repetition", "scored twice", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Case(r, historytest.Score(r, 0, 1, 0))
+			again := historytest.Score(r, 0, 1, 1)
 			again.Execution = 2
-			b.case_(r, again)
+			b.Case(r, again)
 		}, evidence.Failed},
-		{"a record that was never started", "never started", func(b *book, r *evidence.AttemptRegistered) {
-			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		{"a record that was never started", "never started", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Add(evidence.CaseScoredKind, historytest.Score(r, 0, 1, 1))
 		}, NotRun},
-		{"a record of an execution that was never started", "never started", func(b *book, r *evidence.AttemptRegistered) {
-			b.start(r, 0, 1, 1)
-			s := score(r, 0, 1, 1)
+		{"a record of an execution that was never started", "never started", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Start(r, 0, 1, 1)
+			s := historytest.Score(r, 0, 1, 1)
 			s.Execution = 2
-			b.add(evidence.CaseScoredKind, s)
+			b.Add(evidence.CaseScoredKind, s)
 		}, NotRun},
-		{"a record after the end", "scored late", func(b *book, r *evidence.AttemptRegistered) {
-			b.start(r, 0, 1, 1)
-			b.finish(r)
-			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		{"a record after the end", "scored late", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Start(r, 0, 1, 1)
+			b.Finish(r)
+			b.Add(evidence.CaseScoredKind, historytest.Score(r, 0, 1, 1))
 		}, NotRun},
-		{"an easier case under the same name", "not as planned", func(b *book, r *evidence.AttemptRegistered) {
-			s := score(r, 0, 1, 1)
-			s.CaseDigest = contentOf("easy")
-			b.case_(r, s)
+		{"an easier case under the same name", "not as planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			s := historytest.Score(r, 0, 1, 1)
+			s.CaseDigest = historytest.ContentOf("easy")
+			b.Case(r, s)
 		}, NotRun},
-		{"a swapped recording", "not as planned", func(b *book, r *evidence.AttemptRegistered) {
-			s := score(r, 0, 1, 1)
-			other := contentOf("another tape")
+		{"a swapped recording", "not as planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			s := historytest.Score(r, 0, 1, 1)
+			other := historytest.ContentOf("another tape")
 			s.CassetteDigest = &other
-			b.case_(r, s)
+			b.Case(r, s)
 		}, NotRun},
-		{"a case that nobody planned", "not planned", func(b *book, r *evidence.AttemptRegistered) {
-			b.case_(r, score(r, 0, 1, 0))
-			b.case_(r, score(r, 7, 1, 1))
+		{"a case that nobody planned", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Case(r, historytest.Score(r, 0, 1, 0))
+			b.Case(r, historytest.Score(r, 7, 1, 1))
 		}, evidence.Failed},
-		{"a repetition that nobody planned", "not planned", func(b *book, r *evidence.AttemptRegistered) {
-			b.case_(r, score(r, 0, 1, 0))
-			b.case_(r, score(r, 0, 2, 1))
+		{"a repetition that nobody planned", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Case(r, historytest.Score(r, 0, 1, 0))
+			b.Case(r, historytest.Score(r, 0, 2, 1))
 		}, evidence.Failed},
-		{"a record of another class", "of another class", func(b *book, r *evidence.AttemptRegistered) {
-			s := score(r, 0, 1, 1)
+		{"a record of another class", "of another class", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			s := historytest.Score(r, 0, 1, 1)
 			s.Class = "other"
-			b.case_(r, s)
+			b.Case(r, s)
 		}, NotRun},
-		{"a record that a person appended", "", func(b *book, r *evidence.AttemptRegistered) {
-			b.start(r, 0, 1, 1)
-			b.byHand(evidence.CaseScoredKind, score(r, 0, 1, 1))
+		{"a record that a person appended", "", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Start(r, 0, 1, 1)
+			b.ByHand(evidence.CaseScoredKind, historytest.Score(r, 0, 1, 1))
 		}, NotRun},
-		{"a record before its start", "never started", func(b *book, r *evidence.AttemptRegistered) {
-			b.add(evidence.CaseScoredKind, score(r, 0, 1, 1))
-			b.start(r, 0, 1, 1)
+		{"a record before its start", "never started", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			b.Add(evidence.CaseScoredKind, historytest.Score(r, 0, 1, 1))
+			b.Start(r, 0, 1, 1)
 		}, NotRun},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBook(t)
-			r := registration("repo-fix.agent.1", "agent", 1, 2, 1)
-			tape := contentOf("tape")
+			b := historytest.New(t)
+			r := historytest.Registration("repo-fix.agent.1", "agent", 1, 2, 1)
+			tape := historytest.ContentOf("tape")
 			r.Plan.Cases[0].Cassette = &tape
-			b.register(r)
+			b.Register(r)
 			tt.write(b, r)
-			a := b.read(Options{}).Attempt(r.Attempt)
+			a := read(b, Options{}).Attempt(r.Attempt)
 			wantOutcome(t, a, "case-01/1", tt.want)
 			if a.Tasks() != 2 {
 				t.Errorf("%d tasks, planned were 2", a.Tasks())
@@ -147,38 +148,38 @@ func TestRecordsThatDoNotCount(t *testing.T) {
 }
 
 func TestAbandonedExecutionsAreCounted(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 2, 1)
-	b.register(r)
-	b.start(r, 0, 1, 1) // looked, and killed the run
-	b.start(r, 0, 1, 2)
-	s := score(r, 0, 1, 1)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 2, 1)
+	b.Register(r)
+	b.Start(r, 0, 1, 1) // looked, and killed the run
+	b.Start(r, 0, 1, 2)
+	s := historytest.Score(r, 0, 1, 1)
 	s.Execution = 3
-	b.case_(r, s)
-	b.start(r, 1, 1, 1)
-	a := b.read(Options{}).Attempt(r.Attempt)
+	b.Case(r, s)
+	b.Start(r, 1, 1, 1)
+	a := read(b, Options{}).Attempt(r.Attempt)
 	if a.Executions != 4 || a.Abandoned != 3 || a.Excluded != 0 {
 		t.Errorf("executions %d, abandoned %d, excluded %d; want 4, 3, 0", a.Executions, a.Abandoned, a.Excluded)
 	}
 	// The same is counted when the records are not kept.
-	a = b.read(Options{Want: func(*Attempt) bool { return false }}).Attempt(r.Attempt)
+	a = read(b, Options{Want: func(*Attempt) bool { return false }}).Attempt(r.Attempt)
 	if a.Executions != 4 || a.Abandoned != 3 || a.Passed != 1 || a.Kept {
 		t.Errorf("not kept: executions %d, abandoned %d, passed %d", a.Executions, a.Abandoned, a.Passed)
 	}
 }
 
 func TestAttemptsOfAPlanAreCounted(t *testing.T) {
-	b := newBook(t)
+	b := historytest.New(t)
 	for i := 1; i <= 3; i++ {
-		b.run(registration("repo-fix.agent."+string(rune('0'+i)), "agent", i, 1, 1), 0)
+		b.Run(historytest.Registration("repo-fix.agent."+string(rune('0'+i)), "agent", i, 1, 1), 0)
 	}
-	other := registration("repo-fix.agent.4", "agent", 4, 1, 1)
-	other.Plan.TargetDigest = contentOf("tuned")
-	b.run(other, 1)
-	b.run(registration("repo-fix.rival.1", "rival", 1, 1, 1), 1)
+	other := historytest.Registration("repo-fix.agent.4", "agent", 4, 1, 1)
+	other.Plan.TargetDigest = historytest.ContentOf("tuned")
+	b.Run(other, 1)
+	b.Run(historytest.Registration("repo-fix.rival.1", "rival", 1, 1, 1), 1)
 	// A forger counts from one again.
-	b.run(registration("repo-fix.agent.x", "agent", 1, 1, 1), 1)
-	h := b.read(Options{})
+	b.Run(historytest.Registration("repo-fix.agent.x", "agent", 1, 1, 1), 1)
+	h := read(b, Options{})
 	for _, tt := range []struct {
 		id           string
 		k, n, pk, pn int
@@ -197,21 +198,21 @@ func TestAttemptsOfAPlanAreCounted(t *testing.T) {
 }
 
 func TestAmendmentsMayLowerAndNeverRaise(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 5, 1)
-	at := b.run(r, 1, 0, 1, 1, 0.5)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 5, 1)
+	at := b.Run(r, 1, 0, 1, 1, 0.5)
 	amend := func(entry int64, pass bool, value float64) *evidence.ScoreAmended {
 		return &evidence.ScoreAmended{Entry: entry, Author: "alice", Reason: "looked again",
 			Score: evidence.Score{Passed: pass, Score: value, Breakdown: map[string]float64{}, FailureModes: []string{}}}
 	}
-	b.add(evidence.ScoreAmendedKind, amend(at[0], false, 0.25))
-	b.add(evidence.ScoreAmendedKind, amend(at[1], true, 1))
-	b.add(evidence.ScoreAmendedKind, amend(at[2], false, 0))
-	b.add(evidence.ScoreAmendedKind, amend(at[2], true, 1)) // the mistake taken back
-	b.byHand(evidence.ScoreAmendedKind, amend(at[3], false, 0))
-	b.add(evidence.ScoreAmendedKind, amend(at[4], false, 0.75))
-	b.add(evidence.ScoreAmendedKind, amend(0, true, 1))
-	a := b.read(Options{}).Attempt(r.Attempt)
+	b.Add(evidence.ScoreAmendedKind, amend(at[0], false, 0.25))
+	b.Add(evidence.ScoreAmendedKind, amend(at[1], true, 1))
+	b.Add(evidence.ScoreAmendedKind, amend(at[2], false, 0))
+	b.Add(evidence.ScoreAmendedKind, amend(at[2], true, 1)) // the mistake taken back
+	b.ByHand(evidence.ScoreAmendedKind, amend(at[3], false, 0))
+	b.Add(evidence.ScoreAmendedKind, amend(at[4], false, 0.75))
+	b.Add(evidence.ScoreAmendedKind, amend(0, true, 1))
+	a := read(b, Options{}).Attempt(r.Attempt)
 	want := []struct {
 		outcome evidence.Outcome
 		score   float64
@@ -227,8 +228,8 @@ func TestAmendmentsMayLowerAndNeverRaise(t *testing.T) {
 }
 
 func TestACaseListInTheEvidence(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 4, 2)
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 4, 2)
 	cases := r.Plan.Cases
 	data, err := canon.Marshal(cases)
 	if err != nil {
@@ -236,8 +237,8 @@ func TestACaseListInTheEvidence(t *testing.T) {
 	}
 	d := digest.ContentOf(data)
 	r.Plan.Cases, r.Plan.CasesDigest = nil, &d
-	b.run(r, 1, 0)
-	a := b.read(Options{CaseList: func(got digest.Content) ([]byte, error) {
+	b.Run(r, 1, 0)
+	a := read(b, Options{CaseList: func(got digest.Content) ([]byte, error) {
 		if got != d {
 			t.Errorf("asked for %s", got)
 		}
@@ -251,14 +252,14 @@ func TestACaseListInTheEvidence(t *testing.T) {
 	for name, find := range map[string]func(digest.Content) ([]byte, error){
 		"no list":        nil,
 		"missing":        func(digest.Content) ([]byte, error) { return nil, errors.New("not there") },
-		"cut to an easy": func(digest.Content) ([]byte, error) { return mustMarshal(t, cases[:1]), nil },
+		"cut to an easy": func(digest.Content) ([]byte, error) { return historytest.Marshal(t, cases[:1]), nil },
 		"cut off":        func(digest.Content) ([]byte, error) { return data[:len(data)-1], nil },
 		"a case twice": func(digest.Content) ([]byte, error) {
-			return mustMarshal(t, []evidence.PlannedCase{cases[0], cases[0], cases[1], cases[2]}), nil
+			return historytest.Marshal(t, []evidence.PlannedCase{cases[0], cases[0], cases[1], cases[2]}), nil
 		},
 		"not canonical": func(digest.Content) ([]byte, error) { return append(data, '\n'), nil },
 	} {
-		a := b.read(Options{CaseList: find}).Attempt(r.Attempt)
+		a := read(b, Options{CaseList: find}).Attempt(r.Attempt)
 		if a.Tasks() != 8 || a.Listed || a.Unlisted() != 6 || a.Faults()["case list"] != 1 {
 			t.Errorf("%s: %d tasks, %d unlisted, problems %q", name, a.Tasks(), a.Unlisted(), a.Problems)
 		}
@@ -266,11 +267,11 @@ func TestACaseListInTheEvidence(t *testing.T) {
 }
 
 func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
-	b := newBook(t)
-	b.run(registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
 	broken := errors.New("chain broken")
 	h, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
-		if _, err := b.verify(visit); err != nil {
+		if _, err := b.Verify(visit); err != nil {
 			t.Fatal(err)
 		}
 		return nil, broken
@@ -280,7 +281,7 @@ func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
 	}
 	// Nor of entries that are not those that were verified.
 	if _, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
-		return b.verify(func(r ledger.Record) error {
+		return b.Verify(func(r ledger.Record) error {
 			if r.Envelope.Kind == evidence.CaseScoredKind {
 				return nil
 			}
@@ -292,9 +293,9 @@ func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	first := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	first := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
 	reproduction := func(t *testing.T, n byte, edit func(*evidence.AttemptReproduced)) *evidence.AttemptReproduced {
-		x := &evidence.AttemptReproduced{Attempt: "repo-fix.agent.2", Original: first.Attempt, Origin: testOrigin, Agrees: true, Operator: digest.IDOf([]byte{n})}
+		x := &evidence.AttemptReproduced{Attempt: "repo-fix.agent.2", Original: first.Attempt, Origin: historytest.Origin, Agrees: true, Operator: digest.IDOf([]byte{n})}
 		if edit != nil {
 			edit(x)
 		}
@@ -302,7 +303,7 @@ func TestLevels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sig, err := seal.SignWith(testKey(t, n).Signer(), seal.NamespaceAttempt, message)
+		sig, err := seal.SignWith(historytest.Key(t, n).Signer(), seal.NamespaceAttempt, message)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,53 +315,71 @@ func TestLevels(t *testing.T) {
 		name     string
 		register func(t *testing.T, r *evidence.AttemptRegistered)
 		cosigned []int64 // sizes, relative to the registration's index
-		after    func(t *testing.T, b *book)
+		after    func(t *testing.T, b *historytest.Book)
 		want     Level
 	}{
 		{"signed by the operator", nil, nil, nil, Signed},
 		{"scratch says so itself", func(t *testing.T, r *evidence.AttemptRegistered) { r.Scratch = true; r.Signature = "none" }, nil, nil, Scratch},
-		{"signed by a curator", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, alice) }, nil, nil, Scratch},
-		{"signed by a stranger", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, 9) }, nil, nil, Scratch},
-		{"changed after it was signed", func(t *testing.T, r *evidence.AttemptRegistered) { sign(t, r, olga); r.Plan.Filtered = true }, nil, nil, Scratch},
-		{"registered for another ledger", func(t *testing.T, r *evidence.AttemptRegistered) { r.Origin = "example.com/other"; sign(t, r, olga) }, []int64{1}, nil, Scratch},
+		{"signed by a curator", func(t *testing.T, r *evidence.AttemptRegistered) { historytest.Sign(t, r, historytest.Alice) }, nil, nil, Scratch},
+		{"signed by a stranger", func(t *testing.T, r *evidence.AttemptRegistered) { historytest.Sign(t, r, 9) }, nil, nil, Scratch},
+		{"changed after it was signed", func(t *testing.T, r *evidence.AttemptRegistered) {
+			historytest.Sign(t, r, historytest.Olga)
+			r.Plan.Filtered = true
+		}, nil, nil, Scratch},
+		{"registered for another ledger", func(t *testing.T, r *evidence.AttemptRegistered) {
+			r.Origin = "example.com/other"
+			historytest.Sign(t, r, historytest.Olga)
+		}, []int64{1}, nil, Scratch},
 		{"cosigned after the registration", nil, []int64{1}, nil, Witnessed},
 		{"cosigned before the registration", nil, []int64{0}, nil, Signed},
 		{"cosigned after the first case", nil, []int64{2, 3}, nil, Signed},
-		{"an entry claims a cosignature", nil, nil, func(t *testing.T, b *book) {
-			b.add(evidence.AnchorPublishedKind, &evidence.AnchorPublished{Date: "2026-05-11", Size: 2, Root: "x", Witnesses: []string{"w.example"}})
+		{"an entry claims a cosignature", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AnchorPublishedKind, &evidence.AnchorPublished{Date: "2026-05-11", Size: 2, Root: "x", Witnesses: []string{"w.example"}})
 		}, Signed},
-		{"reproduced by somebody else", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Reproduced},
-		{"reproduced by the same key", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, olga, nil)) }, Signed},
-		{"reproduced by nobody known", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, 9, nil)) }, Signed},
-		{"reproduced by a curator", nil, nil, func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, alice, nil)) }, Signed},
-		{"an agreement appended by hand", nil, nil, func(t *testing.T, b *book) { b.byHand(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Signed},
-		{"a disagreement rewritten", nil, nil, func(t *testing.T, b *book) {
-			x := reproduction(t, rita, disagrees)
-			x.Agrees, x.Divergence = true, ""
-			b.add(evidence.AttemptReproducedKind, x)
-		}, Signed},
-		{"agreed, then disagreed", nil, nil, func(t *testing.T, b *book) {
-			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil))
-			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, disagrees))
-		}, Signed},
-		{"disagreed, then agreed", nil, nil, func(t *testing.T, b *book) {
-			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, disagrees))
-			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil))
+		{"reproduced by somebody else", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
 		}, Reproduced},
-		{"reproduced for another ledger", nil, nil, func(t *testing.T, b *book) {
-			b.add(evidence.AttemptReproducedKind, reproduction(t, rita, func(x *evidence.AttemptReproduced) { x.Origin = "example.com/other" }))
+		{"reproduced by the same key", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Olga, nil))
+		}, Signed},
+		{"reproduced by nobody known", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, 9, nil))
+		}, Signed},
+		{"reproduced by a curator", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Alice, nil))
+		}, Signed},
+		{"an agreement appended by hand", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.ByHand(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
+		}, Signed},
+		{"a disagreement rewritten", nil, nil, func(t *testing.T, b *historytest.Book) {
+			x := reproduction(t, historytest.Rita, disagrees)
+			x.Agrees, x.Divergence = true, ""
+			b.Add(evidence.AttemptReproducedKind, x)
+		}, Signed},
+		{"agreed, then disagreed", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, disagrees))
+		}, Signed},
+		{"disagreed, then agreed", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, disagrees))
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
+		}, Reproduced},
+		{"reproduced for another ledger", nil, nil, func(t *testing.T, b *historytest.Book) {
+			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, func(x *evidence.AttemptReproduced) { x.Origin = "example.com/other" }))
 		}, Signed},
 		{"reproduced and scratch", func(t *testing.T, r *evidence.AttemptRegistered) { r.Scratch = true; r.Signature = "none" }, []int64{1},
-			func(t *testing.T, b *book) { b.add(evidence.AttemptReproducedKind, reproduction(t, rita, nil)) }, Scratch},
+			func(t *testing.T, b *historytest.Book) {
+				b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
+			}, Scratch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBook(t)
-			r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
+			b := historytest.New(t)
+			r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
 			if tt.register != nil {
 				tt.register(t, r)
 			}
-			index := b.register(r)
-			b.case_(r, score(r, 0, 1, 1))
+			index := b.Register(r)
+			b.Case(r, historytest.Score(r, 0, 1, 1))
 			if tt.after != nil {
 				tt.after(t, b)
 			}
@@ -369,7 +388,7 @@ func TestLevels(t *testing.T) {
 				cosigned = append(cosigned, Cosigned{Size: index + size, Witnesses: []string{"w.example"}})
 			}
 			o := Options{Cosigned: func(*ledger.Verified) ([]Cosigned, error) { return cosigned, nil }}
-			if a := b.read(o).Attempt(r.Attempt); a.Level != tt.want {
+			if a := read(b, o).Attempt(r.Attempt); a.Level != tt.want {
 				t.Errorf("level %s, want %s; problems %q", a.Level, tt.want, a.Problems)
 			}
 		})
@@ -377,13 +396,13 @@ func TestLevels(t *testing.T) {
 }
 
 func TestRecordsOfNoAttemptAreOrphans(t *testing.T) {
-	b := newBook(t)
-	r := registration("repo-fix.agent.1", "agent", 1, 1, 1)
-	b.case_(r, score(r, 0, 1, 1)) // before it is registered
-	b.finish(r)
-	b.run(r, 0)
-	b.register(r) // and once more
-	h := b.read(Options{})
+	b := historytest.New(t)
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	b.Case(r, historytest.Score(r, 0, 1, 1)) // before it is registered
+	b.Finish(r)
+	b.Run(r, 0)
+	b.Register(r) // and once more
+	h := read(b, Options{})
 	if h.Orphans != 4 || len(h.Attempts) != 1 {
 		t.Errorf("%d orphans, %d attempts", h.Orphans, len(h.Attempts))
 	}
@@ -396,29 +415,26 @@ func TestRecordsOfNoAttemptAreOrphans(t *testing.T) {
 // Deleting a verdict to roll again shows in the number of the next draw, and a
 // number that hides it is noticed.
 func TestDrawsOfAJudgeAreCountedAcrossAttempts(t *testing.T) {
-	b := newBook(t)
-	one, two := registration("repo-fix.default.1", "default", 1, 2, 1), registration("repo-fix.default.2", "default", 2, 2, 1)
+	b := historytest.New(t)
+	one, two := historytest.Registration("repo-fix.default.1", "default", 1, 2, 1), historytest.Registration("repo-fix.default.2", "default", 2, 2, 1)
 	draw := func(r *evidence.AttemptRegistered, caseID, key string, n int) {
-		b.add(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: r.Attempt, CaseID: caseID, Draw: n, Key: key, Verdict: contentOf("%s %s %d", caseID, key, n)})
+		b.Add(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: r.Attempt, CaseID: caseID, Draw: n, Key: key, Verdict: historytest.ContentOf("%s %s %d", caseID, key, n)})
 	}
-	b.register(one)
+	b.Register(one)
 	draw(one, "case-01", "k", 1)
 	draw(one, "case-02", "k", 1)
-	b.byHand(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: one.Attempt, CaseID: "case-01", Draw: 2, Key: "k", Verdict: contentOf("by hand")})
-	b.finish(one)
-	b.register(two)
+	b.ByHand(evidence.JudgeDrawnKind, &evidence.JudgeDrawn{Attempt: one.Attempt, CaseID: "case-01", Draw: 2, Key: "k", Verdict: historytest.ContentOf("by hand")})
+	b.Finish(one)
+	b.Register(two)
 	draw(two, "case-01", "k", 2)
 	draw(two, "case-01", "l", 1)
 	draw(two, "case-02", "k", 1) // the second, and says that it is the first
-	b.finish(two)
-	h := b.read(Options{})
+	b.Finish(two)
+	h := read(b, Options{})
 	for id, want := range map[string][3]int{one.Attempt: {2, 0, 0}, two.Attempt: {3, 2, 1}} {
 		a := h.Attempt(id)
 		if got := [3]int{a.Draws, a.Redraws, a.Faults()["numbered wrongly"]}; got != want {
 			t.Errorf("%s: draws, redraws, faults are %v, want %v", id, got, want)
 		}
-	}
-	if c := cardOf(t, h, View{}); c.Draws != 5 || c.Redraws != 2 {
-		t.Errorf("the card has %d draws, %d again", c.Draws, c.Redraws)
 	}
 }

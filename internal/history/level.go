@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"fmt"
@@ -65,13 +65,13 @@ type Reproduction struct {
 }
 
 // setLevel is the whole rule of docs/formats/scorecard.md.
-func (r *reader) setLevel(a *Attempt) {
-	a.Level = Scratch
-	if a.Scratch || a.Signer == "" || a.Origin != r.history.Origin {
+func (h *History) setLevel(a *Attempt) {
+	a.Level, a.Witnessed = Scratch, false
+	if a.Scratch || a.Signer == "" || a.Origin != h.Origin {
 		return
 	}
 	a.Level = Signed
-	if a.Witnessed = r.witnessed(a); a.Witnessed {
+	if a.Witnessed = h.witnessed(a); a.Witnessed {
 		a.Level = Witnessed
 	}
 	if reproduced(a.Reproductions) {
@@ -81,12 +81,12 @@ func (r *reader) setLevel(a *Attempt) {
 
 // witnessed looks for a cosigned checkpoint that covers the registration and
 // ends before the first case.
-func (r *reader) witnessed(a *Attempt) bool {
+func (h *History) witnessed(a *Attempt) bool {
 	end := a.FirstStarted
 	if end < 0 {
-		end = r.seen
+		end = h.Entries
 	}
-	return slices.ContainsFunc(r.cosigned, func(c Cosigned) bool {
+	return slices.ContainsFunc(h.cosigned, func(c Cosigned) bool {
 		return c.Size > a.Index && c.Size <= end && len(c.Witnesses) > 0
 	})
 }
@@ -109,7 +109,7 @@ func reproduced(rs []Reproduction) bool {
 }
 
 // checkSignature notes who signed a registration.
-func (r *reader) checkSignature(a *Attempt, rec ledger.Record, b *evidence.AttemptRegistered) {
+func (r *Reader) checkSignature(a *Attempt, rec ledger.Record, b *evidence.AttemptRegistered) {
 	if a.Scratch {
 		return // nothing is signed in scratch mode
 	}
@@ -126,7 +126,7 @@ func (r *reader) checkSignature(a *Attempt, rec ledger.Record, b *evidence.Attem
 	a.Signer, a.Key = signer.Principal(), signer.Key().Fingerprint()
 }
 
-func (r *reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) error {
+func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) error {
 	a := r.history.byID[b.Original]
 	if a == nil || b.Origin != r.history.Origin {
 		// Of another ledger's attempt, or of none.
@@ -152,7 +152,7 @@ func (r *reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 }
 
 // signerOf verifies the operator's signature over a record at its place.
-func (r *reader) signerOf(rec ledger.Record, message []byte, signature string) (seal.Signature, error) {
+func (r *Reader) signerOf(rec ledger.Record, message []byte, signature string) (seal.Signature, error) {
 	s, err := r.signers.Verify([]byte(signature), message, seal.NamespaceAttempt, rec.Envelope.Time.Go())
 	if err != nil {
 		return seal.Signature{}, err

@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"reflect"
@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/ledger"
 )
 
@@ -21,8 +22,7 @@ func TestEveryKindOfAHistoryIsRead(t *testing.T) {
 		if !k.InHistory() || k == evidence.CaseStartedKind || k == evidence.CaseScoredKind {
 			continue // the scanner reads these two
 		}
-		r := &reader{history: &History{byID: map[string]*Attempt{}}, scan: newScanner(), plans: map[digest.Content]int{}, numbers: map[[2]string]int{}, draws: map[[2]string]int{},
-			opt: Options{Want: func(*Attempt) bool { return false }}} // an empty record has no plan to keep
+		r := NewReader(Options{Want: func(*Attempt) bool { return false }}) // an empty record has no plan to keep
 		err := r.other(ledger.Record{Envelope: evidence.Envelope{Kind: k}, Body: evidence.NewBody(k)})
 		if err != nil && strings.Contains(err.Error(), "nothing here reads them") {
 			t.Errorf("%s: %v", k, err)
@@ -74,7 +74,7 @@ func TestScanKnowsEveryMemberOfARecord(t *testing.T) {
 		}
 	}
 	for name := range notKept {
-		if !strings.Contains(string(mustMarshal(t, full)), `"`+name+`":`) {
+		if !strings.Contains(string(historytest.Marshal(t, full)), `"`+name+`":`) {
 			t.Errorf("%s is listed as not kept and is not a member", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"iter"
@@ -25,6 +25,9 @@ type Options struct {
 	// Until, if positive, reads the history as it was when the ledger had so
 	// many entries. All of the ledger is verified all the same.
 	Until int64
+	// Marks keeps the head and the time of every entry, for [History.At] and
+	// [History.HeadAfter].
+	Marks bool
 }
 
 // A Cosigned is a verified checkpoint with its verified cosignatures.
@@ -54,12 +57,22 @@ type History struct {
 	Events  []Event   // integrity events
 	Pending []Pending // drafts made of production incidents
 
-	byID map[string]*Attempt
+	byID       map[string]*Attempt
+	amendments []amendment
+	cosigned   []Cosigned
+	marks      *marks // nil unless asked for
 }
 
 // Line says what was read, for an answer that rests on it.
-func (h *History) Line() LedgerLine {
-	return LedgerLine{h.Origin, h.Entries, h.Head, h.Manual, h.Orphans}
+func (h *History) Line() Line { return Line{h.Origin, h.Entries, h.Head, h.Manual, h.Orphans} }
+
+// A Line says what of a ledger was read.
+type Line struct {
+	Origin  string    `json:"origin"`
+	Entries int64     `json:"entries"`
+	Head    digest.ID `json:"head"`
+	Manual  int64     `json:"manual_entries"`
+	Orphans int64     `json:"orphan_records"`
 }
 
 // Attempt returns the attempt of that id, or nil.
@@ -142,11 +155,16 @@ type Attempt struct {
 	cases    caseList
 	unlisted int // planned repetitions of which not even the name is known
 	stray    int // executions of what was not planned, without a record
+	overrun  bool
 	// cassettes names the sorted list of the planned ones, as attempt.finished
 	// does.
 	cassettes digest.Content
 	slots     slots
 	faults    map[string]int
+	// outer are the problems that are seen without reading the records.
+	outer      []string
+	outerKinds map[string]bool
+	last       int64 // the last entry that says something about the attempt itself
 }
 
 // A Finished is an attempt.finished entry.
@@ -162,11 +180,33 @@ func (a *Attempt) Cases() iter.Seq[*Case] { return a.cases.all() }
 
 // Tasks is how many repetitions of cases the attempt promised to run. All are
 // in the denominator.
-func (a *Attempt) Tasks() int { return a.cases.n + a.unlisted }
+func (a *Attempt) Tasks() int {
+	if !a.Kept {
+		return tasks(&a.Plan)
+	}
+	return a.cases.n + a.unlisted
+}
 
 // Unlisted is how many of them are known by number only, because the list of
 // cases is not at hand: they were not run, or nobody can tell.
 func (a *Attempt) Unlisted() int { return a.unlisted }
+
+// PlannedCassettes names the sorted list of the planned cassettes, as
+// attempt.finished does.
+func (a *Attempt) PlannedCassettes() digest.Content { return a.cassettes }
+
+// WithoutRecords is the attempt as [Read] gives it to somebody who did not want
+// its records: what an answer about another attempt says of this one.
+func (a *Attempt) WithoutRecords() *Attempt {
+	if !a.Kept {
+		return a
+	}
+	b := *a
+	b.Kept, b.Listed, b.Excluded, b.Problems = false, false, 0, a.outer
+	b.Abandoned = max(0, a.Executions-a.Records)
+	b.cases, b.unlisted, b.stray = caseList{}, 0, 0
+	return &b
+}
 
 // A Case is one repetition of one case: its record, or that there is none.
 type Case struct {
@@ -201,6 +241,7 @@ type Case struct {
 	RollbacksVerified int32
 
 	recorded outcome
+	planned  *digest.Content // the planned cassette, or nil
 	tags     *[]string
 	modes    *[]string
 }

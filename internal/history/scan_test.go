@@ -1,4 +1,4 @@
-package scorecard
+package history
 
 import (
 	"bytes"
@@ -11,28 +11,29 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history/historytest"
 	"tallystick/internal/ledger"
 )
 
 // sampleRecords are records with every optional member present and absent.
 func sampleRecords() []*evidence.CaseScored {
-	r := registration("repo-fix.agent.1", "agent", 1, 3, 1)
-	plain := score(r, 0, 1, 1)
-	full := score(r, 1, 2, 0.125)
-	d := contentOf("x")
+	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 3, 1)
+	plain := historytest.Score(r, 0, 1, 1)
+	full := historytest.Score(r, 1, 2, 0.125)
+	d := historytest.ContentOf("x")
 	full.RubricDigest, full.CassetteDigest, full.ImageDigest = &d, &d, &d
 	full.AgentIsolation, full.Provenance, full.JudgedByModel, full.Reason = "namespace", "recorded", true, "see the diff"
 	full.Score.FailureModes = []string{"tests.failed", "diff.empty"}
 	full.Score.Breakdown = map[string]float64{"tests": 0.125, "diff": -2.5, "lint": 0}
 	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	full.Retries, full.Tokens = 4, 1<<49
-	full.EvidenceDigests = []digest.Content{d, contentOf("y")}
-	odd := score(r, 2, 1, 0)
+	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
+	odd := historytest.Score(r, 2, 1, 0)
 	odd.CaseID, odd.Vantage, odd.HarnessVersion = "käse \"1\"", "a\nb", ""
 	odd.Score.CostUSD, odd.Score.DurationSeconds, odd.CostMicroUSD = 1e-6, 1e-7, 12345678901234567>>4
-	none := unscoredCase(r, 0, 1, evidence.Truncated)
+	none := historytest.UnscoredCase(r, 0, 1, evidence.Truncated)
 	none.EvidenceDigests = nil
-	return []*evidence.CaseScored{plain, full, odd, none, unscoredCase(r, 1, 1, evidence.Unscored), unscoredCase(r, 1, 1, evidence.Skipped), unscoredCase(r, 1, 1, evidence.Errored)}
+	return []*evidence.CaseScored{plain, full, odd, none, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored)}
 }
 
 func recordOf(kind evidence.Kind, body []byte) ledger.Record {
@@ -167,8 +168,8 @@ func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
 // The walk over a case list sees what the decoder reads, or the decoder is
 // asked.
 func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
-	tape := contentOf("tape")
-	honest := []evidence.PlannedCase{{ID: "a", Digest: contentOf("1")}, {ID: "b", Digest: contentOf("2"), Cassette: &tape}, {ID: "c", Digest: contentOf("3")}}
+	tape := historytest.ContentOf("tape")
+	honest := []evidence.PlannedCase{{ID: "a", Digest: historytest.ContentOf("1")}, {ID: "b", Digest: historytest.ContentOf("2"), Cassette: &tape}, {ID: "c", Digest: historytest.ContentOf("3")}}
 	check := func(data []byte) {
 		t.Helper()
 		var want []evidence.PlannedCase
@@ -194,7 +195,7 @@ func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
 			t.Fatalf("%s: %d and %d of %d", data, i, len(ids), len(want))
 		}
 	}
-	data := mustMarshal(t, honest)
+	data := historytest.Marshal(t, honest)
 	check(data)
 	check([]byte("[]"))
 	for i := range data {

@@ -1,8 +1,9 @@
-package scorecard
+package history
 
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -17,10 +18,32 @@ import (
 // Read walks a ledger while verify verifies it, and returns what it says about
 // attempts. Verify is a call of [ledger.Verify] that passes the visit on; it
 // need not ask for Decode, which is slower: records are decoded strictly here.
-//
-// Read refuses a walk that did not see every entry of the ledger it verified.
 func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error), o Options) (*History, error) {
-	r := &reader{
+	return NewReader(o).Read(verify)
+}
+
+// A Reader reads a ledger, and goes on reading it as it grows.
+type Reader struct {
+	opt      Options
+	history  *History
+	scan     *scanner
+	seen     int64
+	lastTime evidence.Time
+	lastHead digest.ID
+	signers  *seal.Signers
+	amended  int               // of the amendments, those beside their records
+	numbers  map[[2]string]int // attempts so far by class and target
+	plans    map[digest.Content]int
+	draws    map[[2]string]int // verdicts so far by case and question
+	digests  []digest.Content  // the free rest of the last chunk
+	lastOne  *digest.Content   // see storeOne
+	last     *Attempt          // whose record was read last
+	broken   error             // a walk failed: what was gathered is worth nothing
+}
+
+// NewReader returns a Reader that has read nothing.
+func NewReader(o Options) *Reader {
+	r := &Reader{
 		opt:     o,
 		history: &History{byID: make(map[string]*Attempt)},
 		scan:    newScanner(),
@@ -28,6 +51,29 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 		numbers: make(map[[2]string]int),
 		draws:   make(map[[2]string]int),
 	}
+	if o.Marks {
+		r.history.marks = &marks{}
+	}
+	return r
+}
+
+// Read walks the ledger from where the last call of Read ended, as [Read] does.
+// It refuses a walk that did not see every entry since. The History is the one
+// of the last call, brought up to date: nobody may use it meanwhile. After an
+// error the Reader and its History are of no use.
+func (r *Reader) Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)) (*History, error) {
+	if r.broken != nil {
+		return nil, r.broken
+	}
+	h, err := r.read(verify)
+	if err != nil {
+		r.broken = err
+		return nil, err
+	}
+	return h, nil
+}
+
+func (r *Reader) read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)) (*History, error) {
 	relay := newRelay(r.visit)
 	v, err := verify(relay.add)
 	if cerr := relay.close(); err == nil {
@@ -39,12 +85,12 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 	if v == nil || v.Size != r.seen {
 		return nil, errors.New("reading the history: the entries seen are not those of the verified ledger")
 	}
+	h, o := r.history, r.opt
 	if o.Cosigned != nil {
-		if r.cosigned, err = o.Cosigned(v); err != nil {
+		if h.cosigned, err = o.Cosigned(v); err != nil {
 			return nil, err
 		}
 	}
-	h := r.history
 	h.Origin, h.Entries, h.Head, h.Time = v.Origin, v.Size, v.Head, v.LastTime
 	if o.Until > 0 {
 		if o.Until > v.Size {
@@ -56,31 +102,10 @@ func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)
 		h.Time = r.lastTime
 	}
 	for _, a := range h.Attempts {
-		if err := r.finish(a); err != nil {
-			return nil, err
-		}
+		r.finish(a)
 	}
 	r.amend()
 	return h, nil
-}
-
-// reader gathers a History.
-type reader struct {
-	opt        Options
-	history    *History
-	scan       *scanner
-	seen       int64
-	lastTime   evidence.Time
-	lastHead   digest.ID
-	signers    *seal.Signers
-	cosigned   []Cosigned
-	amendments []amendment
-	numbers    map[[2]string]int // attempts so far by class and target
-	plans      map[digest.Content]int
-	draws      map[[2]string]int // verdicts so far by case and question
-	digests    []digest.Content  // the free rest of the last chunk
-	lastOne    *digest.Content   // see storeOne
-	last       *Attempt          // whose record was read last
 }
 
 type amendment struct {
@@ -88,14 +113,16 @@ type amendment struct {
 	evidence.ScoreAmended
 }
 
-func (r *reader) visit(rec ledger.Record) error {
+func (r *Reader) visit(rec ledger.Record) error {
 	r.seen++
 	if r.opt.Until > 0 && rec.Index >= r.opt.Until {
 		return nil
 	}
 	r.lastTime, r.lastHead = rec.Envelope.Time, rec.Head
+	r.history.marks.add(rec)
 	if rec.Envelope.Manual {
 		r.history.Manual++
+		r.history.marks.manual(rec.Index)
 		return nil
 	}
 	var err error
@@ -124,7 +151,7 @@ func body(rec ledger.Record) (evidence.Body, error) {
 }
 
 // other reads the kinds of which there are few.
-func (r *reader) other(rec ledger.Record) error {
+func (r *Reader) other(rec ledger.Record) error {
 	b, err := body(rec)
 	if err != nil {
 		return err
@@ -140,16 +167,16 @@ func (r *reader) other(rec ledger.Record) error {
 		return r.registered(rec, b)
 	case *evidence.AttemptFinished:
 		if a := h.byID[b.Attempt]; a == nil {
-			h.Orphans++
+			h.orphan(rec.Index)
 		} else if a.Finished != nil {
 			a.fault("finished twice", rec.Index, "the attempt was finished before")
 		} else {
-			a.Finished = &Finished{rec.Index, at, *b}
+			a.Finished, a.last = &Finished{rec.Index, at, *b}, rec.Index
 		}
 	case *evidence.AttemptReproduced:
 		return r.reproduced(rec, b)
 	case *evidence.ScoreAmended:
-		r.amendments = append(r.amendments, amendment{rec.Index, *b})
+		h.amendments = append(h.amendments, amendment{rec.Index, *b})
 	case *evidence.AnchorPublished:
 		h.Anchors = append(h.Anchors, Anchor{rec.Index, at, *b})
 	case *evidence.IntegrityEvent:
@@ -166,15 +193,16 @@ func (r *reader) other(rec ledger.Record) error {
 
 // drawn counts a verdict. The number that an entry claims is held against the
 // entries before it.
-func (r *reader) drawn(index int64, b *evidence.JudgeDrawn) {
+func (r *Reader) drawn(index int64, b *evidence.JudgeDrawn) {
 	question := [2]string{b.CaseID, b.Key}
 	r.draws[question]++
 	a := r.history.byID[b.Attempt]
 	if a == nil {
-		r.history.Orphans++
+		r.history.orphan(index)
 		return
 	}
 	a.Draws++
+	a.last = index
 	n := r.draws[question]
 	if n > 1 {
 		a.Redraws++
@@ -184,15 +212,15 @@ func (r *reader) drawn(index int64, b *evidence.JudgeDrawn) {
 	}
 }
 
-func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) error {
+func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) error {
 	h := r.history
 	if a := h.byID[b.Attempt]; a != nil {
 		a.fault("registered twice", rec.Index, "another attempt is registered under the same id")
-		h.Orphans++
+		h.orphan(rec.Index)
 		return nil
 	}
 	a := &Attempt{
-		ID: b.Attempt, Index: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
+		ID: b.Attempt, Index: rec.Index, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
 		Origin: b.Origin, Scratch: b.Scratch, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1,
 		faults: make(map[string]int),
 	}
@@ -221,29 +249,30 @@ func (r *reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 }
 
 // attempt finds whose record it is, or counts an orphan.
-func (r *reader) attempt(id []byte) *Attempt {
+func (r *Reader) attempt(id []byte, index int64) *Attempt {
 	if r.last != nil && r.last.ID == string(id) {
 		return r.last
 	}
 	a := r.history.byID[string(id)]
 	if a == nil {
-		r.history.Orphans++
+		r.history.orphan(index)
 		return nil
 	}
 	r.last = a
 	return a
 }
 
-func (r *reader) started(rec ledger.Record) error {
+func (r *Reader) started(rec ledger.Record) error {
 	s, err := r.scan.started(rec)
 	if err != nil {
 		return err
 	}
-	a := r.attempt(s.attempt)
+	a := r.attempt(s.attempt, rec.Index)
 	if a == nil {
 		return nil
 	}
 	a.Executions++
+	a.last = rec.Index
 	if a.FirstStarted < 0 {
 		a.FirstStarted = rec.Index
 	}
@@ -251,32 +280,32 @@ func (r *reader) started(rec ledger.Record) error {
 		return nil
 	}
 	if a.Finished != nil {
-		a.fault("started late", rec.Index, "case %s was started after the attempt had finished", s.caseID)
+		a.recordFault("started late", rec.Index, "case %s was started after the attempt had finished", s.caseID)
 	}
 	c := a.task(s.caseID, s.repeat)
 	if c == nil {
-		a.fault("not planned", rec.Index, "case %s, repetition %d, was started and is not in the plan", s.caseID, s.repeat)
+		a.recordFault("not planned", rec.Index, "case %s, repetition %d, was started and is not in the plan", s.caseID, s.repeat)
 		a.stray++
 		return nil
 	}
 	c.Started++
 	if s.execution != c.Started {
-		a.fault("numbered wrongly", rec.Index, "case %s: execution %d is numbered %d", s.caseID, c.Started, s.execution)
+		a.recordFault("numbered wrongly", rec.Index, "case %s: execution %d is numbered %d", s.caseID, c.Started, s.execution)
 	}
 	return nil
 }
 
-func (r *reader) scored(rec ledger.Record) error {
+func (r *Reader) scored(rec ledger.Record) error {
 	id, ok := r.scan.attemptOf(rec)
 	if !ok {
 		return r.scoredSlowly(rec)
 	}
-	a := r.attempt(id)
+	a := r.attempt(id, rec.Index)
 	if a == nil {
 		return nil
 	}
 	if !a.Kept {
-		a.count(r.scan.saysPassed(rec.Envelope.Body))
+		a.count(rec.Index, r.scan.saysPassed(rec.Envelope.Body))
 		return nil
 	}
 	s, err := r.scan.scored(rec)
@@ -288,24 +317,25 @@ func (r *reader) scored(rec ledger.Record) error {
 }
 
 // scoredSlowly is for a record whose attempt cannot be read off its beginning.
-func (r *reader) scoredSlowly(rec ledger.Record) error {
+func (r *Reader) scoredSlowly(rec ledger.Record) error {
 	s, err := r.scan.scored(rec)
 	if err != nil {
 		return err
 	}
-	a := r.attempt(s.attempt)
+	a := r.attempt(s.attempt, rec.Index)
 	switch {
 	case a == nil:
 	case !a.Kept:
-		a.count(s.outcome == passed)
+		a.count(rec.Index, s.outcome == passed)
 	default:
 		r.keep(a, rec.Index, s)
 	}
 	return nil
 }
 
-func (a *Attempt) count(pass bool) {
+func (a *Attempt) count(index int64, pass bool) {
 	a.Records++
+	a.last = index
 	if pass {
 		a.Passed++
 	}
@@ -313,11 +343,11 @@ func (a *Attempt) count(pass bool) {
 
 // keep puts a record into its place, unless something is wrong with it. What
 // does not count is as good as not there: the case it claims was not run.
-func (r *reader) keep(a *Attempt, index int64, s *scoredFields) {
-	a.count(s.outcome == passed)
+func (r *Reader) keep(a *Attempt, index int64, s *scoredFields) {
+	a.count(index, s.outcome == passed)
 	exclude := func(kind, format string, args ...any) {
 		a.Excluded++
-		a.fault(kind, index, format, args...)
+		a.recordFault(kind, index, format, args...)
 	}
 	c := a.find(s.caseID, s.repeat)
 	switch {
@@ -347,7 +377,7 @@ func (r *reader) keep(a *Attempt, index int64, s *scoredFields) {
 	r.fill(c, index, s)
 }
 
-func (r *reader) fill(c *Case, index int64, s *scoredFields) {
+func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 	c.Index, c.Digest, c.Context, c.recorded = index, s.caseDigest, s.context, s.outcome
 	c.Score, c.Tokens, c.CostMicro = s.score, s.tokens, s.cost
 	c.StartedMS, c.LatencyMS = s.startedMS, s.finishedMS-s.startedMS
@@ -356,8 +386,9 @@ func (r *reader) fill(c *Case, index int64, s *scoredFields) {
 	c.tags, c.modes = s.tags, s.modes
 	switch {
 	case !s.hasCassette:
-		c.Cassette = nil
-	case c.Cassette == nil || *c.Cassette != s.cassette: // else it is the planned one
+	case c.planned != nil && *c.planned == s.cassette:
+		c.Cassette = c.planned
+	default:
 		c.Cassette = r.storeOne(s.cassette)
 	}
 	c.Evidence = r.store(s.evidence)
@@ -365,7 +396,7 @@ func (r *reader) fill(c *Case, index int64, s *scoredFields) {
 
 // store copies digests into chunks: a million small slices of their own would
 // cost as much again in headers and padding.
-func (r *reader) store(ds []digest.Content) []digest.Content {
+func (r *Reader) store(ds []digest.Content) []digest.Content {
 	if len(ds) == 0 {
 		return nil
 	}
@@ -380,7 +411,7 @@ func (r *reader) store(ds []digest.Content) []digest.Content {
 
 // storeOne is store for one digest. Those that come in a row and are the same
 // are stored once.
-func (r *reader) storeOne(d digest.Content) *digest.Content {
+func (r *Reader) storeOne(d digest.Content) *digest.Content {
 	if r.lastOne == nil || *r.lastOne != d {
 		r.lastOne = &r.store([]digest.Content{d})[0]
 	}
@@ -400,6 +431,9 @@ func (a *Attempt) task(caseID []byte, repeat int32) *Case {
 }
 
 func (a *Attempt) find(caseID []byte, repeat int32) *Case {
+	if a.slots.by == nil {
+		a.slots.fill(&a.cases)
+	}
 	if at, ok := a.slots.find(&a.cases, caseID, repeat); ok {
 		return a.cases.at(int(at))
 	}
@@ -417,41 +451,58 @@ func (a *Attempt) add(caseID string, repeat int32) *Case {
 // maxProblems bounds how many kinds of problems an attempt tells.
 const maxProblems = 50
 
-// fault notes that something is wrong, once for each kind.
+// fault notes that something is wrong, once for each kind. It shows whether the
+// records are read or not.
 func (a *Attempt) fault(kind string, index int64, format string, args ...any) {
+	a.recordFault(kind, index, format, args...)
+	if !a.outerKinds[kind] && len(a.outer) < maxProblems {
+		if a.outerKinds == nil {
+			a.outerKinds = make(map[string]bool)
+		}
+		a.outerKinds[kind] = true
+		a.outer = append(a.outer, problem(kind, index, format, args))
+	}
+}
+
+// recordFault is fault for what only a reader of the records sees.
+func (a *Attempt) recordFault(kind string, index int64, format string, args ...any) {
+	a.last = max(a.last, index)
 	a.faults[kind]++
 	if a.faults[kind] == 1 && len(a.Problems) < maxProblems {
-		a.Problems = append(a.Problems, fmt.Sprintf("%s: entry %d: %s", kind, index, fmt.Sprintf(format, args...)))
+		a.Problems = append(a.Problems, problem(kind, index, format, args))
 	}
+}
+
+func problem(kind string, index int64, format string, args []any) string {
+	return fmt.Sprintf("%s: entry %d: %s", kind, index, fmt.Sprintf(format, args...))
 }
 
 // Faults counts what is wrong with the attempt's records, by kind.
 func (a *Attempt) Faults() map[string]int { return a.faults }
 
-// finish puts the plan and the records together.
-func (r *reader) finish(a *Attempt) error {
+// finish puts the plan and the records together. It is called again as the
+// ledger grows.
+func (r *Reader) finish(a *Attempt) {
+	h := r.history
 	a.Siblings = r.numbers[[2]string{a.Class, a.Target}]
 	a.PlanSiblings = r.plans[a.PlanID]
-	r.setLevel(a)
+	h.setLevel(a)
 	if !a.Kept {
 		a.Abandoned = max(0, a.Executions-a.Records)
-		return nil
+		return
 	}
 	if !a.Listed {
-		if a.unlisted = tasks(&a.Plan) - a.cases.n; a.unlisted < 0 {
-			a.fault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
-			a.unlisted = 0
+		a.unlisted = max(0, tasks(&a.Plan)-a.cases.n)
+		if a.cases.n > tasks(&a.Plan) && !a.overrun {
+			a.overrun = true
+			a.recordFault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
 		}
 	}
 	a.Abandoned = a.stray
 	for c := range a.cases.all() {
 		a.Abandoned += int(max(0, c.Started-c.Scored))
-		if c.Index < 0 {
-			c.Cassette = nil // it was planned, and nothing replayed it
-		}
 	}
-	a.slots = slots{}
-	return nil
+	a.slots = slots{} // made again if another record comes
 }
 
 // maxTasks bounds a plan whose every repetition is kept by name, so that a
@@ -469,13 +520,13 @@ func tasks(p *evidence.Plan) int {
 // plan makes the tasks of an attempt when it is registered, so that the list
 // is out of memory again before the records come. If the list is not at hand,
 // tasks are made as they are started.
-func (r *reader) plan(a *Attempt) {
+func (r *Reader) plan(a *Attempt) {
 	if err := r.addPlanned(a); err != nil {
-		a.fault("case list", a.Index, "%v", err)
+		a.recordFault("case list", a.Index, "%v", err)
 	}
 }
 
-func (r *reader) addPlanned(a *Attempt) error {
+func (r *Reader) addPlanned(a *Attempt) error {
 	if n := tasks(&a.Plan); n > maxTasks {
 		return fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
 	}
@@ -489,7 +540,7 @@ func (r *reader) addPlanned(a *Attempt) error {
 		}
 		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
 			c := a.add(id, int32(repeat))
-			c.Digest, c.Cassette = p.Digest, tape
+			c.Digest, c.planned = p.Digest, tape
 		}
 	}
 	if d := a.Plan.CasesDigest; d == nil {
@@ -505,14 +556,14 @@ func (r *reader) addPlanned(a *Attempt) error {
 	}
 	a.Listed = true
 	var err error
-	a.cassettes, err = digestOfList(cassettes)
+	a.cassettes, err = DigestOfSet(cassettes)
 	return err
 }
 
 // caseList returns a walk over a case list in the evidence that has as many
 // cases as planned, none twice: a case listed twice would stand for one that is
 // not there.
-func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evidence.PlannedCase)), err error) {
+func (r *Reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evidence.PlannedCase)), err error) {
 	if r.opt.CaseList == nil {
 		return nil, errors.New("not at hand")
 	}
@@ -539,30 +590,44 @@ func (c *Case) departs(s *scoredFields, listed bool) string {
 	switch {
 	case listed && c.Digest != s.caseDigest:
 		return fmt.Sprintf("the record is of %s, planned was %s", s.caseDigest, c.Digest)
-	case listed && c.Cassette != nil && s.hasCassette && *c.Cassette != s.cassette:
-		return fmt.Sprintf("it replayed %s, planned was %s", s.cassette, c.Cassette)
+	case listed && c.planned != nil && s.hasCassette && *c.planned != s.cassette:
+		return fmt.Sprintf("it replayed %s, planned was %s", s.cassette, c.planned)
 	}
 	return ""
 }
 
 // amend sets amendments beside their records.
-func (r *reader) amend() {
-	if len(r.amendments) == 0 {
-		return
-	}
-	wanted := make(map[int64]*Case, len(r.amendments))
-	for i := range r.amendments {
-		wanted[r.amendments[i].Entry] = nil
-	}
-	for _, a := range r.history.Attempts {
-		for c := range a.cases.all() {
-			if _, ok := wanted[c.Index]; ok && c.Index >= 0 {
-				wanted[c.Index] = c
+func (r *Reader) amend() {
+	fresh := r.history.amendments[r.amended:]
+	r.amended += len(fresh)
+	amend(fresh, func(yield func(*Case) bool) {
+		for _, a := range r.history.Attempts {
+			for c := range a.cases.all() {
+				if !yield(c) {
+					return
+				}
 			}
 		}
+	})
+}
+
+// amend sets amendments, in their order, beside the records that are among
+// cases.
+func amend(amendments []amendment, cases iter.Seq[*Case]) {
+	if len(amendments) == 0 {
+		return
 	}
-	for i := range r.amendments {
-		m := &r.amendments[i]
+	wanted := make(map[int64]*Case, len(amendments))
+	for i := range amendments {
+		wanted[amendments[i].Entry] = nil
+	}
+	for c := range cases {
+		if _, ok := wanted[c.Index]; ok && c.Index >= 0 {
+			wanted[c.Index] = c
+		}
+	}
+	for i := range amendments {
+		m := &amendments[i]
 		c := wanted[m.Entry]
 		// An amendment of what comes later, or of no record, amends nothing.
 		if c == nil || m.index < m.Entry {

@@ -1,0 +1,118 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/plain"
+	"tallystick/internal/promote"
+	"tallystick/internal/recount"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+)
+
+// RecommendationsDir is the folder of recommendation files.
+func (p *Place) RecommendationsDir() string { return p.Private("recommendations") }
+
+// RunsDir is the folder of the kept answers of runs.
+func (p *Place) RunsDir() string { return p.Private("runs") }
+
+// Recommend verifies the bench, the ledger and its anchors, asks package promote
+// for its advice, and records that in the ledger and in a file. It changes no
+// tier: people do.
+func (p *Place) Recommend(ctx context.Context, class, trustRoot string) (*promote.Answer, error) {
+	ask := Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.Class == class }}
+	c, err := p.ReadCorpus(trustRoot, ask)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	v, err := bench.Verify(c.Root, class, c.Options)
+	if err != nil {
+		return nil, err
+	}
+	r := c.Reading
+	if r == nil { // there is no ledger: say so as every reader of it does
+		_, err := p.Read(ask)
+		return nil, err
+	}
+	anchors, err := r.Anchors()
+	if refusal.Is(err, refusal.MissingAnchor) {
+		return nil, c.recordBlock(ctx, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: p.Now(), Evidence: r.Evidence})
+	if err != nil {
+		return nil, err
+	}
+	return c.recordAdvice(ctx, rec)
+}
+
+// recordBlock records that promotion stopped at evidence that does not verify,
+// in the ledger, which is whole, and as an alarm. It returns err.
+func (c *Corpus) recordBlock(ctx context.Context, err error) error {
+	event := &evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: "TB-5", Detail: err.Error()}
+	if _, rerr := c.Append(ctx, evidence.IntegrityEventKind, event); rerr != nil {
+		c.Note("the event could not be recorded in the ledger: %v", rerr)
+	}
+	return c.Alarm(err)
+}
+
+// recordAdvice makes the receipts, appends the advice to the ledger and writes
+// the file. A crash before the file is written leaves an entry without one,
+// which [Reading.Recount] tells; asking again makes both.
+func (c *Corpus) recordAdvice(ctx context.Context, rec *promote.Recommendation) (*promote.Answer, error) {
+	receipts, err := c.Reading.receipts(rec.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	pos, err := c.Append(ctx, evidence.RecommendationKind, &rec.Recommendation)
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	file := promote.File{Schema: promote.FileSchema, Recommendation: rec, Index: pos.Index, Head: pos.Head, Time: evidence.At(c.Now()), Receipts: receipts}
+	if err := enc.Encode(file); err != nil {
+		return nil, fmt.Errorf("encoding the recommendation: %w", err)
+	}
+	dir := c.RecommendationsDir()
+	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, recount.AdviceFile(rec.Class, pos.Index))
+	if err := store.CreateFile(store.OS{}, name, plain.JSON(data.Bytes()), 0o600); err != nil {
+		return nil, err
+	}
+	return &promote.Answer{Recommendation: rec, Index: pos.Index, File: name}, nil
+}
+
+// receipts proves that the entries are in the ledger, to whoever has its key.
+func (r *Reading) receipts(indexes []int64) (map[int64]string, error) {
+	if len(indexes) == 0 || len(indexes) > promote.MaxReceipts {
+		return map[int64]string{}, nil
+	}
+	proofs, _, err := r.Prove(indexes...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int64]string, len(indexes))
+	for i, x := range proofs {
+		data, err := x.Receipt().Marshal()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = string(data)
+	}
+	return out, nil
+}

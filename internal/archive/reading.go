@@ -1,0 +1,246 @@
+package archive
+
+import (
+	"strings"
+	"sync"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/ledger"
+	"tallystick/internal/recount"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+)
+
+// An Ask says what of a workspace's ledger somebody needs. All of it is gathered
+// in one verification.
+type Ask struct {
+	// Want reports whether the records of an attempt are needed, given what its
+	// registration says; nil means of all. See [history.Options].
+	Want func(*history.Attempt) bool
+	// Again says that entries will be read again: [Reading.Entries],
+	// [Reading.Then], and the recommendations for [Reading.Recount].
+	Again bool
+	// Prove says that entries will be proved: [Reading.Prove]. It implies Again.
+	Prove bool
+	// Visit sees each entry of the ledger besides, undecoded. It may be nil.
+	Visit func(ledger.Record) error
+
+	until int64 // see history.Options.Until
+}
+
+// A Reading is a workspace whose ledger was verified, once, and what was
+// gathered on the way: people, acceptances, attempts, anchors. Only
+// [Place.Read] makes one.
+//
+// It is for one goroutine; [Reading.Evidence] and what only reads the History
+// may be called from several, as long as nobody calls Refresh.
+type Reading struct {
+	*Place
+	// History is what the ledger says about attempts.
+	History *history.History
+
+	ask      Ask
+	reader   *history.Reader
+	people   people
+	verified *ledger.Verified
+	anchors  []sequencer.AnchorFile
+	kept     []keptCheckpoint
+	tree     *ledger.Tree             // nil unless entries will be proved
+	advised  map[int64]recount.Advice // nil unless entries will be read again
+	then     *Reading                 // at an earlier time: the last that was asked for
+	benches  map[string]benchOrWhy    // see bench
+
+	vault *store.Vault
+	mu    sync.Mutex
+	// seen are pieces of evidence that were found whole: cases share them.
+	seen map[digest.Content]bool
+}
+
+// Read verifies the workspace's ledger against everything known, and reads what
+// is asked for.
+func (p *Place) Read(ask Ask) (*Reading, error) {
+	r := &Reading{Place: p, ask: ask, benches: make(map[string]benchOrWhy)}
+	if ask.Prove {
+		r.tree = &ledger.Tree{}
+	}
+	if ask.Again || ask.Prove {
+		r.advised = make(map[int64]recount.Advice)
+	}
+	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Cosigned: r.cosigned})
+	if err := r.Refresh(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Refresh reads on where the ledger has grown, and verifies only what is new.
+// What was derived from the evidence is forgotten. After an error the Reading is
+// of no use.
+func (r *Reading) Refresh() error {
+	place, err := r.Sequencer()
+	if err != nil {
+		return err
+	}
+	anchors, expect, err := r.Expectations()
+	if err != nil {
+		return err
+	}
+	kept, err := r.loadCheckpoints()
+	if err != nil {
+		return err
+	}
+	for _, c := range kept {
+		expect = append(expect, c.expectation())
+	}
+	r.anchors, r.kept = anchors, kept
+	r.vault, r.seen, r.then = store.OpenVault(r.fs(), r.EvidenceDir()), make(map[digest.Content]bool), nil
+	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
+			if err := r.visit(rec); err != nil {
+				return err
+			}
+			return visit(rec)
+		}})
+		if err == nil {
+			r.verified = v
+		}
+		return v, err
+	})
+	if err != nil {
+		return r.Alarm(err)
+	}
+	return nil
+}
+
+// visit gathers what is not the history's.
+func (r *Reading) visit(rec ledger.Record) error {
+	if err := r.people.visit(rec); err != nil {
+		return err
+	}
+	if r.tree != nil {
+		if err := r.tree.Add(rec.Leaf); err != nil {
+			return err
+		}
+	}
+	if r.advised != nil && rec.Envelope.Kind == evidence.RecommendationKind && !rec.Envelope.Manual {
+		b, err := decoded(rec)
+		if err != nil {
+			return err
+		}
+		r.advised[rec.Index] = recount.Advice{Recommendation: *b.(*evidence.Recommendation), Time: rec.Envelope.Time}
+	}
+	if r.ask.Visit != nil {
+		return r.ask.Visit(rec)
+	}
+	return nil
+}
+
+// decoded decodes an entry strictly.
+func decoded(rec ledger.Record) (evidence.Body, error) {
+	if rec.Body != nil {
+		return rec.Body, nil
+	}
+	b, err := evidence.DecodeBody(rec.Envelope.Kind, rec.Envelope.Body)
+	if err != nil {
+		return nil, &ledger.Problem{Index: rec.Index, Kind: "entry", Detail: err.Error(), Name: refusal.EntryInvalid}
+	}
+	return b, nil
+}
+
+// people gathers who was trusted when, and what they accepted.
+type people struct {
+	versions []SignersVersion
+	accepted bench.Acceptances
+}
+
+func (p *people) visit(rec ledger.Record) error {
+	switch rec.Envelope.Kind {
+	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.CaseAcceptedKind:
+	default:
+		return nil
+	}
+	var err error
+	if rec.Body, err = decoded(rec); err != nil {
+		return err
+	}
+	switch b := rec.Body.(type) {
+	case *evidence.Opened:
+		p.versions = append(p.versions, SignersVersion{Signers: b.Signers})
+	case *evidence.SignersChanged:
+		p.versions = append(p.versions, SignersVersion{b.Signers, strings.Join(b.Signatures, "")})
+	}
+	return p.accepted.Visit(rec)
+}
+
+// Attempt finds an attempt that a person named.
+func (r *Reading) Attempt(id string) (*history.Attempt, error) {
+	if a := r.History.Attempt(id); a != nil {
+		return a, nil
+	}
+	var known []string
+	for _, a := range r.History.Attempts {
+		known = append(known, a.ID)
+	}
+	return nil, NoAttempt(r.History.Origin, known, id)
+}
+
+// NoAttempt refuses a name that is none of the known attempts.
+func NoAttempt(origin string, known []string, id string) error {
+	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", id, origin)
+	if near, ok := refusal.Closest(id, known); ok {
+		return err.WithHint("did you mean %q?", near)
+	}
+	if n := len(known); n > 0 {
+		return err.WithHint("it has %d attempts, the last is %s", n, known[n-1])
+	}
+	return err.WithHint(`it has no attempts yet; "tally run CLASS" makes one`)
+}
+
+// Verified is the ledger as it was verified last, for a writer that goes on from
+// there: [sequencer.Config].From.
+func (r *Reading) Verified() *ledger.Verified { return r.verified }
+
+// Then is the history as it was when the ledger had so many entries. It reads
+// the ledger once more only if an attempt was at work at that time.
+func (r *Reading) Then(entries int64) (*history.History, error) {
+	if h, ok := r.History.At(entries); ok {
+		return h, nil
+	}
+	// Only the last is remembered: each may be as large as the ledger.
+	if r.then == nil || r.then.History.Entries != entries {
+		r.then = nil
+		ask := r.ask
+		ask.until, ask.Visit, ask.Prove = entries, nil, false
+		then, err := r.Place.Read(ask)
+		if err != nil {
+			return nil, err
+		}
+		r.then = then
+	}
+	return r.then.History, nil
+}
+
+// benchOrWhy is a bench that verified, or why not.
+type benchOrWhy struct {
+	bench *bench.Verified
+	err   error
+}
+
+// bench verifies the bench of a class as it is now, once.
+func (r *Reading) bench(class string) (*bench.Verified, error) {
+	if known, ok := r.benches[class]; ok {
+		return known.bench, known.err
+	}
+	var v *bench.Verified
+	c, err := r.Corpus()
+	if err == nil {
+		v, err = c.Bench(class)
+		c.Close()
+	}
+	r.benches[class] = benchOrWhy{v, err}
+	return v, err
+}

@@ -1,0 +1,116 @@
+package archive
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/gate"
+	"tallystick/internal/grade"
+	"tallystick/internal/history"
+	"tallystick/internal/store"
+)
+
+// maxDivergences bounds how many failed cases are compared with earlier runs:
+// after a few the reader knows, and each takes two trajectories.
+const maxDivergences = 50
+
+// Report gathers what a test reporter shows of an attempt. It needs [Ask].Again
+// and the records of the attempt; with those of every attempt it tells where
+// cases left the run in which they last passed.
+func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report, error) {
+	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results}
+	// Why a case has no score is in its record and nowhere in the totals.
+	records, err := r.Records(a.Cases())
+	if err != nil {
+		return report, err
+	}
+	looked := 0
+	for c := range a.Cases() {
+		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes()}
+		if record := records[c.Index]; record != nil {
+			t.Reason = record.Reason
+		}
+		if a.Plan.Repeat > 1 {
+			t.Repeat = int(c.Repeat)
+		}
+		if c.IsScored() {
+			score := c.EffectiveScore()
+			t.Score = &score
+		}
+		if c.IsScored() && !c.Passed() {
+			r.compared(c, &t)
+		}
+		if c.Index >= 0 && !c.Passed() {
+			if looked++; looked <= maxDivergences {
+				t.Divergence = r.Parted(a, c)
+			}
+		}
+		report.Cases = append(report.Cases, t)
+	}
+	for range a.Unlisted() {
+		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun})
+	}
+	return report, nil
+}
+
+// compared adds to a case that did not pass what the grader compared that decided
+// it. It is a help to people: without the evidence the report is shorter and as
+// red.
+func (r *Reading) compared(c *history.Case, t *gate.Case) {
+	if c.Outcome() == evidence.Passed {
+		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
+		return
+	}
+	checks, err := r.Checks(c)
+	if err != nil {
+		return
+	}
+	check := grade.Decisive(checks)
+	if check == nil {
+		return
+	}
+	if t.Got = check.Missing; check.Extracted != nil {
+		t.Got = check.Extracted.Head
+	}
+	if check.Expected != nil {
+		t.Want = check.Expected.Head
+	}
+	if t.Reason == "" {
+		t.Reason = check.Why
+	}
+}
+
+// ReportFiles are where what test reporters read is written; "" for nowhere.
+type ReportFiles struct{ JUnit, TAP string }
+
+// Any reports whether something is to be written.
+func (f ReportFiles) Any() bool { return f != ReportFiles{} }
+
+// WriteReports writes what test reporters read. See [Reading.Report].
+func (r *Reading) WriteReports(a *history.Attempt, results []gate.Result, files ReportFiles) error {
+	if !files.Any() {
+		return nil
+	}
+	report, err := r.Report(a, results)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer, gate.Report) error
+	}{{files.JUnit, gate.WriteJUnit}, {files.TAP, gate.WriteTAP}} {
+		if f.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := f.write(&b, report); err != nil {
+			return err
+		}
+		if err := store.WriteFile(store.OS{}, f.path, b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

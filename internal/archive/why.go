@@ -1,0 +1,280 @@
+package archive
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
+)
+
+// A Why tells why a case ended as it did.
+type Why struct {
+	Case         string         `json:"case"`
+	Attempt      string         `json:"attempt"`
+	Level        string         `json:"level"`
+	Entry        int64          `json:"entry"`
+	Outcome      string         `json:"outcome"`
+	Reason       string         `json:"reason,omitempty"`
+	FailureModes []string       `json:"failure_modes"`
+	Checks       []grade.Detail `json:"checks"`
+	RubricSaid   string         `json:"rubric_said,omitempty"` // on its standard error
+	Divergence   string         `json:"divergence,omitempty"`
+	LastPassed   string         `json:"last_passed,omitempty"` // attempt
+	Changed      []Change       `json:"changed"`
+	Missing      string         `json:"evidence_missing,omitempty"`
+	Amendment    *Amendment     `json:"amendment,omitempty"` // the last
+}
+
+// An Amendment is what somebody set beside the score. Checks are what was
+// compared then, if the evidence has it.
+type Amendment struct {
+	Author string         `json:"author"`
+	Reason string         `json:"reason"`
+	Passed bool           `json:"passed"`
+	Score  float64        `json:"score"`
+	Raises bool           `json:"raises"` // it is more than the record has, and does not count
+	Checks []grade.Detail `json:"checks"`
+}
+
+// A Change is something that is not as it was when a case last passed.
+type Change struct {
+	What string `json:"what"`
+	Was  string `json:"was"`
+	Now  string `json:"now"`
+}
+
+// Why tells why a case of an attempt ended as it did: what was compared, where
+// the run left the last one that passed, and what has changed since. It needs
+// [Ask].Again and the records of every attempt.
+func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
+	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Effective()),
+		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []Change{}}
+	record, err := r.Record(c)
+	if err != nil {
+		return nil, err
+	}
+	a.Reason = record.Reason
+	if a.Checks, err = r.Checks(c); err != nil {
+		a.Missing = err.Error()
+	}
+	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
+		a.Missing = err.Error()
+	}
+	if c.Amendment != nil {
+		if err := r.amendment(c, a); err != nil {
+			return nil, err
+		}
+	}
+	if c.Effective() != evidence.Passed {
+		a.Divergence = r.Parted(attempt, c)
+		if before, last := r.lastPassed(attempt, c); last != nil {
+			a.LastPassed = before.ID
+			a.Changed = append(a.Changed, changes(before, attempt, last, c)...)
+		}
+	}
+	return a, nil
+}
+
+// amendment adds the last amendment of a case.
+func (r *Reading) amendment(c *history.Case, a *Why) error {
+	entries, err := r.Entries(c.Amendment.Index)
+	if err != nil {
+		return err
+	}
+	amended, err := bodyOf[*evidence.ScoreAmended](c.Amendment.Index, entries[c.Amendment.Index])
+	if err != nil {
+		return err
+	}
+	a.Amendment = &Amendment{Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: []grade.Detail{}}
+	if amended.Grading != nil {
+		if a.Amendment.Checks, err = r.checksIn(*amended.Grading); err != nil {
+			a.Missing = err.Error()
+		}
+	}
+	return nil
+}
+
+// A CaseQuery says which case somebody means.
+type CaseQuery struct {
+	Case    string
+	Attempt string // "" for the newest that has a record of it
+	Class   string // "" for any
+}
+
+// FindCase finds a case in the attempt that was named, or in the newest that
+// has a record of it.
+func (r *Reading) FindCase(q CaseQuery) (*history.Attempt, *history.Case, error) {
+	var known []string
+	for i := len(r.History.Attempts) - 1; i >= 0; i-- {
+		a := r.History.Attempts[i]
+		if q.Attempt != "" && a.ID != q.Attempt || q.Class != "" && a.Class != q.Class {
+			continue
+		}
+		for c := range a.Cases() {
+			if c.ID == q.Case && c.Index >= 0 {
+				return a, c, nil
+			}
+			known = append(known, c.ID)
+		}
+	}
+	if q.Attempt != "" {
+		if _, err := r.Attempt(q.Attempt); err != nil {
+			return nil, nil, err
+		}
+	}
+	where := "no attempt has a record"
+	switch {
+	case q.Attempt != "":
+		where = "attempt " + q.Attempt + " has no record"
+	case q.Class != "":
+		where = "no attempt of class " + q.Class + " has a record"
+	}
+	err := refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case)
+	if near, ok := refusal.Closest(q.Case, known); ok {
+		return nil, nil, err.WithHint("did you mean %q?", near)
+	}
+	return nil, nil, err.WithHint(`"tally scorecard" lists the attempts`)
+}
+
+// Checks reads what was compared with what.
+func (r *Reading) Checks(c *history.Case) ([]grade.Detail, error) {
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil || files.Grading == nil {
+		return []grade.Detail{}, err
+	}
+	return r.checksIn(*files.Grading)
+}
+
+// rubricSaid reads what the rubric wrote to its standard error.
+func (r *Reading) rubricSaid(c *history.Case) (string, error) {
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil || files.Rubric == nil || files.Rubric.Stderr == nil {
+		return "", err
+	}
+	said, err := r.Piece(*files.Rubric.Stderr)
+	return string(said), err
+}
+
+// checksIn reads a grading document.
+func (r *Reading) checksIn(name digest.Content) ([]grade.Detail, error) {
+	data, err := r.Piece(name)
+	if err != nil {
+		return []grade.Detail{}, err
+	}
+	var doc struct {
+		Checks []grade.Detail `json:"checks"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return []grade.Detail{}, refusal.Newf(refusal.Malformed, "the grading document %s: %w", name, err)
+	}
+	return append([]grade.Detail{}, doc.Checks...), nil
+}
+
+// lastPassed is the newest earlier attempt of the same class and target in
+// which the case passed.
+func (r *Reading) lastPassed(a *history.Attempt, c *history.Case) (*history.Attempt, *history.Case) {
+	for i := len(r.History.Attempts) - 1; i >= 0; i-- {
+		earlier := r.History.Attempts[i]
+		if earlier.Class != a.Class || earlier.Target != a.Target || earlier.Index >= a.Index {
+			continue
+		}
+		for x := range earlier.Cases() {
+			if x.ID == c.ID && x.Passed() {
+				return earlier, x
+			}
+		}
+	}
+	return nil, nil
+}
+
+// changes lists what is not as it was when the case last passed.
+func changes(before, now *history.Attempt, was, is *history.Case) []Change {
+	var out []Change
+	add := func(what, a, b string) {
+		if a != b {
+			out = append(out, Change{what, a, b})
+		}
+	}
+	add("the case", was.Digest.String(), is.Digest.String())
+	add("the bench", before.Plan.BenchDigest.String(), now.Plan.BenchDigest.String())
+	add("the registration", before.Plan.RegistrationDigest.String(), now.Plan.RegistrationDigest.String())
+	add("the target", before.Plan.TargetDigest.String(), now.Plan.TargetDigest.String())
+	add("the rubric", orNone(before.Plan.RubricDigest), orNone(now.Plan.RubricDigest))
+	add("the cassette", orNone(was.Cassette), orNone(is.Cassette))
+	add("the mode", before.Mode, now.Mode)
+	if was.Context != nil && is.Context != nil {
+		add("the harness", was.Context.HarnessVersion, is.Context.HarnessVersion)
+		add("the isolation", was.Context.Isolation, is.Context.Isolation)
+	}
+	return out
+}
+
+func orNone[T fmt.Stringer](d *T) string {
+	if d == nil {
+		return "none"
+	}
+	return (*d).String()
+}
+
+// Divergence finds where two runs of a case part, by their canonical traces; ""
+// if they do not.
+func (r *Reading) Divergence(a, b *history.Case) (string, error) {
+	left, err := r.trace(a)
+	if err != nil {
+		return "", err
+	}
+	right, err := r.trace(b)
+	if err != nil {
+		return "", err
+	}
+	if d := trajectory.Compare(left, right); d != nil {
+		return d.String(), nil
+	}
+	return "", nil
+}
+
+func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
+	v, err := history.TrajectoryOf(c, r.Piece)
+	if err != nil {
+		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
+	}
+	return trajectory.Canonical(v, trajectory.Options{})
+}
+
+// Parted tells where a case left its golden trace, or the run in which the same
+// target last passed it; "" if there is neither. It is a help to people: what
+// cannot be read is left out.
+func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
+	if golden, err := store.ReadFile(store.OS{}, r.GoldenFile(a.Class, c.ID), MaxGolden); err == nil {
+		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
+			if d, err := trajectory.CheckGolden(golden, v, GoldenTrace); err == nil && d != nil {
+				return d.String()
+			}
+		}
+	}
+	var passed *history.Case
+	for _, earlier := range r.History.Attempts {
+		if earlier.Class != a.Class || earlier.Target != a.Target || earlier.Index >= a.Index {
+			continue
+		}
+		for x := range earlier.Cases() {
+			if x.ID == c.ID && x.Digest == c.Digest && x.Passed() {
+				passed = x
+			}
+		}
+	}
+	if passed == nil {
+		return ""
+	}
+	text, err := r.Divergence(passed, c)
+	if err != nil {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,266 @@
+package recount
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
+)
+
+// Attempt counts an attempt again from its records, and compares: the totals in
+// attempt.finished, and every record with its trajectory and its grading
+// document. An attempt that has not finished has no totals. Read returns a piece
+// of evidence, having checked its digest; nil leaves the trajectories unread.
+func Attempt(a *history.Attempt, read func(digest.Content) ([]byte, error)) (*Recounted, error) {
+	r := newRecounted()
+	sum, err := sumOf(a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Finished == nil {
+		r.Unchecked = append(r.Unchecked, fmt.Sprintf("attempt %s has no attempt.finished", a.ID))
+	} else if err := r.finish(a, sum); err != nil {
+		return nil, err
+	}
+	if read == nil {
+		r.Unchecked = append(r.Unchecked, fmt.Sprintf("attempt %s: its trajectories were not read", a.ID))
+	} else {
+		for c := range a.Cases() {
+			if err := r.record(a, c, read); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// An attemptSum is what attempt.finished and "tally run" say about an attempt: over
+// its records as they are, before amendments.
+type attemptSum struct {
+	outcomes  map[evidence.Outcome]int
+	mean      *float64
+	modes     []string
+	cost      int64
+	isolation string
+	rubrics   []digest.Content
+	images    []digest.Content
+	cases     digest.Content
+	cassettes digest.Content
+}
+
+func sumOf(a *history.Attempt) (*attemptSum, error) {
+	s := &attemptSum{outcomes: make(map[evidence.Outcome]int), modes: []string{}}
+	modes := make(map[string]bool)
+	var rubrics, images, cases []digest.Content
+	total, scored := 0.0, 0
+	var last *history.Context
+	for c := range a.Cases() {
+		cases = append(cases, c.Digest)
+		if c.Index < 0 {
+			continue
+		}
+		s.outcomes[c.Outcome()]++
+		s.cost = scorecard.Sum(s.cost, c.CostMicro)
+		if c.IsScored() {
+			total += c.Score
+			scored++
+		}
+		for _, m := range c.FailureModes() {
+			modes[m] = true
+		}
+		if c.Context == last {
+			continue
+		}
+		last = c.Context
+		if !last.Rubric.IsZero() {
+			rubrics = append(rubrics, last.Rubric)
+		}
+		if !last.Image.IsZero() {
+			images = append(images, last.Image)
+		}
+		if s.isolation == "" {
+			s.isolation = c.Context.Isolation
+		} else if s.isolation != c.Context.Isolation {
+			s.isolation = "mixed"
+		}
+	}
+	if scored > 0 {
+		mean := total / float64(scored)
+		s.mean = &mean
+	}
+	s.modes = slices.AppendSeq(s.modes, maps.Keys(modes))
+	slices.Sort(s.modes)
+	s.rubrics, s.images = history.SetOf(rubrics), history.SetOf(images)
+
+	var err error
+	if s.cases, err = history.DigestOfSet(cases); err != nil {
+		return nil, err
+	}
+	s.cassettes = a.PlannedCassettes()
+	return s, nil
+}
+
+// nearly is equality of means: adding in another order may change the last digit.
+func nearly(a, b float64) bool { return math.Abs(a-b) <= 1e-9 }
+
+func nearMean(a, b *float64) bool {
+	return (a == nil) == (b == nil) && (a == nil || nearly(*a, *b))
+}
+
+// finish compares the end of the attempt.
+func (r *Recounted) finish(a *history.Attempt, s *attemptSum) error {
+	f := a.Finished
+	where := fmt.Sprintf("entry %d (attempt.finished of %s)", f.Index, a.ID)
+	written := maps.Clone(f.Outcomes)
+	maps.DeleteFunc(written, func(_ evidence.Outcome, n int) bool { return n == 0 })
+	r.Compare(where, "outcomes", f.Outcomes, s.outcomes, maps.Equal(written, s.outcomes))
+	r.Compare(where, "mean_score", f.MeanScore, s.mean, nearMean(f.MeanScore, s.mean))
+	r.Compare(where, "failure_modes", f.FailureModes, s.modes, slices.Equal(f.FailureModes, s.modes))
+	r.Compare(where, "cost_microdollars", f.CostMicroUSD, s.cost, f.CostMicroUSD == s.cost)
+	r.Compare(where, "rubric_digests", f.RubricDigests, s.rubrics, slices.Equal(f.RubricDigests, s.rubrics))
+	r.Compare(where, "image_digests", f.ImageDigests, s.images, slices.Equal(f.ImageDigests, s.images))
+	if a.Listed {
+		r.Compare(where, "case_digests", f.CaseDigests, s.cases, f.CaseDigests == s.cases)
+		r.Compare(where, "cassette_digests", f.CassetteDigests, s.cassettes, f.CassetteDigests == s.cassettes)
+	} else {
+		r.Compare(where, "case_digests", f.CaseDigests, "the case list is missing or not the planned one", false)
+	}
+	return nil
+}
+
+// record compares a record with the trajectory that it names. What is missing
+// or changed is a difference too: the number cannot be derived any more.
+func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest.Content) ([]byte, error)) error {
+	if c.Index < 0 {
+		return nil
+	}
+	where := fmt.Sprintf("entry %d (case %s of %s)", c.Index, c.ID, a.ID)
+	n, err := countsOf(c, read)
+	switch name := refusal.Of(err).Name; {
+	case err == nil:
+	case name == refusal.NotFound || refusal.ExitCode(err) == refusal.ExitUnverified || name == refusal.Malformed:
+		r.Compare(where, "evidence", "named", err.Error(), false)
+		return nil
+	default:
+		return fmt.Errorf("%s: reading its evidence: %w", where, err)
+	}
+	run := n.started
+	what := [2]string{fmt.Sprintf("%s %s %s repeat %d execution %d", a.ID, a.Class, c.ID, c.Repeat, c.Execution),
+		fmt.Sprintf("%s %s %s repeat %d execution %d", run.Attempt, run.Class, run.Case, run.Repeat, run.Execution)}
+	r.Compare(where, "trajectory", what[0], what[1], what[0] == what[1])
+	for _, x := range []struct {
+		field             string
+		written, computed int64
+	}{
+		{"turns", int64(c.Turns), n.turns}, {"tokens", c.Tokens, n.tokens}, {"cost_microdollars", c.CostMicro, n.cost},
+		{"policy.violations", int64(c.Violations), n.violations}, {"policy.rollbacks", int64(c.Rollbacks), n.rollbacks},
+		{"policy.rollbacks_verified", int64(c.RollbacksVerified), n.identical},
+	} {
+		r.Compare(where, x.field, x.written, x.computed, x.written == x.computed)
+	}
+	// A live provider may have been asked again without the agent's knowing,
+	// which no event tells.
+	r.Compare(where, "retries", c.Retries, n.retries, int64(c.Retries) == n.retries || a.Mode == "live" && int64(c.Retries) > n.retries)
+	r.grade(where, c, n.grade)
+	return nil
+}
+
+// grade compares a record with what its graders said. A score that no grading
+// document gives cannot be derived, which is a difference.
+func (r *Recounted) grade(where string, c *history.Case, g *gradeOf) {
+	switch {
+	case g == nil && c.IsScored():
+		r.Compare(where, "score", c.Score, "no grading document", false)
+	case g == nil:
+	case !c.IsScored() || g.Passed == nil || g.Score == nil:
+		r.Compare(where, "outcome", c.Outcome(), g, !c.IsScored() && g.Passed == nil)
+	default:
+		r.Compare(where, "judged_by_model", c.Context.JudgedByModel, g.Judged, c.Context.JudgedByModel == g.Judged)
+		r.Compare(where, "outcome", c.Outcome(), g, (c.Outcome() == evidence.Passed) == *g.Passed)
+		r.Compare(where, "score", c.Score, *g.Score, c.Score == *g.Score)
+		modes, written := slices.Clone(g.Modes), slices.Clone(c.FailureModes())
+		slices.Sort(modes)
+		slices.Sort(written)
+		r.Compare(where, "failure_modes", written, modes, slices.Equal(written, modes))
+	}
+}
+
+// A gradeOf is what a grading document comes to.
+type gradeOf struct {
+	Passed *bool    `json:"passed"`
+	Score  *float64 `json:"score"`
+	Modes  []string `json:"failure_modes"`
+	Judged bool     `json:"judged_by_model"`
+}
+
+// counts are what a trajectory says about its case.
+type counts struct {
+	started                                                        trajectory.RunStarted
+	turns, tokens, cost, violations, rollbacks, identical, retries int64
+
+	grade *gradeOf // nil without a grading document
+}
+
+// countsOf reads the trajectory of a record and counts.
+func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*counts, error) {
+	files, err := history.FilesOf(c, read)
+	if err != nil {
+		return nil, err
+	}
+	v, err := history.TrajectoryIn(files, read)
+	if err != nil {
+		return nil, err
+	}
+	n := &counts{}
+	for e := range v.Events() {
+		if p, ok := e.Payload.(trajectory.Spender); ok {
+			tokens, microUSD := p.Spent()
+			n.tokens, n.cost = n.tokens+tokens, n.cost+microUSD
+		}
+		switch p := e.Payload.(type) {
+		case *trajectory.RunStarted:
+			n.started = *p
+		case *trajectory.TurnStarted:
+			n.turns++
+		case *trajectory.Failure:
+			if p.Name == session.RetryName {
+				n.retries++
+			}
+		case *trajectory.PolicyViolation:
+			n.violations++
+		case *trajectory.Rollback:
+			n.rollbacks++
+			if p.Identical {
+				n.identical++
+			}
+		}
+	}
+	n.grade, err = gradingIn(files, read)
+	return n, err
+}
+
+// gradingIn reads the grading document that an index names, nil if it names
+// none.
+func gradingIn(files *evidence.CaseFiles, read func(digest.Content) ([]byte, error)) (*gradeOf, error) {
+	if files.Grading == nil {
+		return nil, nil
+	}
+	data, err := read(*files.Grading)
+	if err != nil {
+		return nil, fmt.Errorf("grading document: %w", err)
+	}
+	g := &gradeOf{}
+	if err := json.Unmarshal(data, g); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "grading document: %w", err)
+	}
+	return g, nil
+}

@@ -1,0 +1,90 @@
+package recount
+
+import (
+	"encoding/json"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+)
+
+// run makes the answer of a run again.
+func (s *Source) run(name string, data []byte) (*Recounted, error) {
+	var kept Run
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, NotKept(name, err)
+	}
+	out := newRecounted()
+	h, err := s.thenOfRun(out, name, &kept)
+	if h == nil || err != nil {
+		return out, err
+	}
+	a := h.Attempt(kept.Attempt.ID)
+	if a == nil {
+		out.noSuch(name, "attempt.id", kept.Attempt.ID)
+		return out, nil
+	}
+	made, err := s.summary(h, a, &kept)
+	if err != nil {
+		return nil, err
+	}
+	unmade := make(map[string]string)
+	if kept.Scorecard == nil {
+		// A run that could not read its attempt back says no more than this.
+		unmade["scorecard"] = "the run could not read it back"
+		return out, out.document(name, data, made, unmade)
+	}
+	if made.Scorecard, _, err = s.makeCard(out, name+": scorecard", h, kept.Scorecard); err != nil || made.Scorecard == nil {
+		return out, err
+	}
+	if kept.Comparison != nil {
+		if made.Comparison, err = s.makeComparison(out, name+": comparison", h, kept.Comparison); err != nil || made.Comparison == nil {
+			return out, err
+		}
+	}
+	// Gates are on the whole bench: a part of it was not held against them.
+	if !a.Plan.Filtered && a.Finished != nil {
+		results, why, err := s.gates(h, a)
+		switch {
+		case err != nil:
+			return nil, err
+		case why != "":
+			unmade["gate"] = why
+		case results != nil:
+			made.Gate = NewRunGates(results)
+		}
+	}
+	return out, out.document(name, data, made, unmade)
+}
+
+// thenOfRun is the history that a run read back; without a scorecard, as it was
+// at the head that the run left.
+func (s *Source) thenOfRun(out *Recounted, name string, kept *Run) (*history.History, error) {
+	if kept.Scorecard != nil {
+		return s.then(out, name, &kept.Scorecard.Ledger)
+	}
+	entries := s.History.EntriesAt(kept.Head)
+	if entries == 0 {
+		out.Compare(name, "head", kept.Head, "no entry has it", false)
+		return nil, nil
+	}
+	return s.At(entries)
+}
+
+// summary is what a run says about its attempt itself: over its records as they
+// are, before amendments.
+func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Run, error) {
+	sum, err := sumOf(a)
+	if err != nil {
+		return nil, err
+	}
+	made := &Run{Attempt: RunAttempt{a.ID, a.Ordinal, a.Level.String()}, Class: a.Class, Target: a.Target, Total: a.Tasks(),
+		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
+		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
+		MeanScore: sum.mean, FailureModes: sum.modes, CostUSD: float64(sum.cost) / 1e6, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
+		Head: h.Head, Finished: a.Finished != nil}
+	// Others may append between the end of a run and its reading back.
+	if at := s.History.EntriesAt(kept.Head); at > a.Index && at <= h.Entries {
+		made.Head = kept.Head
+	}
+	return made, nil
+}
