@@ -116,7 +116,7 @@ func (r *Reading) look(d digest.Content) error {
 	if r.sawWhole(d) {
 		return nil
 	}
-	if _, err := r.Piece(d); err != nil {
+	if err := r.vault.Check(d, maxEvidence); err != nil {
 		return err
 	}
 	r.noteWhole(d)
