@@ -76,15 +76,37 @@ func (w *walk) expected() error {
 		if err := w.confirm(e, w.signers); err != nil {
 			return err
 		}
-		found := TreeHead{Origin: w.chain.origin, Size: w.chain.size, Root: w.chain.Root()}
-		switch {
-		case e.Origin != found.Origin:
-			return forked(e, found, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
-		case e.Size == found.Size && e.Root != found.Root:
-			return forked(e, found, e.Size-1, "%s has root %s over %d entries, this ledger has %s", e.Source, e.Root, e.Size, found.Root)
-		case e.Size == found.Size && !e.Head.IsZero() && e.Head != w.chain.head:
-			return forked(e, found, e.Size-1, "%s has head %s after %d entries, this ledger has %s", e.Source, e.Head, e.Size, w.chain.head)
+		found := known{TreeHead{Origin: w.chain.origin, Size: w.chain.size, Root: w.chain.Root()}, w.chain.head}
+		if err := found.meets(e); err != nil {
+			return err
 		}
+		w.noteMet(found)
+	}
+	return nil
+}
+
+// noteMet keeps what was found where something was expected, once for a size.
+func (w *walk) noteMet(found known) {
+	if n := len(w.met); n == 0 || w.met[n-1].Size < found.Size {
+		w.met = append(w.met, found)
+	}
+}
+
+// A known is what a ledger was found to be at one size.
+type known struct {
+	TreeHead
+	head digest.ID
+}
+
+// meets compares what was found with what was expected.
+func (found known) meets(e Expectation) error {
+	switch {
+	case e.Origin != found.Origin:
+		return forked(e, found.TreeHead, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
+	case e.Size == found.Size && e.Root != found.Root:
+		return forked(e, found.TreeHead, e.Size-1, "%s has root %s over %d entries, this ledger has %s", e.Source, e.Root, e.Size, found.Root)
+	case e.Size == found.Size && !e.Head.IsZero() && e.Head != found.head:
+		return forked(e, found.TreeHead, e.Size-1, "%s has head %s after %d entries, this ledger has %s", e.Source, e.Head, e.Size, found.head)
 	}
 	return nil
 }

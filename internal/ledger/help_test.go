@@ -203,7 +203,9 @@ func render(items []item) []byte {
 
 func segment(first int64, data []byte) Segment {
 	return Segment{Name: fmt.Sprintf("%016d.log", first), First: first, Size: int64(len(data)),
-		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+		Open: func(from int64) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(data[min(from, int64(len(data))):])), nil
+		}}
 }
 
 func one(data []byte) []Segment { return []Segment{segment(0, data)} }

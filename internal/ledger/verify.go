@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
-	"sort"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -22,7 +22,11 @@ type Segment struct {
 	Name  string
 	First int64 // index of its first entry, which its file name states
 	Size  int64 // in bytes, if known: how much memory reading it takes
-	Open  func() (io.ReadCloser, error)
+	// File describes the file, if it is one: a verification that continues an
+	// earlier one sees from it that the file is still the same.
+	File fs.FileInfo
+	// Open opens it for reading from that byte on.
+	Open func(from int64) (io.ReadCloser, error)
 }
 
 // Options say how to verify. The zero value is not usable: who is trusted is
@@ -46,6 +50,10 @@ type Options struct {
 	// Salvage treats a damaged last batch as torn even if it has a seal, as a
 	// power cut can leave it. It is for repair, which sets the batch aside.
 	Salvage bool
+	// From continues an earlier verification of the same ledger, made in this
+	// process: only what was sealed since is visited. See [Verify] for what is
+	// read again.
+	From *Verified
 	// Visit sees each entry in order, once a seal stands after it: what no seal
 	// covers is never seen. What it gathers may be used only after Verify has
 	// succeeded. The record's bytes are reused afterwards.
@@ -74,7 +82,20 @@ type Verified struct {
 	Tail       Tail
 
 	chain   Chain
-	history []*seal.Signers // every version, oldest first
+	history []version // of the signers, oldest first
+
+	// For a verification that continues this one: see resume.go.
+	lastSeal  pendingSeal
+	files     []Segment // as they were, without Open
+	met       []known   // what was compared with expectations, in order of size
+	decoded   bool
+	everySeal bool
+}
+
+// A version is one version of the signers and the entry that brought it.
+type version struct {
+	signers *seal.Signers
+	index   int64
 }
 
 // EveryKey lists the keys that ever were an operator's, to recognise what was
@@ -82,8 +103,8 @@ type Verified struct {
 func (v *Verified) EveryKey() []LogKey {
 	var keys []LogKey
 	seen := make(map[string]bool)
-	for _, signers := range v.history {
-		for _, e := range signers.Entries() {
+	for _, version := range v.history {
+		for _, e := range version.signers.Entries() {
 			pub, ok := e.Key.Ed25519()
 			if ok && slices.Contains(e.Roles, seal.Operator) && !seen[string(pub)] {
 				seen[string(pub)] = true
@@ -116,6 +137,20 @@ type Tail struct {
 // place in the chain, each seal against the operators in force, times, changes
 // of signers, and the expected tree heads. On failure the error is a [*Problem]
 // for bytes that are wrong, and anything else for bytes that could not be read.
+//
+// With [Options.From] it goes on where an earlier verification ended, and comes
+// to the same result as from the start. Of what was verified then it reads
+// again the last seal, which must be the same bytes at the same place; the
+// segments must have the same names and be the same files, those before the
+// last of the same size and untouched since, the last untouched unless its size
+// changed. Expectations within the earlier part are confirmed again and
+// compared with what was found there. It does not read again the entries before
+// that seal: who changes one of them in place and then appends to the same
+// segment is found out by the next process, not by this one, which has seen
+// what stood there. Whenever one of these comparisons fails, or the earlier
+// verification looked less closely or was not asked about a tree head that is
+// expected now, everything is read again from the start, the earlier head being
+// one more expectation; Visit still sees only what is new.
 func Verify(segments []Segment, o Options) (*Verified, error) {
 	if o.TrustRoot.IsZero() && !o.UnsafeAnyRoot {
 		return nil, refusal.Newf(refusal.Usage, "verifying a ledger needs a trust root").
@@ -137,16 +172,27 @@ func Verify(segments []Segment, o Options) (*Verified, error) {
 }
 
 func verify(segments []Segment, o Options) (*Verified, error) {
-	w := &walk{opt: o}
-	w.expect = append(w.expect, o.Expect...)
-	sort.SliceStable(w.expect, func(i, j int) bool { return w.expect[i].Size < w.expect[j].Size })
-	for i, s := range segments {
-		w.last = i == len(segments)-1
+	if o.From != nil {
+		o.Expect = append(slices.Clip(o.Expect), o.From.expectation())
+	}
+	w, done, err := resume(segments, o)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range segments[done:] {
+		w.last = done+i == len(segments)-1
 		if err := w.segment(s); err != nil {
 			return nil, err
 		}
 	}
-	return w.finish()
+	return w.finish(segments)
+}
+
+func newWalk(o Options) *walk {
+	w := &walk{opt: o, expect: slices.Clone(o.Expect)}
+	slices.SortStableFunc(w.expect, func(a, b Expectation) int { return cmp.Compare(a.Size, b.Size) })
+	w.sealed.decoded, w.sealed.everySeal = o.Decode, o.EverySeal
+	return w
 }
 
 // walk is the state of one verification.
@@ -158,7 +204,9 @@ type walk struct {
 	time    evidence.Time
 	signers *seal.Signers // after the entries read so far
 	inForce *seal.Signers // before the current batch: who may seal it
-	history []*seal.Signers
+	history []version
+	known   int64   // entries that an earlier verification has shown
+	met     []known // what was compared with expectations
 
 	// What the last good seal covers.
 	sealed   Verified
@@ -177,14 +225,19 @@ func (w *walk) segment(s Segment) error {
 	if s.First != w.size() {
 		return w.problem(refusal.ChainTamperDetected, "segment", "%s begins at entry %d, expected %d: a segment is missing or was added", s.Name, s.First, w.size())
 	}
-	w.segName, w.offset = s.Name, 0
-	w.sealed.Tail = Tail{Segment: s.Name}
-	r, err := s.Open()
+	r, err := s.Open(0)
 	if err != nil {
-		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, err)
+		return unreadable(s, err)
 	}
 	defer r.Close()
-	lines := readLines(r, s.Size, w.opt.Decode)
+	w.sealed.Tail = Tail{Segment: s.Name}
+	return w.read(r, s)
+}
+
+// read reads what follows the last seal of a segment.
+func (w *walk) read(r io.Reader, s Segment) error {
+	w.segName, w.offset = s.Name, w.sealed.Tail.GoodSize
+	lines := readLines(r, s.Size-w.offset, w.opt.Decode)
 	defer lines.stop()
 	for b := range lines.blocks {
 		<-b.done
@@ -210,9 +263,13 @@ func (w *walk) segment(s Segment) error {
 		w.past = 0
 	}
 	if lines.err != nil {
-		return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, lines.err)
+		return unreadable(s, lines.err)
 	}
 	return w.endOfSegment(lines.rest)
+}
+
+func unreadable(s Segment, err error) error {
+	return refusal.Newf(refusal.Unreadable, "reading %s: %w", s.Name, err)
 }
 
 // endOfSegment judges bytes after the last newline and lines after the last
@@ -340,7 +397,7 @@ func (w *walk) entry(check, text []byte, l *line) error {
 	if err := w.expected(); err != nil {
 		return err
 	}
-	if w.opt.Visit != nil {
+	if w.opt.Visit != nil && pos.Index >= w.known {
 		w.batch = append(w.batch, Record{Position: pos, Envelope: env, Body: l.body, Raw: text})
 	}
 	return nil
@@ -370,7 +427,7 @@ func (w *walk) genesis(env evidence.Envelope) error {
 	}
 	w.chain = NewChain(opened.Origin)
 	w.signers, w.inForce = signers, signers
-	w.history = append(w.history, signers)
+	w.history = append(w.history, version{signers, 0})
 	w.sealed.RootPinned = !w.opt.UnsafeAnyRoot
 	return nil
 }
@@ -386,7 +443,7 @@ func (w *walk) changeSigners(env evidence.Envelope) error {
 		return w.problem(refusal.Of(err).Name, "signers", "%v", err)
 	}
 	w.signers = next
-	w.history = append(w.history, next)
+	w.history = append(w.history, version{next, w.size()})
 	return nil
 }
 
@@ -419,7 +476,7 @@ func (w *walk) vanished() error {
 		Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: TreeHead{Origin: e.Origin}}}
 }
 
-func (w *walk) finish() (*Verified, error) {
+func (w *walk) finish(segments []Segment) (*Verified, error) {
 	if w.pending == nil {
 		if err := w.vanished(); err != nil {
 			return nil, err
@@ -448,6 +505,11 @@ func (w *walk) finish() (*Verified, error) {
 		return nil, &Problem{Index: v.Size, Kind: "rollback", Name: refusal.HistoryRolledBack,
 			Detail: fmt.Sprintf("%s covers %d entries, this ledger ends after %d", e.Source, e.Size, v.Size),
 			Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: v.TreeHead}}
+	}
+	v.lastSeal, v.met = *w.pending, w.met
+	for _, s := range segments {
+		s.Open = nil
+		v.files = append(v.files, s)
 	}
 	return &v, nil
 }

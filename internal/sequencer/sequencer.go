@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -54,8 +55,13 @@ type Config struct {
 	TrustRoot digest.ID
 	Key       *seal.Key // the operator's
 	Now       func() time.Time
+	// From is a verification of the same ledger that this process made before,
+	// which opening continues instead of beginning again. It was made without
+	// the lock: what others have appended since is verified now.
+	From *ledger.Verified
 	// Visit sees each entry while the ledger is verified at opening, for a
-	// caller that wants to know what is in it without reading it twice.
+	// caller that wants to know what is in it without reading it twice. Entries
+	// that From covers are not visited.
 	Visit func(ledger.Record) error
 
 	segmentBytes int64 // 0 means segmentBytes; the tests cross it often
@@ -84,6 +90,7 @@ type Ledger struct {
 	lock   *store.Lock
 	memory *memory
 	log    *store.Log
+	opened *ledger.Verified
 
 	queue  chan *Pending
 	closed chan struct{} // closed when the sequencing goroutine has ended
@@ -116,6 +123,10 @@ func (l *Ledger) Tip() Tip {
 	defer l.mu.Unlock()
 	return l.tip
 }
+
+// Verified returns what was verified when the ledger was opened, for a reader
+// that continues from there. It is nil for a ledger that was just created.
+func (l *Ledger) Verified() *ledger.Verified { return l.opened }
 
 // Create starts a ledger: its first entry pins version 1 of the signers file,
 // in which the key must be an operator's.
@@ -218,7 +229,7 @@ func (l *Ledger) load() error {
 	if l.memory.known != nil {
 		expect = append(expect, MemoryExpectation(*l.memory.known))
 	}
-	v, err := l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot, Expect: expect, Visit: l.cfg.Visit})
+	v, err := l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot, Expect: expect, From: l.cfg.From, Visit: l.cfg.Visit})
 	if err != nil {
 		return err
 	}
@@ -233,6 +244,7 @@ func (l *Ledger) load() error {
 	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.Batch, v.Tail.GoodSize); err != nil {
 		return err
 	}
+	l.opened = v
 	l.tip = Tip{v.TreeHead, v.Head, v.Checkpoint, v.Signers, v.LastTime}
 	return l.memory.remember(v.TreeHead)
 }
@@ -288,12 +300,23 @@ func (p Place) Segments() ([]ledger.Segment, error) {
 			Name:  filepath.Base(f.Path),
 			First: int64(f.First),
 			Size:  f.Size,
-			Open: func() (io.ReadCloser, error) {
-				return p.FS.OpenFile(f.Path, os.O_RDONLY, 0)
+			File:  f.Info,
+			Open: func(from int64) (io.ReadCloser, error) {
+				file, err := p.FS.OpenFile(f.Path, os.O_RDONLY, 0)
+				if err != nil || from == 0 {
+					return file, err
+				}
+				return fileFrom{io.NewSectionReader(file, from, math.MaxInt64-from), file}, nil
 			},
 		}
 	}
 	return segments, nil
+}
+
+// A fileFrom reads a file from some byte on.
+type fileFrom struct {
+	io.Reader
+	io.Closer
 }
 
 // Verify verifies the ledger on disk.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +26,7 @@ type Segment struct {
 	Path  string
 	First uint64 // number of its first record
 	Size  int64
+	Info  fs.FileInfo
 }
 
 // Segments lists the files of the log in dir in order. A file that is not a
@@ -52,7 +54,7 @@ func Segments(fsys FS, dir string) ([]Segment, error) {
 			return nil, refusal.Newf(refusal.Malformed, "%s: is a %s, not a segment file", path, kindOf(info)).
 				WithHint("only the ledger writes to this folder; put the file itself back")
 		}
-		segments = append(segments, Segment{Path: path, First: first, Size: info.Size()})
+		segments = append(segments, Segment{Path: path, First: first, Size: info.Size(), Info: info})
 	}
 	return segments, nil
 }
