@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/archive"
@@ -32,6 +33,7 @@ type pastReading struct {
 	history *scorecard.History
 	vault   *store.Vault
 
+	mu sync.Mutex
 	// seen are pieces of evidence that were found whole: cases share them.
 	seen map[digest.Content]bool
 }
@@ -126,7 +128,7 @@ func (p *pastReading) caseList(d digest.Content) ([]byte, error) {
 
 // evidence is for [scorecard.View]: evidence of a record is whole if a complete
 // bundle can be made of it. It reads every piece that the record names, and
-// every piece that the index of these names.
+// every piece that the index of these names. Several goroutines may ask.
 func (p *pastReading) evidence(a *scorecard.Attempt, c *scorecard.Case) error {
 	err := p.packable(a, c)
 	// What is not as the record says is as good as missing. A disk that cannot
@@ -142,18 +144,25 @@ func (p *pastReading) packable(a *scorecard.Attempt, c *scorecard.Case) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range slices.Concat(c.Evidence[1:], files.All()) {
-		if p.seen[d] || d == files.Trajectory.Digest || files.Grading != nil && d == *files.Grading {
-			continue // or read for the bundle
+	// What the bundle is made of is read for it, and once.
+	var used []digest.Content
+	b, err := p.bundle(c, recordOf(a, c), files, func(d digest.Content) ([]byte, error) {
+		data, err := p.read(d)
+		if err == nil {
+			used = append(used, d)
 		}
-		if _, err := p.read(d); err != nil {
-			return err
-		}
-		p.seen[d] = true
-	}
-	b, err := p.bundle(c, recordOf(a, c), files)
+		return data, err
+	})
 	if err != nil {
 		return err
+	}
+	for _, d := range slices.Concat(c.Evidence[1:], files.All()) {
+		if slices.Contains(used, d) {
+			continue
+		}
+		if err := p.look(d); err != nil {
+			return err
+		}
 	}
 	if !b.EvidenceComplete() {
 		return refusal.Newf(refusal.NotFound, "no bundle of it is complete: there is neither a test log nor a grading document")
@@ -161,6 +170,37 @@ func (p *pastReading) packable(a *scorecard.Attempt, c *scorecard.Case) error {
 	_, err = b.Pack(witness.Seals{})
 	return err
 }
+
+// look reads a piece for nothing but to see that it is whole.
+func (p *pastReading) look(d digest.Content) error {
+	if p.sawWhole(d) {
+		return nil
+	}
+	if _, err := p.read(d); err != nil {
+		return err
+	}
+	p.noteWhole(d)
+	return nil
+}
+
+func (p *pastReading) sawWhole(d digest.Content) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[d]
+}
+
+// noteWhole remembers a piece. What many cases share comes again soon; all that
+// a long attempt has would take more memory than anything else.
+func (p *pastReading) noteWhole(d digest.Content) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.seen) >= maxSeen {
+		clear(p.seen)
+	}
+	p.seen[d] = true
+}
+
+const maxSeen = 1 << 14
 
 // attempt finds an attempt that a person named.
 func (p *pastReading) attempt(id string) (*scorecard.Attempt, error) {

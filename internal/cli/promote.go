@@ -132,7 +132,7 @@ func (a recommendAnswer) text(out io.Writer) {
 // whole returns nil if a piece of evidence is there, unchanged, and if it is the
 // index of a case's evidence, everything that it names.
 func (p *pastReading) whole(d digest.Content) error {
-	if p.seen[d] {
+	if p.sawWhole(d) {
 		return nil
 	}
 	data, err := p.read(d)
@@ -142,12 +142,12 @@ func (p *pastReading) whole(d digest.Content) error {
 	var files evidence.CaseFiles
 	if canon.UnmarshalCanonical(data, &files) == nil && files.Validate() == nil {
 		for _, piece := range files.All() {
-			if _, err := p.read(piece); err != nil {
+			if err := p.look(piece); err != nil {
 				return err
 			}
 		}
 	}
-	p.seen[d] = true
+	p.noteWhole(d)
 	return nil
 }
 

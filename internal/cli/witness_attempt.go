@@ -324,7 +324,7 @@ func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := p.past.bundle(c, record, files)
+	b, err := p.past.bundle(c, record, files, p.past.read)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -343,12 +343,12 @@ func (p *attemptPacker) pack(c *scorecard.Case) (*witness.Bundle, []byte, error)
 }
 
 // bundle derives the bundle of a record from its evidence.
-func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored, files *evidence.CaseFiles) (*witness.Bundle, error) {
-	v, err := scorecard.TrajectoryIn(files, p.read)
+func (p *pastReading) bundle(c *scorecard.Case, record *evidence.CaseScored, files *evidence.CaseFiles, read func(digest.Content) ([]byte, error)) (*witness.Bundle, error) {
+	v, err := scorecard.TrajectoryIn(files, read)
 	if err != nil {
 		return nil, err
 	}
-	d := derive.Case{Record: record, Files: files, Trajectory: v, Read: p.read}
+	d := derive.Case{Record: record, Files: files, Trajectory: v, Read: read}
 	if a := c.Amendment; a != nil {
 		d.Amendment = &evidence.ScoreAmended{Entry: c.Index, Score: evidence.Score{Passed: a.Passed, Score: a.Score}, Author: a.Author, Reason: a.Reason}
 	}

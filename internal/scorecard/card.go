@@ -3,9 +3,13 @@ package scorecard
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"tallystick/internal/digest"
@@ -189,7 +193,8 @@ type View struct {
 	Attempts []*Attempt
 	// Evidence returns nil if everything that the record names is there
 	// unchanged; a refusal NotFound or DigestMismatch if not; and any other
-	// error if it could not tell. Nil means that nobody looks.
+	// error if it could not tell. Nil means that nobody looks. Several
+	// goroutines call it.
 	Evidence func(*Attempt, *Case) error
 	// Tags gives the tags of a case that has no record. Nil gives none.
 	Tags func(class, caseID string) []string
@@ -513,11 +518,7 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 	}
 	c.EvidenceChecked = true
 	complete := 0
-	for _, t := range tasks {
-		if !t.Passed() {
-			continue
-		}
-		err := v.Evidence(t.attempt, t.Case)
+	for t, err := range lookedAt(v, tasks) {
 		switch {
 		case err == nil:
 			complete++
@@ -534,6 +535,34 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 	}
 	c.EvidenceCoverage, c.missing = &coverage, c.Solved-complete
 	return nil
+}
+
+// lookedAt gives the tasks that passed in order, with what is wrong with their
+// evidence. Cases are looked at on all processors, a bounded number ahead.
+func lookedAt(v View, tasks []task) iter.Seq2[task, error] {
+	return func(yield func(task, error) bool) {
+		const ahead = 1024
+		errs := make([]error, min(ahead, len(tasks)))
+		for some := range slices.Chunk(tasks, ahead) {
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range runtime.GOMAXPROCS(0) {
+				wg.Go(func() {
+					for i := next.Add(1) - 1; i < int64(len(some)); i = next.Add(1) - 1 {
+						if t := some[i]; t.Passed() {
+							errs[i] = v.Evidence(t.attempt, t.Case)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for i, t := range some {
+				if t.Passed() && !yield(t, errs[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // The thresholds of seed 003 section 4.1.

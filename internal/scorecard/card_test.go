@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tallystick/internal/digest"
@@ -341,5 +342,37 @@ func TestReexecutionsAreRetries(t *testing.T) {
 	b.case_(r, s)
 	if c := cardOf(t, b.read(Options{}), View{}); c.TotalRetries != 7 || c.Abandoned != 2 || c.Executions != 3 {
 		t.Errorf("retries %d, abandoned %d, executions %d; want 7, 2, 3", c.TotalRetries, c.Abandoned, c.Executions)
+	}
+}
+
+// TestMissingEvidenceIsInOrder: cases are looked at on all processors, and the
+// answer is the same each time.
+func TestMissingEvidenceIsInOrder(t *testing.T) {
+	b := newBook(t)
+	b.run(registration("repo-fix.agent.1", "agent", 1, 60, 1), slices.Repeat([]float64{1}, 60)...)
+	h := b.read(Options{})
+	var tasks []task // more than are looked at ahead
+	for range 50 {
+		tasks = append(tasks, tasksOf(h.Attempts)...)
+	}
+	var mu sync.Mutex
+	asked := 0
+	v := View{Evidence: func(_ *Attempt, c *Case) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; c.Index%3 == 0 {
+			return refusal.Newf(refusal.NotFound, "gone")
+		}
+		return nil
+	}}
+	i := 0
+	for task, err := range lookedAt(v, tasks) {
+		if task.Case != tasks[i].Case || (err != nil) != (task.Index%3 == 0) {
+			t.Fatalf("%d: case %s, %v", i, task.ID, err)
+		}
+		i++
+	}
+	if i != len(tasks) || asked != i {
+		t.Errorf("%d tasks, asked %d times, want %d", i, asked, len(tasks))
 	}
 }

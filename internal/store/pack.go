@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -185,9 +184,10 @@ func ScanPack(fsys FS, name string, visit func(digest.Content, PieceAt) error) e
 		}
 		return refusal.Newf(refusal.Malformed, "%s does not begin as a pack does", name)
 	}
-	record := make([]byte, packRecordHeader)
+	window := packWindow{f: f, buf: make([]byte, 0, min(scanWindow, info.Size()))}
 	for at := int64(len(packHeader)); at+packRecordHeader <= info.Size(); {
-		if _, err := f.ReadAt(record, at); err != nil {
+		record, err := window.at(at)
+		if err != nil {
 			return readError(name, err)
 		}
 		size := binary.BigEndian.Uint64(record[digest.Size:])
@@ -203,18 +203,46 @@ func ScanPack(fsys FS, name string, visit func(digest.Content, PieceAt) error) e
 	return nil
 }
 
+// scanWindow is how much of a pack is read at once to find the headers of its
+// pieces: most pieces are shorter, and few calls are cheaper than few bytes.
+const scanWindow = 64 << 10
+
+// A packWindow is a part of a pack in memory.
+type packWindow struct {
+	f     File
+	start int64
+	buf   []byte
+}
+
+// at returns the header of the piece that begins there.
+func (w *packWindow) at(offset int64) ([]byte, error) {
+	from := offset - w.start
+	if from < 0 || from+packRecordHeader > int64(len(w.buf)) {
+		n, err := w.f.ReadAt(w.buf[:cap(w.buf)], offset)
+		if n < packRecordHeader {
+			return nil, err
+		}
+		w.start, w.buf, from = offset, w.buf[:n], 0
+	}
+	return w.buf[from : from+packRecordHeader], nil
+}
+
 // ReadPiece reads a piece and checks that it is what its name says.
 func ReadPiece(fsys FS, d digest.Content, at PieceAt, limit int64) ([]byte, error) {
-	if at.Size > limit {
-		return nil, refusal.Newf(refusal.TooLarge, "%s in %s has %d bytes, at most %d are read", d, at.Pack, at.Size, limit)
-	}
 	f, _, err := openRegular(fsys, at.Pack)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	return readPiece(f, d, at, limit)
+}
+
+func readPiece(f File, d digest.Content, at PieceAt, limit int64) ([]byte, error) {
+	if at.Size > limit {
+		return nil, refusal.Newf(refusal.TooLarge, "%s in %s has %d bytes, at most %d are read", d, at.Pack, at.Size, limit)
+	}
 	data := make([]byte, at.Size)
-	if _, err := io.ReadFull(bufio.NewReader(io.NewSectionReader(f, at.Offset, at.Size)), data); err != nil {
+	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		return nil, readError(at.Pack, err)
 	}
 	if got := digest.ContentOf(data); got != d {

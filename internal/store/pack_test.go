@@ -228,3 +228,74 @@ func TestPackTakesNothingAfterAFailure(t *testing.T) {
 		t.Errorf("after a failure: %v, want WriteFailed", err)
 	}
 }
+
+// TestVaultReadsFromManyPacksAtOnce: more packs than are kept open, and readers
+// that come at the same time.
+func TestVaultReadsFromManyPacksAtOnce(t *testing.T) {
+	v := OpenVault(OS{}, t.TempDir())
+	var names []digest.Content
+	var texts [][]byte
+	for i := range 3 * maxOpenPacks {
+		p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), fmt.Sprintf("%d.pack", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range 20 {
+			text := bytes.Repeat(fmt.Appendf(nil, "piece %d of %d\n", j, i), 1+j*j*30) // up to 170 KB: more than a window
+			names, texts = append(names, p.Put(text)), append(texts, text)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for reader := range 4 {
+		wg.Go(func() {
+			for i := range names {
+				at := (i*7 + reader*13) % len(names)
+				if data, err := v.Get(names[at], 1<<20); err != nil || !bytes.Equal(data, texts[at]) {
+					t.Errorf("piece %d: %d bytes, %v", at, len(data), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(v.open); n > maxOpenPacks+4 {
+		t.Errorf("%d packs are open", n)
+	}
+}
+
+// TestVaultFindsABlobBesideADamagedPack: a copy that is whole is enough.
+func TestVaultFindsABlobBesideADamagedPack(t *testing.T) {
+	v := OpenVault(OS{}, t.TempDir())
+	name := filepath.Join(v.PacksDir(), "a.pack")
+	p, err := CreatePack(OS{}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, text := p.Put([]byte("another")), []byte("some evidence")
+	d := p.Put(text)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Get(other, 100); err != nil { // scans the pack
+		t.Fatal(err)
+	}
+	if _, err := v.Get(d, 100); !refusal.Is(err, refusal.DigestMismatch) {
+		t.Errorf("a damaged piece: %v", err)
+	}
+	if _, err := v.Put(text); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.Get(d, 100); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("with a blob beside it: %q, %v", got, err)
+	}
+}

@@ -82,14 +82,18 @@ func (p *Problem) Error() string { return fmt.Sprintf("line %d: %v", p.Line, p.E
 // Unwrap gives the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Verify checks every line of a trajectory and its head.
+// Verify checks every line of a trajectory and its head. The events keep parts
+// of data, which must not be changed afterwards.
 func Verify(data []byte, pin Pin) (*Verified, error) {
 	if len(data) > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "trajectory: %d bytes, at most %d are accepted", len(data), MaxBytes)
 	}
 	v := &Verified{events: make([]Event, 0, bytes.Count(data, []byte("\n")))}
 	var err error
-	v.Summary, err = Scan(bytes.NewReader(data), pin, func(e Event) error {
+	v.Summary, err = scan(func() (line []byte, err error) {
+		line, data, err = cutLine(data)
+		return line, err
+	}, pin, func(e Event) error {
 		v.events = append(v.events, e)
 		return nil
 	})
@@ -104,14 +108,19 @@ func Verify(data []byte, pin Pin) (*Verified, error) {
 // the head was, so nothing it learns may be relied on until Scan has returned
 // without error. An error of r or visit is returned as it is.
 func Scan(r io.Reader, pin Pin, visit func(Event) error) (Summary, error) {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	return scan(func() ([]byte, error) { return readLine(lines) }, pin, visit)
+}
+
+// scan checks the lines that next gives until io.EOF.
+func scan(next func() ([]byte, error), pin Pin, visit func(Event) error) (Summary, error) {
 	if pin == (Pin{}) {
 		return Summary{}, errors.New("verifying a trajectory: no head was given")
 	}
-	lines := bufio.NewReaderSize(r, 64<<10)
 	var o order
 	var head digest.ID
 	for {
-		text, err := readLine(lines)
+		text, err := next()
 		if err == io.EOF {
 			break
 		}
@@ -154,6 +163,21 @@ var (
 	errTorn = errors.New("the last line has no newline")
 	errLong = fmt.Errorf("the line has more than %d bytes", MaxLineBytes)
 )
+
+// cutLine returns the first line of data without its newline, or io.EOF, and
+// what follows it.
+func cutLine(data []byte) (line, rest []byte, err error) {
+	line, rest, whole := bytes.Cut(data, []byte{'\n'})
+	switch {
+	case len(line) > MaxLineBytes:
+		return nil, nil, errLong
+	case whole:
+		return line[:len(line):len(line)], rest, nil
+	case len(line) == 0:
+		return nil, nil, io.EOF
+	}
+	return nil, nil, errTorn
+}
 
 // readLine returns the next line without its newline, or io.EOF. The bytes are
 // the caller's: events keep parts of them.
