@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,10 +64,6 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 	for _, c := range kept {
 		expect = append(expect, c.expectation())
 	}
-	// A million records are mostly memory that stays until the answer is given:
-	// collecting at every seventh more, and not at double, keeps the peak near
-	// what is needed.
-	debug.SetGCPercent(15)
 	p := &pastReading{w: w, vault: store.OpenVault(store.OS{}, w.EvidenceDir()), seen: make(map[digest.Content]bool)}
 	p.history, err = scorecard.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return place.Verify(ledger.Options{Origin: w.Settings.Origin, TrustRoot: w.Settings.TrustRoot, Expect: expect, Visit: visit})
@@ -84,17 +78,7 @@ func (e *Env) readPastUntil(entries int64, want func(*scorecard.Attempt) bool) (
 	if err != nil {
 		return nil, w.Alarm(err)
 	}
-	debug.SetGCPercent(gcPercent())
 	return p, nil
-}
-
-// gcPercent is how much more than is in use may be allocated before the next
-// collection: 32 MiB, and a seventh if that is more. A small history read with
-// its evidence would otherwise be collected all the time.
-func gcPercent() int {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(max(15, min(1000, 100*(32<<20)/max(m.HeapAlloc, 1))))
 }
 
 // read returns a piece of evidence if it is what its name says.

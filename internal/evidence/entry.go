@@ -92,11 +92,28 @@ func SplitEntry(line []byte) (Envelope, error) {
 	if i < 0 {
 		return Envelope{}, fmt.Errorf("not an entry: no kind field")
 	}
-	env.Body, env.Kind = rest[:i], Kind(rest[i+len(kindField):])
+	env.Body, env.Kind = rest[:i], kindOf(rest[i+len(kindField):])
 	if !env.Kind.wellFormed() {
 		return Envelope{}, fmt.Errorf("not an entry: %q is no kind", string(env.Kind))
 	}
 	return env, nil
+}
+
+// byName finds a kind without making a string: every entry that is verified has
+// one.
+var byName = func() map[string]Kind {
+	m := make(map[string]Kind)
+	for _, k := range Kinds() {
+		m[string(k)] = k
+	}
+	return m
+}()
+
+func kindOf(name []byte) Kind {
+	if k, ok := byName[string(name)]; ok {
+		return k
+	}
+	return Kind(name)
 }
 
 // DecodeEntry decodes and validates an entry and its body strictly. The bytes

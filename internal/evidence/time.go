@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -24,7 +25,8 @@ func ParseTime(s string) (Time, error) {
 	if t, ok := readTime(s); ok {
 		return Time{t}, nil
 	}
-	return Time{}, fmt.Errorf("%q is not a time as in 2026-05-12T14:00:00.000Z", s)
+	// A copy, so that who reads a time that is right needs no memory for it.
+	return Time{}, fmt.Errorf("%q is not a time as in 2026-05-12T14:00:00.000Z", strings.Clone(s))
 }
 
 func readTime(s string) (t time.Time, ok bool) {

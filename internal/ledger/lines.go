@@ -25,6 +25,9 @@ type lineReader struct {
 	quit chan struct{}
 }
 
+// newFree holds blocks between segments, whose reader is another one.
+func newFree() chan *block { return make(chan *block, 4*runtime.GOMAXPROCS(0)) }
+
 // A block is a run of whole lines.
 type block struct {
 	data  []byte
@@ -42,13 +45,13 @@ type line struct {
 }
 
 // readLines reads the lines of r, which is about size bytes long; 0 means that
-// nobody knows.
-func readLines(r io.Reader, size int64, decode bool) *lineReader {
+// nobody knows. It takes its blocks from free.
+func readLines(r io.Reader, size int64, decode bool, free chan *block) *lineReader {
 	workers := runtime.GOMAXPROCS(0)
 	lr := &lineReader{
 		want:   blockBytes,
 		blocks: make(chan *block, 2*workers),
-		free:   make(chan *block, 4*workers),
+		free:   free,
 		quit:   make(chan struct{}),
 	}
 	if size > 0 && size < blockBytes {

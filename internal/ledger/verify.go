@@ -189,7 +189,7 @@ func verify(segments []Segment, o Options) (*Verified, error) {
 }
 
 func newWalk(o Options) *walk {
-	w := &walk{opt: o, expect: slices.Clone(o.Expect)}
+	w := &walk{opt: o, expect: slices.Clone(o.Expect), free: newFree()}
 	slices.SortStableFunc(w.expect, func(a, b Expectation) int { return cmp.Compare(a.Size, b.Size) })
 	w.sealed.decoded, w.sealed.everySeal = o.Decode, o.EverySeal
 	return w
@@ -214,6 +214,7 @@ type walk struct {
 	batch    []Record     // the same, for Visit to see when they are sealed
 	held     []*block     // which hold the bytes of these
 	past     int          // how many of held hold none of these any more
+	free     chan *block  // those that nobody holds
 	pending  *pendingSeal // the last seal, its signature not checked yet
 
 	last    bool // this is the last segment
@@ -237,7 +238,7 @@ func (w *walk) segment(s Segment) error {
 // read reads what follows the last seal of a segment.
 func (w *walk) read(r io.Reader, s Segment) error {
 	w.segName, w.offset = s.Name, w.sealed.Tail.GoodSize
-	lines := readLines(r, s.Size-w.offset, w.opt.Decode)
+	lines := readLines(r, s.Size-w.offset, w.opt.Decode, w.free)
 	defer lines.stop()
 	for b := range lines.blocks {
 		<-b.done

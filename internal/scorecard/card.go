@@ -270,7 +270,7 @@ func tasksOf(attempts []*Attempt) []task {
 		n += a.Tasks()
 	}
 	list := make([]task, 0, n)
-	index := sampleIndex{by: make(map[uint64]uint32)}
+	index := newSampleIndex(n)
 	for _, a := range attempts {
 		for c := range a.Cases() {
 			d := &c.Digest
@@ -287,35 +287,27 @@ func tasksOf(attempts []*Attempt) []task {
 	return list
 }
 
-// A sampleIndex numbers case digests. The map has their first bytes only, which
-// is a quarter of the memory; the whole digests are compared in the list.
+// A sampleIndex numbers case digests, by their first bytes; the whole digests
+// are compared in the list.
 type sampleIndex struct {
-	by    map[uint64]uint32
+	by    hashIndex
 	known []*digest.Content
-	rest  map[digest.Content]uint32 // those whose first bytes another one has
+}
+
+func newSampleIndex(n int) *sampleIndex {
+	x := &sampleIndex{known: make([]*digest.Content, 0, n)}
+	x.by.grow(n)
+	return x
 }
 
 func (x *sampleIndex) of(d *digest.Content) uint32 {
 	key := binary.BigEndian.Uint64(d[:])
-	n, taken := x.by[key]
-	if taken && *x.known[n] == *d {
+	if n, ok := x.by.find(key, func(at uint32) bool { return *x.known[at] == *d }); ok {
 		return n
 	}
-	if taken {
-		if n, ok := x.rest[*d]; ok {
-			return n
-		}
-	}
-	n = uint32(len(x.known))
+	n := uint32(len(x.known))
 	x.known = append(x.known, d)
-	if !taken {
-		x.by[key] = n
-		return n
-	}
-	if x.rest == nil {
-		x.rest = make(map[digest.Content]uint32)
-	}
-	x.rest[*d] = n
+	x.by.add(key, n)
 	return n
 }
 

@@ -3,6 +3,7 @@ package scorecard
 import (
 	"hash/maphash"
 	"iter"
+	"strings"
 )
 
 // caseList keeps cases in chunks, so that a million of them are never copied
@@ -42,50 +43,100 @@ func (l *caseList) all() iter.Seq[*Case] {
 	}
 }
 
-// slots find tasks by name, in a third of the memory of a map by name: the map
-// has hashes only, and the name is compared with that in the list.
-type slots struct {
-	seed maphash.Seed
-	by   map[uint64]uint32
-	rest map[slot]uint32 // those whose hash another one has
+// A hashIndex finds places in a list by a hash. It has eight bytes for a place
+// and room for as many again, a fifth of the memory of a map, and a million
+// cases are most of what a scorecard holds. What is found by hash is compared
+// in the list itself.
+type hashIndex struct {
+	slots []uint64 // the upper half of a hash, and a place plus one; 0 is free
+	n     int
 }
 
-func (x *slots) hash(caseID string, repeat int32) uint64 {
-	return maphash.String(x.seed, caseID) ^ uint64(repeat)*0x9e3779b97f4a7c15
+// grow makes room for so many places in all.
+func (x *hashIndex) grow(n int) {
+	size := max(16, len(x.slots))
+	for size < 2*n {
+		size *= 2
+	}
+	if size == len(x.slots) {
+		return
+	}
+	old := x.slots
+	x.slots = make([]uint64, size)
+	for _, s := range old {
+		if s != 0 {
+			x.put(s)
+		}
+	}
+}
+
+func (x *hashIndex) put(s uint64) {
+	mask := uint64(len(x.slots) - 1)
+	i := (s >> 32) & mask
+	for x.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	x.slots[i] = s
+}
+
+// add notes a place that is not there yet.
+func (x *hashIndex) add(hash uint64, at uint32) {
+	if x.n++; len(x.slots) < 2*x.n {
+		x.grow(2 * x.n)
+	}
+	x.put(hash>>32<<32 | uint64(at+1))
+}
+
+// find returns the place of that hash of which same says that it is the one.
+func (x *hashIndex) find(hash uint64, same func(at uint32) bool) (uint32, bool) {
+	if x.n == 0 {
+		return 0, false
+	}
+	mask := uint64(len(x.slots) - 1)
+	for i := (hash >> 32) & mask; x.slots[i] != 0; i = (i + 1) & mask {
+		if at := uint32(x.slots[i]) - 1; x.slots[i]>>32 == hash>>32 && same(at) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// slots find tasks by name.
+type slots struct {
+	seed maphash.Seed
+	by   hashIndex
 }
 
 func (x *slots) add(caseID string, repeat int32, at uint32) {
-	if x.by == nil {
-		*x = slots{seed: maphash.MakeSeed(), by: make(map[uint64]uint32)}
+	if x.seed == (maphash.Seed{}) {
+		x.seed = maphash.MakeSeed()
 	}
-	h := x.hash(caseID, repeat)
-	if _, taken := x.by[h]; !taken {
-		x.by[h] = at
-		return
-	}
-	if x.rest == nil {
-		x.rest = make(map[slot]uint32)
-	}
-	x.rest[slot{caseID, repeat}] = at
+	x.by.add(maphash.String(x.seed, caseID)^spread(repeat), at)
 }
+
+// spread makes repetitions of one case differ where the index looks.
+func spread(repeat int32) uint64 { return uint64(repeat) * 0x9e3779b97f4a7c15 }
 
 func (x *slots) find(l *caseList, caseID []byte, repeat int32) (uint32, bool) {
-	if x.by == nil {
+	if x.by.n == 0 {
 		return 0, false
 	}
-	at, ok := x.by[maphash.Bytes(x.seed, caseID)^uint64(repeat)*0x9e3779b97f4a7c15]
-	if !ok {
-		return 0, false
-	}
-	if c := l.at(int(at)); c.Repeat == repeat && c.ID == string(caseID) {
-		return at, true
-	}
-	at, ok = x.rest[slot{string(caseID), repeat}]
-	return at, ok
+	return x.by.find(maphash.Bytes(x.seed, caseID)^spread(repeat), func(at uint32) bool {
+		c := l.at(int(at))
+		return c.Repeat == repeat && c.ID == string(caseID)
+	})
 }
 
-// slot is a repetition of a case.
-type slot struct {
-	id     string
-	repeat int32
+// A names keeps many short strings in few long ones: each by itself would take
+// an allocation, rounded up.
+type names struct{ b *strings.Builder }
+
+func (n *names) keep(name []byte) string {
+	if n.b == nil || n.b.Cap()-n.b.Len() < len(name) {
+		n.b = &strings.Builder{}
+		n.b.Grow(max(32<<10, len(name)))
+	}
+	from := n.b.Len()
+	n.b.Write(name)
+	return n.b.String()[from:]
 }

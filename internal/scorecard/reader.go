@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -479,30 +478,29 @@ func (r *reader) addPlanned(a *Attempt) error {
 	if n := tasks(&a.Plan); n > maxTasks {
 		return fmt.Errorf("the plan has %d repetitions of cases, more than %d", n, maxTasks)
 	}
+	each, n := walkPlanned(a.Plan.Cases), len(a.Plan.Cases)
+	if d := a.Plan.CasesDigest; d != nil {
+		var err error
+		if each, err = r.caseList(a, *d); err != nil {
+			return fmt.Errorf("the case list %s: %w", d, err)
+		}
+		n = a.Plan.CaseCount // so many are in the list
+	}
+	a.slots.by.grow(n * a.Plan.Repeat)
 	var cassettes []digest.Content
-	add := func(p *evidence.PlannedCase) {
-		id := strings.Clone(p.ID)
+	var ids names
+	each(func(p *planned) {
+		id := ids.keep(p.id)
 		var tape *digest.Content
-		if p.Cassette != nil {
-			tape = r.storeOne(*p.Cassette)
-			cassettes = append(cassettes, *p.Cassette)
+		if p.cassette != nil {
+			tape = r.storeOne(*p.cassette)
+			cassettes = append(cassettes, *p.cassette)
 		}
 		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
 			c := a.add(id, int32(repeat))
-			c.Digest, c.Cassette = p.Digest, tape
+			c.Digest, c.Cassette = p.digest, tape
 		}
-	}
-	if d := a.Plan.CasesDigest; d == nil {
-		for i := range a.Plan.Cases {
-			add(&a.Plan.Cases[i])
-		}
-	} else {
-		each, err := r.caseList(a, *d)
-		if err != nil {
-			return fmt.Errorf("the case list %s: %w", d, err)
-		}
-		each(add)
-	}
+	})
 	a.Listed = true
 	var err error
 	a.cassettes, err = digestOfList(cassettes)
@@ -512,7 +510,7 @@ func (r *reader) addPlanned(a *Attempt) error {
 // caseList returns a walk over a case list in the evidence that has as many
 // cases as planned, none twice: a case listed twice would stand for one that is
 // not there.
-func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*evidence.PlannedCase)), err error) {
+func (r *reader) caseList(a *Attempt, d digest.Content) (each func(see func(*planned)), err error) {
 	if r.opt.CaseList == nil {
 		return nil, errors.New("not at hand")
 	}

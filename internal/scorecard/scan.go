@@ -398,56 +398,67 @@ func (s *scanner) contextOf(c *contextText) *Context {
 		c.judged, c.operator, c.rubric, c.image})
 }
 
+// A planned is a case of a case list, good until the next one is seen.
+type planned struct {
+	id       []byte
+	digest   digest.Content
+	cassette *digest.Content
+}
+
 // eachPlanned returns a walk over a case list, which is canonical JSON, and a
-// hash of the id of each case. What see is given is only good until it returns.
-func eachPlanned(data []byte) (each func(see func(*evidence.PlannedCase)), ids []uint64, err error) {
+// hash of the id of each case.
+func eachPlanned(data []byte) (each func(see func(*planned)), ids []uint64, err error) {
 	seed := maphash.MakeSeed()
-	note := func(c *evidence.PlannedCase) { ids = append(ids, maphash.String(seed, c.ID)) }
+	ids = make([]uint64, 0, bytes.Count(data, []byte(`"id":`)))
+	note := func(c *planned) { ids = append(ids, maphash.Bytes(seed, c.id)) }
 	if walkCaseList(data, note) {
-		return func(see func(*evidence.PlannedCase)) { walkCaseList(data, see) }, ids, nil
+		return func(see func(*planned)) { walkCaseList(data, see) }, ids, nil
 	}
 	var cases []evidence.PlannedCase
 	if err := canon.UnmarshalCanonical(data, &cases); err != nil {
 		return nil, nil, err
 	}
-	each = func(see func(*evidence.PlannedCase)) {
-		for i := range cases {
-			see(&cases[i])
-		}
-	}
-	ids = nil
+	each = walkPlanned(cases)
+	ids = ids[:0]
 	each(note)
 	return each, ids, nil
 }
 
+func walkPlanned(cases []evidence.PlannedCase) func(see func(*planned)) {
+	return func(see func(*planned)) {
+		for _, c := range cases {
+			see(&planned{[]byte(c.ID), c.Digest, c.Cassette})
+		}
+	}
+}
+
 // walkCaseList is the fast walk over a list; it reports false on what is for
 // the decoder to judge.
-func walkCaseList(data []byte, see func(*evidence.PlannedCase)) bool {
+func walkCaseList(data []byte, see func(*planned)) bool {
 	p := &pos{data: data}
-	var c evidence.PlannedCase
+	var c planned
 	var tape digest.Content
 	p.lit("[")
 	for first := true; !p.bad && !p.try("]"); first = false {
 		if !first {
 			p.lit(",")
 		}
-		c.Cassette = nil
+		c.cassette = nil
 		if p.try(`{"cassette":`) {
 			p.content(&tape)
 			p.lit(",")
-			c.Cassette = &tape
+			c.cassette = &tape
 		} else {
 			p.lit("{")
 		}
 		p.lit(`"digest":`)
-		p.content(&c.Digest)
+		p.content(&c.digest)
 		p.lit(`,"id":`)
-		id := p.some()
+		c.id = p.some()
 		p.lit("}")
 		if p.bad {
 			return false
 		}
-		c.ID = string(id)
 		see(&c)
 	}
 	return p.done()

@@ -184,8 +184,8 @@ func TestCaseListIsReadAsTheDecoderReadsIt(t *testing.T) {
 			t.Fatalf("%s: read, and the decoder says %v", data, werr)
 		}
 		i := 0
-		each(func(p *evidence.PlannedCase) {
-			if diff := cmp.Diff(want[i], *p); diff != "" {
+		each(func(p *planned) {
+			if diff := cmp.Diff(want[i], evidence.PlannedCase{ID: string(p.id), Digest: p.digest, Cassette: p.cassette}); diff != "" {
 				t.Fatalf("%s: %s", data, diff)
 			}
 			i++
