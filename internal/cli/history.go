@@ -160,7 +160,7 @@ func (p *pastReading) look(d digest.Content) error {
 	if p.sawWhole(d) {
 		return nil
 	}
-	if _, err := p.read(d); err != nil {
+	if err := p.vault.Check(d, maxEvidence); err != nil {
 		return err
 	}
 	p.noteWhole(d)

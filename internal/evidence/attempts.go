@@ -11,11 +11,13 @@ import (
 // SchemaVersion is the version of the attempt records.
 const SchemaVersion = 1
 
-// A PlannedCase is one case that an attempt promised to run.
+// A PlannedCase is one case that an attempt promised to run. Its fields are in
+// the order of their names in JSON: a long list is then compared with its one
+// spelling as it is read, and never written out again in memory.
 type PlannedCase struct {
-	ID       string          `json:"id"`
-	Digest   digest.Content  `json:"digest"`
 	Cassette *digest.Content `json:"cassette,omitempty"`
+	Digest   digest.Content  `json:"digest"`
+	ID       string          `json:"id"`
 }
 
 // A Plan fixes, before the first case runs, everything that decides a score.

@@ -63,7 +63,7 @@ func BenchmarkProof(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	leaf := tree.hashes[tlog.StoredHashIndex(0, 4321)]
+	leaf := tree.hashes.at(tlog.StoredHashIndex(0, 4321))
 	var proof tlog.RecordProof
 	b.Run("make", func(b *testing.B) {
 		for b.Loop() {

@@ -10,8 +10,28 @@ import (
 // takes about 64 bytes an entry.
 type Tree struct {
 	size   int64
-	hashes []tlog.Hash // in the storage order of package tlog
+	hashes rows[tlog.Hash] // in the storage order of package tlog
 }
+
+// A rows is a long list, kept in pieces, so that it is never copied to a larger
+// place: the copies of a list of a million hashes would be most of the memory.
+type rows[T any] struct {
+	chunks [][]T
+	n      int64
+}
+
+const rowsInChunk = 4096
+
+func (r *rows[T]) add(v T) {
+	if r.n%rowsInChunk == 0 {
+		r.chunks = append(r.chunks, make([]T, 0, rowsInChunk))
+	}
+	last := &r.chunks[len(r.chunks)-1]
+	*last = append(*last, v)
+	r.n++
+}
+
+func (r *rows[T]) at(i int64) T { return r.chunks[i/rowsInChunk][i%rowsInChunk] }
 
 // Add appends the leaf of the next entry.
 func (t *Tree) Add(leaf tlog.Hash) error {
@@ -19,7 +39,9 @@ func (t *Tree) Add(leaf tlog.Hash) error {
 	if err != nil {
 		return fmt.Errorf("adding leaf %d: %w", t.size, err)
 	}
-	t.hashes = append(t.hashes, hashes...)
+	for _, h := range hashes {
+		t.hashes.add(h)
+	}
 	t.size++
 	return nil
 }
@@ -31,10 +53,10 @@ func (t *Tree) Size() int64 { return t.size }
 func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
 	for i, n := range indexes {
-		if n < 0 || n >= int64(len(t.hashes)) {
-			return nil, fmt.Errorf("hash %d of a tree with %d", n, len(t.hashes))
+		if n < 0 || n >= t.hashes.n {
+			return nil, fmt.Errorf("hash %d of a tree with %d", n, t.hashes.n)
 		}
-		out[i] = t.hashes[n]
+		out[i] = t.hashes.at(n)
 	}
 	return out, nil
 }

@@ -360,8 +360,8 @@ func TestProofsOfEverySize(t *testing.T) {
 	if CheckConsistency(make([]tlog.Hash, 1), head(n), TreeHead{}) == nil {
 		t.Error("a proof from the empty tree with a hash in it is accepted")
 	}
-	if len(leaves.prev) != n {
-		t.Errorf("%d leaves", len(leaves.prev))
+	if leaves.cont.n != n {
+		t.Errorf("%d leaves", leaves.cont.n)
 	}
 }
 

@@ -3,7 +3,11 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -19,6 +23,7 @@ type Completeness struct {
 	Anchored map[string]int64
 	// Evidence returns nil if evidence of that digest is there, unchanged, and
 	// otherwise why not. What could not be read is no gap and ends the walk.
+	// Several goroutines call it.
 	Evidence func(digest.Content) error
 	// Cases finds a case list that is too long for its entry.
 	Cases func(digest.Content) ([]evidence.PlannedCase, error)
@@ -27,8 +32,22 @@ type Completeness struct {
 	published map[string]publication
 	attempts  map[attemptName]*attemptGap
 	order     []attemptName
+	named     []namedEvidence // to be looked for
 	gaps      []Problem
 }
+
+// A namedEvidence is evidence that an entry names, and how a gap tells it.
+type namedEvidence struct {
+	index  int64
+	digest digest.Content
+	what   string // format of name and digest
+	name   string
+	err    error
+}
+
+// namedAtOnce is how much evidence is looked for at once: enough that all
+// processors have some for a while, and little memory.
+const namedAtOnce = 256
 
 // A publication is the largest anchor of a day that the ledger says was
 // published, and the entry that says so.
@@ -45,7 +64,40 @@ type attemptGap struct {
 	index    int64
 	plan     evidence.Plan
 	finished bool
-	scored   map[string]map[int]bool // case to repetitions
+	scored   map[string]repeats // by case
+}
+
+// A repeats is which repetitions of a case have a record. Most cases run once,
+// and there are many.
+type repeats struct {
+	low  uint64 // those below 64, by bit
+	high map[int]bool
+}
+
+func (r *repeats) add(n int) {
+	switch {
+	case n >= 0 && n < 64:
+		r.low |= 1 << n
+	case r.high == nil:
+		r.high = map[int]bool{n: true}
+	default:
+		r.high[n] = true
+	}
+}
+
+// upTo counts those that are at most n.
+func (r repeats) upTo(n int) int {
+	low := r.low
+	if n < 63 {
+		low &= 1<<(max(n, -1)+1) - 1
+	}
+	count := bits.OnesCount64(low)
+	for repeat := range r.high {
+		if repeat <= n {
+			count++
+		}
+	}
+	return count
 }
 
 // Visit looks at one entry; give it as [Options.Visit] with Decode set.
@@ -67,10 +119,9 @@ func (c *Completeness) Visit(r Record) error {
 		}
 	case *evidence.CaseScored:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
-			if a.scored[b.CaseID] == nil {
-				a.scored[b.CaseID] = make(map[int]bool)
-			}
-			a.scored[b.CaseID][b.Repeat] = true
+			r := a.scored[b.CaseID]
+			r.add(b.Repeat)
+			a.scored[b.CaseID] = r
 		}
 		for _, d := range b.EvidenceDigests {
 			if err := c.checkEvidence(r.Index, covered, d, "case %s: its evidence %s is", b.CaseID); err != nil {
@@ -99,22 +150,44 @@ func (c *Completeness) registered(index int64, name attemptName, plan evidence.P
 		c.gap(index, "attempt", "attempt %s was registered before, at entry %d", name.id, first.index)
 		return
 	}
-	c.attempts[name] = &attemptGap{index: index, plan: plan, scored: make(map[string]map[int]bool)}
+	c.attempts[name] = &attemptGap{index: index, plan: plan, scored: make(map[string]repeats)}
 	c.order = append(c.order, name)
 }
 
-// checkEvidence looks for evidence that an entry in the window names.
+// checkEvidence looks for evidence that an entry in the window names, together
+// with what the next entries name.
 func (c *Completeness) checkEvidence(index int64, covered bool, d digest.Content, what, name string) error {
 	if !covered {
 		return nil
 	}
-	err := c.Evidence(d)
-	if refusal.Is(err, refusal.Unreadable) {
-		return err
+	c.named = append(c.named, namedEvidence{index: index, digest: d, what: what, name: name})
+	if len(c.named) < namedAtOnce {
+		return nil
 	}
-	if err != nil {
-		c.gap(index, "evidence", what+" missing or changed: %v", name, d, err)
+	return c.lookForNamed()
+}
+
+// lookForNamed looks for the evidence that was named since, on all processors.
+func (c *Completeness) lookForNamed() error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(c.named)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(c.named)); i = next.Add(1) - 1 {
+				c.named[i].err = c.Evidence(c.named[i].digest)
+			}
+		})
 	}
+	wg.Wait()
+	for _, n := range c.named {
+		if refusal.Is(n.err, refusal.Unreadable) {
+			return n.err
+		}
+		if n.err != nil {
+			c.gap(n.index, "evidence", n.what+" missing or changed: %v", n.name, n.digest, n.err)
+		}
+	}
+	c.named = c.named[:0]
 	return nil
 }
 
@@ -124,6 +197,9 @@ func (c *Completeness) gap(index int64, kind, format string, args ...any) {
 
 // Gaps returns what is missing, in the order of the entries that ask for it.
 func (c *Completeness) Gaps() ([]Problem, error) {
+	if err := c.lookForNamed(); err != nil {
+		return nil, err
+	}
 	for _, day := range slices.Sorted(maps.Keys(c.days)) {
 		if c.Anchored[day] == 0 {
 			c.gap(c.days[day], "anchor", "%s has entries and no anchor", day)
@@ -159,12 +235,4 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 }
 
 // recorded counts the planned repetitions of a case that have a record.
-func (a *attemptGap) recorded(caseID string) int {
-	n := 0
-	for repeat := range a.scored[caseID] {
-		if repeat <= a.plan.Repeat {
-			n++
-		}
-	}
-	return n
-}
+func (a *attemptGap) recorded(caseID string) int { return a.scored[caseID].upTo(a.plan.Repeat) }

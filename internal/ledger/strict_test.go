@@ -84,3 +84,24 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 		})
 	}
 }
+
+// TestRepeatsCountAsASetDoes also beyond the ones that have a bit.
+func TestRepeatsCountAsASetDoes(t *testing.T) {
+	var r repeats
+	set := make(map[int]bool)
+	for _, n := range []int{1, 2, 2, 62, 63, 64, 65, 64, 1000} {
+		r.add(n)
+		set[n] = true
+		for upTo := -1; upTo < 1100; upTo++ {
+			want := 0
+			for have := range set {
+				if have <= upTo {
+					want++
+				}
+			}
+			if got := r.upTo(upTo); got != want {
+				t.Fatalf("%d repetitions up to %d of %v, want %d", got, upTo, set, want)
+			}
+		}
+	}
+}

@@ -28,14 +28,16 @@ type Tile struct {
 // Leaves gathers what the entry bundles of the tiles need of each entry.
 type Leaves struct {
 	Origin string
-	prev   []digest.ID
-	cont   []digest.Content
+	prev   rows[digest.ID] // of the first entry of each bundle: the others follow
+	cont   rows[digest.Content]
 }
 
 // Add notes the next entry.
 func (l *Leaves) Add(p Position) {
-	l.prev = append(l.prev, p.Prev)
-	l.cont = append(l.cont, p.Content)
+	if l.cont.n%tileWidth == 0 {
+		l.prev.add(p.Prev)
+	}
+	l.cont.add(p.Content)
 }
 
 // Tiles returns the tiles of a tree of newSize that a tree of oldSize did not
@@ -90,14 +92,18 @@ func TileAt(tree *Tree, leaves *Leaves, path string) (Tile, bool) {
 	return tile, err == nil && tile.Path == path
 }
 
-// bundle is the entry bundle of the leaves from first on: each with its length
-// in two bytes before it.
+// bundle is the entry bundle of the leaves from first on, where a tile begins:
+// each with its length in two bytes before it.
 func (l *Leaves) bundle(first int64, n int) []byte {
-	var out []byte
+	leaf := AppendLeaf(nil, l.Origin, first+int64(n), digest.ID{}, digest.Content{}) // as long as any here, or longer
+	out := make([]byte, 0, n*(2+len(leaf)))
+	prev := l.prev.at(first / tileWidth)
 	for i := first; i < first+int64(n); i++ {
-		leaf := AppendLeaf(nil, l.Origin, i, l.prev[i], l.cont[i])
+		content := l.cont.at(i)
+		leaf = AppendLeaf(leaf[:0], l.Origin, i, prev, content)
 		out = binary.BigEndian.AppendUint16(out, uint16(len(leaf)))
 		out = append(out, leaf...)
+		prev = nextHead(prev, content)
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"tallystick/internal/digest"
@@ -234,14 +235,15 @@ func ReadPiece(fsys FS, d digest.Content, at PieceAt, limit int64) ([]byte, erro
 		return nil, err
 	}
 	defer f.Close()
-	return readPiece(f, d, at, limit)
+	return readPiece(f, d, at, limit, nil)
 }
 
-func readPiece(f File, d digest.Content, at PieceAt, limit int64) ([]byte, error) {
+// readPiece is ReadPiece of an open pack, into buf if it has room.
+func readPiece(f File, d digest.Content, at PieceAt, limit int64, buf []byte) ([]byte, error) {
 	if at.Size > limit {
 		return nil, refusal.Newf(refusal.TooLarge, "%s in %s has %d bytes, at most %d are read", d, at.Pack, at.Size, limit)
 	}
-	data := make([]byte, at.Size)
+	data := slices.Grow(buf[:0], int(at.Size))[:at.Size]
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		return nil, readError(at.Pack, err)
 	}

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,17 +22,74 @@ type Vault struct {
 	blobs *Blobs
 
 	mu     sync.Mutex
-	packs  []string                    // by name, once they were scanned
-	pieces map[digest.Content]pieceRef // nil until the packs were scanned
-	broken error                       // of the first pack that could not be
-	open   map[int32]*openPack
+	packs  []string    // by name, once they were scanned
+	pieces *pieceIndex // nil until the packs were scanned
+	broken error       // of the first pack that could not be
+	open   map[uint32]*openPack
 }
 
-// A pieceRef is a [PieceAt] in less memory: there is one for every piece of
-// every attempt.
+// A pieceRef is where a piece lies, in little memory: there is one for every
+// piece of every attempt.
 type pieceRef struct {
-	offset, size int64
-	pack         int32 // in Vault.packs
+	digest digest.Content
+	offset int64
+	size   uint32 // or the largest, of a piece that is larger than any limit
+	pack   uint32 // in Vault.packs
+}
+
+// A pieceIndex finds pieces by digest. It takes two thirds of the memory of a
+// map, and is never copied to a larger place but for its table.
+type pieceIndex struct {
+	table []uint32 // where in chunks, plus one; 0 is free; at most half is used
+	refs  [][]pieceRef
+	n     int
+}
+
+const refsInChunk = 1024
+
+func (x *pieceIndex) at(i int) *pieceRef { return &x.refs[i/refsInChunk][i%refsInChunk] }
+
+// slot returns where in the table a digest is, or would be. Digests are hashes:
+// their first bytes are as good a place as any.
+func (x *pieceIndex) slot(d digest.Content) int {
+	mask := len(x.table) - 1
+	i := int(binary.LittleEndian.Uint32(d[:])) & mask
+	for x.table[i] != 0 && x.at(int(x.table[i])-1).digest != d {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+// put notes a piece. One that was noted before is as good.
+func (x *pieceIndex) put(ref pieceRef) {
+	if 2*(x.n+1) > len(x.table) {
+		x.table = make([]uint32, max(64, 2*len(x.table)))
+		for i := range x.n {
+			x.table[x.slot(x.at(i).digest)] = uint32(i + 1)
+		}
+	}
+	i := x.slot(ref.digest)
+	if x.table[i] != 0 {
+		*x.at(int(x.table[i]) - 1) = ref
+		return
+	}
+	if x.n%refsInChunk == 0 {
+		x.refs = append(x.refs, make([]pieceRef, 0, refsInChunk))
+	}
+	last := &x.refs[len(x.refs)-1]
+	*last = append(*last, ref)
+	x.n++
+	x.table[i] = uint32(x.n)
+}
+
+func (x *pieceIndex) find(d digest.Content) (ref pieceRef, found bool) {
+	if x.n == 0 {
+		return ref, false
+	}
+	if i := x.table[x.slot(d)]; i != 0 {
+		return *x.at(int(i) - 1), true
+	}
+	return ref, false
 }
 
 // An openPack is a pack kept open for the next piece: opening it takes longer
@@ -56,8 +115,28 @@ func (v *Vault) PacksDir() string { return filepath.Join(v.dir, "packs") }
 func (v *Vault) Put(data []byte) (digest.Content, error) { return v.blobs.Put(data) }
 
 // Get returns a piece.
-func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) {
-	if data, ok, err := v.scanned(d, limit); ok && (err == nil || !v.blobs.Has(d)) {
+func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) { return v.get(d, limit, nil) }
+
+// Check returns nil if a piece is there and is what its name says.
+func (v *Vault) Check(d digest.Content, limit int64) error {
+	buf := checkBuffers.Get().(*[]byte)
+	data, err := v.get(d, limit, *buf)
+	if cap(data) > cap(*buf) && cap(data) <= maxCheckBuffer {
+		*buf = data
+	}
+	checkBuffers.Put(buf)
+	return err
+}
+
+// checkBuffers are used again: a long attempt has hundreds of megabytes of
+// pieces that are read to be hashed and for nothing else.
+var checkBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxCheckBuffer = 1 << 20
+
+// get reads a piece, into buf if it has room.
+func (v *Vault) get(d digest.Content, limit int64, buf []byte) ([]byte, error) {
+	if data, ok, err := v.scanned(d, limit, buf); ok && (err == nil || !v.blobs.Has(d)) {
 		return data, err
 	}
 	if v.blobs.Has(d) {
@@ -66,7 +145,7 @@ func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) {
 	if err := v.scan(); err != nil {
 		return nil, err
 	}
-	if data, ok, err := v.scanned(d, limit); ok {
+	if data, ok, err := v.scanned(d, limit, buf); ok {
 		return data, err
 	}
 	if v.broken != nil {
@@ -78,20 +157,23 @@ func (v *Vault) Get(d digest.Content, limit int64) ([]byte, error) {
 
 // scanned returns a piece that lies in a pack already scanned. Without a scan it
 // finds none: who wants only blobs need not know where all pieces lie.
-func (v *Vault) scanned(d digest.Content, limit int64) (data []byte, found bool, err error) {
+func (v *Vault) scanned(d digest.Content, limit int64, buf []byte) (data []byte, found bool, err error) {
 	v.mu.Lock()
-	ref, found := v.pieces[d]
+	var ref pieceRef
+	if v.pieces != nil {
+		ref, found = v.pieces.find(d)
+	}
 	if !found {
 		v.mu.Unlock()
 		return nil, false, nil
 	}
-	at := PieceAt{Pack: v.packs[ref.pack], Offset: ref.offset, Size: ref.size}
+	at := PieceAt{Pack: v.packs[ref.pack], Offset: ref.offset, Size: int64(ref.size)}
 	p, err := v.use(ref.pack)
 	v.mu.Unlock()
 	if err != nil {
 		return nil, true, err
 	}
-	data, err = readPiece(p.f, d, at, limit)
+	data, err = readPiece(p.f, d, at, limit, buf)
 	v.mu.Lock()
 	p.readers--
 	v.mu.Unlock()
@@ -100,7 +182,7 @@ func (v *Vault) scanned(d digest.Content, limit int64) (data []byte, found bool,
 
 // use opens a pack, if it is not open, for one more reader. It is called with
 // the lock held.
-func (v *Vault) use(pack int32) (*openPack, error) {
+func (v *Vault) use(pack uint32) (*openPack, error) {
 	p := v.open[pack]
 	if p == nil {
 		for other, o := range v.open {
@@ -132,21 +214,21 @@ func (v *Vault) scan() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return readError(v.PacksDir(), err)
 	}
-	pieces := make(map[digest.Content]pieceRef)
+	pieces := &pieceIndex{}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".pack") {
 			continue
 		}
-		name, pack := filepath.Join(v.PacksDir(), e.Name()), int32(len(v.packs))
+		name, pack := filepath.Join(v.PacksDir(), e.Name()), uint32(len(v.packs))
 		v.packs = append(v.packs, name)
 		err := ScanPack(v.fsys, name, func(d digest.Content, at PieceAt) error {
-			pieces[d] = pieceRef{at.Offset, at.Size, pack}
+			pieces.put(pieceRef{d, at.Offset, uint32(min(at.Size, math.MaxUint32)), pack})
 			return nil
 		})
 		if v.broken == nil {
 			v.broken = err
 		}
 	}
-	v.pieces, v.open = pieces, make(map[int32]*openPack)
+	v.pieces, v.open = pieces, make(map[uint32]*openPack)
 	return nil
 }
