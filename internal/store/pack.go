@@ -80,10 +80,17 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 // next Commit.
 func (p *Pack) Put(data []byte) digest.Content {
 	d := digest.ContentOf(data)
+	p.PutNamed(d, data)
+	return d
+}
+
+// PutNamed is Put for who has just computed the piece's name. Under another
+// name nobody would ever get it back.
+func (p *Pack) PutNamed(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.has[d] {
-		return d
+		return
 	}
 	if len(p.has) == packMemory {
 		clear(p.has)
@@ -92,7 +99,6 @@ func (p *Pack) Put(data []byte) digest.Content {
 	p.buf = append(p.buf, d[:]...)
 	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
 	p.buf = append(p.buf, data...)
-	return d
 }
 
 // Commit returns when everything put so far is on disk. After a failure the
