@@ -89,6 +89,10 @@ func (p *Pack) Put(data []byte) digest.Content {
 func (p *Pack) PutNamed(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	large := len(data) > packBuffer
+	for large && p.syncing {
+		p.progress.Wait() // then the file is this caller's, while it has the lock
+	}
 	if p.has[d] {
 		return
 	}
@@ -98,7 +102,31 @@ func (p *Pack) PutNamed(d digest.Content, data []byte) {
 	p.has[d] = true
 	p.buf = append(p.buf, d[:]...)
 	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
+	if large {
+		p.writeLarge(data)
+		return
+	}
 	p.buf = append(p.buf, data...)
+}
+
+// writeLarge writes what was put, which ends in the header of a piece, and that
+// piece, which is too large to be copied first. It is on disk after the next
+// Commit, as any other. It is called with the lock held, and keeps it: nothing
+// else may get in between.
+func (p *Pack) writeLarge(data []byte) {
+	if p.broken != nil {
+		return
+	}
+	_, err := p.f.WriteAt(p.buf, p.written)
+	if err == nil {
+		_, err = p.f.WriteAt(data, p.written+int64(len(p.buf)))
+	}
+	if err != nil {
+		p.broken = writeError("writing evidence to", p.name, err)
+		return // the buffer stays, so that the next Commit fails
+	}
+	p.written += int64(len(p.buf) + len(data))
+	p.buf = p.buf[:0]
 }
 
 // Commit returns when everything put so far is on disk. After a failure the
