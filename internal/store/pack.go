@@ -80,13 +80,13 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 // next Commit.
 func (p *Pack) Put(data []byte) digest.Content {
 	d := digest.ContentOf(data)
-	p.PutNamed(d, data)
+	p.put(d, data)
 	return d
 }
 
-// PutNamed is Put for who has just computed the piece's name. Under another
+// put is Put for who has just computed the piece's name. Under another
 // name nobody would ever get it back.
-func (p *Pack) PutNamed(d digest.Content, data []byte) {
+func (p *Pack) put(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	large := len(data) > packBuffer
