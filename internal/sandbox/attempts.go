@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"tallystick/internal/sandbox/image"
 )
 
 // What an Attempt can be about.
@@ -133,7 +135,7 @@ func (a *attempts) inImage(full string) bool {
 	if rel == "" {
 		return true
 	}
-	if top, _, _ := strings.Cut(rel, "/"); slices.Contains(mountPoints, top) {
+	if top, _, _ := strings.Cut(rel, "/"); slices.Contains(image.MountPoints, top) {
 		return rel == top
 	}
 	if _, err := a.image.Stat(rel); err == nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/image"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -120,13 +121,13 @@ func (b *gvisorBundle) prepare() error {
 		return err
 	}
 	b.root = bind{from: root, to: root}
-	if image := b.options.Image; image != nil {
-		b.root.from = image.root()
-		if b.attempts.image, err = os.OpenRoot(image.root()); err != nil {
+	if b.options.Image != nil {
+		b.root.from = b.options.Image.Root()
+		if b.attempts.image, err = os.OpenRoot(b.root.from); err != nil {
 			return err
 		}
 	} else {
-		for _, m := range append([]string{programDir}, mountPoints...) {
+		for _, m := range append([]string{programDir}, image.MountPoints...) {
 			if err := os.Mkdir(filepath.Join(root, m), 0o755); err != nil {
 				return err
 			}

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tallystick/internal/sandbox/image"
 )
 
 // A host is what a hostile rubric would like to reach: listeners of every
@@ -593,7 +595,7 @@ func TestHostileRubricsReachNothing(t *testing.T) {
 	})
 }
 
-func testHostile(t *testing.T, class Class, image *Image, c hostileCase, change ...func(*Options)) {
+func testHostile(t *testing.T, class Class, in *image.Image, c hostileCase, change ...func(*Options)) {
 	h := newHost(t)
 	input, err := json.Marshal(map[string]any{"harness_output": map[string]string{
 		"tcp": h.tcp, "udp": h.udp, "abstract": h.abstract, "unix": h.unix, "file": h.file}})
@@ -605,7 +607,7 @@ func testHostile(t *testing.T, class Class, image *Image, c hostileCase, change 
 	t.Logf("%s, status %d, %v, %d MiB, attempted %v", r.Verdict, r.ExitCode, r.Wall.Round(time.Millisecond), r.MaxRSS>>20, r.Attempted)
 
 	h.checkUntouched(t, r)
-	if err := image.Verify(); err != nil {
+	if err := in.Verify(); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 	if c.verdict != "" && r.Verdict != c.verdict {

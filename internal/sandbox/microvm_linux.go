@@ -184,7 +184,7 @@ func (m *microvmCase) disk(folder *runFolder, stdin []byte, limits Limits) (file
 	w.bytes("job.json", j, 0o400)
 	w.bytes("stdin", stdin, 0o400)
 	if m.options.Image != nil {
-		w.tree("root", m.options.Image.root())
+		w.tree("root", m.options.Image.Root())
 	} else {
 		for _, dir := range []string{"root/" + programDir, "root/proc", "root/proc/sys", "root/proc/sys/vm", "root" + rubricDir} {
 			w.dir(dir)

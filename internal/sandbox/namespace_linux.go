@@ -62,7 +62,7 @@ func (n *namespaceCase) runIn(ctx context.Context, folder *runFolder, stdin []by
 	}
 	seen := &attempts{}
 	if n.options.Image != nil {
-		if seen.image, err = os.OpenRoot(n.options.Image.root()); err != nil {
+		if seen.image, err = os.OpenRoot(n.options.Image.Root()); err != nil {
 			theirs.Close()
 			return Result{}, err
 		}
@@ -131,7 +131,7 @@ func (n *namespaceCase) plan(folder *runFolder, limits Limits) (initPlan, []bind
 		},
 	}
 	if n.options.Image != nil {
-		b := bind{from: n.options.Image.root(), to: root}
+		b := bind{from: n.options.Image.Root(), to: root}
 		plan.Binds["/"] = b.source()
 		return plan, []bind{b}, nil
 	}

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/image"
 )
 
 // A Class is a kind of isolation.
@@ -166,8 +167,8 @@ type Options struct {
 	Accept []Class
 	Scope  Scope // empty means ScopeCase
 	Rubric Rubric
-	Image  *Image // for a Python rubric; a Starlark rubric needs none
-	Jobs   int    // how many runs ScopeAttempt admits at once; 0 means 2
+	Image  *image.Image // for a Python rubric; a Starlark rubric needs none
+	Jobs   int          // how many runs ScopeAttempt admits at once; 0 means 2
 
 	// Blind turns the watching of attempts off. Nothing more is allowed by
 	// it; the Result just cannot list what was tried.
