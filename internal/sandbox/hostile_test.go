@@ -661,7 +661,7 @@ print('{"passed":true,"score":1.0}')`)
 		if r.Verdict != OK || !strings.Contains(string(r.Stdout), `"passed":true`) {
 			t.Fatalf("verdict %s, stdout %s, stderr %s", r.Verdict, r.Stdout, r.StderrHead)
 		}
-		if len(r.Attempted) == 0 || r.Attempted[0].What != aboutNetwork {
+		if len(r.Attempted) == 0 || r.Attempted[0].What != "network" {
 			t.Errorf("attempted %v, want the network", r.Attempted)
 		}
 		blind := run(t, class, rubric, "{}", Limits{}, func(o *Options) { o.Blind = true })
