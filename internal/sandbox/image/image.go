@@ -11,11 +11,13 @@ package image
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -35,8 +37,9 @@ type Image struct {
 	Dir    string // the folder that holds image.json and root
 	About  About
 
-	mu   sync.Mutex
-	seen map[string]seenFile // by path, see Verify
+	mu      sync.Mutex
+	seen    map[string]seenFile // by path, see Verify
+	resting []restingEntry      // the whole tree as last hashed; nil if part of it was too young
 }
 
 // A seenFile is the line of a file that was hashed before, good as long as
@@ -55,6 +58,14 @@ type fileIdentity struct {
 	modified      int64 // nanoseconds
 	changed       int64
 	mode          uint32
+}
+
+// A restingEntry is a file, folder or link of a tree that was hashed when it
+// had been left alone for a while. A folder's identity changes when a name in
+// it comes, goes or changes.
+type restingEntry struct {
+	dir, name string
+	identity  fileIdentity
 }
 
 // Settled is how long a file must have been left alone before it was hashed
@@ -105,23 +116,65 @@ func (i *Image) Root() string { return filepath.Join(i.Dir, "root") }
 //
 // each ended by a newline. Target and path have backslash and newline escaped
 // as \\ and \n, space as \s. A file that was hashed before by this Image and
-// whose identity, change time included, is the same is not hashed again.
+// whose identity, change time included, is the same is not hashed again; and
+// when that is so for everything in the tree, neither is the listing.
 func (i *Image) Verify() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.rests() {
+		return nil
+	}
 	if i.seen == nil {
 		i.seen = map[string]seenFile{}
 	}
+	i.resting = restingEntries(i.Dir, time.Now())
 	got, err := treeDigest(i.Dir, i.seen)
 	if err != nil {
+		i.resting = nil
 		return refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
 	if got != i.Digest {
+		i.resting = nil
 		return refusal.Newf(refusal.DigestMismatch, "image %s: its files now have the digest %s", i.Digest, got).
 			WithHint("the image was changed; remove %s and make it again", i.Dir)
 	}
 	return nil
 }
+
+// rests reports whether everything in the tree is what it was when the tree
+// was last hashed and found right.
+func (i *Image) rests() bool {
+	return len(i.resting) > 0 && sameEntries(i.resting)
+}
+
+// restingEntries lists a tree before it is hashed, or returns nil if part of it
+// was changed just now: a change right after might not show.
+func restingEntries(dir string, now time.Time) []restingEntry {
+	var all []restingEntry
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(p)
+		if err != nil {
+			return err
+		}
+		id, ok := identityOf(info)
+		if !ok || now.Sub(time.Unix(0, id.changed)) <= Settled {
+			return errYoung
+		}
+		all = append(all, restingEntry{dir: filepath.Dir(p), name: filepath.Base(p), identity: id})
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	// Folder by folder, see sameEntries.
+	slices.SortStableFunc(all, func(a, b restingEntry) int { return strings.Compare(a.dir, b.dir) })
+	return all
+}
+
+var errYoung = errors.New("changed a moment ago")
 
 // treeDigest hashes a tree. seen may be nil.
 func treeDigest(dir string, seen map[string]seenFile) (string, error) {

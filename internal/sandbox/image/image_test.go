@@ -140,6 +140,12 @@ func TestImageVerifyRefusesEveryChange(t *testing.T) {
 			if err := i.Verify(); err != nil {
 				t.Fatal(err)
 			}
+			// As if it had been left alone for an hour: then only identities are
+			// compared, and a change must show there.
+			if i.resting = restingEntries(i.Dir, time.Now().Add(time.Hour)); !i.rests() {
+				t.Fatal("an image that nobody touched is not taken to be the same")
+			}
+			time.Sleep(20 * time.Millisecond) // longer than a tick of the file system's clock
 			if err := c.change(t, i); err != nil {
 				t.Fatal(err)
 			}
