@@ -60,6 +60,35 @@ func Marshal(v any) ([]byte, error) {
 	return canonicalize(data)
 }
 
+// Append is [Marshal] that appends to dst, for who writes many values into one
+// text. After an error the bytes of dst are as they were.
+func Append(dst []byte, v any) ([]byte, error) {
+	w := appender{dst}
+	if err := json.MarshalWrite(&w, v, encoding); err != nil {
+		return nil, refuseLibraryError("encoding", err)
+	}
+	s := scanner{data: w.data[len(dst):]}
+	if err := s.scan(); err != nil {
+		return nil, err
+	}
+	if s.isCanonical() {
+		return w.data, nil
+	}
+	value, err := canonicalize(slices.Clone(s.data))
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, value...), nil
+}
+
+// An appender is a writer into memory.
+type appender struct{ data []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.data = append(a.data, p...)
+	return len(p), nil
+}
+
 // Canonicalize returns the canonical bytes of the one JSON value in data,
 // however it is spelled. The result never shares memory with data.
 func Canonicalize(data []byte) ([]byte, error) {

@@ -422,3 +422,33 @@ func fenced(t *testing.T, doc, info string) string {
 	}
 	return text
 }
+
+// TestAppendWritesWhatMarshalWrites after what is there, also where the order of
+// the fields is not that of their names.
+func TestAppendWritesWhatMarshalWrites(t *testing.T) {
+	for _, v := range []any{
+		map[string]any{"b": 1, "a": []string{"x"}}, []int{}, "text\u00e9\n", nil, 1.5,
+		struct {
+			B int        `json:"b"`
+			A RawMessage `json:"a"`
+		}{1, RawMessage(`{"z":1, "y":2}`)},
+	} {
+		want, err := Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, room := range []int{6, 4096} {
+			dst := append(make([]byte, 0, room), "before"...)
+			got, err := Append(dst, v)
+			if err != nil || string(got) != "before"+string(want) || string(dst) != "before" {
+				t.Errorf("%v: %s, %v, want before%s", v, got, err, want)
+			}
+		}
+	}
+	for _, v := range []any{math.NaN(), 1 << 60, "\xff", RawMessage(`{"a":1,"a":2}`)} {
+		dst := []byte("before")
+		if got, err := Append(dst, v); err == nil || string(dst) != "before" {
+			t.Errorf("%v: %s, %v", v, got, err)
+		}
+	}
+}

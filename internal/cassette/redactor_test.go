@@ -318,3 +318,23 @@ func TestRedactedRequestsMatchAtReplay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRedactingTakesTimeInProportion: each of these took seconds to minutes for
+// a few megabytes, and no limit of a case ends it (trials S8). Whoever takes the
+// memory of barren runs away sees this test time out.
+func TestRedactingTakesTimeInProportion(t *testing.T) {
+	var r *Redactor
+	for _, unit := range []string{"-----BEGIN ", "-----BEGIN PRIVATE KEY", "sk-", "sk-ant-", "xoxb-", "github_pat_", "sk_live_", "ghp_", "key=", "password=", "token:", "secret: ", "api_key=\"",
+		"Bearer ", "Basic ", "basic a", "eyJ", "eyJhbGciOi.", "eyJhbGciOi.eyJ", "://", "://a:", "a:@", "AKIA", "AIza", `\"token\":`, `"password":"`, `\\\\"`, "=", ":", " :", "- ", "_"} {
+		text := strings.Repeat(unit, (4<<20)/len(unit))
+		if got, _ := r.Text(text); len(got) == 0 {
+			t.Errorf("%q: everything is gone", unit)
+		}
+	}
+	// What the memory skips is not a secret, and what follows still is.
+	text := strings.Repeat("sk-", 1000) + " password=" + strings.Repeat("key=", 1000) + "; password=hunter2hunter2 sk-proj1234567890abcdefghij"
+	got, n := r.Text(text)
+	if n != 2 || strings.Contains(got, "hunter2") || strings.Contains(got, "proj1234567890") {
+		t.Errorf("%d secrets found: …%s", n, got[len(got)-80:])
+	}
+}

@@ -13,13 +13,18 @@ func isMarked(s string) bool { return strings.HasPrefix(s, marker) }
 // findShapes finds secrets that can be told by how they look. It is one pass
 // over the text, written by hand: every request of a replay goes through it,
 // and regular expressions would take longer than everything else.
+//
+// It takes time in proportion to the text, whatever an agent writes: a run of
+// letters that turned out to be no secret is not walked through again from
+// each of its later beginnings.
 func findShapes(s string, names bool) []span {
 	var found []span
+	var barren barren
 	for i, done := 0, 0; i < len(s); i++ {
 		if !announces[s[i]] {
 			continue
 		}
-		if f, ok := shapeAt(s, i, names); ok && f.start >= done {
+		if f, ok := barren.shapeAt(s, i, names); ok && f.start >= done {
 			found = append(found, f)
 			done = f.end
 			i = max(f.end-1, i)
@@ -37,16 +42,20 @@ var announces = func() (table [256]bool) {
 	return table
 }()
 
+// A barren remembers up to where runs of characters are known to hold no key
+// and no value of a field: what a run lacks, its end lacks as well.
+type barren struct{ key, value int }
+
 // shapeAt looks for a secret that is announced by the byte at i.
-func shapeAt(s string, i int, names bool) (span, bool) {
+func (b *barren) shapeAt(s string, i int, names bool) (span, bool) {
 	switch s[i] {
 	case '-':
 		if f, ok := privateKeyAt(s, i); ok {
 			return f, true
 		}
-		return prefixedAt(s, i)
+		return b.prefixedAt(s, i)
 	case '_':
-		return prefixedAt(s, i)
+		return b.prefixedAt(s, i)
 	case 'A':
 		return cloudKeyAt(s, i)
 	case 'J':
@@ -58,11 +67,11 @@ func shapeAt(s string, i int, names bool) (span, bool) {
 			return userinfoAt(s, i+3)
 		}
 		if names {
-			return namedAt(s, i)
+			return b.namedAt(s, i)
 		}
 	case '=':
 		if names {
-			return namedAt(s, i)
+			return b.namedAt(s, i)
 		}
 	}
 	return span{}, false
@@ -100,19 +109,25 @@ var prefixes = []prefixed{
 }
 
 // prefixedAt finds a key whose prefix has its first dash or underscore at i.
-func prefixedAt(s string, i int) (span, bool) {
+func (b *barren) prefixedAt(s string, i int) (span, bool) {
 	for _, p := range prefixes {
 		start := i - p.at
 		if start < 0 || s[start] != p.prefix[0] || !strings.HasPrefix(s[start:], p.prefix) {
 			continue
+		}
+		if start > 0 && isAlphanumeric(s[start-1]) || start < b.key {
+			return span{}, false
 		}
 		end, digit := start+len(p.prefix), false
 		for end < len(s) && (isAlphanumeric(s[end]) || p.dashes && (s[end] == '-' || s[end] == '_')) {
 			digit = digit || isDigit(s[end])
 			end++
 		}
+		if !digit && p.dashes {
+			b.key = end
+		}
 		// A word such as sk-learn-compatible-estimators is not a key.
-		if end-start-len(p.prefix) < p.least || !digit || start > 0 && isAlphanumeric(s[start-1]) {
+		if end-start-len(p.prefix) < p.least || !digit {
 			return span{}, false
 		}
 		return span{start, end, p.kind}, true
@@ -148,8 +163,8 @@ func privateKeyAt(s string, i int) (span, bool) {
 	if !strings.HasPrefix(s[i:], begin) {
 		return span{}, false
 	}
-	label := strings.Index(s[i:], dashes)
-	if label < 0 || label > 60 {
+	label := strings.Index(s[i:min(len(s), i+60+len(dashes))], dashes)
+	if label < 0 {
 		return span{}, false
 	}
 	body := i + label + len(dashes)
@@ -247,7 +262,7 @@ func userinfoAt(s string, start int) (span, bool) {
 // the place of the colon or equals sign between them. A quoted value behind a
 // quoted name, as in JSON, is always taken. Otherwise, since programs are text
 // as well, it must look drawn: six characters, a digit and a letter among them.
-func namedAt(s string, at int) (span, bool) {
+func (b *barren) namedAt(s string, at int) (span, bool) {
 	name, quote := nameBefore(s, at)
 	if name == "" || !isSecretName(name) {
 		return span{}, false
@@ -265,6 +280,9 @@ func namedAt(s string, at int) (span, bool) {
 	if start < len(s) && (s[start] == '"' || s[start] == '\'') {
 		start++
 	}
+	if start < b.value {
+		return span{}, false
+	}
 	end := start
 	var digit, letter bool
 	for end < len(s) && (isTokenByte(s[end]) || strings.IndexByte("%!@$^*#", s[end]) >= 0) {
@@ -273,6 +291,7 @@ func namedAt(s string, at int) (span, bool) {
 		end++
 	}
 	if end-start < 6 || !digit || !letter || end < len(s) && strings.IndexByte("([{", s[end]) >= 0 {
+		b.value = end
 		return span{}, false
 	}
 	return span{start, end, "field"}, true

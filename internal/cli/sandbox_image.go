@@ -9,7 +9,7 @@ import (
 
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/sandbox/image"
 )
 
 func newSandboxImage(env *Env) *cobra.Command {
@@ -30,11 +30,11 @@ type imageAnswer struct {
 	Verified bool     `json:"verified"`
 }
 
-func describeImage(i *sandbox.Image, verified bool) imageAnswer {
+func describeImage(i *image.Image, verified bool) imageAnswer {
 	return imageAnswer{i.Digest, i.About.Kind, i.About.Pinned, i.About.Source, i.About.Command, verified}
 }
 
-func answerImage(env *Env, i *sandbox.Image) error {
+func answerImage(env *Env, i *image.Image) error {
 	a := describeImage(i, true)
 	return env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s\n%s\n", a.Digest, plain.Line(a.Source)) })
 }
@@ -55,7 +55,7 @@ few minutes. The same source and compiler give the same digest.`,
 }
 
 func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
-	cache, err := sandbox.ImageCache()
+	cache, err := image.Cache()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
 	if env.Quiet || env.JSON {
 		log = io.Discard
 	}
-	i, err := sandbox.BuildImage(ctx, sandbox.Build{Cache: cache, Source: source, Log: log})
+	i, err := image.BuildCPython(ctx, image.Recipe{Cache: cache, Source: source, Log: log})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ for promotion.`,
 }
 
 func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) error {
-	cache, err := sandbox.ImageCache()
+	cache, err := image.Cache()
 	if err != nil {
 		return err
 	}
@@ -107,20 +107,20 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 		return refusal.Newf(refusal.Usage, "name either an OCI layout or --host")
 	}
 	if o.host {
-		i, err := sandbox.SnapshotHost(cache, o.python)
+		i, err := image.SnapshotHost(cache, o.python)
 		if err != nil {
 			return err
 		}
 		return answerImage(env, i)
 	}
 	if o.digest == "" {
-		found, err := sandbox.LayoutManifests(o.layout)
+		found, err := image.LayoutManifests(o.layout)
 		if err != nil {
 			return err
 		}
 		return refusal.Newf(refusal.Usage, "which image? an import is by digest").WithHint("--digest, one of %v", found)
 	}
-	i, err := sandbox.ImportOCI(cache, o.layout, o.digest, o.python)
+	i, err := image.ImportOCI(cache, o.layout, o.digest, o.python)
 	if err != nil {
 		return err
 	}
@@ -143,18 +143,18 @@ type imagesAnswer struct {
 }
 
 func runSandboxImageShow(_ context.Context, env *Env, args []string) error {
-	cache, err := sandbox.ImageCache()
+	cache, err := image.Cache()
 	if err != nil {
 		return err
 	}
 	if len(args) == 1 {
-		i, err := sandbox.FindImage(cache, args[0])
+		i, err := image.Find(cache, args[0])
 		if err != nil {
 			return err
 		}
 		return answerImage(env, i)
 	}
-	images, err := sandbox.Images(cache)
+	images, err := image.List(cache)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // Otherwise an agent whose answer fails a plain check could confuse a judge and
 // be unscored instead of failed.
 type combination struct {
-	threshold *big.Rat
+	threshold *big.Rat // of a weighted; nil asks that every check passes
 
 	passed, mismatched, unusable, unscored int
 
@@ -120,6 +120,9 @@ func (c *combination) not() tally {
 }
 
 func (c *combination) mean() tally {
+	if c.threshold == nil {
+		return c.everyCheck()
+	}
 	total := new(big.Rat).Add(c.weight, c.open)
 	needed := new(big.Rat).Mul(c.threshold, total)
 	best := new(big.Rat).Add(c.sum, c.open)
@@ -131,6 +134,21 @@ func (c *combination) mean() tally {
 	threshold, _ := c.threshold.Float64()
 	why := fmt.Sprintf("%s; the weighted mean is %v, needed %v", c.summary(), score, threshold)
 	if !reached {
+		return c.fail(score, why, c.unusable > 0)
+	}
+	return tally{verdict: verdict{Passed, score, "", why}}
+}
+
+// everyCheck ends the list of a whole document: it passes when each check does,
+// by whatever threshold of its own, and the score is the weighted mean.
+func (c *combination) everyCheck() tally {
+	failed := c.mismatched + c.unusable
+	if c.unscored > 0 && failed == 0 {
+		return tally{verdict: unscored("%s", c.reasons[0])}
+	}
+	score, _ := new(big.Rat).Quo(c.sum, c.weight).Float64()
+	why := fmt.Sprintf("%s; the weighted mean is %v", c.summary(), score)
+	if failed > 0 {
 		return c.fail(score, why, c.unusable > 0)
 	}
 	return tally{verdict: verdict{Passed, score, "", why}}

@@ -96,7 +96,8 @@ func compile(spec *Spec, m Materials) (*Grader, error) {
 		}
 		nodes = append(nodes, n)
 	}
-	c.grader.root = &node{kind: Weighted, children: nodes, threshold: one(), weight: one()}
+	// No threshold: every check passes by its own, and the score is their mean.
+	c.grader.root = &node{kind: Weighted, children: nodes, weight: one()}
 	if spec.Grade != nil && len(nodes) == 1 {
 		c.grader.root = nodes[0]
 	}

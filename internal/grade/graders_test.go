@@ -234,6 +234,14 @@ func TestNumberGrader(t *testing.T) {
 		{`{"kind":"number","expected":42}`, "", "42 km", CodeNotComparable, "none is expected"},
 		{`{"kind":"number","expected":42,"unit":"km","find":"last"}`, "", "It is 5 h away, about 42 km.", "passed", ""},
 		{`{"kind":"number","expected":1,"unit":"in"}`, "", "2.54 cm", "passed", ""},
+		{`{"kind":"number","expected":12,"find":"first"}`, "", "There are 12 in total.", "passed", ""},
+		{`{"kind":"number","expected":12,"find":"last"}`, "", "of them 12 in the box", "passed", ""},
+		{`{"kind":"number","expected":12,"find":"first"}`, "", "It is 12 in.", CodeNotComparable, "none is expected"},
+		{`{"kind":"number","expected":12,"unit":"in","find":"first"}`, "", "It is 12 in long", "passed", ""},
+		{`{"kind":"number","expected":42}`, "", "42.", "passed", ""},
+		{`{"kind":"number","expected":42}`, "", "$42", "passed", ""},
+		{`{"kind":"number","expected":42}`, "", "42 EUR", "passed", ""},
+		{`{"kind":"number","expected":42}`, "", "42..", CodeNotComparable, ""},
 		{`{"kind":"number","expected":1,"unit":"lb"}`, "", "453.59237 g", "passed", ""},
 		{`{"kind":"number","expected":90,"unit":"min"}`, "", "1.5 h", "passed", ""},
 		{`{"kind":"number","expected":1,"unit":"MiB"}`, "", "1.048576 MB", "passed", ""},
@@ -730,5 +738,35 @@ func TestGradeCodesWarnAndCannotBeTaken(t *testing.T) {
 	soft.Breakdown = []string{"exact"}
 	if g := Rubric(r, soft, 0); g.Score.FailureModes[0] != CodeUnknownFailureMode {
 		t.Errorf("a rubric used a code of ours: %v", g.Score.FailureModes)
+	}
+}
+
+// TestADocumentPassesWhenEveryCheckDoes: a judge that gives 0.75 where 0.5 is
+// asked for passes, and so does the whole; the score is the mean (trials B5).
+func TestADocumentPassesWhenEveryCheckDoes(t *testing.T) {
+	const doc = `{"checks":[{"name":"judged","grade":{"kind":"judge","criteria":"Is it right?","threshold":0.5}},{"name":"plain","grade":{"kind":"contains","expected":"%s"}}]}`
+	for _, tt := range []struct {
+		contains string
+		judged   JudgeOutcome
+		want     string
+		score    float64
+	}{
+		{"Par", JudgeOutcome{Score: 0.75}, "passed", 0.875},
+		{"Par", JudgeOutcome{Score: 0.25}, "failed", 0.625},
+		{"Rome", JudgeOutcome{Score: 0.75}, "failed", 0.375},
+		{"Par", JudgeOutcome{Unscored: "it rambled"}, "unscored", 0},
+		{"Rome", JudgeOutcome{Unscored: "it rambled"}, "failed", 0},
+	} {
+		g := compiled(t, fmt.Sprintf(doc, tt.contains), Materials{})
+		r := check(t, g, Input{Source: said(t, "Paris"), Judge: func(JudgeSpec, extract.Value) (JudgeOutcome, error) { return tt.judged, nil }})
+		got := "failed"
+		if r.Unscored != "" {
+			got = "unscored"
+		} else if r.Passed {
+			got = "passed"
+		}
+		if got != tt.want || r.Score != tt.score {
+			t.Errorf("%s, judge %+v: got %s with %v (%s), want %s with %v", tt.contains, tt.judged, got, r.Score, r.Details[0].Why, tt.want, tt.score)
+		}
 	}
 }

@@ -131,6 +131,9 @@ func parseQuantity(s string) (quantity, bool) {
 		return quantity{}, false
 	}
 	unit := strings.TrimSpace(rest)
+	if unit == "." {
+		unit = "" // the end of a sentence
+	}
 	if first, _ := utf8.DecodeRuneInString(unit); unit != "" && !inUnit(first) {
 		return quantity{}, false
 	}
@@ -187,10 +190,18 @@ func unitAt(rest string) string {
 	if end >= 0 {
 		word = word[:end]
 	}
-	if _, ok := units()[word]; ok {
+	if _, ok := units()[word]; ok && !isPreposition(rest, word) {
 		return word
 	}
 	return ""
+}
+
+// isPreposition reports whether the word after a number is the "in" of "12 in
+// total" and not inches: another word follows it.
+func isPreposition(rest, word string) bool {
+	after, ok := strings.CutPrefix(rest, " in ")
+	first, _ := utf8.DecodeRuneInString(after)
+	return word == "in" && ok && unicode.IsLetter(first)
 }
 
 func inUnit(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune("%°$€£", r) }
@@ -281,6 +292,16 @@ func (q quantity) convert(to string) (*big.Rat, error) {
 	return base.Quo(base, want.factor), nil
 }
 
+// isCurrency reports whether a unit only says that a number is money: $42 is 42
+// to whoever asks for no unit, which 42 km is not.
+func isCurrency(unit string) bool {
+	switch units()[unit].dimension {
+	case "US dollars", "euros", "pounds sterling":
+		return true
+	}
+	return false
+}
+
 // A numberRule is a compiled grader of numbers.
 type numberRule struct {
 	want                *big.Rat
@@ -297,7 +318,7 @@ func (n *numberRule) grade(v *extract.Value) verdict {
 	}
 	got := q.value
 	switch {
-	case n.unit == "" && q.unit != "":
+	case n.unit == "" && q.unit != "" && !isCurrency(q.unit):
 		return unusable(CodeNotComparable, "%s has a unit, and none is expected", quote(v, v.Shown()))
 	case n.unit != "" && q.unit == "" && n.unitRequired:
 		return unusable(CodeNotComparable, "%s has no unit, and %s or another of its kind is required", quote(v, v.Shown()), n.unit)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/extract"
@@ -42,6 +43,38 @@ func Parse(doc canon.RawMessage, refuse func(member []string, err error) error) 
 	if err := p.read(doc); err != nil {
 		return nil, err
 	}
+	return p, nil
+}
+
+// Specs reads specs and remembers them: the cases of a class often have the same
+// one, and reading it strictly takes longer than grading with it. The zero Specs
+// is ready, for any number of goroutines.
+type Specs struct {
+	mu    sync.Mutex
+	known map[string]Spec // by document; nobody changes what one points to
+}
+
+// maxSpecs bounds what is remembered.
+const maxSpecs = 1024
+
+// Parse is [Parse].
+func (s *Specs) Parse(doc canon.RawMessage, refuse func(member []string, err error) error) (*Parsed, error) {
+	s.mu.Lock()
+	spec, ok := s.known[string(doc)]
+	s.mu.Unlock()
+	if ok {
+		return &Parsed{spec, refuse}, nil
+	}
+	p, err := Parse(doc, refuse)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known) >= maxSpecs {
+		s.known = make(map[string]Spec)
+	}
+	s.known[string(doc)] = p.Spec
 	return p, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/sandbox"
+	"tallystick/internal/sandbox/image"
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
@@ -44,7 +45,7 @@ type Means struct {
 	// Sandbox is what rubrics run in; nil means what the registration says.
 	Sandbox []sandbox.Class
 	Scope   sandbox.Scope
-	Image   func(digest.Content) (*sandbox.Image, error)
+	Image   func(digest.Content) (*image.Image, error)
 
 	Unsafe bool     // run a command target without a sandbox
 	Hidden []string // folders that an agent must not see

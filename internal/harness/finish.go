@@ -17,21 +17,39 @@ type brief struct {
 	outcome evidence.Outcome
 	score   float64
 	cost    int64
-	modes   []string
-	rubric  *digest.Content
-	image   *digest.Content
-	class   string
-	agent   string
+	*circumstances
 }
 
-func briefOf(index int64, r *evidence.CaseScored) brief {
-	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD, rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation}
+// circumstances are what most records of an attempt have in common, and share.
+type circumstances struct {
+	modes  []string
+	rubric *digest.Content
+	image  *digest.Content
+	class  string
+	agent  string
+}
+
+// briefOf shares the circumstances of the record before, which last is, if they
+// are the same, and sets last.
+func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
+	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD}
+	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation}
 	if r.Score != nil {
 		b.score = r.Score.Score
-		b.modes = r.Score.FailureModes
+		now.modes = r.Score.FailureModes
 	}
+	if *last == nil || !(*last).same(now) {
+		*last = &now
+	}
+	b.circumstances = *last
 	return b
 }
+
+func (c *circumstances) same(d circumstances) bool {
+	return c.class == d.class && c.agent == d.agent && slices.Equal(c.modes, d.modes) && sameDigest(c.rubric, d.rubric) && sameDigest(c.image, d.image)
+}
+
+func sameDigest(a, b *digest.Content) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // A Summary is the totals of an attempt, from its records.
 type Summary struct {

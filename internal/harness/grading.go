@@ -25,7 +25,7 @@ func (w *Worker) graderOf(c *scenario.Case) (*grade.Grader, error) {
 	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration()}
 	switch {
 	case c.Grading != nil:
-		parsed, err := grade.Parse(c.Grading, c.RefuseGrading)
+		parsed, err := w.specs.Parse(c.Grading, c.RefuseGrading)
 		if err != nil {
 			return nil, err
 		}

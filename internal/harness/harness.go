@@ -74,7 +74,8 @@ type attempt struct {
 
 	mu        sync.Mutex
 	results   map[planned]brief
-	spent     int64 // micro-dollars, for the limit of the attempt
+	last      *circumstances // of the last of these
+	spent     int64          // micro-dollars, for the limit of the attempt
 	suspended []string
 	finished  bool
 }
@@ -166,10 +167,12 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 	if a.overBudget() {
 		return a.skip(j.index, given, a.books.MaxCostMicroUSD)
 	}
-	if err := a.spools[n].Restart(); err != nil {
-		return nil, err
+	if a.spools != nil {
+		if err := a.spools[n].Restart(); err != nil {
+			return nil, err
+		}
+		given.Spool = a.spools[n].Append
 	}
-	given.Spool = a.spools[n].Append
 	g, err := a.do(ctx, j.index, given)
 	if err != nil && ctx.Err() != nil {
 		return nil, nil
@@ -201,7 +204,7 @@ func (a *attempt) record(j job, g *Graded) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.results[planned{j.id, j.repeat}] = briefOf(pos.Index, &g.Record)
+	a.results[planned{j.id, j.repeat}] = briefOf(pos.Index, &g.Record, &a.last)
 	a.spent += g.Record.CostMicroUSD
 	if a.books.Progress != nil {
 		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record})

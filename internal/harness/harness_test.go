@@ -15,7 +15,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/sandbox/image"
 	"tallystick/internal/scenario"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
@@ -345,7 +345,7 @@ func TestMachineWithoutTheRubricsImageRegistersNothing(t *testing.T) {
 	p.write("bench/sums/rubric.py", "print(1)\n")
 	missing := errors.New("no such image")
 	_, err := p.run(context.Background(), func(c *setup) {
-		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
+		c.Image = func(digest.Content) (*image.Image, error) { return nil, missing }
 	})
 	if !errors.Is(err, missing) {
 		t.Errorf("got %v, want that there is no image", err)
@@ -382,7 +382,7 @@ func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
 	p.write("bench/sums/rubric.py", "print(1)\n")
 	missing, asked := errors.New("no such image"), false
 	err := p.rehearse(func(c *setup) {
-		c.Image = func(digest.Content) (*sandbox.Image, error) { return nil, missing }
+		c.Image = func(digest.Content) (*image.Image, error) { return nil, missing }
 		c.Live = playing(func(*scenario.Case) (Recording, error) { asked = true; return nil, errors.New("asked") })
 	}, func(*Graded) error { return nil })
 	if !errors.Is(err, missing) || asked {

@@ -30,6 +30,7 @@ type unfinished struct {
 	registered evidence.AttemptRegistered
 	executions map[planned]int
 	results    map[planned]brief
+	last       *circumstances // of the last of these
 }
 
 // Visit is for sequencer.Config.Visit.
@@ -58,7 +59,7 @@ func (p *Past) Visit(r ledger.Record) error {
 		}
 	case *evidence.CaseScored:
 		if u := p.open[b.Attempt]; u != nil {
-			u.results[planned{b.CaseID, b.Repeat}] = briefOf(r.Index, b)
+			u.results[planned{b.CaseID, b.Repeat}] = briefOf(r.Index, b, &u.last)
 		}
 	case *evidence.AttemptFinished:
 		delete(p.open, b.Attempt)

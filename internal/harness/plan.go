@@ -254,6 +254,9 @@ func (a *attempt) open(part int) error {
 	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
 		return err
 	}
+	if a.replaysBuiltin() {
+		return nil // what a crash interrupts can be had again, all of it
+	}
 	a.spools = make([]*store.Journal, a.atOnce())
 	for i := range a.spools {
 		if a.spools[i], err = store.OpenJournal(filepath.Join(dir, fmt.Sprintf("spool-%d.jsonl", i))); err != nil {
@@ -266,11 +269,16 @@ func (a *attempt) open(part int) error {
 // atOnce is how many cases run side by side.
 func (a *attempt) atOnce() int {
 	n := a.cfg.Jobs
-	if n < 1 && a.cfg.Target.Builtin != nil && a.cfg.Live == nil {
+	if n < 1 && a.replaysBuiltin() {
 		n = manyAtOnce
 	}
 	return atOnce(n, len(a.jobs))
 }
+
+// replaysBuiltin reports whether cases are replayed by the agent that is part of
+// this program: nothing is waited for, nothing is paid for, and the same comes
+// of it each time.
+func (a *attempt) replaysBuiltin() bool { return a.cfg.Target.Builtin != nil && a.cfg.Live == nil }
 
 func atOnce(wanted, jobs int) int {
 	if wanted < 1 {

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
@@ -31,6 +32,7 @@ type Worker struct {
 	judged, usesRubric, usesTest bool
 
 	rubrics *rubrics
+	specs   grade.Specs
 
 	index sync.Once
 	byID  map[string]int

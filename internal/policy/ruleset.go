@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/expression"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -36,6 +37,8 @@ type Ruleset struct {
 	rules      []Rule                         // by ascending priority
 	conditions map[string]*expression.Program // by rule
 	needsStart bool
+	short      ShortHash
+	digest     digest.ID
 }
 
 // Compile validates a policy and compiles its conditions.
@@ -43,7 +46,11 @@ func Compile(p Policy) (*Ruleset, error) {
 	if err := p.Validate(); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "policy: %w", err).WithHint(policyHint)
 	}
-	s := &Ruleset{policy: p, rules: sortedRules(p.Rules), conditions: map[string]*expression.Program{}}
+	s := &Ruleset{policy: p, rules: sortedRules(p.Rules), conditions: map[string]*expression.Program{}, short: p.ShortHash()}
+	var err error
+	if s.digest, err = p.Digest(); err != nil {
+		return nil, err
+	}
 	for _, r := range s.rules {
 		s.needsStart = s.needsStart || r.Kind == TimeWindow
 		if r.Kind != ConditionKind {
@@ -60,6 +67,9 @@ func Compile(p Policy) (*Ruleset, error) {
 
 // Policy returns the policy that was compiled.
 func (s *Ruleset) Policy() Policy { return s.policy }
+
+// Hashes returns the policy's short hash and its digest, which every case names.
+func (s *Ruleset) Hashes() (ShortHash, digest.ID) { return s.short, s.digest }
 
 // Enforcer begins a case. Start is the logical date and time at which the case
 // begins, which the bench gives and time windows need; without such rules it

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/calls"
 )
 
 // AgentOptions describe one run of an agent: any program, with as many
@@ -146,7 +147,7 @@ type AgentResult struct {
 
 // Where things are inside.
 const (
-	workDir = "/work"
+	workDir = calls.WorkDir
 	// ToolPath is our own program inside an agent's sandbox.
 	ToolPath = "/" + programDir + "/tally"
 )
@@ -202,15 +203,16 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error)
 		return "", nil, err
 	}
 	base.sweep()
-	class, err := firstThatWorks(ctx, classes, unfitForAgents, o.Executable, base)
+	class, err := firstThatWorks(ctx, classes, o.profile(), ScopeCase, o.Executable, base)
 	return class, base, err
 }
 
-func unfitForAgents(class Class) string {
-	if class == MicroVM {
-		return "runs no agents"
+// profile is a test's if there is no way out.
+func (o *AgentOptions) profile() profile {
+	if o.Gateway == nil {
+		return testProfile
 	}
-	return ""
+	return agentProfile
 }
 
 // settle fills what is empty and refuses what makes no sense.

@@ -107,11 +107,18 @@ type diskWatch struct {
 
 const diskEvery = 500 * time.Millisecond
 
+// newDiskWatch watches dir, or nothing if that is empty.
 func newDiskWatch(dir string, limit int64, over chan Verdict) *diskWatch {
+	if dir == "" {
+		return &diskWatch{quit: make(chan struct{})}
+	}
 	return &diskWatch{dir: dir, limit: limit, used: usedOn(dir), before: folderSize(dir), over: over, quit: make(chan struct{})}
 }
 
 func (w *diskWatch) start(r *running) {
+	if w.dir == "" {
+		return
+	}
 	w.wg.Go(func() {
 		for pause := diskEvery; ; {
 			select {

@@ -8,45 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/calls"
 )
 
-// An agentRun is one run of an agent, in any class.
-type agentRun struct {
-	options AgentOptions
-	folder  *runFolder
-	mounts  []agentMount
-	binds   []bind // of mounts, for launch; same order
-	channel *agentChannel
-	theirs  *os.File // the other end, until the sandbox has it
-	seen    *attempts
-}
-
 // runAgent runs the program in one class, which is known to work.
-func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []agentMount, base *runBase) (AgentResult, error) {
-	folder, err := base.make()
+func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, base *runBase) (AgentResult, error) {
+	s, err := agentSetup(o, mounts, base)
 	if err != nil {
-		return AgentResult{}, err
-	}
-	defer folder.remove()
-	a := &agentRun{options: o, folder: folder, mounts: mounts}
-	if err := a.prepare(); err != nil {
 		return AgentResult{}, refusal.Newf(refusal.SandboxFailed, "preparing a sandbox: %w", err)
 	}
-	defer a.channel.close()
-	defer a.theirs.Close()
+	defer s.remove()
 	var owner *folderOwner
 	if o.WorkFolder != "" {
 		if owner, err = lendFolder(o.WorkFolder); err != nil {
 			return AgentResult{}, refusal.Newf(refusal.WriteFailed, "lending the working folder: %w", err)
 		}
 	}
-	var r AgentResult
-	switch class {
-	case GVisor:
-		r, err = a.runGvisor(ctx)
-	case Namespace:
-		r, err = a.runNamespace(ctx)
-	}
+	out, err := s.run(ctx, class)
 	if owner != nil {
 		if backErr := owner.takeBack(); backErr != nil && err == nil {
 			return AgentResult{}, refusal.Newf(refusal.WriteFailed, "taking the working folder back: %w", backErr)
@@ -58,88 +36,69 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []agentMo
 	if err != nil {
 		return AgentResult{}, refusal.Newf(refusal.SandboxFailed, "running the agent: %w", err)
 	}
-	r.Attempted, r.Watched = a.seen.snapshot(), !o.Blind
+	r := out.ofAgent()
+	r.Attempted, r.Watched = s.log.Attempts(), !o.Blind
 	return r, nil
 }
 
-// prepare lays the root folder out and opens the channel.
-func (a *agentRun) prepare() error {
-	root, err := a.folder.mkdir("root", 0o755)
+// agentSetup lays out a sandbox for one run of an agent, or of a test.
+func agentSetup(o AgentOptions, mounts []mount, base *runBase) (*setup, error) {
+	s, err := newSetup(o.profile(), o.Executable, base)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if a.options.WorkFolder == "" {
-		dir, err := a.folder.mkdir("work", 0o700)
-		if err != nil {
-			return err
-		}
-		a.mounts = append(a.mounts, agentMount{host: dir, inside: workDir, folder: true, writable: true})
+	s.command, s.env, s.dir = o.Command, o.Env, o.Dir // as user 0, who owns the working folder in there
+	s.limits, s.stdin, s.onStdout = o.Limits, o.Stdin, o.OnStdout
+	s.gateway, s.port, s.watch = o.Gateway, o.GatewayPort, !o.Blind
+	s.rlimits = map[int]uint64{ // for each of its processes
+		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 8 << 20, unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_STACK: 8 << 20,
+		unix.RLIMIT_FSIZE: uint64(o.Limits.DiskBytes), unix.RLIMIT_NPROC: uint64(o.Limits.Tasks),
 	}
-	for _, inside := range []string{ToolPath, "/" + programDir + "/" + agentName} {
-		a.mounts = append(a.mounts, agentMount{host: a.options.Executable, inside: inside})
+	if err := s.layOutAgent(o, mounts); err != nil {
+		s.remove()
+		return nil, err
 	}
+	var shown []string
+	for _, m := range s.mounts[1:] {
+		shown = append(shown, m.inside)
+	}
+	s.log = calls.AgentLog(o.hiddenNames(), shown)
+	return s, nil
+}
+
+// layOutAgent makes the root folder and shows in it what the agent may see.
+func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
+	root := s.folder.path("root")
 	for _, dir := range []string{"dev", "proc", "sys", "tmp", "etc"} {
 		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
 	}
-	// gVisor, which is linked into our program, looks for this file when the
-	// program starts. Where there is a /proc it is covered.
-	if _, err := a.folder.write("root/proc/sys/vm/mmap_min_addr", []byte("65536\n")); err != nil {
+	if _, err := s.folder.write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
 		return err
 	}
-	if err := a.writeEtc(); err != nil {
+	if err := s.writeEtc(o.System); err != nil {
 		return err
 	}
-	if a.options.System {
+	if o.System {
 		if err := linkSystem(root); err != nil {
 			return err
 		}
 	}
-	if err := a.makeBinds(root); err != nil {
-		return err
-	}
-	a.seen = &attempts{agent: &agentRules{hidden: a.options.hiddenNames()}}
-	for _, m := range a.mounts {
-		a.seen.agent.shown = append(a.seen.agent.shown, m.inside)
-	}
-	a.channel, a.theirs, err = newAgentChannel(a.options.Gateway)
-	return err
-}
-
-// plan is what the first process is told.
-func (a *agentRun) plan() agentPlan {
-	p := agentPlan{Command: a.options.Command, Env: a.options.Env, Dir: a.options.Dir}
-	if a.options.Gateway != nil {
-		p.Port = a.options.GatewayPort
-	}
-	return p
-}
-
-// talk is what goes into the program and comes out.
-func (a *agentRun) talk() talk {
-	l := a.options.Limits
-	return talk{stdin: a.options.Stdin, timeout: l.Timeout, output: l.OutputBytes, onStdout: a.options.OnStdout}
-}
-
-// makeBinds makes what mounts are mounted over: in the root, and, where the
-// sandbox's user may not reach the host's folders itself, in the run folder.
-func (a *agentRun) makeBinds(root string) error {
-	for _, m := range a.mounts {
-		if err := makeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
+	if o.WorkFolder == "" {
+		dir, err := s.folder.mkdir("work", 0o700)
+		if err != nil {
 			return err
 		}
+		mounts = append(mounts, mount{host: dir, inside: workDir, folder: true, writable: true})
 	}
-	held, err := a.folder.mkdir("m", 0o711)
-	if err != nil {
-		return err
+	for _, inside := range []string{ToolPath, firstPath} {
+		mounts = append(mounts, mount{host: s.executable, inside: inside})
 	}
-	for i, m := range a.mounts {
-		b := bind{from: m.host, to: filepath.Join(held, string(rune('a'+i/26))+string(rune('a'+i%26))), writable: m.writable}
-		if err := makeMountPoint(b.to, m.folder); err != nil {
+	for _, m := range append([]mount{{host: root, inside: "/", folder: true}}, mounts...) {
+		if err := s.show(m); err != nil {
 			return err
 		}
-		a.binds = append(a.binds, b)
 	}
 	return nil
 }
@@ -173,13 +132,13 @@ var ownEtc = map[string]string{
 var hostEtc = []string{"ld.so.cache", "localtime", "os-release", "debian_version", "services", "protocols", "mime.types",
 	"ssl/openssl.cnf", "ssl/certs/ca-certificates.crt", "pki/tls/certs/ca-bundle.crt"}
 
-func (a *agentRun) writeEtc() error {
+func (s *setup) writeEtc(system bool) error {
 	for name, text := range ownEtc {
-		if _, err := a.folder.write("root/etc/"+name, []byte(text)); err != nil {
+		if _, err := s.folder.write("root/etc/"+name, []byte(text)); err != nil {
 			return err
 		}
 	}
-	if !a.options.System {
+	if !system {
 		return nil
 	}
 	for _, name := range hostEtc {
@@ -187,45 +146,26 @@ func (a *agentRun) writeEtc() error {
 		if err != nil {
 			continue // what the host does not have, the agent does not get
 		}
-		if _, err := a.folder.write("root/etc/"+name, b); err != nil {
+		if _, err := s.folder.write("root/etc/"+name, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// agentVerdict judges how the program ended.
-func (a *agentRun) verdict(e ending) AgentResult {
-	r := AgentResult{Verdict: e.verdict, ExitCode: e.exit, Stdout: e.stdout, StderrHead: e.stderr, NotStarted: a.channel.notStarted}
+// ofAgent is what an agent's end says.
+func (o outcome) ofAgent() AgentResult {
+	r := AgentResult{Verdict: o.verdict, ExitCode: o.exit, Stdout: o.stdout, StderrHead: o.stderr, NotStarted: o.notStarted, MaxRSS: o.peak}
 	switch {
 	case r.Verdict != "":
 	case r.NotStarted != "":
 		r.Verdict = Failed
-	case e.exit == 0:
+	case o.exit == 0:
 		r.Verdict = OK
-	case e.exit > 128:
+	case o.exit > 128:
 		r.Verdict = Killed
 	default:
 		r.Verdict = Failed
 	}
 	return r
-}
-
-// withCgroup adds what the kernel counted.
-func (r *AgentResult) withCgroup(c *cgroup) {
-	if c == nil {
-		return
-	}
-	r.MaxRSS = max(r.MaxRSS, c.peak())
-	if c.oomKills() > 0 {
-		r.Verdict = OOM
-	}
-}
-
-// agentRlimits hold for each of the program's processes.
-func agentRlimits(l AgentLimits) map[int]uint64 {
-	return map[int]uint64{
-		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 8 << 20, unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_STACK: 8 << 20,
-		unix.RLIMIT_FSIZE: uint64(l.DiskBytes), unix.RLIMIT_NPROC: uint64(l.Tasks),
-	}
 }

@@ -81,13 +81,6 @@ func resolve(name string) (string, error) {
 	return resolved, err
 }
 
-// An agentMount is one that was checked.
-type agentMount struct {
-	host, inside string
-	folder       bool
-	writable     bool
-}
-
 // systemFolders are the host's programs and libraries. Where one is a link,
 // the link is made inside instead.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"}
@@ -101,7 +94,7 @@ var neverShown = []string{"/proc", "/sys", "/dev", "/run"}
 
 // checkMounts decides what the agent will see, and refuses a mount that would
 // show it what is hidden.
-func (o *AgentOptions) checkMounts(base *runBase) ([]agentMount, error) {
+func (o *AgentOptions) checkMounts(base *runBase) ([]mount, error) {
 	table, err := readMounts()
 	if err != nil {
 		return nil, refusal.Newf(refusal.SandboxFailed, "reading the mount table: %w", err)
@@ -114,7 +107,7 @@ func (o *AgentOptions) checkMounts(base *runBase) ([]agentMount, error) {
 		}
 		hidden = append(hidden, p)
 	}
-	var mounts []agentMount
+	var mounts []mount
 	add := func(m Mount, writable bool) error {
 		p, err := table.placeOf(m.Host)
 		if err != nil {
@@ -130,7 +123,7 @@ func (o *AgentOptions) checkMounts(base *runBase) ([]agentMount, error) {
 		if err := table.checkHidden(m, p, hidden, writable); err != nil {
 			return err
 		}
-		mounts = append(mounts, agentMount{host: p.path, inside: m.Inside, folder: info.IsDir(), writable: writable})
+		mounts = append(mounts, mount{host: p.path, inside: m.Inside, folder: info.IsDir(), writable: writable})
 		return nil
 	}
 
@@ -182,7 +175,7 @@ func (o *AgentOptions) checkMounts(base *runBase) ([]agentMount, error) {
 // shownAlready reports whether an earlier mount shows the same thing at the
 // same path. Two mounts that overlap otherwise are refused: one of them would
 // be covered.
-func shownAlready(m Mount, mounts []agentMount) (bool, error) {
+func shownAlready(m Mount, mounts []mount) (bool, error) {
 	host, err := resolve(m.Host)
 	if err != nil {
 		return false, refusal.Newf(refusal.Unreadable, "looking at mount %s: %w", m.Host, err)

@@ -18,6 +18,8 @@ import (
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/image"
 )
 
 // runscVariable names a stand-alone runsc to compare with.
@@ -130,14 +132,14 @@ func BenchmarkTwoAtOnce(b *testing.B) {
 
 func benchVariants(b *testing.B) []variant {
 	b.Helper()
-	image := hostImage(b)
-	time.Sleep(settled)
+	python3 := hostImage(b)
+	time.Sleep(image.Settled)
 	if cache := os.Getenv(builtImageVariable); cache != "" {
-		images, err := Images(cache)
+		images, err := image.List(cache)
 		if err != nil || len(images) == 0 {
 			b.Fatalf("no image in %s: %v", cache, err)
 		}
-		image = images[0]
+		python3 = images[0]
 	}
 	input := benchInput()
 	script := filepath.Join(b.TempDir(), "bench.py")
@@ -158,22 +160,22 @@ func benchVariants(b *testing.B) []variant {
 	host := hostImage(b).About.Command
 	variants := []variant{{"python", program(host[0], append(host[1:], script)...)}}
 	if bwrap, err := exec.LookPath("bwrap"); err == nil {
-		args := []string{"--unshare-all", "--ro-bind", image.root(), "/", "--ro-bind", filepath.Dir(script), "/rubric", "--die-with-parent", "--clearenv",
+		args := []string{"--unshare-all", "--ro-bind", python3.Root(), "/", "--ro-bind", filepath.Dir(script), "/rubric", "--die-with-parent", "--clearenv",
 			"--setenv", "PYTHONHASHSEED", "0", "--"}
-		for _, e := range image.About.Env {
+		for _, e := range python3.About.Env {
 			name, value, _ := strings.Cut(e, "=")
 			args = slices.Insert(args, len(args)-1, "--setenv", name, value)
 		}
-		args = append(append(args, image.About.Command...), "/rubric/bench.py")
+		args = append(append(args, python3.About.Command...), "/rubric/bench.py")
 		variants = append(variants, variant{"bwrap", program(bwrap, args...)})
 	}
 	if runsc := os.Getenv(runscVariable); runsc != "" {
-		variants = append(variants, variant{"runsc", standAlone(b, runsc, image, script, input)})
+		variants = append(variants, variant{"runsc", standAlone(b, runsc, python3, script, input)})
 	}
 	add := func(name string, class Class, rubric Rubric, change ...func(*Options)) {
 		s := open(b, class, rubric, append([]func(*Options){func(o *Options) {
 			if o.Image != nil {
-				o.Image = image
+				o.Image = python3
 			}
 		}}, change...)...)
 		variants = append(variants, variant{name, func() error {
@@ -198,16 +200,16 @@ func benchVariants(b *testing.B) []variant {
 }
 
 // standAlone runs the same image and rubric in somebody else's runsc.
-func standAlone(b *testing.B, runsc string, image *Image, script string, input []byte) func() error {
+func standAlone(b *testing.B, runsc string, python3 *image.Image, script string, input []byte) func() error {
 	b.Helper()
 	dir := filepath.Join(scratch, "runsc")
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o755); err != nil {
 		b.Fatal(err)
 	}
-	spec := specs.Spec{Version: "1.0.2", Root: &specs.Root{Path: image.root(), Readonly: true},
+	spec := specs.Spec{Version: "1.0.2", Root: &specs.Root{Path: python3.Root(), Readonly: true},
 		Mounts: []specs.Mount{{Destination: rubricDir, Type: "bind", Source: filepath.Dir(script), Options: []string{"bind", "ro"}}},
-		Process: &specs.Process{Args: append(append([]string{}, image.About.Command...), "/rubric/bench.py"),
-			Env: image.About.Env, Cwd: "/"}, Linux: &specs.Linux{}}
+		Process: &specs.Process{Args: append(append([]string{}, python3.About.Command...), "/rubric/bench.py"),
+			Env: python3.About.Env, Cwd: "/"}, Linux: &specs.Linux{}}
 	j, err := json.Marshal(spec)
 	if err != nil {
 		b.Fatal(err)
@@ -240,13 +242,13 @@ func standAlone(b *testing.B, runsc string, image *Image, script string, input [
 
 // BenchmarkVerify is what checking an unchanged image again costs.
 func BenchmarkVerify(b *testing.B) {
-	image := hostImage(b)
-	time.Sleep(settled) // a fresh image is hashed in full until it has rested
-	if err := image.Verify(); err != nil {
+	python3 := hostImage(b)
+	time.Sleep(image.Settled) // a fresh image is hashed in full until it has rested
+	if err := python3.Verify(); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := image.Verify(); err != nil {
+		if err := python3.Verify(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 )
@@ -70,16 +69,6 @@ func (c *cpio) file(name, from string, mode uint32) {
 		return
 	}
 	c.bytes(name, content, mode)
-}
-
-// parents adds the folders between below and dir that are not made yet.
-func (c *cpio) parents(below, dir string, made map[string]bool) {
-	if made[dir] {
-		return
-	}
-	c.parents(below, path.Dir(dir), made)
-	made[dir] = true
-	c.dir(below + "/" + dir)
 }
 
 // tree adds everything below a folder.

@@ -2,17 +2,18 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -56,7 +57,6 @@ func (g *gvisorAttempt) close() error {
 }
 
 func (g *gvisorAttempt) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
-	began := time.Now()
 	select {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
@@ -78,7 +78,6 @@ func (g *gvisorAttempt) run(ctx context.Context, stdin []byte, limits Limits) (R
 		}
 		return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %w", err)
 	}
-	r.Wall = time.Since(began)
 	return r, nil
 }
 
@@ -115,13 +114,13 @@ func (g *gvisorAttempt) discard(memory int64, w *warmGvisor) {
 
 // A warmGvisor is a sandbox whose first process only waits.
 type warmGvisor struct {
-	bundle  *gvisorBundle
+	*gvisor
+	options Options
 	control runsc.Control
 	running *running
 	stdin   *os.File // closing it ends the first process
 	forking sync.Mutex
 	zygote  *zygote // for Python; guarded by forking
-	watch   *memoryWatch
 	once    sync.Once
 	err     error
 }
@@ -129,13 +128,23 @@ type warmGvisor struct {
 const startDeadline = 20 * time.Second
 
 func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*warmGvisor, error) {
-	b, err := newGvisorBundle(o, base, limits, o.Jobs)
+	s, err := rubricSetup(o, base, limits)
 	if err != nil {
 		return nil, err
 	}
-	w := &warmGvisor{bundle: b, control: runsc.ControlOf(b.folder.path(stateDir), gvisorID), watch: newMemoryWatch(limits.MemoryBytes * int64(o.Jobs))}
+	s.jobs = o.Jobs
+	if err := s.pause(o); err != nil {
+		s.remove()
+		return nil, err
+	}
+	g, err := newGvisor(s, true)
+	if err != nil {
+		s.remove()
+		return nil, err
+	}
+	w := &warmGvisor{gvisor: g, options: o, control: runsc.ControlOf(s.folder.path(stateDir), gvisorID)}
 	if err := w.start(ctx); err != nil {
-		if msg := b.complaint(); msg != "" {
+		if msg := g.complaint(); msg != "" {
 			err = fmt.Errorf("%w: %s", err, msg)
 		}
 		w.close()
@@ -144,12 +153,26 @@ func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*w
 	return w, nil
 }
 
-func (w *warmGvisor) start(ctx context.Context) error {
-	command, err := w.bundle.pauseCommand()
-	if err != nil {
+// pause makes the first process one that only waits.
+func (s *setup) pause(o Options) error {
+	if o.Image == nil {
+		inside := "/" + programDir + "/" + pauseName
+		s.command = []string{inside}
+		return s.show(mount{host: s.executable, inside: inside})
+	}
+	if _, err := s.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
 		return err
 	}
-	if err := w.bundle.writeSpec(command, ordinaryUser); err != nil {
+	if _, err := s.folder.write("pause/zygote.py", zygotePython); err != nil {
+		return err
+	}
+	s.command = append(append([]string{}, o.Image.About.Command...), "/tmp/pause.py")
+	return s.show(mount{host: s.folder.path("pause"), inside: "/tmp", folder: true})
+}
+
+func (w *warmGvisor) start(ctx context.Context) error {
+	l, err := w.launch()
+	if err != nil {
 		return err
 	}
 	inR, inW, err := os.Pipe()
@@ -169,12 +192,12 @@ func (w *warmGvisor) start(ctx context.Context) error {
 		return err
 	}
 	defer null.Close()
-	w.running, err = w.bundle.launch("run", "--bundle="+w.bundle.folder.dir, gvisorID).start(inR, outW, null)
+	w.running, err = l.start(inR, outW, null)
 	outW.Close()
 	if err != nil {
 		return err
 	}
-	w.watch.start(w.running)
+	w.watch.start(w.running, nil)
 	// Whose memory it was cannot be told from outside: the whole sandbox goes.
 	go func() {
 		select {
@@ -183,10 +206,15 @@ func (w *warmGvisor) start(ctx context.Context) error {
 		case <-w.running.exited:
 		}
 	}()
-	outR.SetReadDeadline(time.Now().Add(startDeadline))
-	stop := context.AfterFunc(ctx, func() { outR.SetReadDeadline(time.Now()) })
+	return awaitPause(ctx, outR)
+}
+
+// awaitPause waits until the first process says that it waits.
+func awaitPause(ctx context.Context, said *os.File) error {
+	said.SetReadDeadline(time.Now().Add(startDeadline))
+	stop := context.AfterFunc(ctx, func() { said.SetReadDeadline(time.Now()) })
 	defer stop()
-	line, err := bufio.NewReader(outR).ReadString('\n')
+	line, err := bufio.NewReader(said).ReadString('\n')
 	if err == nil && line != pauseReady {
 		err = fmt.Errorf("its first process said %q", line)
 	}
@@ -206,10 +234,10 @@ func (w *warmGvisor) alive() bool {
 }
 
 func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user uint32) (Result, error) {
-	seen := &attempts{image: w.bundle.attempts.image}
-	if w.bundle.trace != nil {
-		w.bundle.trace.share(user, seen)
-		defer w.bundle.trace.unshare(user)
+	seen := calls.RubricLog(w.image)
+	if w.trace != nil {
+		w.trace.Share(user, seen)
+		defer w.trace.Unshare(user)
 	}
 	e, err := w.converse(ctx, stdin, limits, user)
 	if err != nil && ctx.Err() == nil && w.outOfMemory() {
@@ -218,22 +246,24 @@ func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user 
 	if err != nil {
 		return Result{}, err
 	}
-	if w.bundle.trace != nil {
-		w.bundle.trace.settle()
+	if w.trace != nil {
+		w.trace.Settle()
 	}
-	r := w.bundle.result(e, w.watch.peak())
-	r.Attempted = seen.snapshot()
+	o := outcome{ending: e, peak: w.watch.peak()}
+	o.counted(w.cgroup)
+	r := o.ofRubric(w.python)
+	r.Attempted, r.Watched = seen.Attempts(), !w.options.Blind
 	return r, nil
 }
 
 // converse runs the rubric as a process of its own, forked if it is Python.
 func (w *warmGvisor) converse(ctx context.Context, stdin []byte, limits Limits, user uint32) (ending, error) {
-	t := talkOf(stdin, limits)
-	if w.bundle.options.Image == nil {
+	t := talk{stdin: bytes.NewReader(stdin), timeout: limits.Timeout, output: limits.OutputBytes}
+	if !w.python {
 		return converse(ctx, t, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
 			return w.watched(w.control.Start(runsc.Process{
-				Command: rubricCommand(w.bundle.options, limits),
-				Env:     rubricEnv(w.bundle.options),
+				Command: rubricCommand(w.options, limits),
+				Env:     rubricEnv(w.options),
 				Dir:     rubricDir,
 				User:    user,
 				Files:   []*os.File{stdin, stdout, stderr},
@@ -262,7 +292,7 @@ func (w *warmGvisor) converse(ctx context.Context, stdin []byte, limits Limits, 
 // nextRun takes a run of the present zygote, or of a new one.
 func (w *warmGvisor) nextRun() (z *zygote, run int, s *streams, err error) {
 	if w.zygote == nil || w.zygote.next == len(w.zygote.streams) {
-		if w.zygote, err = startZygote(w.control, w.bundle.options); err != nil {
+		if w.zygote, err = startZygote(w.control, w.options); err != nil {
 			return nil, 0, nil, err
 		}
 	}
@@ -272,7 +302,7 @@ func (w *warmGvisor) nextRun() (z *zygote, run int, s *streams, err error) {
 
 // outOfMemory reports whether the sandbox as a whole was ended for memory.
 func (w *warmGvisor) outOfMemory() bool {
-	return w.watch.wasExceeded() || w.bundle.cgroup != nil && w.bundle.cgroup.oomKills() > 0
+	return w.watch.wasExceeded() || w.cgroup != nil && w.cgroup.oomKills() > 0
 }
 
 // watched is a process of the sandbox that was just started.
@@ -303,29 +333,12 @@ func (w *warmGvisor) close() error {
 			w.zygote.close()
 		}
 		w.forking.Unlock()
-		var pids []int
 		if w.running != nil {
-			w.watch.note(w.running.pid)
-			pids = w.watch.lastPIDs()
+			w.memory.pids() // while gVisor still has them written down
 			w.running.kill()
 			<-w.running.exited
 		}
-		w.err = errors.Join(w.bundle.settle(pids), w.bundle.remove())
+		w.err = errors.Join(w.settle(), w.gvisor.remove(), w.setup.remove())
 	})
 	return w.err
-}
-
-// pauseCommand is the first process of a sandbox that is kept.
-func (b *gvisorBundle) pauseCommand() ([]string, error) {
-	if b.options.Image == nil {
-		return []string{filepath.Join("/", programDir, pauseName)}, nil
-	}
-	if _, err := b.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
-		return nil, err
-	}
-	if _, err := b.folder.write("pause/zygote.py", zygotePython); err != nil {
-		return nil, err
-	}
-	b.pause = b.folder.path("pause")
-	return append(append([]string{}, b.options.Image.About.Command...), "/tmp/pause.py"), nil
 }

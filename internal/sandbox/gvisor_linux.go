@@ -3,17 +3,19 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/runsc/boot"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -21,50 +23,42 @@ import (
 // kernel, its file server, and the runsc command that starts them.
 const gvisorOverhead = 256 << 20
 
-// A gvisorCase runs every job in a fresh gVisor sandbox.
-type gvisorCase struct {
-	options Options
-	base    *runBase
-}
-
-func (g *gvisorCase) close() error { return nil }
-
-func (g *gvisorCase) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
-	began := time.Now()
-	b, err := newGvisorBundle(g.options, g.base, limits, 1)
+// runGvisor runs the program on gVisor's kernel.
+func (s *setup) runGvisor(ctx context.Context) (outcome, error) {
+	g, err := newGvisor(s, false)
 	if err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
+		return outcome{}, err
 	}
-	defer b.remove()
-	if err := b.writeSpec(rubricCommand(g.options, limits), ordinaryUser); err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing gvisor: %w", err)
+	defer g.remove()
+	l, err := g.launch()
+	if err != nil {
+		return outcome{}, err
 	}
-	l := b.launch("run", "--bundle="+b.folder.dir, gvisorID)
-	watch := newMemoryWatch(limits.MemoryBytes)
-	defer watch.stop()
-	e, err := converse(ctx, talkOf(stdin, limits), watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
+	disk := newDiskWatch(s.workFolder(), s.limits.DiskBytes, g.watch.over)
+	defer disk.stop()
+	e, err := converse(ctx, s.talk(), g.watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)
-		if err == nil {
-			watch.start(r)
+		if err != nil {
+			return nil, err
 		}
-		return r, err
+		g.channel.start()
+		g.watch.start(r, nil)
+		disk.start(r)
+		return r, nil
 	})
+	if err == nil {
+		err = g.settle()
+	}
+	g.channel.close()
+	if err == nil && e.verdict == "" {
+		err = g.failure()
+	}
 	if err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %w", err)
+		return outcome{}, err
 	}
-	if err := b.settle(watch.lastPIDs()); err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "ending gvisor: %w", err)
-	}
-	if e.verdict == "" {
-		// gVisor writes to this log only when it could not do its own work.
-		// The rubric cannot reach it.
-		if msg := b.complaint(); msg != "" {
-			return Result{}, refusal.Newf(refusal.SandboxFailed, "running gvisor: %s", msg)
-		}
-	}
-	r := b.result(e, watch.peak())
-	r.Wall = time.Since(began)
-	return r, nil
+	o := outcome{ending: e, peak: g.watch.peak(), notStarted: g.channel.notStarted}
+	o.counted(g.cgroup)
+	return o, nil
 }
 
 // stateDir and gvisorID are short because gVisor makes a socket of them below
@@ -74,92 +68,54 @@ const (
 	gvisorID = "c"
 )
 
-// ordinaryUser is who the rubric is inside gVisor.
-const ordinaryUser = 1000
-
-// A gvisorBundle is one sandbox's folder and what goes with it.
-type gvisorBundle struct {
-	options  Options
-	limits   Limits
-	folder   *runFolder
-	cgroup   *cgroup
-	attempts *attempts
-	trace    *trace // nil when blind
-	config   string // the trace's, for gVisor
-	root     bind   // what becomes /
-	jobs     int    // how many may run in it at once
-	program  bind   // this program, for Starlark and for pausing
-	more     []bind // an agent's; then program and root are not set
-	rubric   string
-	pause    string // a folder with what the first process runs, if it is kept
+// A gvisor is one sandbox on gVisor's kernel.
+type gvisor struct {
+	*setup
+	cgroup  *cgroup
+	trace   *calls.Trace // nil when blind
+	channel *channel     // to the first process, if that is ours
+	memory  *gvisorMemory
+	watch   *memoryWatch
+	kept    bool
 }
 
-func newGvisorBundle(o Options, base *runBase, limits Limits, jobs int) (*gvisorBundle, error) {
-	folder, err := base.make()
+// newGvisor prepares one. Kept says that its first process only waits, see
+// warmGvisor.
+func newGvisor(s *setup, kept bool) (*gvisor, error) {
+	g := &gvisor{setup: s, kept: kept, channel: &channel{}, memory: &gvisorMemory{state: s.folder.path(stateDir + "/" + gvisorID + "_sandbox:" + gvisorID + ".state")}}
+	g.watch = newMemoryWatch(s.limits.MemoryBytes*int64(s.jobs)+gvisorSlack, g.memory)
+	// gVisor has a process of the host's for each address space inside, and
+	// threads of its own.
+	g.cgroup = newCgroup(s.folder, s.limits.MemoryBytes*int64(s.jobs)+gvisorOverhead, 4*s.limits.Tasks+maxTasks)
+	_, err := s.folder.mkdir(stateDir, 0o700)
+	if err == nil && s.watch {
+		uid, gid := hostID()
+		var config []byte
+		socket := s.folder.path(traceSocket)
+		if g.trace, config, err = calls.ListenTrace(socket, s.folder.seen(socket), uid, gid, s.log, kept); err == nil {
+			_, err = s.folder.write(traceConfig, config)
+		}
+	}
 	if err != nil {
+		g.remove()
 		return nil, err
 	}
-	b := &gvisorBundle{options: o, limits: limits, jobs: jobs, folder: folder, attempts: &attempts{}}
-	if err := b.prepare(); err != nil {
-		b.remove()
-		return nil, err
-	}
-	return b, nil
+	return g, nil
 }
 
-func (b *gvisorBundle) prepare() error {
-	var err error
-	if b.rubric, err = b.folder.writeRubric(b.options.Rubric); err != nil {
-		return err
-	}
-	root, err := b.folder.mkdir("root", 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := b.folder.mkdir(stateDir, 0o700); err != nil {
-		return err
-	}
-	b.root = bind{from: root, to: root}
-	if image := b.options.Image; image != nil {
-		b.root.from = image.root()
-		if b.attempts.image, err = os.OpenRoot(image.root()); err != nil {
-			return err
-		}
-	} else {
-		for _, m := range append([]string{programDir}, mountPoints...) {
-			if err := os.Mkdir(filepath.Join(root, m), 0o755); err != nil {
-				return err
-			}
-		}
-		// gVisor's file server mounts over it and may not make it.
-		for _, name := range []string{starlarkName, pauseName} {
-			if _, err := b.folder.write(filepath.Join("root", programDir, name), nil); err != nil {
-				return err
-			}
-		}
-	}
-	exe, err := b.folder.write("exe", nil)
-	if err != nil {
-		return err
-	}
-	b.program = bind{from: b.options.Executable, to: exe}
-	b.cgroup = newCgroup(b.folder, b.limits.MemoryBytes*int64(b.jobs)+gvisorOverhead, maxTasks)
-	// Starlark has no means to try anything, so there is nothing to watch.
-	if !b.options.Blind && b.options.Image != nil {
-		if b.trace, b.config, err = listenTrace(b.folder, b.attempts, tracePoints(b.options.Scope == ScopeAttempt)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+const (
+	traceSocket = "t"
+	traceConfig = "trace.json"
+)
 
-// launch makes a runsc command. Its namespaces are ours to make: then gVisor
-// need not start itself once more to get them, and as root it is an ordinary
-// user of this machine.
-func (b *gvisorBundle) launch(command ...string) *launch {
+// launch makes the command that starts gVisor. Its namespaces are ours to make:
+// then gVisor need not start itself once more to get them, and as root it is an
+// ordinary user of this machine.
+func (g *gvisor) launch() (*launch, error) {
+	seen := func(name string) string { return g.folder.seen(g.folder.path(name)) }
 	args := []string{runsc.Name,
-		"--root=" + b.folder.path(stateDir),
-		"--log=" + b.folder.path(stateDir+"/log"),
+		"--root=" + seen(stateDir),
+		"--log=" + seen(stateDir+"/log"),
 		"--platform=systrap",
 		// Its fast path spins while it waits; a rubric is short, and two of them
 		// on two cores get further without (measured: 15 % faster).
@@ -171,93 +127,114 @@ func (b *gvisorBundle) launch(command ...string) *launch {
 		"--overlay2=none",
 		"--oci-seccomp",
 		"--host-uds=none",
+		// Nobody changes what is shown while a program runs, so that gVisor need
+		// not look again at every name; see sharedMounts for the exception.
 		"--file-access=exclusive",
+		"--file-access-mounts=exclusive",
+		"--host-settings=ignore", // advice to an administrator, into a log that nobody reads
 	}
-	if b.trace != nil {
-		args = append(args, "--pod-init-config="+b.config)
+	if !g.profile.processes {
+		// Rewriting a program's system calls pays after thousands of them; a
+		// rubric ends before (measured: a tenth of its processor time).
+		args = append(args, "--systrap-disable-syscall-patching")
 	}
-	return &launch{
-		executable: b.options.Executable,
-		args:       append(args, command...),
+	if g.trace != nil {
+		args = append(args, "--pod-init-config="+seen(traceConfig))
+	}
+	args = append(args, "run", "--bundle="+seen("."))
+	l := &launch{
+		executable: g.executable,
 		cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		binds:      b.binds(),
-		cgroup:     b.cgroup,
+		folder:     g.folder,
+		binds:      g.binds,
+		cgroup:     g.cgroup,
 	}
-}
-
-func (b *gvisorBundle) binds() []bind {
-	if b.more != nil {
-		return b.more
+	if g.profile.processes {
+		var err error
+		if g.channel, err = openChannel(g.gateway, g.plan()); err != nil {
+			return nil, err
+		}
+		args = append(args, fmt.Sprintf("--pass-fd=%d:%d", firstSocket, firstSocket))
+		l.files = []*os.File{g.channel.theirs}
 	}
-	binds := []bind{b.program}
-	if b.options.Image != nil {
-		binds = append(binds, b.root)
-	}
-	return binds
-}
-
-// rubricCommand is the rubric's interpreter with its arguments. Its first
-// element is both the file and, for Starlark, the name to run under.
-func rubricCommand(o Options, limits Limits) []string {
-	script := rubricDir + "/" + o.Rubric.Main
-	if o.Image != nil {
-		return append(append([]string{}, o.Image.About.Command...), script)
-	}
-	return []string{"/" + programDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
-}
-
-// rubricEnv is the rubric's whole environment. gVisor adds HOME by itself, so
-// every class has it.
-func rubricEnv(o Options) []string {
-	env := []string{"HOME=/"}
-	if o.Image != nil {
-		env = append(env, o.Image.About.Env...)
-	}
-	return env
+	l.args = append(args, gvisorID)
+	return l, g.writeSpec()
 }
 
 // writeSpec writes the OCI configuration of the sandbox.
-func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
-	mounts := []specs.Mount{
-		{Destination: rubricDir, Type: "bind", Source: b.rubric, Options: []string{"bind", "ro"}},
-		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"ro"}},
-		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro"}},
-		{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=0"}},
+func (g *gvisor) writeSpec() error {
+	process := &specs.Process{
+		User: specs.User{UID: g.user, GID: g.user},
+		Args: g.command, Env: g.env, Cwd: g.dir,
+		Capabilities:    g.capabilities(),
+		Rlimits:         g.ociRlimits(),
+		NoNewPrivileges: true,
 	}
-	if b.pause != "" {
-		mounts[len(mounts)-1] = specs.Mount{Destination: "/tmp", Type: "bind", Source: b.pause, Options: []string{"bind", "ro"}}
-	}
-	if b.options.Image == nil {
-		for _, name := range []string{starlarkName, pauseName} {
-			mounts = append(mounts, specs.Mount{Destination: "/" + programDir + "/" + name,
-				Type: "bind", Source: b.program.source(), Options: []string{"bind", "ro"}})
-		}
+	if g.profile.processes {
+		process.Args, process.Env, process.Cwd = []string{firstPath}, []string{}, "/"
 	}
 	spec := specs.Spec{
 		Version:  "1.0.2",
 		Hostname: "sandbox",
-		Root:     &specs.Root{Path: b.root.source(), Readonly: true},
-		Mounts:   mounts,
-		Process: &specs.Process{
-			User: specs.User{UID: user, GID: user},
-			Args: command, Env: rubricEnv(b.options), Cwd: rubricDir,
-			Capabilities:    b.capabilities(),
-			Rlimits:         b.rlimits(),
-			NoNewPrivileges: true,
-		},
+		Root:     &specs.Root{Path: g.source(0), Readonly: true},
+		Mounts:   g.ociMounts(),
+		Process:  process,
+
+		Annotations: g.sharedMounts(),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace},
 				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace}},
-			Seccomp: gvisorSeccomp(),
 		},
+	}
+	if !g.profile.processes {
+		spec.Linux.Seccomp = gvisorSeccomp()
 	}
 	j, err := json.Marshal(spec)
 	if err != nil {
 		return err
 	}
-	_, err = b.folder.write("config.json", j)
+	_, err = g.folder.write("config.json", j)
 	return err
+}
+
+// ociMounts are gVisor's own file systems, read-only for a rubric, and what is
+// shown of the host.
+func (g *gvisor) ociMounts() []specs.Mount {
+	kernels := func(at, kind string, options ...string) specs.Mount {
+		return specs.Mount{Destination: at, Type: kind, Source: kind, Options: options}
+	}
+	mounts := []specs.Mount{kernels("/proc", "proc", "ro"), kernels("/sys", "sysfs", "ro")}
+	if g.profile.processes {
+		mounts = append(mounts, kernels("/dev", "tmpfs"), kernels("/dev/shm", "tmpfs", "nosuid", "nodev", "mode=1777"),
+			kernels("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"))
+	} else {
+		mounts = append(mounts, kernels("/dev", "tmpfs", "ro"))
+		if !slices.ContainsFunc(g.mounts, func(m mount) bool { return m.inside == "/tmp" }) {
+			mounts = append(mounts, kernels("/tmp", "tmpfs", "ro", "size=0"))
+		}
+	}
+	for i, m := range g.mounts[1:] {
+		mode := "ro"
+		if m.writable {
+			mode = "rw"
+		}
+		mounts = append(mounts, specs.Mount{Destination: m.inside, Type: "bind", Source: g.source(i + 1), Options: []string{"bind", mode, "nosuid", "nodev"}})
+	}
+	return mounts
+}
+
+// sharedMounts are gVisor's annotations for what is written to: the harness
+// looks at an agent's working folder while the agent runs, and nothing in it
+// may be lost when the agent is killed.
+func (g *gvisor) sharedMounts() map[string]string {
+	notes := map[string]string{}
+	for i, m := range g.mounts {
+		if m.writable {
+			hint := boot.MountPrefix + "m" + strconv.Itoa(i) + "."
+			notes[hint+"source"], notes[hint+"type"], notes[hint+"share"] = g.source(i), boot.Bind, "shared"
+		}
+	}
+	return notes
 }
 
 // goAddressSpace is what the Go runtime of our interpreter reserves without
@@ -265,53 +242,54 @@ func (b *gvisorBundle) writeSpec(command []string, user uint32) error {
 // gVisor counts both against RLIMIT_AS.
 const goAddressSpace = 6 << 30
 
-// rlimits hold without any cgroup. With one process, the limit on its address
-// space is a limit on the whole sandbox; everything outside an address space
-// that could hold bytes is denied or tiny.
-func (b *gvisorBundle) rlimits() []specs.POSIXRlimit {
-	limit := func(name string, n uint64) specs.POSIXRlimit {
-		return specs.POSIXRlimit{Type: name, Hard: n, Soft: n}
+// ociRlimits hold without any cgroup. With one process, the limit on a rubric's
+// address space is a limit on the whole sandbox; everything outside an address
+// space that could hold bytes is denied or tiny.
+func (g *gvisor) ociRlimits() []specs.POSIXRlimit {
+	var limits []specs.POSIXRlimit
+	add := func(resource int, n uint64) {
+		limits = append(limits, specs.POSIXRlimit{Type: rlimitNames[resource], Hard: n, Soft: n})
 	}
-	limits := []specs.POSIXRlimit{limit("RLIMIT_CORE", 0), limit("RLIMIT_FSIZE", 0), limit("RLIMIT_NOFILE", 64), limit("RLIMIT_MEMLOCK", 0)}
-	if b.options.Image != nil {
-		return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)), limit("RLIMIT_NPROC", b.processes()))
+	for resource, n := range g.rlimits {
+		add(resource, n)
 	}
-	return append(limits, limit("RLIMIT_AS", uint64(b.limits.MemoryBytes)+goAddressSpace), limit("RLIMIT_NPROC", 64))
+	switch {
+	case g.profile.processes:
+	case !g.python:
+		add(unix.RLIMIT_AS, uint64(g.limits.MemoryBytes)+goAddressSpace)
+		add(unix.RLIMIT_NPROC, 64)
+	case g.kept:
+		// gVisor counts a process for the user who forked it, whoever it
+		// becomes: for a user that a zygote's fork became, even the first one
+		// is one too many.
+		add(unix.RLIMIT_AS, uint64(g.limits.MemoryBytes))
+		add(unix.RLIMIT_NPROC, 0)
+	default:
+		add(unix.RLIMIT_AS, uint64(g.limits.MemoryBytes))
+		add(unix.RLIMIT_NPROC, 1)
+	}
+	return limits
 }
 
 // capabilities are none; a first process that only waits may exist in spite of
 // the limit on processes.
-func (b *gvisorBundle) capabilities() *specs.LinuxCapabilities {
-	if b.pause == "" {
+func (g *gvisor) capabilities() *specs.LinuxCapabilities {
+	if !g.kept || !g.python {
 		return &specs.LinuxCapabilities{}
 	}
 	set := []string{"CAP_SYS_RESOURCE"}
 	return &specs.LinuxCapabilities{Bounding: set, Effective: set, Permitted: set, Ambient: set}
 }
 
-// processes is how many a user may start. gVisor counts a process for the user
-// who forked it, whoever it becomes: for a user that a zygote's fork became,
-// even the first one is one too many.
-func (b *gvisorBundle) processes() uint64 {
-	if b.pause != "" {
-		return 0
-	}
-	return 1
-}
-
 // gvisorSeccomp is a filter inside gVisor, in front of its own kernel. Only
 // what gVisor itself would let pass and we do not want is in it: a call that
 // it denies is not seen by the trace.
 func gvisorSeccomp() *specs.LinuxSeccomp {
-	var names []string
-	for _, c := range storingCalls {
-		names = append(names, c.name)
-	}
 	eperm, enosys := uint(unix.EPERM), uint(unix.ENOSYS)
 	return &specs.LinuxSeccomp{
 		DefaultAction: specs.ActAllow,
 		Syscalls: []specs.LinuxSyscall{
-			{Names: names, Action: specs.ActErrno, ErrnoRet: &eperm},
+			{Names: calls.StoringCalls, Action: specs.ActErrno, ErrnoRet: &eperm},
 			// Its flags are behind a pointer. Told that it does not exist, the
 			// C library takes clone, whose flags the trace can see.
 			{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys},
@@ -319,73 +297,64 @@ func gvisorSeccomp() *specs.LinuxSeccomp {
 	}
 }
 
+// failure says why gVisor or our first process could not do their work.
+func (g *gvisor) failure() error {
+	if g.channel.err != nil {
+		return g.channel.err
+	}
+	// gVisor writes to this log only when it could not do its own work. What
+	// runs inside cannot reach it.
+	if msg := g.complaint(); msg != "" {
+		return errors.New(msg)
+	}
+	return nil
+}
+
 // complaint is what gVisor said when it failed.
-func (b *gvisorBundle) complaint() string {
-	log, err := os.ReadFile(b.folder.path(stateDir + "/log"))
+func (g *gvisor) complaint() string {
+	log, err := os.ReadFile(g.folder.path(stateDir + "/log"))
 	if err != nil || len(log) == 0 {
 		return ""
 	}
 	return strings.Join(strings.Fields(headString(log[:min(len(log), 1000)])), " ")
 }
 
-// settle waits until no process of the sandbox is left.
-func (b *gvisorBundle) settle(pids []int) error {
-	for deadline := time.Now().Add(afterKill); ; time.Sleep(5 * time.Millisecond) {
-		alive := 0
-		for _, pid := range pids {
-			if !gone(pid) {
-				unix.Kill(pid, unix.SIGKILL)
-				alive++
-			}
-		}
-		if alive == 0 {
+// settle waits until no process of the sandbox is left, and no call of it
+// unjudged.
+func (g *gvisor) settle() error {
+	g.watch.stop()
+	pids := g.memory.pids()
+	for deadline := time.Now().Add(afterKill); ; time.Sleep(time.Millisecond) {
+		alive := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return gone(pid) || !isGvisor(pid) })
+		if len(alive) == 0 {
 			break
 		}
+		for _, pid := range alive {
+			unix.Kill(pid, unix.SIGKILL)
+		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of its processes do not die", alive)
+			return fmt.Errorf("%d of its processes do not die", len(alive))
 		}
 	}
-	b.finishTrace()
+	g.finishTrace()
 	return nil
 }
 
-func (b *gvisorBundle) finishTrace() {
-	if b.trace != nil {
-		b.trace.finish()
-		b.trace = nil
+func (g *gvisor) finishTrace() {
+	if g.trace != nil {
+		g.trace.Finish()
+		g.trace = nil
 	}
 }
 
-func (b *gvisorBundle) removeCgroup() error {
-	if b.cgroup == nil {
+// remove takes away what is not in the run folder.
+func (g *gvisor) remove() error {
+	g.watch.stop()
+	g.memory.close()
+	g.channel.close()
+	g.finishTrace()
+	if g.cgroup == nil {
 		return nil
 	}
-	return b.cgroup.remove()
-}
-
-// result turns how the process ended into a Result.
-func (b *gvisorBundle) result(e ending, peak int64) Result {
-	r := verdictOf(e, b.options.Image != nil)
-	r.MaxRSS = max(r.MaxRSS, peak)
-	if b.cgroup != nil {
-		r.MaxRSS = max(r.MaxRSS, b.cgroup.peak())
-		if b.cgroup.oomKills() > 0 {
-			r.Verdict = OOM
-		}
-	}
-	r.Attempted = b.attempts.snapshot()
-	r.Watched = !b.options.Blind
-	return r
-}
-
-func (b *gvisorBundle) remove() error {
-	b.finishTrace()
-	if b.attempts.image != nil {
-		b.attempts.image.Close()
-	}
-	err := b.removeCgroup()
-	if rmErr := b.folder.remove(); err == nil {
-		err = rmErr
-	}
-	return err
+	return g.cgroup.remove()
 }

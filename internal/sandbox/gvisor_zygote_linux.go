@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -76,7 +77,7 @@ func startZygote(control runsc.Control, o Options) (z *zygote, err error) {
 	letIn(commands, answers)
 
 	_, err = control.Start(runsc.Process{
-		Command: append(append([]string{}, o.Image.About.Command...), zygotePath, rubricDir+"/"+o.Rubric.Main, strconv.Itoa(zygoteRuns)),
+		Command: append(append([]string{}, o.Image.About.Command...), calls.ZygotePath, rubricDir+"/"+o.Rubric.Main, strconv.Itoa(zygoteRuns)),
 		Env:     rubricEnv(o), Dir: rubricDir, User: 0, Files: files, SwitchesUser: true,
 	})
 	for _, s := range z.streams {

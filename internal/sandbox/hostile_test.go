@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"tallystick/internal/sandbox/image"
 )
 
 // A host is what a hostile rubric would like to reach: listeners of every
@@ -593,7 +595,7 @@ func TestHostileRubricsReachNothing(t *testing.T) {
 	})
 }
 
-func testHostile(t *testing.T, class Class, image *Image, c hostileCase, change ...func(*Options)) {
+func testHostile(t *testing.T, class Class, in *image.Image, c hostileCase, change ...func(*Options)) {
 	h := newHost(t)
 	input, err := json.Marshal(map[string]any{"harness_output": map[string]string{
 		"tcp": h.tcp, "udp": h.udp, "abstract": h.abstract, "unix": h.unix, "file": h.file}})
@@ -605,7 +607,7 @@ func testHostile(t *testing.T, class Class, image *Image, c hostileCase, change 
 	t.Logf("%s, status %d, %v, %d MiB, attempted %v", r.Verdict, r.ExitCode, r.Wall.Round(time.Millisecond), r.MaxRSS>>20, r.Attempted)
 
 	h.checkUntouched(t, r)
-	if err := image.Verify(); err != nil {
+	if err := in.Verify(); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 	if c.verdict != "" && r.Verdict != c.verdict {
@@ -659,7 +661,7 @@ print('{"passed":true,"score":1.0}')`)
 		if r.Verdict != OK || !strings.Contains(string(r.Stdout), `"passed":true`) {
 			t.Fatalf("verdict %s, stdout %s, stderr %s", r.Verdict, r.Stdout, r.StderrHead)
 		}
-		if len(r.Attempted) == 0 || r.Attempted[0].What != aboutNetwork {
+		if len(r.Attempted) == 0 || r.Attempted[0].What != "network" {
 			t.Errorf("attempted %v, want the network", r.Attempted)
 		}
 		blind := run(t, class, rubric, "{}", Limits{}, func(o *Options) { o.Blind = true })

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,13 +22,15 @@ type launch struct {
 	args       []string // args[0] is the name to start under
 	cloneflags uintptr  // beyond CLONE_NEWUSER and CLONE_NEWNS, which are always set
 	files      []*os.File
-	binds      []bind  // see privateMounts
-	cgroup     *cgroup // nil for none
-	keepUser   bool    // no user namespace; as root only the other namespaces are new
+	folder     *runFolder // nil if the program needs none
+	binds      []bind     // see privateMounts
+	cgroup     *cgroup    // nil for none
+	keepUser   bool       // no user namespace; as root only the other namespaces are new
 }
 
 // A bind makes from visible at to, an existing file or folder of the run
-// folder, for the started program alone.
+// folder, for the started program alone. What lies in the run folder already
+// is bound to itself, and needs nothing.
 type bind struct {
 	from, to string
 	writable bool
@@ -137,9 +139,18 @@ func openProgram(path string) (*os.File, error) {
 // for other work.
 func (l *launch) fork(cmd *exec.Cmd) (threadIsClean bool, err error) {
 	threadIsClean = true
-	if len(l.binds) > 0 && needsPrivateMounts() {
+	if l.folder != nil && needsPrivateMounts() {
 		threadIsClean = false
-		if err := privateMounts(l.binds); err != nil {
+		home, err := os.Open("/proc/thread-self/ns/mnt")
+		if err != nil {
+			return threadIsClean, err
+		}
+		defer home.Close()
+		// The program has a copy by then. This thread ends soon, unless it is
+		// the process's first: that one can only be left idle, and for others
+		// its mounts are the mounts of this process.
+		defer unix.Setns(int(home.Fd()), unix.CLONE_NEWNS)
+		if err := l.privateMounts(); err != nil {
 			return threadIsClean, err
 		}
 	}
@@ -168,25 +179,34 @@ func needsPrivateMounts() bool {
 	return uid != os.Getuid()
 }
 
-// source is where the sandbox finds what b names.
-func (b bind) source() string {
-	if needsPrivateMounts() {
-		return b.to
+// privateRunFolder is where the sandbox's user finds its run folder when that
+// is another user than we. Everybody may enter it, unlike the folder that we
+// keep temporary files in. What the host has there is covered for the sandbox
+// alone.
+const privateRunFolder = "/tmp"
+
+// seen is how the sandbox's user names a path in the run folder.
+func (r *runFolder) seen(name string) string {
+	if !needsPrivateMounts() {
+		return name
 	}
-	return b.from
+	return privateRunFolder + strings.TrimPrefix(name, r.dir)
 }
 
-// privateMounts gives the calling thread a mount namespace of its own and
-// makes the binds there. The host's mount table never shows them, so no crash
-// can leave one behind.
-func privateMounts(binds []bind) error {
+// privateMounts gives the calling thread a mount namespace of its own, makes
+// the binds there, and then shows the run folder where everybody may go. The
+// host's mount table never shows any of it, so no crash can leave one behind.
+func (l *launch) privateMounts() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making a mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	for _, b := range binds {
+	for _, b := range l.binds {
+		if b.from == b.to {
+			continue
+		}
 		if err := unix.Mount(b.from, b.to, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("binding %s: %w", b.from, err)
 		}
@@ -197,6 +217,9 @@ func privateMounts(binds []bind) error {
 		if err := unix.Mount("", b.to, "", flags, ""); err != nil {
 			return fmt.Errorf("sealing %s: %w", b.to, err)
 		}
+	}
+	if err := unix.Mount(l.folder.dir, privateRunFolder, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("showing the run folder at %s: %w", privateRunFolder, err)
 	}
 	return nil
 }
@@ -263,11 +286,6 @@ func closeAll(files ...*os.File) {
 	for _, f := range files {
 		f.Close() // nil is fine, and so is twice
 	}
-}
-
-// talkOf is the talk with a rubric.
-func talkOf(stdin []byte, limits Limits) talk {
-	return talk{stdin: bytes.NewReader(stdin), timeout: limits.Timeout, output: limits.OutputBytes}
 }
 
 // converse starts a program, feeds its standard input, collects its output,

@@ -75,7 +75,11 @@ func ofThisTest(procFile, runs string) bool {
 	case exe != box:
 		return false
 	}
-	return strings.Contains(cmdline, runs) || strings.HasPrefix(cmdline, initName) || strings.HasPrefix(cmdline, agentName)
+	ours := runs
+	if needsPrivateMounts() {
+		ours = "=" + privateRunFolder + "/" + stateDir
+	}
+	return strings.Contains(cmdline, ours) || strings.HasPrefix(cmdline, firstName)
 }
 
 // checkClean waits: a killed process is taken apart by the kernel in its own

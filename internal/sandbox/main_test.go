@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/image"
 )
 
 // Where the parent run of the tests leaves things for the run as an ordinary
@@ -91,7 +92,11 @@ var runAsOrdinaryUser = sync.OnceValues(func() (out []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := copyFile(self, exe); err != nil {
+	program, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(exe, program, 0o755)
+	}
+	if err != nil {
 		return nil, err
 	}
 	args := []string{"-test.timeout=14m"}
@@ -110,9 +115,9 @@ var runAsOrdinaryUser = sync.OnceValues(func() (out []byte, err error) {
 // loadHostImage makes a snapshot of this machine's Python, which unlike the
 // pinned image has sockets and ctypes: without them a hostile rubric proves
 // nothing.
-var loadHostImage = sync.OnceValues(func() (*Image, error) {
+var loadHostImage = sync.OnceValues(func() (*image.Image, error) {
 	if dir := os.Getenv(imageVariable); dir != "" {
-		return OpenImage(dir)
+		return image.Open(dir)
 	}
 	python := "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {
@@ -120,10 +125,10 @@ var loadHostImage = sync.OnceValues(func() (*Image, error) {
 			return nil, err
 		}
 	}
-	return SnapshotHost(filepath.Join(scratch, "images"), python)
+	return image.SnapshotHost(filepath.Join(scratch, "images"), python)
 })
 
-func hostImage(t testing.TB) *Image {
+func hostImage(t testing.TB) *image.Image {
 	t.Helper()
 	image, err := loadHostImage()
 	if err != nil {

@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,69 +11,63 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/runsc"
 )
 
-// A memoryWatch looks at a gVisor sandbox from outside, a few times a second,
-// and ends it when it holds more memory than it may. It is the last line: the
-// limits inside the sandbox are exact, this one would catch a way around
-// them. All memory of a gVisor sandbox is one unnamed file of its kernel, so
-// looking is one stat.
+// A memoryWatch looks at a sandbox from outside, a few times a second, and ends
+// it when it holds more memory than it may.
 type memoryWatch struct {
 	limit int64
+	meter memoryMeter
 	over  chan Verdict // gets an OOM once
 
 	quit chan struct{}
 	wg   sync.WaitGroup
 	once sync.Once
 
-	mu       sync.Mutex
-	most     int64
-	exceeded bool
-	pids     []int
+	mu   sync.Mutex
+	most int64
 }
 
-const (
-	watchEvery = 20 * time.Millisecond
-	noteEvery  = 50 // of these
-	// watchSlack is for what gVisor keeps in that file beside the rubric's
-	// memory: cached file pages, its own tables.
-	watchSlack = 64 << 20
-)
-
-func newMemoryWatch(limit int64) *memoryWatch {
-	return &memoryWatch{limit: limit + watchSlack, over: make(chan Verdict, 1), quit: make(chan struct{})}
+// A memoryMeter tells how many bytes the sandbox below a process holds. Every
+// class has its own.
+type memoryMeter interface {
+	look(pid int) int64
+	// pause is how long to wait after a look that took so long.
+	pause(took time.Duration) time.Duration
 }
 
-func (w *memoryWatch) start(r *running) {
+func newMemoryWatch(limit int64, meter memoryMeter) *memoryWatch {
+	return &memoryWatch{limit: limit, meter: meter, over: make(chan Verdict, 1), quit: make(chan struct{})}
+}
+
+// start begins when ready is closed, or at once if it is nil.
+func (w *memoryWatch) start(r *running, ready <-chan struct{}) {
 	w.wg.Go(func() {
-		var memory *os.File
-		for n := 0; ; n++ {
+		if ready != nil {
+			select {
+			case <-ready:
+			case <-r.exited:
+				return
+			case <-w.quit:
+				return
+			}
+		}
+		for pause := w.meter.pause(0); ; {
 			select {
 			case <-r.exited:
 				return
 			case <-w.quit:
 				return
-			case <-time.After(watchEvery):
+			case <-time.After(pause):
 			}
-			// Listing processes costs far more than one stat: it is done until
-			// the memory is found, and now and then to know whom to wait for.
-			if memory == nil || n%noteEvery == 0 {
-				w.note(r.pid)
-			}
-			if memory == nil {
-				if memory = w.find(); memory == nil {
-					continue
-				}
-				defer memory.Close()
-			}
-			var st unix.Stat_t
-			if unix.Fstat(int(memory.Fd()), &st) != nil {
-				continue
-			}
-			if held := st.Blocks * 512; w.seen(held) {
+			began := time.Now()
+			if w.seen(w.meter.look(r.pid)) {
 				end(w.over, OOM)
 				return
 			}
+			pause = w.meter.pause(time.Since(began))
 		}
 	})
 }
@@ -89,23 +85,55 @@ func (w *memoryWatch) seen(held int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.most = max(w.most, held)
-	w.exceeded = w.exceeded || held > w.limit
-	return w.exceeded
+	return held > w.limit
 }
 
-// note remembers the sandbox's processes while their parents still live and
-// can tell.
-func (w *memoryWatch) note(pid int) {
+func (w *memoryWatch) stop() {
+	w.once.Do(func() { close(w.quit) })
+	w.wg.Wait()
+}
+
+// peak is the most that was seen.
+func (w *memoryWatch) peak() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pids = descendants(pid)
+	return w.most
+}
+
+// wasExceeded reports whether the sandbox ever held too much.
+func (w *memoryWatch) wasExceeded() bool { return w.peak() > w.limit }
+
+// A gvisorMemory measures a gVisor sandbox. All its memory is one unnamed file
+// of its kernel, so looking is one stat. It is the last line: the limits inside
+// the sandbox are exact, this one would catch a way around them.
+type gvisorMemory struct {
+	state string   // gVisor's description of the sandbox
+	file  *os.File // nil until it is found
+	noted []int    // the processes as last described
+}
+
+// gvisorSlack is for what gVisor keeps in that file beside the program's
+// memory: cached file pages, its own tables.
+const gvisorSlack = 64 << 20
+
+func (*gvisorMemory) pause(time.Duration) time.Duration { return 20 * time.Millisecond }
+
+func (g *gvisorMemory) look(int) int64 {
+	if g.file == nil {
+		if g.file = g.find(); g.file == nil {
+			return 0
+		}
+	}
+	var st unix.Stat_t
+	if unix.Fstat(int(g.file.Fd()), &st) != nil {
+		return 0
+	}
+	return st.Blocks * 512
 }
 
 // find opens the memory of the sandbox's kernel.
-func (w *memoryWatch) find() *os.File {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, pid := range w.pids {
+func (g *gvisorMemory) find() *os.File {
+	for _, pid := range g.pids() {
 		fds, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
 		for _, fd := range fds {
 			if target, _ := os.Readlink(fd); !strings.HasPrefix(target, "/memfd:runsc-memory") {
@@ -119,30 +147,86 @@ func (w *memoryWatch) find() *os.File {
 	return nil
 }
 
-func (w *memoryWatch) stop() {
-	w.once.Do(func() { close(w.quit) })
-	w.wg.Wait()
+// pids are gVisor's kernel and its file server, as gVisor wrote them down last.
+// Looking for them among all processes would cost more than everything else
+// here together.
+func (g *gvisorMemory) pids() []int {
+	b, err := os.ReadFile(g.state)
+	if err != nil {
+		return g.noted // too early, or over
+	}
+	var state struct {
+		GoferPid int `json:"goferPid"`
+		Sandbox  struct {
+			Pid int `json:"pid"`
+		} `json:"sandbox"`
+	}
+	if json.Unmarshal(b, &state) == nil { // or it is being written
+		g.noted = []int{state.Sandbox.Pid, state.GoferPid}
+	}
+	return g.noted
 }
 
-func (w *memoryWatch) peak() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.most
+func (g *gvisorMemory) close() {
+	if g.file != nil {
+		g.file.Close()
+	}
 }
 
-// wasExceeded reports whether the sandbox ever held too much.
-func (w *memoryWatch) wasExceeded() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.exceeded
+// A processMemory measures a namespace sandbox by adding up. Where there is a
+// cgroup the kernel is faster and exact.
+type processMemory struct{ limit int64 }
+
+// pause grows with a look: of many processes the list alone takes a while. But
+// on a busy machine so does every look, and there a program must not have
+// seconds to fill the memory.
+func (processMemory) pause(took time.Duration) time.Duration {
+	return min(max(50*time.Millisecond, 20*took), 200*time.Millisecond)
 }
 
-// lastPIDs stops the watch and lists the sandbox's processes as last seen.
-func (w *memoryWatch) lastPIDs() []int {
-	w.stop()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pids
+// look adds up what the processes have in memory and what is in the sandbox's
+// own file systems. A page that several share counts for each at first; only
+// if that is too much are they asked for their shares, which takes longer.
+func (p processMemory) look(first int) int64 {
+	pids := append(descendants(first), first)
+	var files, resident int64
+	for _, dir := range []string{"tmp", "dev/shm"} {
+		files += usedOn(fmt.Sprintf("/proc/%d/root/%s", first, dir))
+	}
+	for _, pid := range pids {
+		resident += residentBytes(pid)
+	}
+	if resident+files <= p.limit {
+		return resident + files
+	}
+	resident = 0
+	for _, pid := range pids {
+		resident += sharedOutBytes(pid)
+	}
+	return resident + files
+}
+
+func residentBytes(pid int) int64 {
+	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// sharedOutBytes is a process's proportional share.
+func sharedOutBytes(pid int) int64 {
+	share := residentBytes(pid) // if the kernel will not tell
+	eachLine(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"), func(line string) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64); err == nil {
+				share = n << 10
+			}
+		}
+	})
+	return share
 }
 
 // descendants lists the processes below pid that the kernel knows now.
@@ -158,6 +242,13 @@ func descendants(pid int) []int {
 		}
 	}
 	return all
+}
+
+// isGvisor reports whether a process is a part of gVisor. A number that gVisor
+// wrote down may have become another process's.
+func isGvisor(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && pid > 1 && strings.HasPrefix(string(b), runsc.Name+"-")
 }
 
 // gone reports whether a process has ended; a zombie that nobody reaped yet

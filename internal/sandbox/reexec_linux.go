@@ -11,7 +11,6 @@ import (
 
 // The names under which this program is started again.
 const (
-	initName     = "tally-sandbox-init"     // builds the namespace class, then becomes the rubric
 	starlarkName = "tally-sandbox-starlark" // interprets rubric.star; runs inside the sandbox
 	pauseName    = "tally-sandbox-pause"    // keeps an attempt's sandbox open; runs inside it
 )
@@ -34,14 +33,12 @@ func Reexec() {
 		vmInit()
 	}
 	switch filepath.Base(os.Args[0]) {
-	case initName:
-		namespaceInit()
 	case starlarkName:
 		starlarkMain()
 	case pauseName:
 		pause()
-	case agentName:
-		agentMain()
+	case firstName:
+		firstMain()
 	}
 	if runsc.Asked() {
 		runsc.Main()

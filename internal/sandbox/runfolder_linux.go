@@ -237,4 +237,18 @@ func sweepFolder(dir string) {
 	}
 }
 
+// removeTree deletes a folder, opening sealed ones inside it if it must.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
 func olderThanAMinute(info os.FileInfo) bool { return time.Since(info.ModTime()) > time.Minute }

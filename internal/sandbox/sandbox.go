@@ -31,6 +31,8 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/image"
 )
 
 // A Class is a kind of isolation.
@@ -166,8 +168,8 @@ type Options struct {
 	Accept []Class
 	Scope  Scope // empty means ScopeCase
 	Rubric Rubric
-	Image  *Image // for a Python rubric; a Starlark rubric needs none
-	Jobs   int    // how many runs ScopeAttempt admits at once; 0 means 2
+	Image  *image.Image // for a Python rubric; a Starlark rubric needs none
+	Jobs   int          // how many runs ScopeAttempt admits at once; 0 means 2
 
 	// Blind turns the watching of attempts off. Nothing more is allowed by
 	// it; the Result just cannot list what was tried.
@@ -223,12 +225,9 @@ const (
 	Failed      Verdict = "error"        // ended with another status than 0
 )
 
-// An Attempt is something that the rubric tried and that a scoring program
-// has no business doing. It was denied, or answered inside the sandbox.
-type Attempt struct {
-	What   string // network, file, environment, process, kernel
-	Detail string // the call and its subject, escaped, at most 200 bytes
-}
+// An Attempt is something that the program tried and that it has no business
+// doing. It was denied, or answered inside the sandbox.
+type Attempt = calls.Attempt
 
 // A Result is what one run did.
 type Result struct {
@@ -291,13 +290,7 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 		return nil, err
 	}
 	base.sweep()
-	unfit := func(class Class) string {
-		if o.Scope == ScopeAttempt && class != GVisor {
-			return "has no scope attempt"
-		}
-		return ""
-	}
-	class, err := firstThatWorks(ctx, classes, unfit, o.Executable, base)
+	class, err := firstThatWorks(ctx, classes, rubricProfile, o.Scope, o.Executable, base)
 	if err != nil {
 		return nil, err
 	}
@@ -308,12 +301,11 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 	return &Sandbox{class: class, options: o, backend: b, base: base}, nil
 }
 
-// firstThatWorks tries classes in turn. Unfit says why one will not do for what
-// is to be run, whether it works or not.
-func firstThatWorks(ctx context.Context, classes []Class, unfit func(Class) string, executable string, base *runBase) (Class, error) {
+// firstThatWorks tries classes in turn, for a program of profile p.
+func firstThatWorks(ctx context.Context, classes []Class, p profile, scope Scope, executable string, base *runBase) (Class, error) {
 	var reasons []string
 	for _, class := range classes {
-		why := unfit(class)
+		why := p.unfit(class, scope)
 		if why == "" {
 			status := probe(ctx, class, executable, base)
 			if status.Works {
@@ -346,11 +338,12 @@ func (s *Sandbox) Run(ctx context.Context, job Job) (Result, error) {
 			return Result{}, err
 		}
 	}
+	began := time.Now()
 	r, err := s.backend.run(ctx, job.Stdin, limits)
 	if err != nil {
 		return Result{}, err
 	}
-	r.Class = s.class
+	r.Class, r.Wall = s.class, time.Since(began)
 	if s.options.Image != nil {
 		r.ImageDigest = s.options.Image.Digest
 	}

@@ -32,10 +32,10 @@ type ending struct {
 	maxRSS  int64
 }
 
-type agentMount struct{}
+type mount struct{}
 
-func (*AgentOptions) checkMounts(*runBase) ([]agentMount, error) { return nil, nil }
+func (*AgentOptions) checkMounts(*runBase) ([]mount, error) { return nil, nil }
 
-func runAgent(context.Context, Class, AgentOptions, []agentMount, *runBase) (AgentResult, error) {
+func runAgent(context.Context, Class, AgentOptions, []mount, *runBase) (AgentResult, error) {
 	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
 }

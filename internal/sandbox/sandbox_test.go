@@ -76,7 +76,7 @@ print(json.dumps({"uid": os.getuid(), "pid": os.getpid(), "left": left}))`)
 			t.Errorf("left behind: %v; user %d seen before: %v", got.Left, got.UID, users[got.UID])
 		}
 		users[got.UID] = true
-		if want := []Attempt{{aboutFile, `open "/tmp/left" for writing`}}; !slices.Equal(r.Attempted, want) {
+		if want := []Attempt{{What: "file", Detail: `open "/tmp/left" for writing`}}; !slices.Equal(r.Attempted, want) {
 			t.Errorf("attempted %v, want %v", r.Attempted, want)
 		}
 	}
@@ -151,4 +151,36 @@ func TestRunsInADeepTemporaryFolder(t *testing.T) {
 	if base, err := openRunBase(""); err != nil || len(base.dir) > maxBaseBytes {
 		t.Errorf("got %v, %v", base, err)
 	}
+}
+
+// A user's temporary folder is often closed to everybody else, and as root the
+// sandbox is somebody else.
+func TestTemporaryFolderBelowAClosedFolder(t *testing.T) {
+	closed := filepath.Join(scratch, "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	runs := filepath.Join(closed, "runs")
+	eachClass(t, func(t *testing.T, class Class) {
+		for _, rubric := range []Rubric{star(echoStar), python(echoPython)} {
+			r := run(t, class, rubric, `{"harness_output":1,"expected":1,"case_metadata":{}}`, Limits{}, func(o *Options) { o.TempDir = runs })
+			if r.Verdict != OK {
+				t.Errorf("%s: %s, stderr %s", rubric.Main, r.Verdict, r.StderrHead)
+			}
+		}
+		if rubricProfile.unfit(class, ScopeAttempt) == "" {
+			r := run(t, class, python(echoPython), `{"harness_output":1,"expected":1}`, Limits{}, attemptScope, func(o *Options) { o.TempDir = runs })
+			if r.Verdict != OK {
+				t.Errorf("scope attempt: %s, stderr %s", r.Verdict, r.StderrHead)
+			}
+		}
+		if agentProfile.unfit(class, ScopeCase) != "" {
+			return
+		}
+		o := agentOptions(class, "sh", "-c", "echo hello > here && cat here")
+		o.TempDir = runs
+		if r, err := RunAgent(context.Background(), o); err != nil || r.Verdict != OK || string(r.Stdout) != "hello\n" {
+			t.Errorf("agent: %v, %s, stdout %q, stderr %s", err, r.Verdict, r.Stdout, r.StderrHead)
+		}
+	})
 }

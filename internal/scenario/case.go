@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -195,14 +194,14 @@ func (c *Case) prompt() (string, error) {
 
 // describe writes what a rubric is told about the case.
 func (c *Case) describe(disposition, difficulty, title string) error {
-	about := map[string]any{"case_id": c.ID, "tags": append([]string{}, c.Tags...)}
-	for key, value := range map[string]string{"disposition": disposition, "difficulty": difficulty, "title": title} {
-		if value != "" {
-			about[key] = value
-		}
-	}
 	var err error
-	c.Metadata, err = canon.Marshal(about)
+	c.Metadata, err = canon.Marshal(struct {
+		CaseID      string   `json:"case_id"`
+		Difficulty  string   `json:"difficulty,omitempty"`
+		Disposition string   `json:"disposition,omitempty"`
+		Tags        []string `json:"tags"`
+		Title       string   `json:"title,omitempty"`
+	}{c.ID, difficulty, disposition, c.Tags, title})
 	return err
 }
 
@@ -293,13 +292,13 @@ func (l *line) validate(c *Case) error {
 // grading gathers the members of a line that say how it is graded, as the
 // document that grading.yaml would be.
 func (l *line) grading() (canon.RawMessage, error) {
-	parts := map[string]canon.RawMessage{}
-	for name, raw := range map[string]canon.RawMessage{"extract": l.Extract, "grade": l.Grade, "checks": l.Checks, "expect": l.Expect} {
-		if len(bytes.TrimSpace(raw)) > 0 {
-			parts[name] = raw
-		}
-	}
-	if len(parts) == 0 {
+	parts := struct {
+		Checks  canon.RawMessage `json:"checks,omitempty"`
+		Expect  canon.RawMessage `json:"expect,omitempty"`
+		Extract canon.RawMessage `json:"extract,omitempty"`
+		Grade   canon.RawMessage `json:"grade,omitempty"`
+	}{l.Checks, l.Expect, l.Extract, l.Grade}
+	if len(l.Checks)+len(l.Expect)+len(l.Extract)+len(l.Grade) == 0 {
 		return nil, nil
 	}
 	return canon.Marshal(parts)

@@ -117,11 +117,8 @@ func New(cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := cfg.Rules.Policy()
-	cfg.Run.Format, cfg.Run.Governance, cfg.Run.PolicyShort = trajectory.Format, p.Mode, p.ShortHash()
-	if cfg.Run.Policy, err = p.Digest(); err != nil {
-		return nil, err
-	}
+	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
+	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
 	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}}
 	for i, a := range cfg.Approvals {

@@ -80,10 +80,21 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 // next Commit.
 func (p *Pack) Put(data []byte) digest.Content {
 	d := digest.ContentOf(data)
+	p.put(d, data)
+	return d
+}
+
+// put is Put for who has just computed the piece's name. Under another
+// name nobody would ever get it back.
+func (p *Pack) put(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	large := len(data) > packBuffer
+	for large && p.syncing {
+		p.progress.Wait() // then the file is this caller's, while it has the lock
+	}
 	if p.has[d] {
-		return d
+		return
 	}
 	if len(p.has) == packMemory {
 		clear(p.has)
@@ -91,8 +102,31 @@ func (p *Pack) Put(data []byte) digest.Content {
 	p.has[d] = true
 	p.buf = append(p.buf, d[:]...)
 	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
+	if large {
+		p.writeLarge(data)
+		return
+	}
 	p.buf = append(p.buf, data...)
-	return d
+}
+
+// writeLarge writes what was put, which ends in the header of a piece, and that
+// piece, which is too large to be copied first. It is on disk after the next
+// Commit, as any other. It is called with the lock held, and keeps it: nothing
+// else may get in between.
+func (p *Pack) writeLarge(data []byte) {
+	if p.broken != nil {
+		return
+	}
+	_, err := p.f.WriteAt(p.buf, p.written)
+	if err == nil {
+		_, err = p.f.WriteAt(data, p.written+int64(len(p.buf)))
+	}
+	if err != nil {
+		p.broken = writeError("writing evidence to", p.name, err)
+		return // the buffer stays, so that the next Commit fails
+	}
+	p.written += int64(len(p.buf) + len(data))
+	p.buf = p.buf[:0]
 }
 
 // Commit returns when everything put so far is on disk. After a failure the

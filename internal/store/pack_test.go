@@ -299,3 +299,42 @@ func TestVaultFindsABlobBesideADamagedPack(t *testing.T) {
 		t.Errorf("with a blob beside it: %q, %v", got, err)
 	}
 }
+
+// TestPackTakesLargePieces among small ones, from several goroutines: nothing
+// gets in between, and what Commit has acknowledged is there.
+func TestPackTakesLargePieces(t *testing.T) {
+	v := OpenVault(OS{}, t.TempDir())
+	p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), "a.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	texts := make(map[digest.Content][]byte)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 5 {
+				text := bytes.Repeat(fmt.Appendf(nil, "%d %d\n", w, i), 10)
+				if (w+i)%4 == 0 {
+					text = bytes.Repeat(text, packBuffer/len(text)+1)
+				}
+				d := p.Put(text)
+				if err := p.Commit(); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				texts[d] = text
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for d, text := range texts {
+		if got, err := v.Get(d, 1<<30); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
+}

@@ -34,6 +34,10 @@ type Log struct {
 	events []Event
 }
 
+// logRoom is what the trajectory of a short case takes, so that most logs are
+// never copied to a larger place.
+const logRoom = 4 << 10
+
 // NewLog returns an empty log.
 func NewLog() *Log { return &Log{} }
 
@@ -54,7 +58,10 @@ func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
 		return nil, errors.New("an event without a payload")
 	}
 	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: p.Type(), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head}
-	text, err := e.encode()
+	if l.data == nil {
+		l.data = make([]byte, 0, logRoom)
+	}
+	data, err := e.append(l.data)
 	if err != nil {
 		return nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
 	}
@@ -62,12 +69,13 @@ func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
 	if err := next.follow(&e); err != nil {
 		return nil, fmt.Errorf("event %d (%s): %w", e.Seq, e.Type, err)
 	}
-	if len(l.data)+len(text) > MaxBytes {
+	text := data[len(l.data):len(data):len(data)]
+	if len(data) > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "event %d (%s): the trajectory would have more than %d bytes", e.Seq, e.Type, MaxBytes).
 			WithHint("set a limit on turns or output for the case")
 	}
 	l.order, l.head = next, digest.IDOf(text[:len(text)-1])
-	l.data = append(l.data, text...)
+	l.data = data
 	if l.keep {
 		e.payload = canon.RawMessage(text[len(lineStart):bytes.LastIndex(text, []byte(restStart))])
 		l.events = append(l.events, e)
@@ -79,11 +87,11 @@ func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
 // keeps its events, without reading them again: this program has just written
 // every line.
 func (l *Log) Verified() *Verified {
-	return &Verified{slices.Clone(l.events), Summary{l.head, l.order.turn, l.order.seq, l.order.ended, true}}
+	return &Verified{slices.Clip(l.events), Summary{l.head, l.order.turn, l.order.seq, l.order.ended, true}}
 }
 
-// Bytes returns a copy of everything written so far.
-func (l *Log) Bytes() []byte { return slices.Clone(l.data) }
+// Bytes returns everything written so far, which must not be changed.
+func (l *Log) Bytes() []byte { return slices.Clip(l.data) }
 
 // Head is the SHA-256 of the last line without its newline, or zero.
 func (l *Log) Head() digest.ID { return l.head }
@@ -91,20 +99,20 @@ func (l *Log) Head() digest.ID { return l.head }
 // Len is the number of events so far.
 func (l *Log) Len() int { return l.order.seq }
 
-// encode writes the event as a line.
-func (e *Event) encode() ([]byte, error) {
+// append writes the event as a line after dst. After an error dst is as it was.
+func (e *Event) append(dst []byte) ([]byte, error) {
 	if err := e.Payload.Validate(); err != nil {
 		return nil, err
 	}
-	payload, err := canon.Marshal(e.Payload)
+	data, err := canon.Append(append(dst, lineStart...), e.Payload)
 	if err != nil {
 		return nil, err
 	}
-	text := e.appendRest(append([]byte(lineStart), payload...))
-	if len(text) > MaxLineBytes {
-		return nil, refusal.Newf(refusal.TooLarge, "the line has %d bytes, at most %d are accepted", len(text), MaxLineBytes)
+	data = e.appendRest(data)
+	if n := len(data) - len(dst); n > MaxLineBytes {
+		return nil, refusal.Newf(refusal.TooLarge, "the line has %d bytes, at most %d are accepted", n, MaxLineBytes)
 	}
-	return append(text, '\n'), nil
+	return append(data, '\n'), nil
 }
 
 // A line is an object of six members, which are in the order of their names as

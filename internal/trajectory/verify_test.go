@@ -165,7 +165,7 @@ func TestVerifyRefusesAFreshChainInTheWrongOrder(t *testing.T) {
 			if e.Seq == 0 {
 				e.Seq = i + 1
 			}
-			line, err := e.encode()
+			line, err := e.append(nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package sandbox
+package image
 
 import (
 	"bytes"
@@ -49,18 +49,18 @@ var leftOutModules = []string{
 	"syslog", "resource", "nis", "spwd", "_crypt", "ossaudiodev", "fcntl", "termios", "grp", "pwd", "mmap", "select",
 }
 
-// A Build says how to make the pinned image.
-type Build struct {
-	Cache  string    // where images go, see [ImageCache]
+// A Recipe says how to make the pinned image.
+type Recipe struct {
+	Cache  string    // where images go, see [Cache]
 	Source string    // a local copy of the source; empty: fetch it
 	Log    io.Writer // what is going on, one line a step; nil for silence
 }
 
-// BuildImage makes the pinned CPython image: a static binary and its
+// BuildCPython makes the pinned CPython image: a static binary and its
 // library, compiled from the pinned source with musl. It needs no root. The
 // same source with the same compiler and C library gives the same digest; the
 // image names all three.
-func BuildImage(ctx context.Context, b Build) (*Image, error) {
+func BuildCPython(ctx context.Context, b Recipe) (*Image, error) {
 	if b.Log == nil {
 		b.Log = io.Discard
 	}
@@ -70,7 +70,7 @@ func BuildImage(ctx context.Context, b Build) (*Image, error) {
 				WithHint("on Debian or Ubuntu: apt-get install musl-tools make xz-utils binutils gcc")
 		}
 	}
-	d, err := newImageDraft(b.Cache)
+	d, err := newDraft(b.Cache)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func checkSource(file string) error {
 // fetch gets the source from python.org, or from Debian's archive through
 // apt-get where that is what the machine can reach. Where it came from does
 // not matter: its digest is checked afterwards.
-func (b Build) fetch(ctx context.Context, work string) (string, error) {
+func (b Recipe) fetch(ctx context.Context, work string) (string, error) {
 	file := filepath.Join(work, "Python-"+cpythonVersion+".tar.xz")
 	fmt.Fprintf(b.Log, "fetching %s\n", cpythonURL)
 	first := download(ctx, cpythonURL, file)
@@ -246,7 +246,7 @@ exec musl-gcc "$@"
 `
 
 // compile unpacks the source into tree and leaves python and library there.
-func (b Build) compile(ctx context.Context, source, tree string) error {
+func (b Recipe) compile(ctx context.Context, source, tree string) error {
 	bin := filepath.Join(tree, "wrapper")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
@@ -309,7 +309,7 @@ func runTool(ctx context.Context, dir string, env []string, name string, args ..
 		}
 		const tail = 1500
 		said := out.Bytes()
-		return fmt.Errorf("%s: %w: %s", name, err, headString(said[max(0, len(said)-tail):]))
+		return fmt.Errorf("%s: %w: %s", name, err, strings.ToValidUTF8(string(said[max(0, len(said)-tail):]), "?"))
 	}
 	return nil
 }

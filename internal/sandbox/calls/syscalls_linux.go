@@ -1,4 +1,4 @@
-package sandbox
+package calls
 
 import "golang.org/x/sys/unix"
 
@@ -51,14 +51,35 @@ var watchedCalls = map[int]struct{ what, name string }{
 	unix.SYS_SOCKETPAIR: {"", "socketpair"}, // denied in namespace, harmless
 }
 
-// storingCalls let a program keep bytes outside its own address space, where
+// watched judges a call that says by being made at all what it is about.
+func (l *Log) watched(number int) {
+	what, name := watchedCalls[number].what, watchedCalls[number].name
+	if what == "" {
+		what, name = legacyWatchedCalls[number].what, legacyWatchedCalls[number].name
+	}
+	if l.agent != nil {
+		what, name = agentWatched(number)
+	}
+	if what != "" {
+		l.add(what, "%s", name)
+	}
+}
+
+// deniedSocket notes a socket that the filter asked about. An agent's is of a
+// family, or a protocol, that leads out.
+func (l *Log) deniedSocket(family int) {
+	if l.agent != nil {
+		l.add(aboutNetwork, "socket of family %d", family)
+		return
+	}
+	l.socket(family)
+}
+
+// StoringCalls let a program keep bytes outside its own address space, where
 // the limit on that would not count them.
-var storingCalls = []struct {
-	name   string
-	number int
-}{
-	{"memfd_create", unix.SYS_MEMFD_CREATE}, {"memfd_secret", unix.SYS_MEMFD_SECRET},
-	{"shmget", unix.SYS_SHMGET}, {"shmat", unix.SYS_SHMAT}, {"shmctl", unix.SYS_SHMCTL},
-	{"msgget", unix.SYS_MSGGET}, {"msgsnd", unix.SYS_MSGSND}, {"semget", unix.SYS_SEMGET},
-	{"mq_open", unix.SYS_MQ_OPEN}, {"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_setup", unix.SYS_IO_SETUP},
+var StoringCalls = []string{
+	"memfd_create", "memfd_secret",
+	"shmget", "shmat", "shmctl",
+	"msgget", "msgsnd", "semget",
+	"mq_open", "io_uring_setup", "io_setup",
 }

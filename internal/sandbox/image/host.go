@@ -1,4 +1,4 @@
-package sandbox
+package image
 
 import (
 	"bytes"
@@ -82,11 +82,11 @@ func SnapshotHost(cache, python string) (*Image, error) {
 	// The note only saves time: the image it names is verified like any other.
 	note := filepath.Join(cache, fmt.Sprintf("host-%x", blake3.Sum256(fmt.Append(nil, facts))))
 	if digest, err := os.ReadFile(note); err == nil {
-		if i, err := FindImage(cache, string(digest)); err == nil {
+		if i, err := Find(cache, string(digest)); err == nil {
 			return i, nil
 		}
 	}
-	d, err := newImageDraft(cache)
+	d, err := newDraft(cache)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func precompile(root, python, stdlib string) error {
 	// one file costs speed only.
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("%w: %s", err, headString(msg.Bytes()))
+		return fmt.Errorf("%w: %s", err, strings.ToValidUTF8(msg.String(), "?"))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package sandbox
+package calls
 
 import "golang.org/x/sys/unix"
 

@@ -9,79 +9,127 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// agentName is how this program is started to be the first process of an
-// agent's sandbox.
-const agentName = "tally-sandbox-agent"
+// firstName is how this program is started to be the first process of a
+// sandbox, and firstPath where it is in an agent's.
+const (
+	firstName = "tally-sandbox-first"
+	firstPath = "/" + programDir + "/" + firstName
+)
+
+// firstSocket is the descriptor of the channel to the harness.
+const firstSocket = 3
 
 // notStartedStatus is what a shell says, too, when there is no such program.
 const notStartedStatus = 127
 
-// agentMain is the first process of an agent's sandbox. It listens on the
-// gateway's port and forwards, starts the program, reaps whatever loses its
-// parent, and ends with the program; its end is the end of everything in the
-// sandbox.
+// firstMain is the first process of a sandbox. For a rubric it builds the
+// sandbox and becomes the rubric. For an agent it listens on the gateway's port
+// and forwards, starts the program, reaps whatever loses its parent, and ends
+// with the program; its end is the end of everything in the sandbox.
 //
-// It holds nothing that the agent may not have: no capability, no file, and a
+// It holds nothing that an agent may not have: no capability, no file, and a
 // channel over which nothing but connections to the gateway can be got.
-func agentMain() {
-	unix.CloseOnExec(initSocket)
-	runtime.LockOSThread() // see startProgram
-	status, err := runProgram()
+func firstMain() {
+	unix.CloseOnExec(firstSocket)
+	runtime.LockOSThread() // see startProgram and become
+	status, err := follow()
 	if err != nil {
-		tell(agentFailed, err.Error())
+		tell(saysFailed, err.Error())
 		os.Exit(1)
 	}
 	os.Exit(status)
 }
 
 func tell(kind byte, text string) {
-	unix.Sendto(initSocket, append([]byte{kind}, text[:min(len(text), 4000)]...), unix.MSG_NOSIGNAL, nil)
+	unix.Sendto(firstSocket, append([]byte{kind}, text[:min(len(text), 4000)]...), unix.MSG_NOSIGNAL, nil)
 }
 
-func runProgram() (status int, err error) {
+// follow does what the plan says, and returns the program's status.
+func follow() (status int, err error) {
 	buf := make([]byte, maxPlanBytes)
-	n, err := unix.Read(initSocket, buf)
+	n, err := unix.Read(firstSocket, buf)
 	if err != nil {
 		return 0, fmt.Errorf("reading the plan: %w", err)
 	}
-	var plan agentPlan
-	if err := json.Unmarshal(buf[:n], &plan); err != nil {
+	var p plan
+	if err := json.Unmarshal(buf[:n], &p); err != nil {
 		return 0, fmt.Errorf("reading the plan: %w", err)
 	}
-	if plan.Build != nil {
-		if err := plan.Build.build(); err != nil {
+	if p.Build != nil {
+		if err := p.Build.build(); err != nil {
 			return 0, err
 		}
 	}
+	if !p.Stay {
+		return become(p)
+	}
+	return attend(p)
+}
+
+// become turns this process into the program. Everything that was given up was
+// given up on one thread; that thread becomes the program, and exec ends all
+// others.
+func become(p plan) (status int, err error) {
+	debug.SetGCPercent(-1) // it would run under the rubric's filter
+	argv, err := syscall.SlicePtrFromStrings(p.Command)
+	if err != nil {
+		return 0, err
+	}
+	envv, err := syscall.SlicePtrFromStrings(p.Env)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.CloseRange(firstSocket+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS {
+		return 0, fmt.Errorf("closing files: %w", err)
+	}
+	if err := unix.Chdir(p.Dir); err != nil {
+		return 0, fmt.Errorf("entering the rubric's folder: %w", err)
+	}
+	if err := p.Build.restrict(); err != nil {
+		return 0, err
+	}
+	// Not RawSyscall: on a machine with one processor the other thread needs
+	// this one's turn. The harness is asked about this call and sets the last
+	// limit, the address space, before it says yes.
+	_, _, errno := syscall.Syscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(argv[0])),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])))
+	fmt.Fprintf(os.Stderr, "%s: %v\n", p.Command[0], errno)
+	return 126, nil
+}
+
+// attend starts the program and stays beside it until its end.
+func attend(p plan) (status int, err error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
 	}
-	if plan.Port != 0 {
-		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", plan.Port))
+	if p.Port != 0 {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", p.Port))
 		if err != nil {
 			return 0, fmt.Errorf("listening for the gateway: %w", err)
 		}
 		go forwardAll(ln)
 	}
-	if plan.Build != nil {
+	if p.Build != nil {
 		// From here on this thread, and what it starts, is under the filter.
-		if err := plan.Build.restrict(); err != nil {
+		if err := p.Build.restrict(); err != nil {
 			return 0, err
 		}
 	} else {
-		tell(agentReady, "")
+		tell(saysReady, "")
 	}
-	pid, err := startProgram(plan)
+	pid, err := startProgram(p)
 	if err != nil {
-		tell(agentNotStarted, err.Error())
+		tell(saysNotStarted, err.Error())
 		return notStartedStatus, nil
 	}
 	// What comes is for the program. Held open here, its output would have no
@@ -96,16 +144,16 @@ func runProgram() (status int, err error) {
 
 // startProgram runs on the locked thread: what that thread gave up, the
 // program never had.
-func startProgram(plan agentPlan) (pid int, err error) {
-	if err := os.Chdir(plan.Dir); err != nil {
+func startProgram(p plan) (pid int, err error) {
+	if err := os.Chdir(p.Dir); err != nil {
 		return 0, fmt.Errorf("entering the working folder: %w", err)
 	}
-	file, err := findProgram(plan.Command[0], plan.Env)
+	file, err := findProgram(p.Command[0], p.Env)
 	if err != nil {
 		return 0, err
 	}
-	pid, err = syscall.ForkExec(file, plan.Command, &syscall.ProcAttr{
-		Env: plan.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	pid, err = syscall.ForkExec(file, p.Command, &syscall.ProcAttr{
+		Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return 0, fmt.Errorf("starting %s: %w", file, err)
 	}
@@ -173,12 +221,12 @@ func forwardAll(ln net.Listener) {
 
 // askForConn gets a connection from the harness.
 func askForConn() (*net.UnixConn, error) {
-	tell(agentWantsConn, "")
-	kind, _, rights, err := receive(initSocket)
+	tell(wantsConn, "")
+	kind, _, rights, err := receive(firstSocket)
 	if err != nil {
 		return nil, err
 	}
-	if kind != agentGrant || len(rights) != 1 {
+	if kind != grantsConn || len(rights) != 1 {
 		return nil, errors.New("the gateway is closed")
 	}
 	file := os.NewFile(uintptr(rights[0]), "gateway")

@@ -1,4 +1,4 @@
-package sandbox
+package calls
 
 import "golang.org/x/sys/unix"
 
@@ -72,12 +72,12 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID 
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
 // agentFilter writes the filter for agents.
-func agentFilter(watch bool) (program, error) {
+func agentFilter(watch bool) (Filter, error) {
 	seen, denied := uint32(retAllow), uint32(retDeny)
 	if watch {
 		seen, denied = retAsk, retAsk
 	}
-	p, err := newProgram()
+	p, err := newFilter()
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +90,14 @@ func agentFilter(watch bool) (program, error) {
 		}
 	}
 	// What is sent on a connection has no address with it.
-	p.call(unix.SYS_SENDTO, func(p *program) {
+	p.call(unix.SYS_SENDTO, func(p *Filter) {
 		for _, half := range []uint32{0, highHalf} {
 			p.load(offArg4 + half)
 			p.unless(unix.BPF_JEQ, 0, answer(seen))
 		}
 		p.ret(retAllow)
 	})
-	p.call(unix.SYS_SOCKET, func(p *program) {
+	p.call(unix.SYS_SOCKET, func(p *Filter) {
 		p.load(offArg0)
 		for _, family := range []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} {
 			p.when(unix.BPF_JEQ, family, answer(retAllow))
@@ -105,13 +105,13 @@ func agentFilter(watch bool) (program, error) {
 		// Programs ask over it which interfaces there are. Its other protocols,
 		// and other families, lead into the kernel; AF_VSOCK knows no
 		// namespaces and leads out.
-		p.when(unix.BPF_JEQ, unix.AF_NETLINK, func(p *program) {
+		p.when(unix.BPF_JEQ, unix.AF_NETLINK, func(p *Filter) {
 			p.load(offArg2)
 			p.when(unix.BPF_JEQ, unix.NETLINK_ROUTE, answer(retAllow))
 		})
 		p.ret(denied)
 	})
-	p.call(unix.SYS_CLONE, func(p *program) {
+	p.call(unix.SYS_CLONE, func(p *Filter) {
 		p.load(offArg0)
 		p.when(unix.BPF_JSET, newNamespaces, answer(retDeny))
 		p.ret(retAllow)
@@ -119,14 +119,14 @@ func agentFilter(watch bool) (program, error) {
 	// Its flags are behind a pointer. Told that it does not exist, the C
 	// library takes clone.
 	p.call(unix.SYS_CLONE3, answer(retNoCall))
-	p.call(unix.SYS_IOCTL, func(p *program) {
+	p.call(unix.SYS_IOCTL, func(p *Filter) {
 		p.load(offArg1)
 		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // typing at somebody's terminal
 			p.when(unix.BPF_JEQ, request, answer(retDeny))
 		}
 		p.ret(retAllow)
 	})
-	p.call(unix.SYS_PERSONALITY, func(p *program) {
+	p.call(unix.SYS_PERSONALITY, func(p *Filter) {
 		p.load(offArg0)
 		for _, persona := range []uint32{0, 0xffffffff} { // plain, or asking
 			p.when(unix.BPF_JEQ, persona, answer(retAllow))

@@ -1,4 +1,4 @@
-package sandbox
+package calls
 
 import (
 	"encoding/binary"
@@ -58,7 +58,7 @@ func isOwnInternet(a netip.Addr, port uint16) bool {
 
 // ownSocketFolders are where programs in the sandbox put sockets, and where the
 // C library looks for its name service unasked.
-var ownSocketFolders = []string{workDir, "/tmp", "/var/run/nscd", "/run/nscd"}
+var ownSocketFolders = []string{WorkDir, "/tmp", "/var/run/nscd", "/run/nscd"}
 
 func (r *agentRules) isOwnUnix(name []byte) bool {
 	if len(name) == 0 || name[0] == 0 {

@@ -1,10 +1,12 @@
-package sandbox
+package calls
 
 import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +16,11 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/seccheck/sinks/remote/wire"
 )
 
-// A trace receives gVisor's stream of system calls of one sandbox over a
+// A Trace receives gVisor's stream of system calls of one sandbox over a
 // socket and tells the attempts among them. gVisor calls this a seccheck
 // remote sink.
-type trace struct {
-	attempts *attempts
+type Trace struct {
+	log      *Log
 	listener int
 	done     chan struct{} // closed when the sandbox's end is closed
 
@@ -26,13 +28,13 @@ type trace struct {
 	reading sync.Mutex
 	conn    int // -1 before and after
 	dropped uint32
-	byUser  map[uint32]*attempts // for a sandbox that several runs share
+	byUser  map[uint32]*Log // for a sandbox that several runs share
 }
 
 // tracePoints are the calls to watch, each reported with its user if several
 // runs share the sandbox. gVisor reports a call when it is
 // entered, whether it then succeeds or not.
-func tracePoints(withUser bool) []map[string]any {
+func tracePoints(agent, withUser bool) []map[string]any {
 	cwd, who := []string{"cwd"}, []string{}
 	if withUser {
 		cwd, who = []string{"cwd", "credentials"}, []string{"credentials"}
@@ -40,76 +42,80 @@ func tracePoints(withUser bool) []map[string]any {
 	points := []map[string]any{
 		{"name": "syscall/openat/enter", "context_fields": cwd, "optional_fields": []string{"fd_path"}},
 	}
+	add := func(fields []string, format string, args ...any) {
+		points = append(points, map[string]any{"name": fmt.Sprintf("syscall/"+format+"/enter", args...), "context_fields": fields})
+	}
 	for _, n := range legacyOpens {
-		points = append(points, map[string]any{"name": "syscall/" + n + "/enter", "context_fields": cwd})
+		add(cwd, "%s", n)
 	}
-	for _, n := range tracedCalls {
-		points = append(points, map[string]any{"name": "syscall/" + n + "/enter", "context_fields": who})
+	named, numbers := tracedCalls, rubricWatched()
+	if agent {
+		named, numbers = []string{"socket", "connect"}, watchedNumbers()
 	}
-	var numbers []int
+	for _, n := range named {
+		add(who, "%s", n)
+	}
+	for _, n := range numbers {
+		add(who, "sysno/%d", n)
+	}
+	return points
+}
+
+// rubricWatched lists the calls that a rubric has no use for.
+func rubricWatched() []int {
+	numbers := slices.Collect(maps.Keys(legacyWatchedCalls))
 	for n, call := range watchedCalls {
 		if call.what != "" {
 			numbers = append(numbers, n)
 		}
 	}
-	for n := range legacyWatchedCalls {
-		numbers = append(numbers, n)
-	}
-	for _, n := range numbers {
-		points = append(points, map[string]any{"name": fmt.Sprintf("syscall/sysno/%d/enter", n), "context_fields": who})
-	}
-	return points
+	return numbers
 }
 
-// listenTrace opens the socket and writes gVisor's configuration for it.
-func listenTrace(r *runFolder, a *attempts, points []map[string]any) (t *trace, config string, err error) {
-	socket := r.path("t")
+// ListenTrace opens the socket, for user uid who finds it as seen, and returns
+// gVisor's configuration for it. Shared says that several runs share the
+// sandbox.
+func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *Trace, config []byte, err error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	t = &trace{attempts: a, listener: fd, done: make(chan struct{}), conn: -1, byUser: map[uint32]*attempts{}}
-	uid, gid := hostID()
+	t = &Trace{log: log, listener: fd, done: make(chan struct{}), conn: -1, byUser: map[uint32]*Log{}}
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err == nil {
 		err = os.Chown(socket, uid, gid)
 	}
 	if err == nil {
 		err = unix.Listen(fd, 1)
 	}
-	if err != nil {
-		unix.Close(fd)
-		return nil, "", fmt.Errorf("listening for attempts: %w", err)
-	}
-	b, err := json.Marshal(map[string]any{"trace_session": map[string]any{
-		"name":   "Default",
-		"points": points,
-		// Rather slow down a rubric that floods the socket than miss a call.
-		"sinks": []map[string]any{{"name": "remote", "config": map[string]any{
-			"endpoint": socket, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
-	}})
 	if err == nil {
-		config, err = r.write("trace.json", b)
+		config, err = json.Marshal(map[string]any{"trace_session": map[string]any{
+			"name":   "Default",
+			"points": tracePoints(log.agent != nil, shared),
+			// Rather slow down a rubric that floods the socket than miss a call.
+			"sinks": []map[string]any{{"name": "remote", "config": map[string]any{
+				"endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
+		}})
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, "", err
+		return nil, nil, fmt.Errorf("listening for attempts: %w", err)
 	}
 	go t.serve()
 	return t, config, nil
 }
 
-// finish ends the listening. It is called after the sandbox's end, when
+// Finish ends the listening. It is called after the sandbox's end, when
 // everything that was sent has been received or is waiting in the socket.
-func (t *trace) finish() {
+func (t *Trace) Finish() {
 	unix.Shutdown(t.listener, unix.SHUT_RDWR) // wakes an accept that nobody answered
 	<-t.done
 	unix.Close(t.listener)
 	if t.dropped > 0 {
-		t.attempts.add(aboutKernel, "%d further calls came too fast to be recorded", t.dropped)
+		t.log.add(aboutKernel, "%d further calls came too fast to be recorded", t.dropped)
 	}
 }
 
-func (t *trace) serve() {
+func (t *Trace) serve() {
 	defer close(t.done)
 	conn, _, err := unix.Accept4(t.listener, unix.SOCK_CLOEXEC)
 	if err != nil {
@@ -148,7 +154,7 @@ func (t *trace) serve() {
 const traceNap = 500 * time.Microsecond
 
 // take reads and judges what waits, and reports whether more may come.
-func (t *trace) take(conn int, buf []byte) bool {
+func (t *Trace) take(conn int, buf []byte) bool {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	for {
@@ -166,10 +172,10 @@ func (t *trace) take(conn int, buf []byte) bool {
 	}
 }
 
-// settle returns when every call made so far has been judged. gVisor sends
+// Settle returns when every call made so far has been judged. gVisor sends
 // before the call proceeds, so what a process did is in the socket when the
 // process has ended.
-func (t *trace) settle() {
+func (t *Trace) Settle() {
 	for {
 		t.reading.Lock()
 		waiting := 0
@@ -184,30 +190,31 @@ func (t *trace) settle() {
 	}
 }
 
-// share makes the calls of one user go to a.
-func (t *trace) share(user uint32, a *attempts) {
+// Share makes the calls of one user go to a.
+func (t *Trace) Share(user uint32, a *Log) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	t.byUser[user] = a
 }
 
-func (t *trace) unshare(user uint32) {
+// Unshare undoes Share.
+func (t *Trace) Unshare(user uint32) {
 	t.reading.Lock()
 	defer t.reading.Unlock()
 	delete(t.byUser, user)
 }
 
 // of finds whose call it is.
-func (t *trace) of(c *pb.ContextData) *attempts {
+func (t *Trace) of(c *pb.ContextData) *Log {
 	if a, ok := t.byUser[c.GetCredentials().GetRealUid()]; ok {
 		return a
 	}
-	return t.attempts
+	return t.log
 }
 
 // message judges one call. The layout of the header is in gVisor's package
 // wire: its own size, the message's type, the number of messages lost.
-func (t *trace) message(b []byte) {
+func (t *Trace) message(b []byte) {
 	if len(b) < wire.HeaderStructSize {
 		return
 	}
@@ -257,12 +264,12 @@ func (t *trace) message(b []byte) {
 	case pb.MessageType_MESSAGE_SYSCALL_RAW:
 		var m pb.Syscall
 		if proto.Unmarshal(body, &m) == nil {
-			t.raw(&m)
+			t.of(m.ContextData).watched(int(m.Sysno))
 		}
 	}
 }
 
-func (t *trace) open(m *pb.Open) {
+func (t *Trace) open(m *pb.Open) {
 	base := m.GetContextData().GetCwd()
 	if m.Fd != unix.AT_FDCWD && m.FdPath != "" {
 		base = m.FdPath
@@ -272,18 +279,4 @@ func (t *trace) open(m *pb.Open) {
 		flags = openCreating
 	}
 	t.of(m.ContextData).open(base, m.Pathname, flags)
-}
-
-func (t *trace) raw(m *pb.Syscall) {
-	if a := t.of(m.ContextData); a.agent != nil {
-		if what, name := agentWatched(int(m.Sysno)); what != "" {
-			a.add(what, "%s", name)
-		}
-		return
-	}
-	if call, ok := watchedCalls[int(m.Sysno)]; ok && call.what != "" {
-		t.of(m.ContextData).add(call.what, "%s", call.name)
-	} else if call, ok := legacyWatchedCalls[int(m.Sysno)]; ok {
-		t.of(m.ContextData).add(call.what, "%s", call.name)
-	}
 }

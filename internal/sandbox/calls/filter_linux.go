@@ -1,4 +1,4 @@
-package sandbox
+package calls
 
 import (
 	"fmt"
@@ -44,10 +44,19 @@ var allowedCalls = []uintptr{
 	unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_GETRUSAGE, unix.SYS_GETRLIMIT, unix.SYS_TIMES, unix.SYS_GETPRIORITY,
 }
 
-// A policy is what a filter is made from.
-type policy struct {
-	Threads bool // Go's runtime cannot live without
+// A Policy is what a filter is made from.
+type Policy struct {
+	Agent   bool // allow what ordinary programs use, not only what a rubric needs
+	Threads bool // of a rubric: Go's runtime cannot live without
 	Watch   bool // ask us about every denied call, and about every open
+}
+
+// Filter writes the program for a policy.
+func (pol Policy) Filter() (Filter, error) {
+	if pol.Agent {
+		return agentFilter(pol.Watch)
+	}
+	return rubricFilter(pol.Threads, pol.Watch)
 }
 
 // Offsets in struct seccomp_data. Arguments are 64 bits wide; the numbers
@@ -62,21 +71,21 @@ const (
 	highHalf  = 4
 )
 
-// A program is a filter being written: a list of blocks, each of which ends
+// A Filter is a seccomp program, or one being written: a list of blocks, each of which ends
 // in an answer or falls through to the next.
-type program []unix.SockFilter
+type Filter []unix.SockFilter
 
-func (p *program) stmt(code uint16, k uint32) {
+func (p *Filter) stmt(code uint16, k uint32) {
 	*p = append(*p, unix.SockFilter{Code: code, K: k})
 }
 
-func (p *program) load(off uint32) { p.stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, off) }
-func (p *program) ret(answer uint32) {
+func (p *Filter) load(off uint32) { p.stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, off) }
+func (p *Filter) ret(answer uint32) {
 	p.stmt(unix.BPF_RET|unix.BPF_K, answer)
 }
 
 // when adds a test and the block that runs if it holds.
-func (p *program) when(test uint16, k uint32, block func(*program)) {
+func (p *Filter) when(test uint16, k uint32, block func(*Filter)) {
 	at := len(*p)
 	*p = append(*p, unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, K: k})
 	block(p)
@@ -84,25 +93,25 @@ func (p *program) when(test uint16, k uint32, block func(*program)) {
 }
 
 // unless is when with the test turned round.
-func (p *program) unless(test uint16, k uint32, block func(*program)) {
+func (p *Filter) unless(test uint16, k uint32, block func(*Filter)) {
 	at := len(*p)
 	*p = append(*p, unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, K: k})
 	block(p)
 	(*p)[at].Jt = uint8(len(*p) - at - 1)
 }
 
-func (p *program) call(number uintptr, block func(*program)) {
+func (p *Filter) call(number uintptr, block func(*Filter)) {
 	p.when(unix.BPF_JEQ, uint32(number), block)
 }
 
-// newProgram begins a filter: a call in another numbering than this machine's
+// newFilter begins a filter: a call in another numbering than this machine's
 // own would slip past every test that follows.
-func newProgram() (program, error) {
+func newFilter() (Filter, error) {
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("no system call filter for %s", runtime.GOARCH)
 	}
-	var p program
+	var p Filter
 	p.load(offArch)
 	p.unless(unix.BPF_JEQ, arch, answer(retKill))
 	p.load(offNumber)
@@ -111,15 +120,15 @@ func newProgram() (program, error) {
 }
 
 // answer is the block that ends in an answer.
-func answer(a uint32) func(*program) { return func(p *program) { p.ret(a) } }
+func answer(a uint32) func(*Filter) { return func(p *Filter) { p.ret(a) } }
 
-// filter writes the program for a policy.
-func (pol policy) filter() (program, error) {
+// rubricFilter writes the filter for rubrics.
+func rubricFilter(threads, watch bool) (Filter, error) {
 	denied := uint32(retDeny)
-	if pol.Watch {
+	if watch {
 		denied = retAsk
 	}
-	p, err := newProgram()
+	p, err := newFilter()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +138,7 @@ func (pol policy) filter() (program, error) {
 	for _, nr := range append([]uintptr{unix.SYS_OPENAT, statAtCall}, legacyPathCalls...) {
 		ok := uint32(retAllow)
 		// An open is let through either way; the question only lets us see it.
-		if pol.Watch && isOpen(nr) {
+		if watch && isOpen(nr) {
 			ok = retAsk
 		}
 		p.call(nr, answer(ok))
@@ -137,28 +146,28 @@ func (pol policy) filter() (program, error) {
 	// The one exec that turns the set-up into the rubric comes after the
 	// filter: we are asked, and say yes once.
 	p.call(unix.SYS_EXECVE, answer(retAsk))
-	p.call(unix.SYS_CLONE, func(p *program) {
+	p.call(unix.SYS_CLONE, func(p *Filter) {
 		p.load(offArg0)
-		p.when(unix.BPF_JSET, cloneThread, answer(threadAnswer(pol.Threads)))
+		p.when(unix.BPF_JSET, cloneThread, answer(threadAnswer(threads)))
 		p.ret(denied)
 	})
 	// Its flags are behind a pointer. Told that it does not exist, the C
 	// library takes clone.
 	p.call(unix.SYS_CLONE3, answer(retNoCall))
-	p.call(unix.SYS_PRCTL, func(p *program) {
+	p.call(unix.SYS_PRCTL, func(p *Filter) {
 		p.load(offArg0)
 		p.when(unix.BPF_JEQ, unix.PR_SET_NAME, answer(retAllow))
 		p.when(unix.BPF_JEQ, unix.PR_SET_VMA, answer(retAllow))
 		p.ret(retDeny)
 	})
-	p.call(unix.SYS_PRLIMIT64, func(p *program) { // reading, not setting
+	p.call(unix.SYS_PRLIMIT64, func(p *Filter) { // reading, not setting
 		p.load(offArg2)
 		p.unless(unix.BPF_JEQ, 0, answer(retDeny))
 		p.load(offArg2 + highHalf)
 		p.unless(unix.BPF_JEQ, 0, answer(retDeny))
 		p.ret(retAllow)
 	})
-	p.call(unix.SYS_IOCTL, func(p *program) {
+	p.call(unix.SYS_IOCTL, func(p *Filter) {
 		p.load(offArg1)
 		for _, request := range []uint32{unix.TCGETS, unix.TIOCGWINSZ, fionread, fionbio, fioclex, fionclex} {
 			p.when(unix.BPF_JEQ, request, answer(retAllow))
@@ -189,18 +198,9 @@ func isOpen(nr uintptr) bool {
 	return nr == unix.SYS_OPENAT || nr == openCall || nr == creatCall
 }
 
-// install puts the filter on the calling thread alone and returns the
+// Install puts the filter on the calling thread alone and returns the
 // descriptor on which the kernel asks about calls.
-func (pol policy) install() (listener int, err error) {
-	p, err := pol.filter()
-	if err != nil {
-		return -1, err
-	}
-	return p.install(0)
-}
-
-// install puts the filter on the calling thread alone.
-func (p program) install(flags uintptr) (listener int, err error) {
+func (p Filter) Install(flags uintptr) (listener int, err error) {
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	r, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|flags, uintptr(unsafe.Pointer(&prog)))

@@ -1,4 +1,13 @@
-package sandbox
+// Package calls knows system calls: which of them a program in a sandbox may
+// make, and which say that it tried to get out.
+//
+// A [Policy] is turned into a seccomp [Filter] for programs on the host's
+// kernel; the kernel asks a [Supervisor] about what the filter does not decide.
+// On gVisor's kernel a [Trace] receives every watched call. Both write what
+// they judge an attempt into a [Log]. What is read of a call's arguments is for
+// the record only: the program can change it before the kernel looks, so
+// nothing is ever allowed because of it.
+package calls
 
 import (
 	"encoding/binary"
@@ -10,7 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
+
+	"tallystick/internal/sandbox/image"
 )
 
 // What an Attempt can be about.
@@ -22,15 +32,32 @@ const (
 	aboutKernel      = "kernel"
 )
 
-// attempts collects what a rubric tried. The same thing tried twice is listed
-// once, and the list is bounded: a rubric must not be able to fill our memory
+// An Attempt is something that a program tried and that it has no business
+// doing. It was denied, or answered inside the sandbox.
+type Attempt struct {
+	What   string // network, file, environment, process, kernel
+	Detail string // the call and its subject, escaped, at most 200 bytes
+}
+
+// A Log collects what a program tried. The same thing tried twice is listed
+// once, and the list is bounded: a program must not be able to fill our memory
 // through it.
-type attempts struct {
-	image *os.Root    // nil for Starlark: the tree that may be read
+type Log struct {
+	image *os.Root    // of a rubric: the tree that may be read; nil for Starlark
 	agent *agentRules // for an agent, which may do much that a rubric may not
 
 	mu   sync.Mutex
 	list []Attempt
+}
+
+// RubricLog makes a log for a rubric that may read image, which is nil for a
+// Starlark rubric.
+func RubricLog(image *os.Root) *Log { return &Log{image: image} }
+
+// AgentLog makes a log for an agent. Hidden are folders of the host by name;
+// what is below one of the folders shown is the agent's own all the same.
+func AgentLog(hidden, shown []string) *Log {
+	return &Log{agent: &agentRules{hidden: hidden, shown: shown}}
 }
 
 const (
@@ -38,35 +65,39 @@ const (
 	maxDetailBytes = 200
 )
 
-func (a *attempts) add(what, format string, args ...any) {
+func (l *Log) add(what, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	if len(detail) > maxDetailBytes {
-		detail = headString([]byte(detail[:maxDetailBytes]))
+		detail = strings.ToValidUTF8(detail[:maxDetailBytes], "")
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if at := (Attempt{What: what, Detail: detail}); len(a.list) < maxAttempts && !slices.Contains(a.list, at) {
-		a.list = append(a.list, at)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := (Attempt{What: what, Detail: detail}); len(l.list) < maxAttempts && !slices.Contains(l.list, at) {
+		l.list = append(l.list, at)
 	}
 }
 
-func (a *attempts) snapshot() []Attempt {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.list)
+// Attempts lists what was tried so far.
+func (l *Log) Attempts() []Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
 }
 
-// zygotePath is where the program of a kept sandbox that forks rubrics is.
-const zygotePath = "/tmp/zygote.py"
+// ZygotePath is where the program of a kept sandbox that forks rubrics is.
+const ZygotePath = "/tmp/zygote.py"
 
-// rubricDir is where the rubric is in the sandbox, and its working directory.
-const rubricDir = "/rubric"
+// Where a program is in the sandbox, and its working directory.
+const (
+	RubricDir = "/rubric"
+	WorkDir   = "/work" // an agent's
+)
 
 // harmlessFiles are what an interpreter and its C library look for on their
 // own, whether it is there or not, and the program that forks rubrics, whose
 // lines a traceback may quote. A name with a closing slash means all below.
 var harmlessFiles = []string{
-	zygotePath,
+	ZygotePath,
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random", "/dev/stdin", "/dev/stdout", "/dev/stderr",
 	"/etc/localtime", "/etc/ld.so.cache", "/etc/ld.so.preload",
 	"/usr/share/zoneinfo/", "/usr/share/locale/", "/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/", "/usr/local/lib/",
@@ -81,7 +112,7 @@ const (
 )
 
 // open judges the opening of a file by a name relative to base.
-func (a *attempts) open(base, name string, flags uint64) {
+func (l *Log) open(base, name string, flags uint64) {
 	if name == "" {
 		return
 	}
@@ -90,23 +121,23 @@ func (a *attempts) open(base, name string, flags uint64) {
 		full = path.Join(base, full)
 	}
 	full = path.Clean(full)
-	if a.agent != nil {
-		if a.agent.hides(full) {
-			a.add(aboutFile, "open %s", quote(full))
+	if l.agent != nil {
+		if l.agent.hides(full) {
+			l.add(aboutFile, "open %s", quote(full))
 		}
 		return
 	}
 	writing := flags&(openWriting|openCreating|openTrunc) != 0
 	switch {
 	case strings.HasPrefix(full, "/proc/") && path.Base(full) == "environ":
-		a.add(aboutEnvironment, "open %s", quote(full))
+		l.add(aboutEnvironment, "open %s", quote(full))
 	case harmlessFile(full, writing):
 	case writing:
-		a.add(aboutFile, "open %s for writing", quote(full))
-	case full == rubricDir || strings.HasPrefix(full, rubricDir+"/"):
-	case a.inImage(full):
+		l.add(aboutFile, "open %s for writing", quote(full))
+	case full == RubricDir || strings.HasPrefix(full, RubricDir+"/"):
+	case l.inImage(full):
 	default:
-		a.add(aboutFile, "open %s", quote(full))
+		l.add(aboutFile, "open %s", quote(full))
 	}
 }
 
@@ -125,22 +156,22 @@ func harmlessFile(full string, writing bool) bool {
 // inImage reports whether the image has the file, or a folder where it would
 // be: looking for a module that is not there reaches for nothing of ours. The
 // folders where kernels show themselves do not count.
-func (a *attempts) inImage(full string) bool {
-	if a.image == nil {
+func (l *Log) inImage(full string) bool {
+	if l.image == nil {
 		return full == "/"
 	}
 	rel := strings.TrimPrefix(full, "/")
 	if rel == "" {
 		return true
 	}
-	if top, _, _ := strings.Cut(rel, "/"); slices.Contains(mountPoints, top) {
+	if top, _, _ := strings.Cut(rel, "/"); slices.Contains(image.MountPoints, top) {
 		return rel == top
 	}
-	if _, err := a.image.Stat(rel); err == nil {
+	if _, err := l.image.Stat(rel); err == nil {
 		return true
 	}
 	if dir := path.Dir(rel); dir != "." {
-		info, err := a.image.Stat(dir)
+		info, err := l.image.Stat(dir)
 		return err == nil && info.IsDir()
 	}
 	return false
@@ -152,23 +183,23 @@ func quote(s string) string { return strconv.QuoteToASCII(s) }
 
 var socketFamilies = map[int]string{1: "AF_UNIX", 2: "AF_INET", 10: "AF_INET6", 16: "AF_NETLINK", 17: "AF_PACKET", 40: "AF_VSOCK"}
 
-func (a *attempts) socket(family int) {
-	if a.agent != nil && slices.Contains(agentFamilies, family) {
+func (l *Log) socket(family int) {
+	if l.agent != nil && slices.Contains(agentFamilies, family) {
 		return
 	}
 	name := socketFamilies[family]
 	if name == "" {
 		name = strconv.Itoa(family)
 	}
-	a.add(aboutNetwork, "socket %s", name)
+	l.add(aboutNetwork, "socket %s", name)
 }
 
 // address judges a call that names an address, as raw sockaddr bytes.
-func (a *attempts) address(call string, raw []byte) {
-	if a.agent != nil && a.agent.isOwn(raw) {
+func (l *Log) address(call string, raw []byte) {
+	if l.agent != nil && l.agent.isOwn(raw) {
 		return
 	}
-	a.add(aboutNetwork, "%s %s", call, sockaddr(raw))
+	l.add(aboutNetwork, "%s %s", call, sockaddr(raw))
 }
 
 func sockaddr(raw []byte) string {
@@ -195,25 +226,22 @@ const cloneThread = 0x10000
 
 // clone judges the making of a process. A thread is denied as well, but is no
 // attempt to get out: libraries start them unasked.
-func (a *attempts) clone(call string, flags uint64) {
-	if flags&cloneThread == 0 && a.agent == nil {
-		a.add(aboutProcess, "%s", call)
+func (l *Log) clone(call string, flags uint64) {
+	if flags&cloneThread == 0 && l.agent == nil {
+		l.add(aboutProcess, "%s", call)
 	}
 }
 
-func (a *attempts) exec(file string) {
-	if a.agent == nil {
-		a.add(aboutProcess, "execve %s", quote(file))
+func (l *Log) exec(file string) {
+	if l.agent == nil {
+		l.add(aboutProcess, "execve %s", quote(file))
 	}
 }
 
-// headString cuts b on a rune and replaces what is not UTF-8.
-func headString(b []byte) string {
-	for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
-		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
-			break
-		}
-		b = b[:len(b)-1]
+// home is what a name without a folder is taken to be in.
+func (l *Log) home() string {
+	if l.agent != nil {
+		return WorkDir
 	}
-	return string([]rune(string(b)))
+	return RubricDir
 }

@@ -1,13 +1,23 @@
-package sandbox
+// Package image keeps the file systems that rubrics run on: a folder tree with
+// a Python in it, named by the digest of all its files.
+//
+// [BuildCPython] compiles the pinned one from source, [ImportOCI] unpacks one
+// that somebody else built, and [SnapshotHost] copies this machine's Python,
+// which is not pinned. [Find] and [List] read the cache. Whoever runs
+// something in an image calls [Image.Verify] first: what is on disk now is
+// compared with the digest.
+package image
 
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -27,8 +37,9 @@ type Image struct {
 	Dir    string // the folder that holds image.json and root
 	About  About
 
-	mu   sync.Mutex
-	seen map[string]seenFile // by path, see Verify
+	mu      sync.Mutex
+	seen    map[string]seenFile // by path, see Verify
+	resting []restingEntry      // the whole tree as last hashed; nil if part of it was too young
 }
 
 // A seenFile is the line of a file that was hashed before, good as long as
@@ -49,10 +60,18 @@ type fileIdentity struct {
 	mode          uint32
 }
 
-// settled is how long a file must have been left alone before it was hashed
+// A restingEntry is a file, folder or link of a tree that was hashed when it
+// had been left alone for a while. A folder's identity changes when a name in
+// it comes, goes or changes.
+type restingEntry struct {
+	dir, name string
+	identity  fileIdentity
+}
+
+// Settled is how long a file must have been left alone before it was hashed
 // for its identity to be trusted: within one tick of the file system's clock
 // a change would not show.
-const settled = 2 * time.Second
+const Settled = 2 * time.Second
 
 // About is image.json: what an image is and how its Python is started.
 type About struct {
@@ -63,12 +82,12 @@ type About struct {
 	Env     []string `json:"env"`     // the whole environment of the rubric
 }
 
-// mountPoints are folders that every image has, empty: the sandbox puts the
+// MountPoints are folders that every image has, empty: the sandbox puts the
 // rubric and its kernel's own file systems there.
-var mountPoints = []string{"dev", "proc", "sys", "tmp", "rubric"}
+var MountPoints = []string{"dev", "proc", "sys", "tmp", "rubric"}
 
-// OpenImage loads an image and verifies it.
-func OpenImage(dir string) (*Image, error) {
+// Open loads an image and verifies it.
+func Open(dir string) (*Image, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "image.json"))
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "reading image: %w", err).
@@ -84,8 +103,8 @@ func OpenImage(dir string) (*Image, error) {
 	return i, i.Verify()
 }
 
-// root is the folder that becomes / in the sandbox.
-func (i *Image) root() string { return filepath.Join(i.Dir, "root") }
+// Root is the folder that becomes / in the sandbox.
+func (i *Image) Root() string { return filepath.Join(i.Dir, "root") }
 
 // Verify hashes the image again and compares. The digest is BLAKE3 of a
 // listing: one line for image.json and one for each entry of the tree, sorted
@@ -97,23 +116,65 @@ func (i *Image) root() string { return filepath.Join(i.Dir, "root") }
 //
 // each ended by a newline. Target and path have backslash and newline escaped
 // as \\ and \n, space as \s. A file that was hashed before by this Image and
-// whose identity, change time included, is the same is not hashed again.
+// whose identity, change time included, is the same is not hashed again; and
+// when that is so for everything in the tree, neither is the listing.
 func (i *Image) Verify() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.rests() {
+		return nil
+	}
 	if i.seen == nil {
 		i.seen = map[string]seenFile{}
 	}
+	i.resting = restingEntries(i.Dir, time.Now())
 	got, err := treeDigest(i.Dir, i.seen)
 	if err != nil {
+		i.resting = nil
 		return refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
 	if got != i.Digest {
+		i.resting = nil
 		return refusal.Newf(refusal.DigestMismatch, "image %s: its files now have the digest %s", i.Digest, got).
 			WithHint("the image was changed; remove %s and make it again", i.Dir)
 	}
 	return nil
 }
+
+// rests reports whether everything in the tree is what it was when the tree
+// was last hashed and found right.
+func (i *Image) rests() bool {
+	return len(i.resting) > 0 && sameEntries(i.resting)
+}
+
+// restingEntries lists a tree before it is hashed, or returns nil if part of it
+// was changed just now: a change right after might not show.
+func restingEntries(dir string, now time.Time) []restingEntry {
+	var all []restingEntry
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(p)
+		if err != nil {
+			return err
+		}
+		id, ok := identityOf(info)
+		if !ok || now.Sub(time.Unix(0, id.changed)) <= Settled {
+			return errYoung
+		}
+		all = append(all, restingEntry{dir: filepath.Dir(p), name: filepath.Base(p), identity: id})
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	// Folder by folder, see sameEntries.
+	slices.SortStableFunc(all, func(a, b restingEntry) int { return strings.Compare(a.dir, b.dir) })
+	return all
+}
+
+var errYoung = errors.New("changed a moment ago")
 
 // treeDigest hashes a tree. seen may be nil.
 func treeDigest(dir string, seen map[string]seenFile) (string, error) {
@@ -161,7 +222,7 @@ func treeLine(p string, d fs.DirEntry, seen map[string]seenFile) (string, error)
 	}
 	now := time.Now()
 	id, known := identityOf(info)
-	if before, ok := seen[p]; known && ok && before.identity == id && before.hashed.Sub(time.Unix(0, id.changed)) > settled {
+	if before, ok := seen[p]; known && ok && before.identity == id && before.hashed.Sub(time.Unix(0, id.changed)) > Settled {
 		return before.line, nil
 	}
 	line, err := fileLine(p)
@@ -196,9 +257,9 @@ func escapePath(p string) string { return pathEscaper.Replace(p) }
 
 func pathOf(line string) string { return line[strings.LastIndexByte(line, ' ')+1:] }
 
-// ImageCache is where images are kept unless told otherwise: below the user's
+// Cache is where images are kept unless told otherwise: below the user's
 // cache folder.
-func ImageCache() (string, error) {
+func Cache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", refusal.Newf(refusal.Failed, "finding the cache folder: %w", err).WithHint("set XDG_CACHE_HOME or HOME")
@@ -206,8 +267,8 @@ func ImageCache() (string, error) {
 	return filepath.Join(dir, "tallystick", "images"), nil
 }
 
-// Images lists the images in a cache, unverified, by digest.
-func Images(cache string) ([]*Image, error) {
+// List lists the images in a cache, unverified, by digest.
+func List(cache string) ([]*Image, error) {
 	entries, err := os.ReadDir(cache)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, refusal.Newf(refusal.Unreadable, "listing images: %w", err)
@@ -231,21 +292,21 @@ func Images(cache string) ([]*Image, error) {
 	return images, nil
 }
 
-// FindImage opens the image with this digest from a cache.
-func FindImage(cache, digest string) (*Image, error) {
+// Find opens the image with this digest from a cache.
+func Find(cache, digest string) (*Image, error) {
 	name, ok := strings.CutPrefix(digest, "blake3:")
 	if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != 32 {
 		return nil, refusal.Newf(refusal.Usage, "image digest %q: want blake3: and 64 hex digits", digest)
 	}
-	return OpenImage(filepath.Join(cache, name))
+	return Open(filepath.Join(cache, name))
 }
 
-// An imageDraft is an image being made. Until finish it is a folder that
+// A draft is an image being made. Until finish it is a folder that
 // nothing looks at; a crash leaves only that, under a name that starts with a
 // dot.
-type imageDraft struct{ cache, dir string }
+type draft struct{ cache, dir string }
 
-func newImageDraft(cache string) (*imageDraft, error) {
+func newDraft(cache string) (*draft, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making the image cache: %w", err)
 	}
@@ -259,17 +320,17 @@ func newImageDraft(cache string) (*imageDraft, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making an image: %w", err)
 	}
-	return &imageDraft{cache: cache, dir: dir}, nil
+	return &draft{cache: cache, dir: dir}, nil
 }
 
-func (d *imageDraft) root() string { return filepath.Join(d.dir, "root") }
+func (d *draft) root() string { return filepath.Join(d.dir, "root") }
 
-func (d *imageDraft) discard() { removeTree(d.dir) }
+func (d *draft) discard() { os.RemoveAll(d.dir) }
 
 // finish adds the mount points and image.json, and moves the draft to its
 // digest's name. An image that is there already is kept.
-func (d *imageDraft) finish(about About) (*Image, error) {
-	for _, m := range mountPoints {
+func (d *draft) finish(about About) (*Image, error) {
+	for _, m := range MountPoints {
 		p := filepath.Join(d.root(), m)
 		if err := os.RemoveAll(p); err != nil {
 			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
@@ -295,7 +356,7 @@ func (d *imageDraft) finish(about About) (*Image, error) {
 	final := filepath.Join(d.cache, strings.TrimPrefix(digest, "blake3:"))
 	if _, err := os.Stat(final); err == nil {
 		d.discard()
-		return OpenImage(final)
+		return Open(final)
 	}
 	if err := os.Rename(d.dir, final); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
@@ -319,18 +380,4 @@ func settleModes(dir string) error {
 		}
 		return os.Chmod(p, 0o644)
 	})
-}
-
-// removeTree deletes a folder, opening sealed ones inside it if it must.
-func removeTree(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

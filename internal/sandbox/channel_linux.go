@@ -11,36 +11,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An agentPlan is what the harness tells the first process of an agent's
-// sandbox.
-type agentPlan struct {
+// A plan is what the harness tells the first process of a sandbox, if that is
+// ours.
+type plan struct {
 	Command []string
 	Env     []string
 	Dir     string
-	Port    int // of the gateway; 0 for none
+	Stay    bool // be the parent of the program; otherwise become it
+	Port    int  // of the gateway; 0 for none
 	// Build is set when the process must build the sandbox itself; in gVisor
 	// it is there already.
-	Build *agentBuild
+	Build *build
 }
 
 // maxPlanBytes fits into one message of the channel.
 const maxPlanBytes = 128 << 10
 
 // What goes over the channel after the plan; a message is its first byte and
-// what follows. The first process is in the agent's hands, at the worst, so
+// what follows. The first process is in an agent's hands, at the worst, so
 // nothing that it says is believed beyond what it could do anyway.
 const (
-	agentReady      = initReady  // to us; in namespaces with the kernel's listener
-	agentFailed     = initFailed // to us: the sandbox could not be built
-	agentNotStarted = 'S'        // to us: the program could not be started
-	agentWantsConn  = 'C'        // to us: one for the gateway
-	agentGrant      = 'G'        // from us, with the connection
-	agentRefusal    = 'N'        // from us: no gateway, or it is closed
+	saysReady      = 'R' // to us; in namespaces with the kernel's listener
+	saysFailed     = 'E' // to us: the sandbox could not be built
+	saysNotStarted = 'S' // to us: the program could not be started
+	wantsConn      = 'C' // to us: one for the gateway
+	grantsConn     = 'G' // from us, with the connection
+	refusesConn    = 'N' // from us: no gateway, or it is closed
 )
 
-// An agentChannel is our end of the socket to the first process.
-type agentChannel struct {
+// A channel is our end of the socket to the first process.
+type channel struct {
 	conn    *os.File
+	theirs  *os.File // the other end, until the sandbox has it
 	gateway *Gateway
 
 	serving bool
@@ -57,17 +59,24 @@ type agentChannel struct {
 // one more waits.
 const maxGatewayConns = 128
 
-func newAgentChannel(gateway *Gateway) (c *agentChannel, theirs *os.File, err error) {
-	ours, theirs, err := socketPair()
+// openChannel makes a channel and puts the plan into it. The socket keeps it
+// until the sandbox runs; packets keep messages apart.
+func openChannel(gateway *Gateway, p plan) (*channel, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &agentChannel{conn: ours, gateway: gateway, done: make(chan struct{}), ready: make(chan struct{}), listener: -1}, theirs, nil
+	c := &channel{conn: os.NewFile(uintptr(fds[0]), "sandbox"), theirs: os.NewFile(uintptr(fds[1]), "sandbox"), gateway: gateway,
+		done: make(chan struct{}), ready: make(chan struct{}), listener: -1}
+	if err := c.send(p); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
-// send gives the plan. The socket keeps it until the sandbox runs.
-func (c *agentChannel) send(plan agentPlan) error {
-	b, err := json.Marshal(plan)
+func (c *channel) send(p plan) error {
+	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -80,14 +89,22 @@ func (c *agentChannel) send(plan agentPlan) error {
 	return nil
 }
 
-// start begins to answer the first process.
-func (c *agentChannel) start() {
+// start begins to answer the first process, which has its end by now. The zero
+// channel, of a sandbox whose first process is not ours, has nobody to answer.
+func (c *channel) start() {
+	if c.conn == nil {
+		return
+	}
+	c.theirs.Close()
 	c.serving = true
 	go c.serve()
 }
 
+// started reports whether start was called.
+func (c *channel) started() bool { return c.serving }
+
 // serve answers the first process until it is gone.
-func (c *agentChannel) serve() {
+func (c *channel) serve() {
 	defer close(c.done)
 	slots := make(chan struct{}, maxGatewayConns)
 	fd := int(c.conn.Fd())
@@ -97,7 +114,7 @@ func (c *agentChannel) serve() {
 			return
 		}
 		switch kind {
-		case agentReady:
+		case saysReady:
 			if c.listener < 0 && len(rights) == 1 {
 				c.listener, rights = rights[0], nil
 			}
@@ -106,13 +123,13 @@ func (c *agentChannel) serve() {
 			default:
 				close(c.ready)
 			}
-		case agentFailed:
+		case saysFailed:
 			if c.err == nil {
 				c.err = errors.New(headString([]byte(text)))
 			}
-		case agentNotStarted:
+		case saysNotStarted:
 			c.notStarted = headString([]byte(text))
-		case agentWantsConn:
+		case wantsConn:
 			if c.grant(fd, slots) != nil {
 				return
 			}
@@ -125,32 +142,33 @@ func (c *agentChannel) serve() {
 
 // close ends what start began, if the other side did not. It may be called
 // again.
-func (c *agentChannel) close() {
+func (c *channel) close() {
 	if c.serving {
 		unix.Shutdown(int(c.conn.Fd()), unix.SHUT_RDWR)
 		<-c.done
 		c.serving = false
 	}
+	c.theirs.Close()
 	c.conn.Close()
 }
 
 // grant makes a connection, hands one end to the inside and offers the other
 // to the gateway.
-func (c *agentChannel) grant(fd int, slots chan struct{}) error {
+func (c *channel) grant(fd int, slots chan struct{}) error {
 	if c.gateway == nil {
-		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
 	}
 	select {
 	case <-c.gateway.closed:
-		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
 	case slots <- struct{}{}:
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		<-slots
-		return unix.Sendto(fd, []byte{agentRefusal}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
 	}
-	err = unix.Sendmsg(fd, []byte{agentGrant}, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(fd, []byte{grantsConn}, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
 	unix.Close(pair[1])
 	file := os.NewFile(uintptr(pair[0]), "gateway")
 	defer file.Close() // FileConn has its own

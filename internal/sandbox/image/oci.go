@@ -1,4 +1,4 @@
-package sandbox
+package image
 
 import (
 	"archive/tar"
@@ -54,7 +54,7 @@ func ImportOCI(cache, layout, digest, python string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newImageDraft(cache)
+	d, err := newDraft(cache)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,33 @@
+package sandbox
+
+// A profile is a kind of program, and what such a program may do in every
+// class.
+type profile struct {
+	name string
+	// processes lets it start processes, use sockets on its own loopback, and
+	// write to its working folder and its own /tmp. The first process in the
+	// sandbox is then ours, and stays.
+	processes bool
+	// guest says that a virtual machine can run it.
+	guest bool
+}
+
+// The profiles. A test is the command that judges what an agent left in its
+// working folder: an agent without a gateway.
+var (
+	rubricProfile = profile{name: "rubric", guest: true}
+	agentProfile  = profile{name: "agent", processes: true}
+	testProfile   = profile{name: "test", processes: true}
+)
+
+// unfit says why a class will not do for a program of this profile, whether
+// the class works or not.
+func (p profile) unfit(class Class, scope Scope) string {
+	switch {
+	case class == MicroVM && !p.guest:
+		return "runs no agents"
+	case class != GVisor && scope == ScopeAttempt:
+		return "has no scope attempt"
+	}
+	return ""
+}
