@@ -3,6 +3,7 @@ package cassette
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -187,6 +188,24 @@ func expand(file []byte, l Limits) ([]byte, error) {
 	}
 	return nil, malformed("decompressing: %v", err)
 }
+
+// NewExpander decompresses zstd frames as they are read, any number of them,
+// with no larger window than [Parse] accepts. How much comes out is for the
+// caller to bound.
+func NewExpander(src io.Reader) io.ReadCloser {
+	dec, err := zstd.NewReader(src,
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindowBytes))
+	if err != nil { // only for options that contradict each other
+		return io.NopCloser(failing{fmt.Errorf("setting up the decompressor: %w", err)})
+	}
+	return dec.IOReadCloser()
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // checkFrame walks over the blocks without expanding them (RFC 8878 section
 // 3.1.1) and accepts exactly one frame: what stood before or after it would be
