@@ -205,6 +205,17 @@ func TestWhatIsNotAFileIsRefused(t *testing.T) {
 	wantRefusal(t, err, refusal.Unreadable, "not a regular file")
 }
 
+// TestARowThatIsNullIsPassed: it once was read again and again.
+func TestARowThatIsNullIsPassed(t *testing.T) {
+	row := `{"context":{"trace_id":"t","span_id":"s"},"span_kind":"AGENT","attributes":{}}`
+	runs, err := readOne(t, "spans.jsonl", []byte(row+"\nnull\n"+row+"\n"))
+	if err != nil || runs[0].Samples != 1 {
+		t.Errorf("got %+v, %v", runs, err)
+	}
+	_, err = readOne(t, "spans.jsonl", []byte(row+"\nnope\n"))
+	wantRefusal(t, err, refusal.Malformed, "line 2")
+}
+
 // TestFoldersAreBounded.
 func TestFoldersAreBounded(t *testing.T) {
 	dir := t.TempDir()

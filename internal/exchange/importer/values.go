@@ -190,6 +190,8 @@ func (f *file) rows(r *jsonstream.Reader, wrapper string, row func() error) erro
 			return err
 		case k == jsonstream.None:
 			return nil
+		case k == jsonstream.Null:
+			err = r.Skip() // a row of which nothing is known; nobody else would pass it
 		case k == jsonstream.Array:
 			err = r.Array(func(int) error { return row() })
 		case wrapper != "" && f.shape.Has(wrapper+"[]"):
