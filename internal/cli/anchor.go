@@ -43,7 +43,7 @@ type anchorAnswer struct {
 }
 
 func runAnchorPublish(ctx context.Context, env *Env) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ somebody else: that is what notices a workspace that was rolled back as a whole.
 }
 
 func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ type listedCase struct {
 }
 
 func runBenchList(_ context.Context, env *Env, only string) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}

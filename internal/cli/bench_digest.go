@@ -55,7 +55,7 @@ func runBenchDigest(_ context.Context, env *Env, o ceremony.DigestOptions) error
 	if o.Pins && o.Message == "" {
 		return refusal.Newf(refusal.Usage, "tally bench digest: --pins needs --message, the file to write to")
 	}
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
 		return refusal.Newf(refusal.Usage, "tally bench fence: a marker is for one commit and none is given").
 			WithHint("give --commit, or set GITHUB_SHA or CI_COMMIT_SHA")
 	}
-	c, err := env.openCorpusFor(o.trustRoot)
+	c, err := openCorpusFor(env, o.trustRoot)
 	if err != nil {
 		return err
 	}

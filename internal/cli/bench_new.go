@@ -61,7 +61,7 @@ who may sign it.`,
 }
 
 func runBenchNew(_ context.Context, env *Env, o ceremony.ClassOptions) error {
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func runBenchNew(_ context.Context, env *Env, o ceremony.ClassOptions) error {
 }
 
 func runBenchAdd(_ context.Context, env *Env, o ceremony.CaseOptions) error {
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (o benchPendingOptions) draft() ceremony.PendingOptions {
 }
 
 func addPending(ctx context.Context, env *Env, o ceremony.PendingOptions, incident []byte) (*ceremony.Pending, error) {
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ and two signatures.`,
 }
 
 func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}

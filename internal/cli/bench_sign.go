@@ -57,7 +57,7 @@ func runBenchSign(_ context.Context, env *Env, o ceremony.SignOptions) error {
 	if err := checkSignFlags(o); err != nil {
 		return err
 	}
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}

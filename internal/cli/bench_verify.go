@@ -48,7 +48,7 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 	if o.all == (len(o.classes) > 0) {
 		return refusal.Newf(refusal.Usage, "tally bench verify: name classes, or give --all")
 	}
-	p, err := env.openCorpusFor(o.trustRoot)
+	p, err := openCorpusFor(env, o.trustRoot)
 	if err != nil {
 		return err
 	}

@@ -231,23 +231,23 @@ func TestWorkspaceIsTheNearestParentWithSettings(t *testing.T) {
 	t.Chdir(deep)
 	env := newEnv(nil, nil, nil, func(string) string { return "" })
 
-	if got, err := env.Workspace(); err != nil || got != deep {
+	if got, err := workspaceDir(env); err != nil || got != deep {
 		t.Errorf("without settings: %q, %v; want the current folder %q", got, err, deep)
 	}
 	if err := os.WriteFile(filepath.Join(top, settingsFile), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := env.Workspace(); err != nil || got != top {
+	if got, err := workspaceDir(env); err != nil || got != top {
 		t.Errorf("below settings: %q, %v; want %q", got, err, top)
 	}
 
 	env.WorkspaceDir = "."
-	if got, err := env.Workspace(); err != nil || got != deep {
+	if got, err := workspaceDir(env); err != nil || got != deep {
 		t.Errorf("--workspace .: %q, %v; want %q", got, err, deep)
 	}
 	for _, bad := range []string{"nowhere", filepath.Join(top, settingsFile)} {
 		env.WorkspaceDir = bad
-		if got, err := env.Workspace(); !refusal.Is(err, refusal.Unreadable) {
+		if got, err := workspaceDir(env); !refusal.Is(err, refusal.Unreadable) {
 			t.Errorf("--workspace %s: %q, %v; want Unreadable", bad, got, err)
 		}
 	}

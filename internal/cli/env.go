@@ -33,7 +33,7 @@ type Env struct {
 	inTests func(*archive.World)
 
 	// The global flags.
-	WorkspaceDir string // as given; commands call [Env.Workspace]
+	WorkspaceDir string // as given; commands call [workspaceDir]
 	JSON         bool
 	Quiet        bool
 	NoColor      bool
@@ -49,10 +49,10 @@ func newEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) strin
 	}
 }
 
-// Workspace returns the absolute path of the workspace: the folder given with
+// workspaceDir returns the absolute path of the workspace: the folder given with
 // --workspace, else the nearest parent with a tally.yaml, else the current
 // folder. The folder exists; it need not be a workspace yet.
-func (e *Env) Workspace() (string, error) {
+func workspaceDir(e *Env) (string, error) {
 	if e.WorkspaceDir == "" {
 		dir, err := os.Getwd()
 		if err != nil {
@@ -78,21 +78,21 @@ func (e *Env) Workspace() (string, error) {
 	return dir, nil
 }
 
-// open finds the workspace and reads its settings.
-func (e *Env) open() (*archive.Place, error) {
-	dir, err := e.Workspace()
+// openPlace finds the workspace and reads its settings.
+func openPlace(e *Env) (*archive.Place, error) {
+	dir, err := workspaceDir(e)
 	if err != nil {
 		return nil, err
 	}
-	return archive.Open(dir, e.world())
+	return archive.Open(dir, worldOf(e))
 }
 
-// openCorpus is open for what needs the people who are trusted in it.
-func (e *Env) openCorpus() (*archive.Corpus, error) { return e.openCorpusFor("") }
+// openCorpus is openPlace for what needs the people who are trusted in it.
+func openCorpus(e *Env) (*archive.Corpus, error) { return openCorpusFor(e, "") }
 
 // openCorpusFor is openCorpus for somebody who keeps the trust root himself.
-func (e *Env) openCorpusFor(trustRoot string) (*archive.Corpus, error) {
-	p, err := e.open()
+func openCorpusFor(e *Env, trustRoot string) (*archive.Corpus, error) {
+	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (e *Env) openCorpusFor(trustRoot string) (*archive.Corpus, error) {
 }
 
 // verifiedLedger verifies the workspace's ledger, showing every entry to visit.
-func (e *Env) verifiedLedger(visit func(ledger.Record) error) (*archive.Place, *ledger.Verified, error) {
-	p, err := e.open()
+func verifiedLedger(e *Env, visit func(ledger.Record) error) (*archive.Place, *ledger.Verified, error) {
+	p, err := openPlace(e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,15 +111,15 @@ func (e *Env) verifiedLedger(visit func(ledger.Record) error) (*archive.Place, *
 
 // read verifies the ledger of the workspace and reads what is asked for.
 func read(e *Env, ask archive.Ask) (*archive.Reading, error) {
-	p, err := e.open()
+	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
 	}
 	return p.Read(ask)
 }
 
-// world is what the packages that do the work may ask for.
-func (e *Env) world() archive.World {
+// worldOf is what the packages that do the work may ask for.
+func worldOf(e *Env) archive.World {
 	w := archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
 	if e.inTests != nil {
 		e.inTests(&w)

@@ -62,7 +62,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	place, err := env.open()
+	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 	// With two classes somebody must say which.
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	w, err := env.open()
+	w, err := openPlace(env)
 	l.must(err)
 	cfg, err := w.Config()
 	l.must(err)

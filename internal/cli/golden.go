@@ -66,7 +66,7 @@ func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
 	if err := run.validate(); err != nil {
 		return nil, nil, err
 	}
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return nil, nil, err
 	}

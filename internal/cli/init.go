@@ -52,7 +52,7 @@ func runInit(ctx context.Context, env *Env, o ceremony.InitOptions) error {
 	if o.Dir == "" {
 		o.Dir = env.WorkspaceDir
 	}
-	p, err := ceremony.Init(ctx, o, env.world())
+	p, err := ceremony.Init(ctx, o, worldOf(env))
 	if err != nil {
 		return err
 	}

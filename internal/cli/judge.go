@@ -37,7 +37,7 @@ func newJudgeDigest(env *Env) *cobra.Command {
 }
 
 func runJudgeDigest(_ context.Context, env *Env) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func printVerdicts(out io.Writer, list []judge.Listed) {
 
 // openVerdicts opens the verdicts of the workspace.
 func openVerdicts(env *Env) (*judge.Cache, error) {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (b *tribunal) entries() (found []string, drawn []evidence.JudgeDrawn) {
 	b.t.Helper()
 	env := newEnv(nil, io.Discard, io.Discard, func(name string) string { return b.vars[name] })
 	env.WorkspaceDir = b.dir
-	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
+	_, _, err := verifiedLedger(env, func(r ledger.Record) error {
 		switch body := r.Body.(type) {
 		case *evidence.JudgeDrawn:
 			found = append(found, fmt.Sprintf("%s %s draw %d", body.Attempt, body.CaseID, body.Draw))

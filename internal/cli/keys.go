@@ -47,7 +47,7 @@ func newKeysNew(env *Env) *cobra.Command {
 }
 
 func runKeysNew(_ context.Context, env *Env, name string) error {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func newKeysList(env *Env) *cobra.Command {
 }
 
 func runKeysList(_ context.Context, env *Env) error {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func newKeysExport(env *Env) *cobra.Command {
 }
 
 func runKeysExport(_ context.Context, env *Env, name string) error {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func newLedgerShow(env *Env) *cobra.Command {
 }
 
 func runLedgerShow(ctx context.Context, env *Env, n int64) error {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ entry. An entry too long for a receipt of 4 KB is written beside it.`,
 }
 
 func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
-	p, err := env.open()
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ or an anchor says otherwise, repair refuses.`,
 }
 
 func runLedgerRepair(ctx context.Context, env *Env) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}

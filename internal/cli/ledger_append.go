@@ -44,7 +44,7 @@ func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error
 	if kind == evidence.LedgerOpened {
 		return refusal.Newf(refusal.Usage, "a ledger is opened once, by its first entry").WithHint(`"tally init" writes it`)
 	}
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}

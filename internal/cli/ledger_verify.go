@@ -49,7 +49,7 @@ the beginning of that window: to entry N, to some days ago (90d), or to a date
 }
 
 func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error {
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}

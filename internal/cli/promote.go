@@ -63,7 +63,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err := refuseShipped(o.class); err != nil {
 		return err
 	}
-	place, err := env.open()
+	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 			*s = "(nothing)"
 		}
 	}
-	w, err := env.open()
+	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}
 	var mayApprove []string
-	if p, err := env.openCorpus(); err == nil {
+	if p, err := openCorpus(env); err == nil {
 		mayApprove = p.Options.Signers.Candidates(seal.NamespaceBench, env.Now(), "")
 		p.Root.Close()
 	}

@@ -141,7 +141,7 @@ func (l *trial) attempt(finish bool, edit func(s *evidence.CaseScored) bool) str
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	p, err := env.openCorpus()
+	p, err := openCorpus(env)
 	l.must(err)
 	defer p.Root.Close()
 	v, err := bench.Verify(p.Root, "example", p.Options)
@@ -239,7 +239,7 @@ func (l *trial) kinds() []string {
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
 	var kinds []string
-	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
+	_, _, err := verifiedLedger(env, func(r ledger.Record) error {
 		kinds = append(kinds, string(r.Envelope.Kind))
 		return nil
 	})
@@ -307,7 +307,7 @@ func (l *trial) policy() ledger.Policy {
 	l.Helper()
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	_, v, err := env.verifiedLedger(nil)
+	_, v, err := verifiedLedger(env, nil)
 	l.must(err)
 	return ledger.Policy{Logs: v.EveryKey()}
 }
@@ -397,7 +397,7 @@ func TestPromoteAsksForTheWholeQuorum(t *testing.T) {
 	l.attempt(true, nil)
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
-	w, err := env.open()
+	w, err := openPlace(env)
 	l.must(err)
 	cfg, err := w.Config()
 	l.must(err)
@@ -432,7 +432,7 @@ func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
 	l.attempt(true, nil)
-	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
+	_, _, err := verifiedLedger(env, func(r ledger.Record) error {
 		if s, ok := r.Body.(*evidence.CaseScored); ok && s.CaseID == "case-4" {
 			first = s.EvidenceDigests
 		}

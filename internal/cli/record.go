@@ -97,7 +97,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := mayRecord(env); err != nil {
 		return err
 	}
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}

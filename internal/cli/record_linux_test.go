@@ -158,7 +158,7 @@ func (s *studio) entries() []string {
 	env := newEnv(nil, io.Discard, io.Discard, s.getenv)
 	env.WorkspaceDir = s.dir
 	var found []string
-	_, _, err := env.verifiedLedger(func(r ledger.Record) error {
+	_, _, err := verifiedLedger(env, func(r ledger.Record) error {
 		if b, ok := r.Body.(*evidence.CassetteRecorded); ok {
 			found = append(found, fmt.Sprintf("%s %s kept=%v calls=%d cost=%d", b.CaseID, b.Provenance, b.Kept, b.Calls, b.CostMicro))
 		}

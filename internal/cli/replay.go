@@ -159,7 +159,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 
 // driveAgainst drives a target with what happened, and says where it parts.
 func driveAgainst(ctx context.Context, env *Env, loaded *archive.Trajectory, name string) (*replayDivergence, error) {
-	c, err := env.openCorpus()
+	c, err := openCorpus(env)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	place, err := env.open()
+	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (p *scoredPlace) newEnv(out, errs *bytes.Buffer) *Env {
 
 func (p *scoredPlace) workspace(e *Env) *archive.Place {
 	p.t.Helper()
-	w, err := e.open()
+	w, err := openPlace(e)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestRecomputeAll(t *testing.T) {
 	save(2)
 	recompute := func() (*archive.Recounted, error) {
 		t.Helper()
-		place, err := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}).open()
+		place, err := openPlace(p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func newSignersShow(env *Env) *cobra.Command {
 }
 
 func runSignersShow(_ context.Context, env *Env) error {
-	s, err := env.readSigners()
+	s, err := readSigners(env)
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,8 @@ func newSignersApply(env *Env) *cobra.Command {
 }
 
 // readSigners reads the version in force and the file beside it.
-func (e *Env) readSigners() (*ceremony.Signers, error) {
-	p, err := e.open()
+func readSigners(e *Env) (*ceremony.Signers, error) {
+	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (e *Env) readSigners() (*ceremony.Signers, error) {
 }
 
 func runSignersNext(_ context.Context, env *Env) error {
-	s, err := env.readSigners()
+	s, err := readSigners(env)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func runSignersNext(_ context.Context, env *Env) error {
 }
 
 func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
-	s, err := env.readSigners()
+	s, err := readSigners(env)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 }
 
 func runSignersApply(ctx context.Context, env *Env) error {
-	s, err := env.readSigners()
+	s, err := readSigners(env)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ type operatorLine struct {
 
 func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error {
 	seen := archive.SeenOperators{}
-	w, v, err := env.verifiedLedger(func(r ledger.Record) error {
+	w, v, err := verifiedLedger(env, func(r ledger.Record) error {
 		seen.Visit(r)
 		return nil
 	})

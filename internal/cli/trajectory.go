@@ -14,7 +14,7 @@ const pickUsage = "the trace or trajectory `ID`, for a file of somebody else's t
 // loadTrajectory reads a trajectory of the evidence, whose head the ledger
 // holds, or a file, which nothing vouches for.
 func loadTrajectory(env *Env, name, pick string) (*archive.Trajectory, error) {
-	return archive.LoadTrajectory(env.open, name, pick)
+	return archive.LoadTrajectory(func() (*archive.Place, error) { return openPlace(env) }, name, pick)
 }
 
 func importedText(out io.Writer, a *archive.Imported) {

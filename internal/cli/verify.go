@@ -79,7 +79,7 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	}
 	if o.recompute {
 		if place == nil {
-			if place, err = env.open(); err != nil {
+			if place, err = openPlace(env); err != nil {
 				return err
 			}
 		}
@@ -148,13 +148,13 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 
 // workspaceTrust adds what the workspace trusts, if there is one: nil if not.
 func workspaceTrust(env *Env, t *verify.Trust) (*archive.Place, error) {
-	dir, err := env.Workspace()
+	dir, err := workspaceDir(env)
 	if err != nil {
 		return nil, err
 	}
 	// Asked only for a ledger, so a receipt verifies also where there is no memory.
 	t.Remembered = archive.Remembered(env.Getenv)
-	w, err := archive.Open(dir, env.world())
+	w, err := archive.Open(dir, worldOf(env))
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, nil // no workspace here: only what was given counts
 	}

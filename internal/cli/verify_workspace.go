@@ -19,7 +19,7 @@ import (
 // ledger, or in a checkout without one from the trust root. It reports false for
 // any other path. The ledger is read once for all of them, if there are any.
 func verifyPlace(e *Env, w *archive.Place) func(path string) (kind, detail string, known bool, err error) {
-	open := sync.OnceValues(e.openCorpus) // its folder stays open until the program ends
+	open := sync.OnceValues(func() (*archive.Corpus, error) { return openCorpus(e) }) // its folder stays open until the program ends
 	return func(path string) (string, string, bool, error) {
 		kind := placeOf(w, path)
 		if kind == "" {

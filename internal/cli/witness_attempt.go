@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/witness/describe"
 )
 
 // namesAttempt reports whether the source of pack is an attempt of the
@@ -17,13 +18,13 @@ import (
 // looks like a path, and everything outside a workspace, is none.
 func namesAttempt(e *Env, source string) bool {
 	info, err := os.Stat(source)
-	if err == nil && (!info.IsDir() || fileExists(filepath.Join(source, metaFile))) {
+	if err == nil && (!info.IsDir() || fileExists(filepath.Join(source, describe.MetaFile))) {
 		return false
 	}
 	if strings.ContainsRune(source, filepath.Separator) || filepath.Ext(source) == ".json" {
 		return false
 	}
-	_, err = e.open()
+	_, err = openPlace(e)
 	return err == nil
 }
 
@@ -33,7 +34,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	if o.receipt != "" {
 		return refusal.Newf(refusal.Usage, "--receipt is for a bundle that is described; those of an attempt get the ledger's own")
 	}
-	place, err := env.open()
+	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 		Conflicts: func(c cosign.Conflict) {
 			mu.Lock()
 			defer mu.Unlock()
-			env.printConflict(c)
+			printConflict(env, c)
 		},
 		Errors: func(err error) {
 			mu.Lock()
@@ -178,7 +178,7 @@ func serveWitness(ctx context.Context, env *Env, witness *cosign.Server, addr st
 }
 
 // printConflict tells the operator of a witness that a log contradicts itself.
-func (e *Env) printConflict(c cosign.Conflict) {
+func printConflict(e *Env, c cosign.Conflict) {
 	switch {
 	case e.JSON:
 		e.printError(c.Err())

@@ -1,11 +1,11 @@
-package cli
+package demo
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"path/filepath"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
@@ -25,7 +25,8 @@ type forgery struct {
 	check   func(d *demo, copied string) error // verifyCopy unless set
 }
 
-type demoForgery struct {
+// A Forgery is one that was tried, and what came of it.
+type Forgery struct {
 	Forgery  string       `json:"forgery"`
 	Refused  bool         `json:"refused"`
 	Name     refusal.Name `json:"name"`
@@ -122,8 +123,8 @@ func (d *demo) honest() error {
 }
 
 // try makes one forgery and reports how it was received.
-func (d *demo) try(f forgery) demoForgery {
-	out := demoForgery{Forgery: f.what, Expected: f.refused}
+func (d *demo) try(f forgery) Forgery {
+	out := Forgery{Forgery: f.what, Expected: f.refused}
 	copied := filepath.Join(d.scratch, "forged")
 	err := store.RemoveTree(copied)
 	if err == nil {
@@ -146,23 +147,37 @@ func (d *demo) try(f forgery) demoForgery {
 	return out
 }
 
-// in is the Env of a forged copy, with the memory of the machine on which the
-// honest one was written.
-func (d *demo) in(copied string) *Env {
-	forged := *d.env
-	forged.WorkspaceDir = copied
-	return &forged
-}
+// in opens a forged copy, with the memory of the machine on which the honest one
+// was written.
+func (d *demo) in(copied string) (*archive.Place, error) { return archive.Open(copied, d.world) }
 
 // verifyCopy verifies the forged ledger as its owner would.
 func verifyCopy(d *demo, copied string) error {
-	_, _, err := d.in(copied).verifiedLedger(nil)
+	p, err := d.in(copied)
+	if err != nil {
+		return err
+	}
+	_, err = p.Verify(nil)
 	return err
 }
 
 // verifyBenches verifies the benches of the forged workspace as CI would.
 func verifyBenches(d *demo, copied string) error {
-	return runBenchVerify(context.Background(), d.in(copied), benchVerifyOptions{all: true})
+	p, err := d.in(copied)
+	if err != nil {
+		return err
+	}
+	c, err := p.OpenCorpus()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	classes, err := ceremony.EveryClass(c)
+	if err != nil {
+		return err
+	}
+	_, _, err = ceremony.VerifyClasses(c, classes)
+	return err
 }
 
 // packAgain makes the witness bundles of the attempt from the forged evidence.
@@ -171,12 +186,21 @@ func packAgain(d *demo, copied string) error {
 	if err := verifyCopy(d, copied); err != nil {
 		return refusal.Newf(refusal.Failed, "the honest ledger was refused: %w", err)
 	}
-	return packAttempt(d.in(copied), witnessPackOptions{source: demoAttempt, out: filepath.Join(d.scratch, "bundles")})
+	return d.pack(copied, archive.PackOptions{Attempt: demoAttempt, Out: filepath.Join(d.scratch, "bundles")})
+}
+
+func (d *demo) pack(dir string, o archive.PackOptions) error {
+	p, err := d.in(dir)
+	if err != nil {
+		return err
+	}
+	_, err = p.PackAttempt(o)
+	return err
 }
 
 // countAgain counts every number of the forged workspace again.
 func countAgain(d *demo, copied string) error {
-	p, err := d.in(copied).open()
+	p, err := d.in(copied)
 	if err != nil {
 		return err
 	}
@@ -282,7 +306,7 @@ func forgedReceipt(d *demo, _ string) error {
 // forgedBundle changes the outcome in the header of a bundle.
 func forgedBundle(d *demo, _ string) error {
 	honest := filepath.Join(d.scratch, "honest.rvf")
-	if err := packAttempt(d.env, witnessPackOptions{source: demoAttempt, caseID: demoFailed, out: honest}); err != nil {
+	if err := d.pack(d.dir, archive.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: honest}); err != nil {
 		return refusal.Newf(refusal.Failed, "packing: %w", err)
 	}
 	data, err := store.ReadFile(store.OS{}, honest, 1<<20)
