@@ -1,12 +1,45 @@
 package archive
 
-import "tallystick/internal/store"
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"strings"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+// ReadInput reads a file that a person named, of at most so many bytes.
+func ReadInput(path string, most int64) ([]byte, error) {
+	return store.ReadFile(store.OS{}, path, most)
+}
+
+// BundleSigner reads an Ed25519 public key in any of the forms in which people
+// have one.
+func BundleSigner(text string) (ed25519.PublicKey, error) {
+	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
+		return raw, seal.CheckEd25519(raw)
+	}
+	line := []byte(text)
+	if !strings.HasPrefix(text, "ssh-") {
+		var err error
+		if line, err = ReadInput(text, MaxSignedFile); err != nil {
+			return nil, err
+		}
+	}
+	key, err := seal.ParsePublicKey(line)
+	if err != nil {
+		return nil, err
+	}
+	pub, ok := key.Ed25519()
+	if !ok {
+		return nil, refusal.Newf(refusal.Usage, "the key is of type %s, bundles are signed with ssh-ed25519", key.Type())
+	}
+	return pub, nil
+}
 
 // WriteOutput writes a file that a person asked for by name: whole or not at
 // all.
 func WriteOutput(path string, data []byte) error {
 	return store.WriteFile(store.OS{}, path, data, 0o644)
 }
-
-// ReadInput reads a file that a person named.
-func ReadInput(path string) ([]byte, error) { return store.ReadFile(store.OS{}, path, MaxSignedFile) }

@@ -14,7 +14,6 @@ import (
 	"tallystick/internal/exchange"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/store"
 )
 
 type benchPendingOptions struct {
@@ -55,7 +54,7 @@ A draft is never scored. It becomes a case when two people have signed it and
 const maxIncident = 16 << 20
 
 func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error {
-	data, err := store.ReadFile(store.OS{}, o.from, maxIncident)
+	data, err := archive.ReadInput(o.from, maxIncident)
 	if err != nil {
 		return err
 	}

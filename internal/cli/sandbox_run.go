@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/evidence"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
-	"tallystick/internal/store"
 )
 
 type sandboxRunOptions struct {
@@ -167,7 +167,7 @@ func printRun(w io.Writer, a sandboxRunAnswer) {
 func loadRubric(file string, helpers []string) (sandbox.Rubric, error) {
 	r := sandbox.Rubric{Main: filepath.Base(file), Files: map[string][]byte{}}
 	for _, f := range append([]string{file}, helpers...) {
-		b, err := store.ReadFile(store.OS{}, f, maxRubricInput)
+		b, err := archive.ReadInput(f, maxRubricInput)
 		if err != nil {
 			return r, err
 		}

@@ -141,7 +141,7 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 		}
 	}
 	if o.entry != "" {
-		t.Entry, err = archive.ReadInput(o.entry)
+		t.Entry, err = archive.ReadInput(o.entry, archive.MaxSignedFile)
 	}
 	return t, err
 }

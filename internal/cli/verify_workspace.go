@@ -75,7 +75,7 @@ func placeOf(w *archive.Place, path string) string {
 
 // verifySignersFile requires the file to be the version in force.
 func verifySignersFile(p *archive.Corpus) (string, error) {
-	data, err := archive.ReadInput(p.SignersFile())
+	data, err := archive.ReadInput(p.SignersFile(), archive.MaxSignedFile)
 	if err != nil {
 		return "", err
 	}

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"crypto/ed25519"
-	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +9,6 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 	"tallystick/internal/witness"
 )
 
@@ -31,7 +27,7 @@ of the ledger's entry.`,
 
 // readBundle reads a file that should be a bundle.
 func readBundle(path string) ([]byte, error) {
-	return store.ReadFile(store.OS{}, path, witness.MaxBytes)
+	return archive.ReadInput(path, witness.MaxBytes)
 }
 
 // inFile puts the file's name in front of what is wrong with it.
@@ -68,7 +64,7 @@ func (o witnessTrustOptions) trust() (witness.Trust, error) {
 		}
 	}
 	for _, s := range o.signers {
-		pub, err := bundleSigner(s)
+		pub, err := archive.BundleSigner(s)
 		if err != nil {
 			return t, fmt.Errorf("--signer: %w", err)
 		}
@@ -93,30 +89,6 @@ func (o witnessTrustOptions) trust() (witness.Trust, error) {
 			WithHint("give --hmac-key-file or --signer; there is no default")
 	}
 	return t, t.Validate()
-}
-
-// bundleSigner reads an Ed25519 public key in any of the forms in which people
-// have one.
-func bundleSigner(text string) (ed25519.PublicKey, error) {
-	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
-		return raw, seal.CheckEd25519(raw)
-	}
-	line := []byte(text)
-	if !strings.HasPrefix(text, "ssh-") {
-		var err error
-		if line, err = store.ReadFile(store.OS{}, text, archive.MaxSignedFile); err != nil {
-			return nil, err
-		}
-	}
-	key, err := seal.ParsePublicKey(line)
-	if err != nil {
-		return nil, err
-	}
-	pub, ok := key.Ed25519()
-	if !ok {
-		return nil, refusal.Newf(refusal.Usage, "the key is of type %s, bundles are signed with ssh-ed25519", key.Type())
-	}
-	return pub, nil
 }
 
 // read reads a bundle and verifies what the flags ask for. The Verified is nil

@@ -12,7 +12,6 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/store"
 	"tallystick/internal/witness"
 	"tallystick/internal/witness/describe"
 )
@@ -143,7 +142,7 @@ func (o witnessPackOptions) seals() (witness.Seals, error) {
 		s.Key = key.Ed25519()
 	}
 	if o.receipt != "" {
-		s.Receipt, err = store.ReadFile(store.OS{}, o.receipt, archive.MaxSignedFile)
+		s.Receipt, err = archive.ReadInput(o.receipt, archive.MaxSignedFile)
 	}
 	return s, err
 }

@@ -2,15 +2,8 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
-	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -20,8 +13,6 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/store"
 )
 
 type witnessServerOptions struct {
@@ -65,9 +56,6 @@ makes the witness forget; keep it with the key.`,
 // state folder, as when one is being restarted.
 const stateWait = time.Second
 
-// shutdownWait is how long requests under way may take to end.
-const shutdownWait = 10 * time.Second
-
 func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) error {
 	var logs []ledger.LogKey
 	for _, vkey := range o.logs {
@@ -80,7 +68,7 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 		}
 		logs = append(logs, k)
 	}
-	key, err := witnessKey(o)
+	key, err := cosign.LoadOrMakeKey(o.key, o.name)
 	if err != nil {
 		return err
 	}
@@ -89,7 +77,7 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 	wait, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
 	witness, err := cosign.OpenServer(wait, cosign.ServerConfig{
-		FS: store.OS{}, Dir: o.state, Key: key, Name: o.name, Logs: logs, Now: env.Now,
+		Dir: o.state, Key: key, Name: o.name, Logs: logs, Now: env.Now,
 		Conflicts: func(c cosign.Conflict) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -104,77 +92,19 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 	if err != nil {
 		return err
 	}
-	err = serveWitness(ctx, env, witness, o.addr)
+	err = witness.Serve(ctx, o.addr, func(url string) error {
+		a := witnessServerAnswer{URL: url, VKey: witness.VKey()}
+		return env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s %s\n", a.URL, plain.Line(a.VKey)) })
+	})
 	if cerr := witness.Close(); err == nil {
 		err = cerr
 	}
 	return err
 }
 
-// witnessKey reads the key, or makes it when there is none.
-func witnessKey(o witnessServerOptions) (*seal.Key, error) {
-	if _, err := os.Lstat(o.key); !errors.Is(err, fs.ErrNotExist) {
-		return seal.LoadKey(o.key)
-	}
-	key, err := seal.NewKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	data, err := key.MarshalPEM(o.name)
-	if err != nil {
-		return nil, err
-	}
-	if err := store.MakeDir(store.OS{}, filepath.Dir(o.key), 0o700); err != nil {
-		return nil, err
-	}
-	return key, store.CreateFile(store.OS{}, o.key, data, 0o600)
-}
-
 type witnessServerAnswer struct {
 	URL  string `json:"url"`
 	VKey string `json:"vkey"`
-}
-
-// serveWitness answers requests until ctx ends, and lets those under way end.
-func serveWitness(ctx context.Context, env *Env, witness *cosign.Server, addr string) error {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return refusal.Newf(refusal.Failed, "listening on %s: %w", addr, err).
-			WithHint("--addr takes HOST:PORT of this machine; port 0 takes a free one")
-	}
-	server := &http.Server{
-		Handler: witness,
-		// A request is one small body; whoever takes longer is holding a
-		// connection, not sending a checkpoint.
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      20 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
-	}
-	// Connections wait in the listener's queue until Serve begins, so whoever
-	// reads this line can connect.
-	a := witnessServerAnswer{URL: "http://" + listener.Addr().String(), VKey: witness.VKey()}
-	if err := env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s %s\n", a.URL, plain.Line(a.VKey)) }); err != nil {
-		listener.Close()
-		return err
-	}
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
-		defer cancel()
-		stopped <- server.Shutdown(end)
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return refusal.Newf(refusal.Failed, "serving on %s: %w", addr, err)
-	}
-	if err := <-stopped; err != nil {
-		server.Close()
-		return refusal.Newf(refusal.Interrupted, "stopping: requests did not end within %s: %w", shutdownWait, err).
-			WithHint("what was cosigned is on disk; start the witness again")
-	}
-	return nil
 }
 
 // printConflict tells the operator of a witness that a log contradicts itself.

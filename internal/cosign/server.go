@@ -21,7 +21,7 @@ import (
 
 // ServerConfig is what a witness needs.
 type ServerConfig struct {
-	FS   store.FS
+	FS   store.FS  // nil for this machine's files
 	Dir  string    // of the state; one process at a time
 	Key  *seal.Key // used by no other witness: a cosignature does not name its maker
 	Name string    // in the key and in every cosignature
@@ -63,6 +63,9 @@ func OpenServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Usage, "witness name %q: %w", cfg.Name, err).
 			WithHint("a name is a URL without scheme, such as witness.example.com/w1")
+	}
+	if cfg.FS == nil {
+		cfg.FS = store.OS{}
 	}
 	if err := store.MakeDir(cfg.FS, filepath.Join(cfg.Dir, "logs"), 0o700); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"testing/fstest"
 )
 
-var update = flag.Bool("update", false, "write the import graph into ARCHITECTURE.md, and drop from cli_not_yet.txt what has gone")
+var update = flag.Bool("update", false, "write the import graph into ARCHITECTURE.md")
 
 // The graph stands between these lines of ARCHITECTURE.md.
 const (
