@@ -6,7 +6,8 @@
 // need more than one person. [SignWith] makes signatures that
 // "ssh-keygen -Y verify" accepts; "ssh-keygen -Y sign" makes signatures that
 // Verify accepts. [Key] is an Ed25519 key that belongs to a machine and not to
-// a person. note.go holds the signed notes and cosignatures of C2SP.
+// a person. note.go holds the signed notes and cosignatures of C2SP, multikey.go
+// the spellings of Ed25519 keys in W3C documents: Multikey, did:key, JWK.
 //
 // What a caller may rely on:
 //
