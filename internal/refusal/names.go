@@ -82,6 +82,10 @@ const (
 
 	RecomputeMismatch Name = "RecomputeMismatch"
 
+	CredentialInvalid   Name = "CredentialInvalid"
+	CredentialRevoked   Name = "CredentialRevoked"
+	ResultsHashMismatch Name = "ResultsHashMismatch"
+
 	BenchCaseDigestMismatch    Name = "BenchCaseDigestMismatch"
 	RubricDigestMismatch       Name = "RubricDigestMismatch"
 	CassetteDigestMismatch     Name = "CassetteDigestMismatch"
@@ -183,6 +187,10 @@ var meanings = map[Name]meaning{
 	OutcomeMismatch: {ExitUnverified, "the test log of a witness bundle does not support its outcome"},
 
 	RecomputeMismatch: {ExitUnverified, "a number that was written down is not what the ledger's records and their evidence give"},
+
+	CredentialInvalid:   {ExitUnverified, "a credential, a signed body or a key document is not of the form that a verifier relies on: contexts, type, members, dates, proofs"},
+	CredentialRevoked:   {ExitUnverified, "the issuer's status list says that the credential is revoked or suspended"},
+	ResultsHashMismatch: {ExitUnverified, "resultsHash of an attestation is not the hash of its results; the hint has the computed value"},
 
 	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
 	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
