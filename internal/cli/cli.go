@@ -50,6 +50,7 @@ func commands(env *Env) []*cobra.Command {
 		newRescore(env),
 		newReplay(env),
 		newGrade(env),
+		newImport(env),
 		newExport(env),
 		newSandbox(env),
 		newScorecard(env),
