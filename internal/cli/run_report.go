@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/gate"
 	"tallystick/internal/harness"
 	"tallystick/internal/history"
+	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
@@ -135,7 +136,15 @@ func (o *runOptions) files() archive.ReportFiles {
 // before the run, and once began is set, of what the run brings. A run that is
 // resumed began earlier.
 func (o *runOptions) asks(past *harness.Past, began *bool) archive.Ask {
-	return archive.Ask{Again: o.files().Any(), Visit: past.Visit, Want: func(a *history.Attempt) bool {
+	// The harness needs to know of earlier attempts; what this run brought it
+	// appended itself, and decoding a hundred thousand records again costs.
+	before := func(r ledger.Record) error {
+		if *began {
+			return nil
+		}
+		return past.Visit(r)
+	}
+	return archive.Ask{Again: o.files().Any(), Visit: before, Want: func(a *history.Attempt) bool {
 		return *began || a.ID == o.baseline || o.files().Any() || o.resume && a.Class == o.class && a.Target == o.target
 	}}
 }
