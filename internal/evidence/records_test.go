@@ -346,6 +346,8 @@ func TestScoreRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, old, new string }{
+		{"everything right and not passed", `"passed":true,"score":0.5`, `"passed":false,"score":1.0`},
+		{"nothing right and passed", `"score":0.5`, `"score":0`},
 		{"above one", `"score":0.5`, `"score":1.0000001`},
 		{"below zero", `"score":0.5`, `"score":-0.0000001`},
 		{"a string", `"score":0.5`, `"score":"0.5"`},

@@ -54,6 +54,10 @@ func ParseScore(data []byte) (Score, error) {
 	}
 	s := Score{Passed: *strict.Passed, Score: *strict.Score, Breakdown: *strict.Breakdown, FailureModes: *strict.FailureModes,
 		CostUSD: *strict.CostUSD, DurationSeconds: *strict.DurationSeconds}
+	// Only of a new score: records that were sealed before have what they have.
+	if s.Passed && s.Score == 0 || !s.Passed && s.Score == 1 {
+		return Score{}, fmt.Errorf("score: passed is %v and score is %v, which contradict each other", s.Passed, s.Score)
+	}
 	return s, s.Validate()
 }
 
