@@ -579,7 +579,10 @@ func vaultIn(dir string) reader {
 // honest month behind our back.
 func (w *world) remembering() reader {
 	var vault reader
+	var mu sync.Mutex // strict verification asks from several goroutines
 	return func(d digest.Content) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if data, ok := w.pieces[d]; ok {
 			return data, nil
 		}
