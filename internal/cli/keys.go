@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/ceremony"
-	"tallystick/internal/ledger"
 	"tallystick/internal/plain"
 	"tallystick/internal/seal"
 )
@@ -113,6 +112,3 @@ func runKeysExport(_ context.Context, env *Env, name string) error {
 	a := describeKey(name, key, p.Settings.Origin)
 	return env.Answer(a, func(out io.Writer) { fmt.Fprintf(out, "%s\n%s\n", a.Public, a.VKey) })
 }
-
-// vkeyOf is a ledger's key as a verifier is given it.
-func vkeyOf(k ledger.LogKey) string { return seal.VKey(k.Key, k.Origin) }
