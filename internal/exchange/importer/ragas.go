@@ -59,6 +59,9 @@ func (s *session) ragasCSV(f *file) error {
 		if err != nil {
 			return csvRefusal(err)
 		}
+		if err := checkCells(r, header); err != nil {
+			return err
+		}
 		columns := slices.Clone(header)
 		columns[0] = strings.TrimPrefix(columns[0], "\xef\xbb\xbf")
 		for {
@@ -70,11 +73,8 @@ func (s *session) ragasCSV(f *file) error {
 			if err != nil {
 				return csvRefusal(err)
 			}
-			for i, cell := range record {
-				if !utf8.ValidString(cell) {
-					line, column := r.FieldPos(i)
-					return refusal.Newf(refusal.Malformed, "line %d, column %d: not UTF-8", line, column)
-				}
+			if err := checkCells(r, record); err != nil {
+				return err
 			}
 			if err := g.row(columns, record); err != nil {
 				line, _ := r.FieldPos(0)
@@ -86,6 +86,18 @@ func (s *session) ragasCSV(f *file) error {
 		return err
 	}
 	return g.finish(f)
+}
+
+// checkCells refuses text in another encoding: the names of columns become those
+// of metrics.
+func checkCells(r *csv.Reader, record []string) error {
+	for i, cell := range record {
+		if !utf8.ValidString(cell) {
+			line, column := r.FieldPos(i)
+			return refusal.Newf(refusal.Malformed, "line %d, column %d: not UTF-8", line, column)
+		}
+	}
+	return nil
 }
 
 func csvRefusal(err error) error {

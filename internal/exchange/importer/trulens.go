@@ -300,14 +300,16 @@ func (s *session) trulensEvents(f *file, db *sqlitefile.File) (int, error) {
 	return n, t.finish(f)
 }
 
+// sqlText is a column as text. SQLite keeps whatever bytes it was given; what is
+// not UTF-8 is shown as such, since our own JSON could not carry it.
 func sqlText(v any) string {
 	switch x := v.(type) {
 	case nil:
 		return ""
 	case []byte:
-		return string(x)
+		return strings.ToValidUTF8(string(x), "\ufffd")
 	}
-	return fmt.Sprint(v)
+	return strings.ToValidUTF8(fmt.Sprint(v), "\ufffd")
 }
 
 // jsonText is the text of a JSON string, or the column itself.
