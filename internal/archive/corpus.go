@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/suites"
+	"tallystick/internal/workspace"
 )
 
 // A Corpus is a workspace with what verifying its benches needs.
@@ -177,7 +178,7 @@ func (p *Place) HistoryFile(version int) string {
 // Files alone cannot show that the last version was taken away: that is what
 // the ledger is for.
 func (p *Place) signersFromFiles() (*seal.Signers, error) {
-	if !fileExists(p.HistoryFile(1)) {
+	if !workspace.Exists(p.HistoryFile(1)) {
 		data, err := store.ReadFile(store.OS{}, p.SignersFile(), MaxSignedFile)
 		if err != nil {
 			return nil, err
@@ -185,7 +186,7 @@ func (p *Place) signersFromFiles() (*seal.Signers, error) {
 		return seal.Root(p.SignersFile(), data, p.Settings.TrustRoot)
 	}
 	var signers *seal.Signers
-	for version := 1; fileExists(p.HistoryFile(version)); version++ {
+	for version := 1; workspace.Exists(p.HistoryFile(version)); version++ {
 		file := p.HistoryFile(version)
 		data, err := store.ReadFile(store.OS{}, file, MaxSignedFile)
 		if err != nil {

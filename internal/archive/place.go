@@ -104,7 +104,7 @@ func (p *Place) Config() (sequencer.Config, error) {
 	}
 	// A workspace comes out of git without its ledger and its keys, which is not
 	// the same as one that has lost them: there is something else to do.
-	if _, err := os.Lstat(p.LedgerDir()); fileExists(p.Path(workspace.SettingsFile)) && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(p.LedgerDir()); workspace.Exists(p.Path(workspace.SettingsFile)) && errors.Is(err, fs.ErrNotExist) {
 		return sequencer.Config{}, refusal.Newf(refusal.NotFound, "this workspace has no ledger: there is no %s", p.LedgerDir()).
 			WithHint(`the ledger stays on the machine where it was begun; in a fresh checkout, as in CI, begin one for the job with "tally init DIR" and copy bench and targets into it`)
 	}
@@ -247,10 +247,4 @@ func securityBlock(err error, proof string) string {
 		fmt.Fprintf(&b, "Both heads were saved to %s. See \"tally help forks\".\n", proof)
 	}
 	return b.String()
-}
-
-// fileExists reports whether there is something at path.
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

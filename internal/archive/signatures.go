@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 // MaxSignedFile bounds a file that people sign by hand.
@@ -21,7 +22,7 @@ func SignatureFiles(file string) ([]string, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", file, err)
 	}
-	if fileExists(file + ".sig") {
+	if workspace.Exists(file + ".sig") {
 		names = append([]string{file + ".sig"}, names...)
 	}
 	return names, nil

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/workspace"
 )
 
 // A Trajectory is one that a person named: of the evidence, of a file of ours,
@@ -33,7 +34,7 @@ type Imported struct {
 // the ledger holds, or a file, which nothing vouches for. Pick names one of a
 // file that has several. The workspace is opened only if it is needed.
 func LoadTrajectory(open func() (*Place, error), name, pick string) (*Trajectory, error) {
-	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !fileExists(name) {
+	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !workspace.Exists(name) {
 		p, err := open()
 		if err != nil {
 			return nil, err

@@ -92,7 +92,7 @@ const ExampleClass = "example"
 // exampleBench makes a small class and has the two example people sign it: the
 // ceremony that real people go through, done once for a newcomer to look at.
 func exampleBench(p *archive.Place) error {
-	if fileExists(p.Path(bench.Dir)) {
+	if workspace.Exists(p.Path(bench.Dir)) {
 		return nil // an earlier init was interrupted, or somebody has benches
 	}
 	c, err := p.OpenCorpus()
@@ -131,7 +131,7 @@ func newWorkspace(o InitOptions, world archive.World) (*archive.Place, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
 	}
-	if fileExists(filepath.Join(dir, workspace.SettingsFile)) {
+	if workspace.Exists(filepath.Join(dir, workspace.SettingsFile)) {
 		return nil, refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
 			WithHint(`"tally ledger verify" looks at it; init another folder`)
 	}
@@ -162,7 +162,7 @@ func planInit(w *archive.Place, o InitOptions) (*initPlan, error) {
 	var err error
 	if path := w.Getenv("TALLY_OPERATOR_KEY"); path != "" {
 		p.operator, err = w.OperatorKey()
-	} else if path = filepath.Join(w.KeysDir(), "operator"); o.Signers == "" || fileExists(path) {
+	} else if path = filepath.Join(w.KeysDir(), "operator"); o.Signers == "" || workspace.Exists(path) {
 		p.operator, err = p.key(path, o.Operator)
 	} else {
 		return nil, refusal.Newf(refusal.NotAnOperator, "%s cannot name the operator's key: there is none yet", o.Signers).
@@ -203,7 +203,7 @@ func planInit(w *archive.Place, o InitOptions) (*initPlan, error) {
 
 // key reads the key that an interrupted init left, or makes one.
 func (p *initPlan) key(path, comment string) (*seal.Key, error) {
-	if fileExists(path) {
+	if workspace.Exists(path) {
 		return seal.LoadKey(path)
 	}
 	key, err := seal.NewKey(rand.Reader)
@@ -253,7 +253,7 @@ func ledgerBegun(w *archive.Place, p *initPlan, o InitOptions) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !fileExists(place.SegmentsDir()) {
+	if !workspace.Exists(place.SegmentsDir()) {
 		return false, nil
 	}
 	// No root is pinned yet. What is found is shown to the person, and counts

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 // NewKey makes a key of the workspace.
@@ -19,7 +20,7 @@ func NewKey(p *archive.Place, name string) (*seal.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fileExists(path) {
+	if workspace.Exists(path) {
 		return nil, refusal.Newf(refusal.AlreadyExists, "key %s exists already and is not overwritten", name).
 			WithHint("what it signed needs it; make a key of another name")
 	}
@@ -39,7 +40,7 @@ func LoadKey(p *archive.Place, name string) (*seal.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !fileExists(path) {
+	if !workspace.Exists(path) {
 		return nil, refusal.Newf(refusal.UnknownName, "no key %s in %s", name, p.KeysDir()).WithHint(`"tally keys list" lists them`)
 	}
 	return seal.LoadKey(path)
@@ -71,12 +72,6 @@ func keyPath(p *archive.Place, name string) (string, error) {
 		return "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
 	}
 	return filepath.Join(p.KeysDir(), name), nil
-}
-
-// fileExists reports whether there is something at path.
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // A keyFile is a key that is to be written.

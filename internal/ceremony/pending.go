@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 // PendingOptions say what draft to make.
@@ -153,7 +154,7 @@ func moveDraft(p *archive.Corpus, class, id string) error {
 	if err := store.MakeDir(store.OS{}, filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	if fileExists(to) {
+	if workspace.Exists(to) {
 		return refusal.Newf(refusal.AlreadyExists, "%s exists already", to)
 	}
 	from := p.ClassDir(class, bench.PendingDir, id)

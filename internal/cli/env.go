@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -68,7 +67,7 @@ func workspaceDir(e *Env) (string, error) {
 	}
 	st, err := os.Stat(dir)
 	if err != nil {
-		return "", refusal.Newf(refusal.Unreadable, "workspace %s: %w", e.WorkspaceDir, cause(err)).
+		return "", refusal.Newf(refusal.Unreadable, "workspace %s: %w", e.WorkspaceDir, refusal.WithoutPath(err)).
 			WithHint("--workspace names the folder that holds %s", settingsFile)
 	}
 	if !st.IsDir() {
@@ -140,15 +139,6 @@ func nearestWorkspace(dir string) string {
 	}
 }
 
-// cause drops the path from a file error when the message names it already.
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
 // Answer prints the command's answer on standard output: v as one line of JSON
 // with --json, else what text writes. A command whose answer is a list that
 // grows while it works calls it once for each element; with --json that makes
@@ -175,7 +165,7 @@ func (e *Env) Answer(v any, text func(w io.Writer)) error {
 		if errors.Is(err, syscall.ENOSPC) {
 			name = refusal.DiskFull
 		}
-		return refusal.Newf(name, "writing the answer to standard output: %w", cause(err)).
+		return refusal.Newf(name, "writing the answer to standard output: %w", refusal.WithoutPath(err)).
 			WithHint("the work itself may be done; only its answer was not printed")
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/plain"
+	"tallystick/internal/workspace"
 )
 
 func newInit(env *Env) *cobra.Command {
@@ -74,7 +75,7 @@ func runInit(ctx context.Context, env *Env, o ceremony.InitOptions) error {
 			fmt.Fprintf(out, "signer      %s %v\n", plain.Line(entry.Principals), entry.Roles)
 		}
 		next := "tally bench new CLASS"
-		if fileExists(p.Path(bench.Dir, ceremony.ExampleClass)) {
+		if workspace.Exists(p.Path(bench.Dir, ceremony.ExampleClass)) {
 			next = "tally bench verify --all; tally run " + ceremony.ExampleClass
 		}
 		fmt.Fprintf(out, "\nNext: %s\n", next)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -128,10 +127,4 @@ func parseIndex(s string) (int64, error) {
 		return 0, refusal.Newf(refusal.Usage, "%q is not the index of an entry", s).WithHint("entries count from 0")
 	}
 	return n, nil
-}
-
-// fileExists reports whether there is something at path.
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tallystick/internal/evidence"
+	"tallystick/internal/workspace"
 )
 
 // TestStrictLooksBackThirtyDays: unless told otherwise, and then as far as told.
@@ -59,7 +60,7 @@ func TestASignalStopsLookingAtALedger(t *testing.T) {
 		if err := run(e); !errors.Is(err, context.Canceled) || out.Len()+errs.Len() > 0 {
 			t.Errorf("%s: %v, printed %q and %q", name, err, out.String(), errs.String())
 		}
-		if fileExists(p.workspace(e).AlarmsFile()) || fileExists(receipt) {
+		if workspace.Exists(p.workspace(e).AlarmsFile()) || workspace.Exists(receipt) {
 			t.Errorf("%s left something behind", name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/witness/describe"
+	"tallystick/internal/workspace"
 )
 
 // namesAttempt reports whether the source of pack is an attempt of the
@@ -18,7 +19,7 @@ import (
 // looks like a path, and everything outside a workspace, is none.
 func namesAttempt(e *Env, source string) bool {
 	info, err := os.Stat(source)
-	if err == nil && (!info.IsDir() || fileExists(filepath.Join(source, describe.MetaFile))) {
+	if err == nil && (!info.IsDir() || workspace.Exists(filepath.Join(source, describe.MetaFile))) {
 		return false
 	}
 	if strings.ContainsRune(source, filepath.Separator) || filepath.Ext(source) == ".json" {

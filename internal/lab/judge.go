@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
+	"tallystick/internal/workspace"
 )
 
 // judgeKey is the name of the key that signs verdicts, and judgeCache that of
@@ -40,7 +41,7 @@ func JudgeCache(p *archive.Place) (*judge.Cache, error) {
 // openJudgeCache opens the cache, nil if there is no key yet.
 func openJudgeCache(p *archive.Place) (*judge.Cache, error) {
 	path := filepath.Join(p.KeysDir(), judgeKey)
-	if !fileExists(path) {
+	if !workspace.Exists(path) {
 		return nil, nil
 	}
 	key, err := seal.LoadKey(path)
@@ -53,7 +54,7 @@ func openJudgeCache(p *archive.Place) (*judge.Cache, error) {
 // needJudgeKey makes the key that signs verdicts, if there is none. It is random:
 // whoever could derive it could sign verdicts.
 func (s *Setup) needJudgeKey() error {
-	if fileExists(filepath.Join(s.place.KeysDir(), judgeKey)) {
+	if workspace.Exists(filepath.Join(s.place.KeysDir(), judgeKey)) {
 		return nil
 	}
 	if _, err := ceremony.NewKey(s.place.Place, judgeKey); err != nil {

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"os"
 	"strings"
 
 	"tallystick/internal/agent"
@@ -9,6 +8,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/refusal"
 	"tallystick/internal/suites"
+	"tallystick/internal/workspace"
 )
 
 // FindTarget finds the agent under test. Of a shipped class it is one that came
@@ -26,14 +26,8 @@ func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
 		}
 		return t, err
 	}
-	if fileExists(c.Path(agent.TargetsDir, name+".yaml")) {
+	if workspace.Exists(c.Path(agent.TargetsDir, name+".yaml")) {
 		c.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
 	}
 	return t, err
-}
-
-// fileExists reports whether there is something at path.
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

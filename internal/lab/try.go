@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/workspace"
 )
 
 // TryOptions say which program is tried on which cases.
@@ -173,7 +174,7 @@ func (o *TryOptions) target(note func(format string, args ...any)) (*agent.Targe
 	}
 	command := append([]string{}, o.Command...)
 	for i, arg := range command {
-		if path := filepath.Join(here, arg); !filepath.IsAbs(arg) && fileExists(path) && (i > 0 || strings.Contains(arg, "/")) {
+		if path := filepath.Join(here, arg); !filepath.IsAbs(arg) && workspace.Exists(path) && (i > 0 || strings.Contains(arg, "/")) {
 			command[i] = path
 		}
 	}
@@ -209,7 +210,7 @@ func (o *TryOptions) program(note func(format string, args ...any), name string,
 		return found
 	}
 	for _, dir := range []string{"/usr/local/bin", "/usr/bin"} {
-		if inside := filepath.Join(dir, name); fileExists(inside) {
+		if inside := filepath.Join(dir, name); workspace.Exists(inside) {
 			note("the program is %s: the sandbox does not show %s", inside, found)
 			return inside
 		}

@@ -12,6 +12,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sort"
 )
 
@@ -94,6 +95,16 @@ func ExitCode(err error) int {
 		return m.exit
 	}
 	return ExitFailed
+}
+
+// WithoutPath drops the path from a file error, for a message that names it
+// already.
+func WithoutPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // A Row is one line of the table of refusals.

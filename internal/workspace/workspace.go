@@ -156,3 +156,10 @@ func (w *Workspace) AlarmsFile() string    { return w.Private("alarms.jsonl") }
 func (w *Workspace) AnchorsDir() string    { return w.Path("audit", "anchors") }
 func (w *Workspace) OperatorsFile() string { return w.Path("audit", "operators.yaml") }
 func (w *Workspace) SignersFile() string   { return w.Path("signers", "allowed_signers") }
+
+// Exists reports whether there is something at path: a link counts, wherever it
+// leads.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

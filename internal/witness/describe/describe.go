@@ -9,9 +9,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -112,7 +110,7 @@ const traceFile = "trace.jsonl"
 func Load(source string) (*Description, error) {
 	info, err := os.Stat(source)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", source, reason(err)).
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", source, refusal.WithoutPath(err)).
 			WithHint("give a folder with %s, or a JSON file", MetaFile)
 	}
 	if !info.IsDir() {
@@ -125,7 +123,7 @@ func Load(source string) (*Description, error) {
 	}
 	entries, err := os.ReadDir(source)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", source, reason(err))
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", source, refusal.WithoutPath(err))
 	}
 	for _, e := range entries {
 		if err := d.addFile(source, e.Name()); err != nil {
@@ -323,13 +321,4 @@ func (c toolCall) call() (witness.ToolCall, witness.CallHashes, bool, error) {
 	call := witness.ToolCall{Action: *c.Action, Check: check, ArgsHash: args.short, ResultHash: result.short,
 		LatencyMS: c.Latency, CostMicrodollars: c.Cost, Tokens: c.Tokens}
 	return call, witness.CallHashes{Args: args.full, Result: result.full}, args.known && result.known, nil
-}
-
-// reason drops the path from a file error: the message names it already.
-func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }
