@@ -45,6 +45,8 @@ func commands(env *Env) []*cobra.Command {
 		newRecord(env),
 		newJudge(env),
 		newGolden(env),
+		newLog(env),
+		newShow(env),
 		newWhy(env),
 		newReproduce(env),
 		newRescore(env),
@@ -63,6 +65,7 @@ func commands(env *Env) []*cobra.Command {
 		newWitness(env),
 		newWitnessServer(env),
 		newVerify(env),
+		newDoctor(env),
 		newVersion(env),
 		newMCPStdio(env),
 	}

@@ -158,8 +158,21 @@ func (e *Env) Answer(v any, text func(w io.Writer)) error {
 		text(&b)
 		out = b.Bytes()
 	}
-	// One write: a full disk or a closed pipe must not look like a short but
-	// complete answer.
+	return e.write(out)
+}
+
+// Lines prints lines of JSON as they are, so that a script can hash them. On a
+// terminal, what could act on it is escaped; the values stay the same.
+func (e *Env) Lines(lines []byte) error {
+	if isTerminal(e.Stdout) {
+		lines = plain.JSON(lines)
+	}
+	return e.write(lines)
+}
+
+// write prints the answer in one write: a full disk or a closed pipe must not
+// look like a short but complete answer.
+func (e *Env) write(out []byte) error {
 	if _, err := e.Stdout.Write(out); err != nil {
 		name := refusal.WriteFailed
 		if errors.Is(err, syscall.ENOSPC) {

@@ -51,7 +51,7 @@ var cliMayNotCall = map[string]map[string]string{
 const verifiedElsewhere = "a workspace is verified once, by archive"
 
 // envMethods are what *Env is for: where the answer, notes and errors go.
-var envMethods = []string{"Answer", "Color", "Interactive", "Note", "printError", "showPaged"}
+var envMethods = []string{"Answer", "Color", "Interactive", "Lines", "Note", "printError", "showPaged", "write"}
 
 const envIsOutput = "*Env is output and nothing else: a method on it can be called by no other package"
 

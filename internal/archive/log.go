@@ -1,0 +1,260 @@
+package archive
+
+import (
+	"slices"
+	"strings"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/gate"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+)
+
+// A Logged is one attempt at a glance.
+type Logged struct {
+	ID        string        `json:"id"`
+	Class     string        `json:"class"`
+	Target    string        `json:"target"`
+	Number    int           `json:"number"`
+	Of        int           `json:"of"`
+	Mode      string        `json:"mode"`
+	Level     history.Level `json:"level"`
+	StartedAt evidence.Time `json:"started_at"`
+	Finished  bool          `json:"finished"`
+	Filtered  bool          `json:"filtered"`
+	Total     int           `json:"total"`
+	Passed    int           `json:"passed"`
+	Failed    int           `json:"failed"`
+	Errors    int           `json:"errors"`
+	Unscored  int           `json:"unscored"`
+	Truncated int           `json:"truncated"`
+	Skipped   int           `json:"skipped"`
+	NotRun    int           `json:"not_run"`
+	CostUSD   float64       `json:"cost_usd"`
+	// GateMet is nil where nobody can say: the attempt did not finish, left
+	// cases out, or the class has no gates or other ones by now.
+	GateMet  *bool    `json:"gate_met"`
+	Problems []string `json:"problems"` // with its records
+}
+
+// LogOptions choose what is listed. Empty means all.
+type LogOptions struct{ Class, Target string }
+
+// Log lists attempts, the newest first.
+func (r *Reading) Log(o LogOptions) ([]Logged, error) {
+	out := []Logged{}
+	for _, a := range slices.Backward(r.History.Attempts) {
+		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
+			continue
+		}
+		l, err := r.logged(a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	if len(out) == 0 {
+		return out, r.nothingLogged(o)
+	}
+	return out, nil
+}
+
+// nothingLogged tells a name that nobody has from a ledger that is still empty.
+func (r *Reading) nothingLogged(o LogOptions) error {
+	var classes, targets []string
+	for _, a := range r.History.Attempts {
+		classes, targets = append(classes, a.Class), append(targets, a.Target)
+	}
+	if err := unknownAmong("class", o.Class, classes); err != nil {
+		return err
+	}
+	return unknownAmong("target", o.Target, targets)
+}
+
+// unknownAmong refuses a name that no attempt has, and suggests one that some
+// attempt has.
+func unknownAmong(what, name string, known []string) error {
+	if name == "" || len(known) == 0 || slices.Contains(known, name) {
+		return nil
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	err := refusal.Newf(refusal.UnknownName, "no attempt of the %s %q", what, name)
+	if near, ok := refusal.Closest(name, known); ok {
+		return err.WithHint("did you mean %q?", near)
+	}
+	return err.WithHint("there are attempts of %s", listed(known))
+}
+
+func (r *Reading) logged(a *history.Attempt) (Logged, error) {
+	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
+	var cost int64
+	for c := range a.Cases() {
+		l.count(c.Effective())
+		cost += c.CostMicro
+	}
+	l.CostUSD = float64(cost) / 1e6
+	met, err := r.gateMet(a)
+	l.GateMet = met
+	return l, err
+}
+
+func (l *Logged) count(o evidence.Outcome) {
+	switch o {
+	case evidence.Passed:
+		l.Passed++
+	case evidence.Failed:
+		l.Failed++
+	case evidence.Skipped:
+		l.Skipped++
+	case evidence.Unscored:
+		l.Unscored++
+	case evidence.Truncated:
+		l.Truncated++
+	case history.NotRun:
+		l.NotRun++
+	default:
+		l.Errors++
+	}
+}
+
+// gateMet asks the gates that the attempt was registered with, if the class
+// still has them. A bench that does not verify is a matter for the commands
+// that rest on it: here the question has no answer.
+func (r *Reading) gateMet(a *history.Attempt) (*bool, error) {
+	if a.Finished == nil || a.Plan.Filtered {
+		return nil, nil
+	}
+	v, err := r.bench(a.Class)
+	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
+		return nil, nil
+	}
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: r.Evidence})
+	if err != nil {
+		return nil, r.Alarm(err)
+	}
+	met := gate.Met(results)
+	return &met, nil
+}
+
+// SplitCase reads ATTEMPT or ATTEMPT:CASE. Either name may hold a colon, so the
+// attempts that there are decide.
+func (r *Reading) SplitCase(name string) (attempt, caseID string) {
+	if r.History.Attempt(name) != nil {
+		return name, ""
+	}
+	for i := range len(name) {
+		if name[i] == ':' && r.History.Attempt(name[:i]) != nil {
+			return name[:i], name[i+1:]
+		}
+	}
+	attempt, caseID, _ = strings.Cut(name, ":")
+	return attempt, caseID
+}
+
+// A ShownCase is one repetition of a case in the list of an attempt.
+type ShownCase struct {
+	Case      string           `json:"case"`
+	Repeat    int              `json:"repeat"`
+	Outcome   evidence.Outcome `json:"outcome"`
+	Score     *float64         `json:"score"`
+	Reason    string           `json:"reason,omitempty"`
+	Modes     []string         `json:"failure_modes,omitempty"`
+	Turns     int              `json:"turns"`
+	LatencyMS int64            `json:"latency_ms"`
+	CostUSD   float64          `json:"cost_usd"`
+	Entry     *int64           `json:"entry"` // null if there is no record
+}
+
+// A ShownAttempt is an attempt with its cases, those that did not pass first.
+type ShownAttempt struct {
+	Logged
+	Cases []ShownCase `json:"cases"`
+}
+
+// ShowAttempt gathers what there is to see of an attempt. It needs [Ask].Again.
+func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
+	l, err := r.logged(a)
+	if err != nil {
+		return nil, err
+	}
+	records, err := r.Records(a.Cases())
+	if err != nil {
+		return nil, err
+	}
+	out := &ShownAttempt{Logged: l, Cases: []ShownCase{}}
+	for c := range a.Cases() {
+		s := ShownCase{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
+			LatencyMS: c.LatencyMS, CostUSD: float64(c.CostMicro) / 1e6}
+		if c.IsScored() {
+			score := c.EffectiveScore()
+			s.Score = &score
+		}
+		if record := records[c.Index]; record != nil {
+			s.Reason, s.Entry = record.Reason, &c.Index
+		}
+		out.Cases = append(out.Cases, s)
+	}
+	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownCase) bool { return c.Outcome != evidence.Passed })
+	failed := slices.DeleteFunc(out.Cases, func(c ShownCase) bool { return c.Outcome == evidence.Passed })
+	out.Cases = append(failed, passed...)
+	return out, nil
+}
+
+// A ShownStep is one event of a trajectory in few words.
+type ShownStep struct {
+	Seq  int    `json:"seq"`
+	Turn int    `json:"turn"`
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// A ShownRun is one case of an attempt: why it ended as it did, and every step.
+type ShownRun struct {
+	*Why
+	Class   string      `json:"class"`
+	Target  string      `json:"target"`
+	Score   *float64    `json:"score"`
+	Turns   int         `json:"turns"`
+	CostUSD float64     `json:"cost_usd"`
+	Steps   []ShownStep `json:"steps"`
+}
+
+// ShowCase gathers what there is to see of one case. It needs what [Reading.Why]
+// needs. Steps are empty if the evidence is missing, and Missing says so.
+func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, error) {
+	why, err := r.Why(a, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: float64(c.CostMicro) / 1e6, Steps: []ShownStep{}}
+	if c.IsScored() {
+		score := c.EffectiveScore()
+		s.Score = &score
+	}
+	v, err := history.TrajectoryOf(c, r.Piece)
+	switch {
+	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
+		return nil, r.Alarm(err)
+	case err != nil:
+		s.Missing = err.Error()
+		return s, nil
+	}
+	for e := range v.Events() {
+		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), e.Payload.Summary()})
+	}
+	return s, nil
+}
+
+// Events are the lines of a case's trajectory as they were hashed.
+func (r *Reading) Events(c *history.Case) ([]byte, error) {
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
+		return nil, r.Alarm(err)
+	}
+	return r.Piece(files.Trajectory.Digest)
+}

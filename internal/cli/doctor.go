@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/doctor"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+func newDoctor(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine and this workspace lack, and what to do",
+		Long: `Look at this machine and at the workspace: which sandbox works, whether keys, ledger and
+benches are sound, whether alarms are waiting. Each line that needs something done says
+what. Exit 1 if something does.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env) },
+	}
+}
+
+type doctorAnswer struct {
+	Checks []doctor.Check `json:"checks"`
+}
+
+func runDoctor(ctx context.Context, env *Env) error {
+	dir, err := workspaceDir(env)
+	if err != nil {
+		return err
+	}
+	checks := doctor.Examine(ctx, dir, worldOf(env))
+	if err := env.Answer(doctorAnswer{checks}, func(out io.Writer) { doctorText(out, checks) }); err != nil {
+		return err
+	}
+	var bad []string
+	for _, c := range checks {
+		if !c.OK {
+			bad = append(bad, c.Name)
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return refusal.Newf(refusal.Failed, "%s: %s", plural(len(bad), "thing")+" to mend", strings.Join(bad, ", ")).WithHint("each line above says how")
+}
+
+func doctorText(out io.Writer, checks []doctor.Check) {
+	for _, c := range checks {
+		word := "ok  "
+		if !c.OK {
+			word = "MEND"
+		}
+		fmt.Fprintf(out, "%s  %-12s %s\n", word, c.Name, plain.Line(c.Detail))
+		if c.Fix != "" {
+			fmt.Fprintf(out, "      %-12s to do: %s\n", "", plain.Line(c.Fix))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/plain"
+)
+
+func newLog(env *Env) *cobra.Command {
+	var o archive.LogOptions
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "List the attempts, the newest first",
+		Long: `List the attempts that the ledger knows, the newest first: when, how well vouched for,
+how many cases passed, whether the gates were met, and what it cost. The ledger is
+verified first.
+
+"gate -" means that there is no answer: the attempt did not finish or left cases out, or
+the class has no gates or has changed since.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, o) },
+	}
+	cmd.Flags().StringVar(&o.Class, "class", "", "only attempts of this task `CLASS`")
+	cmd.Flags().StringVar(&o.Target, "target", "", "only attempts of this `TARGET`")
+	return cmd
+}
+
+type logAnswer struct {
+	Attempts []archive.Logged `json:"attempts"`
+}
+
+func runLog(_ context.Context, env *Env, o archive.LogOptions) error {
+	p, err := read(env, archive.Ask{})
+	if err != nil {
+		return err
+	}
+	attempts, err := p.Log(o)
+	if err != nil {
+		return err
+	}
+	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(out, attempts) })
+}
+
+func logText(out io.Writer, attempts []archive.Logged) {
+	if len(attempts) == 0 {
+		fmt.Fprintln(out, `no attempts yet; "tally run CLASS" makes one`)
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "attempt\twhen\tlevel\tpassed\tgate\tcost\t")
+	for _, a := range attempts {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d%s\t%s\t$%.4f\t%s\n", plain.Line(a.ID), a.StartedAt.Go().Format("2006-01-02 15:04"), a.Level,
+			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), a.CostUSD, attemptMarks(a))
+	}
+	w.Flush()
+}
+
+// notPassed tells what became of the cases that neither passed nor failed.
+func notPassed(a archive.Logged) string {
+	return ofWhich(count{a.Errors, "errors"}, count{a.Unscored, "unscored"}, count{a.Truncated, "truncated"}, count{a.Skipped, "skipped"}, count{a.NotRun, "not run"})
+}
+
+func gateWord(met *bool) string {
+	switch {
+	case met == nil:
+		return "-"
+	case *met:
+		return "met"
+	}
+	return "NOT MET"
+}
+
+// attemptMarks are what a reader must not miss about an attempt.
+func attemptMarks(a archive.Logged) string {
+	s := a.Mode
+	if !a.Finished {
+		s += ", NOT FINISHED"
+	}
+	if a.Filtered {
+		s += ", FILTERED"
+	}
+	if n := len(a.Problems); n > 0 {
+		s += ", " + plural(n, "problem")
+	}
+	return s
+}

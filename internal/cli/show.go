@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+type showOptions struct {
+	name   string
+	events bool
+}
+
+func newShow(env *Env) *cobra.Command {
+	var o showOptions
+	cmd := &cobra.Command{
+		Use:   "show ATTEMPT[:CASE]",
+		Short: "Show one attempt, or one case of it step by step",
+		Long: `Show an attempt with its cases, those that did not pass first; or with ATTEMPT:CASE one
+case: its outcome, what was compared, and every step of its trajectory. The ledger is
+verified first, and the trajectory against the head that the ledger holds.
+
+--events prints the trajectory as JSON lines, each exactly as it was hashed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runShow(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.events, "events", false, "print the events of ATTEMPT:CASE as JSON lines, as hashed")
+	return cmd
+}
+
+func runShow(ctx context.Context, env *Env, o showOptions) error {
+	p, err := read(env, archive.Ask{Again: true})
+	if err != nil {
+		return err
+	}
+	id, caseID := p.SplitCase(o.name)
+	attempt, err := p.Attempt(id)
+	if err != nil {
+		return err
+	}
+	if caseID == "" {
+		return showAttempt(env, p, attempt, o)
+	}
+	_, c, err := p.FindCase(archive.CaseQuery{Case: caseID, Attempt: id})
+	if err != nil {
+		return err
+	}
+	if o.events {
+		lines, err := p.Events(c)
+		if err != nil {
+			return err
+		}
+		return env.Lines(lines)
+	}
+	a, err := p.ShowCase(attempt, c)
+	if err != nil {
+		return err
+	}
+	return env.showPaged(ctx, a, func(out io.Writer) { showCaseText(out, a) })
+}
+
+func showAttempt(env *Env, p *archive.Reading, attempt *history.Attempt, o showOptions) error {
+	if o.events {
+		return refusal.Newf(refusal.Usage, "--events is about one case").WithHint("name it as %s:CASE", attempt.ID)
+	}
+	a, err := p.ShowAttempt(attempt)
+	if err != nil {
+		return err
+	}
+	return env.Answer(a, func(out io.Writer) { showAttemptText(out, a) })
+}
+
+func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
+	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
+	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
+	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; $%.6f\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), a.CostUSD)
+	for _, problem := range a.Problems {
+		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "case\toutcome\tscore\tturns\tms\twhy")
+	for _, c := range a.Cases {
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), repeatMark(c.Repeat), c.Outcome, scoreText(c.Score), c.Turns, c.LatencyMS,
+			plain.Line(short(strings.TrimSpace(strings.Join(c.Modes, ", ")+" "+c.Reason))))
+	}
+	w.Flush()
+	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))
+}
+
+func repeatMark(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" #%d", n)
+}
+
+func scoreText(score *float64) string {
+	if score == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4f", *score)
+}
+
+func showCaseText(out io.Writer, a *archive.ShownRun) {
+	whyText(out, a.Why)
+	fmt.Fprintf(out, "score    %s, %s, $%.6f; class %s, target %s\n", scoreText(a.Score), plural(a.Turns, "turn"), a.CostUSD, plain.Line(a.Class), plain.Line(a.Target))
+	turn := -1
+	for _, s := range a.Steps {
+		if s.Turn != turn {
+			turn = s.Turn
+			fmt.Fprintf(out, "\nturn %d\n", turn)
+		}
+		fmt.Fprintf(out, "  %4d  %-22s %s\n", s.Seq, s.Type, plain.Line(short(s.Text)))
+	}
+}
