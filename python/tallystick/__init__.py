@@ -1,0 +1,22 @@
+"""Drive the ``tally`` program from Python.
+
+    from tallystick import agent, run, scores
+
+    @agent
+    def answer(text):
+        return "4"
+
+    result = run("arithmetic", target="mine")
+    for s in scores(result.attempt.id):
+        print(s.case, s.outcome, s.score)
+
+Everything here is what ``tally --json`` says, with types; nothing is computed
+and nothing is verified in Python. ``tally`` is found on the path, or named by
+the environment variable ``TALLY``.
+"""
+
+from .agent import agent
+from .rubric import rubric
+from .tally import Attempt, Run, RunAttempt, Score, TallyError, attempts, attest, run, scores, tally
+
+__all__ = ["agent", "rubric", "run", "attempts", "scores", "attest", "tally", "Attempt", "Run", "RunAttempt", "Score", "TallyError"]
