@@ -122,7 +122,7 @@ type commandRun struct {
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
 	r := &commandRun{c: t.Command, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
-	driven := Driven{Vantage: "gateway", Isolation: isolationNone}
+	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
 	if t.tree != nil {
 		dir, remove, err := store.TempDir("tally-agent-")
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
+	"tallystick/internal/trajectory"
 	"tallystick/internal/strictyaml"
 )
 
@@ -197,14 +198,26 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 	switch {
 	case t.Builtin != nil:
 		out, err := t.Builtin.Drive(ctx, s, c)
-		return Driven{Outcome: out, Vantage: "inside"}, err
+		return Driven{Outcome: out, Vantage: t.Vantage()}, err
 	case t.Command != nil:
 		return t.driveCommand(ctx, s, c, o)
 	case t.HTTP != nil:
 		out, err := t.HTTP.drive(ctx, s, c)
-		return Driven{Outcome: out, Isolation: "remote", Vantage: "answers"}, err
+		return Driven{Outcome: out, Isolation: "remote", Vantage: t.Vantage()}, err
 	}
 	return Driven{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
+}
+
+// Vantage is what can be seen of the agent's work, as run_started and the record
+// of a case have it.
+func (t *Target) Vantage() string {
+	switch {
+	case t.Command != nil:
+		return trajectory.SeenGateway
+	case t.HTTP != nil:
+		return trajectory.SeenAnswers
+	}
+	return trajectory.SeenInside
 }
 
 // NeedsFolder reports whether the agent works on files.

@@ -87,7 +87,7 @@ func (r *run) prepare() (remove func(), err error) {
 	}
 	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
 	cfg := session.Config{
-		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.cfg.Bench.Class(), Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input},
+		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.cfg.Bench.Class(), Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
@@ -211,8 +211,8 @@ func (r *run) newRecord() evidence.CaseScored {
 	if again, ok := r.live.(Retrier); ok {
 		rec.Retries += again.Retries()
 	}
-	if rec.Vantage == "" {
-		rec.Vantage = "inside"
+	if rec.Vantage == "" { // it ended before the agent was driven
+		rec.Vantage = cfg.Target.Vantage()
 	}
 	if r.c.Cassette != nil {
 		rec.CassetteDigest = &r.c.Cassette.Digest

@@ -28,6 +28,7 @@ var payloads = []func() Payload{
 	func() Payload { return new(PolicyDecision) },
 	func() Payload { return new(PolicyViolation) },
 	func() Payload { return new(ToolExecuted) },
+	func() Payload { return new(ToolObserved) },
 	func() Payload { return new(ApprovalRequested) },
 	func() Payload { return new(ApprovalResolved) },
 	func() Payload { return new(MemoryProposed) },
@@ -43,6 +44,9 @@ var payloads = []func() Payload{
 	func() Payload { return new(Failure) },
 	func() Payload { return new(TestRun) },
 }
+
+// sinceV2 are the types that [FormatV1] does not have.
+var sinceV2 = map[Type]bool{ToolObservedType: true}
 
 // A Payload is what an event of one type says. Its members stand in the order
 // of their names, which is the order on the line.

@@ -83,6 +83,7 @@ var named = map[string]string{
 	"admitted":   "entry",
 	"supersedes": "entry",
 	"checkpoint": "checkpoint",
+	"id":         "id",
 }
 
 // Canonical gives the canonical form of a trajectory.

@@ -208,6 +208,7 @@ type order struct {
 	seq, turn int
 	at        time.Duration
 	ended     bool
+	v1        bool
 }
 
 func (o *order) follow(e *Event) error {
@@ -233,6 +234,13 @@ func (o *order) follow(e *Event) error {
 	if e.At < o.at {
 		return fmt.Errorf("t went back from %v to %v", o.at, e.At)
 	}
-	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType}
+	v1 := o.v1
+	if p, ok := e.Payload.(*RunStarted); ok {
+		v1 = p.Format == FormatV1
+	}
+	if v1 && sinceV2[e.Type] {
+		return fmt.Errorf("format %s has no type %s", FormatV1, e.Type)
+	}
+	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType, v1}
 	return nil
 }

@@ -7,8 +7,21 @@ import (
 	"tallystick/internal/policy"
 )
 
-// Format is the version of the format, in every run_started.
-const Format = "tallystick-trajectory/v1"
+// Format is the version of the format that is written, in every run_started.
+// FormatV1 is the first one: what was sealed in it verifies for ever, and it has
+// none of the types that came later.
+const (
+	Format   = "tallystick-trajectory/v2"
+	FormatV1 = "tallystick-trajectory/v1"
+)
+
+// What of an agent's work can be seen, in run_started: everything it does goes
+// through us; what passes the gateway; nothing but its answers.
+const (
+	SeenInside  = "inside"
+	SeenGateway = "gateway"
+	SeenAnswers = "answers"
+)
 
 // RunStartedType is the type of [RunStarted].
 const RunStartedType Type = "run_started"
@@ -19,13 +32,14 @@ type RunStarted struct {
 	Case        string           `json:"case"`
 	Class       string           `json:"class"`
 	Execution   int              `json:"execution" schema:"from 1"` // from 1
-	Format      string           `json:"format" schema:"one of tallystick-trajectory/v1"`
+	Format      string           `json:"format" schema:"one of tallystick-trajectory/v2, tallystick-trajectory/v1"`
 	Governance  policy.Mode      `json:"governance"`
 	Input       *Content         `json:"input,omitempty"`
 	Policy      digest.ID        `json:"policy"`
 	PolicyShort policy.ShortHash `json:"policy_short"`
 	Repeat      int              `json:"repeat" schema:"from 1"` // from 1
 	Target      string           `json:"target"`
+	Vantage     string           `json:"vantage,omitempty" schema:"one of inside, gateway, answers"` // not in v1
 }
 
 // Type is run_started.
@@ -33,8 +47,16 @@ func (*RunStarted) Type() Type { return RunStartedType }
 
 // Validate checks the shape.
 func (p *RunStarted) Validate() error {
-	if p.Format != Format {
-		return fmt.Errorf("format is %.80q, expected %q", p.Format, Format)
+	if p.Format != Format && p.Format != FormatV1 {
+		return fmt.Errorf("format is %.80q, expected %q or %q", p.Format, Format, FormatV1)
+	}
+	if p.Vantage != "" {
+		if p.Format == FormatV1 {
+			return fmt.Errorf("vantage is %.40q, and format %s has no such member", p.Vantage, FormatV1)
+		}
+		if err := oneOf("vantage", p.Vantage, SeenInside, SeenGateway, SeenAnswers); err != nil {
+			return err
+		}
 	}
 	if p.Execution < 1 || p.Repeat < 1 {
 		return fmt.Errorf("execution %d and repeat %d count from 1", p.Execution, p.Repeat)
@@ -51,7 +73,7 @@ func (p *RunStarted) Summary() string {
 func (*RunStarted) Subject() (string, bool) { return "", false }
 
 func (*RunStarted) golden() golden {
-	return golden{line: []string{"case", "governance"}, without: []string{"attempt", "execution", "repeat", "target"}}
+	return golden{line: []string{"case", "governance"}, without: []string{"attempt", "execution", "repeat", "target", "vantage"}}
 }
 
 // RunCompletedType is the type of [RunCompleted].

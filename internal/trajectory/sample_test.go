@@ -36,7 +36,7 @@ func textPointer(s string) *Content { c := text(s); return &c }
 func started(v variation) *RunStarted {
 	p := policy.ForMode(policy.Autonomous)
 	return &RunStarted{Attempt: v.attempt, Case: "pay-alice", Class: "treasury", Execution: 1, Format: Format, Governance: p.Mode,
-		Input: textPointer("Pay 100 to alice"), Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t-" + v.attempt}
+		Input: textPointer("Pay 100 to alice"), Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t-" + v.attempt, Vantage: SeenGateway}
 }
 
 // sample is a run of two turns that has an event of every type but run_failed.
@@ -77,6 +77,8 @@ func sample(v variation) []step {
 		{2, &LimitReached{Limit: "turns", Max: 2}},
 		{2, &ApprovalRequested{Action: policy.Approval, Call: id("c6"), Name: "may I go on?", Reason: "asks a person", Rule: policy.RuleApproval}},
 		{2, &TestRun{Command: []string{"go", "test"}, LatencyMS: v.latency, Output: text(fmt.Sprintf("ok %d ms", v.latency)), Passed: true}},
+		{2, &ToolObserved{Args: NewArgs([]byte(`{"amount":100}`)), Call: id("c1"), ID: id("call_7"), Name: "transfer", Vantage: Proposed}},
+		{2, &ToolObserved{Args: NewArgs([]byte(`{"amount":100}`)), Call: id("c1"), Error: true, ID: id("call_7"), Name: "transfer", Result: textPointer("no"), Vantage: Reported}},
 		{2, &RunCompleted{Answer: textPointer("line one\nline two"), Status: "completed"}},
 	}
 }

@@ -34,10 +34,10 @@ type Recorder struct {
 
 // Start begins a trajectory. Nobody knows under which policy it came about,
 // so the policy's digest is zero; nothing stopped the agent, which is what
-// autonomous means.
+// autonomous means. The first format has all that an import has.
 func Start(src Source, id, target string) *Recorder {
 	r := &Recorder{log: trajectory.NewLog(), contents: map[digest.Content][]byte{}, calls: map[string]int{}}
-	r.Event(&trajectory.RunStarted{Attempt: "imported", Case: Name(id), Class: Class, Execution: 1, Format: trajectory.Format,
+	r.Event(&trajectory.RunStarted{Attempt: "imported", Case: Name(id), Class: Class, Execution: 1, Format: trajectory.FormatV1,
 		Governance: policy.Autonomous, Repeat: 1, Target: Name(target)})
 	r.Event(&trajectory.SecurityEvent{Boundary: "TB-7", Name: "import.source", Severity: "info",
 		Detail: fmt.Sprintf("converted from %s, %s; nothing vouches for any of it", src.Format, src.Digest)})

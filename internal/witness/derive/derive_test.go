@@ -389,7 +389,7 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 		trajectory.ApprovalRequestedType, trajectory.ApprovalResolvedType, // a decision says what came of it
 		trajectory.MemoryProposedType, trajectory.MemoryWrittenType, trajectory.MemoryRetrievedType, trajectory.HandoffType,
 		trajectory.CheckpointSavedType, trajectory.RollbackType, trajectory.FileWrittenType, trajectory.TestRunType,
-		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType,
+		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.ToolObservedType,
 	}
 	source, err := os.ReadFile("derive.go")
 	if err != nil {

@@ -1,0 +1,74 @@
+package trajectory
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Vantage says how much is known of a tool call.
+type Vantage string
+
+// The vantages, from the strongest to the weakest.
+const (
+	Executed Vantage = "executed" // it went through us
+	Reported Vantage = "reported" // the agent sent its result back to the model
+	Proposed Vantage = "proposed" // the model asked for it
+)
+
+// ToolObservedType is the type of [ToolObserved].
+const ToolObservedType Type = "tool_observed"
+
+// ToolObserved is a tool call that was seen in what an agent and its model say
+// to each other: the model asked for it in a reply, or the agent sent a result
+// back in a request. Agents that run tools in their own process show them in no
+// other way.
+//
+// ID is the provider's, as it was sent; nothing makes it unique. A result whose
+// call nobody named has no name.
+type ToolObserved struct {
+	Args    Args     `json:"args"`
+	Call    string   `json:"call"` // the model call in which it was seen
+	Error   bool     `json:"error,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Name    string   `json:"name,omitempty"`
+	Result  *Content `json:"result,omitempty"`
+	Vantage Vantage  `json:"vantage" schema:"one of proposed, reported"`
+}
+
+// Type is tool_observed.
+func (*ToolObserved) Type() Type { return ToolObservedType }
+
+// Validate checks the shape.
+func (p *ToolObserved) Validate() error {
+	if (p.Vantage == Reported) != (p.Result != nil) {
+		return fmt.Errorf("vantage is %.40q, and a call has a result if it is reported and only then", string(p.Vantage))
+	}
+	if p.Vantage == Proposed && (p.Error || p.Name == "") {
+		return errors.New("a proposed call has a name and no error")
+	}
+	return first(texts("call", p.Call), short("id", p.ID), short("name", p.Name), oneOf("vantage", string(p.Vantage), string(Proposed), string(Reported)),
+		p.Args.validate("args"), optional("result", p.Result))
+}
+
+// Summary tells it in a line.
+func (p *ToolObserved) Summary() string {
+	if p.Vantage == Proposed {
+		return "the model asks for " + p.Name
+	}
+	name := p.Name
+	if name == "" {
+		name = "a tool that nobody named"
+	}
+	return "the agent says that " + name + " gave " + p.Result.Head
+}
+
+// Subject is the name. A result whose call nobody named has none.
+func (p *ToolObserved) Subject() (string, bool) { return p.Name, p.Name != "" || p.Vantage != Reported }
+
+func (*ToolObserved) golden() golden {
+	return golden{
+		line:    []string{"call", "vantage", "name", "id"},
+		of:      "name",
+		changes: []change{{ChangedArguments, []string{"args"}}, {ChangedResult, []string{"result", "error"}}},
+	}
+}
