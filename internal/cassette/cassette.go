@@ -79,7 +79,8 @@ type Interaction struct {
 	LatencyMS int64      `json:"latency_ms"`
 	MCP       *Exchange  `json:"mcp,omitempty"`
 	Model     *ModelCall `json:"model,omitempty"`
-	Ordinal   int64      `json:"ordinal"` // 0 for the first of those with this key
+	Ordinal   int64      `json:"ordinal"`           // 0 for the first of those with this key
+	Purpose   Purpose    `json:"purpose,omitempty"` // of a model call: judge, or absent for the agent's
 	Tool      *ToolCall  `json:"tool,omitempty"`
 }
 

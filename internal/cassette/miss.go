@@ -45,6 +45,12 @@ func (m *Miss) Error() string {
 		what, m.Nearest+1, plain.Line(m.nearest.Describe()), m.Path, m.Asked, m.Recorded)
 }
 
+// Told is what the one who asked may be told. It has nothing of what is
+// recorded: whoever may see a recording gets it by asking as it was asked.
+func (m *Miss) Told() string {
+	return plain.Line(m.Request.it.Describe()) + ": not recorded, and a replay does not go to the network"
+}
+
 // Unwrap gives the refusal, so that refusal.Of and errors.As find it.
 func (m *Miss) Unwrap() error {
 	hint := `make the agent ask as it did when the cassette was recorded, or record the missing call with "tally record --only-missing --unsafe-record"`
@@ -63,7 +69,7 @@ func (p *Player) miss(r Request) *Miss {
 	}
 	asked := r.it.fields()
 	best := -1
-	for i := range p.cassette.Interactions {
+	for _, i := range p.own {
 		it := &p.cassette.Interactions[i]
 		if !it.sameKind(&r.it) {
 			continue

@@ -6,12 +6,14 @@ import (
 	"tallystick/internal/digest"
 )
 
-// A Player answers requests from one cassette. Each recording answers once: of
+// A Player answers requests from one cassette, those of the agent or those of
+// the judge, and knows nothing of the others. Each recording answers once: of
 // recordings with equal keys the first request gets the first. It is safe for
 // concurrent use; equal requests at the same time get their recordings in the
 // order in which they arrive.
 type Player struct {
 	cassette *Cassette
+	own      []int // the interactions that it plays
 	byKey    map[digest.ID][]int
 
 	mu   sync.Mutex
@@ -19,15 +21,24 @@ type Player struct {
 	used []bool
 }
 
-// NewPlayer returns a player at the beginning of c.
-func NewPlayer(c *Cassette) *Player {
+// NewPlayer returns a player of the agent's calls at the beginning of c.
+func NewPlayer(c *Cassette) *Player { return newPlayer(c, false) }
+
+// NewJudgePlayer returns a player of the judge's calls at the beginning of c.
+func NewJudgePlayer(c *Cassette) *Player { return newPlayer(c, true) }
+
+func newPlayer(c *Cassette, judges bool) *Player {
 	p := &Player{
 		cassette: c,
 		byKey:    make(map[digest.ID][]int, len(c.Interactions)),
 		next:     map[digest.ID]int{},
 		used:     make([]bool, len(c.Interactions)),
 	}
-	for i := range c.Interactions {
+	for i, judged := range c.forJudge() {
+		if judged != judges {
+			continue
+		}
+		p.own = append(p.own, i)
 		key := c.Interactions[i].Key
 		p.byKey[key] = append(p.byKey[key], i)
 	}
@@ -62,7 +73,7 @@ func (p *Player) Unused() []*Interaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var unused []*Interaction
-	for i := range p.used {
+	for _, i := range p.own {
 		if !p.used[i] {
 			unused = append(unused, &p.cassette.Interactions[i])
 		}

@@ -83,6 +83,8 @@ type ModelTraffic struct {
 	Streamed bool
 
 	Latency time.Duration
+
+	Purpose Purpose
 }
 
 // ToolTraffic is one live call of a tool. Err is what the tool failed with,
@@ -134,7 +136,7 @@ func (r *Recorder) model(t ModelTraffic) (Interaction, int64, error) {
 			return Interaction{}, 0, err
 		}
 	}
-	m.CostMicrodollars = r.cost(m, body)
+	m.CostMicrodollars, req.it.Purpose = r.cost(m, body), t.Purpose
 	return req.it, req.redactions + count, nil
 }
 

@@ -150,6 +150,27 @@ func TestAMissStopsTheCaseWithAnErrorThatNoSDKRetries(t *testing.T) {
 	}
 }
 
+// A near miss must not be answered with what is recorded: asking a little
+// beside it would read the whole cassette out.
+func TestAMissQuotesNothingRecorded(t *testing.T) {
+	tape := `format: tallystick-cassette/v1
+interactions:
+  - model: {api: openai.chat, request: {model: m, messages: [{role: user, content: the recorded words}]}, reply: {message: {text: hi}}}
+  - tool: {name: look, arguments: {q: the recorded words}, result: 1}
+`
+	for _, a := range apis {
+		for _, near := range []string{a.request, `{"model":"m","messages":[{"role":"user","content":"the recorded word"}]}`, `{"model":"m","input":"the"}`} {
+			c := newCase(t, caseOptions{cassette: []byte(tape)})
+			for range 2 { // the second is answered with the stop
+				got := c.send(t, "POST", a.path, near)
+				if strings.Contains(got.body, "recorded words") || strings.Contains(got.body, "nearest") || !strings.Contains(got.body, "CassetteMiss") && got.status != 400 {
+					t.Errorf("%s: told %s", a.api, got.body)
+				}
+			}
+		}
+	}
+}
+
 const emptyTape = `format: tallystick-cassette/v1
 interactions:
   - tool: {name: nothing, result: nothing}

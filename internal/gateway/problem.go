@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/cassette"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
@@ -25,18 +26,23 @@ type problem struct {
 // the client's fault as far as its SDK is concerned: 400 is the status that no
 // SDK tries again.
 func problemOf(err error) problem {
+	told := err.Error()
+	var miss *cassette.Miss
+	if errors.As(err, &miss) {
+		told = miss.Told() // what is recorded is for people, not for the agent
+	}
 	var stop *session.Stop
 	if errors.As(err, &stop) {
-		return problem{http.StatusBadRequest, stop.Name, "the case has ended (" + string(stop.Kind) + "): " + stop.Error()}
+		return problem{http.StatusBadRequest, stop.Name, "the case has ended (" + string(stop.Kind) + "): " + told}
 	}
 	r := refusal.Of(err)
 	switch r.Name {
 	case refusal.Malformed:
-		return problem{http.StatusBadRequest, r.Name, err.Error()}
+		return problem{http.StatusBadRequest, r.Name, told}
 	case refusal.TooLarge:
-		return problem{http.StatusRequestEntityTooLarge, r.Name, err.Error()}
+		return problem{http.StatusRequestEntityTooLarge, r.Name, told}
 	}
-	return problem{http.StatusInternalServerError, r.Name, err.Error()}
+	return problem{http.StatusInternalServerError, r.Name, told}
 }
 
 // kind is the type of the problem in the words that all providers use.

@@ -32,6 +32,7 @@ type run struct {
 	folder     *session.Folder
 	folderGone bool // there was one, and nobody knows what was in it
 	player     *cassette.Player
+	judges     *cassette.Player // of the same cassette, out of the agent's reach
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
 	live       Recording
@@ -125,7 +126,8 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player, r.modelNames, r.provenance = cassette.NewPlayer(parsed), parsed.Header.Models, parsed.Header.Provenance
+		r.player, r.judges = cassette.NewPlayer(parsed), cassette.NewJudgePlayer(parsed)
+		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
 	}
 	switch {
 	case r.w.cfg.Live != nil:

@@ -94,6 +94,9 @@ type LiveTools interface {
 	Close()
 }
 
+// A JudgeRecording is a recording that keeps the judge's calls apart.
+type JudgeRecording interface{ JudgeModels() session.Models }
+
 // A Retrier is a recording that counts how often it asked a provider again.
 type Retrier interface{ Retries() int }
 

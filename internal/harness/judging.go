@@ -39,12 +39,7 @@ func (r *run) judge(ctx context.Context, g *Graded, broken *error) func(grade.Ju
 	}
 	return func(spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error) {
 		q := Judging{Attempt: r.job.Attempt, Class: r.w.cfg.Bench.Class(), Case: r.c, Spec: spec, Value: value}
-		switch {
-		case r.live != nil:
-			q.Models = r.live
-		case r.player != nil:
-			q.Models = &session.Replay{Player: r.player}
-		}
+		q.Models = r.judgeModels()
 		judged, err := r.w.cfg.Judge.Ask(ctx, q)
 		if err != nil {
 			*broken = err
@@ -59,6 +54,20 @@ func (r *run) judge(ctx context.Context, g *Graded, broken *error) func(grade.Ju
 		}
 		return judged.JudgeOutcome, nil
 	}
+}
+
+// judgeModels answers the judge: from calls that are recorded as the judge's,
+// which the agent cannot ask for, nil if the case has nothing to answer with.
+func (r *run) judgeModels() session.Models {
+	switch live, apart := r.live.(JudgeRecording); {
+	case apart:
+		return live.JudgeModels()
+	case r.live != nil:
+		return r.live
+	case r.judges != nil:
+		return &session.Replay{Player: r.judges}
+	}
+	return nil
 }
 
 // A question is what draws of a judge are counted by.

@@ -142,7 +142,7 @@ func (r *run) loadRecording(s Stored) (err error) {
 	}
 	c, err := cassette.Parse(data, cassette.Limits{})
 	if err == nil {
-		r.player = cassette.NewPlayer(c)
+		r.player, r.judges = cassette.NewPlayer(c), cassette.NewJudgePlayer(c)
 	}
 	return err
 }

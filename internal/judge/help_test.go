@@ -220,5 +220,5 @@ func recorded(t testing.TB, models session.Models) *session.Replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &session.Replay{Player: cassette.NewPlayer(c)}
+	return &session.Replay{Player: cassette.NewJudgePlayer(c)}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
 	"tallystick/internal/wire"
@@ -37,7 +38,7 @@ var (
 // answer, which nobody can write into the answer itself: whatever marker an
 // answer holds, it is not the one that ends it.
 const (
-	fenceMark  = "=====tally-answer:"
+	fenceMark  = cassette.JudgeMark
 	fenceLabel = "tallystick judge fence v1\n"
 )
 

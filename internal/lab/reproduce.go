@@ -162,14 +162,18 @@ func (l *relived) Case(of *scenario.Case) (harness.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replayedRecording{session.Replay{Player: cassette.NewPlayer(parsed)}, data}, nil
+	return &replayedRecording{session.Replay{Player: cassette.NewPlayer(parsed)}, cassette.NewJudgePlayer(parsed), data}, nil
 }
 
 // A replayedRecording answers from a cassette, and gives it back as its own.
 type replayedRecording struct {
 	session.Replay
-	data []byte
+	judges *cassette.Player
+	data   []byte
 }
+
+// JudgeModels answers the judge from its own calls.
+func (r *replayedRecording) JudgeModels() session.Models { return &session.Replay{Player: r.judges} }
 
 func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 

@@ -29,7 +29,8 @@ type CaseOptions struct {
 // one cassette. It is what package harness calls a Recording.
 type Case struct {
 	*Live
-	Tools *LiveTools
+	Tools  *LiveTools
+	Judges *Live // the same for the judge of the case, in the same cassette
 }
 
 // Case makes the live side of a case. Nothing is contacted yet.
@@ -38,12 +39,17 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	var player *cassette.Player
+	var player, judges *cassette.Player
 	if o.Base != nil {
-		player = cassette.NewPlayer(o.Base)
+		player, judges = cassette.NewPlayer(o.Base), cassette.NewJudgePlayer(o.Base)
 	}
 	c := &Case{}
-	if c.Live, err = New(Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, OnRetry: o.OnRetry}); err != nil {
+	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, OnRetry: o.OnRetry}
+	if c.Live, err = New(cfg); err != nil {
+		return nil, err
+	}
+	cfg.OnlyMissing, cfg.Purpose = judges, cassette.ForJudge
+	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
 	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Dir: o.Dir})
@@ -55,8 +61,17 @@ func (c *Case) Unused() int {
 	if c.cfg.OnlyMissing == nil {
 		return 0
 	}
-	return len(c.cfg.OnlyMissing.Unused())
+	return len(c.cfg.OnlyMissing.Unused()) + len(c.Judges.cfg.OnlyMissing.Unused())
 }
+
+// Stats counts what was done for the agent and for the judge.
+func (c *Case) Stats() Stats {
+	s, j := c.Live.Stats(), c.Judges.Stats()
+	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+}
+
+// JudgeModels answers the judge of the case.
+func (c *Case) JudgeModels() session.Models { return c.Judges }
 
 // ToolBox answers the tools of a case: those of MCP servers live, all others
 // from state.

@@ -54,6 +54,9 @@ type Config struct {
 	// to the provider.
 	OnlyMissing *cassette.Player
 
+	// Purpose is what these calls are recorded for.
+	Purpose cassette.Purpose
+
 	// Budget bounds the cost of these calls and of all others that share it.
 	// With nil nothing is bounded here.
 	Budget *Budget
@@ -257,7 +260,7 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		return nil, c.failure(ctx, r.err)
 	}
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
-		Body: r.body, Streamed: r.streamed, Latency: r.latency})
+		Body: r.body, Streamed: r.streamed, Latency: r.latency, Purpose: l.cfg.Purpose})
 	c.settle(r.cost(it, c.most))
 	if err != nil {
 		l.count(func(s *Stats) { s.Failed++ })
