@@ -17,8 +17,8 @@ import (
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
-	"tallystick/internal/trajectory"
 	"tallystick/internal/strictyaml"
+	"tallystick/internal/trajectory"
 )
 
 // TargetsDir is the folder of the targets in a workspace.

@@ -31,6 +31,9 @@ type Case struct {
 	// Expected is a mapping of anything; the rubric is given it. Documents
 	// that are expected lie in expected/.
 	Expected canon.RawMessage `json:"expected,omitempty"`
+	// Metadata is a mapping of anything, for people and rubrics; it decides
+	// nothing here.
+	Metadata canon.RawMessage `json:"metadata,omitempty"`
 
 	CassetteDigest     *digest.Content    `json:"cassette_digest,omitempty"`
 	CassetteProvenance CassetteProvenance `json:"cassette_provenance,omitempty"`
@@ -136,6 +139,9 @@ func (c *Case) validate() error {
 	}
 	if c.Expected != nil && !strings.HasPrefix(string(c.Expected), "{") {
 		return badField("expected", "expected a mapping")
+	}
+	if c.Metadata != nil && !strings.HasPrefix(string(c.Metadata), "{") {
+		return badField("metadata", "expected a mapping")
 	}
 	return nil
 }

@@ -100,6 +100,7 @@ provenance:
   reviewed_by:
     identity: carol
   last_validated_at: "2026-05-12T14:00:00Z"
+metadata: {area: greetings, seen: 3}
 expected:
   recipe_id: bump-minor
   cve_delta: -1

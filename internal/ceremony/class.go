@@ -19,7 +19,11 @@ type ClassOptions struct {
 }
 
 // NewClass makes a task class with a small real example.
-func NewClass(c *archive.Corpus, o ClassOptions) (bench.Trust, error) {
+func NewClass(c *archive.Corpus, o ClassOptions) (bench.Trust, error) { return newClass(c, o, nil) }
+
+// newClass makes a task class; with lines, they are its dataset in place of the
+// example's.
+func newClass(c *archive.Corpus, o ClassOptions, lines []byte) (bench.Trust, error) {
 	if err := bench.CheckID(o.Class); err != nil {
 		return "", refusal.Newf(refusal.Usage, "class: %w", err)
 	}
@@ -40,6 +44,9 @@ func NewClass(c *archive.Corpus, o ClassOptions) (bench.Trust, error) {
 	files := bench.Example(o.Class, trust, added, reviewed, c.Now())
 	if o.Dataset {
 		files = bench.ExampleDataset(o.Class, trust)
+	}
+	if lines != nil {
+		files[bench.DatasetFile] = lines
 	}
 	if err := WriteFiles(c.ClassDir(o.Class), files); err != nil {
 		return "", err

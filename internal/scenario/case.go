@@ -153,7 +153,7 @@ func fromFolder(v bench.VerifiedCase) (*Case, error) {
 		}
 		c.Grading, c.written = doc.JSON, written{yaml: grading}
 	}
-	return c, c.describe(string(about.Disposition), string(about.Difficulty), about.Title)
+	return c, c.describe(string(about.Disposition), string(about.Difficulty), about.Title, about.Metadata)
 }
 
 // readScenario reads scenario.yaml, or makes one turn of the prompt.
@@ -193,15 +193,16 @@ func (c *Case) prompt() (string, error) {
 }
 
 // describe writes what a rubric is told about the case.
-func (c *Case) describe(disposition, difficulty, title string) error {
+func (c *Case) describe(disposition, difficulty, title string, free canon.RawMessage) error {
 	var err error
 	c.Metadata, err = canon.Marshal(struct {
-		CaseID      string   `json:"case_id"`
-		Difficulty  string   `json:"difficulty,omitempty"`
-		Disposition string   `json:"disposition,omitempty"`
-		Tags        []string `json:"tags"`
-		Title       string   `json:"title,omitempty"`
-	}{c.ID, difficulty, disposition, c.Tags, title})
+		CaseID      string           `json:"case_id"`
+		Difficulty  string           `json:"difficulty,omitempty"`
+		Disposition string           `json:"disposition,omitempty"`
+		Metadata    canon.RawMessage `json:"metadata,omitempty"`
+		Tags        []string         `json:"tags"`
+		Title       string           `json:"title,omitempty"`
+	}{c.ID, difficulty, disposition, free, c.Tags, title})
 	return err
 }
 
@@ -211,7 +212,8 @@ type line struct {
 	Title     string             `json:"title,omitempty"`
 	Tags      []string           `json:"tags,omitempty"`
 	HeldOut   bool               `json:"held_out,omitempty"`
-	Input     string             `json:"input,omitempty"` // one turn, in place of turns
+	Metadata  canon.RawMessage   `json:"metadata,omitempty"` // an object of anything, for people and rubrics
+	Input     string             `json:"input,omitempty"`    // one turn, in place of turns
 	Turns     []Turn             `json:"turns,omitempty"`
 	Approvals []Approval         `json:"approvals,omitempty"`
 	Start     string             `json:"start,omitempty"`
@@ -251,7 +253,7 @@ func fromLine(n int, text []byte) (*Case, error) {
 	if c.Grading, err = l.grading(); err != nil {
 		return nil, err
 	}
-	return c, c.describe("", "", l.Title)
+	return c, c.describe("", "", l.Title, l.Metadata)
 }
 
 // lineHint is what somebody with a mistake in a line should do.
@@ -272,6 +274,9 @@ func refuseLine(n int, text []byte, err error, hint string) error {
 func (l *line) validate(c *Case) error {
 	if (l.Input == "") == (len(l.Turns) == 0) {
 		return errors.New(`expected "input" or "turns", and not both`)
+	}
+	if l.Metadata != nil && l.Metadata[0] != '{' {
+		return field("metadata", "expected an object")
 	}
 	for i, tag := range l.Tags {
 		if err := bench.CheckID(tag); err != nil {
