@@ -208,7 +208,7 @@ func (r *commandRun) input(number int, text string) ([]byte, error) {
 	if r.c.Input != "json" {
 		return []byte(text), nil
 	}
-	return json.Marshal(httpTurn{number, text, r.history})
+	return json.Marshal(newHTTPTurn(number, text, r.history))
 }
 
 func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {

@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
 	"tallystick/internal/trajectory"
+	"tallystick/internal/wire"
 )
 
 // maxHTTPAnswer bounds what an agent behind a URL may answer.
@@ -25,10 +26,12 @@ const maxHTTPAnswer = 4 << 20
 
 // HTTP is an agent behind a URL. For each turn it is sent
 //
-//	{"turn": 1, "input": "...", "history": [{"role": "user", "text": "..."}, ...]}
+//	{"turn": 1, "input": "...", "history": [{"role": "user", "text": "..."}, ...],
+//	 "messages": [{"role": "user", "content": "..."}]}
 //
-// and answers {"answer": "..."}, or {"answer": "...", "refused": true}. What it
-// does in between cannot be seen from here.
+// and answers {"answer": "..."}, or {"answer": "...", "refused": true}, or hands
+// on the reply of a model API as it is. What it does in between cannot be seen
+// from here.
 type HTTP struct {
 	URL            string `json:"url"`
 	TimeoutSeconds int    `json:"timeout_seconds,omitempty"` // for each turn: 60
@@ -68,10 +71,32 @@ type httpMessage struct {
 	Text string `json:"text"`
 }
 
+// A chatMessage is a message as every model API takes it.
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// An httpTurn is what an agent is given in a turn: the user's words, what was
+// said before, and both as messages that can be handed to a model as they are.
 type httpTurn struct {
-	Turn    int           `json:"turn"`
-	Input   string        `json:"input"`
-	History []httpMessage `json:"history"`
+	Turn     int           `json:"turn"`
+	Input    string        `json:"input"`
+	History  []httpMessage `json:"history"`
+	Messages []chatMessage `json:"messages"`
+}
+
+func newHTTPTurn(number int, input string, history []httpMessage) httpTurn {
+	t := httpTurn{Turn: number, Input: input, History: history}
+	for _, m := range history {
+		role := m.Role
+		if role == "agent" {
+			role = "assistant"
+		}
+		t.Messages = append(t.Messages, chatMessage{role, m.Text})
+	}
+	t.Messages = append(t.Messages, chatMessage{"user", input})
+	return t
 }
 
 func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenario) (Outcome, error) {
@@ -91,7 +116,7 @@ func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenar
 		if err := s.StartTurn("", turn.Text); err != nil {
 			return out, err
 		}
-		answer, refused, err := h.turn(ctx, client, s, httpTurn{i + 1, turn.Text, history})
+		answer, refused, err := h.turn(ctx, client, s, newHTTPTurn(i+1, turn.Text, history))
 		if err != nil {
 			return out, err
 		}
@@ -145,11 +170,28 @@ func parseHTTPAnswer(turn int, data []byte) (string, bool, error) {
 		Answer  *string `json:"answer"`
 		Refused bool    `json:"refused"`
 	}
-	if err := json.Unmarshal(data, &a); err != nil || a.Answer == nil || !utf8.Valid(data) {
-		return "", false, refusal.Newf(refusal.AgentFailed, `turn %d: the agent's answer is not JSON with an "answer"; it begins %q`, turn, head(data)).
-			WithHint(`answer {"answer": "..."}; docs/agents.md has the protocol`)
+	err := json.Unmarshal(data, &a)
+	switch reply := modelReply(data); {
+	case err != nil || !utf8.Valid(data):
+	case a.Answer != nil:
+		return *a.Answer, a.Refused, nil
+	case reply != nil:
+		return reply.Text(), reply.Refused(), nil
 	}
-	return *a.Answer, a.Refused, nil
+	return "", false, refusal.Newf(refusal.AgentFailed, `turn %d: the agent's answer is not JSON with an "answer"; it begins %q`, turn, head(data)).
+		WithHint(`answer {"answer": "..."}, or the reply of a model API as it is; docs/agents.md has the protocol`)
+}
+
+// modelReply reads the reply of a model API, for agents that hand it on as it is.
+// It is nil for anything else, and for a reply that has no words: one that asks
+// for a tool is not an answer.
+func modelReply(data []byte) *wire.Reply {
+	for _, api := range wire.APIs() {
+		if r, err := wire.ReadReply(api, data); err == nil && r.Text() != "" {
+			return &r
+		}
+	}
+	return nil
 }
 
 func head(data []byte) string {

@@ -25,8 +25,9 @@ import (
 
 // Bounds of what is read: a data set of people, not a corpus.
 const (
-	maxFile = 256 << 20
-	maxRows = 1_000_000
+	maxFile    = 256 << 20
+	maxRows    = 1_000_000
+	maxColumns = 1000
 )
 
 // A Table is rows with named values, as read.

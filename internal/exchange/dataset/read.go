@@ -175,6 +175,9 @@ func (t *Table) addObject(place string, object map[string]any, order []string) e
 			t.Columns = append(t.Columns, name)
 		}
 	}
+	if len(t.Columns) > maxColumns {
+		return fmt.Errorf("more than %d different names of members", maxColumns)
+	}
 	return t.add(Row{place, object})
 }
 
