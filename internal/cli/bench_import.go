@@ -18,7 +18,7 @@ func newBenchImport(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Make a class of a table, a data set or a promptfoo configuration",
-		Long: `Make bench/CLASS with one case for each row of FILE: CSV, TSV, JSON, JSON lines, an
+		Long: `Make bench/CLASS with one case for each row of FILE: CSV, TSV, JSON, JSON lines, Parquet, an
 Inspect data set, the folder of a Hugging Face data set, or the tests of a promptfoo
 configuration (YAML).
 

@@ -1,5 +1,5 @@
-// Package dataset makes cases of tables that other tools use: CSV, TSV, JSON and
-// JSON lines, folders of a Hugging Face data set, Inspect's data sets, and the
+// Package dataset makes cases of tables that other tools use: CSV, TSV, JSON,
+// JSON lines and Parquet, folders of a Hugging Face data set, Inspect's data sets, and the
 // tests of a promptfoo configuration.
 //
 // A table's columns are guessed and the guess is part of the answer, so that a

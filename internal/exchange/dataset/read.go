@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/exchange/parquet"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 )
@@ -59,7 +62,7 @@ func pickFile(dir, split string) (string, error) {
 			return "", refusal.Newf(refusal.Usage, "%s: %w", dir, err)
 		}
 		for _, f := range found {
-			if slices.Contains([]string{".csv", ".tsv", ".json", ".jsonl"}, strings.ToLower(filepath.Ext(f))) && !strings.HasPrefix(filepath.Base(f), "dataset_info") && !slices.Contains(files, f) {
+			if slices.Contains([]string{".csv", ".tsv", ".json", ".jsonl", ".parquet"}, strings.ToLower(filepath.Ext(f))) && !strings.HasPrefix(filepath.Base(f), "dataset_info") && !slices.Contains(files, f) {
 				files = append(files, f)
 			}
 		}
@@ -81,18 +84,17 @@ func pickFile(dir, split string) (string, error) {
 		return files[0], nil
 	}
 	return "", refusal.Newf(refusal.Usage, "%s: no one file is the %s", dir, strings.Join(wanted, ", ")).
-		WithHint("name a file; read are .csv, .tsv, .json, .jsonl (found %d)", len(files))
+		WithHint("name a file; read are .csv, .tsv, .json, .jsonl, .parquet (found %d)", len(files))
 }
 
 // readTable recognises by content: a table of text, a list, or lines of objects.
 func readTable(path string, data []byte) (*Table, error) {
+	if parquet.Is(data) {
+		return readParquet(path, data)
+	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
 		return nil, refusal.Newf(refusal.Malformed, "%s is not UTF-8 text", path).WithHint("convert it, for example with iconv")
-	}
-	if bytes.HasPrefix(data, []byte("PAR1")) {
-		return nil, refusal.Newf(refusal.Unrecognised, "%s is a Parquet file, which is not read yet", path).
-			WithHint(`convert it: python3 -c "import pandas,sys; pandas.read_parquet(sys.argv[1]).to_json(sys.argv[2], orient='records', lines=True)" %s out.jsonl`, path)
 	}
 	var t *Table
 	var err error
@@ -115,6 +117,51 @@ func readTable(path string, data []byte) (*Table, error) {
 		return nil, refusal.Newf(refusal.Malformed, "%s has no rows", path)
 	}
 	return t, nil
+}
+
+func readParquet(path string, data []byte) (*Table, error) {
+	f, err := parquet.Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t := &Table{Format: "parquet", Source: path, Columns: f.Columns}
+	for i, row := range f.Rows {
+		for name, v := range row {
+			row[name] = asJSON(v)
+		}
+		if err := t.add(Row{fmt.Sprintf("%s, row %d", filepath.Base(path), i+1), row}); err != nil {
+			return nil, err
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil, refusal.Newf(refusal.Malformed, "%s has no rows", path)
+	}
+	return t, nil
+}
+
+// asJSON gives a value of Parquet as a decoder of JSON would. What is not a
+// number is nothing: JSON has no word for it.
+func asJSON(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return json.Number(strconv.FormatInt(v, 10))
+	case uint64:
+		return json.Number(strconv.FormatUint(v, 10))
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		return json.Number(strconv.FormatFloat(v, 'g', -1, 64))
+	case []any:
+		for i, x := range v {
+			v[i] = asJSON(x)
+		}
+	case map[string]any:
+		for name, x := range v {
+			v[name] = asJSON(x)
+		}
+	}
+	return v
 }
 
 // readCSV reads a table with a header.
