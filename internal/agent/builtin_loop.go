@@ -77,6 +77,11 @@ func (b *Builtin) Drive(ctx context.Context, s *session.Session, c *scenario.Sce
 	if err := r.vetTools(); err != nil {
 		return Outcome{}, err
 	}
+	for _, own := range []string{memoryWriteTool, memorySearchTool, planTool, askApprovalTool, handoffTool} {
+		if !r.has(own) { // one of the case's may have the name of an ability that is off
+			s.OwnTools(own)
+		}
+	}
 	if err := r.seed(c.Memory); err != nil {
 		return Outcome{}, err
 	}

@@ -394,7 +394,7 @@ func (f *frame) useTool(ctx context.Context, c wire.Call, taint string) (outcome
 			return give(done), err
 		}
 	}
-	r, err := f.run.session.Tool(ctx, session.ToolCall{Name: c.Name, Args: args})
+	r, err := f.run.session.Tool(ctx, session.ToolCall{Name: c.Name, Args: args, ID: c.ID})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -102,6 +102,8 @@ type Session struct {
 	classes  map[string]policy.Class
 	trust    map[string]string
 	plan     string
+	seen     observer
+	own      map[string]bool // tools of the driver itself
 }
 
 // Counts sums up a case for its record.
@@ -120,7 +122,7 @@ func New(cfg Config) (*Session, error) {
 	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
 	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
 	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
-		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}}
+		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}, own: map[string]bool{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times
 	}
@@ -302,7 +304,7 @@ func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk 
 	if err != nil {
 		return nil, err // the agent's mistake: it may try another request
 	}
-	id, err := s.startModel(api, request)
+	id, err := s.startModel(api, request, body)
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +319,7 @@ func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk 
 	return it, s.modelDone(id, it)
 }
 
-func (s *Session) startModel(api wire.API, request cassette.Request) (string, error) {
+func (s *Session) startModel(api wire.API, request cassette.Request, body []byte) (string, error) {
 	if err := s.enter(); err != nil {
 		return "", err
 	}
@@ -326,8 +328,12 @@ func (s *Session) startModel(api wire.API, request cassette.Request) (string, er
 		return "", err
 	}
 	id := s.nextCall()
-	return id, s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
-		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical())})
+	err := s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(body)})
+	if err != nil {
+		return "", err
+	}
+	return id, s.observeRequest(id, api, body)
 }
 
 // answer gets the reply. A replay is given the canonical request, so that it is
@@ -380,6 +386,9 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 		done.Error = "status " + strconv.FormatInt(m.Response.Status, 10)
 	}
 	if err := s.event(done); err != nil {
+		return err
+	}
+	if err := s.observeReply(id, m); err != nil {
 		return err
 	}
 	s.counts.Tokens += m.Usage.Total()

@@ -17,6 +17,7 @@ import (
 type ToolCall struct {
 	Name string
 	Args []byte
+	ID   string // the provider's, for a driver that knows it
 }
 
 // A ToolReply is what goes back to the agent. Text is JSON, or says in words
@@ -42,7 +43,7 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	}
 	id := s.nextCall()
 	args := s.args(c.Args)
-	if err := s.event(&trajectory.ToolProposed{Call: id, Name: cutText(c.Name, 200), Class: s.classes[c.Name], Args: args, Trust: descriptionTrust(s.trust[c.Name])}); err != nil {
+	if err := s.event(&trajectory.ToolProposed{Call: id, Name: cutText(c.Name, 200), ID: shortID(s.safe(c.ID)), Class: s.classes[c.Name], Args: args, Trust: descriptionTrust(s.trust[c.Name])}); err != nil {
 		return ToolReply{}, err
 	}
 	// A call that cannot be understood is given to the policy without its

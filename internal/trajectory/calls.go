@@ -21,6 +21,7 @@ type ModelCallStarted struct {
 	Prompt   Content        `json:"prompt"`
 	Provider string         `json:"provider"`
 	Request  digest.Content `json:"request"`
+	Tools    []string       `json:"tools,omitempty" schema:"not empty"` // offered to the model for the first time; not in v1
 }
 
 // Type is model_call_started.
@@ -29,7 +30,7 @@ func (*ModelCallStarted) Type() Type { return ModelCallStartedType }
 // Validate checks the shape.
 func (p *ModelCallStarted) Validate() error {
 	return first(texts("call", p.Call, "model", p.Model, "provider", p.Provider),
-		counts("messages", int64(p.Messages)), p.Prompt.validate("prompt"))
+		counts("messages", int64(p.Messages)), p.Prompt.validate("prompt"), ids("tools", p.Tools))
 }
 
 // Summary tells it in a line.
@@ -99,6 +100,7 @@ type ToolProposed struct {
 	Args  Args         `json:"args"`
 	Call  string       `json:"call"`
 	Class policy.Class `json:"class,omitempty"`
+	ID    string       `json:"id,omitempty"` // the provider's, if the agent gave it; not in v1
 	Name  string       `json:"name"`
 	Trust string       `json:"trust,omitempty" schema:"one of untrusted, imported, pinned, internal"` // of the tool's description
 }
@@ -108,7 +110,7 @@ func (*ToolProposed) Type() Type { return ToolProposedType }
 
 // Validate checks the shape.
 func (p *ToolProposed) Validate() error {
-	return first(texts("call", p.Call, "name", p.Name), class(p.Class), trust(p.Trust), p.Args.validate("args"))
+	return first(texts("call", p.Call, "name", p.Name), short("id", p.ID), class(p.Class), trust(p.Trust), p.Args.validate("args"))
 }
 
 // Summary tells it in a line.

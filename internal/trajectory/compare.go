@@ -187,14 +187,16 @@ func (t *Trace) asV1() *Trace {
 		if sinceV2[s.Type] || s.Type == FileWrittenType {
 			continue
 		}
-		fields := s.Fields
-		if s.Type == RunStartedType {
-			fields = slices.Clone(fields)
+		fields := slices.Clone(s.Fields)
+		switch s.Type {
+		case RunStartedType:
 			for i := range fields {
 				if fields[i].Path == "format" {
 					fields[i].Value = formatV1Value
 				}
 			}
+		case ModelCallStartedType, ToolProposedType:
+			fields = slices.DeleteFunc(fields, func(f Field) bool { return f.Path == "tools" || f.Path == "id" })
 		}
 		old.add(s.Turn, s.Type, fields)
 	}

@@ -238,9 +238,27 @@ func (o *order) follow(e *Event) error {
 	if p, ok := e.Payload.(*RunStarted); ok {
 		v1 = p.Format == FormatV1
 	}
-	if v1 && sinceV2[e.Type] {
-		return fmt.Errorf("format %s has no type %s", FormatV1, e.Type)
+	if err := onlyInV2(e); v1 && err != nil {
+		return err
 	}
 	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType, v1}
+	return nil
+}
+
+// onlyInV2 says what of an event the first format does not have.
+func onlyInV2(e *Event) error {
+	if sinceV2[e.Type] {
+		return fmt.Errorf("format %s has no type %s", FormatV1, e.Type)
+	}
+	switch p := e.Payload.(type) {
+	case *ModelCallStarted:
+		if p.Tools != nil {
+			return fmt.Errorf("format %s has no tools in %s", FormatV1, e.Type)
+		}
+	case *ToolProposed:
+		if p.ID != "" {
+			return fmt.Errorf("format %s has no id in %s", FormatV1, e.Type)
+		}
+	}
 	return nil
 }

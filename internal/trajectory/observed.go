@@ -15,6 +15,10 @@ const (
 	Proposed Vantage = "proposed" // the model asked for it
 )
 
+// CallsUnread is the name of a [Failure] that says: a request or a reply could
+// not be read, so tools may have been called there that nobody saw.
+const CallsUnread = "tool_calls_unread"
+
 // ToolObservedType is the type of [ToolObserved].
 const ToolObservedType Type = "tool_observed"
 
@@ -23,8 +27,8 @@ const ToolObservedType Type = "tool_observed"
 // back in a request. Agents that run tools in their own process show them in no
 // other way.
 //
-// ID is the provider's, as it was sent; nothing makes it unique. A result whose
-// call nobody named has no name.
+// ID is the provider's, as it was sent; nothing makes it unique. A call that
+// nobody named has no name.
 type ToolObserved struct {
 	Args    Args     `json:"args"`
 	Call    string   `json:"call"` // the model call in which it was seen
@@ -43,8 +47,8 @@ func (p *ToolObserved) Validate() error {
 	if (p.Vantage == Reported) != (p.Result != nil) {
 		return fmt.Errorf("vantage is %.40q, and a call has a result if it is reported and only then", string(p.Vantage))
 	}
-	if p.Vantage == Proposed && (p.Error || p.Name == "") {
-		return errors.New("a proposed call has a name and no error")
+	if p.Vantage == Proposed && p.Error {
+		return errors.New("a proposed call has not failed yet")
 	}
 	return first(texts("call", p.Call), short("id", p.ID), short("name", p.Name), oneOf("vantage", string(p.Vantage), string(Proposed), string(Reported)),
 		p.Args.validate("args"), optional("result", p.Result))
@@ -52,18 +56,18 @@ func (p *ToolObserved) Validate() error {
 
 // Summary tells it in a line.
 func (p *ToolObserved) Summary() string {
-	if p.Vantage == Proposed {
-		return "the model asks for " + p.Name
-	}
 	name := p.Name
 	if name == "" {
 		name = "a tool that nobody named"
 	}
+	if p.Vantage == Proposed {
+		return "the model asks for " + name
+	}
 	return "the agent says that " + name + " gave " + p.Result.Head
 }
 
-// Subject is the name. A result whose call nobody named has none.
-func (p *ToolObserved) Subject() (string, bool) { return p.Name, p.Name != "" || p.Vantage != Reported }
+// Subject is the name. A call that nobody named has none.
+func (p *ToolObserved) Subject() (string, bool) { return p.Name, p.Name != "" || p.Vantage == "" }
 
 func (*ToolObserved) golden() golden {
 	return golden{

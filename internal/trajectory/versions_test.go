@@ -46,6 +46,10 @@ func TestV1HasNoneOfTheLaterTypes(t *testing.T) {
 	if _, err := NewLog().Append(0, withVantage, 0); err == nil || !strings.Contains(err.Error(), "has no such member") {
 		t.Errorf("v1 with a vantage: %v", err)
 	}
+	offers := &ModelCallStarted{Call: "c1", Model: "m", Prompt: text("p"), Provider: "openai", Request: text("r").Digest, Tools: []string{"t"}}
+	if _, err := l.Append(1, offers, time.Second); err == nil || !strings.Contains(err.Error(), "has no tools") {
+		t.Errorf("v1 with offered tools: %v", err)
+	}
 	unknown := started(plainRun)
 	unknown.Format = "tallystick-trajectory/v3"
 	if _, err := NewLog().Append(0, unknown, 0); err == nil {
@@ -57,7 +61,6 @@ func TestObservedCallsAreProposedOrReportedAndNothingBetween(t *testing.T) {
 	for name, p := range map[string]*ToolObserved{
 		"a proposal with a result": {Name: "n", Result: textPointer("x"), Vantage: Proposed},
 		"a proposal that failed":   {Name: "n", Error: true, Vantage: Proposed},
-		"a proposal of nothing":    {Vantage: Proposed},
 		"a report without result":  {Name: "n", Vantage: Reported},
 		"executed":                 {Name: "n", Vantage: Executed},
 		"without vantage":          {Name: "n"},

@@ -100,8 +100,8 @@ func chatMessage(n *Node) Message {
 	for i := range n.Items("tool_calls") {
 		m.Parts = append(m.Parts, chatCall(&n.Items("tool_calls")[i]))
 	}
-	if f := n.Get("function_call"); f != nil && f.Kind == '{' {
-		m.Parts = append(m.Parts, Part{Kind: ToolCall, Type: "function_call", Call: &Call{Name: f.Str("name"), Args: []byte(textOf(f.Get("arguments")))}})
+	if p, ok := functionCall(n); ok {
+		m.Parts = append(m.Parts, p)
 	}
 	return m
 }
@@ -198,8 +198,27 @@ func (chat) reply(body *Node) (Reply, error) {
 	for i := range calls {
 		out.Parts = append(out.Parts, chatCall(&calls[i]))
 	}
+	if p, ok := functionCall(message); ok {
+		p.Kind = Other // an agent that offers tools is not answered in the oldest form
+		out.Parts = append(out.Parts, p)
+	}
+	for i := range choices[1:] {
+		if m := choices[i+1].Get("message"); m != nil {
+			out.others = append(out.others, chatMessage(m).Parts...)
+		}
+	}
 	return out, r.err
 }
+
+// functionCall reads a call in the oldest form, which has no id.
+func functionCall(message *Node) (Part, bool) {
+	f := message.Get("function_call")
+	if f == nil || f.Kind != '{' {
+		return Part{}, false
+	}
+	return Part{Kind: ToolCall, Type: "function_call", Call: &Call{Name: f.Str("name"), Args: []byte(textOf(f.Get("arguments")))}}, true
+}
+
 
 func (chat) answer(a *Answer) (Node, error) {
 	message := ObjectNode("role", StringNode("assistant"), "content", NullNode, "refusal", NullNode)

@@ -185,6 +185,9 @@ func (messages) reply(body *Node) (Reply, error) {
 			out.Parts = append(out.Parts, p)
 		case "thinking", "redacted_thinking":
 			out.Parts = append(out.Parts, Part{Kind: Reasoning, Type: p.Type})
+		case "server_tool_use", "mcp_tool_use":
+			out.Parts = append(out.Parts, Part{Type: p.Type})
+			out.served = append(out.served, servedBlock(&content[i], content))
 		default:
 			out.Parts = append(out.Parts, Part{Type: p.Type})
 		}
@@ -194,6 +197,19 @@ func (messages) reply(body *Node) (Reply, error) {
 		r.err = fmt.Errorf("its type is %.40q, expected message", t)
 	}
 	return out, r.err
+}
+
+// servedBlock is a call that the provider made, with the block that answers it.
+func servedBlock(n *Node, content []Node) Result {
+	r := Result{ID: n.Str("id"), Name: n.Str("name"), Args: []byte(textOf(n.Get("input")))}
+	for i := range content {
+		if b := &content[i]; b.Str("tool_use_id") == r.ID && r.ID != "" {
+			r.Sent = textOf(b.Get("content"))
+			e := b.Get("is_error")
+			r.IsError = e != nil && e.Kind == 't'
+		}
+	}
+	return r
 }
 
 func (messages) answer(a *Answer) (Node, error) {

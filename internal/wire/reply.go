@@ -24,6 +24,9 @@ type Reply struct {
 
 	// Choices is how many alternatives there are. Most APIs have one.
 	Choices int
+
+	others []Part   // calls of the other choices: a client may act on any of them
+	served []Result // calls that the provider carried out itself
 }
 
 // ReadReply reads the body of a reply. The error is about its shape; what could
@@ -76,17 +79,24 @@ func (r *Reply) Calls() []Call {
 	return calls
 }
 
-// AllCalls lists the calls that the client is to carry out: functions, and tools
-// of other kinds that its API has, such as a shell.
+// AllCalls lists the calls that the client is to carry out: functions, tools of
+// other kinds that its API has, such as a shell, and those of every choice.
 func (r *Reply) AllCalls() []Call {
 	var calls []Call
-	for i := range r.Parts {
-		if c := r.Parts[i].Call; c != nil {
-			calls = append(calls, *c)
+	for _, parts := range [][]Part{r.Parts, r.others} {
+		for i := range parts {
+			if c := parts[i].Call; c != nil {
+				calls = append(calls, *c)
+			}
 		}
 	}
 	return calls
 }
+
+// Served lists the calls that the provider carried out while it answered, such
+// as a search of its own or a tool of an MCP server that it speaks to. Sent is
+// the JSON of what the reply has about the result.
+func (r *Reply) Served() []Result { return r.served }
 
 // Refused reports whether the model declined, in whatever way the API says it.
 func (r *Reply) Refused() bool {

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,6 +66,36 @@ func ToolsOf(api API, request []byte) (calls []Call, results []Result, err error
 		}
 	}
 	return calls, results, nil
+}
+
+// OfferedTools lists the names of the tools that a request tells the model about,
+// those inside namespaces and of the oldest form included. A tool that has no
+// name, such as a shell of the API, is called by its type.
+func OfferedTools(request []byte) ([]string, error) {
+	n, err := ParseNode(request)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, list := range []string{"tools", "functions"} {
+		for _, t := range n.Items(list) {
+			names = append(names, toolName(&t))
+			for _, inner := range t.Items("tools") {
+				names = append(names, toolName(&inner))
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
+}
+
+// toolName is the name of a definition, which some APIs have one level deeper.
+func toolName(t *Node) string {
+	for _, owner := range []*Node{t, t.Get("function"), t.Get("custom")} {
+		if owner != nil && owner.Str("name") != "" {
+			return owner.Str("name")
+		}
+	}
+	return t.Str("type")
 }
 
 // takeCall finds the call that a result belongs to, and returns the others.

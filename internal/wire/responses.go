@@ -128,6 +128,7 @@ func (responses) reply(body *Node) (Reply, error) {
 	case "completed":
 	case "failed", "cancelled":
 		out.End, out.Detail = Failed, r.text(r.object(body, "error"), "message")
+		out.others = startedCalls(body) // a client that was streamed them may have acted on them
 		return out, r.err
 	case "queued", "in_progress":
 		return out, fmt.Errorf("its status is %s", out.Stop)
@@ -150,11 +151,27 @@ func (responses) reply(body *Node) (Reply, error) {
 			out.Parts = append(out.Parts, responseCall(item))
 		case t == "reasoning":
 			out.Parts = append(out.Parts, Part{Kind: Reasoning, Type: t, Text: openText(item)})
+		case strings.HasSuffix(t, "_call"): // without an id for the client to answer to
+			out.Parts = append(out.Parts, Part{Type: t, Text: openText(item)})
+			c := responseCall(item).Call
+			e := item.Get("error")
+			out.served = append(out.served, Result{ID: item.Str("id"), Name: c.Name, Args: c.Args, Sent: textOf(firstOf(item, "output", "results", "outputs")),
+				IsError: item.Str("status") == "failed" || e != nil && e.Kind != 'n'})
 		default:
 			out.Parts = append(out.Parts, Part{Type: t, Text: openText(item)})
 		}
 	}
 	return out, r.err
+}
+
+// startedCalls are the calls of a reply that broke off.
+func startedCalls(body *Node) (parts []Part) {
+	for _, item := range body.Items("output") {
+		if item.Get("call_id") != nil {
+			parts = append(parts, responseCall(&item))
+		}
+	}
+	return parts
 }
 
 // openText is the text that an item has in its content, as the reasoning of

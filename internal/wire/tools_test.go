@@ -240,3 +240,54 @@ func TestRequestsAreRecognisedByShapeAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCallOfAReplyIsLeftOut: a client may act on whatever it is sent, so what
+// an unusual reply asks for is listed too.
+func TestNoCallOfAReplyIsLeftOut(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		api          API
+		body         string
+		calls, built []string
+		served       []string
+	}{
+		{"every choice", OpenAIChat, `{"choices":[{"message":{"content":"a"}},{"message":{"tool_calls":[{"id":"c1","type":"function","function":{"name":"refund","arguments":"{}"}}]}},{"message":{"function_call":{"name":"pay","arguments":"{}"}}}]}`,
+			[]string{"c1 refund {}", " pay {}"}, nil, nil},
+		{"the oldest form", OpenAIChat, `{"choices":[{"finish_reason":"function_call","message":{"content":null,"function_call":{"name":"refund","arguments":"{\"n\":1}"}}}]}`, []string{` refund {"n":1}`}, nil, nil},
+		{"a custom tool", OpenAIChat, `{"choices":[{"message":{"tool_calls":[{"id":"c1","type":"custom","custom":{"name":"shell","input":"rm"}}]}}]}`, []string{"c1 shell rm"}, []string{"c1 shell rm"}, nil},
+		{"a reply that broke off", OpenAIResponses, `{"status":"failed","error":{"message":"down"},"output":[{"type":"function_call","call_id":"c1","name":"refund","arguments":"{}"}]}`, []string{"c1 refund {}"}, nil, nil},
+		{"tools of the provider", OpenAIResponses, `{"status":"completed","output":[{"type":"mcp_call","id":"mcp_1","name":"refund","server_label":"s","arguments":"{\"n\":1}","output":"done","error":null},{"type":"web_search_call","id":"ws_1","status":"failed","action":{"query":"q"}}]}`,
+			nil, nil, []string{`mcp_1 refund {"n":1} = done`, `ws_1 web_search {"query":"q"} =  !`}},
+		{"tools of the other provider", AnthropicMessages, `{"type":"message","stop_reason":"end_turn","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"q"}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[]},{"type":"mcp_tool_use","id":"m1","name":"refund","server_name":"x","input":{}},{"type":"mcp_tool_result","tool_use_id":"m1","is_error":true,"content":[{"type":"text","text":"no"}]}]}`,
+			nil, nil, []string{`s1 web_search {"query":"q"} = []`, `m1 refund {} = [{"text":"no","type":"text"}] !`}},
+	} {
+		r, err := ReadReply(tt.api, []byte(tt.body))
+		if err != nil || !slices.Equal(shortCalls(r.AllCalls()), tt.calls) || !slices.Equal(shortCalls(r.Calls()), tt.built) {
+			t.Errorf("%s: calls %q, for the built-in agent %q, %v", tt.name, shortCalls(r.AllCalls()), shortCalls(r.Calls()), err)
+		}
+		served := r.Served()
+		for i := range served {
+			served[i].Text = served[i].Sent
+		}
+		if got := shortResults(served); !slices.Equal(got, tt.served) {
+			t.Errorf("%s: served %q, want %q", tt.name, got, tt.served)
+		}
+	}
+}
+
+func TestOfferedToolsAreNamed(t *testing.T) {
+	for body, want := range map[string][]string{
+		`{"tools":[{"type":"function","function":{"name":"a"}},{"type":"custom","custom":{"name":"b"}}],"functions":[{"name":"c"}]}`:                 {"a", "b", "c"},
+		`{"tools":[{"type":"function","name":"a"},{"type":"local_shell"},{"type":"namespace","name":"n","tools":[{"type":"function","name":"b"}]}]}`: {"a", "local_shell", "n", "b"},
+		`{"tools":[{"name":"a","input_schema":{}}]}`: {"a"},
+		`{"tools":[{}, 7], "messages":[]}`:           {},
+		`{}`:                                         nil,
+	} {
+		if got, err := OfferedTools([]byte(body)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", body, got, err, want)
+		}
+	}
+	if _, err := OfferedTools([]byte("{")); err == nil {
+		t.Error("what is not JSON has no error")
+	}
+}
