@@ -43,11 +43,14 @@ type FolderFiles struct {
 	Start   digest.Content `json:"start"`             // of the folder before the agent had it
 }
 
-// A ChangedFile is a file that is not as it was at the start. It has no digest
-// if it is gone.
+// A ChangedFile is a file that is not as it was at the start. It is gone if it
+// has neither a digest nor a link and is not a folder.
 type ChangedFile struct {
 	Digest *digest.Content `json:"digest,omitempty"`
-	Path   string          `json:"path"`
+	Folder bool            `json:"folder,omitempty"` // an empty one, or one with another mode
+	Link   string          `json:"link,omitempty"`   // where a symbolic link points, escaped as in trajectories
+	Mode   string          `json:"mode,omitempty"`   // four octal digits, if not 0644, or 0755 for a folder
+	Path   string          `json:"path"`             // escaped as in trajectories
 }
 
 // RubricFiles are what a rubric was given and what it wrote.

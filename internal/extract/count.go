@@ -2,13 +2,19 @@ package extract
 
 import "tallystick/internal/trajectory"
 
-func (e *Extractor) count(s *Source) Value {
+func (e *Extractor) count(s *Source) (Value, error) {
 	if e.spec.Turn != nil {
 		if v, ok := reached(s, *e.spec.Turn); !ok {
-			return v
+			return v, nil
+		}
+	}
+	if isOfFolder(e.spec.Event) {
+		if err := s.folderSeen(); err != nil {
+			return Value{}, err
 		}
 	}
 	var n int64
+	paths := map[string]bool{}
 	for ev := range s.Trajectory.Events() {
 		if ev.Type != e.spec.Event || e.spec.Turn != nil && ev.Turn != *e.spec.Turn {
 			continue
@@ -19,9 +25,15 @@ func (e *Extractor) count(s *Source) Value {
 		if p, ok := ev.Payload.(*trajectory.PolicyDecision); ok && e.spec.Verdict != "" && p.Verdict != e.spec.Verdict {
 			continue
 		}
+		if subject, _ := ev.Payload.Subject(); isOfFolder(ev.Type) {
+			if paths[subject] {
+				continue // a file that is written twice is one file
+			}
+			paths[subject] = true
+		}
 		n++
 	}
-	return countValue(n)
+	return countValue(n), nil
 }
 
 // isNamed reports whether events of the type have a name for [Spec.Name].

@@ -3,7 +3,6 @@ package extract
 import (
 	"fmt"
 	"regexp"
-	"unicode/utf8"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/expression"
@@ -282,23 +281,10 @@ func (e *Extractor) test(s *Source) Value {
 	return v
 }
 
-func (e *Extractor) file(s *Source) (Value, error) {
-	what := "file " + e.spec.Path
-	if s.File == nil {
-		return Value{}, refusal.Newf(refusal.NotFound, "%s: the working folder is not at hand", what).
-			WithHint("files can be graded while the case runs, and again if the evidence has them")
-	}
-	data, ok := s.File(e.spec.Path)
-	switch {
-	case !ok:
-		return nothing("%s does not exist", what), nil
-	case !utf8.Valid(data):
-		return nothing("%s is not UTF-8 text", what), nil
-	}
-	return e.part(what, reading{text: string(data)}), nil
-}
-
 func (e *Extractor) evaluate(s *Source) (Value, error) {
+	if err := s.CheckFolder(e.spec.Expression); err != nil {
+		return Value{}, err
+	}
 	vars, problem, err := s.endVars()
 	if err != nil {
 		return Value{}, err

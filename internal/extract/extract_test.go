@@ -99,9 +99,9 @@ func run() []step {
 
 func source(t testing.TB) *extract.Source {
 	files := map[string]string{"out/report.txt": "line\nTOTAL: 42 EUR\n", "empty.txt": "", "binary": "\xff\xfe"}
-	return &extract.Source{Trajectory: verified(t, run()...), File: func(p string) ([]byte, bool) {
+	return &extract.Source{Trajectory: verified(t, run()...), File: func(p string) ([]byte, bool, error) {
 		text, ok := files[p]
-		return []byte(text), ok
+		return []byte(text), ok, nil
 	}}
 }
 
@@ -528,7 +528,7 @@ func FuzzExtract(f *testing.F) {
 		}
 		c := content(answer)
 		s := &extract.Source{Trajectory: verified(t, step{1, &trajectory.TurnStarted{}}, step{1, &trajectory.RunCompleted{Answer: &c, Status: "completed"}}),
-			Answer: answer, HasAnswer: true, File: func(string) ([]byte, bool) { return []byte(answer), true }}
+			Answer: answer, HasAnswer: true, File: func(string) ([]byte, bool, error) { return []byte(answer), true, nil }}
 		v, err := e.Extract(s)
 		if err != nil {
 			t.Fatalf("%s on %q: %v", text, answer, err)

@@ -28,7 +28,7 @@ var extractors = []row{
 	{kind: Memory, needs: "tier key", fields: "turn " + part, turnZero: true, pick: (*Extractor).memory},
 	{kind: Tools, fields: "turn event name", pick: (*Extractor).tools},
 	{kind: Verdict, needs: "turn", fields: "name call which", pick: sure((*Extractor).verdict)},
-	{kind: Count, needs: "event", fields: "turn name verdict", turnZero: true, pick: sure((*Extractor).count)},
+	{kind: Count, needs: "event", fields: "turn name verdict", turnZero: true, pick: (*Extractor).count},
 	{kind: Tokens, pick: (*Extractor).total},
 	{kind: Cost, pick: (*Extractor).total},
 	{kind: Turns, pick: sure((*Extractor).turns)},

@@ -26,8 +26,10 @@ type Source struct {
 	Content func(digest.Content) ([]byte, bool)
 
 	// File gives a file of the final working folder. It may be nil if the
-	// folder is not at hand; then extracting a file is an error.
-	File func(path string) ([]byte, bool)
+	// folder is not at hand; then extracting a file is an error. If something
+	// is there, an error says why it is not a file that can be graded; else,
+	// why nobody knows.
+	File func(path string) (data []byte, there bool, err error)
 
 	answer *digest.Content
 	state  *trajectory.State

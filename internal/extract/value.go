@@ -24,6 +24,9 @@ const (
 type Value struct {
 	Found   bool
 	Missing string // why nothing was found
+	// There says that something is there all the same, which is not a value: a
+	// link where a file is asked for.
+	There bool
 
 	// Redacted says that the agent wrote secrets, and that the value is what
 	// it wrote without them.

@@ -291,6 +291,7 @@ func Expectations() map[string]extract.Spec {
 		"handoffs":           count(trajectory.HandoffType),
 		"rollbacks":          count(trajectory.RollbackType),
 		"files_written":      count(trajectory.FileWrittenType),
+		"files_deleted":      count(trajectory.FileDeletedType),
 		"security_events":    count(trajectory.SecurityEventType),
 		"limits_reached":     count(trajectory.LimitReachedType),
 		"errors":             count(trajectory.ErrorType),

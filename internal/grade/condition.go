@@ -37,6 +37,9 @@ func (c *compiler) condition(at place, n *node, r *Rule) error {
 // left behind does not hold. A run without the turn that is asked for, or
 // without any, did not show what it should have.
 func (c *condition) grade(s *extract.Source) verdict {
+	if err := s.CheckFolder(c.expression); err != nil {
+		return unscored("%v", err)
+	}
 	if turns := s.Trajectory.Turns(); turns == 0 || turns < c.atTurn {
 		return unusable(CodeNothingFound, "the run has %d turns, too few to look at", turns)
 	}

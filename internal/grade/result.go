@@ -285,6 +285,9 @@ func (r *run) absent(_ *node, _ *Detail, v extract.Value, _ bool) tally {
 	if v.Found {
 		return single(mismatch("there is a value, and none is expected"))
 	}
+	if v.There {
+		return single(mismatch("something is there, and nothing is expected: %s", quoted(v.Missing)))
+	}
 	return single(passed("nothing was found: %s", quoted(v.Missing)))
 }
 

@@ -31,13 +31,17 @@ const (
 	CodeTooLarge       = "grade.too_large"
 	CodeConditionFails = "grade.condition_failed"
 	CodeBelowThreshold = "grade.below_threshold"
+
+	// CodeFolderUnreadable is that of a case whose working folder cannot be
+	// compared with its start.
+	CodeFolderUnreadable = "grade.folder_unreadable"
 )
 
 // gradePrefix begins the codes above.
 const gradePrefix = "grade."
 
 func gradeCodes() []string {
-	return []string{CodeMismatch, CodeNothingFound, CodeNotComparable, CodeTooLarge, CodeConditionFails, CodeBelowThreshold}
+	return []string{CodeMismatch, CodeNothingFound, CodeNotComparable, CodeTooLarge, CodeConditionFails, CodeBelowThreshold, CodeFolderUnreadable}
 }
 
 // A verdict is what a grader says about one value.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"tallystick/internal/agent"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
@@ -153,6 +151,10 @@ func (r *run) drive(ctx context.Context) {
 		_ = r.s.Event(&trajectory.LimitReached{Limit: "wall_clock_ms", Max: limit})
 		r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d wall_clock_ms is reached", limit))
 	}
+	// Before anybody else touches what the agent left.
+	if lost := r.s.LookAtFolder(); err == nil {
+		err = lost
+	}
 	if err == nil && r.c.Scenario.Test != nil && r.s.Stopped() == nil {
 		r.test, err = r.runTest(ctx)
 	}
@@ -254,9 +256,7 @@ func (r *run) gather(g *Graded) error {
 	}
 	changes, err := r.folder.Changes()
 	if err != nil {
-		// What the agent left cannot be compared: links, sockets, too much.
-		g.Files.Diff = g.put([]byte("the working folder cannot be compared: " + err.Error() + "\n"))
-		return nil
+		return nil // there is no diff, and the case has failed: see grade
 	}
 	g.Files.Diff = g.put(unifiedDiff(changes))
 	g.Files.Folder, err = r.keepFolder(g, changes)
@@ -276,26 +276,6 @@ func (r *run) keepRecording(g *Graded) error {
 	g.Files.Recording = g.put(data)
 	g.Recording = data
 	return nil
-}
-
-// unifiedDiff shows what an agent changed. A binary file is named, not shown.
-func unifiedDiff(changes []session.Change) []byte {
-	var b strings.Builder
-	for _, c := range changes {
-		before, after := "a/"+c.Path, "b/"+c.Path
-		if c.Before == nil {
-			before = "/dev/null"
-		}
-		if c.After == nil {
-			after = "/dev/null"
-		}
-		if strings.Contains(string(c.Before)+string(c.After), "\x00") {
-			fmt.Fprintf(&b, "Binary files %s and %s differ\n", before, after)
-			continue
-		}
-		b.Write(diff.Diff(before, c.Before, after, c.After))
-	}
-	return []byte(b.String())
 }
 
 // completed notes that the case has ended.

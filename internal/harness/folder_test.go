@@ -54,10 +54,10 @@ func TestRegradingHasTheFolderAgain(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	changes, err := r.folder.Changes()
-	if err != nil || len(changes) != 2 || changes[0].Path != "b.txt" || changes[0].After != nil || changes[1].Path != "new/x.txt" || string(changes[1].After) != "three" {
+	if err != nil || len(changes) != 2 || changes[0].Path() != "b.txt" || changes[0].After != nil || changes[1].Path() != "new/x.txt" || string(changes[1].After.Data) != "three" {
 		t.Errorf("the changes are %+v, %v", changes, err)
 	}
-	if data, ok := r.file("a.txt"); !ok || string(data) != "one" {
+	if data, ok, err := r.file("a.txt"); err != nil || !ok || string(data) != "one" {
 		t.Errorf("a.txt is %q, %v", data, ok)
 	}
 	remove()

@@ -53,9 +53,12 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		return nil
 	}
 	v := r.result.Verified
+	if r.result.Folder != nil {
+		return r.record(g, r.failFolder(g))
+	}
 	source := &extract.Source{Trajectory: v, Answer: r.driven.Answer, HasAnswer: true,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
-	if !r.folderGone {
+	if !r.folderGone && r.driven.Vantage != trajectory.SeenAnswers {
 		source.File = r.file
 	}
 	var broken error
@@ -76,6 +79,11 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		// as if it did.
 		return broken
 	}
+	return r.record(g, result)
+}
+
+// record puts a grade into the record and the evidence.
+func (r *run) record(g *Graded, result grade.Result) error {
 	for _, e := range result.Events {
 		r.cross(g, e)
 	}
@@ -103,12 +111,11 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	return nil
 }
 
-// file reads a file of the final working folder.
-func (r *run) file(name string) ([]byte, bool) {
-	if r.folder == nil {
-		return nil, false
-	}
-	return r.folder.File(name)
+// failFolder fails a case of which nobody knows what the agent left.
+func (r *run) failFolder(g *Graded) grade.Result {
+	why := r.result.Folder.Error()
+	g.Record.Reason = string(refusal.FolderUnreadable) + ": " + head(why, 500)
+	return grade.FolderLost(why)
 }
 
 // runRubric gives the rubric what the agent did, and keeps what it was given
@@ -161,19 +168,12 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 	if r.test != nil {
 		output["test"] = map[string]any{"passed": r.test.passed, "exit": r.test.exit}
 	}
-	if r.folder != nil {
-		files := map[string]any{}
-		if changes, err := r.folder.Changes(); err == nil {
-			for _, c := range changes {
-				switch {
-				case c.After == nil:
-					files[c.Path] = nil
-				case utf8.Valid(c.After):
-					files[c.Path] = string(c.After)
-				}
-			}
+	if r.folder != nil && r.driven.Vantage != trajectory.SeenAnswers {
+		changes, err := r.folder.Changes()
+		if err != nil {
+			return nil, err
 		}
-		output["files"] = files
+		output["files"], output["changes"] = rubricFiles(changes)
 	}
 	expected := r.c.Expected
 	if len(expected) == 0 {

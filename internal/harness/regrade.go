@@ -103,6 +103,12 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 		switch p := e.Payload.(type) {
 		case *trajectory.RunCompleted:
 			ended, r.driven.Refused = true, p.Status == "refused"
+		case *trajectory.RunStarted:
+			r.driven.Vantage = p.Vantage
+		case *trajectory.Failure:
+			if p.Name == string(refusal.FolderUnreadable) {
+				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
+			}
 		case *trajectory.TestRun:
 			r.test = &testResult{passed: p.Passed, exit: p.Exit}
 		}

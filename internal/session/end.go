@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
@@ -16,6 +17,7 @@ type Result struct {
 	Counts     Counts
 	Plan       string
 	Stop       *Stop // nil if the agent came to its own end
+	Folder     error // why nobody knows what became of the working folder, nil if that is known
 }
 
 // Complete ends a case at the agent's own end. Refused says that the agent
@@ -23,6 +25,7 @@ type Result struct {
 func (s *Session) Complete(answer string, refused bool) Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_ = s.lookAtEnd()
 	if s.stop == nil {
 		status := "completed"
 		if refused {
@@ -39,6 +42,7 @@ func (s *Session) Complete(answer string, refused bool) Result {
 func (s *Session) Fail(err error) Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_ = s.lookAtEnd()
 	if s.stop == nil {
 		name, _ := nameOf(err)
 		_ = s.halt(Failed, name, err)
@@ -58,5 +62,9 @@ func (s *Session) finish() Result {
 		}
 	}
 	s.ended = true
-	return Result{Trajectory: s.log.Bytes(), Verified: s.log.Verified(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
+	var folder error
+	if f := s.cfg.Folder; f != nil && f.err != nil {
+		folder = refusal.Newf(refusal.FolderUnreadable, "%s", cutText(s.safe(f.err.Error()), maxDetail))
+	}
+	return Result{Folder: folder, Trajectory: s.log.Bytes(), Verified: s.log.Verified(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
 }

@@ -104,6 +104,8 @@ type Session struct {
 	plan     string
 	seen     observer
 	own      map[string]bool // tools of the driver itself
+
+	folderLost bool // what became of the folder is not known, and an event says so
 }
 
 // Counts sums up a case for its record.
@@ -233,6 +235,9 @@ func (s *Session) CompleteTurn(answer string) error {
 		return err
 	}
 	defer s.mu.Unlock()
+	if err := s.noteFolder(); err != nil {
+		return err
+	}
 	c := s.content(answer, trajectory.ArgumentHead)
 	return s.event(&trajectory.TurnCompleted{Answer: &c})
 }

@@ -146,9 +146,9 @@ func TestAutonomousModeRollsTheFolderBack(t *testing.T) {
 	if r.Counts.Rollbacks != 1 || r.Counts.RollbacksIdentical != 1 {
 		t.Errorf("counts %+v", r.Counts)
 	}
-	wantTypes(t, r, "run_started tool_proposed policy_decision tool_executed tool_proposed policy_decision tool_executed policy_violation checkpoint_saved rollback run_completed")
+	wantTypes(t, r, "run_started tool_proposed policy_decision tool_executed file_written tool_proposed policy_decision tool_executed file_written policy_violation checkpoint_saved rollback run_completed")
 	changes, err := folder.Changes()
-	if err != nil || len(changes) != 1 || changes[0].Path != "a.txt" {
+	if err != nil || len(changes) != 1 || changes[0].Path() != "a.txt" {
 		t.Errorf("changes %+v, %v", changes, err)
 	}
 }

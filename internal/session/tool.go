@@ -32,7 +32,7 @@ type ToolReply struct {
 
 // Tool asks the policy about a call, has it approved if need be, executes it
 // and records all of that. In autonomous mode a violation takes the working
-// folder back to what it was before the call.
+// folder and the tools back to what they were before the call.
 func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	if err := s.enter(); err != nil {
 		return ToolReply{}, err
@@ -110,6 +110,10 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 			return ToolReply{}, err
 		}
 	}
+	if err := s.noteWritten(result.Wrote); err != nil {
+		return ToolReply{}, err
+	}
+	before.effectOf(call, result)
 	usage := policy.Usage{Executed: true, CostMicroUSD: result.CostMicroUSD, Tokens: result.Tokens, Latency: result.Latency}
 	return reply, s.record(call, usage, before)
 }
@@ -197,43 +201,4 @@ func (s *Session) record(call policy.Call, use policy.Usage, before *checkpoint)
 		return nil
 	}
 	return s.rollBack(call.ID, violations[0].Text, before)
-}
-
-// A checkpoint is the working folder before a call.
-type checkpoint struct {
-	id    string
-	state *state
-	err   error
-}
-
-// checkpoint takes a picture of the folder in autonomous mode, where a
-// violation is answered by going back. It is written down when it is used.
-func (s *Session) checkpoint(call string) *checkpoint {
-	if s.cfg.Folder == nil || s.enforcer.Mode() != policy.Autonomous {
-		return nil
-	}
-	c := &checkpoint{id: "before " + call}
-	c.state, c.err = s.cfg.Folder.read()
-	return c
-}
-
-// rollBack restores the folder and records whether what is there now is what
-// was there before.
-func (s *Session) rollBack(call, reason string, before *checkpoint) error {
-	if before.err != nil {
-		return s.event(&trajectory.Failure{Call: call, Name: string(refusal.Failed), Detail: cutText("no checkpoint to go back to: "+before.err.Error(), maxDetail)})
-	}
-	if err := s.event(&trajectory.CheckpointSaved{Checkpoint: before.id, Digest: before.state.digest}); err != nil {
-		return err
-	}
-	restored, err := s.cfg.Folder.restore(before.state)
-	if err != nil {
-		return s.halt(Broken, refusal.Failed, fmt.Errorf("rolling back: %w", err))
-	}
-	identical := restored == before.state.digest
-	s.counts.Rollbacks++
-	if identical {
-		s.counts.RollbacksIdentical++
-	}
-	return s.event(&trajectory.Rollback{Call: call, Checkpoint: before.id, Identical: identical, Reason: cutText(s.safe(reason), maxDetail), Restored: restored})
 }

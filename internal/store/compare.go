@@ -1,6 +1,7 @@
 package store
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -62,4 +63,43 @@ func (p *Picture) isEmpty(i int) bool {
 	prefix := p.Entries[i].Path + "/"
 	n, _ := slices.BinarySearchFunc(p.Entries, prefix, func(e Entry, path string) int { return strings.Compare(e.Path, path) })
 	return n == len(p.Entries) || !strings.HasPrefix(p.Entries[n].Path, prefix)
+}
+
+// WithFolders is the picture with the folders that its paths need.
+func (p *Picture) WithFolders() *Picture {
+	after := &Picture{}
+	have := map[string]bool{}
+	for _, e := range p.Entries {
+		have[e.Path] = true
+	}
+	for _, e := range p.Entries {
+		for dir := path.Dir(e.Path); dir != "." && !have[dir]; dir = path.Dir(dir) {
+			have[dir] = true
+			after.Entries = append(after.Entries, Entry{Path: dir, Kind: FolderEntry, Mode: FolderMode})
+		}
+	}
+	after.Entries = append(after.Entries, p.Entries...)
+	after.sort()
+	return after
+}
+
+// With is the picture after these differences.
+func (p *Picture) With(changes []Difference) *Picture {
+	changed := map[string]*Entry{}
+	for _, d := range changes {
+		changed[d.Path()] = d.After
+	}
+	after := &Picture{}
+	for _, e := range p.Entries {
+		if _, ok := changed[e.Path]; !ok {
+			after.Entries = append(after.Entries, e)
+		}
+	}
+	for _, e := range changed {
+		if e != nil {
+			after.Entries = append(after.Entries, *e)
+		}
+	}
+	after.sort()
+	return after
 }

@@ -66,6 +66,9 @@ type PictureLimits struct {
 	// not count.
 	KeepBytes int64
 	Base      *Picture
+	// From is a folder that has those files of a picture to be restored which
+	// were not kept.
+	From string
 }
 
 // Bounds on single names, so that every one of them fits into an event.

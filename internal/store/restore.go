@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
+
+	"tallystick/internal/digest"
 )
 
 // Restore makes a folder hold what the picture shows and nothing else. The
@@ -22,7 +25,7 @@ func (p *Picture) Restore(dir string, limits PictureLimits) error {
 		return writeError("opening", dir, err)
 	}
 	defer root.Close()
-	r := restoring{root: root}
+	r := restoring{root: root, from: limits.From}
 	r.uid, r.gid, r.chown = ownerOf(root)
 	limits.KeepBytes, limits.Base = 0, nil
 	now, err := TakePicture(dir, limits)
@@ -44,6 +47,7 @@ func (p *Picture) Restore(dir string, limits PictureLimits) error {
 
 type restoring struct {
 	root     *os.Root
+	from     string
 	uid, gid int
 	chown    bool
 }
@@ -138,6 +142,37 @@ func (r *restoring) put(now, wanted *Picture) error {
 	return nil
 }
 
+// copy makes a file that was not kept from the one in another folder, if that
+// still is the same.
+func (r *restoring) copy(e *Entry) error {
+	if r.from == "" {
+		return errors.New(e.Name() + " is too large to have been kept")
+	}
+	from, err := os.OpenRoot(r.from)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	in, err := from.OpenFile(filepath.FromSlash(e.Path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := r.root.OpenFile(filepath.FromSlash(e.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	d, _, err := digest.ContentOfReader(io.TeeReader(io.LimitReader(in, e.Size), out))
+	if err == nil && d != e.Digest {
+		err = errors.New(e.Name() + " has changed")
+	}
+	if err == nil {
+		err = out.Chmod(e.Mode)
+	}
+	return err
+}
+
 // make makes one entry that is not there.
 func (r *restoring) make(e *Entry) error {
 	name := filepath.FromSlash(e.Path)
@@ -150,7 +185,7 @@ func (r *restoring) make(e *Entry) error {
 	case e.Same != "":
 		return r.root.Link(filepath.FromSlash(e.Same), name)
 	case !e.Kept():
-		err = errors.New(e.Name() + " is too large to have been kept")
+		err = r.copy(e)
 	default:
 		// The mode is set apart: the process may hold back some of it.
 		if err = r.root.WriteFile(name, e.Data, 0o600); err == nil {

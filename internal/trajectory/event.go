@@ -39,6 +39,7 @@ var payloads = []func() Payload{
 	func() Payload { return new(HandedOff) },
 	func() Payload { return new(TransportRequest) },
 	func() Payload { return new(FileWritten) },
+	func() Payload { return new(FileDeleted) },
 	func() Payload { return new(SecurityEvent) },
 	func() Payload { return new(LimitReached) },
 	func() Payload { return new(Failure) },
@@ -46,7 +47,7 @@ var payloads = []func() Payload{
 }
 
 // sinceV2 are the types that [FormatV1] does not have.
-var sinceV2 = map[Type]bool{ToolObservedType: true}
+var sinceV2 = map[Type]bool{ToolObservedType: true, FileDeletedType: true}
 
 // A Payload is what an event of one type says. Its members stand in the order
 // of their names, which is the order on the line.

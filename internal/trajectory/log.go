@@ -241,6 +241,9 @@ func (o *order) follow(e *Event) error {
 	if err := onlyInV2(e); v1 && err != nil {
 		return err
 	}
+	if member := sinceV2Member(e.Payload); v1 && member != "" {
+		return fmt.Errorf("format %s has no member %s in %s", FormatV1, member, e.Type)
+	}
 	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType, v1}
 	return nil
 }

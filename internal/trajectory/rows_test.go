@@ -138,6 +138,7 @@ var vectors = map[string]string{
 	"v1-completed-2026-11.jsonl": "sha256:aed7a7d8045fb7afcffa093ad8823040bb5f146d1bcfeb6deabeb8fbe40b236b",
 	"v1-example-2026-11.jsonl":   "sha256:eaff0f2bd7dd0472e1bf51977ab70c7d252921eebc1eb6819c23c1c615aca338",
 	"v2-observed-2026-11.jsonl":  "sha256:9519020115955a27f9e3ecb4fe4266ba65ca330dc447abeecdf7f3385e4beea3",
+	"v2-folder-2026-11.jsonl":    "sha256:3b78856a566f350fb4f068eb7e760f2ca1b54237a2c49a7279fe6c1b4a63a4db",
 	"v1-failed-2026-11.jsonl":    "sha256:119b90f0a43b2394d45626a0550de3e53682ebfac6236fcc176aa7edf70725b5",
 }
 

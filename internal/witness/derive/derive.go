@@ -84,6 +84,7 @@ type deriving struct {
 	turns      []turn
 	calls      []*call
 	violations []string
+	folder     folderStory
 	graded     *gradingDocument
 	wholes     map[digest.Content][]byte // canonical forms of long arguments
 }
@@ -126,6 +127,8 @@ func (d *deriving) events() error {
 			c.executed = p
 		case *trajectory.PolicyViolation:
 			d.violations = append(d.violations, p.Text)
+		default:
+			d.folder.add(p)
 		}
 	}
 	r, run := d.Record, d.started
@@ -135,7 +138,7 @@ func (d *deriving) events() error {
 	if !d.Trajectory.Complete() {
 		return d.contradicted("its trajectory has no end")
 	}
-	return nil
+	return d.checkFolder()
 }
 
 // contradicted is the refusal of a record whose evidence says something else.
@@ -356,8 +359,12 @@ func hashIfNamed(text []byte, name digest.Content) witness.Hash {
 func saturate(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // diff is what changed in the working folder. An agent without one changed
-// nothing, and its diff is empty.
+// nothing, and its diff is empty. Of a folder that could not be compared there
+// is none.
 func (d *deriving) diff() ([]byte, error) {
+	if d.folder.lost {
+		return nil, nil
+	}
 	data, err := d.piece(d.Files.Diff)
 	if data == nil {
 		data = []byte{}
@@ -413,6 +420,9 @@ func (d *deriving) postmortem() []byte {
 	}
 	for _, v := range d.violations {
 		fmt.Fprintf(&b, "violation: %s\n", plain.Line(v))
+	}
+	for _, s := range d.folder.standing {
+		fmt.Fprintf(&b, "not rolled back: %s\n", plain.Line(s))
 	}
 	if d.graded != nil {
 		for _, c := range d.graded.Checks {

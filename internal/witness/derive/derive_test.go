@@ -388,7 +388,7 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 		trajectory.ModelCallStartedType, trajectory.ModelCallCompletedType, // cost and tokens are in the record
 		trajectory.ApprovalRequestedType, trajectory.ApprovalResolvedType, // a decision says what came of it
 		trajectory.MemoryProposedType, trajectory.MemoryWrittenType, trajectory.MemoryRetrievedType, trajectory.HandoffType,
-		trajectory.CheckpointSavedType, trajectory.RollbackType, trajectory.FileWrittenType, trajectory.TestRunType,
+		trajectory.CheckpointSavedType, trajectory.RollbackType, trajectory.FileWrittenType, trajectory.FileDeletedType, trajectory.TestRunType,
 		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.ToolObservedType,
 	}
 	source, err := os.ReadFile("derive.go")
