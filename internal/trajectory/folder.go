@@ -64,7 +64,7 @@ func (p *Rollback) Validate() error {
 func (p *Rollback) Summary() string {
 	switch {
 	case len(p.Standing) > 0:
-		return fmt.Sprintf("back to checkpoint %s, and not everything is undone: %s: %s", p.Checkpoint, strings.Join(p.Standing, "; "), p.Reason)
+		return fmt.Sprintf("not undone: %s; back to checkpoint %s: %s", strings.Join(p.Standing, ", "), p.Checkpoint, p.Reason)
 	case !p.Identical:
 		return fmt.Sprintf("back to checkpoint %s, and it is not what was saved: %s", p.Checkpoint, p.Reason)
 	}
