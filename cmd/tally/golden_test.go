@@ -139,7 +139,7 @@ func TestGoldenLedgerContinues(t *testing.T) {
 }
 
 // TestGoldenReports writes the reports of a gate again: every line is still there,
-// in its order.
+// in its order. TAP says 13 now, of which Perl's prove does not complain.
 func TestGoldenReports(t *testing.T) {
 	t.Parallel()
 	for _, made := range goldenFolders(t) {
@@ -148,6 +148,9 @@ func TestGoldenReports(t *testing.T) {
 		for was, is := range map[string]string{"kept/gate.xml": "again.xml", "kept/gate.tap": "again.tap"} {
 			rest := string(w.read(t, is))
 			for line := range strings.Lines(string(w.read(t, was))) {
+				if line == "TAP version 14\n" {
+					line = "TAP version 13\n"
+				}
 				_, after, found := strings.Cut(rest, line)
 				if !found {
 					t.Errorf("%s: this line is gone, or moved: %s", was, line)

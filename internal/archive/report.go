@@ -20,7 +20,8 @@ const maxDivergences = 50
 // and the records of the attempt; with those of every attempt it tells where
 // cases left the run in which they last passed.
 func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report, error) {
-	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results}
+	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results,
+		Qualifications: history.Qualify(a)}
 	// Why a case has no score is in its record and nowhere in the totals.
 	records, err := r.Records(a.Cases())
 	if err != nil {
@@ -28,7 +29,7 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 	}
 	looked := 0
 	for c := range a.Cases() {
-		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes()}
+		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c)}
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
 		}
@@ -50,7 +51,7 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 		report.Cases = append(report.Cases, t)
 	}
 	for range a.Unlisted() {
-		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun})
+		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun, Qualifications: []string{history.QualNotRun}})
 	}
 	return report, nil
 }

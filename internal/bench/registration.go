@@ -83,6 +83,13 @@ type Gate struct {
 	Tag       string  `json:"tag"`
 	Metric    Metric  `json:"metric"`
 	Threshold float64 `json:"threshold"`
+
+	// MaxErrors and MaxUnscored are how many repetitions of these cases may have
+	// broken (errored, truncated, not run) or may have no score (unscored) in an
+	// attempt that meets the gate. Absent means none: nobody meets a gate by
+	// breaking the cases that would fail it.
+	MaxErrors   int `json:"max_errors,omitempty"`
+	MaxUnscored int `json:"max_unscored,omitempty"`
 }
 
 // A Metric is what a gate looks at.
@@ -232,6 +239,14 @@ func (r *Registration) validateGates() error {
 		}
 		if g.Threshold < 0 {
 			return badField(at+".threshold", "found %v, expected 0 or more", g.Threshold)
+		}
+		for _, most := range []struct {
+			name string
+			n    int
+		}{{"max_errors", g.MaxErrors}, {"max_unscored", g.MaxUnscored}} {
+			if most.n < 0 || most.n > maxCount {
+				return badField(at+"."+most.name, "found %d, expected 0 or more", most.n)
+			}
 		}
 		if key := g.Tag + " " + string(g.Metric); seen[key] {
 			return badField(at, "tag %q and metric %s have a gate already", g.Tag, g.Metric)

@@ -86,18 +86,24 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	}{{"A", c.A}, {"B", c.B}} {
 		l := side.line
 		fmt.Fprintf(out, "%s  %s: number %d of %d by %s, %s%s, %s\n", side.name, plain.Line(l.ID), l.Number, l.Of, plain.Line(l.Target), l.Level, labels(l), l.RegisteredAt.Date())
+		qualificationsText(out, "   note: ", l.Qualifications)
 	}
 	if c.AcrossBenches {
 		fmt.Fprintf(out, "ACROSS BENCHES: A is of %s, B of %s; only cases that are the same in both are paired\n", c.A.BenchDigest, c.B.BenchDigest)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "result\t%s\n", compareHeadline(c))
 	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
+	if s := c.Scores; s != nil {
+		fmt.Fprintf(w, "mean score\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%, over %d cases with a score in both: %d higher, %d lower\n",
+			s.Mean.A, s.Mean.B, s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1], s.Cases, s.Higher, s.Lower)
+	}
 	fmt.Fprintf(w, "flips\t%d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
 	fmt.Fprintf(w, "solve rate\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
 	if c.Tasks.Change != 0 {
 		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
 	}
-	fmt.Fprintf(w, "cost\t%s to %s: %s\n", dollars(c.Cost.A), dollars(c.Cost.B), dollars(c.Cost.Change))
+	fmt.Fprintf(w, "cost\t%s to %s: %s\n", money(c.Cost.A), money(c.Cost.B), money(c.Cost.Change))
 	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	w.Flush()
@@ -110,6 +116,16 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 			fmt.Fprintf(out, "    %s\n", plain.Line(x.DivergenceNote))
 		}
 	}
+}
+
+// compareHeadline is the comparison in one sentence: scores and flips, because
+// either alone can hide what the other shows.
+func compareHeadline(c *scorecard.Comparison) string {
+	scores := "no case has a score in both"
+	if s := c.Scores; s != nil {
+		scores = fmt.Sprintf("mean score %+.4f (%.4f to %.4f), %d of %d lower, %d higher", s.Mean.Change, s.Mean.A, s.Mean.B, s.Lower, s.Cases, s.Higher)
+	}
+	return fmt.Sprintf("%d cases paired: %d gained, %d lost (McNemar p = %.4g); %s", c.Paired, c.Flips.Gained, c.Flips.Lost, c.McNemarP, scores)
 }
 
 func sideText(s scorecard.Side) string {

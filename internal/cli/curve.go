@@ -82,7 +82,7 @@ func curveTable(out io.Writer, weeks []scorecard.Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, dollars(k.CostPerSolve)), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, money(k.CostPerSolve)), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 }
@@ -102,7 +102,7 @@ func perSolve(solved int, amount string) string {
 func curvePlot(out io.Writer, weeks []scorecard.Week, columns int) {
 	dearest := int64(0)
 	for _, k := range weeks {
-		dearest = max(dearest, k.CostPerSolve)
+		dearest = max(dearest, k.CostPerSolve.Micro)
 	}
 	costWidth := len(dollars(dearest))
 	width := (columns - len("2026-W20  1.00 |    |") - costWidth) / 2
@@ -121,10 +121,10 @@ func curvePlot(out io.Writer, weeks []scorecard.Week, columns int) {
 			}
 		}
 		part := 0.0
-		if dearest > 0 {
-			part = float64(k.CostPerSolve) / float64(dearest)
+		if dearest > 0 && !k.CostPerSolve.Unknown {
+			part = float64(k.CostPerSolve.Micro) / float64(dearest)
 		}
-		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, dollars(k.CostPerSolve)), bar(part, width))
+		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, money(k.CostPerSolve)), bar(part, width))
 	}
 	fmt.Fprintln(out)
 }

@@ -11,7 +11,7 @@ import (
 // What a curve looks like when there is little to draw.
 func TestCurvePlotOfOddData(t *testing.T) {
 	week := func(name, begins string, rate float64, solved int, cost int64) scorecard.Week {
-		return scorecard.Week{Week: name, Begins: begins, SolveRate: rate, Solved: solved, CostPerSolve: cost}
+		return scorecard.Week{Week: name, Begins: begins, SolveRate: rate, Solved: solved, CostPerSolve: scorecard.Money{Micro: cost}}
 	}
 	for _, tt := range []struct {
 		name    string

@@ -35,8 +35,8 @@ in the signed registration. Without ATTEMPT it is the newest finished one, of --
 there are several classes. The exit code is 4 when a gate is not met.
 
 The bench and the ledger are verified first. A tag without a scored case fails. Cases
-without a score count as not solved and as zero; cases of the bench that the attempt
-left out fail the gates that they belong to.
+that errored or have no score fail a gate unless its max_errors and max_unscored allow
+them; cases of the bench that the attempt left out fail the gates that they belong to.
 
 An attempt at other cases, or under another rubric than the class has now, is refused,
 because it says nothing about them. After "tally rescore" it may: --across-benches.
@@ -53,7 +53,7 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 	cmd.Flags().StringVar(&o.class, "class", "", "the newest finished attempt of this task `CLASS`")
 	cmd.Flags().BoolVar(&o.across, "across-benches", false, "take an attempt although cases or rubric have changed since")
 	cmd.Flags().StringVar(&o.files.JUnit, "junit", "", "write JUnit XML to `FILE`")
-	cmd.Flags().StringVar(&o.files.TAP, "tap", "", "write TAP 14 to `FILE`")
+	cmd.Flags().StringVar(&o.files.TAP, "tap", "", "write TAP to `FILE`")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -103,22 +103,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err := env.Answer(answer, func(out io.Writer) { gateText(out, answer) }); err != nil {
 		return err
 	}
-	return gateNotMet(a, results)
-}
-
-// gateNotMet is the refusal of an attempt whose gates are not all met, or nil.
-func gateNotMet(a *history.Attempt, results []gate.Result) error {
-	var unmet []string
-	for _, r := range results {
-		if !r.Met {
-			unmet = append(unmet, r.Text())
-		}
-	}
-	if len(unmet) == 0 {
-		return nil
-	}
-	return refusal.Newf(refusal.GateNotMet, "attempt %s: %d of %d gates are not met: %s", a.ID, len(unmet), len(results), strings.Join(unmet, "; ")).
-		WithHint(`list the cases with "tally scorecard %s --failed"`, a.ID)
+	return gate.NotMet(a, results)
 }
 
 func gateText(out io.Writer, g gate.Answer) {
@@ -134,6 +119,7 @@ func gateText(out io.Writer, g gate.Answer) {
 		}
 		fmt.Fprintf(out, "  %s  %s\n", word, plain.Line(r.Text()))
 	}
+	qualificationsText(out, "  note  ", g.Qualifications)
 }
 
 // choose finds the attempt: the named one, or the newest finished one of the

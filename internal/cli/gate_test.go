@@ -21,7 +21,7 @@ func failed(s *evidence.CaseScored) {
 // signedGates gives the class other gates, signed.
 func (l *trial) signedGates(gates string) {
 	l.Helper()
-	l.edit("bench/example/registration.yaml", `  - {tag: "*", metric: solve_rate, threshold: 0.6}`+"\n", gates)
+	l.edit("bench/example/registration.yaml", `  - {tag: "*", metric: solve_rate, threshold: 1}`+"\n", gates)
 	l.sign()
 }
 
@@ -30,7 +30,7 @@ func TestGateTellsValueThresholdAndCount(t *testing.T) {
 	l.signedGates(`  - {tag: "*", metric: solve_rate, threshold: 0.9}
   - {tag: tag-0, metric: solve_rate, threshold: 0.9}
   - {tag: tag-9, metric: solve_rate, threshold: 0.1}
-  - {tag: "*", metric: evidence_coverage, threshold: 1}
+  - {tag: "*", metric: evidence_coverage, threshold: 1, max_errors: 2}
 `)
 	l.attempt(true, func(s *evidence.CaseScored) bool {
 		if s.CaseID == "case-2" {
@@ -133,7 +133,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 func TestGateRefusesOtherThresholds(t *testing.T) {
 	l := newTrial(t)
 	l.attempt(true, func(s *evidence.CaseScored) bool { failed(s); return true })
-	l.edit("bench/example/registration.yaml", "threshold: 0.6}", "threshold: 0}")
+	l.edit("bench/example/registration.yaml", "threshold: 1}", "threshold: 0}")
 	l.refuses(refusal.RegistrationDigestMismatch, "gate")
 	l.sign()
 	message, hint := l.refuses(refusal.BenchChanged, "gate")

@@ -75,6 +75,9 @@ func recountItem(r *archive.Reading, path string, trust verify.Trust) (verify.It
 		return item, err
 	}
 	item.Detail = fmt.Sprintf("%d numbers are what the ledger gives", counted.Checked)
+	if counted.FirstRules {
+		item.Detail += ", by version 1 of the rules, which asked for less"
+	}
 	return item, nil
 }
 

@@ -482,19 +482,21 @@ func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
 	}))
 	s.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+s.server.OpenAI()+"\n  key_env: STUDIO_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000, max_input_tokens: 100}\n")
 	s.writeCase("c", "version: 1\nturns:\n  - text: say hello, c\n")
-	var out bytes.Buffer
+	var out, resumed bytes.Buffer
 	p := newProgram(newEnv(nil, &out, &out, s.getenv))
 	if err := p.run(ctx, []string{"run", "hello", "--live", "--jobs", "1", "--max-cost", limit, "--workspace", s.dir}); err == nil {
 		t.Fatalf("it was not interrupted: %s", &out)
 	}
-	s.plainly("run", "hello", "--live", "--jobs", "1", "--max-cost", limit, "--resume", "--json")
+	if err := newProgram(newEnv(nil, &resumed, io.Discard, s.getenv)).run(context.Background(), []string{"run", "hello", "--live", "--jobs", "1", "--max-cost", limit, "--resume", "--json", "--workspace", s.dir}); !refusal.Is(err, refusal.GateNotMet) {
+		t.Fatalf("a truncated case let the run pass: %v", err)
+	}
 	var answer struct {
 		Passed    int  `json:"passed"`
 		Truncated int  `json:"truncated"`
 		Finished  bool `json:"finished"`
 	}
-	if err := json.Unmarshal([]byte(s.out), &answer); err != nil {
-		t.Fatalf("%v: %s", err, s.out)
+	if err := json.Unmarshal(resumed.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %s", err, &resumed)
 	}
 	if answer.Passed != 2 || answer.Truncated != 1 || !answer.Finished {
 		t.Errorf("%+v, want two passed and one that there was no money for\n%s", answer, s.out)

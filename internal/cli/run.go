@@ -18,11 +18,13 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/history"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/trajectory"
 )
 
@@ -81,7 +83,7 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox; labelled, never counts")
 	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
-	f.StringVar(&o.tap, "tap", "", "write a TAP 14 report to `FILE`")
+	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
 	addTrustRootFlag(cmd, &o.trustRoot)
@@ -169,7 +171,7 @@ type runner struct {
 
 // run runs the attempt while the person looks on.
 func (r *runner) run(ctx context.Context, setup *lab.Setup) (*lab.Ran, error) {
-	m := newMeter(r.env)
+	m := newMeter(r.env, r.o.live)
 	o := lab.RunOptions{Resume: r.o.resume, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}
@@ -221,42 +223,40 @@ func (a *asker) Approve(ctx context.Context, caseID string, q trajectory.Approva
 
 // answer puts the summary into the form that is promised.
 func (r *runner) answer(s *lab.Ran) *recount.Run {
-	return &recount.Run{Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
-		MeanScore: s.MeanScore, FailureModes: s.FailureModes, CostUSD: float64(s.CostMicroUSD) / 1e6, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
+		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
 		Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
+	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
+	if !s.CostUnknown {
+		cost := float64(s.CostMicroUSD) / 1e6
+		a.CostUSD = &cost
+	}
+	return a
 }
 
 func runText(out io.Writer, a *recount.Run) {
 	fmt.Fprintf(out, "attempt  %s (number %d, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, a.Attempt.Level)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
-	for _, n := range []struct {
-		count int
-		what  string
-	}{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}} {
-		if n.count > 0 {
-			fmt.Fprintf(out, ", %d %s", n.count, n.what)
+	for _, n := range []count{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}, {a.NotRun, "not run"}} {
+		if n.n > 0 {
+			fmt.Fprintf(out, ", %d %s", n.n, n.what)
 		}
 	}
 	fmt.Fprintln(out)
-	if a.MeanScore != nil {
-		fmt.Fprintf(out, "mean     %.4f\n", *a.MeanScore)
-	}
+	runMeanText(out, a)
 	if len(a.FailureModes) > 0 {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
-	fmt.Fprintf(out, "cost     $%.6f", a.CostUSD)
-	if a.JudgeCostUSD > 0 {
-		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
-	}
-	fmt.Fprintln(out)
+	runCostText(out, a)
 	if a.Isolation != "" {
-		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a.Isolation))
+		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a))
 	}
-	if a.Gate != nil {
-		runGatesText(out, a.Gate)
+	if a.Scorecard != nil {
+		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
 	}
+	runGatesText(out, a)
 	fmt.Fprintf(out, "head     %s\n", a.Head)
 	if a.Comparison != nil {
 		fmt.Fprintln(out)
@@ -270,15 +270,78 @@ func runText(out io.Writer, a *recount.Run) {
 	}
 }
 
-// gradedWhere says in words where the scores were made.
-func gradedWhere(isolation string) string {
-	switch isolation {
-	case "builtin":
-		return "by built-in graders"
-	case "mixed":
-		return "in several ways: see each case's record"
+// runMeanText prints the mean, and what it could be if every case had a score.
+func runMeanText(out io.Writer, a *recount.Run) {
+	if a.MeanScore == nil {
+		return
 	}
-	return "by the rubric, in " + plain.Line(isolation)
+	fmt.Fprintf(out, "mean     %.4f", *a.MeanScore)
+	if c := a.Scorecard; c != nil && c.MeanScoreBounds != nil {
+		fmt.Fprintf(out, " of %d scored; with every case scored %.4f to %.4f", c.ScoredTasks, c.MeanScoreBounds[0], c.MeanScoreBounds[1])
+	}
+	fmt.Fprintln(out)
+}
+
+// runCostText prints what the agent cost, and the judge.
+func runCostText(out io.Writer, a *recount.Run) {
+	cost := "unknown"
+	if a.CostUSD != nil {
+		cost = fmt.Sprintf("$%.6f", *a.CostUSD)
+	}
+	if a.CostUSD != nil && *a.CostUSD > 0 {
+		switch {
+		case qualified(a, history.QualReplayed) > 0:
+			cost += " recorded cost, not paid now"
+		case qualified(a, history.QualAuthored) > 0:
+			cost += " authored cost, not paid now"
+		}
+	}
+	fmt.Fprintf(out, "cost     %s", cost)
+	if a.JudgeCostUSD > 0 {
+		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
+	}
+	fmt.Fprintln(out)
+}
+
+// qualified is of how many tasks of a run a qualification is true.
+func qualified(a *recount.Run, name string) int {
+	if a.Scorecard != nil {
+		for _, q := range a.Scorecard.Qualifications {
+			if q.Name == name {
+				return q.Tasks
+			}
+		}
+	}
+	return 0
+}
+
+// qualificationsText prints what must be known beside the numbers, a line each,
+// but for the level, which is printed with the attempt's name.
+func qualificationsText(out io.Writer, label string, said []history.Qualification) {
+	for _, q := range said {
+		if q.Name != history.QualScratch {
+			fmt.Fprintf(out, "%s%s\n", label, plain.Line(q.Text))
+		}
+	}
+}
+
+// gradedWhere says in words where the scores were made.
+func gradedWhere(a *recount.Run) string {
+	judged := qualified(a, history.QualJudged)
+	by := "by the rubric, in " + plain.Line(a.Isolation)
+	switch a.Isolation {
+	case "builtin":
+		by = "by built-in graders"
+	case "mixed":
+		by = "in several ways: see each case's record"
+	}
+	switch {
+	case judged > 0 && judged == a.Total:
+		return "by a model"
+	case judged > 0:
+		return fmt.Sprintf("%s, %d cases by a model", by, judged)
+	}
+	return by
 }
 
 // A meter shows how an attempt is going: one line that is written over on a
@@ -293,11 +356,12 @@ type meter struct {
 	shown  time.Time
 	count  int
 	passed int
-	cost   int64
+	cost   int64 // shown if it is paid now
+	live   bool
 }
 
-func newMeter(env *Env) *meter {
-	return &meter{env: env, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
+func newMeter(env *Env, live bool) *meter {
+	return &meter{env: env, live: live, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
 }
 
 // Recorded shows a case that was recorded.
@@ -319,7 +383,11 @@ func (m *meter) Recorded(r harness.Result) {
 	m.shown = time.Now()
 	rate := float64(m.count) / time.Since(m.began).Seconds()
 	left := time.Duration(float64(m.total-m.count)/rate) * time.Second
-	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed, $%.4f, %.1f/s, %v left", m.count, m.total, m.passed, float64(m.cost)/1e6, rate, left.Round(time.Second))
+	paid := ""
+	if m.live {
+		paid = fmt.Sprintf(", $%.4f", float64(m.cost)/1e6)
+	}
+	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
 }
 
 func because(r evidence.CaseScored) string {

@@ -42,19 +42,21 @@ func (r *runner) report(a *recount.Run) error {
 	if o.baseline != "" {
 		compared = r.compare(past, attempt, a)
 	}
-	// Gates are on the whole bench: a part of it cannot meet them.
-	if attempt.Plan.Filtered || !a.Finished || len(r.bench.Registration().Gates) == 0 {
+	if !a.Finished {
 		return cmp.Or(past.WriteReports(attempt, nil, o.files()), compared)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
+	decision, err := gate.Decide(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
 	if err != nil {
 		return err
 	}
-	a.Gate = recount.NewRunGates(results)
-	if err := past.WriteReports(attempt, results, o.files()); err != nil {
+	a.Decision = decision
+	if decision.Results != nil {
+		a.Gate = recount.NewRunGates(decision.Results)
+	}
+	if err := past.WriteReports(attempt, decision.Results, o.files()); err != nil {
 		return err
 	}
-	unmet := gateNotMet(attempt, results)
+	unmet := decision.Err(attempt)
 	if unmet != nil && compared != nil {
 		r.env.Note("no comparison: %v", compared)
 	}
@@ -87,11 +89,22 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "### %s against %s\n\n", markdownText(c.B.ID), markdownText(c.A.ID))
 	fmt.Fprintf(&b, "| | %s (%s) | %s (%s) | change |\n|---|---|---|---|\n", markdownText(c.A.ID), c.A.Level, markdownText(c.B.ID), c.B.Level)
+	if s := c.Scores; s != nil {
+		fmt.Fprintf(&b, "| mean score | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", s.Mean.A, s.Mean.B, s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
+	}
 	fmt.Fprintf(&b, "| solve rate | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
-	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", dollars(c.Cost.A), dollars(c.Cost.B), dollars(c.Cost.Change))
+	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", money(c.Cost.A), money(c.Cost.B), money(c.Cost.Change))
 	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)
-	fmt.Fprintf(&b, "%d cases paired: %d gained, %d lost (McNemar p = %.4g).\n", c.Paired, c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	fmt.Fprintf(&b, "%s\n", compareHeadline(c))
+	for _, side := range []scorecard.AttemptLine{c.A, c.B} {
+		for _, q := range side.Qualifications {
+			if q.Name == history.QualScratch {
+				continue // the table's head has the level
+			}
+			fmt.Fprintf(&b, "\n- %s: %s\n", markdownText(side.ID), markdownText(q.Text))
+		}
+	}
 	for _, x := range c.Cases {
 		fmt.Fprintf(&b, "\n- **%s** %s: %s to %s\n", x.Change, markdownText(x.CaseID), markdownText(sideText(x.A)), markdownText(sideText(x.B)))
 		if x.Divergence != "" {
@@ -118,13 +131,18 @@ func markdownText(s string) string {
 	return b.String()
 }
 
-func runGatesText(out io.Writer, g *recount.RunGates) {
-	for _, x := range g.Gates {
-		word := "NOT MET"
-		if x.Met {
-			word = "met"
+func runGatesText(out io.Writer, a *recount.Run) {
+	if a.Gate != nil {
+		for _, x := range a.Gate.Gates {
+			word := "NOT MET"
+			if x.Met {
+				word = "met"
+			}
+			fmt.Fprintf(out, "gate     %s: %s\n", word, plain.Line(x.Text()))
 		}
-		fmt.Fprintf(out, "gate     %s: %s\n", word, plain.Line(x.Text()))
+	}
+	if d := a.Decision; d != nil && !d.Met && d.By == gate.ByEveryCase {
+		fmt.Fprintf(out, "gate     NOT MET: %s, and no gate allows less\n", d.Reason)
 	}
 }
 

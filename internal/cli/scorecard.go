@@ -152,11 +152,14 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 	if c.MeanScore != nil {
 		row("mean score", "%.4f  [%.4f, %.4f], of %d scored tasks", *c.MeanScore, c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
 	}
+	if c.MeanScoreBounds != nil {
+		row("bounds", "with every task scored: rate %.4f to %.4f, mean %.4f to %.4f", c.SolveRateBounds[0], c.SolveRateBounds[1], c.MeanScoreBounds[0], c.MeanScoreBounds[1])
+	}
 	for _, k := range c.PassAtK {
 		row(fmt.Sprintf("k = %d", k.K), "pass@k %.4f, pass^k %.4f, over %d cases", k.At, k.All, k.Over)
 	}
 	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
-	row("cost", "%s, %s a solve; %d tokens", dollars(c.TotalCostMicro), perSolve(c.Solved, dollars(c.CostPerSolve)), c.TotalTokens)
+	row("cost", "%s, %s a solve; %d tokens", costText(c.Totals), perSolve(c.Solved, money(c.CostPerSolve)), c.TotalTokens)
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
 	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
 	if c.Draws > 0 {
@@ -181,6 +184,9 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 		verdict = "MET"
 	}
 	row("acceptance", "%s: %s", verdict, strings.Join(c.Acceptance.Reasons, "; "))
+	for _, q := range c.Qualifications {
+		row("note", "%s", plain.Line(q.Text))
+	}
 	w.Flush()
 	for _, m := range c.EvidenceMissing {
 		fmt.Fprintf(out, "evidence missing: %s %s (entry %d): %s\n", plain.Line(m.Attempt), plain.Line(m.CaseID), m.Entry, plain.Line(m.Reason))
@@ -245,6 +251,22 @@ func ofWhich(counts ...count) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
+// costText is the cost of some tasks, and how much of it is not known.
+func costText(t scorecard.Totals) string {
+	if !t.TotalCostMicro.Unknown {
+		return dollars(t.TotalCostMicro.Micro)
+	}
+	return fmt.Sprintf("unknown for %d of %d tasks, %s for the others", t.CostUnknown, t.TotalTasks, dollars(t.TotalCostMicro.Micro))
+}
+
+// money is an amount as people write it.
+func money(m scorecard.Money) string {
+	if m.Unknown {
+		return "unknown"
+	}
+	return dollars(m.Micro)
+}
+
 // dollars is micro-dollars as people write them.
 func dollars(micro int64) string {
 	sign := ""
@@ -268,7 +290,7 @@ func breakdownText(out io.Writer, by scorecard.Breakdown) {
 		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
 		for _, g := range d.groups {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%d\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
-				g.PolicyViolations, perSolve(g.Solved, dollars(g.CostPerSolve)))
+				g.PolicyViolations, perSolve(g.Solved, money(g.CostPerSolve)))
 		}
 		w.Flush()
 	}

@@ -245,7 +245,7 @@ func TestScorecardCommand(t *testing.T) {
 	}
 	acceptance := doc["acceptance"].(map[string]any)
 	if doc["total_tasks"] != 5.0 || doc["solved"] != 4.0 || doc["solve_rate"] != 0.8 || doc["evidence_coverage"] != 1.0 || doc["level"] != "signed" ||
-		doc["median_latency_ms"] != 1000.0 || acceptance["met"] != true || len(doc["other_attempts"].([]any)) != 1 {
+		doc["median_latency_ms"] != 1000.0 || acceptance["met"] != false || len(doc["other_attempts"].([]any)) != 1 {
 		t.Errorf("%v", doc)
 	}
 	if all := p.answer("scorecard"); all["total_tasks"] != 10.0 || all["distinct_cases"] != 5.0 {
@@ -260,7 +260,7 @@ func TestScorecardCommand(t *testing.T) {
 	}
 	_, text, _ := p.tally("scorecard", "fix.agent.1", "--failed")
 	for _, want := range []string{"level signed", "attempt fix.agent.1: number 1 of 2 by agent, 1 of 2 with this plan; signed", "not in this card: fix.agent.2, number 2 of 2: 5 of 5 passed",
-		"5: 4 solved, 1 failed, 0 skipped, 0 errors", "MET: all criteria met", "by tag", `bad\x1b[2J`} {
+		"5: 4 solved, 1 failed, 0 skipped, 0 errors", "NOT MET: 0 distinct tasks are repository issues (tag repo-issue), needs 100", "by tag", `bad\x1b[2J`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}

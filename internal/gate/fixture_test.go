@@ -16,7 +16,7 @@ func plainReport() Report {
 		Class: "greet", Attempt: "greet.builtin.3", Target: "builtin", Level: "signed",
 		Started: time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC),
 		Cases: []Case{
-			{ID: "hello", Outcome: evidence.Passed, Duration: 1500 * time.Millisecond, Score: ptr(1)},
+			{ID: "hello", Outcome: evidence.Passed, Duration: 1500 * time.Millisecond, Score: ptr(1), Qualifications: []string{history.QualJudged, history.QualCached}},
 			{ID: "bye", Repeat: 2, Outcome: evidence.Failed, Duration: 20 * time.Millisecond, Score: ptr(0.25), FailureModes: []string{"wrong_answer"},
 				Got: "hello", Want: "goodbye", Divergence: "turn 2, step 5: changed arguments"},
 			{ID: "later", Outcome: evidence.Skipped, Reason: "needs a printer"},
@@ -31,6 +31,7 @@ func plainReport() Report {
 			{Tag: "slow", Metric: bench.P95LatencyMS, Value: ptr(1500), Threshold: 2000, Met: true, N: 3},
 			{Tag: "empty", Metric: bench.SolveRate, Threshold: 0.6, Reason: "no case with this tag has a score"},
 		},
+		Qualifications: []history.Qualification{{Name: history.QualJudged, Tasks: 1, Text: "1 of 8 tasks judged by a model"}},
 	}
 }
 

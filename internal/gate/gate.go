@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -29,12 +31,23 @@ type Input struct {
 	// gates again: with the same registration, and a record of every case, its
 	// records tell all that the bench of then would.
 	PlanIsBench bool
+	// Rules is the version of the rules to evaluate by; 0 means
+	// [scorecard.Rules].
+	Rules int
+
+	// selected takes the cases that a filter selected for the bench: see
+	// [Decide].
+	selected bool
 }
 
+// first reports whether the first rules are asked for: a case without a score
+// counted as zero, and gates said nothing of errors.
+func (in *Input) first() bool { return in.Rules == 1 }
+
 // Evaluate compares an attempt with every gate of its class. The numbers are
-// those of the attempt's scorecard, with one difference: a case without a score
-// counts as zero in a mean and its bound, so that a run in which nearly all
-// cases broke cannot pass by the score of the rest.
+// those of the attempt's scorecard. A gate fails if more of its cases broke or
+// have no score than it allows, so that a run in which nearly all cases broke
+// cannot pass by the score of the rest.
 //
 // It refuses an attempt that ran under another registration, whose people agreed
 // to other thresholds, or, unless told to, against other cases. It refuses a class without gates too, because a gate
@@ -60,7 +73,7 @@ func Evaluate(in Input) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }, Rules: in.Rules})
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +83,76 @@ func Evaluate(in Input) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if in.selected && r.N == 0 {
+			continue // the filter selected none of its cases
+		}
 		results = append(results, r)
 	}
+	if !in.first() {
+		results = append(results, in.uncovered(results, tags)...)
+	}
 	return results, nil
+}
+
+// uncovered is one more result, if cases that no gate is about broke or have no
+// score: nobody allowed that.
+func (in *Input) uncovered(results []Result, tags map[string][]string) []Result {
+	covered := func(c *history.Case) bool {
+		return slices.ContainsFunc(results, func(r Result) bool {
+			return r.Tag == "*" || slices.Contains(c.Tags(), r.Tag) || slices.Contains(tags[c.ID], r.Tag)
+		})
+	}
+	left := []*history.Case{}
+	for c := range in.Attempt.Cases() {
+		if !covered(c) {
+			left = append(left, c)
+		}
+	}
+	r := Result{Tag: "*", Metric: NoErrors}
+	r.Errors, r.Unscored = without(left)
+	if !slices.ContainsFunc(results, func(r Result) bool { return r.Tag == "*" }) {
+		r.Errors += in.Attempt.Unlisted()
+	}
+	if r.Errors+r.Unscored == 0 {
+		return nil
+	}
+	r.N = len(left)
+	r.Reason = r.tooMany()
+	return []Result{r}
+}
+
+// NoErrors is the metric of a result that no gate asked for: cases that no gate is
+// about must neither break nor stay without a score.
+const NoErrors bench.Metric = "errors_and_unscored"
+
+// without counts the cases that errored, were truncated or not run, and those
+// without a score.
+func without(cases []*history.Case) (errors, unscored int) {
+	for _, c := range cases {
+		switch c.Effective() {
+		case evidence.Passed, evidence.Failed, evidence.Skipped:
+		case evidence.Unscored:
+			unscored++
+		default:
+			errors++
+		}
+	}
+	return errors, unscored
+}
+
+// tooMany says that more cases broke or have no score than the gate allows, or "".
+func (g *Result) tooMany() string {
+	var said []string
+	if g.Errors > g.MaxErrors {
+		said = append(said, fmt.Sprintf("%d errored, were truncated or not run (the gate allows %d)", g.Errors, g.MaxErrors))
+	}
+	if g.Unscored > g.MaxUnscored {
+		said = append(said, fmt.Sprintf("%d have no score (the gate allows %d)", g.Unscored, g.MaxUnscored))
+	}
+	if said == nil {
+		return ""
+	}
+	return "of its tasks " + strings.Join(said, " and ")
 }
 
 // tellsItsBench reports whether the records of the attempt tell which cases its
@@ -133,7 +213,14 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	}
 	r.N = totals.DistinctCases
 	cases := in.tagged(g.Tag, tags)
-	if n := in.absent(g.Tag, tags); n > 0 {
+	if !in.first() {
+		r.MaxErrors, r.MaxUnscored = g.MaxErrors, g.MaxUnscored
+		r.Errors, r.Unscored = without(cases)
+		if g.Tag == "*" {
+			r.Errors += in.Attempt.Unlisted()
+		}
+	}
+	if n := in.absent(g.Tag, tags); n > 0 && !in.selected {
 		r.Reason = fmt.Sprintf("%d cases of the bench were not in the attempt", n)
 		return r, nil
 	}
@@ -147,8 +234,19 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 		return r, err
 	}
 	r.Value = &value
+	if !in.first() {
+		switch g.Metric {
+		case bench.MeanScore:
+			r.Bounds = totals.MeanScoreBounds
+		case bench.SolveRate:
+			r.Bounds = totals.SolveRateBounds
+		}
+	}
 	if r.Met = value >= g.Threshold; AtMost(g.Metric) {
 		r.Met = value <= g.Threshold
+	}
+	if r.Reason = r.tooMany(); r.Reason != "" {
+		r.Met = false
 	}
 	return r, nil
 }
@@ -190,15 +288,18 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 	case bench.SolveRate:
 		return float64(t.Solved) / float64(t.TotalTasks), "", nil
 	case bench.MeanScore:
-		return scorecard.Mean(scores(cases)), "", nil
+		return scorecard.Mean(in.scores(cases)), "", nil
 	case bench.LowerBound95:
-		lower, _ := scorecard.BCa(perCase(cases), scorecard.Seed)
+		lower, _ := scorecard.BCa(in.perCase(cases), scorecard.Seed)
 		return lower, "", nil
 	case bench.CostPerSolve:
-		if t.Solved == 0 {
+		switch {
+		case t.Solved == 0:
 			return 0, "no case was solved", nil
+		case t.TotalCostMicro.Unknown:
+			return 0, fmt.Sprintf("the cost of %d tasks is not known", t.CostUnknown), nil
 		}
-		return float64(t.TotalCostMicro) / float64(t.Solved), "", nil
+		return float64(t.TotalCostMicro.Micro) / float64(t.Solved), "", nil
 	case bench.MedianLatencyMS:
 		return float64(t.MedianLatencyMS), "", nil
 	case bench.P95LatencyMS:
@@ -211,17 +312,20 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
 }
 
-func scores(cases []*history.Case) []float64 {
+// scores are those of the cases that have one, as a scorecard counts them.
+func (in *Input) scores(cases []*history.Case) []float64 {
 	var all []float64
 	for _, c := range cases {
-		all = append(all, c.EffectiveScore()) // zero without a score
+		if c.IsScored() || in.first() {
+			all = append(all, c.EffectiveScore()) // zero without a score
+		}
 	}
 	return all
 }
 
 // perCase gives one score for each distinct case: repetitions are not samples
 // of their own.
-func perCase(cases []*history.Case) []float64 {
+func (in *Input) perCase(cases []*history.Case) []float64 {
 	groups := make(map[digest.Content][]*history.Case)
 	var order []digest.Content
 	for _, c := range cases {
@@ -236,7 +340,9 @@ func perCase(cases []*history.Case) []float64 {
 	}
 	var all []float64
 	for _, key := range order {
-		all = append(all, scorecard.Mean(scores(groups[key])))
+		if scored := in.scores(groups[key]); len(scored) > 0 {
+			all = append(all, scorecard.Mean(scored))
+		}
 	}
 	return all
 }
@@ -274,6 +380,15 @@ type Result struct {
 	Met       bool         `json:"met"`
 	N         int          `json:"n"` // distinct cases behind the value
 	Reason    string       `json:"reason,omitempty"`
+
+	// Errors and Unscored count the tasks that broke or have no score, beside
+	// how many of them the gate allows. Bounds are what a rate or a mean could
+	// be if these had a score.
+	Errors      int         `json:"errors,omitempty"`
+	Unscored    int         `json:"unscored,omitempty"`
+	MaxErrors   int         `json:"max_errors,omitempty"`
+	MaxUnscored int         `json:"max_unscored,omitempty"`
+	Bounds      *[2]float64 `json:"bounds,omitempty"`
 }
 
 // Met reports whether every gate is met.
@@ -302,17 +417,34 @@ func (g Result) Text() string {
 	if AtMost(g.Metric) {
 		needs = "allows at most"
 	}
-	if g.Reason != "" {
+	if g.Metric == NoErrors {
+		return fmt.Sprintf("%s: %s", g.name(), g.Reason)
+	}
+	if g.Reason != "" && g.Value == nil {
 		return fmt.Sprintf("%s: %s; the gate %s %s", g.name(), g.Reason, needs, number(g.Threshold))
 	}
 	cases := "cases"
 	if g.N == 1 {
 		cases = "case"
 	}
-	return fmt.Sprintf("%s is %s, the gate %s %s (%d %s)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N, cases)
+	text := fmt.Sprintf("%s is %s, the gate %s %s (%d %s)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N, cases)
+	if g.Bounds != nil {
+		text += fmt.Sprintf("; with every task scored it would be %s to %s", number(g.Bounds[0]), number(g.Bounds[1]))
+	}
+	if g.Reason != "" {
+		text += "; " + g.Reason
+	} else if g.Errors+g.Unscored > 0 {
+		text += fmt.Sprintf("; %d errors of at most %d and %d unscored of at most %d", g.Errors, g.MaxErrors, g.Unscored, g.MaxUnscored)
+	}
+	return text
 }
 
-func (g Result) name() string { return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag)) }
+func (g Result) name() string {
+	if g.Metric == NoErrors {
+		return "cases that no gate is about"
+	}
+	return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag))
+}
 
 func tagText(tag string) string {
 	if tag == "*" {

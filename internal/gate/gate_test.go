@@ -216,10 +216,10 @@ func TestEachMetricIsMetAndNotMet(t *testing.T) {
 				breaks(s)
 			}
 			return true
-		}, "0.125 false 8"},
+		}, "1 false 8"},
 		{gate("*", bench.SolveRate, 0.9), func(i int, _ *evidence.CaseScored) bool { return i == 0 }, "0.125 false 8"},
-		{gate("easy", bench.MeanScore, 0.9), func(i int, _ *evidence.CaseScored) bool { return i == 0 }, "0.25 false 4"},
-		{gate("*", bench.LowerBound95, 0.6), func(i int, _ *evidence.CaseScored) bool { return i != 0 }, "0.375 false 8"},
+		{gate("easy", bench.MeanScore, 0.9), func(i int, _ *evidence.CaseScored) bool { return i == 0 || i%2 == 1 || i == 7 }, "1 false 4"},
+		{gate("*", bench.LowerBound95, 0.6), func(i int, _ *evidence.CaseScored) bool { return i != 0 }, "0.64567 false 8"},
 	} {
 		results, err := Evaluate(attempt(t, scratchBench(t, tt.gate), nil, tt.edit))
 		if err != nil || len(results) != 1 {
@@ -237,6 +237,104 @@ func TestEachMetricIsMetAndNotMet(t *testing.T) {
 		}
 		if r.Met != Met(results) {
 			t.Errorf("%s: %v and %v", tt.gate, r.Met, Met(results))
+		}
+	}
+}
+
+// A gate says how many cases may break or have no score; none unless it does, and
+// none of those that no gate is about.
+func TestAGateAllowsAsManyErrorsAsItSays(t *testing.T) {
+	broke := func(n int, o evidence.Outcome) func(int, *evidence.CaseScored) bool {
+		return func(i int, s *evidence.CaseScored) bool {
+			if i < n {
+				breaks(s)
+				s.Outcome = o
+			}
+			return true
+		}
+	}
+	neverRun := func(i int, _ *evidence.CaseScored) bool { return i > 0 }
+	for _, tt := range []struct {
+		name, gate string
+		edit       func(int, *evidence.CaseScored) bool
+		met        bool
+		says       string
+	}{
+		{"one errored", `{tag: "*", metric: mean_score, threshold: 0.5}`, broke(1, evidence.Errored), false, "1 errored, were truncated or not run (the gate allows 0)"},
+		{"one truncated", `{tag: "*", metric: solve_rate, threshold: 0.5}`, broke(1, evidence.Truncated), false, "the gate allows 0"},
+		{"one not run", `{tag: "*", metric: solve_rate, threshold: 0.5}`, neverRun, false, "the gate allows 0"},
+		{"one unscored", `{tag: "*", metric: solve_rate, threshold: 0.5}`, broke(1, evidence.Unscored), false, "1 have no score (the gate allows 0)"},
+		{"the other allowance", `{tag: "*", metric: solve_rate, threshold: 0.5, max_errors: 9}`, broke(1, evidence.Unscored), false, "1 have no score (the gate allows 0)"},
+		{"as many as allowed", `{tag: "*", metric: solve_rate, threshold: 0.5, max_errors: 2}`, broke(2, evidence.Errored), true, "with every task scored it would be 0.75 to 1; 2 errors of at most 2 and 0 unscored of at most 0"},
+		{"one more than allowed", `{tag: "*", metric: solve_rate, threshold: 0.5, max_errors: 2}`, broke(3, evidence.Errored), false, "3 errored, were truncated or not run (the gate allows 2)"},
+		{"unscored as allowed", `{tag: "*", metric: mean_score, threshold: 0.9, max_unscored: 1}`, broke(1, evidence.Unscored), true, "mean_score of all cases is 1"},
+		{"outside of every gate", `{tag: alone, metric: solve_rate, threshold: 1}`, broke(1, evidence.Errored), false, "cases that no gate is about: of its tasks 1 errored"},
+	} {
+		in := attempt(t, scratchBench(t, "gates:\n  - "+tt.gate), nil, tt.edit)
+		d, err := Decide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []string
+		for _, r := range d.Results {
+			text = append(text, r.Text())
+		}
+		if said := strings.Join(text, "; "); d.Met != tt.met || d.By != ByGates || !strings.Contains(said, tt.says) || (d.Err(in.Attempt) == nil) != tt.met {
+			t.Errorf("%s: %v by %s: %s", tt.name, d.Met, d.By, said)
+		}
+		in.Rules = 1
+		if first, err := Evaluate(in); err != nil || len(first) != 1 || first[0].Errors+first[0].Unscored != 0 || first[0].Bounds != nil {
+			t.Errorf("%s by the first rules: %+v, %v", tt.name, first, err)
+		}
+	}
+}
+
+func TestWithoutGatesEverySelectedCaseMustPass(t *testing.T) {
+	in := attempt(t, scratchBench(t, ""), nil, nil)
+	if d, err := Decide(in); err != nil || !d.Met || d.By != ByEveryCase || d.Err(in.Attempt) != nil {
+		t.Errorf("all passed: %+v, %v", d, err)
+	}
+	in = attempt(t, scratchBench(t, ""), nil, func(i int, s *evidence.CaseScored) bool {
+		if i == 3 {
+			failing(s, 0.9)
+		}
+		return true
+	})
+	if d, err := Decide(in); err != nil || d.Met || !refusal.Is(d.Err(in.Attempt), refusal.GateNotMet) {
+		t.Errorf("one failed: %+v, %v", d, err)
+	}
+}
+
+// With a filter, gates are held against what was selected, and those about nothing
+// of it are left out; all passing is enough, because few cases cannot meet a bound.
+func TestAFilteredRunIsHeldAgainstTheSelectedCases(t *testing.T) {
+	v := scratchBench(t, "gates:\n  - {tag: \"*\", metric: lower_bound_95, threshold: 0.5}\n  - {tag: hard, metric: solve_rate, threshold: 1}")
+	some := func(p *evidence.Plan) {
+		p.Filtered = true
+		p.Cases = []evidence.PlannedCase{p.Cases[0], p.Cases[2]}
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(i int, s *evidence.CaseScored) bool
+		met  bool
+	}{
+		{"both passed", func(_ int, s *evidence.CaseScored) bool { s.Tags = []string{"easy"}; return true }, true},
+		{"one failed", func(i int, s *evidence.CaseScored) bool {
+			if s.Tags = []string{"easy"}; i == 0 {
+				failing(s, 0)
+			}
+			return true
+		}, false},
+		{"all crashed", func(_ int, s *evidence.CaseScored) bool { s.Tags = []string{"easy"}; breaks(s); return true }, false},
+	} {
+		d, err := Decide(attempt(t, v, some, tt.edit))
+		if err != nil || d.Met != tt.met {
+			t.Errorf("%s: %+v, %v", tt.name, d, err)
+		}
+		for _, r := range d.Results {
+			if r.Tag == "hard" {
+				t.Errorf("%s: held against a tag that nothing selected has", tt.name)
+			}
 		}
 	}
 }

@@ -85,6 +85,9 @@ func (r Report) suite(group string, id int) junitSuite {
 	for _, p := range []junitProperty{{"attempt", r.Attempt}, {"target", r.Target}, {"assurance", r.Level}} {
 		s.Properties = append(s.Properties, junitProperty{p.Name, plain.Line(p.Value)})
 	}
+	for _, q := range r.Qualifications {
+		s.Properties = append(s.Properties, junitProperty{"note", plain.Line(q.Text)})
+	}
 	var total time.Duration
 	for _, t := range r.tests() {
 		if t.group != group {
@@ -92,6 +95,10 @@ func (r Report) suite(group string, id int) junitSuite {
 		}
 		s.Tests++
 		total += t.duration
+		if t.said != "" {
+			// A testcase that passed has no place for it in both schemas.
+			s.Properties = append(s.Properties, junitProperty{"case " + token(t.name), plain.Line(t.said)})
+		}
 		s.Cases = append(s.Cases, s.testcase(t, r.Class+"."+group))
 	}
 	s.Time = seconds(total)

@@ -21,6 +21,8 @@ type Report struct {
 	Started time.Time
 	Cases   []Case
 	Gates   []Result
+	// Qualifications are what must be known beside these results: [history.Qualify].
+	Qualifications []history.Qualification
 }
 
 // A Case is one repetition of a case in a report. A planned one without a record
@@ -36,6 +38,9 @@ type Case struct {
 	FailureModes []string
 	Got, Want    string // what the grader compared
 	Divergence   string // where the run first left the baseline or golden trace
+
+	// Qualifications name what must be known of this case.
+	Qualifications []string
 }
 
 // A status is how a test reporter sees a test. Only a pass is green.
@@ -56,6 +61,7 @@ type test struct {
 	status   status
 	duration time.Duration
 	message  string // one line, of our own words and escaped values
+	said     string // qualifications, by name
 	details  []detail
 }
 
@@ -82,7 +88,7 @@ func (r Report) tests() []test {
 }
 
 func (c Case) test() test {
-	t := test{group: "cases", name: c.ID, kind: string(c.Outcome), duration: c.Duration}
+	t := test{group: "cases", name: c.ID, kind: string(c.Outcome), duration: c.Duration, said: strings.Join(c.Qualifications, ", ")}
 	if c.Repeat > 0 {
 		t.name = fmt.Sprintf("%s (repeat %d)", c.ID, c.Repeat)
 	}

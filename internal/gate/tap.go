@@ -10,13 +10,17 @@ import (
 	"tallystick/internal/plain"
 )
 
-// WriteTAP writes the report as TAP 14, one test point for each case and gate,
+// WriteTAP writes the report as TAP 13, which readers of version 14 take too and
+// Perl's prove does not complain of: one test point for each case and gate,
 // with a YAML block for those that did not pass. A description cannot carry a
 // directive and a value cannot leave its line, whatever an agent wrote.
 func WriteTAP(w io.Writer, r Report) error {
 	tests := r.tests()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "TAP version 14\n1..%d\n", len(tests))
+	fmt.Fprintf(&b, "TAP version 13\n1..%d\n", len(tests))
+	for _, q := range r.Qualifications {
+		fmt.Fprintf(&b, "# note: %s\n", description(q.Text))
+	}
 	for i, t := range tests {
 		word := "not ok"
 		if t.status == pass || t.status == skip {
@@ -50,6 +54,9 @@ func (t test) yaml(b *bytes.Buffer) {
 	if t.status != pass {
 		fmt.Fprintf(b, "  message: %s\n  severity: fail\n", yamlString(t.message))
 	}
+	if t.said != "" {
+		fmt.Fprintf(b, "  qualifications: %s\n", yamlString(t.said))
+	}
 	for _, d := range t.details {
 		value := d.value
 		if !d.number {
@@ -60,7 +67,7 @@ func (t test) yaml(b *bytes.Buffer) {
 	b.WriteString("  ...\n")
 }
 
-// description escapes a text for a test point's line. TAP 14 knows two escapes,
+// description escapes a text for a test point's line. TAP knows two escapes,
 // for "\" and "#". Beyond the specification, widespread parsers take a brace at
 // the end of the line for the beginning of a subtest.
 func description(s string) string {

@@ -29,7 +29,7 @@ func parseTAP(data []byte) ([]point, error) {
 		return nil, fmt.Errorf("the last line does not end")
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	if lines[0] != "TAP version 14" {
+	if lines[0] != "TAP version 13" {
 		return nil, fmt.Errorf("first line %q", lines[0])
 	}
 	plan := regexp.MustCompile(`^1\.\.(\d+)$`).FindStringSubmatch(lines[1])
@@ -40,6 +40,9 @@ func parseTAP(data []byte) ([]point, error) {
 	var points []point
 	pointLine := regexp.MustCompile(`^(not )?ok (\d+) - (.*)$`)
 	for i := 2; i < len(lines); i++ {
+		if len(points) == 0 && strings.HasPrefix(lines[i], "# note: ") {
+			continue
+		}
 		m := pointLine.FindStringSubmatch(lines[i])
 		if m == nil {
 			return nil, fmt.Errorf("line %d is no test point: %q", i+1, lines[i])
@@ -161,7 +164,7 @@ func TestNothingRunIsNotGreen(t *testing.T) {
 func TestTAPCheckFindsEachFault(t *testing.T) {
 	good := string(writeTAP(t, plainReport()))
 	for _, edit := range [][2]string{
-		{"TAP version 14", "TAP version 13"},
+		{"TAP version 13", "TAP version 14"},
 		{"1..11", "1..12"},
 		{"ok 1 - hello\n", "ok 1 - hello\nBail out!\n"},
 		{"ok 1 - hello\n", "ok 1 - hello {\n"},
@@ -210,7 +213,7 @@ func TestTAPIsReadByPerl(t *testing.T) {
 			}
 		}
 		cmd := exec.Command(perl, "-MTAP::Parser", "-e", script)
-		cmd.Stdin = bytes.NewReader(bytes.Replace(data, []byte("TAP version 14"), []byte("TAP version 13"), 1))
+		cmd.Stdin = bytes.NewReader(data)
 		out, err := cmd.CombinedOutput()
 		if want := fmt.Sprintf("%d run, %d passed, 0 odd, ", len(wantStatus(r)), passed); err != nil || string(out) != want {
 			t.Errorf("%s: perl says %q, %v, want %q", name, out, err, want)

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/store"
+	"tallystick/internal/trajectory"
 )
 
 // A brief is what the totals need of a record; a long attempt keeps one for
@@ -27,13 +28,15 @@ type circumstances struct {
 	image  *digest.Content
 	class  string
 	agent  string
+
+	vantage string
 }
 
 // briefOf shares the circumstances of the record before, which last is, if they
 // are the same, and sets last.
 func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD}
-	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation}
+	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage}
 	if r.Score != nil {
 		b.score = r.Score.Score
 		now.modes = r.Score.FailureModes
@@ -46,7 +49,7 @@ func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 }
 
 func (c *circumstances) same(d circumstances) bool {
-	return c.class == d.class && c.agent == d.agent && slices.Equal(c.modes, d.modes) && sameDigest(c.rubric, d.rubric) && sameDigest(c.image, d.image)
+	return c.class == d.class && c.agent == d.agent && c.vantage == d.vantage && slices.Equal(c.modes, d.modes) && sameDigest(c.rubric, d.rubric) && sameDigest(c.image, d.image)
 }
 
 func sameDigest(a, b *digest.Content) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -62,6 +65,7 @@ type Summary struct {
 	MeanScore      *float64 // over scored cases; nil if there is none
 	FailureModes   []string
 	CostMicroUSD   int64
+	CostUnknown    bool   // of some case: its agent's calls could not be seen
 	IsolationClass string // of the grading; "mixed" if cases differ
 	Finished       bool
 	Head           digest.ID // of the ledger when the summary was made
@@ -84,6 +88,7 @@ func (a *attempt) summary() *Summary {
 			}
 			s.Outcomes[b.outcome]++
 			s.CostMicroUSD += b.cost
+			s.CostUnknown = s.CostUnknown || b.vantage == trajectory.SeenAnswers
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score
 				scored++

@@ -143,6 +143,7 @@ type Attempt struct {
 	// Redraws those of them whose question had been drawn before: somebody
 	// rolled again, or removed the verdict.
 	Draws, Redraws int
+	drawnFor       map[string]bool // the cases that a verdict was drawn for
 
 	// Kept says that the records are here; see [Options.Want].
 	Kept bool

@@ -201,6 +201,10 @@ func (r *Reader) drawn(index int64, b *evidence.JudgeDrawn) {
 		return
 	}
 	a.Draws++
+	if a.drawnFor == nil {
+		a.drawnFor = make(map[string]bool)
+	}
+	a.drawnFor[b.CaseID] = true
 	a.last = index
 	n := r.draws[question]
 	if n > 1 {

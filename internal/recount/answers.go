@@ -20,6 +20,7 @@ import (
 // A Run is what "tally run --json" prints, and what is kept of it beside the
 // ledger.
 type Run struct {
+	Rules        int                   `json:"rules,omitempty"` // absent in the first
 	Attempt      RunAttempt            `json:"attempt"`
 	Class        string                `json:"class"`
 	Target       string                `json:"target"`
@@ -32,13 +33,15 @@ type Run struct {
 	Errors       int                   `json:"errors"`
 	MeanScore    *float64              `json:"mean_score"`
 	FailureModes []string              `json:"failure_modes"`
-	CostUSD      float64               `json:"cost_usd"`
+	NotRun       int                   `json:"not_run,omitempty"`
+	CostUSD      *float64              `json:"cost_usd"`                 // null if it is not known
 	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
 	Isolation    string                `json:"isolation_class"`
 	Head         digest.ID             `json:"head"`
 	Finished     bool                  `json:"finished"`
 	Scorecard    *scorecard.Card       `json:"scorecard"`
 	Gate         *RunGates             `json:"gate,omitempty"`
+	Decision     *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
 	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
 }
 
@@ -133,17 +136,22 @@ func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error)
 	if out, err := otherRules(name, data); out != nil || err != nil {
 		return out, err
 	}
-	switch kind {
-	case RunKind:
-		return s.run(name, data)
-	case ScorecardKind:
-		return s.card(name, data)
-	case ComparisonKind:
-		return s.comparison(name, data)
-	case GateKind:
-		return s.gate(name, data)
+	again, ok := map[Kind]func(string, []byte) (*Recounted, error){RunKind: s.run, ScorecardKind: s.card, ComparisonKind: s.comparison, GateKind: s.gate}[kind]
+	if !ok {
+		return nil, NotKept(name, errors.New("it is none of run, scorecard, compare, gate and promote recommend"))
 	}
-	return nil, NotKept(name, errors.New("it is none of run, scorecard, compare, gate and promote recommend"))
+	out, err := again(name, data)
+	if out != nil {
+		out.FirstRules = !namesRules(data)
+	}
+	return out, err
+}
+
+func namesRules(data []byte) bool {
+	var doc struct {
+		Rules *int `json:"rules"`
+	}
+	return json.Unmarshal(data, &doc) == nil && doc.Rules != nil
 }
 
 // otherRules looks for an answer that was made by other rules than this program
@@ -156,7 +164,7 @@ func otherRules(name string, data []byte) (*Recounted, error) {
 		return nil, NotKept(name, err)
 	}
 	if doc.Rules == nil || *doc.Rules == scorecard.Rules {
-		return nil, nil
+		return nil, nil // those of the first rules name none
 	}
 	out := newRecounted()
 	out.Unchecked = append(out.Unchecked, fmt.Sprintf("%s: it was made by version %d of the rules, and this program has version %d", name, *doc.Rules, scorecard.Rules))
@@ -207,6 +215,9 @@ func (s *Source) card(name string, data []byte) (*Recounted, error) {
 	answer := scorecard.Answer{Card: made}
 	if kept.FailedCases != nil {
 		answer.FailedCases = scorecard.FailedCases(attempts)
+		if made.Rules == 0 {
+			answer.AsFirst()
+		}
 	}
 	return out, out.document(name, data, answer, nil)
 }
@@ -214,7 +225,7 @@ func (s *Source) card(name string, data []byte) (*Recounted, error) {
 // makeCard makes a scorecard again: of the attempts that the kept one is about,
 // with their evidence if that was looked at.
 func (s *Source) makeCard(out *Recounted, name string, h *history.History, kept *scorecard.Card) (*scorecard.Card, []*history.Attempt, error) {
-	v := scorecard.View{}
+	v := scorecard.View{Rules: rulesOf(kept.Rules)}
 	for _, line := range kept.Attempts {
 		a := h.Attempt(line.ID)
 		if a == nil || slices.Contains(v.Attempts, a) {
@@ -268,7 +279,7 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 		out.Compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)
 		return nil, nil
 	}
-	o := scorecard.CompareOptions{AcrossBenches: true}
+	o := scorecard.CompareOptions{AcrossBenches: true, Rules: rulesOf(kept.Rules)}
 	for _, c := range kept.Cases {
 		o.AllCases = o.AllCases || c.Change == scorecard.Same
 		if looked := c.Divergence != "" || c.DivergenceNote != ""; looked {
@@ -301,31 +312,60 @@ func (s *Source) gate(name string, data []byte) (*Recounted, error) {
 		out.noSuch(name, "attempt", kept.Attempt)
 		return out, nil
 	}
-	results, why, err := s.gates(h, a)
+	results, why, err := s.gates(h, a, rulesOf(kept.Rules))
 	if err != nil {
 		return nil, err
+	}
+	made := gate.AnswerOf(h, a, results)
+	if kept.Rules == 0 {
+		made = made.AsFirst()
 	}
 	var unmade map[string]string
 	if why != "" {
 		unmade = map[string]string{"gates": why, "met": why}
 	}
-	return out, out.document(name, data, gate.AnswerOf(h, a, results), unmade)
+	return out, out.document(name, data, made, unmade)
 }
+
+// rulesOf is the version of the rules of an answer that says it; the first says
+// none.
+func rulesOf(said int) int { return max(said, 1) }
 
 // gates evaluates the gates of an attempt again. They are nil if the class has
 // none. Why is not "" if the registration at hand is not the one that the attempt
 // was held against, or if only its bench would tell.
-func (s *Source) gates(h *history.History, a *history.Attempt) (results []gate.Result, why string, err error) {
-	v, err := s.Bench(a.Class)
-	if err != nil {
-		return nil, "the bench does not verify: " + err.Error(), nil
+func (s *Source) gates(h *history.History, a *history.Attempt, rules int) (results []gate.Result, why string, err error) {
+	in, why := s.gateInput(h, a, rules)
+	if why != "" {
+		return nil, why, nil
 	}
-	results, err = gate.Evaluate(gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true})
+	results, err = gate.Evaluate(in)
 	switch {
 	case refusal.Is(err, refusal.BenchChanged):
 		return nil, err.Error(), nil
-	case err != nil && len(v.Registration().Gates) == 0:
+	case err != nil && len(in.Bench.Registration().Gates) == 0:
 		return nil, "", nil
 	}
 	return results, "", err
+}
+
+func (s *Source) gateInput(h *history.History, a *history.Attempt, rules int) (in gate.Input, why string) {
+	v, err := s.Bench(a.Class)
+	if err != nil {
+		return in, "the bench does not verify: " + err.Error()
+	}
+	return gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true, Rules: rules}, ""
+}
+
+// decide makes the decision about an attempt again; see gates.
+func (s *Source) decide(h *history.History, a *history.Attempt) (d *gate.Decision, why string, err error) {
+	in, why := s.gateInput(h, a, scorecard.Rules)
+	if why != "" {
+		return nil, why, nil
+	}
+	d, err = gate.Decide(in)
+	if refusal.Is(err, refusal.BenchChanged) {
+		return nil, err.Error(), nil
+	}
+	return d, "", err
 }

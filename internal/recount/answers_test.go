@@ -44,7 +44,7 @@ func sourceOf(b *historytest.Book) *Source {
 func keptAnswers(t *testing.T, s *Source) map[string][]byte {
 	t.Helper()
 	h := s.History
-	one, two := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2")
+	one, two, open := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2"), h.Attempt("repo-fix.agent.3")
 	must := func(v any, err error) any {
 		t.Helper()
 		if err != nil {
@@ -59,8 +59,8 @@ func keptAnswers(t *testing.T, s *Source) map[string][]byte {
 	flips := must(scorecard.Compare(one, two, scorecard.CompareOptions{MaxDivergences: 1, Divergence: s.Divergence, AllCases: true})).(*scorecard.Comparison)
 	flips.Ledger = &line
 	inRun := must(scorecard.Compare(one, two, scorecard.CompareOptions{})).(*scorecard.Comparison)
-	run := must(s.summary(h, two, &Run{Head: h.Head, JudgeCostUSD: 0.25})).(*Run)
-	run.Scorecard, run.Comparison = must(scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{two}})).(*scorecard.Card), inRun
+	run := must(s.summary(h, open, &Run{Rules: scorecard.Rules, Head: h.Head, JudgeCostUSD: 0.25})).(*Run)
+	run.Scorecard, run.Comparison = must(scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{open}})).(*scorecard.Card), inRun
 	answers := make(map[string][]byte)
 	for name, v := range map[string]any{"card": card, "failed": scorecard.Answer{Card: whole, FailedCases: scorecard.FailedCases(h.Attempts)}, "comparison": flips, "run": run} {
 		data, err := json.Marshal(v)
@@ -72,8 +72,8 @@ func keptAnswers(t *testing.T, s *Source) map[string][]byte {
 	return answers
 }
 
-// keptBook has two filtered attempts, which no gate is held against, of which the
-// second has records that do not count.
+// keptBook has two filtered attempts, of which the second has records that do not
+// count, and one that did not come to its end, about which nothing is decided.
 func keptBook(t *testing.T) *historytest.Book {
 	b := historytest.New(t)
 	for n, scores := range [][]float64{{1, 1, 1, 0, 0, 1}, {1, 1, 0, 1, 1, 1}} {
@@ -84,6 +84,9 @@ func keptBook(t *testing.T) *historytest.Book {
 			b.Case(r, historytest.Score(r, 0, 1, 1)) // late
 		}
 	}
+	r := historytest.Registration("repo-fix.agent.3", "agent", 3, 6, 1)
+	b.Register(r)
+	b.Case(r, historytest.Score(r, 0, 1, 1))
 	b.ByHand(evidence.NoteKind, &evidence.Note{})
 	return b
 }
@@ -109,7 +112,7 @@ func TestAnswersAreMadeAgain(t *testing.T) {
 	for c := range h.Attempt("repo-fix.agent.1").Cases() {
 		b.Add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: c.Index, Author: "alice", Reason: "x", Score: evidence.Score{Breakdown: map[string]float64{}, FailureModes: []string{}}})
 	}
-	b.Run(historytest.Registration("repo-fix.agent.3", "agent", 3, 6, 1), 1, 1, 1)
+	b.Run(historytest.Registration("repo-fix.agent.4", "agent", 4, 6, 1), 1, 1, 1)
 	b.ByHand(evidence.NoteKind, &evidence.Note{})
 	check(sourceOf(b), "later")
 }
@@ -233,10 +236,54 @@ func TestAnAnswerNeverClaimsMoreThanTheRecords(t *testing.T) {
 func TestAnswersOfOtherRulesAreNotRecounted(t *testing.T) {
 	s := sourceOf(keptBook(t))
 	for name, data := range keptAnswers(t, s) {
-		newer := strings.Replace(string(data), "{", `{"rules":2,`, 1)
+		newer := strings.Replace(string(data), `{"rules":2,`, `{"rules":3,`, 1)
 		got, err := s.Answer(KindOf(data), name, []byte(newer))
 		if err != nil || got.Err() != nil || !refusal.Is(got.NotRecounted(), refusal.NotFound) {
 			t.Errorf("%s: %v, %+v", name, err, got)
+		}
+	}
+}
+
+// Answers of before the rules had versions are still made again, by their rules.
+func TestAnswersOfTheFirstRulesAreMadeAgain(t *testing.T) {
+	s := sourceOf(keptBook(t))
+	h := s.History
+	one, two := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2")
+	card, err := scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{one}, Evidence: s.Evidence, Rules: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := h.Line()
+	flips, err := scorecard.Compare(one, two, scorecard.CompareOptions{Rules: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flips.Ledger = &line
+	run, err := s.summary(h, two, &Run{Head: h.Head})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Scorecard, err = scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{two}, Rules: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]any{"card": card, "comparison": flips, "run": run} {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), "qualifications") || strings.Contains(string(data), `"rules"`) {
+			t.Errorf("%s has what the first rules had not: %s", name, data)
+		}
+		got, err := s.Answer(KindOf(data), name, data)
+		if err != nil || got.Err() != nil || got.NotRecounted() != nil || !got.FirstRules {
+			t.Errorf("%s: %v, %v, %v", name, err, got.Err(), got.NotRecounted())
+		}
+		// A new answer is not one of the first rules because somebody took the
+		// number out.
+		newer := strings.Replace(string(data), "{", `{"rules":2,`, 1)
+		if got, err := s.Answer(KindOf([]byte(newer)), name, []byte(newer)); err != nil || got.Err() == nil && got.NotRecounted() == nil {
+			t.Errorf("%s with a number: %v, %+v", name, err, got)
 		}
 	}
 }

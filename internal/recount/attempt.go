@@ -51,10 +51,21 @@ type attemptSum struct {
 	modes     []string
 	cost      int64
 	isolation string
-	rubrics   []digest.Content
-	images    []digest.Content
-	cases     digest.Content
-	cassettes digest.Content
+
+	costUnknown bool
+	rubrics     []digest.Content
+	images      []digest.Content
+	cases       digest.Content
+	cassettes   digest.Content
+}
+
+// records is how many tasks have a record.
+func (s *attemptSum) records() int {
+	n := 0
+	for _, of := range s.outcomes {
+		n += of
+	}
+	return n
 }
 
 func sumOf(a *history.Attempt) (*attemptSum, error) {
@@ -70,6 +81,7 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 		}
 		s.outcomes[c.Outcome()]++
 		s.cost = scorecard.Sum(s.cost, c.CostMicro)
+		s.costUnknown = s.costUnknown || !c.CostKnown()
 		if c.IsScored() {
 			total += c.Score
 			scored++

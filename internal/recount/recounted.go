@@ -16,6 +16,9 @@ type Recounted struct {
 	Differences []Difference `json:"differences"`
 	// Unchecked says what could not be compared, and why.
 	Unchecked []string `json:"unchecked"`
+	// FirstRules says that the answer was made by the first rules, which asked
+	// for less, and made again by them.
+	FirstRules bool `json:"-"`
 }
 
 // A Difference is a number that was written down and is another when it is

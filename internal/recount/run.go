@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"tallystick/internal/evidence"
+	"tallystick/internal/gate"
 	"tallystick/internal/history"
 )
 
@@ -41,19 +42,37 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 			return out, err
 		}
 	}
-	// Gates are on the whole bench: a part of it was not held against them.
-	if !a.Plan.Filtered && a.Finished != nil {
-		results, why, err := s.gates(h, a)
-		switch {
-		case err != nil:
-			return nil, err
-		case why != "":
-			unmade["gate"] = why
-		case results != nil:
-			made.Gate = NewRunGates(results)
-		}
+	if err := s.decideAgain(h, a, &kept, made, unmade); err != nil {
+		return nil, err
 	}
 	return out, out.document(name, data, made, unmade)
+}
+
+// decideAgain makes the gates and the decision of a run again, or says in unmade
+// why not. By the first rules there was no decision, and a part of a bench was not
+// held against its gates.
+func (s *Source) decideAgain(h *history.History, a *history.Attempt, kept, made *Run, unmade map[string]string) error {
+	if a.Finished == nil || kept.Rules == 0 && a.Plan.Filtered {
+		return nil
+	}
+	var results []gate.Result
+	var why string
+	var err error
+	if kept.Rules == 0 {
+		results, why, err = s.gates(h, a, 1)
+	} else if made.Decision, why, err = s.decide(h, a); made.Decision != nil {
+		results = made.Decision.Results
+	}
+	if why != "" {
+		unmade["gate"] = why
+		if kept.Rules > 0 {
+			unmade["decision"] = why
+		}
+	}
+	if results != nil {
+		made.Gate = NewRunGates(results)
+	}
+	return err
 }
 
 // thenOfRun is the history that a run read back; without a scorecard, as it was
@@ -80,8 +99,16 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 	made := &Run{Attempt: RunAttempt{a.ID, a.Ordinal, a.Level.String()}, Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
-		MeanScore: sum.mean, FailureModes: sum.modes, CostUSD: float64(sum.cost) / 1e6, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
-		Head: h.Head, Finished: a.Finished != nil}
+		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
+		Rules: kept.Rules, Head: h.Head, Finished: a.Finished != nil}
+	cost := float64(sum.cost) / 1e6
+	made.CostUSD = &cost
+	if kept.Rules > 0 {
+		made.NotRun = a.Tasks() - sum.records()
+		if sum.costUnknown {
+			made.CostUSD = nil
+		}
+	}
 	// Others may append between the end of a run and its reading back.
 	if at := s.History.EntriesAt(kept.Head); at > a.Index && at <= h.Entries {
 		made.Head = kept.Head

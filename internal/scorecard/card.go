@@ -2,12 +2,14 @@ package scorecard
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +25,10 @@ import (
 // Each change of these is a new one, and from version 2 on an answer names its
 // own in the member "rules": an answer is counted again only by the rules that
 // it was made by.
-const Rules = 1
+const Rules = 2
+
+// firstRules is the version of answers that name none.
+const firstRules = 1
 
 // Totals are the numbers of seed 003 section 4 over some tasks, by its names,
 // and the intervals beside them. docs/formats/scorecard.md has every formula.
@@ -44,14 +49,19 @@ type Totals struct {
 	PolicyViolations    int64   `json:"policy_violations"`
 	RollbackCount       int64   `json:"rollback_count"`
 	RollbackCorrectness float64 `json:"rollback_correctness"`
-	TotalCostMicro      int64   `json:"total_cost_microdollars"`
+	TotalCostMicro      Money   `json:"total_cost_microdollars"`
 	MedianLatencyMS     int64   `json:"median_latency_ms"`
 	P95LatencyMS        int64   `json:"p95_latency_ms"`
 	TotalTokens         int64   `json:"total_tokens"`
 	TotalRetries        int64   `json:"total_retries"`
-	CostPerSolve        int64   `json:"cost_per_solve"`
+	CostPerSolve        Money   `json:"cost_per_solve"`
 	TokensPerSolve      int64   `json:"tokens_per_solve"`
 	SolveRate           float64 `json:"solve_rate"`
+
+	// If the cost of some tasks is not known, there is no total: how many they
+	// are, and the cost of the others.
+	CostUnknown    int    `json:"cost_unknown_tasks,omitempty"`
+	KnownCostMicro *int64 `json:"known_cost_microdollars,omitempty"`
 
 	// DistinctCases is the sample size of every interval: distinct case
 	// digests, however often each was run.
@@ -65,11 +75,51 @@ type Totals struct {
 	ScoredTasks   int         `json:"scored_tasks"`
 	MeanScore     *float64    `json:"mean_score"`
 	MeanScoreCI95 *[2]float64 `json:"mean_score_ci95"`
+
+	// Bounds are the worst and the best that rate and mean could be, were the
+	// tasks without a score, skipped ones left out, all scored 0 or all solved
+	// with 1. They are nil if every task has a score.
+	SolveRateBounds *[2]float64 `json:"solve_rate_bounds,omitempty"`
+	MeanScoreBounds *[2]float64 `json:"mean_score_bounds,omitempty"`
+}
+
+// Money is an amount of micro-dollars that may not be known, which is null in
+// JSON and never 0.
+type Money struct {
+	Micro   int64 // of what is known
+	Unknown bool
+}
+
+// MarshalJSON gives the number, or null.
+func (m Money) MarshalJSON() ([]byte, error) {
+	if m.Unknown {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, m.Micro, 10), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *Money) UnmarshalJSON(data []byte) error {
+	*m = Money{Unknown: string(data) == "null"}
+	if m.Unknown {
+		return nil
+	}
+	return json.Unmarshal(data, &m.Micro)
+}
+
+// add adds an amount; what is not known stays so.
+func (m Money) add(micro int64, known bool) Money {
+	return Money{Sum(m.Micro, micro), m.Unknown || !known}
 }
 
 // A Card is a scorecard.
 type Card struct {
+	// Rules is the version of the rules, absent in the first.
+	Rules int `json:"rules,omitempty"`
 	Totals
+
+	// Qualifications are what must be known beside these numbers.
+	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 
 	// EvidenceCoverage is the share of solved tasks whose evidence is there
 	// unchanged, 0 if none is solved, nil if nobody looked.
@@ -170,6 +220,8 @@ type AttemptLine struct {
 	Draws        int           `json:"judge_draws,omitempty"`
 	Redraws      int           `json:"judge_redraws,omitempty"`
 	Problems     []string      `json:"problems"`
+
+	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 }
 
 // A Breakdown is the same totals for each value of a property.
@@ -201,7 +253,13 @@ type View struct {
 	// card was first made, so that it is told of as it was then. Nil means of
 	// none.
 	Unread func(*history.Attempt) bool
+	// Rules is the version of the rules to count by; 0 means [Rules].
+	Rules int
 }
+
+// first reports whether the card is counted by the first rules, for comparison
+// with one that was.
+func (v *View) first() bool { return v.Rules == firstRules }
 
 // maxMissing bounds the list of missing evidence.
 const maxMissing = 100
@@ -210,6 +268,9 @@ const maxMissing = 100
 func Of(h *history.History, v View) (*Card, error) {
 	c := &Card{EvidenceMissing: []MissingEvidence{}, Modes: []ModeCount{}, Siblings: []AttemptLine{}, Attempts: []AttemptLine{},
 		Ledger: h.Line()}
+	if !v.first() {
+		c.Rules, c.Qualifications = Rules, history.Qualify(v.Attempts...)
+	}
 	shown := make(map[*history.Attempt]bool)
 	kinds := make(map[[2]string]bool)
 	for i, a := range v.Attempts {
@@ -217,7 +278,7 @@ func Of(h *history.History, v View) (*Card, error) {
 			return nil, fmt.Errorf("scorecard of attempt %s: its records were not read, or it is named twice", a.ID)
 		}
 		shown[a], kinds[[2]string{a.Class, a.Target}] = true, true
-		c.Attempts = append(c.Attempts, LineOf(a))
+		c.Attempts = append(c.Attempts, v.line(a))
 		c.Executions += a.Executions
 		c.Abandoned += a.Abandoned
 		c.Excluded += a.Excluded
@@ -232,20 +293,40 @@ func Of(h *history.History, v View) (*Card, error) {
 			if v.Unread != nil && v.Unread(a) {
 				a = a.WithoutRecords()
 			}
-			c.Siblings = append(c.Siblings, LineOf(a))
+			line := v.line(a)
+			if !v.first() {
+				// Whether the records of another attempt were read must not show.
+				line.Qualifications = history.Qualify(a.WithoutRecords())
+			}
+			c.Siblings = append(c.Siblings, line)
 		}
 	}
 
 	tasks := tasksOf(v.Attempts)
-	c.Totals = totalsOf(tasks)
+	count := totalsOf
+	if v.first() {
+		count = firstTotalsOf
+	}
+	c.Totals = count(tasks)
 	c.PassAtK = passAtK(tasks, c.DistinctCases)
 	c.countModes(tasks)
 	if err := c.checkEvidence(v, tasks); err != nil {
 		return nil, err
 	}
 	c.Acceptance = acceptance(c)
-	c.By = breakdown(tasks, c.Totals, v.Tags)
+	if !v.first() {
+		c.Acceptance.askOfRun(v.Attempts, tasks)
+	}
+	c.By = breakdown(tasks, c.Totals, v.Tags, count)
 	return c, nil
+}
+
+func (v *View) line(a *history.Attempt) AttemptLine {
+	l := LineOf(a)
+	if v.first() {
+		l.Qualifications = nil
+	}
+	return l
 }
 
 // LineOf says which attempt it is.
@@ -253,7 +334,7 @@ func LineOf(a *history.Attempt) AttemptLine {
 	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
 		Level: a.Level, Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
-		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...)}
+		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
 }
 
 // A task is one repetition of one planned case. Case is nil if not even its
@@ -386,7 +467,10 @@ func totalsOf(tasks []task) Totals {
 		t.PolicyViolations += int64(k.Violations)
 		t.RollbackCount += int64(k.Rollbacks)
 		verified += int64(k.RollbacksVerified)
-		t.TotalCostMicro = Sum(t.TotalCostMicro, k.CostMicro)
+		t.TotalCostMicro = t.TotalCostMicro.add(k.CostMicro, k.CostKnown())
+		if !k.CostKnown() {
+			t.CostUnknown++
+		}
 		t.TotalTokens = Sum(t.TotalTokens, k.Tokens)
 		t.TotalRetries += int64(k.Retries) + int64(max(0, k.Started-1))
 		if k.Index >= 0 {
@@ -400,11 +484,38 @@ func totalsOf(tasks []task) Totals {
 	}
 	slices.Sort(latencies)
 	t.MedianLatencyMS, t.P95LatencyMS = Percentile(latencies, 50), Percentile(latencies, 95)
+	t.CostPerSolve.Unknown = t.TotalCostMicro.Unknown
 	if t.Solved > 0 {
-		t.CostPerSolve, t.TokensPerSolve = t.TotalCostMicro/int64(t.Solved), t.TotalTokens/int64(t.Solved)
+		t.CostPerSolve.Micro, t.TokensPerSolve = t.TotalCostMicro.Micro/int64(t.Solved), t.TotalTokens/int64(t.Solved)
+	}
+	if t.CostUnknown > 0 {
+		known := t.TotalCostMicro.Micro
+		t.KnownCostMicro = &known
 	}
 	t.estimate(samplesOf(tasks))
 	return t
+}
+
+// firstTotalsOf counts as the first rules did: without bounds, and with nothing
+// for a cost that is not known.
+func firstTotalsOf(tasks []task) Totals {
+	t := totalsOf(tasks)
+	t.TotalCostMicro.Unknown, t.CostPerSolve.Unknown = false, false
+	t.CostUnknown, t.KnownCostMicro, t.SolveRateBounds, t.MeanScoreBounds = 0, nil, nil, nil
+	return t
+}
+
+// bound says what rate and mean could be if the tasks without a score had one;
+// sum is that of the scores.
+func (t *Totals) bound(sum float64) {
+	asked := t.TotalTasks - t.Skipped
+	open := asked - t.ScoredTasks
+	if open <= 0 {
+		return
+	}
+	all, n := float64(t.TotalTasks), float64(asked)
+	t.SolveRateBounds = &[2]float64{round(float64(t.Solved) / all), round(float64(t.Solved+open) / all)}
+	t.MeanScoreBounds = &[2]float64{round(sum / n), round((sum + float64(open)) / n)}
 }
 
 // Sum is a sum that stays at the end of the numbers instead of passing it.
@@ -447,6 +558,7 @@ func (t *Totals) estimate(samples []sample) {
 		lo, hi := BCa(means, Seed)
 		t.MeanScore, t.MeanScoreCI95 = &mean, &[2]float64{round(lo), round(hi)}
 	}
+	t.bound(sum)
 }
 
 // round cuts to six decimals, more than any of these numbers is good for, so
@@ -617,10 +729,10 @@ func short(v float64) string {
 }
 
 // breakdown groups the tasks by each property.
-func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string) Breakdown {
+func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string, count func([]task) Totals) Breakdown {
 	ofAttempt := func(key func(*history.Attempt) string) []Group {
 		keys := make(map[*history.Attempt][]string)
-		return groups(tasks, all, func(t task) []string {
+		return groups(tasks, all, count, func(t task) []string {
 			if keys[t.attempt] == nil {
 				keys[t.attempt] = []string{key(t.attempt)}
 			}
@@ -631,7 +743,7 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 		Class:  ofAttempt(func(a *history.Attempt) string { return a.Class }),
 		Target: ofAttempt(func(a *history.Attempt) string { return a.Target }),
 		Week:   ofAttempt(func(a *history.Attempt) string { return WeekOf(a.Time.Go()) }),
-		Tag: groups(tasks, all, func(t task) []string {
+		Tag: groups(tasks, all, count, func(t task) []string {
 			if t.Index < 0 && tags != nil && t.Case != noCase {
 				return tags(t.attempt.Class, t.ID)
 			}
@@ -640,7 +752,7 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 	}
 }
 
-func groups(tasks []task, all Totals, keys func(task) []string) []Group {
+func groups(tasks []task, all Totals, count func([]task) Totals, keys func(task) []string) []Group {
 	sizes := make(map[string]int)
 	each := func(t task, see func(key string)) {
 		ks := keys(t)
@@ -672,7 +784,7 @@ func groups(tasks []task, all Totals, keys func(task) []string) []Group {
 	for _, key := range slices.Sorted(maps.Keys(sizes)) {
 		g := Group{Key: key, Totals: all}
 		if m, ok := members[key]; ok {
-			g.Totals = totalsOf(m)
+			g.Totals = count(m)
 			delete(members, key)
 		}
 		out = append(out, g)

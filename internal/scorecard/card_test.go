@@ -167,6 +167,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 					v = 1
 				}
 				s := historytest.Score(r, i, 1, v)
+				s.Tags = append(s.Tags, RepositoryIssue)
 				if i == 50 && tt.edit != nil {
 					tt.edit(s)
 				}
@@ -179,6 +180,55 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 				t.Errorf("met %v, reasons %q; want %q", c.Acceptance.Met, c.Acceptance.Reasons, tt.reason)
 			}
 		})
+	}
+}
+
+// Acceptance is about a hundred repository issues, under one policy, by a model, on
+// record: whatever else is solved does not count, and the reasons say what is
+// missing.
+func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
+	const half = 50
+	for _, tt := range []struct {
+		name   string
+		n      int // of tasks in each of two attempts
+		plan   func(number int, r *evidence.AttemptRegistered)
+		edit   func(*evidence.CaseScored)
+		reason string
+	}{
+		{"a hundred issues in two attempts", half, nil, nil, "all criteria met"},
+		{"one too few", half - 1, nil, nil, "98 distinct tasks are repository issues (tag repo-issue), needs 100"},
+		{"one that is not an issue", half, nil, func(s *evidence.CaseScored) { s.Tags = []string{"puzzle"} }, "99 distinct tasks are repository issues (tag repo-issue), needs 100; 1 tasks are not repository issues (tag repo-issue)"},
+		{"two policies", half, func(n int, r *evidence.AttemptRegistered) {
+			r.Plan.RegistrationDigest = historytest.ContentOf("registration %d", n)
+		}, nil, "the tasks ran under 2 registrations, needs one fixed policy"},
+		{"scratch", half, func(n int, r *evidence.AttemptRegistered) { r.Scratch = n == 2 }, nil, "1 attempts are scratch"},
+		{"an authored reply", half, nil, func(s *evidence.CaseScored) { s.Provenance = "authored" }, "1 tasks were answered by authored replies, not by a model"},
+		{"filtered", half, func(n int, r *evidence.AttemptRegistered) { r.Plan.Filtered = n == 1 }, nil, "1 attempts are filtered or unfinished"},
+	} {
+		b := historytest.New(t)
+		for n := 1; n <= 2; n++ {
+			r := historytest.Registration(fmt.Sprintf("repo-fix.agent.%d", n), "agent", n, tt.n, 1)
+			for i := range r.Plan.Cases { // other cases than those of the other attempt
+				r.Plan.Cases[i].Digest = historytest.ContentOf("case %d of %d", i, n)
+			}
+			if tt.plan != nil {
+				tt.plan(n, r)
+			}
+			b.Register(r)
+			for i := range tt.n {
+				s := historytest.Score(r, i, 1, 1)
+				s.CaseDigest, s.Tags = r.Plan.Cases[i].Digest, []string{RepositoryIssue}
+				if n == 1 && i == 7 && tt.edit != nil {
+					tt.edit(s)
+				}
+				b.Case(r, s)
+			}
+			b.Finish(r)
+		}
+		c := cardOf(t, read(b, history.Options{}), View{Evidence: allThere})
+		if got := strings.Join(c.Acceptance.Reasons, "; "); c.Acceptance.Met != (tt.reason == "all criteria met") || got != tt.reason {
+			t.Errorf("%s: met %v, %s; want %s", tt.name, c.Acceptance.Met, got, tt.reason)
+		}
 	}
 }
 

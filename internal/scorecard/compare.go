@@ -13,6 +13,9 @@ import (
 // A Comparison sets two attempts side by side, case by case. Differences are
 // B minus A.
 type Comparison struct {
+	// Rules is the version of the rules, absent in the first.
+	Rules int `json:"rules,omitempty"`
+
 	A AttemptLine `json:"a"`
 	B AttemptLine `json:"b"`
 	// AcrossBenches says that the two are not of the same bench, and what
@@ -29,9 +32,13 @@ type Comparison struct {
 	Difference     float64    `json:"difference"`
 	DifferenceCI95 [2]float64 `json:"difference_ci95"`
 
+	// Scores compares the scores: cases may keep their side and lose most of
+	// theirs. It is nil if no paired case has a score in both.
+	Scores *ScoreChange `json:"scores,omitempty"`
+
 	SolveRate ChangeOf[float64] `json:"solve_rate"` // over the paired cases
 	Tasks     ChangeOf[int64]   `json:"tasks"`      // repetitions included: cost and tokens are of all
-	Cost      ChangeOf[int64]   `json:"cost_microdollars"`
+	Cost      CostChange        `json:"cost_microdollars"`
 	Tokens    ChangeOf[int64]   `json:"tokens"`
 	Latency   ChangeOf[int64]   `json:"median_latency_ms"`
 
@@ -56,6 +63,23 @@ type ChangeOf[T int64 | float64] struct {
 	Change T `json:"change"`
 }
 
+// A CostChange is a cost in both attempts, null where it is not known.
+type CostChange struct {
+	A      Money `json:"a"`
+	B      Money `json:"b"`
+	Change Money `json:"change"`
+}
+
+// A ScoreChange is about the paired cases that have a score in both attempts,
+// each by the mean of its repetitions that have one.
+type ScoreChange struct {
+	Cases      int               `json:"cases"`
+	Mean       ChangeOf[float64] `json:"mean"`
+	ChangeCI95 [2]float64        `json:"change_ci95"`
+	Higher     int               `json:"higher"`
+	Lower      int               `json:"lower"`
+}
+
 // A CaseChange is one paired case.
 type CaseChange struct {
 	CaseID string         `json:"case_id"`
@@ -78,10 +102,13 @@ type Side struct {
 	Solved    int              `json:"solved"` // of Tasks
 	Tasks     int              `json:"tasks"`
 	Score     *float64         `json:"score"` // mean of the scored ones
-	CostMicro int64            `json:"cost_microdollars"`
+	CostMicro Money            `json:"cost_microdollars"`
 	Tokens    int64            `json:"tokens"`
 	LatencyMS int64            `json:"latency_ms"` // mean of those that ran
 	Entry     int64            `json:"entry"`      // of the first repetition, -1 if it was not run
+
+	// Qualifications are those of any repetition; see [history.Qualify].
+	Qualifications []string `json:"qualifications,omitempty"`
 }
 
 // The changes of a case.
@@ -107,7 +134,11 @@ type CompareOptions struct {
 	// asked for flipped cases, at most MaxDivergences of them.
 	Divergence     func(a, b *history.Case) (string, error)
 	MaxDivergences int
+	// Rules is the version of the rules to compare by; 0 means [Rules].
+	Rules int
 }
+
+func (o *CompareOptions) first() bool { return o.Rules == firstRules }
 
 // Compare pairs two attempts by case id and digest.
 func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
@@ -119,8 +150,9 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
 			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
 	}
-	c := &Comparison{A: LineOf(a), B: LineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
+	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
 	left, right := sidesOf(a), sidesOf(b)
+	var scores scoreSum
 	var differences []float64
 	var latA, latB []int64
 	var rateA, rateB float64
@@ -135,7 +167,8 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		rateA, rateB = rateA+p, rateB+q
 		differences = append(differences, q-p)
 		c.Tasks.A, c.Tasks.B = c.Tasks.A+int64(x.tasks), c.Tasks.B+int64(y.tasks)
-		c.Cost.A, c.Cost.B = Sum(c.Cost.A, x.CostMicro), Sum(c.Cost.B, y.CostMicro)
+		c.Cost.A, c.Cost.B = c.Cost.A.add(x.cost.Micro, !x.cost.Unknown), c.Cost.B.add(y.cost.Micro, !y.cost.Unknown)
+		scores.add(x, y)
 		c.Tokens.A, c.Tokens.B = Sum(c.Tokens.A, x.Tokens), Sum(c.Tokens.B, y.Tokens)
 		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
 		change := CaseChange{CaseID: x.first.ID, Digest: x.first.Digest, A: x.side(), B: y.side(), a: x.first, b: y.first}
@@ -168,13 +201,60 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	n := float64(c.Paired)
 	c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
 	c.Tasks.Change = c.Tasks.B - c.Tasks.A
-	c.Cost.Change, c.Tokens.Change = c.Cost.B-c.Cost.A, c.Tokens.B-c.Tokens.A
+	c.Cost.Change = Money{c.Cost.B.Micro - c.Cost.A.Micro, c.Cost.A.Unknown || c.Cost.B.Unknown}
+	c.Tokens.Change, c.Scores = c.Tokens.B-c.Tokens.A, scores.change()
 	slices.Sort(latA)
 	slices.Sort(latB)
 	c.Latency.A, c.Latency.B = Percentile(latA, 50), Percentile(latB, 50)
 	c.Latency.Change = c.Latency.B - c.Latency.A
 	slices.SortStableFunc(c.Cases, func(x, y CaseChange) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+	if o.first() {
+		c.asFirst()
+	}
 	return c, c.diverge(o)
+}
+
+// asFirst leaves out what the first rules did not have.
+func (c *Comparison) asFirst() {
+	c.Rules, c.Scores, c.A.Qualifications, c.B.Qualifications = 0, nil, nil, nil
+	c.Cost.A.Unknown, c.Cost.B.Unknown, c.Cost.Change.Unknown = false, false, false
+	for i := range c.Cases {
+		for _, s := range []*Side{&c.Cases[i].A, &c.Cases[i].B} {
+			s.CostMicro.Unknown, s.Qualifications = false, nil
+		}
+	}
+}
+
+// A scoreSum gathers the scores of paired cases.
+type scoreSum struct {
+	a, b          float64
+	differences   []float64
+	higher, lower int
+}
+
+func (s *scoreSum) add(x, y *sideSum) {
+	if x.scored == 0 || y.scored == 0 {
+		return
+	}
+	p, q := x.score/float64(x.scored), y.score/float64(y.scored)
+	s.a, s.b, s.differences = s.a+p, s.b+q, append(s.differences, q-p)
+	switch d := round(q - p); {
+	case d > 0:
+		s.higher++
+	case d < 0:
+		s.lower++
+	}
+}
+
+func (s *scoreSum) change() *ScoreChange {
+	k := len(s.differences)
+	if k == 0 {
+		return nil
+	}
+	n := float64(k)
+	lo, hi := PairedBootstrap(s.differences, Seed)
+	return &ScoreChange{Cases: k, Mean: ChangeOf[float64]{round(s.a / n), round(s.b / n), round((s.b - s.a) / n)},
+		ChangeCI95: [2]float64{round(lo), round(hi)}, Higher: s.higher, Lower: s.lower}
 }
 
 // rank puts what was lost first.
@@ -225,7 +305,8 @@ type sideSum struct {
 	solved    int
 	scored    int
 	score     float64
-	CostMicro int64
+	cost      Money
+	said      []string // qualifications
 	Tokens    int64
 	latencies []int64
 }
@@ -251,7 +332,12 @@ func sidesOf(a *history.Attempt) sides {
 			x.scored++
 			x.score += c.EffectiveScore()
 		}
-		x.CostMicro, x.Tokens = Sum(x.CostMicro, c.CostMicro), Sum(x.Tokens, c.Tokens)
+		x.cost, x.Tokens = x.cost.add(c.CostMicro, c.CostKnown()), Sum(x.Tokens, c.Tokens)
+		for _, name := range a.QualificationsOf(c) {
+			if !slices.Contains(x.said, name) {
+				x.said = append(x.said, name)
+			}
+		}
 		if c.Index >= 0 {
 			x.latencies = append(x.latencies, c.LatencyMS)
 		}
@@ -263,7 +349,7 @@ func sidesOf(a *history.Attempt) sides {
 func share(x *sideSum) float64 { return float64(x.solved) / float64(x.tasks) }
 
 func (x *sideSum) side() Side {
-	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.CostMicro, Tokens: x.Tokens, Entry: x.first.Index}
+	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said}
 	if x.scored > 0 {
 		mean := round(x.score / float64(x.scored))
 		s.Score = &mean

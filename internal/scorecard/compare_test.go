@@ -46,7 +46,7 @@ func TestCompareCountsFlipsBothWays(t *testing.T) {
 	if !(c.DifferenceCI95[0] < 0 && c.DifferenceCI95[1] > 0.1) {
 		t.Errorf("interval %v", c.DifferenceCI95)
 	}
-	if c.SolveRate != (ChangeOf[float64]{0.5, 0.6, 0.1}) || c.Cost != (ChangeOf[int64]{3000, 900, -2100}) || c.Tokens != (ChangeOf[int64]{10000, 4500, -5500}) {
+	if c.SolveRate != (ChangeOf[float64]{0.5, 0.6, 0.1}) || c.Cost != (CostChange{Money{Micro: 3000}, Money{Micro: 900}, Money{Micro: -2100}}) || c.Tokens != (ChangeOf[int64]{10000, 4500, -5500}) {
 		t.Errorf("rates %+v, cost %+v, tokens %+v", c.SolveRate, c.Cost, c.Tokens)
 	}
 	// Of ten the sixth, of nine the fifth.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"tallystick/internal/history"
@@ -18,8 +19,8 @@ type Week struct {
 	Solved         int        `json:"solved"`
 	SolveRate      float64    `json:"solve_rate"`
 	SolveRateCI95  [2]float64 `json:"solve_rate_ci95"`
-	TotalCostMicro int64      `json:"total_cost_microdollars"`
-	CostPerSolve   int64      `json:"cost_per_solve"`
+	TotalCostMicro Money      `json:"total_cost_microdollars"`
+	CostPerSolve   Money      `json:"cost_per_solve"`
 	TokensPerSolve int64      `json:"tokens_per_solve"`
 	Retries        int64      `json:"retries"`
 	Violations     int64      `json:"policy_violations"`
@@ -139,8 +140,16 @@ func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]
 func (c *Curve) CSV() []byte {
 	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level\n")
 	for _, w := range c.Weeks {
-		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%d,%d,%d,%d,%d,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
-			w.TotalCostMicro, w.CostPerSolve, w.TokensPerSolve, w.Retries, w.Violations, w.Regressions, w.Level)
+		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%d,%d,%d,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
+			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve, w.Retries, w.Violations, w.Regressions, w.Level)
 	}
 	return out
+}
+
+// cell is an amount for a table: empty if it is not known.
+func (m Money) cell() string {
+	if m.Unknown {
+		return ""
+	}
+	return strconv.FormatInt(m.Micro, 10)
 }

@@ -22,6 +22,8 @@ type FailedCase struct {
 	Modes   []string         `json:"failure_modes"`
 	Entry   int64            `json:"entry"`
 	Amended bool             `json:"amended"`
+
+	Qualifications []string `json:"qualifications,omitempty"`
 }
 
 // FailedCases lists the tasks of attempts that were not solved.
@@ -32,7 +34,7 @@ func FailedCases(attempts []*history.Attempt) *[]FailedCase {
 			if c.Passed() {
 				continue
 			}
-			x := FailedCase{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil}
+			x := FailedCase{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil, Qualifications: a.QualificationsOf(c)}
 			if c.IsScored() {
 				score := c.EffectiveScore()
 				x.Score = &score
@@ -40,8 +42,15 @@ func FailedCases(attempts []*history.Attempt) *[]FailedCase {
 			out = append(out, x)
 		}
 		for range a.Unlisted() {
-			out = append(out, FailedCase{Attempt: a.ID, Outcome: history.NotRun, Modes: []string{}, Entry: -1})
+			out = append(out, FailedCase{Attempt: a.ID, Outcome: history.NotRun, Modes: []string{}, Entry: -1, Qualifications: []string{history.QualNotRun}})
 		}
 	}
 	return &out
+}
+
+// AsFirst leaves out what an answer by the first rules did not have.
+func (a *Answer) AsFirst() {
+	for i := range *a.FailedCases {
+		(*a.FailedCases)[i].Qualifications = nil
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 // run runs the bench and returns the attempt.
 func (d *desk) run(solved float64) string {
 	d.t.Helper()
-	run := d.tally(0, "run", repofix.Class, "--target", "repo-fix")
+	run := d.tally(4, "run", repofix.Class, "--target", "repo-fix") // not every case passes, and the class has no gates
 	attempt := run["attempt"].(map[string]any)
 	if attempt["level"] != "signed" || run["total"] != 100.0 || run["passed"] != solved || run["errors"] != 0.0 {
 		d.t.Fatalf("%v", run)
@@ -119,9 +120,14 @@ func (d *desk) run(solved float64) string {
 func checkVerdict(t *testing.T, card map[string]any, reason string) {
 	t.Helper()
 	verdict := card["acceptance"].(map[string]any)
-	reasons := verdict["reasons"].([]any)
-	if met := reason == "all criteria met"; verdict["met"] != met || len(reasons) != 1 || reasons[0] != reason {
-		t.Errorf("met %v, %v; want %v, %s", verdict["met"], reasons, met, reason)
+	// The model's side is written by hand, so nothing is accepted on it, and that
+	// is the last reason.
+	want := []any{reason, "100 tasks were answered by authored replies, not by a model"}
+	if reason == "all criteria met" {
+		want = want[1:]
+	}
+	if reasons := verdict["reasons"].([]any); verdict["met"] != false || !slices.Equal(reasons, want) {
+		t.Errorf("met %v, %v; want %v", verdict["met"], reasons, want)
 	}
 }
 

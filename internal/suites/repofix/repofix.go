@@ -193,7 +193,7 @@ func (t *Task) Line(c Conduct) ([]byte, error) {
 	model = append(model, map[string]any{"text": "I have changed " + t.Path + ".", "tokens_in": 500, "tokens_out": 20, "cost_microdollars": 800, "latency_ms": 500})
 
 	line := map[string]any{
-		"id": t.ID, "input": t.Issue, "tags": []string{"shell"}, "files": t.Files, "model": model,
+		"id": t.ID, "input": t.Issue, "tags": []string{"shell", "repo-issue"}, "files": t.Files, "model": model,
 		"tools": []any{
 			map[string]any{"name": "fs_read", "description": "Reads a file.", "source": "folder"},
 			map[string]any{"name": "fs_replace", "description": "Replaces a piece of a file that occurs once.", "source": "folder"},

@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+)
+
+// A Decision is whether an attempt is good enough to go on, and by what.
+type Decision struct {
+	Met bool `json:"met"`
+	// By is "gates", or "every case": without gates, and with a filter, whose
+	// cases may be too few for a gate, all of them passing is enough.
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+
+	Results []Result `json:"-"` // of the gates; nil if there are none
+}
+
+// What a decision is made by.
+const (
+	ByGates     = "gates"
+	ByEveryCase = "every case"
+)
+
+// Decide says whether an attempt is good enough: its gates are met, and allow the
+// cases that errored or have no score; or there are none, and every case passed.
+// Of a filtered attempt the gates are held against the selected cases, and it is
+// enough that every one of them passed.
+func Decide(in Input) (*Decision, error) {
+	passed, total := 0, in.Attempt.Tasks()
+	for c := range in.Attempt.Cases() {
+		if c.Passed() {
+			passed++
+		}
+	}
+	d := &Decision{By: ByEveryCase, Met: passed == total && total > 0, Reason: fmt.Sprintf("%d of %d tasks passed", passed, total)}
+	in.selected = in.Attempt.Plan.Filtered
+	if len(in.Bench.Registration().Gates) == 0 {
+		return d, nil
+	}
+	results, err := Evaluate(in)
+	if err != nil || len(results) == 0 || in.selected && d.Met {
+		return d, err
+	}
+	unmet := 0
+	for _, r := range results {
+		if !r.Met {
+			unmet++
+		}
+	}
+	return &Decision{By: ByGates, Met: unmet == 0, Reason: fmt.Sprintf("%d of %d gates are met", len(results)-unmet, len(results)), Results: results}, nil
+}
+
+// Err is the refusal of an attempt that is not good enough, or nil.
+func (d *Decision) Err(a *history.Attempt) error {
+	switch {
+	case d.Met:
+		return nil
+	case d.By == ByGates:
+		return NotMet(a, d.Results)
+	}
+	return refusal.Newf(refusal.GateNotMet, "attempt %s: %s; without a gate that allows less, every selected case must pass", a.ID, d.Reason).
+		WithHint(`list the cases with "tally scorecard %s --failed"; "gates" in the registration say what is enough`, a.ID)
+}
+
+// NotMet is the refusal of an attempt whose gates are not all met, or nil.
+func NotMet(a *history.Attempt, results []Result) error {
+	var unmet []string
+	for _, r := range results {
+		if !r.Met {
+			unmet = append(unmet, r.Text())
+		}
+	}
+	if len(unmet) == 0 {
+		return nil
+	}
+	return refusal.Newf(refusal.GateNotMet, "attempt %s: %d of %d gates are not met: %s", a.ID, len(unmet), len(results), strings.Join(unmet, "; ")).
+		WithHint(`list the cases with "tally scorecard %s --failed"`, a.ID)
+}

@@ -1,0 +1,139 @@
+package history
+
+import (
+	"fmt"
+
+	"tallystick/internal/evidence"
+)
+
+// A Qualification is something that a reader must know beside a number: how it
+// was come by, or what is missing from it.
+type Qualification struct {
+	Name string `json:"name"`
+	// Tasks is of how many tasks it is true; 0 if it is said of a whole attempt.
+	Tasks int    `json:"tasks,omitempty"`
+	Text  string `json:"text"`
+}
+
+// The qualifications, in the order in which they are said. Those of a whole
+// attempt come first.
+const (
+	QualScratch     = "scratch"
+	QualFiltered    = "filtered"
+	QualUnfinished  = "unfinished"
+	QualReplayed    = "replayed"
+	QualAuthored    = "authored"
+	QualEdited      = "edited"
+	QualUnsandboxed = "unsandboxed"
+	QualJudged      = "judged"
+	QualCached      = "cached"
+	QualCorrected   = "corrected"
+	QualCostUnknown = "cost_unknown"
+	QualUnscored    = "unscored"
+	QualNotRun      = "not_run"
+)
+
+// saidOfTasks is what each qualification of tasks means, in words.
+var saidOfTasks = []struct{ name, words string }{
+	{QualReplayed, "replayed from a recording: the cost is the recorded one, not paid now"},
+	{QualAuthored, "answered by replies that a person wrote: this says nothing about a model"},
+	{QualEdited, "replayed from a recording that was edited"},
+	{QualUnsandboxed, "run by an agent without a sandbox, which may have done more than was seen"},
+	{QualJudged, "judged by a model"},
+	{QualCached, "judged by a cached verdict, not drawn in this attempt"},
+	{QualCorrected, "corrected after the run"},
+	{QualCostUnknown, "of unknown cost: the agent's model calls could not be seen"},
+	{QualUnscored, "without a score"},
+	{QualNotRun, "not run"},
+}
+
+// Qualify says what must be known beside the numbers of some attempts. Every
+// writer of numbers asks it, so that all say the same.
+func Qualify(attempts ...*Attempt) []Qualification {
+	var said []Qualification
+	counts, total := make(map[string]int), 0
+	whole := make(map[string]int)
+	for _, a := range attempts {
+		for _, name := range a.labels() {
+			whole[name]++
+		}
+		if !a.Kept {
+			continue
+		}
+		total += a.Tasks()
+		counts[QualNotRun] += a.Unlisted()
+		for c := range a.Cases() {
+			for _, name := range a.QualificationsOf(c) {
+				counts[name]++
+			}
+		}
+	}
+	for _, l := range []struct{ name, one, many string }{
+		{QualScratch, "scratch: nobody vouches for the bench or the ledger", "%d attempts are scratch: nobody vouches for their bench or ledger"},
+		{QualFiltered, "filtered: only some cases of the bench were selected", "%d attempts are filtered: only some cases of the bench were selected"},
+		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
+	} {
+		switch n := whole[l.name]; {
+		case n == 1:
+			said = append(said, Qualification{Name: l.name, Text: l.one})
+		case n > 1:
+			said = append(said, Qualification{Name: l.name, Text: fmt.Sprintf(l.many, n)})
+		}
+	}
+	for _, q := range saidOfTasks {
+		if n := counts[q.name]; n > 0 {
+			said = append(said, Qualification{Name: q.name, Tasks: n, Text: fmt.Sprintf("%d of %d tasks %s", n, total, q.words)})
+		}
+	}
+	return said
+}
+
+// labels are the qualifications of the attempt as a whole.
+func (a *Attempt) labels() []string {
+	var names []string
+	for _, l := range []struct {
+		is   bool
+		name string
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Finished == nil, QualUnfinished}} {
+		if l.is {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
+// QualificationsOf names what must be known beside the numbers of one task of the
+// attempt.
+func (a *Attempt) QualificationsOf(c *Case) []string {
+	if c.Index < 0 {
+		return []string{QualNotRun}
+	}
+	x := c.Context
+	var names []string
+	for _, q := range []struct {
+		is   bool
+		name string
+	}{
+		{a.Mode == "replay" && x.Provenance == "recorded", QualReplayed},
+		{x.Provenance == "authored", QualAuthored},
+		{x.Provenance == "edited", QualEdited},
+		{x.AgentIsolation == "none", QualUnsandboxed},
+		{x.JudgedByModel, QualJudged},
+		{x.JudgedByModel && !a.drawnFor[c.ID], QualCached},
+		{c.Amendment != nil, QualCorrected},
+		{!c.CostKnown(), QualCostUnknown},
+		{!c.IsScored() && c.Outcome() != evidence.Skipped, QualUnscored},
+	} {
+		if q.is {
+			names = append(names, q.name)
+		}
+	}
+	return names
+}
+
+// CostKnown reports whether the cost of the task is known: an agent behind a URL
+// shows its answers and not what they cost. What was not run cost nothing.
+func (c *Case) CostKnown() bool { return c.Index < 0 || c.Context.Vantage != answersOnly }
+
+// answersOnly is the vantage of a record whose agent was seen by its answers.
+const answersOnly = "answers"
