@@ -40,7 +40,7 @@ var saidOfTasks = []struct{ name, words string }{
 	{QualEdited, "replayed from a recording that was edited"},
 	{QualUnsandboxed, "run by an agent without a sandbox, which may have done more than was seen"},
 	{QualJudged, "judged by a model"},
-	{QualCached, "judged by a cached verdict, not drawn in this attempt"},
+	{QualCached, "judged by a verdict that was not drawn in this attempt: cached, recorded or authored"},
 	{QualCorrected, "corrected after the run"},
 	{QualCostUnknown, "of unknown cost: the agent's model calls could not be seen"},
 	{QualUnscored, "without a score"},
@@ -114,9 +114,9 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		is   bool
 		name string
 	}{
-		{a.Mode == "replay" && x.Provenance == "recorded", QualReplayed},
-		{x.Provenance == "authored", QualAuthored},
-		{x.Provenance == "edited", QualEdited},
+		{a.Mode == "replay" && c.Provenance() == "recorded", QualReplayed},
+		{c.Provenance() == "authored", QualAuthored},
+		{c.Provenance() == "edited", QualEdited},
 		{x.AgentIsolation == "none", QualUnsandboxed},
 		{x.JudgedByModel, QualJudged},
 		{x.JudgedByModel && !a.drawnFor[c.ID], QualCached},
@@ -129,6 +129,16 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		}
 	}
 	return names
+}
+
+// Provenance is where the replies of the model came from: recorded, edited or
+// authored; "" if a model gave them. An agent behind a URL does not see those of
+// the case.
+func (c *Case) Provenance() string {
+	if c.Index < 0 || c.Context.Vantage == answersOnly {
+		return ""
+	}
+	return c.Context.Provenance
 }
 
 // CostKnown reports whether the cost of the task is known: an agent behind a URL

@@ -49,7 +49,7 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 		default:
 			r.others++
 		}
-		if t.Context.Provenance == "authored" {
+		if t.Provenance() == "authored" {
 			r.authored++
 		}
 	}
