@@ -382,7 +382,7 @@ BODIES = {      # the members that the body of each kind has, as on the page
     "anchor.published": "date size root head witnesses",
     "integrity.event": "name severity boundary? detail data?",
     "promotion.recommendation.emitted": "class current_tier recommended_tier evidence rationale "
-        "requires_human_approval rules",
+        "requires_human_approval rules window_days?",
     "promotion.apply.blocked": "class tier",
 }
 

@@ -25,8 +25,8 @@ func (p *Place) RunsDir() string { return p.Private("runs") }
 
 // Recommend verifies the bench, the ledger and its anchors, asks package promote
 // for its advice, and records that in the ledger and in a file. It changes no
-// tier: people do.
-func (p *Place) Recommend(ctx context.Context, class, trustRoot string) (*promote.Answer, error) {
+// tier: people do. Days is the window, 0 for that of the registration.
+func (p *Place) Recommend(ctx context.Context, class, trustRoot string, days int) (*promote.Answer, error) {
 	ask := Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.Class == class }}
 	c, err := p.ReadCorpus(trustRoot, ask)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Place) Recommend(ctx context.Context, class, trustRoot string) (*promot
 	if err != nil {
 		return nil, err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: p.Now(), Evidence: r.Evidence})
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: p.Now(), Evidence: r.Evidence, WindowDays: days})
 	if err != nil {
 		return nil, err
 	}

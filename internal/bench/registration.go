@@ -64,6 +64,10 @@ type Registration struct {
 	Origins    []string `json:"origins,omitempty"`
 	RunnerKeys []string `json:"runner_keys,omitempty"`
 
+	// PromotionWindowDays is how far back evidence counts for promotion; zero
+	// leaves it to the rules of promotion.
+	PromotionWindowDays int `json:"promotion_window_days,omitempty"`
+
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
@@ -159,6 +163,10 @@ func (r *Registration) Minimum(t Tier) int {
 	return cmp.Or(r.MinimumCases[t], defaultMinimumCases[t])
 }
 
+// MaxPromotionWindow is the most days that evidence may be old: what an agent
+// could do a year ago says little about today.
+const MaxPromotionWindow = 366
+
 // Limits that no registration may pass, chosen so that a typing mistake does
 // not occupy a machine for a month.
 const (
@@ -188,6 +196,9 @@ func (r *Registration) validate() error {
 		if check != nil {
 			return check
 		}
+	}
+	if d := r.PromotionWindowDays; d < 0 || d > MaxPromotionWindow {
+		return badField("promotion_window_days", "found %d, expected 1 to %d, or nothing for the default", d, MaxPromotionWindow)
 	}
 	if r.JudgedScoresCount && r.JudgeDigest == nil {
 		return badField("judged_scores_count", "found true and no judge_digest, expected the digest of judge.yaml: people sign for a judge and not for any")

@@ -31,6 +31,7 @@ advises; only people change a tier, by editing the registration and signing it.`
 type recommendOptions struct {
 	class     string
 	require   string
+	window    int // in days
 	trustRoot string
 }
 
@@ -40,11 +41,14 @@ func newPromoteRecommend(env *Env) *cobra.Command {
 		Use:   "recommend CLASS",
 		Short: "Advise on the tier of a class, and record the advice",
 		Long: `Verify the bench, the ledger and its anchors, and say which tier the evidence of the last
-30 days carries, one tier at a time, with every condition that is not met. The advice is
-recorded in the ledger and in .tally/recommendations, with a receipt for each entry that
+30 days carries: the highest tier whose every condition is met, or none. Which tier the class
+has now does not matter. The answer lists every condition of the next tier that is not met. It
+is recorded in the ledger and in .tally/recommendations, with a receipt for each entry that
 decided. It changes nothing: people do. The rules are in docs/formats/promotion.md.
 
---require TIER makes the exit code 4 when less than that tier is recommended.`,
+--require TIER makes the exit code 4 when less than that tier is recommended. --window asks
+about another number of days than the registration says (promotion_window_days, or 30); then
+nothing can be required, because whoever asks could leave out the bad days.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
@@ -52,6 +56,7 @@ decided. It changes nothing: people do. The rules are in docs/formats/promotion.
 		},
 	}
 	cmd.Flags().StringVar(&o.require, "require", "", "exit 4 unless at least this `TIER` is recommended")
+	cmd.Flags().IntVar(&o.window, "window", 0, "look at this number of `DAYS` instead of those that the registration says; not with --require")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -60,6 +65,13 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if o.require != "" && !slices.Contains(bench.Tiers(), bench.Tier(o.require)) {
 		return refusal.Newf(refusal.Usage, "--require %s: there is no such tier", o.require).WithHint("the tiers are bronze, silver, gold and platinum")
 	}
+	if o.window < 0 || o.window > bench.MaxPromotionWindow {
+		return refusal.Newf(refusal.Usage, "--window %d: expected 1 to %d days", o.window, bench.MaxPromotionWindow)
+	}
+	if o.require != "" && o.window != 0 {
+		return refusal.Newf(refusal.Usage, "--window with --require: whoever asks would choose the days that count").
+			WithHint("write promotion_window_days into registration.yaml, where two people sign it")
+	}
 	if err := refuseShipped(o.class); err != nil {
 		return err
 	}
@@ -67,7 +79,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err != nil {
 		return err
 	}
-	rec, err := place.Recommend(ctx, o.class, o.trustRoot)
+	rec, err := place.Recommend(ctx, o.class, o.trustRoot, o.window)
 	if err != nil {
 		return err
 	}
@@ -84,8 +96,13 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 
 func recommendText(out io.Writer, a *promote.Answer) {
 	fmt.Fprintf(out, "class        %s\ncurrent      %s\nrecommended  %s\n", plain.Line(a.Class), a.CurrentTier, a.RecommendedTier)
-	if a.NextTier != "" {
-		fmt.Fprintf(out, "for %-8s lower_bound_95 %.3f of %.3f, %d of %d passed cases (%d in the bench)\n", a.NextTier, a.LowerBound95, a.Threshold, a.PassedCount, a.MinimumCases, a.Cases)
+	fmt.Fprintf(out, "window       %d days, since %s\n", a.WindowDays, a.Since)
+	for _, t := range a.Tiers {
+		state := "met"
+		if !t.Met {
+			state = "not met"
+		}
+		fmt.Fprintf(out, "%-12s %s: lower_bound_95 %.3f of %.3f, %d of %d passed cases (%d in the bench)\n", t.Tier, state, a.LowerBound95, t.Threshold, a.PassedCount, t.MinimumCases, a.Cases)
 	}
 	for _, why := range a.Rationale {
 		fmt.Fprintf(out, "  - %s\n", plain.Line(why))

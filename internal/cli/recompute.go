@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/plain"
@@ -74,10 +75,7 @@ func recountItem(r *archive.Reading, path string, trust verify.Trust) (verify.It
 		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
 		return item, err
 	}
-	item.Detail = fmt.Sprintf("%d numbers are what the ledger gives", counted.Checked)
-	if counted.FirstRules {
-		item.Detail += ", by version 1 of the rules, which asked for less"
-	}
+	item.Detail = strings.Join(append([]string{fmt.Sprintf("%d numbers are what the ledger gives", counted.Checked)}, counted.Notes...), "; ")
 	return item, nil
 }
 
@@ -101,6 +99,13 @@ func (a recomputedAnswer) text(out io.Writer) {
 			break
 		}
 		fmt.Fprintf(out, "not recounted  %s\n", plain.Line(u))
+	}
+	for i, n := range c.Notes {
+		if i == maxShown {
+			fmt.Fprintf(out, "note      and %d more\n", len(c.Notes)-i)
+			break
+		}
+		fmt.Fprintf(out, "note      %s\n", plain.Line(n))
 	}
 	switch {
 	case len(c.Differences) > 0:

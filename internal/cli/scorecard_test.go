@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/ledger"
+	"tallystick/internal/promote"
 	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -507,12 +508,12 @@ func TestRecomputeAll(t *testing.T) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
 	}
 	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
-		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 2, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules + 1, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if got, err = recompute(); err == nil || got.Recommendations != 2 || !slices.ContainsFunc(got.Unchecked, func(s string) bool { return strings.Contains(s, "version 2 of the rules") }) {
+	if got, err = recompute(); err == nil || got.Recommendations != 2 || !slices.ContainsFunc(got.Unchecked, func(s string) bool { return strings.Contains(s, fmt.Sprintf("version %d of the rules", promote.Rules+1)) }) {
 		t.Errorf("a recommendation by other rules: %+v, %v", got, err)
 	}
 }

@@ -395,6 +395,9 @@ type Recommendation struct {
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"`
 	Rules                 int      `json:"rules"` // version of the rule book it was made by
+	// WindowDays is how far back the evidence reached. Before version 2 of the
+	// rules it was always 30 and not said.
+	WindowDays int `json:"window_days,omitempty"`
 }
 
 // Kind is promotion.recommendation.emitted.
@@ -406,7 +409,7 @@ func (r *Recommendation) Validate() error {
 		return errors.New("requires_human_approval is false; a recommendation is never an action")
 	}
 	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier),
-		countsFromOne("rules", r.Rules))
+		countsFromOne("rules", r.Rules), notNegative("window_days", int64(r.WindowDays)))
 }
 
 // ApplyBlocked records that somebody asked a program to change a tier.

@@ -34,7 +34,7 @@ var valueRules = map[Kind][]string{
 	CaseAcceptedKind:      {"At least two `signatures`; no string is empty."},
 	AnchorPublishedKind:   {"`size` is 1 or more; `date` and `root` are not empty."},
 	IntegrityEventKind:    {"`severity` is `block`, `warn` or `info`; `boundary` is `TB-1` to `TB-8`; `name` and `detail` are not empty."},
-	RecommendationKind:    {"`requires_human_approval` is true; `class` and the tiers are not empty; `rules` is the version of [the rule book](promotion.md), from 1."},
+	RecommendationKind:    {"`requires_human_approval` is true; `class` and the tiers are not empty; `rules` is the version of [the rule book](promotion.md), from 1; `window_days` is 0 or more."},
 	ApplyBlockedKind:      {"No string is empty."},
 	NoteKind:              {"Any members."},
 }

@@ -57,7 +57,7 @@ func examples() map[Kind]Body {
 		CaseAcceptedKind:      &CaseAccepted{Class: "c", CaseID: "x", Digest: content, Signed: id, Signatures: []string{"a", "b"}},
 		AnchorPublishedKind:   &AnchorPublished{Date: "2026-05-12", Size: 1, Root: "r", Head: id, Witnesses: []string{"w"}},
 		IntegrityEventKind:    &IntegrityEvent{Name: "n", Severity: Warn, Boundary: "TB-4", Detail: "d", Data: raw},
-		RecommendationKind:    &Recommendation{Class: "c", CurrentTier: "bronze", RecommendedTier: "silver", Evidence: []int64{1}, Rationale: []string{"r"}, RequiresHumanApproval: true, Rules: 1},
+		RecommendationKind:    &Recommendation{Class: "c", CurrentTier: "bronze", RecommendedTier: "silver", Evidence: []int64{1}, Rationale: []string{"r"}, RequiresHumanApproval: true, Rules: 1, WindowDays: 30},
 		ApplyBlockedKind:      &ApplyBlocked{Class: "c", Tier: "gold"},
 		NoteKind:              &Note{"n": raw},
 	}

@@ -208,6 +208,7 @@ type book struct {
 	anchors []Anchor                // in place of those on disk, if set
 	noAnch  bool
 	asked   time.Time
+	rules   int // zero for the present ones
 }
 
 func newBook(t testing.TB, b *bench.Verified) *book {
@@ -382,7 +383,7 @@ func (k *book) recommendAsIs() *Recommendation {
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
-	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *history.Attempt, c *history.Case) error {
+	in := Input{Bench: k.bench, Now: k.asked, Rules: k.rules, Evidence: func(_ *history.Attempt, c *history.Case) error {
 		for _, d := range c.Evidence {
 			if k.missing[d] {
 				return refusal.Newf(refusal.NotFound, "%s is gone", d)

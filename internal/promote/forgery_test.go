@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -701,32 +702,60 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet:  []string{"lower_bound_95=0.741 < threshold[silver]=0.750", onePassLess},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c := standard()
-			if tt.corpus != nil {
-				tt.corpus(&c)
-			}
-			k := newBook(t, c.verified(t))
-			tt.write(k)
-			rec := k.recommend()
-			if rec.RecommendedTier != string(bench.Bronze) || rec.CurrentTier != string(bench.Bronze) || rec.NextTier != bench.Silver || rec.Met {
-				t.Errorf("recommended %s, met %v", rec.RecommendedTier, rec.Met)
-			}
-			if !slices.Equal(rec.Unmet, tt.unmet) {
-				t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(rec.Unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
-			}
-			for _, note := range tt.notes {
-				if !slices.Contains(rec.Notes, note) {
-					t.Errorf("no note %q in\n  %s", note, strings.Join(rec.Notes, "\n  "))
+		for rules := 1; rules <= Rules; rules++ {
+			t.Run(fmt.Sprintf("%s, by version %d of the rules", tt.name, rules), func(t *testing.T) {
+				t.Parallel()
+				c := standard()
+				if tt.corpus != nil {
+					tt.corpus(&c)
 				}
-			}
-			if !slices.Equal(rec.Rationale, slices.Concat(rec.Unmet, rec.Notes)) || !rec.RequiresHumanApproval {
-				t.Errorf("rationale %q, human approval %v", rec.Rationale, rec.RequiresHumanApproval)
-			}
-			if _, err := canon.Marshal(rec.Recommendation); err != nil {
-				t.Error(err)
-			}
-		})
+				k := newBook(t, c.verified(t))
+				k.rules = rules
+				tt.write(k)
+				rec := k.recommend()
+				if rec.RecommendedTier != string(bench.Bronze) && rec.RecommendedTier != string(None) || rec.CurrentTier != string(bench.Bronze) || rec.Met || rec.Rules != rules {
+					t.Errorf("recommended %s, met %v", rec.RecommendedTier, rec.Met)
+				}
+				if unmet := rec.KeepsFrom(bench.Silver); !slices.Equal(unmet, tt.unmet) {
+					t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
+				}
+				for _, note := range tt.notes {
+					if !slices.Contains(rec.Notes, note) {
+						t.Errorf("no note %q in\n  %s", note, strings.Join(rec.Notes, "\n  "))
+					}
+				}
+				if !slices.Equal(rec.Rationale, slices.Concat(rec.Unmet, rec.Notes)) || !rec.RequiresHumanApproval {
+					t.Errorf("rationale %q, human approval %v", rec.Rationale, rec.RequiresHumanApproval)
+				}
+				if _, err := canon.Marshal(rec.Recommendation); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
+}
+
+// KeepsFrom lists what keeps a class from a tier: the conditions that are not
+// met, and the regressions.
+func (rec *Recommendation) KeepsFrom(tier bench.Tier) []string {
+	if rec.Rules == 1 {
+		return rec.Unmet
+	}
+	var why []string
+	for _, check := range rec.Tiers {
+		if check.Tier == tier {
+			why = append(why, check.Unmet...)
+		}
+	}
+	return append(why, rec.regressionLines()...)
+}
+
+func (rec *Recommendation) regressionLines() []string {
+	lines := []string{}
+	for _, line := range rec.Unmet {
+		if strings.HasPrefix(line, "regression: ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }

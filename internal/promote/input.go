@@ -2,6 +2,7 @@ package promote
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 )
 
 const (
-	// DefaultWindow is how far back evidence counts.
-	DefaultWindow = 30 * 24 * time.Hour
+	// DefaultWindowDays is how far back evidence counts, unless the registration
+	// says otherwise.
+	DefaultWindowDays = 30
 	// MaxCaseAge is how long ago somebody may last have checked that a case
 	// still asks for the right thing.
 	MaxCaseAge = 90 * 24 * time.Hour
@@ -33,7 +35,12 @@ type Input struct {
 	// other error is a disk that cannot be read, and ends the question.
 	Evidence func(*history.Attempt, *history.Case) error
 	Now      time.Time
-	Window   time.Duration // zero means DefaultWindow
+	// WindowDays is how far back to look; zero means as the registration says,
+	// or DefaultWindowDays.
+	WindowDays int
+	// Rules is the version of the rules to go by. Zero is the present one; an
+	// earlier one is for counting an old recommendation again.
+	Rules int
 }
 
 // An Anchor is a verified anchor of the ledger.
@@ -50,6 +57,10 @@ func (in *Input) check() error {
 		return errors.New("recommending a tier: needs a verified bench and a verified history")
 	case in.Evidence == nil || in.Now.IsZero():
 		return errors.New("recommending a tier: needs the evidence and the time")
+	case in.WindowDays < 0:
+		return fmt.Errorf("recommending a tier: a window of %d days", in.WindowDays)
+	case in.Rules < 0 || in.Rules > Rules:
+		return fmt.Errorf("recommending a tier: there is no version %d of the rules, expected 1 to %d", in.Rules, Rules)
 	case slices.ContainsFunc(in.History.Attempts, func(a *history.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
 		return errors.New("recommending a tier: the history was read without the records of the class")
 	}

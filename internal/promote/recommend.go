@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,23 +13,30 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
-	"tallystick/internal/scorecard"
 )
 
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 1
+const Rules = 2
+
+// None is what is recommended when the evidence does not carry the lowest tier.
+const None bench.Tier = "none"
 
 // A Recommendation is advice to people. The embedded record is what the ledger
 // gets; the rest shows how it came about.
 type Recommendation struct {
 	evidence.Recommendation
-	// NextTier is the one that was asked about, "" at the highest.
+	// NextTier is the lowest tier with a condition that is not met, "" if there
+	// is none. By version 1 of the rules it was the one above the present tier.
 	NextTier bench.Tier `json:"next_tier,omitempty"`
-	// Met says that every condition of the next tier is met. Regressions can
-	// still lower what is recommended.
+	// Met says that every condition of the next tier is met: since version 2,
+	// that there is no such tier. Regressions can still lower what is
+	// recommended.
 	Met bool `json:"met"`
+	// Tiers are all tiers, lowest first, each with what keeps the class from it.
+	// Version 1 of the rules did not list them.
+	Tiers []TierCheck `json:"tiers,omitempty"`
 
 	BenchDigest  digest.ID       `json:"bench_digest"`
 	Target       string          `json:"target,omitempty"`
@@ -63,9 +71,8 @@ func Recommend(in Input) (*Recommendation, error) {
 	if r.unreadable != nil {
 		return nil, r.unreadable
 	}
-	current := r.reg.CurrentTier
 	rec := &Recommendation{
-		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(current), RequiresHumanApproval: true, Rules: Rules},
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: r.rules},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
 	}
 	if r.digest != (digest.Content{}) {
@@ -74,22 +81,15 @@ func Recommend(in Input) (*Recommendation, error) {
 	for _, a := range r.attempts {
 		rec.Attempts = append(rec.Attempts, a.ID)
 	}
-	recommended := current
-	if next, ok := above(current); ok {
-		rec.NextTier = next
-		rec.Unmet = r.unmet(rec, next, samples)
-		if rec.Met = len(rec.Unmet) == 0; rec.Met {
-			recommended = next
-		}
+	r.measure(rec, samples)
+	if r.rules == 1 {
+		r.nextTier(rec, samples)
 	} else {
-		rec.Notes = append(rec.Notes, fmt.Sprintf("%s is the highest tier", current))
+		rec.WindowDays = r.days
+		r.highestTier(rec, samples)
+		rec.Notes = append(rec.Notes, r.windowNote())
 	}
-	if lower, why := r.lowered(recommended, current, samples); len(why) > 0 {
-		recommended = lower
-		rec.Unmet = append(rec.Unmet, why...)
-	}
-	rec.RecommendedTier = string(recommended)
-	rec.Notes = append(rec.Notes, r.notes(samples)...)
+	rec.Notes = append(rec.Notes, r.notes(r.asked(rec), samples)...)
 	rec.Evidence = r.entries(samples)
 	if rec.Rationale = slices.Concat(rec.Unmet, rec.Notes); len(rec.Unmet) == 0 {
 		rec.Rationale = append([]string{"all conditions met"}, rec.Notes...)
@@ -97,23 +97,9 @@ func Recommend(in Input) (*Recommendation, error) {
 	return rec, nil
 }
 
-func above(t bench.Tier) (bench.Tier, bool) {
-	tiers := bench.Tiers()
-	if i := slices.Index(tiers, t) + 1; i > 0 && i < len(tiers) {
-		return tiers[i], true
-	}
-	return "", false
-}
-
-// below is the tier under t, or the lowest.
-func below(t bench.Tier) bench.Tier {
-	tiers := bench.Tiers()
-	return tiers[max(slices.Index(tiers, t)-1, 0)]
-}
-
 // unmet lists every condition of the tier that does not hold, not only the
 // first: people want to know all that is left to do.
-func (r *review) unmet(rec *Recommendation, tier bench.Tier, samples []sample) []string {
+func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	unmet := []string{}
 	add := func(format string, args ...any) { unmet = append(unmet, fmt.Sprintf(format, args...)) }
 
@@ -127,20 +113,11 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier, samples []sample) [
 		add("no attempt in the window counts")
 	}
 
-	rec.Threshold, rec.MinimumCases = r.reg.Threshold(tier).LowerBound95, r.reg.Minimum(tier)
-	scores := make([]float64, len(samples))
-	for i, s := range samples {
-		scores[i] = s.score
-		if s.passed && s.said != nil {
-			rec.PassedCount++
-		}
+	if threshold := r.reg.Threshold(tier).LowerBound95; rec.LowerBound95 < threshold {
+		add("lower_bound_95=%.3f < threshold[%s]=%.3f", rec.LowerBound95, tier, threshold)
 	}
-	rec.LowerBound95, _ = scorecard.BCa(scores, scorecard.Seed)
-	if rec.LowerBound95 < rec.Threshold {
-		add("lower_bound_95=%.3f < threshold[%s]=%.3f", rec.LowerBound95, tier, rec.Threshold)
-	}
-	if rec.PassedCount < rec.MinimumCases {
-		add("passed_count=%d < minimum_cases[%s]=%d", rec.PassedCount, tier, rec.MinimumCases)
+	if least := r.reg.Minimum(tier); rec.PassedCount < least {
+		add("passed_count=%d < minimum_cases[%s]=%d", rec.PassedCount, tier, least)
 	}
 	for _, code := range r.blockCodes() {
 		add("block-severity failure: %s", code)
@@ -273,23 +250,6 @@ func (r *review) reproductionProblems() []string {
 	return append(problems, "no attempt under review was reproduced by a different runner")
 }
 
-// lowered takes regressions off the tier that would be recommended: one tier
-// for cases that were solved and no longer are, and below the present tier for
-// an incident that the bench did not foresee. It never touches the tier itself.
-func (r *review) lowered(recommended, current bench.Tier, samples []sample) (bench.Tier, []string) {
-	var why []string
-	if ids := r.regressed(); len(ids) > 0 {
-		recommended = below(recommended)
-		why = append(why, fmt.Sprintf("regression: %s: %s", counted(len(ids), "case was solved before and is not now", "cases were solved before and are not now"), names(ids)))
-	}
-	if ids := r.missed(samples); len(ids) > 0 {
-		order := bench.Tiers()
-		recommended = order[min(slices.Index(order, recommended), slices.Index(order, below(current)))]
-		why = append(why, fmt.Sprintf("regression: production incidents that the bench missed: %s", names(ids)))
-	}
-	return recommended, why
-}
-
 // regressed lists the cases that the newest finished attempt under review did
 // not solve and an earlier one of the same target did, whichever version of it.
 func (r *review) regressed() []string {
@@ -345,8 +305,20 @@ func (r *review) missed(samples []sample) []string {
 	return ids
 }
 
+// windowNote tells how far back the evidence reaches, and who says so.
+func (r *review) windowNote() string {
+	signed := cmp.Or(r.reg.PromotionWindowDays, DefaultWindowDays)
+	switch {
+	case r.days != signed:
+		return fmt.Sprintf("the window is %d days because whoever asked chose it; the registration says %d", r.days, signed)
+	case r.reg.PromotionWindowDays != 0:
+		return fmt.Sprintf("the window is %d days, as the registration says", r.days)
+	}
+	return fmt.Sprintf("the window is %d days, the default", r.days)
+}
+
 // notes tells what was looked at, what was not, and why cases count as failed.
-func (r *review) notes(samples []sample) []string {
+func (r *review) notes(tier bench.Tier, samples []sample) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if len(r.attempts) > 0 {
@@ -383,20 +355,13 @@ func (r *review) notes(samples []sample) []string {
 	if raised > 0 {
 		add("%s", counted(raised, "amendment that raises a score is ignored", "amendments that raise a score are ignored"))
 	}
-	if !r.reg.Threshold(nextOr(r.reg.CurrentTier)).Calibrated {
+	if !r.reg.Threshold(tier).Calibrated {
 		add("the threshold was not derived from data")
 	}
 	if len(r.reg.Origins) == 0 {
 		add("the registration names no ledger: a fresh one would start again at attempt 1")
 	}
 	return notes
-}
-
-func nextOr(t bench.Tier) bench.Tier {
-	if next, ok := above(t); ok {
-		return next
-	}
-	return t
 }
 
 func idsOf(attempts []*history.Attempt) []string {

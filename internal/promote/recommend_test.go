@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -52,103 +53,163 @@ func TestWhatIsRecommended(t *testing.T) {
 		name         string
 		registration string
 		write        func(k *book)
-		want         bench.Tier
+		want         bench.Tier // by version 1 of the rules
 		unmet        []string
+		want2        bench.Tier // by version 2
 	}{
-		{"one tier at a time", lenient(bench.Bronze), honest, bench.Silver, nil},
-		{"the next after that", lenient(bench.Silver), honest, bench.Gold, nil},
+		{"one tier at a time", lenient(bench.Bronze), honest, bench.Silver, nil, bench.Gold},
+		{"the next after that", lenient(bench.Silver), honest, bench.Gold, nil, bench.Gold},
 		{"an agent that was mended: its failed attempts were of another version", registration, func(k *book) {
 			k.runs(run{score: failFirst})
 			k.reproduce(k.runs(run{version: "mended"}), "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"an attempt that was interrupted and finished", registration, func(k *book) {
 			id := k.runs(run{open: true})
 			k.finish(id)
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"a runner who checks his own work does no harm", registration, func(k *book) {
 			id := k.runs(run{})
 			k.reproduce(id, "olga", nil)
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"a second runner's last word counts", registration, func(k *book) {
 			id := k.runs(run{})
 			k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "his disk was full" })
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"the built-in agent needs no sandbox", registration, func(k *book) {
 			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"judged by the model that the registration pins", judging, func(k *book) {
 			k.reproduce(k.runs(run{score: judgedByModel, register: func(r *evidence.AttemptRegistered) { r.Plan.JudgeDigest = &pinnedJudge }}), "oscar", nil)
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"a weak attempt beside a good one is as if it were not there", registration, func(k *book) {
 			k.runs(run{score: func(i int, s *evidence.CaseScored) { s.IsolationClass = "namespace"; failFirst(i, s) }})
 			honest(k)
 			k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }, open: true, skip: only(3)})
-		}, bench.Silver, nil},
+		}, bench.Silver, nil, bench.Silver},
 		{"no evidence keeps the tier", at(bench.Silver), func(*book) {}, bench.Silver,
-			[]string{"no attempt in the window counts", "lower_bound_95=0.000 < threshold[gold]=0.900", "passed_count=0 < minimum_cases[gold]=100", "no attempt under review was reproduced by a different runner"}},
+			[]string{"no attempt in the window counts", "lower_bound_95=0.000 < threshold[gold]=0.900", "passed_count=0 < minimum_cases[gold]=100", "no attempt under review was reproduced by a different runner"}, None},
 		{"a regression takes one tier off what would be recommended", lenient(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
 		{"a regression without enough evidence takes one off the present tier", at(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"lower_bound_95=0.583 < threshold[gold]=0.900", "passed_count=11 < minimum_cases[gold]=100", "regression: 1 case was solved before and is not now: case-01"}},
+		}, bench.Bronze, []string{"lower_bound_95=0.583 < threshold[gold]=0.900", "passed_count=11 < minimum_cases[gold]=100", "regression: 1 case was solved before and is not now: case-01"}, None},
 		{"a regression at bronze has nowhere to go", lenient(bench.Bronze), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"regression: 1 case was solved before and is not now: case-01"}},
+		}, bench.Bronze, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
 		{"what was solved before the window counts as solved before", lenient(bench.Silver), func(k *book) {
 			k.clock = now.Add(-39 * day)
 			k.runs(run{})
 			k.clock = now.Add(-5 * day)
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
 		{"what another agent solved is no regression", lenient(bench.Silver), func(k *book) {
 			k.runs(run{target: "rival"})
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
-		}, bench.Gold, nil},
-		{"an incident lowers below the present tier", lenient(bench.Silver), func(k *book) { honest(k); incident(k, "outage") }, bench.Bronze, []string{missed}},
-		{"an incident that became a case which is solved", lenient(bench.Silver), func(k *book) { incident(k, caseID(2)); honest(k) }, bench.Gold, nil},
+		}, bench.Gold, nil, bench.Gold},
+		{"an incident lowers below the present tier", lenient(bench.Silver), func(k *book) { honest(k); incident(k, "outage") }, bench.Bronze, []string{missed}, bench.Silver},
+		{"an incident that became a case which is solved", lenient(bench.Silver), func(k *book) { incident(k, caseID(2)); honest(k) }, bench.Gold, nil, bench.Gold},
 		{"an incident that became a case which is not solved", lenient(bench.Silver), func(k *book) {
 			incident(k, caseID(0))
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"regression: production incidents that the bench missed: case-01"}},
+		}, bench.Bronze, []string{"regression: production incidents that the bench missed: case-01"}, bench.Silver},
 		{"an incident of another class", lenient(bench.Silver), func(k *book) {
 			honest(k)
 			k.add(evidence.CasePendingKind, &evidence.CasePending{Class: "other", CaseID: "outage", Source: "s", Digest: digest.Content{}})
-		}, bench.Gold, nil},
+		}, bench.Gold, nil, bench.Gold},
 		{"an incident before the window", lenient(bench.Silver), func(k *book) {
 			k.clock = now.Add(-39 * day)
 			incident(k, "outage")
 			k.clock = now.Add(-5 * day)
 			honest(k)
-		}, bench.Gold, nil},
+		}, bench.Gold, nil, bench.Gold},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c := standard()
-			c.registration = tt.registration
-			k := newBook(t, c.verified(t))
-			tt.write(k)
-			rec := k.recommend()
-			if rec.RecommendedTier != string(tt.want) || !slices.Equal(rec.Unmet, append([]string{}, tt.unmet...)) {
-				t.Errorf("recommended %s, want %s; unmet\n  %s\nwant\n  %s", rec.RecommendedTier, tt.want, strings.Join(rec.Unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
-			}
-			if len(rec.Unmet) == 0 && rec.Rationale[0] != "all conditions met" {
-				t.Errorf("rationale %q", rec.Rationale)
-			}
-		})
+		for rules, want := range map[int]bench.Tier{1: tt.want, 2: tt.want2} {
+			t.Run(fmt.Sprintf("%s, by version %d of the rules", tt.name, rules), func(t *testing.T) {
+				t.Parallel()
+				c := standard()
+				c.registration = tt.registration
+				k := newBook(t, c.verified(t))
+				k.rules = rules
+				tt.write(k)
+				rec := k.recommend()
+				if rec.RecommendedTier != string(want) {
+					t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, want, rec.Rationale)
+				}
+				if rules == 1 && !slices.Equal(rec.Unmet, append([]string{}, tt.unmet...)) {
+					t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(rec.Unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
+				}
+				if told := (&Recommendation{Unmet: tt.unmet}).regressionLines(); !slices.Equal(rec.regressionLines(), told) {
+					t.Errorf("regressions %q, want %q", rec.regressionLines(), told)
+				}
+				if len(rec.Unmet) == 0 && rec.Rationale[0] != "all conditions met" {
+					t.Errorf("rationale %q", rec.Rationale)
+				}
+			})
+		}
 	}
 }
 
-func TestPlatinumIsTheHighest(t *testing.T) {
+// What tier a class was given says nothing about what its agent can do: the
+// evidence alone decides, from none to the highest, and the tier is only shown.
+func TestThePresentTierIsNotAnArgument(t *testing.T) {
+	all := func(_ int, s *evidence.CaseScored) { fails(s) }
+	easy := edited(registration, "silver: {lower_bound_95: 0.75, calibrated: true}",
+		"silver: {lower_bound_95: 0.5, calibrated: true}\n  gold: {lower_bound_95: 0.5, calibrated: true}\n  platinum: {lower_bound_95: 0.5, calibrated: true}",
+		"silver: 12", "silver: 5, gold: 5, platinum: 5")
+	for _, tt := range []struct {
+		name, registration string
+		write              func(k *book)
+		want               bench.Tier
+	}{
+		{"every case failed", registration, func(k *book) { k.reproduce(k.runs(run{score: all}), "oscar", nil) }, None},
+		{"nothing was run", registration, func(*book) {}, None},
+		{"everything passed and nobody ran it again", registration, func(k *book) { k.runs(run{}) }, bench.Bronze},
+		{"everything passed and was run again", registration, honest, bench.Silver},
+		{"what carries every tier", easy, honest, bench.Platinum},
+		{"only a filter passed", easy, func(k *book) {
+			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }}), "oscar", nil)
+		}, None},
+		{"a second attempt was never finished", easy, func(k *book) { honest(k); k.runs(run{open: true}) }, None},
+		{"a block code", easy, func(k *book) {
+			k.reproduce(k.runs(run{score: func(i int, s *evidence.CaseScored) {
+				if failFirst(i, s); i == 0 {
+					s.Score.FailureModes = []string{"leaked_secret"}
+				}
+			}}), "oscar", nil)
+		}, None},
+	} {
+		for _, tier := range bench.Tiers() {
+			t.Run(tt.name+", at "+string(tier), func(t *testing.T) {
+				t.Parallel()
+				c := standard()
+				c.registration = edited(tt.registration, "current_tier: bronze", "current_tier: "+string(tier))
+				k := newBook(t, c.verified(t))
+				tt.write(k)
+				rec := k.recommend()
+				if rec.RecommendedTier != string(tt.want) || rec.CurrentTier != string(tier) || len(rec.Tiers) != 4 || rec.Met != (tt.want == bench.Platinum) {
+					t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, tt.want, rec.Rationale)
+				}
+				above := slices.Contains(rec.Notes, fmt.Sprintf("the present tier, %s, is above what the evidence carries", tier))
+				if above != (rank(tt.want) < rank(tier)) {
+					t.Errorf("notes %q", rec.Notes)
+				}
+			})
+		}
+	}
+}
+
+func TestPlatinumIsTheHighestByTheFirstRules(t *testing.T) {
 	c := standard()
 	c.registration = at(bench.Platinum)
 	k := newBook(t, c.verified(t))
+	k.rules = 1
 	honest(k)
 	rec := k.recommend()
 	if rec.RecommendedTier != "platinum" || rec.NextTier != "" || !slices.Contains(rec.Notes, "platinum is the highest tier") {
@@ -162,9 +223,9 @@ func TestTheLastMomentOfTheWindowCounts(t *testing.T) {
 	c := standard()
 	c.validated = now.Add(-MaxCaseAge)
 	k := newBook(t, c.verified(t))
-	k.clock = now.Add(-DefaultWindow)
+	k.clock = now.Add(-Window(DefaultWindowDays))
 	honest(k)
-	if rec := k.recommend(); !rec.Met {
+	if rec := k.recommend(); rec.RecommendedTier != "silver" {
 		t.Errorf("unmet %q", rec.Unmet)
 	}
 }
@@ -237,7 +298,7 @@ func TestApplyRefusesWhateverItIsAsked(t *testing.T) {
 // Promote has nothing to write or run with: it imports no package that opens a
 // file, a socket or a process.
 func TestPromoteCannotWriteOrRun(t *testing.T) {
-	allowed := []string{"errors", "fmt", "maps", "path", "slices", "strings", "time",
+	allowed := []string{"cmp", "errors", "fmt", "maps", "path", "slices", "strings", "time",
 		"tallystick/internal/bench", "tallystick/internal/digest", "tallystick/internal/evidence", "tallystick/internal/grade",
 		"tallystick/internal/refusal", "tallystick/internal/history", "tallystick/internal/scorecard", "tallystick/internal/seal"}
 	files, err := os.ReadDir(".")

@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,8 +17,10 @@ import (
 // A review is what a recommendation looks at.
 type review struct {
 	in    *Input
+	rules int // the version to go by
 	reg   bench.Registration
 	clock clock
+	days  int
 	begin time.Time
 	keys  []string // fingerprints of the pinned runners; none pins none
 
@@ -44,11 +47,9 @@ type attempt struct {
 }
 
 func newReview(in *Input) (*review, error) {
-	window := in.Window
-	if window == 0 {
-		window = DefaultWindow
-	}
-	r := &review{in: in, reg: in.Bench.Registration(), clock: newClock(in.Anchors), begin: in.Now.Add(-window), left: make(map[string][]string)}
+	reg := in.Bench.Registration()
+	days := cmp.Or(in.WindowDays, reg.PromotionWindowDays, DefaultWindowDays)
+	r := &review{in: in, rules: cmp.Or(in.Rules, Rules), reg: reg, clock: newClock(in.Anchors), days: days, begin: in.Now.Add(-Window(days)), left: make(map[string][]string)}
 	for _, line := range r.reg.RunnerKeys {
 		key, err := seal.ParsePublicKey([]byte(line))
 		if err != nil {
@@ -71,6 +72,9 @@ func newReview(in *Input) (*review, error) {
 	r.choose(count)
 	return r, nil
 }
+
+// Window is how long so many days are.
+func Window(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
 
 // choose puts under review the attempts by the newest version of the agent, and
 // all that were never finished: whoever sees a run go badly and kills it must

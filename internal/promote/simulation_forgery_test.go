@@ -626,7 +626,7 @@ func evidenceForgeries(t *testing.T, m *month) {
 			rec := m.recommend(m.history, read, "fix")
 			want, note := "silver", "as failed, its evidence is missing or changed: "
 			if tt.lost > 0 {
-				want = "bronze"
+				want = "none"
 			}
 			if told := strings.Contains(strings.Join(rec.Notes, "\n"), note); rec.RecommendedTier != want || told != (tt.lost > 0) {
 				t.Errorf("%s is recommended, want %s: %q", rec.RecommendedTier, want, rec.Rationale)

@@ -1,6 +1,7 @@
 package recount
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -46,9 +47,10 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 		out.Compare(name, "index", kept.Index, "no recommendation of "+kept.Class+" is at that entry", false)
 		return out, nil
 	}
-	asked := kept.Since.Go().Add(promote.DefaultWindow)
+	days := cmp.Or(entry.WindowDays, promote.DefaultWindowDays)
+	asked := kept.Since.Go().Add(promote.Window(days))
 	if at := entry.Time.Go(); asked.Before(at.Add(-slowestAdvice)) || asked.After(at.Add(clockTolerance)) {
-		out.Compare(name, "since", kept.Since, fmt.Sprintf("the entry is of %s, and %d days before it", entry.Time, int(promote.DefaultWindow.Hours()/24)), false)
+		out.Compare(name, "since", kept.Since, fmt.Sprintf("the entry is of %s, and %d days before it", entry.Time, days), false)
 		return out, nil
 	}
 	rec, why, err := s.advise(entry, kept.Index, asked, kept.Bench)
@@ -65,6 +67,7 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 	} else if err := out.entry(name, kept.Index, entry, rec); err != nil {
 		return nil, err
 	}
+	out.olderRules(name, entry)
 	return out, out.document(name, data, s.adviceAs(&kept, entry, rec), unmade)
 }
 
@@ -75,6 +78,14 @@ func (r *Recounted) entry(name string, index int64, entry Advice, rec *promote.R
 		return err
 	}
 	return r.document(fmt.Sprintf("%s: entry %d", name, index), written, rec.Recommendation, nil)
+}
+
+// olderRules tells that a recommendation was made by rules that this program
+// no longer advises by. By those it was counted again.
+func (r *Recounted) olderRules(name string, entry Advice) {
+	if entry.Rules < promote.Rules {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: made by version %d of the rules of promotion, and counted again by it; this program advises by version %d", name, entry.Rules, promote.Rules))
+	}
 }
 
 // adviceAs puts a recommendation into the form of the kept one: the file, or the
@@ -114,7 +125,7 @@ func AdviceFile(class string, index int64) string { return fmt.Sprintf("%s-%d.js
 // hold.
 func beyondTheEntry(rec *promote.Recommendation, why string) (map[string]string, error) {
 	whole := *rec
-	whole.NextTier, whole.Target, whole.TargetDigest = "x", "x", &digest.Content{}
+	whole.NextTier, whole.Target, whole.TargetDigest, whole.Tiers = "x", "x", &digest.Content{}, []promote.TierCheck{{}}
 	members, err := membersOf(whole)
 	if err != nil {
 		return nil, err
@@ -157,6 +168,7 @@ func (s *Source) Unfiled(index int64) (*Recounted, error) {
 		out.Unchecked = append(out.Unchecked, name+": "+why)
 		return out, nil
 	}
+	out.olderRules(name, entry)
 	advised := func(r *evidence.Recommendation) map[string]any {
 		return map[string]any{"current_tier": r.CurrentTier, "recommended_tier": r.RecommendedTier, "evidence": r.Evidence}
 	}
@@ -170,7 +182,7 @@ func (s *Source) Unfiled(index int64) (*Recounted, error) {
 // advise asks for the recommendation again, with the ledger as it was before the
 // entry. It is nil, with a reason, if the bench or the rules at hand are others.
 func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
-	if entry.Rules != promote.Rules {
+	if entry.Rules > promote.Rules {
 		return nil, fmt.Sprintf("it was made by version %d of the rules, and this program has version %d", entry.Rules, promote.Rules), nil
 	}
 	v, err := s.Bench(entry.Class)
@@ -192,7 +204,7 @@ func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest di
 	if err != nil {
 		return nil, "", err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence})
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence, Rules: entry.Rules, WindowDays: cmp.Or(entry.WindowDays, promote.DefaultWindowDays)})
 	return rec, "", err
 }
 

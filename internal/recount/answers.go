@@ -142,7 +142,9 @@ func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error)
 	}
 	out, err := again(name, data)
 	if out != nil {
-		out.FirstRules = !namesRules(data)
+		if !namesRules(data) {
+			out.Notes = append(out.Notes, "made by version 1 of the rules, which asked for less")
+		}
 	}
 	return out, err
 }

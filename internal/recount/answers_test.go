@@ -276,7 +276,7 @@ func TestAnswersOfTheFirstRulesAreMadeAgain(t *testing.T) {
 			t.Errorf("%s has what the first rules had not: %s", name, data)
 		}
 		got, err := s.Answer(KindOf(data), name, data)
-		if err != nil || got.Err() != nil || got.NotRecounted() != nil || !got.FirstRules {
+		if err != nil || got.Err() != nil || got.NotRecounted() != nil || len(got.Notes) != 1 {
 			t.Errorf("%s: %v, %v, %v", name, err, got.Err(), got.NotRecounted())
 		}
 		// A new answer is not one of the first rules because somebody took the

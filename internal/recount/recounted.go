@@ -16,9 +16,9 @@ type Recounted struct {
 	Differences []Difference `json:"differences"`
 	// Unchecked says what could not be compared, and why.
 	Unchecked []string `json:"unchecked"`
-	// FirstRules says that the answer was made by the first rules, which asked
-	// for less, and made again by them.
-	FirstRules bool `json:"-"`
+	// Notes are what a reader should know besides, such as that something was
+	// made by an older version of the rules.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // A Difference is a number that was written down and is another when it is
@@ -78,6 +78,7 @@ func (r *Recounted) Add(other *Recounted) {
 	r.Checked += other.Checked
 	r.Differences = append(r.Differences, other.Differences...)
 	r.Unchecked = append(r.Unchecked, other.Unchecked...)
+	r.Notes = append(r.Notes, other.Notes...)
 }
 
 // Compare notes that something was compared.
