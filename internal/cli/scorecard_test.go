@@ -513,7 +513,9 @@ func TestRecomputeAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got, err = recompute(); err == nil || got.Recommendations != 2 || !slices.ContainsFunc(got.Unchecked, func(s string) bool { return strings.Contains(s, fmt.Sprintf("version %d of the rules", promote.Rules+1)) }) {
+	if got, err = recompute(); err == nil || got.Recommendations != 2 || !slices.ContainsFunc(got.Unchecked, func(s string) bool {
+		return strings.Contains(s, fmt.Sprintf("version %d of the rules", promote.Rules+1))
+	}) {
 		t.Errorf("a recommendation by other rules: %+v, %v", got, err)
 	}
 }

@@ -219,7 +219,6 @@ func functionCall(message *Node) (Part, bool) {
 	return Part{Kind: ToolCall, Type: "function_call", Call: &Call{Name: f.Str("name"), Args: []byte(textOf(f.Get("arguments")))}}, true
 }
 
-
 func (chat) answer(a *Answer) (Node, error) {
 	message := ObjectNode("role", StringNode("assistant"), "content", NullNode, "refusal", NullNode)
 	reason := "stop"
