@@ -201,7 +201,25 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 	if err := r.attempts(result); err != nil {
 		return "", "", err
 	}
+	if err := r.folder(result); err != nil {
+		return "", result.StderrHead, err
+	}
 	return r.answer(number, result)
+}
+
+// folder records what the sandbox did to the working folder, and ends a case
+// whose agent filled it.
+func (r *commandRun) folder(result sandbox.AgentResult) error {
+	if result.Discards > 0 {
+		r.s.SpoilFolder("%s was in it, and %d such in all, and nobody can read that safely", store.EscapePath(result.Discarded[0]), result.Discards)
+	}
+	switch result.Verdict {
+	case sandbox.DiskLimit:
+		return r.s.Limit("disk_bytes", sandbox.DefaultAgentDiskBytes)
+	case sandbox.FileLimit:
+		return r.s.Limit("files", sandbox.DefaultAgentFiles)
+	}
+	return nil
 }
 
 func (r *commandRun) input(number int, text string) ([]byte, error) {

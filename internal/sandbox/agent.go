@@ -77,6 +77,7 @@ type AgentLimits struct {
 	MemoryBytes int64         // for everything in the sandbox together, its /tmp included
 	OutputBytes int64         // of standard output and of standard error, each
 	DiskBytes   int64         // by which the working folder may grow
+	Files       int64         // files, folders and links by which it may grow
 	Tasks       int           // processes and threads at once
 }
 
@@ -91,6 +92,8 @@ const (
 	MaxAgentOutputBytes     = 64 << 20
 	DefaultAgentDiskBytes   = 2 << 30
 	MaxAgentDiskBytes       = 64 << 30
+	DefaultAgentFiles       = 20_000
+	MaxAgentFiles           = 1_000_000
 	DefaultAgentTasks       = 512 // node alone has a dozen threads
 	MaxAgentTasks           = 4096
 
@@ -112,12 +115,13 @@ func (l AgentLimits) orDefaults() (AgentLimits, error) {
 		{"memory", &l.MemoryBytes, DefaultAgentMemoryBytes, MinAgentMemoryBytes, MaxAgentMemoryBytes},
 		{"output", &l.OutputBytes, DefaultAgentOutputBytes, 1, MaxAgentOutputBytes},
 		{"disk", &l.DiskBytes, DefaultAgentDiskBytes, 1, MaxAgentDiskBytes},
+		{"files", &l.Files, DefaultAgentFiles, 1, MaxAgentFiles},
 	} {
 		if *n.value == 0 {
 			*n.value = n.usual
 		}
 		if *n.value < n.least || *n.value > n.top {
-			return l, refusal.Newf(refusal.Usage, "%s %d bytes: must be between %d and %d", n.name, *n.value, n.least, n.top)
+			return l, refusal.Newf(refusal.Usage, "%s %d: must be between %d and %d", n.name, *n.value, n.least, n.top)
 		}
 	}
 	if l.Tasks == 0 {
@@ -143,6 +147,11 @@ type AgentResult struct {
 	StderrHead string        // the first 4 KiB, cut on a rune
 	Attempted  []Attempt     // at most 100 different ones
 	Watched    bool          // whether attempts could be seen at all
+	// Discarded are what was taken out of the working folder because it cannot
+	// be read safely: pipes, sockets, devices, paths that are too long. At most
+	// ten, and Discards says how many there were.
+	Discarded []string
+	Discards  int
 }
 
 // Where things are inside.
@@ -160,6 +169,7 @@ const (
 //
 // Afterwards the working folder holds only what can be read safely: regular
 // files, folders and links, all the caller's own. Links may point anywhere.
+// What else there was is gone, and the result says so.
 func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	began := time.Now()
 	if err := o.settle(); err != nil {

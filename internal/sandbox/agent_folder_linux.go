@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,7 +40,7 @@ func lendFolder(dir string) (*folderOwner, error) {
 		return os.Lchown(p, uid, gid)
 	})
 	if err != nil {
-		return nil, errors.Join(err, o.takeBack())
+		return nil, errors.Join(err, o.takeBack(&discards{}))
 	}
 	return o, nil
 }
@@ -48,16 +49,29 @@ func lendFolder(dir string) (*folderOwner, error) {
 // deeper can be neither opened nor removed by its name.
 const maxWorkPath = 2048
 
-// takeBack makes the folder its owner's again, readable and writable whatever
-// the agent did to it. Only files, folders and links stay: a pipe would hold
-// whoever opens it, and a program with the owner's rights as its own is not
-// for an agent to leave behind.
-func (o *folderOwner) takeBack() error {
+// discards are what was taken out of a folder.
+type discards struct {
+	first []string
+	count int
+}
+
+func (d *discards) add(dir, p, what string) {
+	if d.count++; len(d.first) < 10 {
+		d.first = append(d.first, strings.TrimPrefix(p, dir+"/")+", "+what)
+	}
+}
+
+// takeBack makes the folder its owner's again, readable whatever the agent did
+// to it. Only files, folders and links stay: a pipe would hold whoever opens
+// it, and a program with the owner's rights as its own is not for an agent to
+// leave behind. What does not stay is noted.
+func (o *folderOwner) takeBack(gone *discards) error {
 	return filepath.WalkDir(o.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if len(p)-len(o.dir) > maxWorkPath {
+			gone.add(o.dir, p[:len(o.dir)+64], "which begins a path that is too long")
 			return cutOff(p, d)
 		}
 		if os.Getuid() == 0 {
@@ -75,11 +89,22 @@ func (o *folderOwner) takeBack() error {
 		case mode.IsDir():
 			return os.Chmod(p, mode.Perm()|0o700)
 		case mode.IsRegular():
-			return os.Chmod(p, mode.Perm()|0o600)
+			return os.Chmod(p, mode.Perm()|0o400)
 		default:
+			gone.add(o.dir, p, specialKind(mode))
 			return os.Remove(p)
 		}
 	})
+}
+
+func specialKind(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a special file"
 }
 
 func cutOff(p string, d fs.DirEntry) error {
@@ -92,14 +117,14 @@ func cutOff(p string, d fs.DirEntry) error {
 	return nil
 }
 
-// A diskWatch ends an agent whose working folder grows too much. Asking the
-// file system how full it is costs nothing; only when that has grown by the
-// limit, by whomever, the folder is measured.
+// A diskWatch ends an agent whose working folder grows too much, in bytes or in
+// files. Asking the file system how full it is costs nothing; only when that has
+// grown by the limit, by whomever, the folder is measured.
 type diskWatch struct {
 	dir          string
-	limit        int64
-	used, before int64        // on the file system and in the folder, at the beginning
-	over         chan Verdict // gets a DiskLimit; see end
+	limit        usage
+	used, before usage        // on the file system and in the folder, at the beginning
+	over         chan Verdict // gets a DiskLimit or a FileLimit; see end
 
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -108,11 +133,29 @@ type diskWatch struct {
 const diskEvery = 500 * time.Millisecond
 
 // newDiskWatch watches dir, or nothing if that is empty.
-func newDiskWatch(dir string, limit int64, over chan Verdict) *diskWatch {
+func newDiskWatch(dir string, limits AgentLimits, over chan Verdict) *diskWatch {
 	if dir == "" {
 		return &diskWatch{quit: make(chan struct{})}
 	}
-	return &diskWatch{dir: dir, limit: limit, used: usedOn(dir), before: folderSize(dir), over: over, quit: make(chan struct{})}
+	return &diskWatch{dir: dir, limit: usage{limits.DiskBytes, limits.Files}, used: usedOn(dir), before: folderSize(dir), over: over, quit: make(chan struct{})}
+}
+
+// A usage is what is used of a file system.
+type usage struct{ bytes, files int64 }
+
+func (u usage) since(before usage) usage {
+	return usage{u.bytes - before.bytes, u.files - before.files}
+}
+
+// exceeds says which limit is reached, "" if none is.
+func (u usage) exceeds(limit usage) Verdict {
+	switch {
+	case limit.bytes > 0 && u.bytes > limit.bytes:
+		return DiskLimit
+	case limit.files > 0 && u.files > limit.files:
+		return FileLimit
+	}
+	return ""
 }
 
 func (w *diskWatch) start(r *running) {
@@ -129,12 +172,15 @@ func (w *diskWatch) start(r *running) {
 			case <-time.After(pause):
 			}
 			pause = diskEvery
-			if usedOn(w.dir)-w.used < w.limit {
+			now := usedOn(w.dir)
+			if w.used.files > 0 && now.since(w.used).exceeds(w.limit) == "" {
 				continue
 			}
 			began := time.Now()
-			if folderSize(w.dir)+removedSize(r.pid, w.dir)-w.before > w.limit {
-				end(w.over, DiskLimit)
+			size := folderSize(w.dir)
+			size.bytes += removedSize(r.pid, w.dir)
+			if verdict := size.since(w.before).exceeds(w.limit); verdict != "" {
+				end(w.over, verdict)
 				return
 			}
 			// Measuring a large folder shall not become our main occupation.
@@ -148,25 +194,27 @@ func (w *diskWatch) stop() {
 	w.wg.Wait()
 }
 
-// usedOn is how many bytes are used on the folder's file system.
-func usedOn(dir string) int64 {
+// usedOn is what is used of the folder's file system. One that does not count
+// files has used none.
+func usedOn(dir string) usage {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
-		return 0
+		return usage{}
 	}
-	return int64(st.Blocks-st.Bfree) * st.Bsize
+	return usage{int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Files - st.Ffree)}
 }
 
 // folderSize is what a folder occupies, as far as it can be read now.
-func folderSize(dir string) int64 {
-	var total int64
+func folderSize(dir string) usage {
+	var total usage
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
+		total.files++
 		if info, err := d.Info(); err == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				total += st.Blocks * 512
+				total.bytes += st.Blocks * 512
 			}
 		}
 		return nil

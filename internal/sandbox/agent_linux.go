@@ -25,8 +25,10 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, 
 		}
 	}
 	out, err := s.run(ctx, class)
+	var gone discards
 	if owner != nil {
-		if backErr := owner.takeBack(); backErr != nil && err == nil {
+		backErr := owner.takeBack(&gone)
+		if backErr != nil && err == nil {
 			return AgentResult{}, refusal.Newf(refusal.WriteFailed, "taking the working folder back: %w", backErr)
 		}
 	}
@@ -38,6 +40,7 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, 
 	}
 	r := out.ofAgent()
 	r.Attempted, r.Watched = s.log.Attempts(), !o.Blind
+	r.Discarded, r.Discards = gone.first, gone.count
 	return r, nil
 }
 

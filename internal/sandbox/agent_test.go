@@ -569,6 +569,24 @@ func TestAgentDiskIsLimited(t *testing.T) {
 	}
 }
 
+func TestAgentFilesAreLimited(t *testing.T) {
+	for name, source := range map[string]string{
+		"files":   "import os\nfor i in range(200000): os.close(os.open('%d' % i, os.O_CREAT | os.O_WRONLY))",
+		"links":   "import os\nfor i in range(200000): os.symlink('x', '%d' % i)",
+		"folders": "import os\nfor i in range(200000): os.mkdir('%d' % i)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachClass(t, func(t *testing.T, class Class) {
+				o := agentOptions(class, systemProgram(t, "python3"), "-c", source+"\nimport time\ntime.sleep(60)")
+				o.WorkFolder, o.Limits.Files = workFolder(t), 2000
+				if r := runAgentIn(t, o); r.Verdict != FileLimit {
+					t.Errorf("verdict %s (%d); %s", r.Verdict, r.ExitCode, r.StderrHead)
+				}
+			})
+		})
+	}
+}
+
 // Whatever an agent does to its folder, its owner can read it afterwards, and
 // finds nothing in it that acts.
 func TestAgentsFolderIsItsOwnersAfterwards(t *testing.T) {
@@ -594,8 +612,13 @@ for _ in range(40):
     os.mkdir("x" * 100); os.chdir("x" * 100)
 open("deep", "w").write("deep")`)
 		o.WorkFolder = dir
-		if r := runAgentIn(t, o); r.Verdict != OK {
+		r := runAgentIn(t, o)
+		if r.Verdict != OK {
 			t.Fatalf("%s: %s", r.Verdict, r.StderrHead)
+		}
+		// gVisor keeps pipes and sockets to itself; they end with it.
+		if gone := strings.Join(r.Discarded, "; "); class == GVisor && r.Discards != 1 || class != GVisor && r.Discards != 3 || class != GVisor && (!strings.Contains(gone, "pipe, a named pipe") || !strings.Contains(gone, "socket, a socket")) || !strings.Contains(gone, "too long") {
+			t.Errorf("%d things are gone: %s", r.Discards, gone)
 		}
 		for name, want := range map[string]string{"given": "before and after", "shut/inner/file": "kept"} {
 			if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {

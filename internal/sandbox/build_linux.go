@@ -71,10 +71,14 @@ func (b *build) mountRoot() error {
 	return nil
 }
 
+// tmpInodes bounds how many files a file system in memory may hold.
+const tmpInodes = 100_000
+
 // mountKernel makes /tmp, /dev and /proc.
 func (b *build) mountKernel() error {
-	size := fmt.Sprintf("size=%d,mode=", b.TmpSize)
-	for _, m := range []struct{ at, options string }{{"tmp", size + "1777"}, {"dev", "size=64k,mode=755"}} {
+	// Names take memory too, and the size does not count them.
+	size := fmt.Sprintf("size=%d,nr_inodes=%d,mode=", b.TmpSize, tmpInodes)
+	for _, m := range []struct{ at, options string }{{"tmp", size + "1777"}, {"dev", "size=64k,nr_inodes=1000,mode=755"}} {
 		if err := unix.Mount("tmpfs", filepath.Join(b.Root, m.at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, m.options); err != nil {
 			return fmt.Errorf("making /%s: %w", m.at, err)
 		}

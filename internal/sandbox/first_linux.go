@@ -152,6 +152,8 @@ func startProgram(p plan) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// The modes of new files are the same on every machine.
+	syscall.Umask(0o022)
 	pid, err = syscall.ForkExec(file, p.Command, &syscall.ProcAttr{
 		Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {

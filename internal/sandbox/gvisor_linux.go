@@ -34,7 +34,7 @@ func (s *setup) runGvisor(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	disk := newDiskWatch(s.workFolder(), s.limits.DiskBytes, g.watch.over)
+	disk := newDiskWatch(s.workFolder(), s.limits, g.watch.over)
 	defer disk.stop()
 	e, err := converse(ctx, s.talk(), g.watch.over, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)

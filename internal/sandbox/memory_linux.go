@@ -191,7 +191,7 @@ func (p processMemory) look(first int) int64 {
 	pids := append(descendants(first), first)
 	var files, resident int64
 	for _, dir := range []string{"tmp", "dev/shm"} {
-		files += usedOn(fmt.Sprintf("/proc/%d/root/%s", first, dir))
+		files += usedOn(fmt.Sprintf("/proc/%d/root/%s", first, dir)).bytes
 	}
 	for _, pid := range pids {
 		resident += residentBytes(pid)

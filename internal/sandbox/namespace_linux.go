@@ -44,7 +44,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 	asked := s.supervisor()
 	memory := newMemoryWatch(s.limits.MemoryBytes, processMemory{s.limits.MemoryBytes})
 	defer memory.stop()
-	disk := newDiskWatch(s.workFolder(), s.limits.DiskBytes, memory.over)
+	disk := newDiskWatch(s.workFolder(), s.limits, memory.over)
 	defer disk.stop()
 	e, err := converse(ctx, s.talk(), memory.over, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r, err := l.start(stdin, stdout, stderr)

@@ -220,6 +220,7 @@ const (
 	OOM         Verdict = "oom"          // killed for memory, or died of a refused allocation
 	OutputLimit Verdict = "output_limit" // killed for too much output
 	DiskLimit   Verdict = "disk_limit"   // killed for what it wrote to its working folder; agents only
+	FileLimit   Verdict = "file_limit"   // killed for how many files it made in its working folder; agents only
 	Malformed   Verdict = "malformed"    // the answer is not a score
 	Killed      Verdict = "killed"       // died of a signal that we did not send
 	Failed      Verdict = "error"        // ended with another status than 0

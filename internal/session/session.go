@@ -432,6 +432,15 @@ func (s *Session) checkLimits() error {
 	return nil
 }
 
+// Limit ends the case because a limit that somebody else keeps is reached.
+func (s *Session) Limit(name string, max int64) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	return s.limit(name, max)
+}
+
 func (s *Session) limit(name string, max int64) error {
 	if err := s.event(&trajectory.LimitReached{Limit: name, Max: max}); err != nil {
 		return err
