@@ -67,6 +67,8 @@ type PackOptions struct {
 	// Seals are the keys that a person named. Without a private key among them
 	// it is the operator's, who vouches for the ledger already.
 	Seals witness.Seals
+	// ShowHeldOut packs held-out cases as they are.
+	ShowHeldOut bool
 }
 
 // PackAttempt packs a bundle for each record of an attempt, from the verified
@@ -74,7 +76,7 @@ type PackOptions struct {
 // whose evidence is missing or changed is among the problems, and the error is
 // that of the worst; the answer is there all the same.
 func (p *Place) PackAttempt(o PackOptions) (*Bundles, error) {
-	r, err := p.Read(Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.Attempt }})
+	r, err := p.Read(Ask{Prove: true, ShowHeldOut: o.ShowHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.Attempt }})
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +244,11 @@ func (p *packer) pack(c *history.Case) (*witness.Bundle, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	w, err := p.withholds(p.attempt, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.bundle(b, record)
 	seals := p.seals
 	// The entry goes inside however long it is: a bundle is one file.
 	receipt := proof.Receipt()

@@ -42,7 +42,10 @@ func (r *Reading) exported(a *history.Attempt, c *history.Case) (otel.Case, erro
 		score := c.EffectiveScore()
 		out.Score = &score
 	}
-	var err error
+	w, err := r.withholds(a, c)
+	if err != nil || w != nil {
+		return out, err // outcome, score and failure modes, and nothing of what was said
+	}
 	if out.Trajectory, err = history.TrajectoryOf(c, r.Piece); err != nil {
 		return out, err
 	}

@@ -26,6 +26,8 @@ type Ask struct {
 	Again bool
 	// Prove says that entries will be proved: [Reading.Prove]. It implies Again.
 	Prove bool
+	// ShowHeldOut says that somebody asked to see held-out cases.
+	ShowHeldOut bool
 	// Visit sees each entry of the ledger besides, undecoded. It may be nil.
 	Visit func(ledger.Record) error
 
@@ -53,6 +55,9 @@ type Reading struct {
 	advised  map[int64]recount.Advice // nil unless entries will be read again
 	then     *Reading                 // at an earlier time: the last that was asked for
 	benches  map[string]benchOrWhy    // see bench
+
+	secret  []byte                     // of held-out cases, once it is needed
+	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
 
 	vault *store.Vault
 	mu    sync.Mutex

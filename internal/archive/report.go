@@ -43,6 +43,9 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 		if c.IsScored() && !c.Passed() {
 			r.compared(c, &t)
 		}
+		if err := r.withholdIn(a, c, &t); err != nil {
+			return report, err
+		}
 		if c.Index >= 0 && !c.Passed() {
 			if looked++; looked <= maxDivergences {
 				t.Divergence = r.Parted(a, c)
@@ -81,6 +84,16 @@ func (r *Reading) compared(c *history.Case, t *gate.Case) {
 	if t.Reason == "" {
 		t.Reason = check.Why
 	}
+}
+
+// withholdIn hides what a report would tell of a held-out case.
+func (r *Reading) withholdIn(a *history.Attempt, c *history.Case, t *gate.Case) error {
+	if t.Reason == "" && t.Got == "" && t.Want == "" {
+		return nil
+	}
+	w, err := r.withholds(a, c)
+	t.Reason, t.Got, t.Want = w.text(t.Reason), w.text(t.Got), w.text(t.Want)
+	return err
 }
 
 // ReportFiles are where what test reporters read is written; "" for nowhere.

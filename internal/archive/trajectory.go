@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -33,13 +34,13 @@ type Imported struct {
 // LoadTrajectory reads a trajectory of the evidence (ATTEMPT:CASE), whose head
 // the ledger holds, or a file, which nothing vouches for. Pick names one of a
 // file that has several. The workspace is opened only if it is needed.
-func LoadTrajectory(open func() (*Place, error), name, pick string) (*Trajectory, error) {
+func LoadTrajectory(open func() (*Place, error), name, pick string, showHeldOut bool) (*Trajectory, error) {
 	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !workspace.Exists(name) {
 		p, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return p.stored(attempt, caseID)
+		return p.stored(attempt, caseID, showHeldOut)
 	}
 	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
 	if err != nil {
@@ -67,14 +68,18 @@ func LoadTrajectory(open func() (*Place, error), name, pick string) (*Trajectory
 }
 
 // stored reads a trajectory of the evidence.
-func (p *Place) stored(attempt, caseID string) (*Trajectory, error) {
-	r, err := p.Read(Ask{Want: func(a *history.Attempt) bool { return a.ID == attempt }})
+func (p *Place) stored(attempt, caseID string, showHeldOut bool) (*Trajectory, error) {
+	r, err := p.Read(Ask{ShowHeldOut: showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == attempt }})
 	if err != nil {
 		return nil, err
 	}
-	_, c, err := r.FindCase(CaseQuery{Case: caseID, Attempt: attempt})
+	a, c, err := r.FindCase(CaseQuery{Case: caseID, Attempt: attempt})
 	if err != nil {
 		return nil, err
+	}
+	if w, err := r.withholds(a, c); err != nil || w != nil {
+		return nil, cmp.Or(err, error(refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
+			WithHint("--show-held-out shows it, to those who may see it")))
 	}
 	v, err := history.TrajectoryOf(c, r.Piece)
 	if err != nil {

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -29,6 +30,10 @@ type Why struct {
 	Changed      []Change       `json:"changed"`
 	Missing      string         `json:"evidence_missing,omitempty"`
 	Amendment    *Amendment     `json:"amendment,omitempty"` // the last
+	// HeldOut says that the case is held out. Texts are then salted digests, or
+	// they are shown with the salt, because somebody asked.
+	HeldOut bool   `json:"held_out,omitempty"`
+	Salt    string `json:"salt,omitempty"`
 }
 
 // An Amendment is what somebody set beside the score. Checks are what was
@@ -59,26 +64,48 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Reason = record.Reason
+	w, err := r.openOrHide(attempt, c, a)
+	if err != nil {
+		return nil, err
+	}
+	a.Reason = w.text(record.Reason)
 	if a.Checks, err = r.Checks(c); err != nil {
 		a.Missing = err.Error()
 	}
 	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
 		a.Missing = err.Error()
 	}
+	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
 	if c.Amendment != nil {
 		if err := r.amendment(c, a); err != nil {
 			return nil, err
 		}
+		a.Amendment.Reason, a.Amendment.Checks = w.text(a.Amendment.Reason), w.checks(a.Amendment.Checks)
 	}
 	if c.Effective() != evidence.Passed {
-		a.Divergence = r.Parted(attempt, c)
+		a.Divergence = r.Parted(attempt, c) // which hides by itself
 		if before, last := r.lastPassed(attempt, c); last != nil {
 			a.LastPassed = before.ID
 			a.Changed = append(a.Changed, changes(before, attempt, last, c)...)
 		}
 	}
 	return a, nil
+}
+
+// openOrHide returns what hides the texts of a case, or adds the salt for somebody
+// who asked to see them.
+func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) (*withheld, error) {
+	held, err := r.isHeldOut(attempt, c)
+	if err != nil || !held {
+		return nil, err
+	}
+	a.HeldOut = true
+	salt, err := r.saltOf(attempt, c)
+	if r.ask.ShowHeldOut {
+		a.Salt = hex.EncodeToString(salt[:])
+		return nil, err
+	}
+	return &withheld{salt}, err
 }
 
 // amendment adds the last amendment of a case.
@@ -225,6 +252,30 @@ func orNone[T fmt.Stringer](d *T) string {
 // Divergence finds where two runs of a case part, by their canonical traces; ""
 // if they do not.
 func (r *Reading) Divergence(a, b *history.Case) (string, error) {
+	text, err := r.divergence(a, b)
+	if err != nil || text == "" {
+		return text, err
+	}
+	of := r.attemptOf(b)
+	if of == nil {
+		return "", fmt.Errorf("case %s (entry %d) is of no attempt", b.ID, b.Index)
+	}
+	w, err := r.withholds(of, b)
+	return w.text(text), err
+}
+
+// attemptOf is the attempt that a record is of.
+func (r *Reading) attemptOf(c *history.Case) *history.Attempt {
+	var of *history.Attempt
+	for _, a := range r.History.Attempts {
+		if a.Index < c.Index && (of == nil || a.Index > of.Index) && a.Has(c) {
+			of = a
+		}
+	}
+	return of
+}
+
+func (r *Reading) divergence(a, b *history.Case) (string, error) {
 	left, err := r.trace(a)
 	if err != nil {
 		return "", err
@@ -251,10 +302,14 @@ func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
 // target last passed it; "" if there is neither. It is a help to people: what
 // cannot be read is left out.
 func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
+	w, err := r.withholds(a, c)
+	if err != nil {
+		return ""
+	}
 	if golden, err := store.ReadFile(store.OS{}, r.GoldenFile(a.Class, c.ID), MaxGolden); err == nil {
 		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
 			if d, err := trajectory.CheckGolden(golden, v, GoldenTrace); err == nil && d != nil {
-				return d.String()
+				return w.text(d.String())
 			}
 		}
 	}
@@ -272,9 +327,9 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if passed == nil {
 		return ""
 	}
-	text, err := r.Divergence(passed, c)
+	text, err := r.divergence(passed, c)
 	if err != nil {
 		return ""
 	}
-	return text
+	return w.text(text)
 }

@@ -62,7 +62,7 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	switch {
 	case exchange.IsOurs(data):
 		var loaded *archive.Trajectory
-		if loaded, err = loadTrajectory(env, o.from, ""); err == nil {
+		if loaded, err = loadTrajectory(env, o.from, "", false); err == nil {
 			answer, err = pendingOf(ctx, env, loaded, o)
 		}
 	case o.id != "":

@@ -29,6 +29,8 @@ type exportOptions struct {
 	format  string
 	out     string
 	glob    string
+
+	showHeldOut bool
 }
 
 func newExport(env *Env) *cobra.Command {
@@ -55,6 +57,7 @@ is where.`,
 	f.StringVar(&o.format, "format", "", "the `FORMAT`: otel (later: "+strings.Join(laterFormats, ", ")+")")
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE` in place of standard output")
 	f.StringVar(&o.glob, "case", "", "only the cases whose id matches `GLOB`")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
@@ -79,7 +82,7 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 	if _, err := path.Match(o.glob, ""); err != nil {
 		return refusal.Newf(refusal.Usage, "--case %q: %w", o.glob, err)
 	}
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
+	p, err := read(env, archive.Ask{ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ type gateOptions struct {
 	files   archive.ReportFiles
 	across  bool
 
-	trustRoot string
+	showHeldOut bool
+	trustRoot   string
 }
 
 func newGate(env *Env) *cobra.Command {
@@ -54,6 +55,7 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 	cmd.Flags().BoolVar(&o.across, "across-benches", false, "take an attempt although cases or rubric have changed since")
 	cmd.Flags().StringVar(&o.files.JUnit, "junit", "", "write JUnit XML to `FILE`")
 	cmd.Flags().StringVar(&o.files.TAP, "tap", "", "write TAP to `FILE`")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -68,7 +70,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	}
 	// A report tells where a case left the run in which it last passed, and for
 	// that the other attempts are needed too.
-	ask := archive.Ask{Again: o.files.Any(), Want: func(a *history.Attempt) bool {
+	ask := archive.Ask{ShowHeldOut: o.showHeldOut, Again: o.files.Any(), Want: func(a *history.Attempt) bool {
 		return a.ID == o.attempt || o.attempt == "" && (o.class == "" || a.Class == o.class) || o.files.Any()
 	}}
 	p, err := place.ReadCorpus(o.trustRoot, ask)

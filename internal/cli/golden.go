@@ -19,6 +19,7 @@ import (
 type goldenOptions struct {
 	class, target, cases string
 	jobs                 int
+	showHeldOut          bool
 }
 
 func newGolden(env *Env) *cobra.Command {
@@ -28,7 +29,8 @@ func newGolden(env *Env) *cobra.Command {
 		Long: `A golden trace is the event log of a case without what differs from run to run, as
 text for people to review: golden/CLASS/CASE.golden. "update" writes them, "check"
 drives every case again and reports the first divergence of each by turn and step.
-Model and tools are answered from recordings, and nothing is recorded.`,
+Model and tools are answered from recordings, and nothing is recorded. A held-out case
+has no golden trace unless --show-held-out is given: the file would tell what it asks.`,
 	}
 	for _, sub := range []struct {
 		use, short string
@@ -46,6 +48,7 @@ Model and tools are answered from recordings, and nothing is recorded.`,
 		c.Flags().StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
 		c.Flags().StringVar(&o.cases, "case", "", "only cases whose id matches `GLOB`")
 		c.Flags().IntVar(&o.jobs, "jobs", 0, "drive `N` cases at once")
+		addHeldOutFlag(c, &o.showHeldOut)
 		cmd.AddCommand(c)
 	}
 	return cmd
@@ -70,7 +73,9 @@ func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := lab.New(c, run.setup())
+	options := run.setup()
+	options.ShowHeldOut = o.showHeldOut
+	s, err := lab.New(c, options)
 	if err != nil {
 		c.Close()
 		return nil, nil, err
@@ -110,7 +115,7 @@ func printGolden(out io.Writer, a *lab.GoldenCheck) {
 			fmt.Fprintf(out, "    %s\n", plain.Line(strings.TrimRight(line, "\n")))
 		}
 	}
-	fmt.Fprintf(out, "%d of %d cases equal their golden traces\n", a.Equal, a.Checked)
+	fmt.Fprintf(out, "%d of %d cases equal their golden traces%s\n", a.Equal, a.Checked, ofWhich(count{a.HeldOut, "held out: not looked at"}))
 }
 
 func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
@@ -127,6 +132,9 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 		for _, id := range u.Written {
 			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.class, id))
 			fmt.Fprintf(out, "wrote %s\n", plain.Line(file))
+		}
+		if u.HeldOut > 0 {
+			fmt.Fprintf(out, "%d held out: not written\n", u.HeldOut)
 		}
 		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(u.Written), u.Same, plain.Line(o.words()))
 	})

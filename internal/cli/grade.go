@@ -22,6 +22,8 @@ type gradeOptions struct {
 	pick       string
 	with       string
 	expected   string
+
+	showHeldOut bool
 }
 
 func newGrade(env *Env) *cobra.Command {
@@ -47,6 +49,7 @@ Exit code 4 says that the trajectory did not pass, or is unscored.`,
 	f.StringVar(&o.with, "with", "", "the `FILE` that says how to grade (docs/formats/grading.md)")
 	f.StringVar(&o.expected, "expected", "", "a `FILE` with what is expected: JSON, or a text")
 	f.StringVar(&o.pick, "pick", "", pickUsage)
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
@@ -72,7 +75,7 @@ func runGrade(_ context.Context, env *Env, o gradeOptions) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := loadTrajectory(env, o.trajectory, o.pick)
+	loaded, err := loadTrajectory(env, o.trajectory, o.pick, o.showHeldOut)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type replayOptions struct {
 	against    string
 	pending    string
 	id         string
+
+	showHeldOut bool
 }
 
 func newReplay(env *Env) *cobra.Command {
@@ -57,6 +59,7 @@ scored until two people have signed it.`,
 	f.StringVar(&o.against, "against", "", "drive the target `NAME` with the same words and replies")
 	f.StringVar(&o.pending, "pending", "", "make a draft case of it in `CLASS`")
 	f.StringVar(&o.id, "id", "", "`ID` of the draft case (default: that of the trajectory's case)")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
@@ -117,7 +120,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 	if o.id != "" && o.pending == "" {
 		return refusal.Newf(refusal.Usage, "--id names a draft, and --pending, which makes one, was not given")
 	}
-	loaded, err := loadTrajectory(env, o.trajectory, o.pick)
+	loaded, err := loadTrajectory(env, o.trajectory, o.pick, o.showHeldOut)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type runOptions struct {
 	trustRoot   string
 
 	junit, tap         string
+	showHeldOut        bool
 	baseline, markdown string
 }
 
@@ -86,6 +87,7 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -375,7 +377,7 @@ func (m *meter) Recorded(r harness.Result) {
 		m.passed++
 	} else {
 		m.clear()
-		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r.Record))
+		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r))
 	}
 	if !m.terminal || time.Since(m.shown) < 100*time.Millisecond && m.count < m.total {
 		return
@@ -390,8 +392,10 @@ func (m *meter) Recorded(r harness.Result) {
 	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
 }
 
-func because(r evidence.CaseScored) string {
-	switch {
+func because(result harness.Result) string {
+	switch r := result.Record; {
+	case r.Reason != "" && result.HeldOut:
+		return ", held out"
 	case r.Reason != "":
 		return ": " + r.Reason
 	case r.Score != nil && len(r.Score.FailureModes) > 0:

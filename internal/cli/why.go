@@ -18,6 +18,8 @@ type whyOptions struct {
 	caseID  string
 	attempt string
 	class   string
+
+	showHeldOut bool
 }
 
 func newWhy(env *Env) *cobra.Command {
@@ -37,6 +39,7 @@ attempt that passed, what has changed since then, and how the score was amended.
 	}
 	cmd.Flags().StringVar(&o.attempt, "attempt", "", "the attempt `ID` to look at, in place of the newest")
 	cmd.Flags().StringVar(&o.class, "class", "", "the newest attempt of this task `CLASS`")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
@@ -44,7 +47,7 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	p, err := read(env, archive.Ask{Again: true})
+	p, err := read(env, archive.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -61,6 +64,11 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 
 func whyText(out io.Writer, a *archive.Why) {
 	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), a.Outcome, plain.Line(a.Attempt), a.Level, a.Entry)
+	if a.HeldOut && a.Salt == "" {
+		fmt.Fprintln(out, "held out what it asks and wants is shown by salted digest; --show-held-out shows it")
+	} else if a.HeldOut {
+		fmt.Fprintf(out, "held out salt %s\n", a.Salt)
+	}
 	if a.Reason != "" {
 		fmt.Fprintf(out, "reason   %s\n", plain.Line(a.Reason))
 	}

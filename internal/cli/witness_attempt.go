@@ -43,7 +43,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return err
 	}
-	bundles, worst := place.PackAttempt(archive.PackOptions{Attempt: o.source, Case: o.caseID, Out: o.out, Seals: seals})
+	bundles, worst := place.PackAttempt(archive.PackOptions{Attempt: o.source, Case: o.caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
 	if bundles == nil {
 		return worst
 	}

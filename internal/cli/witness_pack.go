@@ -23,6 +23,8 @@ type witnessPackOptions struct {
 	hmacKeyFile string
 	key         string
 	receipt     string
+
+	showHeldOut bool
 }
 
 func newWitnessPack(env *Env) *cobra.Command {
@@ -69,6 +71,7 @@ every reader of the format knows; with it, the whole hashes and the signature to
 	f.StringVar(&o.hmacKeyFile, "hmac-key-file", "", "sign with the shared key in `FILE`, readable only by you")
 	f.StringVar(&o.key, "key", "", "sign with the Ed25519 private key in `FILE`, such as .tally/keys/operator")
 	f.StringVar(&o.receipt, "receipt", "", "`FILE` with the ledger receipt of the task's case.scored entry")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	if err := cmd.MarkFlagRequired("out"); err != nil {
 		panic(err) // the flag is declared above
 	}

@@ -20,6 +20,7 @@ type CaseFiles struct {
 	Diff       *digest.Content  `json:"diff,omitempty"`      // of the working folder
 	Folder     *FolderFiles     `json:"folder,omitempty"`    // what the agent left there
 	Grading    *digest.Content  `json:"grading,omitempty"`   // what was compared with what, and why
+	HeldOut    bool             `json:"held_out,omitempty"`  // the case is kept from those who build agents
 	Plan       *digest.Content  `json:"plan,omitempty"`      // what the agent said it would do
 	Recording  *digest.Content  `json:"recording,omitempty"` // the cassette of a live run
 	Rubric     *RubricFiles     `json:"rubric,omitempty"`

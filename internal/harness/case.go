@@ -235,7 +235,7 @@ func (r *run) newRecord() evidence.CaseScored {
 
 // gather collects the evidence of what the agent did.
 func (r *run) gather(g *Graded) error {
-	g.Files = evidence.CaseFiles{Version: evidence.CaseFilesVersion}
+	g.Files = evidence.CaseFiles{Version: evidence.CaseFilesVersion, HeldOut: r.c.HeldOut}
 	g.Files.Trajectory = evidence.TrajectoryFile{Digest: *g.put(r.result.Trajectory), Head: r.result.Head}
 	for d, text := range r.result.Contents {
 		g.Pieces = append(g.Pieces, text)

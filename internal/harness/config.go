@@ -140,4 +140,7 @@ type Result struct {
 	Case   string
 	Repeat int
 	Record evidence.CaseScored
+	// HeldOut says that what the record says in words is not for those who build
+	// agents.
+	HeldOut bool
 }

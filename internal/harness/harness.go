@@ -207,7 +207,7 @@ func (a *attempt) record(j job, g *Graded) error {
 	a.results[planned{j.id, j.repeat}] = briefOf(pos.Index, &g.Record, &a.last)
 	a.spent += g.Record.CostMicroUSD
 	if a.books.Progress != nil {
-		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record})
+		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
 	}
 	return nil
 }

@@ -179,6 +179,16 @@ type Finished struct {
 // without the list of cases, those that were started. The pointers stay valid.
 func (a *Attempt) Cases() iter.Seq[*Case] { return a.cases.all() }
 
+// Has reports whether the record is one of the attempt's.
+func (a *Attempt) Has(c *Case) bool {
+	for x := range a.Cases() {
+		if x == c || x.Index == c.Index && c.Index >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Tasks is how many repetitions of cases the attempt promised to run. All are
 // in the denominator.
 func (a *Attempt) Tasks() int {

@@ -23,7 +23,14 @@ type GoldenCheck struct {
 	Checked  int             `json:"checked"`
 	Equal    int             `json:"equal"`
 	Met      bool            `json:"met"`
+	HeldOut  int             `json:"held_out,omitempty"` // cases that were left out
 	Problems []GoldenProblem `json:"problems"`
+}
+
+// leavesOut reports whether a case is held out and has no golden trace: whoever
+// reads it would know what the case asks.
+func (s *Setup) leavesOut(g *harness.Graded) bool {
+	return g.Case.HeldOut && !s.o.ShowHeldOut
 }
 
 // A GoldenProblem is a case that diverges, or a trace that does not fit any.
@@ -42,6 +49,10 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 	seen := map[string]bool{}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
 		seen[g.Case.ID] = true
+		if s.leavesOut(g) {
+			check.HeldOut++
+			return nil
+		}
 		check.Checked++
 		problem, err := checkGolden(s.place.GoldenFile(s.o.Class, g.Case.ID), g)
 		if err != nil {
@@ -101,6 +112,7 @@ type GoldenUpdate struct {
 	Class   string   `json:"class"`
 	Written []string `json:"written"`
 	Same    int      `json:"same"`
+	HeldOut int      `json:"held_out,omitempty"` // cases that were left out
 }
 
 // UpdateGolden drives every case and writes its golden trace, for review.
@@ -110,6 +122,10 @@ func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
 		if g.Suspended {
 			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
 				WithHint("answer it in the case's scenario")
+		}
+		if s.leavesOut(g) {
+			u.HeldOut++
+			return nil
 		}
 		trace, err := trajectory.Canonical(g.Verified, archive.GoldenTrace)
 		if err != nil {

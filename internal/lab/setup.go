@@ -31,6 +31,8 @@ type Options struct {
 	UnsafeAgent bool          // run a command target without a sandbox
 	Live        bool          // the network may be used
 
+	ShowHeldOut bool // golden traces of held-out cases too
+
 	Version string // of the program, for the records
 }
 
