@@ -56,7 +56,8 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Anchors = len(anchors)
-	complete, operators := p.completeness(anchors, o.Covers), SeenOperators{}
+	vault := store.OpenVault(p.fs(), p.EvidenceDir())
+	complete, operators := p.completeness(vault, anchors, o.Covers), SeenOperators{}
 	tiles, err := place.CheckTiles()
 	if err != nil {
 		return err
@@ -91,7 +92,15 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	if err != nil {
 		return err
 	}
-	a.Problems = append(a.Problems, gaps...)
+	a.Problems = append(append(a.Problems, tiles.Unexpected()...), gaps...)
+	wrong, err := vault.WrongCopies(maxEvidence)
+	if err != nil {
+		return err
+	}
+	for _, err := range wrong {
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "evidence", Name: refusal.DigestMismatch,
+			Detail: "a copy of a piece that has a good one elsewhere is wrong: " + err.Error()})
+	}
 	return p.lookAtOperators(v, operators, a)
 }
 
@@ -131,8 +140,8 @@ func (a *LedgerReport) note(v *ledger.Verified, expect []ledger.Expectation) {
 	}
 }
 
-func (p *Place) completeness(anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
-	r := &Reading{Place: p, vault: store.OpenVault(p.fs(), p.EvidenceDir()), seen: make(map[digest.Content]bool)}
+func (p *Place) completeness(vault *store.Vault, anchors []sequencer.AnchorFile, covers func(int64, evidence.Time) bool) *ledger.Completeness {
+	r := &Reading{Place: p, vault: vault, seen: make(map[digest.Content]bool)}
 	anchored := make(map[string]int64)
 	for _, f := range anchors {
 		anchored[f.Date] = f.Size

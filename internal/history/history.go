@@ -157,11 +157,8 @@ type Attempt struct {
 	unlisted int // planned repetitions of which not even the name is known
 	stray    int // executions of what was not planned, without a record
 	overrun  bool
-	// cassettes names the sorted list of the planned ones, as attempt.finished
-	// does.
-	cassettes digest.Content
-	slots     slots
-	faults    map[string]int
+	slots    slots
+	faults   map[string]int
 	// outer are the problems that are seen without reading the records.
 	outer      []string
 	outerKinds map[string]bool
@@ -202,9 +199,18 @@ func (a *Attempt) Tasks() int {
 // cases is not at hand: they were not run, or nobody can tell.
 func (a *Attempt) Unlisted() int { return a.unlisted }
 
-// PlannedCassettes names the sorted list of the planned cassettes, as
-// attempt.finished does.
-func (a *Attempt) PlannedCassettes() digest.Content { return a.cassettes }
+// Replayed is the cassette that the record of a case names, or, of a case without
+// a record, the planned one; nil if there is none.
+func (c *Case) Replayed() *digest.Content {
+	if c.Index < 0 {
+		return c.planned
+	}
+	return c.Cassette
+}
+
+// NotAsPlanned is the kind of fault of a record that names another case or
+// cassette than the plan does, in [Attempt.Faults] and before [Attempt.Problems].
+const NotAsPlanned = "not as planned"
 
 // WithoutRecords is the attempt as [Read] gives it to somebody who did not want
 // its records: what an answer about another attempt says of this one.

@@ -47,9 +47,10 @@ func TestEveryPlannedCaseIsInTheDenominator(t *testing.T) {
 func TestReadKeepsWhatTheRecordSays(t *testing.T) {
 	b := historytest.New(t)
 	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	cassette := historytest.ContentOf("tape")
+	r.Plan.Cases[0].Cassette = &cassette
 	b.Register(r)
 	s := historytest.Score(r, 0, 1, 0.5)
-	cassette := historytest.ContentOf("tape")
 	s.CassetteDigest, s.Tags, s.Provenance = &cassette, []string{"easy", "npm"}, "recorded"
 	s.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	s.Retries = 4
@@ -104,6 +105,11 @@ func TestRecordsThatDoNotCount(t *testing.T) {
 			s := historytest.Score(r, 0, 1, 1)
 			other := historytest.ContentOf("another tape")
 			s.CassetteDigest = &other
+			b.Case(r, s)
+		}, NotRun},
+		{"no recording where one was planned", "not as planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+			s := historytest.Score(r, 0, 1, 1)
+			s.CassetteDigest = nil
 			b.Case(r, s)
 		}, NotRun},
 		{"a case that nobody planned", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {

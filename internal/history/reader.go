@@ -374,7 +374,7 @@ func (r *Reader) keep(a *Attempt, index int64, s *scoredFields) {
 		return
 	}
 	if reason := c.departs(s, a.Listed); reason != "" {
-		exclude("not as planned", "case %s: %s", c.ID, reason)
+		exclude(NotAsPlanned, "case %s: %s", c.ID, reason)
 		return
 	}
 	r.fill(c, index, s)
@@ -542,14 +542,12 @@ func (r *Reader) addPlanned(a *Attempt) error {
 		n = a.Plan.CaseCount // so many are in the list
 	}
 	a.slots.by.Grow(n * a.Plan.Repeat)
-	var cassettes []digest.Content
 	var ids names
 	each(func(p *planned) {
 		id := ids.keep(p.id)
 		var tape *digest.Content
 		if p.cassette != nil {
 			tape = r.storeOne(*p.cassette)
-			cassettes = append(cassettes, *p.cassette)
 		}
 		for repeat := 1; repeat <= a.Plan.Repeat; repeat++ {
 			c := a.add(id, int32(repeat))
@@ -557,9 +555,7 @@ func (r *Reader) addPlanned(a *Attempt) error {
 		}
 	})
 	a.Listed = true
-	var err error
-	a.cassettes, err = DigestOfSet(cassettes)
-	return err
+	return nil
 }
 
 // caseList returns a walk over a case list in the evidence that has as many
@@ -592,7 +588,12 @@ func (c *Case) departs(s *scoredFields, listed bool) string {
 	switch {
 	case listed && c.Digest != s.caseDigest:
 		return fmt.Sprintf("the record is of %s, planned was %s", s.caseDigest, c.Digest)
-	case listed && c.planned != nil && s.hasCassette && *c.planned != s.cassette:
+	case !listed:
+	case c.planned == nil && s.hasCassette:
+		return fmt.Sprintf("it replayed %s, planned was no cassette", s.cassette)
+	case c.planned != nil && !s.hasCassette:
+		return fmt.Sprintf("it replayed no cassette, planned was %s", c.planned)
+	case c.planned != nil && *c.planned != s.cassette:
 		return fmt.Sprintf("it replayed %s, planned was %s", s.cassette, c.planned)
 	}
 	return ""

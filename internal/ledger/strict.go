@@ -65,6 +65,10 @@ type attemptGap struct {
 	plan     evidence.Plan
 	finished bool
 	scored   map[string]repeats // by case
+
+	cases   []evidence.PlannedCase          // the plan's, wherever it lists them
+	unknown error                           // why they are not known
+	planned map[string]evidence.PlannedCase // by id, until the attempt has finished
 }
 
 // A repeats is which repetitions of a case have a record. Most cases run once,
@@ -119,9 +123,12 @@ func (c *Completeness) Visit(r Record) error {
 		}
 	case *evidence.CaseScored:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
-			r := a.scored[b.CaseID]
-			r.add(b.Repeat)
-			a.scored[b.CaseID] = r
+			n := a.scored[b.CaseID]
+			n.add(b.Repeat)
+			a.scored[b.CaseID] = n
+			if why := a.departs(b); covered && why != "" {
+				c.gap(r.Index, "case", "attempt %s: case %s: %s", b.Attempt, b.CaseID, why)
+			}
 		}
 		for _, d := range b.EvidenceDigests {
 			if err := c.checkEvidence(r.Index, covered, d, "case %s: its evidence %s is", b.CaseID); err != nil {
@@ -130,7 +137,7 @@ func (c *Completeness) Visit(r Record) error {
 		}
 	case *evidence.AttemptFinished:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
-			a.finished = true
+			a.finished, a.planned = true, nil
 		}
 		if d := b.Events; d != nil {
 			return c.checkEvidence(r.Index, covered, *d, "attempt %s: its events %s are", b.Attempt)
@@ -150,8 +157,39 @@ func (c *Completeness) registered(index int64, name attemptName, plan evidence.P
 		c.gap(index, "attempt", "attempt %s was registered before, at entry %d", name.id, first.index)
 		return
 	}
-	c.attempts[name] = &attemptGap{index: index, plan: plan, scored: make(map[string]repeats)}
+	a := &attemptGap{index: index, plan: plan, scored: make(map[string]repeats), cases: plan.Cases, planned: make(map[string]evidence.PlannedCase)}
+	if d := plan.CasesDigest; d != nil {
+		a.cases, a.unknown = c.Cases(*d)
+	}
+	for _, p := range a.cases {
+		a.planned[p.ID] = p
+	}
+	c.attempts[name] = a
 	c.order = append(c.order, name)
+}
+
+// departs says how a record differs from what was planned: it names another
+// case, or another cassette. A case that is not in the plan, or whose list is
+// not at hand, is told by the gap that it leaves.
+func (a *attemptGap) departs(s *evidence.CaseScored) string {
+	p, ok := a.planned[s.CaseID]
+	if !ok {
+		return ""
+	}
+	if p.Digest != s.CaseDigest {
+		return fmt.Sprintf("the record is of %s, planned was %s", s.CaseDigest, p.Digest)
+	}
+	if got, want := tapeName(s.CassetteDigest), tapeName(p.Cassette); got != want {
+		return fmt.Sprintf("it replayed %s, planned was %s", got, want)
+	}
+	return ""
+}
+
+func tapeName(d *digest.Content) string {
+	if d == nil {
+		return "no cassette"
+	}
+	return d.String()
 }
 
 // checkEvidence looks for evidence that an entry in the window names, together
@@ -216,15 +254,11 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 		if !a.finished {
 			c.gap(a.index, "attempt", "attempt %s was registered and never finished", id)
 		}
-		cases := a.plan.Cases
-		if d := a.plan.CasesDigest; d != nil {
-			var err error
-			if cases, err = c.Cases(*d); err != nil {
-				c.gap(a.index, "evidence", "attempt %s: its case list %s: %v", id, *d, err)
-				continue
-			}
+		if a.unknown != nil {
+			c.gap(a.index, "evidence", "attempt %s: its case list %s: %v", id, *a.plan.CasesDigest, a.unknown)
+			continue
 		}
-		for _, planned := range cases {
+		for _, planned := range a.cases {
 			if n := a.recorded(planned.ID); n < a.plan.Repeat {
 				c.gap(a.index, "case", "attempt %s: case %s has %d of %d records", id, planned.ID, n, a.plan.Repeat)
 			}

@@ -449,8 +449,8 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 		{
 			name:  "a record that does not say what it replayed",
 			write: func(k *book) { again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.CassetteDigest = nil })}) },
-			unmet: oneLess,
-			notes: []string{"1 case counts as failed, of another cassette: case-01"},
+			unmet: append(slices.Clone(oneLess), "attempt fix.agent.1: not as planned: entry 3: case case-01: it replayed no cassette, planned was blake3:3e5e594c180bcb6d1a5680b1ea52c506572f274d8be0c2006a9b5ca6ce1200da"),
+			notes: []string{"1 case counts as failed, not run: case-01"},
 		},
 		{
 			name:  "judged by a model",

@@ -136,7 +136,8 @@ var lies = []lie{
 	}, kinds: []string{"not planned"}, unmet: []string{"attempt CLASS.agent.1: not planned"}},
 	{name: "a record of another case under the same name", tell: func(w *world, class string) {
 		w.good(class, run{lieScore: onFirst(func(s *evidence.CaseScored) { s.CaseDigest = digest.ContentOf([]byte("easier")) })})
-	}, kinds: []string{"not as planned"}, unmet: append(slices.Clone(less), "attempt CLASS.agent.1: not as planned"), fields: []string{"outcomes", "cost_microdollars"}},
+	}, kinds: []string{"not as planned"}, unmet: append(slices.Clone(less), "attempt CLASS.agent.1: not as planned"), fields: []string{"plan", "outcomes", "cost_microdollars"},
+		gaps: []string{"attempt CLASS.agent.1: case case-1: the record is of "}},
 	{name: "a record of another class", tell: func(w *world, class string) {
 		w.good(class, run{lieScore: onFirst(func(s *evidence.CaseScored) { s.Class = "smoke" })})
 	}, kinds: []string{"of another class"}, unmet: append(slices.Clone(less), "attempt CLASS.agent.1: of another class"), fields: []string{"outcomes", "cost_microdollars"}},

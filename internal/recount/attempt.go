@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -26,6 +27,7 @@ func Attempt(a *history.Attempt, read func(digest.Content) ([]byte, error)) (*Re
 	if err != nil {
 		return nil, err
 	}
+	r.planned(a)
 	if a.Finished == nil {
 		r.Unchecked = append(r.Unchecked, fmt.Sprintf("attempt %s has no attempt.finished", a.ID))
 	} else if err := r.finish(a, sum); err != nil {
@@ -41,6 +43,21 @@ func Attempt(a *history.Attempt, read func(digest.Content) ([]byte, error)) (*Re
 		}
 	}
 	return r, nil
+}
+
+// planned compares records with the plan: what names another case or another
+// cassette than was promised does not count, and is said here, because the
+// totals of the attempt are of what was planned.
+func (r *Recounted) planned(a *history.Attempt) {
+	departed := a.Faults()[history.NotAsPlanned]
+	where := fmt.Sprintf("entry %d (attempt.registered of %s)", a.Index, a.ID)
+	said := "every record is of the planned case and cassette"
+	for _, p := range a.Problems {
+		if strings.HasPrefix(p, history.NotAsPlanned+":") {
+			said = p
+		}
+	}
+	r.Compare(where, "plan", "every record is of the planned case and cassette", said, departed == 0)
 }
 
 // An attemptSum is what attempt.finished and "tally run" say about an attempt: over
@@ -71,11 +88,14 @@ func (s *attemptSum) records() int {
 func sumOf(a *history.Attempt) (*attemptSum, error) {
 	s := &attemptSum{outcomes: make(map[evidence.Outcome]int), modes: []string{}}
 	modes := make(map[string]bool)
-	var rubrics, images, cases []digest.Content
+	var rubrics, images, cases, cassettes []digest.Content
 	total, scored := 0.0, 0
 	var last *history.Context
 	for c := range a.Cases() {
 		cases = append(cases, c.Digest)
+		if tape := c.Replayed(); tape != nil {
+			cassettes = append(cassettes, *tape)
+		}
 		if c.Index < 0 {
 			continue
 		}
@@ -117,8 +137,8 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 	if s.cases, err = history.DigestOfSet(cases); err != nil {
 		return nil, err
 	}
-	s.cassettes = a.PlannedCassettes()
-	return s, nil
+	s.cassettes, err = history.DigestOfSet(cassettes)
+	return s, err
 }
 
 // nearly is equality of means: adding in another order may change the last digit.

@@ -106,9 +106,33 @@ func TestRecomputeAgreesWithAnHonestAttempt(t *testing.T) {
 	if err != nil || got.Err() != nil {
 		t.Fatalf("%v, %v", err, got.Err())
 	}
-	// 8 numbers of the end, 12 of each record.
-	if got.Checked != 8+2*12 || len(got.Unchecked) != 0 {
+	// The plan, 8 numbers of the end, 12 of each record.
+	if got.Checked != 1+8+2*12 || len(got.Unchecked) != 0 {
 		t.Errorf("%d numbers, unchecked %q", got.Checked, got.Unchecked)
+	}
+}
+
+// A record that names another case or cassette than was planned is found by who
+// counts again, whatever the end of the attempt says: its sets are those of the
+// plan.
+func TestRecomputeFindsRecordsThatAreNotOfThePlan(t *testing.T) {
+	other := historytest.ContentOf("another")
+	for name, forge := range map[string]func(*evidence.CaseScored){
+		"a cassette where none was planned": func(s *evidence.CaseScored) { s.CassetteDigest = &other },
+		"another case":                      func(s *evidence.CaseScored) { s.CaseDigest = other },
+	} {
+		p := pieces{}
+		b, r := honest(t, p, nil, forge)
+		got, err := Attempt(read(b, history.Options{}).Attempt(r.Attempt), p.read)
+		if err != nil || got.Err() == nil || !strings.Contains(got.Differences[0].String(), "not as planned") {
+			t.Errorf("%s: %v, %v", name, err, got.Err())
+		}
+	}
+	p := pieces{}
+	b, r := honest(t, p, func(f *evidence.AttemptFinished) { f.CassetteDigests = listDigest(t, other) }, nil)
+	got, err := Attempt(read(b, history.Options{}).Attempt(r.Attempt), p.read)
+	if err != nil || got.Err() == nil || got.Differences[0].Field != "cassette_digests" {
+		t.Errorf("another set of cassettes: %v, %v", err, got.Err())
 	}
 }
 

@@ -3,6 +3,7 @@ package sequencer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -633,6 +634,68 @@ func TestTilesAreComparedWithTheEntries(t *testing.T) {
 	replace(40, [32]byte{}, 1)
 	expect("checkpoint", "of a larger tree", refusal.HistoryRolledBack)
 	t.Logf("%d cases", cases)
+}
+
+// TestUnexpectedTilesAreNamed: a file among the tiles that no entry gives is
+// named by a strict verification, and tiles without a checkpoint are compared
+// with the entries all the same.
+func TestUnexpectedTilesAreNamed(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 3)
+	publish(t, cfg)
+	check := func() (problems, unexpected []ledger.Problem) {
+		t.Helper()
+		tiles, err := cfg.CheckTiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options(cfg)
+		o.Visit = tiles.Visit
+		v, err := cfg.Verify(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problems, err = tiles.Problems(v); err != nil {
+			t.Fatal(err)
+		}
+		return problems, tiles.Unexpected()
+	}
+	if problems, unexpected := check(); len(problems)+len(unexpected) > 0 {
+		t.Fatalf("honest tiles: %v, %v", problems, unexpected)
+	}
+	for _, name := range []string{"tile/0/000.p/200", "tile/0/001", "tile/7/000", "tile/entries/x001/000", "tile/0/000.p/04", "tile/notes.txt", "more", "tile/0/000.p/4.bak", "heads/1"} {
+		path := filepath.Join(cfg.TilesDir(), filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if problems, unexpected := check(); len(problems) > 0 || len(unexpected) != 1 || !strings.Contains(unexpected[0].Detail, name) {
+			t.Errorf("%s: got %v, %v", name, problems, unexpected)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(cfg.TilesDir(), "checkpoint")); err != nil {
+		t.Fatal(err)
+	}
+	if problems, unexpected := check(); len(problems) > 0 || len(unexpected) != 1 {
+		t.Errorf("without a checkpoint: got %v, %v", problems, unexpected)
+	}
+	files, err := filepath.Glob(filepath.Join(cfg.TilesDir(), "tile", "0", "000.p", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] ^= 1
+	if err := os.WriteFile(files[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if problems, _ := check(); len(problems) != 1 || problems[0].Name != refusal.TileMismatch {
+		t.Errorf("a changed tile without a checkpoint: got %v", problems)
+	}
 }
 
 func TestPublishDoesNotReplaceAnAnchorThatDisagrees(t *testing.T) {

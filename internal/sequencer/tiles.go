@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 
 	"tallystick/internal/ledger"
@@ -87,37 +88,55 @@ func (p Place) readCheckpoint() ([]byte, error) {
 type TileCheck struct {
 	place      Place
 	checkpoint []byte // nil if there is none
-	unfit      error  // why it is none, whatever it says
+	unfit      error  // why it is not one, whatever it says
+	found      bool   // something is published
 	tree       ledger.Tree
 	leaves     ledger.Leaves
+	unexpected []ledger.Problem
 }
 
 // CheckTiles begins a comparison.
 func (p Place) CheckTiles() (*TileCheck, error) {
 	checkpoint, err := p.readCheckpoint()
 	if refusal.Is(err, refusal.TooLarge) {
-		return &TileCheck{place: p, checkpoint: []byte{}, unfit: err}, nil
+		return &TileCheck{place: p, checkpoint: []byte{}, unfit: err, found: true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &TileCheck{place: p, checkpoint: checkpoint}, nil
+	entries, err := p.FS.ReadDir(p.TilesDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, p.unreadableTiles(err)
+	}
+	return &TileCheck{place: p, checkpoint: checkpoint, found: len(entries) > 0}, nil
 }
 
 // Visit notes one entry; it is for [ledger.Options].
 func (t *TileCheck) Visit(r ledger.Record) error {
-	if t.checkpoint == nil {
+	if !t.found {
 		return nil
 	}
 	t.leaves.Add(r.Position)
 	return t.tree.Add(r.Leaf)
 }
 
-// Problems says what is wrong after the walk has verified the ledger. Nothing
-// published is no problem.
+// Unexpected says, after [TileCheck.Problems], which files are among the tiles
+// that are not tiles of this ledger. A client of tiles does not ask for them, so
+// only a strict verification names them.
+func (t *TileCheck) Unexpected() []ledger.Problem { return t.unexpected }
+
+// Problems says what is wrong after the walk has verified the ledger. That
+// nothing is published is not a problem. Tiles without a checkpoint, which a
+// client cannot use and which a forger may have taken it from, are compared with
+// the entries all the same.
 func (t *TileCheck) Problems(v *ledger.Verified) ([]ledger.Problem, error) {
-	if t.checkpoint == nil {
+	if !t.found {
 		return nil, nil
+	}
+	if t.checkpoint == nil {
+		t.leaves.Origin = v.Origin
+		t.expectNot("tiles/checkpoint is missing, and there are tiles")
+		return t.compare(0)
 	}
 	// A former operator's checkpoint may stand there until the next one.
 	c, err := ledger.VerifyCheckpoint(t.checkpoint, ledger.Policy{Logs: v.EveryKey()})
@@ -163,17 +182,25 @@ func (t *TileCheck) compare(size int64) (problems []ledger.Problem, err error) {
 			return nil, err
 		}
 	}
-	err = t.place.walkTiles("tile", func(path string) error {
-		if seen[path] {
+	err = t.place.walkTiles("", func(path string) error {
+		if seen[path] || path == "checkpoint" {
 			return nil
 		}
-		// A tile beyond the walk is a writer's who is at work.
 		if tile, ok := ledger.TileAt(&t.tree, &t.leaves, path); ok {
 			return check(tile)
 		}
+		t.expectNot("tiles/%s is not a tile of the entries of this ledger", path)
 		return nil
 	})
 	return problems, err
+}
+
+func (t *TileCheck) expectNot(format string, args ...any) {
+	t.unexpected = append(t.unexpected, ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (p Place) unreadableTiles(err error) error {
+	return refusal.Newf(refusal.Unreadable, "reading tiles: %w", err).WithHint("nothing was changed; check the permissions and the disk of %s", p.TilesDir())
 }
 
 // walkTiles calls visit with the path of every file below a folder of tiles.
@@ -183,14 +210,14 @@ func (p Place) walkTiles(dir string, visit func(path string) error) error {
 		return nil
 	}
 	if err != nil {
-		return refusal.Newf(refusal.Unreadable, "reading tiles: %w", err).WithHint("nothing was changed; check the permissions and the disk of %s", p.TilesDir())
+		return p.unreadableTiles(err)
 	}
 	for _, e := range entries {
 		next := visit
 		if e.IsDir() {
 			next = func(dir string) error { return p.walkTiles(dir, visit) }
 		}
-		if err := next(dir + "/" + e.Name()); err != nil {
+		if err := next(path.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +55,61 @@ func TestPackGivesBackWhatWasCommitted(t *testing.T) {
 	}
 	if _, err := v.Get(digest.ContentOf([]byte("never put")), 1<<20); !refusal.Is(err, refusal.NotFound) {
 		t.Errorf("a piece that was never put: %v, want NotFound", err)
+	}
+}
+
+// TestAWrongCopyInAPackHidesNothing appends wrong bytes under a good name, before
+// and after the good piece, in the same pack and in others, and as a blob: the
+// good piece is given out, and the wrong one is said.
+func TestAWrongCopyInAPackHidesNothing(t *testing.T) {
+	good := []byte("what happened")
+	d := digest.ContentOf(good)
+	record := func(data []byte) []byte {
+		return append(binary.BigEndian.AppendUint64(bytes.Clone(d[:]), uint64(len(data))), data...)
+	}
+	right, wrong, longer := record(good), record([]byte("what happenee")), record([]byte("something much longer"))
+	pack := func(records ...[]byte) []byte { return append([]byte(packHeader), bytes.Join(records, nil)...) }
+	for name, files := range map[string]map[string][]byte{
+		"appended":                  {"packs/a.pack": pack(right, wrong)},
+		"appended, of another size": {"packs/a.pack": pack(right, longer)},
+		"before it":                 {"packs/a.pack": pack(wrong, right)},
+		"in a pack before":          {"packs/a.pack": pack(wrong), "packs/b.pack": pack(right)},
+		"in a pack after":           {"packs/a.pack": pack(right), "packs/b.pack": pack(longer)},
+		"a wrong blob":              {"packs/a.pack": pack(right), "blobs/" + hex.EncodeToString(d[:1]) + "/" + hex.EncodeToString(d[:]): []byte("else")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, data := range files {
+				path := filepath.Join(dir, filepath.FromSlash(file))
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := OpenVault(OS{}, dir)
+			if got, err := v.Get(d, 1<<20); err != nil || !bytes.Equal(got, good) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if err := v.Check(d, 1<<20); err != nil {
+				t.Error(err)
+			}
+			if wrong, err := v.WrongCopies(1 << 20); err != nil || len(wrong) == 0 || !refusal.Is(wrong[0], refusal.DigestMismatch) {
+				t.Errorf("the wrong copy is not said: %v, %v", wrong, err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "packs"), 0o700), os.WriteFile(filepath.Join(dir, "packs", "a.pack"), pack(right, right), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	v := OpenVault(OS{}, dir)
+	if wrong, err := v.WrongCopies(1 << 20); err != nil || len(wrong) > 0 {
+		t.Errorf("two good copies: %v, %v", wrong, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "packs", "a.pack"), pack(wrong, longer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenVault(OS{}, dir).Get(d, 1<<20); !refusal.Is(err, refusal.DigestMismatch) {
+		t.Errorf("two wrong copies: %v", err)
 	}
 }
 

@@ -26,6 +26,7 @@ type Vault struct {
 	pieces *pieceIndex // nil until the packs were scanned
 	broken error       // of the first pack that could not be
 	open   map[uint32]*openPack
+	wrong  []error // copies that were read and are not what their name says
 }
 
 // A pieceRef is where a piece lies, in little memory: there is one for every
@@ -60,7 +61,8 @@ func (x *pieceIndex) slot(d digest.Content) int {
 	return i
 }
 
-// put notes a piece. One that was noted before is as good.
+// put notes a piece. Of one that is there more than once the first is noted:
+// what is appended later does not hide it.
 func (x *pieceIndex) put(ref pieceRef) {
 	if 2*(x.n+1) > len(x.table) {
 		x.table = make([]uint32, max(64, 2*len(x.table)))
@@ -70,7 +72,6 @@ func (x *pieceIndex) put(ref pieceRef) {
 	}
 	i := x.slot(ref.digest)
 	if x.table[i] != 0 {
-		*x.at(int(x.table[i]) - 1) = ref
 		return
 	}
 	if x.n%refsInChunk == 0 {
@@ -136,23 +137,107 @@ const maxCheckBuffer = 1 << 20
 
 // get reads a piece, into buf if it has room.
 func (v *Vault) get(d digest.Content, limit int64, buf []byte) ([]byte, error) {
-	if data, ok, err := v.scanned(d, limit, buf); ok && (err == nil || !v.blobs.Has(d)) {
-		return data, err
+	data, found, err := v.scanned(d, limit, buf)
+	if found && err == nil {
+		return data, nil
 	}
 	if v.blobs.Has(d) {
-		return v.blobs.Get(d, limit)
+		data, err = v.blobs.Get(d, limit)
+		if found = true; err == nil {
+			return data, nil
+		}
 	}
-	if err := v.scan(); err != nil {
+	if scanErr := v.scan(); scanErr != nil {
+		return nil, scanErr
+	}
+	data, inPack, packErr := v.scanned(d, limit, buf)
+	switch {
+	case inPack && packErr == nil:
+		v.note(err) // of the blob
+		return data, nil
+	case inPack:
+		return v.another(d, limit, packErr)
+	case found:
 		return nil, err
-	}
-	if data, ok, err := v.scanned(d, limit, buf); ok {
-		return data, err
 	}
 	if v.broken != nil {
 		return nil, v.broken // it may be in there
 	}
 	return nil, refusal.Newf(refusal.NotFound, "no evidence %s in %s", d, v.dir).
 		WithHint("copy the evidence folder of the machine that recorded it")
+}
+
+// note remembers a copy that is not what its name says, while another is.
+func (v *Vault) note(err error) {
+	if refusal.Is(err, refusal.DigestMismatch) {
+		v.mu.Lock()
+		v.wrong = append(v.wrong, err)
+		v.mu.Unlock()
+	}
+}
+
+// another looks for a copy that is what its name says, after the one that the
+// index has was not. It reads where everything lies again, since the index has
+// one copy of each; who put wrong bytes into a pack pays with our time once for
+// each, and hides nothing.
+func (v *Vault) another(d digest.Content, limit int64, first error) ([]byte, error) {
+	var good []byte
+	err := v.copies(func(at PieceAt, name digest.Content, _ bool) error {
+		if name != d || good != nil {
+			return nil
+		}
+		if data, err := ReadPiece(v.fsys, d, at, limit); err == nil {
+			good = data
+		}
+		return nil
+	})
+	if err != nil || good == nil {
+		return nil, first
+	}
+	v.note(first)
+	return good, nil
+}
+
+// copies visits every piece of every pack, and says of each whether it is the
+// copy that the index has.
+func (v *Vault) copies(visit func(at PieceAt, name digest.Content, indexed bool) error) error {
+	v.mu.Lock()
+	packs, pieces := v.packs, v.pieces
+	v.mu.Unlock()
+	for i, pack := range packs {
+		err := ScanPack(v.fsys, pack, func(d digest.Content, at PieceAt) error {
+			ref, _ := pieces.find(d)
+			return visit(at, d, ref.pack == uint32(i) && ref.offset == at.Offset)
+		})
+		if err != nil && v.broken == nil { // or scan said it before
+			return err
+		}
+	}
+	return nil
+}
+
+// WrongCopies says which further copies of pieces in packs, and which copies
+// that were read before, are not what their name says, although another copy may
+// be. Nobody who asks for the piece gets them; that they are there is a sign that
+// somebody wrote into a pack.
+func (v *Vault) WrongCopies(limit int64) ([]error, error) {
+	if err := v.scan(); err != nil {
+		return nil, err
+	}
+	err := v.copies(func(at PieceAt, name digest.Content, indexed bool) error {
+		if indexed {
+			return nil
+		}
+		_, err := ReadPiece(v.fsys, name, at, limit)
+		v.note(err)
+		if refusal.Is(err, refusal.Unreadable) {
+			return err
+		}
+		return nil
+	})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.wrong, err
 }
 
 // scanned returns a piece that lies in a pack already scanned. Without a scan it

@@ -171,6 +171,9 @@ func Score(r *evidence.AttemptRegistered, i, repeat int, value float64) *evidenc
 		Score:     &evidence.Score{Passed: true, Score: value, Breakdown: map[string]float64{"tests": value}, FailureModes: []string{}, CostUSD: 0.0003, DurationSeconds: 0.25},
 		StartedAt: evidence.At(start), FinishedAt: evidence.At(start.Add(time.Duration(100*(i+1)) * time.Millisecond)), Operator: r.Operator,
 		Turns: 2, Tokens: 1000, CostMicroUSD: 300, Vantage: "gateway", EvidenceDigests: []digest.Content{ContentOf("evidence of %s %d", r.Attempt, i)}}
+	if i < len(r.Plan.Cases) {
+		s.CassetteDigest = r.Plan.Cases[i].Cassette
+	}
 	if value < 1 {
 		s.Outcome, s.Score.Passed = evidence.Failed, false
 		s.Score.FailureModes = []string{"tests.failed"}
