@@ -20,7 +20,7 @@ an entry it checks the names of the members, not what they hold. It does not com
 ledger with anchors, tiles or memory, so it cannot notice that whole batches were cut
 from the end.
 """
-import argparse, base64, hashlib, json, os, re, struct, sys
+import argparse, base64, hashlib, json, os, re, struct, sys, unicodedata
 from datetime import datetime
 from decimal import Decimal
 
@@ -200,6 +200,216 @@ def digest(value, prefix):
     must(re.fullmatch(prefix + ":[0-9a-f]{64}", text(value)), "not %s: %.20s" % (prefix, value))
     return bytes.fromhex(value[len(prefix) + 1:])
 
+# --- The rules of documents (rules/README.md) ------------------------------------------
+
+BANNED = ("confidence", "llm", "self_reported", "model_says")
+INVISIBLE = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+                       "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+                       "\U000e0000-\U000e0fff\x00-\x1f\x7f-\x9f]")
+
+def is_time(value, pattern, layout):
+    try:
+        return bool(re.fullmatch(pattern, value)) and bool(datetime.strptime(value, layout))
+    except ValueError:
+        return False
+
+def is_objective(name):
+    """No word of a name, in any case and however joined, is one that no score may claim."""
+    kinds = [unicodedata.category(c) for c in name]
+    words = ""
+    for i, (c, kind) in enumerate(zip(name, kinds)):
+        if kind[0] != "L":
+            words += "_"
+            continue
+        before, after = i > 0 and kinds[i - 1], i + 1 < len(name) and kinds[i + 1]
+        if kind == "Lu" and before and before[0] == "L" and (before == "Ll" or after == "Ll"):
+            words += "_"
+        words += c.lower()[:1]
+    words = "_%s_" % "_".join(word for word in words.split("_") if word)
+    return not any("_%s_" % word in words for word in BANNED)
+
+def is_ssh_key(line):
+    """A label and base64 that begins with it; whether it is a good key is for signers.md."""
+    fields = line.split()
+    if re.search("[\r\n]", line) or len(fields) < 2 or not re.fullmatch(
+            "ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)|"
+            "sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh[.]com", fields[0]):
+        return False
+    try:
+        wire, label = base64_decode(fields[1]), fields[0].encode()
+    except Malformed:
+        return False
+    label = struct.pack(">I", len(label)) + label
+    rest = wire[len(label):]
+    return wire.startswith(label) and (fields[0] != "ssh-ed25519"
+                                       or len(rest) == 36 and rest.startswith(b"\0\0\0\x20"))
+
+FORMS = {
+    "blake3": lambda v: re.fullmatch("blake3:[0-9a-f]{64}", v),
+    "sha256": lambda v: re.fullmatch("sha256:[0-9a-f]{64}", v),
+    "not_zero": lambda v: not v.endswith(":" + "0" * 64),
+    "time": lambda v: is_time(v, r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", "%Y-%m-%dT%H:%M:%S.%fZ"),
+    "second": lambda v: is_time(v, r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", "%Y-%m-%dT%H:%M:%SZ"),
+    "origin": lambda v: re.fullmatch("[a-z0-9._/-]{1,200}", v) and not {"", ".", ".."} & set(v.split("/")),
+    "name": lambda v: re.fullmatch("[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?", v),
+    "objective": is_objective,
+    "visible": lambda v: not INVISIBLE.search(v),
+    "relative_path": lambda v: not {"", ".", ".."} & set(v.split("/")),
+    "ssh_public_key": lambda v: is_ssh_key(v[:-1] if v.endswith("\n") else v),
+    "six_decimals": lambda v: round(v * 1e6) / 1e6 == v,
+}
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+def same(a, b):
+    return type(a) is type(b) and a == b or is_number(a) and is_number(b) and a == b
+
+def find(value, path):
+    """The member at a path with dots, or None: null is no value of ours."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+def identity(by, item):
+    if by == "look":
+        for old, new in ("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("i", "l"), ("_", "-"):
+            item = item.lower().replace(old, new)
+        return item
+    return encode(item if by == "value" else [item.get(name) for name in by.split()])
+
+def size(value):
+    return len(encode(value).encode())
+
+class Rules:
+    """One file of rules. check raises Malformed where a document does not keep them."""
+
+    def __init__(self, name):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "rules", name + ".json")) as file:
+            self.file = json.load(file)
+        must(self.file["rules"] == "tallystick-rules/v1", "rules of another version")
+        self.shapes = {**self.file.get("shapes", {}), **self.file["documents"]}
+        self.format = ""
+
+    def check(self, name, value, format=None):
+        """format: of what the document is a part of; what is older is asked for less."""
+        must(name in self.shapes, "the rules know no %.40s" % name)
+        self.format = self.format if format is None else format
+        self.value(self.shapes[name], value, name)
+
+    def value(self, s, v, at):
+        what = s["is"]
+        if what == "any":
+            return
+        if what not in CHECKED:
+            return self.value(self.file["shapes"][what], v, at)
+        must(CHECKED[what](v), "%s is not a %s" % (at, what))
+        amount = v if is_number(v) else len(v.encode()) if isinstance(v, str) else 0 if what == "flag" else len(v)
+        if what not in ("flag", "object"):
+            must(s.get("min", amount) <= amount <= s.get("max", amount)
+                 and ("above" not in s or amount > s["above"]), "%s is too small or too large" % at)
+        must("one_of" not in s or any(same(v, w) for w in s["one_of"]), "%s is %.60r" % (at, v))
+        must("pattern" not in s or re.fullmatch(s["pattern"], v), "%s is %.60r" % (at, v))
+        for form in s.get("like", ()):
+            must(FORMS[form](v), "%s is %.60r, which is not like %s" % (at, v, form))
+        if what in ("list", "map"):
+            for name, item in enumerate(v) if what == "list" else v.items():
+                must("names" not in s or self.value(s["names"], name, "a name in " + at) is None, at)
+                self.value(s["of"], item, "%s.%s" % (at, name))
+        if "distinct" in s:
+            keys = [identity(s["distinct"], item) for item in v]
+            must(len(set(keys)) == len(keys), "%s has something twice" % at)
+        must(not s.get("sorted") or v == sorted(v, key=str.encode), "%s is not in order" % at)
+        if what == "object":
+            self.object(s, v, at)
+
+    def object(self, s, v, at):
+        known = s.get("members", {})
+        must(set(v) <= set(known), "%s has a member that it does not know: %.60s" % (at, set(v) - set(known)))
+        for name, shape in known.items():
+            must(name in v or shape.get("optional"), "%s has no %s" % (at, name))
+            if name in v:
+                self.value(shape, v[name], "%s.%s" % (at, name))
+        for rule in s.get("rules", ()):
+            must(self.holds(v, *rule), "%s: not so: %.120s" % (at, " ".join(map(str, rule))))
+
+    def holds(self, v, rule, *args):
+        """A relation between members. One that needs a member that is absent holds."""
+        there = [find(v, a) is not None if isinstance(a, str) else None for a in args]
+        a, b = ([find(v, x) if isinstance(x, str) else None for x in args] + [None, None])[:2]
+        listed = b is not None and any(same(b, x) for x in args[2:])
+        if rule == "exactly_one":
+            return sum(there) == 1
+        if rule == "together":
+            return len(set(there)) == 1
+        if rule == "needs":
+            return there[1] or not there[0]
+        if rule == "needed_when":
+            return there[0] or not listed
+        if rule == "absent_when":
+            return not (there[0] and listed)
+        if rule == "there_when":
+            return there[0] == listed
+        if rule == "true_when":
+            return a is None or a == listed
+        if rule == "document":
+            must(b in self.file["documents"], "no document is called %.40r" % (b,))
+            return self.check(b, a) is None
+        if rule == "head":
+            return self.format.endswith("/v1") or len((find(v, args[0] + ".head") or "").encode()) <= args[1]
+        if rule == "absent_in":
+            return not there[0] or self.format != args[1]
+        if rule == "not_in":
+            return self.format != args[0]
+        if rule == "bytes":
+            return size(v) <= args[0]
+        if rule == "whole_text":
+            flags = [name for name in ("lossy", "redacted", "truncated") if name in v]
+            head = v["head"].encode()
+            if flags == ["truncated"]:
+                return v["bytes"] > len(head)
+            return flags or v["bytes"] == len(head) and v["digest"] == "blake3:" + blake3(head).hex()
+        if rule == "whole_arguments":
+            values, cut, raw = v.get("values", {}), v.get("cut", {}), v.get("raw")
+            if raw:
+                return not values and not cut and (raw["bytes"], raw["digest"]) == (v["bytes"], v["digest"])
+            if set(values) & set(cut) or any(size(value) > 8192 for value in values.values()):
+                return False
+            whole = encode(values).encode()
+            return (bool(cut) or "redacted" in v
+                    or v["bytes"] == len(whole) and v["digest"] == "blake3:" + blake3(whole).hex())
+        if rule == "ascending":
+            values = [find(v, ".".join(filter(None, (args[0], name, args[1])))) for name, _ in args[2]]
+            values = [default if value is None else value for value, (_, default) in zip(values, args[2])]
+            return values == sorted(values)
+        if a is None or b is None:
+            return True
+        if rule == "at_most":
+            return a <= b
+        if rule == "differ":
+            return not same(a, b)
+        if rule == "length":
+            return len(a) == b
+        if rule == "sum":
+            return sum(a.values()) == b
+        must(rule == "fits", "the rules have a relation that is not known: %.40s" % rule)
+        return any(same(b, x) for x in args[2].get(str(a), ()))
+
+CHECKED = {
+    "text": lambda v: isinstance(v, str),
+    "count": lambda v: isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**53,
+    "number": is_number,
+    "flag": lambda v: isinstance(v, bool),
+    "list": lambda v: isinstance(v, list),
+    "map": lambda v: isinstance(v, dict),
+    "object": lambda v: isinstance(v, dict),
+}
+
+def rules(name, known={}):
+    if name not in known:
+        known[name] = Rules(name)
+    return known[name]
+
 # --- The signers file (signers.md) ----------------------------------------------------
 
 SIGNERS_HEADER = re.compile("# tallystick-signers v([12])\n# version: ([1-9][0-9]{0,9})\n"
@@ -360,32 +570,6 @@ def sshsig_verify(armoured, message, namespace):
 
 # --- Entries, chain and tree (ledger.md; RFC 6962, section 2.1) -----------------------
 
-BODIES = {      # the members that the body of each kind has, as on the page
-    "ledger.opened": "origin signers",
-    "signers.changed": "version signers signatures",
-    "key.published": "purpose key document? retired?",
-    "attempt.registered": "schema_version attempt origin class target number mode scratch? plan "
-        "operator signature",
-    "case.started": "attempt case_id repeat execution",
-    "case.scored": "schema_version attempt class case_id repeat execution case_digest rubric_digest? "
-        "cassette_digest? image_digest? harness_version isolation_class isolation_scope? "
-        "agent_isolation? outcome reason? score? started_at finished_at operator policy turns tokens "
-        "cost_microdollars retries vantage cassette_provenance? judged_by_model? tags? evidence",
-    "attempt.finished": "schema_version attempt outcomes case_digests rubric_digests cassette_digests "
-        "image_digests mean_score? failure_modes events? runtime_ms cost_microdollars",
-    "attempt.reproduced": "attempt original origin agrees divergence? operator signature",
-    "score.amended": "entry score author reason grading?",
-    "judge.drawn": "attempt case_id draw key verdict",
-    "cassette.recorded": "class case_id digest provenance kept calls cost_microdollars",
-    "case.pending": "class case_id source digest",
-    "case.accepted": "class case_id digest signed signatures",
-    "anchor.published": "date size root head witnesses",
-    "integrity.event": "name severity boundary? detail data?",
-    "promotion.recommendation.emitted": "class current_tier recommended_tier evidence rationale "
-        "requires_human_approval rules window_days?",
-    "promotion.apply.blocked": "class tier",
-}
-
 def parse_time(value):
     must(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}Z", text(value)),
          "not a time with three decimals: %.30s" % value)
@@ -396,14 +580,9 @@ def parse_time(value):
 
 def parse_entry(data):
     must(len(data) <= 1 << 20, "an entry of more than 1,048,576 bytes")
-    entry = members(canonical(data), "body kind manual? time v")
-    must(encode(entry["v"]) == "1", "an entry of another version")
-    must(entry.get("manual", True) is True, "manual is not true")
-    entry["time"], kind = parse_time(entry["time"]), text(entry["kind"])
-    must(isinstance(entry["body"], dict), "a body that is no object")
-    if kind != "note":
-        must(kind in BODIES, "an unknown kind: %.40s" % kind)
-        members(entry["body"], BODIES[kind])
+    entry = canonical(data)
+    rules("records").check("entry", entry)
+    entry["time"] = parse_time(entry["time"])
     return entry
 
 def check_origin(origin):
@@ -591,14 +770,18 @@ class Ledger:
         self.batch = 0
 
 def verify_ledger(folder, signers):
-    ledger, rest = Ledger(Signers(read(signers).decode())), b""
-    must(ledger.signers.version == 1, "the signers file is not version 1")
     folder = os.path.join(folder, "segments")
-    for name in sorted(os.listdir(folder)):
+    return verify_segments({name: os.path.join(folder, name) for name in os.listdir(folder)},
+                           read(signers).decode())
+
+def verify_segments(segments, signers):
+    ledger, rest = Ledger(Signers(signers)), b""
+    must(ledger.signers.version == 1, "the signers file is not version 1")
+    for name in sorted(segments):
         must(re.fullmatch("[0-9]{16}[.]log", name), "%s is not the name of a segment" % name)
         must(not rest and name == "%016d.log" % ledger.tree.size,
              "segment %s does not follow on a sealed one" % name, Refused)
-        data = read(os.path.join(folder, name))
+        data = read(segments[name])
         end = max((seal.end() for seal in SEAL_LINE.finditer(data)), default=0)
         rest = data[end:]
         for line in data[:end].split(b"\n")[:-1]:
@@ -611,6 +794,68 @@ def verify_ledger(folder, signers):
     must(ledger.sealed, "no batch that is sealed")
     return found + "; %d bytes that no seal covers are not part of it" % len(rest) * bool(rest)
 
+# --- Trajectories (trajectory.md, events.md) -------------------------------------------
+
+def verify_trajectory(data, head=None):
+    """Every line, their chain and order, and the head if one is asked for."""
+    must(data.endswith(b"\n") and len(data) <= 256 << 20, "not lines, or more than 256 MiB")
+    prev, turn, time, ended, size, format = bytes(32), 0, 0, False, 0, ""
+    for size, line in enumerate(data.split(b"\n")[:-1], 1):
+        event = canonical(line)
+        if size == 1:
+            format = str(find(event, "payload.format"))
+        rules("events").check("line", event, format)
+        kind = event["type"]
+        must(event["prev"] == "sha256:" + prev.hex(), "line %d: the chain is broken" % size, Refused)
+        turn += kind == "turn_started"
+        must(event["seq"] == size and event["turn"] == turn and event["t"] >= time and not ended
+             and (kind == "run_started") == (size == 1), "line %d: out of order" % size, Refused)
+        prev, time, ended = sha256(line), event["t"], kind in ("run_completed", "run_failed")
+    must(head in (None, "sha256:" + prev.hex()), "the head is another one", Refused)
+    return "%d events%s, head sha256:%s%s" % (size, "" if ended else ", without an end", prev.hex(),
+                                             "" if head else ", for which nobody vouches here")
+
+# --- Vectors (vectors/README.md) -------------------------------------------------------
+
+def verify_vector(folder, kind, path, trust):
+    data, keys = read(path), [parse_vkey(trust["key"])] if "key" in trust else []
+    if kind == "trajectory":
+        return verify_trajectory(data)
+    if kind == "ledger":
+        return verify_segments({"%016d.log" % 0: path}, trust["signers"])
+    if kind == "receipt":
+        return verify_receipt(path, keys)
+    if kind == "checkpoint":
+        return verify_checkpoint(data.decode(), keys)
+    if kind == "anchor":
+        return verify_anchor(path, keys)
+    if kind == "signers":
+        return must(Signers(data.decode()).version == 1, "not version 1")
+    must(data.endswith(b"\n"), "no newline at the end")
+    rules(folder).check(kind, canonical(data[:-1]), "")
+
+def verify_vectors(top):
+    tried, wrong = 0, []
+    for folder in sorted(os.listdir(top)):
+        if not os.path.isdir(os.path.join(top, folder)):
+            continue
+        index = json.loads(read(os.path.join(top, folder, "index.json")))
+        for verdict in ("accepted", "refused"):
+            here = os.path.join(top, folder, verdict)
+            must(sorted(os.listdir(here)) == sorted(index[verdict]), "%s is not what its index lists" % here)
+            for name, vector in index[verdict].items():
+                tried += 1
+                try:
+                    verify_vector(folder, vector["as"], os.path.join(here, name), index.get("trust", {}))
+                    found = "accepted"
+                except (Refused, Malformed, UnicodeError) as err:
+                    found = "refused"
+                if found != verdict:
+                    wrong.append("%s/%s/%s" % (folder, verdict, name))
+    must(not wrong, "%d of %d vectors are thought otherwise of here: %s" % (len(wrong), tried, ", ".join(wrong)),
+         Refused)
+    return "%d vectors" % tried
+
 # --- The program ----------------------------------------------------------------------
 
 def read(path):
@@ -620,17 +865,23 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser(description="Verify what Tallystick wrote, without Tallystick.")
     what = parser.add_subparsers(dest="what", required=True)
-    for name in ("receipt", "anchor", "ledger"):
+    for name in ("receipt", "anchor", "ledger", "trajectory", "vectors"):
         command = what.add_parser(name)
         if name == "ledger":
             command.add_argument("--signers", required=True, help="version 1 of the signers file")
-        else:
+        elif name == "trajectory":
+            command.add_argument("--head", help="the head that the ledger's record names")
+        elif name != "vectors":
             command.add_argument("--key", required=True, action="append", help="trusted verifier key")
         command.add_argument("path")
     args = parser.parse_args()
     try:
         if args.what == "ledger":
             found = verify_ledger(args.path, args.signers)
+        elif args.what == "trajectory":
+            found = verify_trajectory(read(args.path), args.head)
+        elif args.what == "vectors":
+            found = verify_vectors(args.path)
         else:
             verify = verify_receipt if args.what == "receipt" else verify_anchor
             found = verify(args.path, [parse_vkey(key) for key in args.key])

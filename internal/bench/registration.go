@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -199,6 +200,9 @@ func (r *Registration) validate() error {
 	}
 	if d := r.PromotionWindowDays; d < 0 || d > MaxPromotionWindow {
 		return badField("promotion_window_days", "found %d, expected 1 to %d, or nothing for the default", d, MaxPromotionWindow)
+	}
+	if r.Policy != nil && !strings.HasPrefix(string(r.Policy), "{") {
+		return badField("policy", "expected a mapping: docs/formats/policy.md has its keys")
 	}
 	if r.JudgedScoresCount && r.JudgeDigest == nil {
 		return badField("judged_scores_count", "found true and no judge_digest, expected the digest of judge.yaml: people sign for a judge and not for any")

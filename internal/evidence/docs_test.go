@@ -1,170 +1,311 @@
 package evidence
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/rules"
 )
 
-var update = flag.Bool("update", false, "write docs/formats/records.md")
+var update = flag.Bool("update", false, "write docs/formats/records.md, docs/formats/rules/records.json and docs/formats/vectors")
 
-// valueRules are what Validate checks beyond the types, in words. A record
-// with a rule that is not here is a page that is not true.
-var valueRules = map[Kind][]string{
-	LedgerOpened:          {"`origin` is a ledger's name ([ledger.md](ledger.md)); `signers` is not empty."},
-	SignersChangedKind:    {"`version` is 2 or more; at least two `signatures`."},
-	KeyPublishedKind:      {"`purpose` and `key` are not empty."},
-	AttemptRegisteredKind: {"`schema_version` is 1; `number`, `plan.case_count` and `plan.repeat` are 1 or more; `mode` is `replay` or `live`.", "`plan` has either `cases`, as many as `case_count` and no id twice, or `cases_digest`.", "`origin` is a ledger's name; no string is empty, no `id` either."},
-	CaseStartedKind:       {"`repeat` and `execution` are 1 or more; no string is empty."},
-	CaseScoredKind:        {"`schema_version` is 1; `repeat` and `execution` are 1 or more; counts are 0 or more; `policy.rollbacks_verified` is at most `policy.rollbacks`; `finished_at` is not before `started_at`; no string but `harness_version` is empty.", "`outcome` is `passed`, `failed`, `skipped`, `errored`, `unscored` or `truncated`. `score` is there exactly for the first two, with the same `passed`; for the others `reason` is."},
-	AttemptFinishedKind:   {"`schema_version` is 1; the keys of `outcomes` are outcomes; counts are 0 or more; `mean_score` is from 0 to 1; `attempt` is not empty; each of `failure_modes` is as in a score."},
-	AttemptReproducedKind: {"`divergence` is there exactly when `agrees` is false; `origin` is a ledger's name; no string is empty."},
-	ScoreAmendedKind:      {"`entry` is 0 or more; `author` and `reason` are not empty."},
-	JudgeDrawnKind:        {"`draw` is 1 or more; no string but `attempt` is empty."},
-	CassetteRecordedKind:  {"`provenance` is `recorded`, `edited` or `authored`; counts are 0 or more; no string is empty."},
-	CasePendingKind:       {"No string is empty."},
-	CaseAcceptedKind:      {"At least two `signatures`; no string is empty."},
-	AnchorPublishedKind:   {"`size` is 1 or more; `date` and `root` are not empty."},
-	IntegrityEventKind:    {"`severity` is `block`, `warn` or `info`; `boundary` is `TB-1` to `TB-8`; `name` and `detail` are not empty."},
-	RecommendationKind:    {"`requires_human_approval` is true; `class` and the tiers are not empty; `rules` is the version of [the rule book](promotion.md), from 1; `window_days` is 0 or more."},
-	ApplyBlockedKind:      {"No string is empty."},
-	NoteKind:              {"Any members."},
+// formats is the folder of the pages, the rules and the vectors.
+var formats = filepath.Join("..", "..", "docs", "formats")
+
+// source says what the types of records do not. A new member is in the file of
+// rules by itself, as a text that is not empty or a count from 0; a row here
+// says more. TestRecordsKeepTheirRules holds all of it to Validate.
+func source() *rules.Source {
+	outcomes := &rules.Shape{Is: rules.Text, OneOf: []any{"passed", "failed", "skipped", "errored", "unscored", "truncated"}}
+	return &rules.Source{
+		Types: map[reflect.Type]*rules.Shape{
+			reflect.TypeFor[digest.ID]():      {Is: rules.Text, Like: []string{"sha256"}},
+			reflect.TypeFor[digest.Content](): {Is: rules.Text, Like: []string{"blake3"}},
+			reflect.TypeFor[Time]():           {Is: rules.Text, Like: []string{"time"}},
+			reflect.TypeFor[Severity]():       {Is: rules.Text, OneOf: []any{"block", "warn", "info"}},
+			reflect.TypeFor[Outcome]():        outcomes,
+			reflect.TypeFor[Score]():          {Is: "score"},
+		},
+		Text:  rules.Shape{Is: rules.Text, Min: rules.P(1)},
+		Count: rules.Shape{Is: rules.Count, Min: rules.P(0)},
+		Items: rules.Shape{Is: rules.Text},
+		Phrases: map[string]string{
+			"ledger.opened.origin": "like origin",
+
+			"signers.changed.version":    "from 2",
+			"signers.changed.signatures": "from 2",
+
+			"attempt.registered.schema_version":  "one of 1",
+			"attempt.registered.origin":          "like origin",
+			"attempt.registered.number":          "from 1",
+			"attempt.registered.mode":            "one of replay, live",
+			"attempt.registered.plan.cases":      "distinct id",
+			"attempt.registered.plan.case_count": "from 1",
+			"attempt.registered.plan.repeat":     "from 1",
+
+			"case.started.execution": "from 1",
+			"case.started.repeat":    "from 1",
+
+			"case.scored.execution":       "from 1",
+			"case.scored.harness_version": "may be empty",
+			"case.scored.repeat":          "from 1",
+			"case.scored.schema_version":  "one of 1",
+
+			"attempt.finished.schema_version": "one of 1",
+			"attempt.finished.mean_score":     "0 to 1",
+			"attempt.finished.failure_modes":  "each like objective; each 1 to 128",
+
+			"attempt.reproduced.origin": "like origin",
+
+			"judge.drawn.attempt": "may be empty",
+			"judge.drawn.draw":    "from 1",
+
+			"cassette.recorded.provenance": "one of recorded, edited, authored",
+
+			"case.accepted.signatures": "from 2",
+
+			"anchor.published.size": "from 1",
+
+			"integrity.event.boundary": "pattern TB-[1-8]",
+
+			"promotion.recommendation.emitted.evidence":                "each any number",
+			"promotion.recommendation.emitted.requires_human_approval": "is true",
+			"promotion.recommendation.emitted.rules":                   "from 1",
+
+			"score.breakdown":        "at most 256; name like objective; name 1 to 128",
+			"score.cost_usd":         "0 to 1e9; like six_decimals",
+			"score.duration_seconds": "0 to 1e9",
+			"score.failure_modes":    "at most 256; each like objective; each 1 to 128",
+			"score.score":            "0 to 1",
+
+			"entry.body": "any value",
+			"entry.kind": "pattern [a-z_](?:[a-z._]{0,62}[a-z_])?",
+			"entry.v":    "one of 1",
+		},
+		Relations: map[string][][]any{
+			"attempt.registered.plan": {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}},
+			"case.scored": {
+				{"there_when", "score", "outcome", "passed", "failed"},
+				{"true_when", "score.passed", "outcome", "passed"},
+				{"needed_when", "reason", "outcome", "skipped", "errored", "unscored", "truncated"},
+				{"at_most", "started_at", "finished_at"},
+			},
+			"case.scored.policy": {{"at_most", "rollbacks_verified", "rollbacks"}},
+			"attempt.reproduced": {{"there_when", "divergence", "agrees", false}},
+			"entry":              {{"document", "body", "kind"}, {"bytes", MaxEntryBytes}},
+		},
+	}
 }
 
-// TestRecordsPage writes docs/formats/records.md from the types and compares.
-func TestRecordsPage(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(`# Records
-
-The bodies of ledger entries ([ledger.md](ledger.md)), written from the program's own types by a test. A member without "may be absent" is always there, empty lists and objects included. One that may be absent is left out when it is false or an empty string or list; a number, digest, score or JSON value is left out when there is none, and may be 0 or null. *digest* is a string as in [digests.md](digests.md), *time* as in ledger.md, *count* a whole number. Rules about strings are not about those in lists.
-`)
-	for _, k := range Kinds() {
-		rules, ok := valueRules[k]
-		if !ok {
-			t.Errorf("%s: say in words what its Validate checks", k)
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n", k)
-		body := reflect.TypeOf(NewBody(k)).Elem()
-		if body.Kind() == reflect.Struct {
-			b.WriteString("| Member | Type | |\n|---|---|---|\n")
-			members(&b, body, "")
-			b.WriteString("\n")
-		}
-		b.WriteString(strings.Join(rules, "\n\n") + "\n")
+// recordRules are the rules as the types and source have them.
+func recordRules(t testing.TB) *rules.File {
+	s := source()
+	f := &rules.File{
+		Rules:     rules.Version,
+		What:      "The bodies of ledger entries, by kind. shapes.entry is the entry around them.",
+		Documents: map[string]*rules.Shape{},
+		Shapes: map[string]*rules.Shape{
+			"score": s.Object("score", reflect.TypeFor[Score]()),
+			"entry": s.Object("entry", reflect.TypeFor[Entry]()),
+		},
 	}
-	b.WriteString("\n## A score\n\n| Member | Type | |\n|---|---|---|\n")
-	members(&b, reflect.TypeFor[Score](), "")
-	fmt.Fprintf(&b, "\n`score` is from 0 to 1, `cost_usd` from 0 to 1e9 with at most six decimals, `duration_seconds` from 0 to 1e9. At most %d breakdown keys and %d failure modes, each of 1 to %d bytes, none with one of %s in it as whole words. Words end at everything that is no letter, before a capital after a small letter, and before the last capital of several that a small letter follows; case and what joins them do not matter.\n",
-		maxBreakdown, maxFailureModes, maxScoreName, "`"+strings.Join(bannedWords, "`, `")+"`")
+	for _, k := range Kinds() {
+		f.Documents[string(k)] = s.Object(string(k), reflect.TypeOf(NewBody(k)))
+	}
+	for _, at := range s.Unused() {
+		t.Errorf("source has a row for %s, which no record has", at)
+	}
+	return f
+}
 
-	page := filepath.Join("..", "..", "docs", "formats", "records.md")
+// written compares a generated file with the one in the tree, or writes it.
+func written(t *testing.T, name string, want []byte) {
+	t.Helper()
+	path := filepath.Join(formats, filepath.FromSlash(name))
 	if *update {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+		if err := writeFile(path, want); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := os.ReadFile(page)
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != b.String() {
-		t.Errorf("%s does not match the types; run \"go test ./internal/evidence -run RecordsPage -update\" and read the diff", page)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types give; run \"go test ./internal/evidence -run Records -update\" and read the diff", path)
 	}
 }
 
-// TestSecondVerifierKnowsEveryMember compares the table in docs/formats/verify.py
-// with the types: a member that it lacks would make it refuse honest ledgers.
-func TestSecondVerifierKnowsEveryMember(t *testing.T) {
-	script, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "verify.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(script), "BODIES = {")
-	table, _, _ = strings.Cut(table, "}")
-	for _, k := range Kinds() {
-		body := reflect.TypeOf(NewBody(k)).Elem()
-		if body.Kind() != reflect.Struct {
-			continue
-		}
-		var want []string
-		for f := range body.Fields() {
-			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if strings.Contains(options, "omit") {
-				name += "?"
+func writeFile(path string, data []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
+}
+
+// TestRecordsVectors writes docs/formats/vectors/records and compares.
+func TestRecordsVectors(t *testing.T) {
+	f := recordRules(t)
+	var vectors []rules.Vector
+	for _, kind := range Kinds() {
+		for i, doc := range validRecords(t)[kind] {
+			name := string(kind)
+			if i > 0 {
+				name = fmt.Sprintf("%s-%d", kind, i+1)
 			}
-			want = append(want, name)
+			vectors = append(vectors, rules.Accepted(string(kind), name, doc))
+			if i == 0 {
+				vectors = append(vectors, f.Refused(string(kind), name, doc, 7)...)
+			}
 		}
-		_, row, _ := strings.Cut(table, fmt.Sprintf("%q:", k))
-		row, _, _ = strings.Cut(row, "\",\n")
-		got := strings.Fields(strings.ReplaceAll(row, "\"", " "))
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: verify.py has %v, the type has %v", k, got, want)
+	}
+	entry := AppendEntry(nil, mustMarshal(t, examples()[CaseStartedKind]), CaseStartedKind, true, testTime)
+	vectors = append(append(vectors, rules.Accepted("entry", "entry", entry)), f.Refused("entry", "entry", entry, 12)...)
+	for name, spelling := range map[string]string{
+		"white-space": `{"class": "c","tier":"gold"}`, "another-order": `{"tier":"gold","class":"c"}`,
+		"a-name-twice": `{"class":"c","class":"d","tier":"gold"}`, "an-escape": `{"class":"c","tier":"\u0067old"}`,
+	} {
+		vectors = append(vectors, rules.Vector{Name: "promotion.apply.blocked-" + name + ".json", As: "promotion.apply.blocked",
+			Reason: "it is not canonical JSON", Data: []byte(spelling + "\n")})
+	}
+	for _, v := range vectors {
+		if err := readVector(v); (err == nil) != (v.Reason == "") {
+			t.Errorf("%s: the program says %v, the vector says %q", v.Name, err, v.Reason)
 		}
+	}
+	compareVectors(t, "records", "Records, by kind, and ledger entries.", vectors)
+}
+
+func readVector(v rules.Vector) error {
+	data := bytes.TrimSuffix(v.Data, []byte("\n"))
+	if v.As == "entry" {
+		_, _, err := DecodeEntry(data)
+		return err
+	}
+	_, err := DecodeBody(Kind(v.As), data)
+	return err
+}
+
+func compareVectors(t *testing.T, folder, what string, vectors []rules.Vector) {
+	t.Helper()
+	files, err := rules.Files(rules.Index{What: what}, vectors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := writeFile
+	if !*update {
+		write = nil
+	}
+	for _, wrong := range rules.Compare(filepath.Join(formats, "vectors", folder), files, write) {
+		t.Error(wrong)
 	}
 }
 
-// members writes a row for each member, those of nested objects included.
-func members(b *strings.Builder, t reflect.Type, prefix string) {
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		note := ""
-		if strings.Contains(options, "omit") {
-			note = "may be absent"
+// TestRecordsPage writes docs/formats/rules/records.json from the types, the
+// page from the rules, and compares.
+func TestRecordsPage(t *testing.T) {
+	f := recordRules(t)
+	data, err := f.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, "rules/records.json", data)
+
+	var b strings.Builder
+	b.WriteString(`# Records
+
+The bodies of ledger entries ([ledger.md](ledger.md)). This page is written by a test from [rules/records.json](rules/records.json), which has every rule by which a record is accepted or refused; [rules/README.md](rules/README.md) says how to read it, and a test holds the program to it. [vectors/records](vectors/README.md) has records that are accepted and records that are refused.
+
+A record is [canonical JSON](canonical-json.md), at most 63 arrays and objects inside each other, with every required member, empty lists and objects included, and no member that is not listed. An optional member is left out where there is nothing to say: where it is there, it is neither false nor an empty text, list or object. A number or any JSON value that is optional may be 0 or null. Members of an object inside a list or object are listed with the path to it. *count* is a whole number that a double holds exactly; *bytes* are those of UTF-8. A score has the rules [below](#score).
+`)
+	for _, k := range Kinds() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s", k, f.Table(f.Documents[string(k)]))
+	}
+	fmt.Fprintf(&b, "\n## score\n\n%s", f.Table(f.Shapes["score"]))
+	fmt.Fprintf(&b, "\nNo score may claim one of the words %s. The words of a name end at everything that is not a letter, before a capital after a small letter, and before the last of several capitals that a small letter follows; capitals and what joins the words do not matter.\n",
+		"`"+strings.Join(bannedWords, "`, `")+"`")
+	fmt.Fprintf(&b, "\nA rubric's answer is held to one rule more when it is new: `passed` with the score 0 and not passed with the score 1 are refused ([rubric.md](rubric.md)). Records that were sealed before keep what they have.\n")
+	fmt.Fprintf(&b, "\n## entry\n\nThe envelope, as in [ledger.md](ledger.md).\n\n%s", f.Table(f.Shapes["entry"]))
+	written(t, "records.md", []byte(b.String()))
+}
+
+// TestRecordsKeepTheirRules changes records of every kind in thousands of ways:
+// the file of rules and the program must think the same of each.
+func TestRecordsKeepTheirRules(t *testing.T) {
+	f, err := rules.Load(filepath.Join(formats, "rules", "records.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, accepted := 0, 0
+	try := func(name string, doc []byte, read func([]byte) error) {
+		if err := f.Check(name, doc); err != nil {
+			t.Fatalf("%s: the rules refuse a valid record: %v\n%s", name, err, doc)
 		}
-		typ := f.Type
-		for typ.Kind() == reflect.Pointer {
-			typ = typ.Elem()
+		for _, m := range rules.Mutations(doc, 300) {
+			data, err := canon.Canonicalize(m.Data)
+			if err != nil {
+				continue
+			}
+			ours, theirs := read(data), f.Check(name, data)
+			tried++
+			if ours == nil {
+				accepted++
+			}
+			if (ours == nil) != (theirs == nil) {
+				t.Errorf("%s: %s: the program says %v, the rules say %v\n%.300s", name, m.What, ours, theirs, data)
+			}
 		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, name, word(typ), note)
-		if nested := element(typ); nested.Kind() == reflect.Struct && word(nested) == "object" && nested != reflect.TypeFor[Score]() {
-			members(b, nested, prefix+name+".")
+	}
+	for kind, docs := range validRecords(t) {
+		for _, doc := range docs {
+			try(string(kind), doc, func(data []byte) error {
+				_, err := DecodeBody(kind, data)
+				return err
+			})
 		}
+	}
+	for _, entry := range [][]byte{
+		AppendEntry(nil, mustMarshal(t, examples()[CaseStartedKind]), CaseStartedKind, true, testTime),
+		AppendEntry(nil, mustMarshal(t, examples()[NoteKind]), NoteKind, false, testTime),
+	} {
+		try("entry", entry, func(data []byte) error {
+			_, _, err := DecodeEntry(data)
+			return err
+		})
+	}
+	t.Logf("%d records tried, %d accepted", tried, accepted)
+	if tried < 10_000 || accepted < 1_000 {
+		t.Errorf("%d records tried, %d accepted: too few to show anything", tried, accepted)
 	}
 }
 
-func element(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Slice && t != reflect.TypeFor[canon.RawMessage]() {
-		return t.Elem()
+// validRecords has for each kind the record with every optional member and the
+// one without any, and what else is of another shape.
+func validRecords(t testing.TB) map[Kind][][]byte {
+	out := map[Kind][][]byte{}
+	for kind, body := range examples() {
+		out[kind] = append(out[kind], mustMarshal(t, body))
 	}
-	return t
-}
-
-func word(t reflect.Type) string {
-	switch t {
-	case reflect.TypeFor[digest.ID]():
-		return "digest `sha256:`"
-	case reflect.TypeFor[digest.Content]():
-		return "digest `blake3:`"
-	case reflect.TypeFor[Time]():
-		return "time"
-	case reflect.TypeFor[canon.RawMessage]():
-		return "any JSON value"
-	case reflect.TypeFor[Score]():
-		return "a score (below)"
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64:
-		return "count"
-	case reflect.Float64:
-		return "number"
-	case reflect.Slice:
-		return "list of " + word(t.Elem())
-	case reflect.Map:
-		return "object of " + word(t.Elem())
-	}
-	return "object"
+	scored := examples()[CaseScoredKind].(*CaseScored)
+	failed := *scored
+	failed.Outcome, failed.Score = Errored, nil
+	bare := failed
+	bare.RubricDigest, bare.CassetteDigest, bare.ImageDigest, bare.Tags, bare.Provenance = nil, nil, nil, nil, ""
+	out[CaseScoredKind] = append(out[CaseScoredKind], mustMarshal(t, &failed), mustMarshal(t, &bare))
+	long := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
+	content := digest.ContentOf(nil)
+	long.Plan.Cases, long.Plan.CasesDigest = nil, &content
+	two := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
+	two.Plan.Cases, two.Plan.CaseCount = append(two.Plan.Cases, PlannedCase{ID: "b", Digest: content}), 2
+	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &long), mustMarshal(t, &two))
+	agrees := *examples()[AttemptReproducedKind].(*AttemptReproduced)
+	agrees.Agrees, agrees.Divergence = true, ""
+	out[AttemptReproducedKind] = append(out[AttemptReproducedKind], mustMarshal(t, &agrees))
+	return out
 }

@@ -87,6 +87,37 @@ func (c *Content) validate(field string) error {
 	return nil
 }
 
+// checkHeads bounds the texts of which a line carries less than [maxHead], by
+// type and member. Format v1 did not ask for it, so what was sealed in it is not refused.
+func checkHeads(p Payload) error {
+	switch p := p.(type) {
+	case *RunStarted:
+		return headAtMost("input", p.Input, PromptHead)
+	case *TurnStarted:
+		return headAtMost("input", p.Input, PromptHead)
+	case *ModelCallStarted:
+		return headAtMost("prompt", &p.Prompt, PromptHead)
+	case *ModelCallCompleted:
+		return headAtMost("output", &p.Output, ResultHead)
+	case *ToolExecuted:
+		return headAtMost("result", &p.Result, ResultHead)
+	case *ToolObserved:
+		return headAtMost("result", p.Result, ResultHead)
+	case *MemoryRetrieved:
+		return headAtMost("query", p.Query, PromptHead)
+	case *TestRun:
+		return headAtMost("output", &p.Output, ResultHead)
+	}
+	return nil
+}
+
+func headAtMost(field string, c *Content, limit int) error {
+	if c != nil && len(c.Head) > limit {
+		return fmt.Errorf("%s: the head has %d bytes, expected at most %d", field, len(c.Head), limit)
+	}
+	return nil
+}
+
 // Args are the arguments of a call. A value whose canonical JSON is longer
 // than [ArgumentHead] is in Cut and not in Values. Arguments that are no JSON
 // object, as a model may write them, are in Raw.

@@ -244,6 +244,11 @@ func (o *order) follow(e *Event) error {
 	if member := sinceV2Member(e.Payload); v1 && member != "" {
 		return fmt.Errorf("format %s has no member %s in %s", FormatV1, member, e.Type)
 	}
+	if !v1 {
+		if err := checkHeads(e.Payload); err != nil {
+			return fmt.Errorf("%s: %w", e.Type, err)
+		}
+	}
 	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType, v1}
 	return nil
 }

@@ -334,7 +334,7 @@ func TestTrajectoriesFitTheirSchema(t *testing.T) {
 func hardTexts() []step {
 	long := strings.Repeat("x", ArgumentHead+1)
 	args := NewArgs([]byte(`{"long":"` + long + `","short":[1,null,{"a":""}]}`))
-	cutText := NewContent([]byte(long), ResultHead)
+	cutText := NewContent([]byte(long), PromptHead)
 	return []step{
 		{0, started(plainRun)},
 		{1, &TurnStarted{Input: &cutText}},
