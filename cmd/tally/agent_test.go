@@ -91,7 +91,8 @@ func (w *agentWorkspace) run(args ...string) (records map[string]*evidence.CaseS
 	cmd := w.command(append([]string{"--workspace", w.dir, "run", "--json"}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
+	// What did not pass is told by the records.
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 4 {
 		w.t.Fatalf("tally run %v: %v\n%s", args, err, errs.Bytes())
 	}
 	var answer struct{ Attempt struct{ ID string } }

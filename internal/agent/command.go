@@ -47,9 +47,20 @@ type Command struct {
 	// /agent. It is covered by the target's digest.
 	Files string `json:"files,omitempty"`
 
+	// Source is the same for an agent that is there already: a file, or a
+	// folder, in the workspace or above it in the same repository. What begins
+	// with a dot, environments, caches and the workspace's own folders are left
+	// out.
+	Source string `json:"source,omitempty"`
+
 	// Mounts are further folders of this machine, read-only. They are not
 	// covered by the digest. A relative one is below targets/.
 	Mounts []CommandMount `json:"mounts,omitempty"`
+
+	// Venv is the Python environment of the program: a folder in the workspace,
+	// or above it in the same repository. It is read-only; what is installed is
+	// covered by the target's digest.
+	Venv string `json:"venv,omitempty"`
 
 	Env map[string]string `json:"env,omitempty"`
 
@@ -77,10 +88,16 @@ func (c *Command) validate() error {
 	if c.Files != "" && !fs.ValidPath(c.Files) {
 		return fmt.Errorf("files: found %q, expected a folder below %s/", c.Files, TargetsDir)
 	}
+	if c.Source != "" && (!fs.ValidPath(c.Source) || c.Files != "") {
+		return fmt.Errorf("source: found %q, expected a file or folder of the repository, and no files beside it", c.Source)
+	}
 	for _, m := range c.Mounts {
 		if !path.IsAbs(m.Host) && (!fs.ValidPath(m.Host) || m.Inside == "") || m.Inside != "" && !path.IsAbs(m.Inside) {
 			return fmt.Errorf("mounts: found %q as %q, expected an absolute path, or one below %s/ with an absolute inside", m.Host, m.Inside, TargetsDir)
 		}
+	}
+	if err := checkVenv(c.Venv); err != nil {
+		return err
 	}
 	for name := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -98,6 +115,9 @@ func (c *Command) validate() error {
 
 // readFiles reads the program's files, so that what is hashed is what runs.
 func (c *Command) readFiles(root *os.Root) (*digest.Tree, error) {
+	if c.Source != "" {
+		return readSource(root.Name(), c.Source)
+	}
 	if c.Files == "" {
 		return nil, nil
 	}
@@ -111,6 +131,7 @@ func (c *Command) readFiles(root *os.Root) (*digest.Tree, error) {
 // A commandRun is one case of a command target.
 type commandRun struct {
 	c       *Command
+	venv    *venv  // nil without one
 	root    string // of the workspace
 	s       *session.Session
 	o       Options
@@ -121,7 +142,7 @@ type commandRun struct {
 }
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
-	r := &commandRun{c: t.Command, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
+	r := &commandRun{c: t.Command, venv: t.venv, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
 	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
 	if t.tree != nil {
 		dir, remove, err := store.TempDir("tally-agent-")
@@ -245,6 +266,9 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 		o.ReadOnly = append(o.ReadOnly, mount)
 	}
 	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
+	if r.venv != nil {
+		o.ReadOnly, o.Command, o.Env = append(o.ReadOnly, r.venv.mounts()...), r.venv.command(o.Command), r.venv.env(o.Env)
+	}
 	o.Env = append(o.Env, gateway.Environment(base, r.token)...)
 	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {
 		o.Env = append(o.Env, name+"="+r.c.Env[name])

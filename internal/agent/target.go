@@ -48,6 +48,7 @@ type Target struct {
 	HTTP    *HTTP
 
 	tree *digest.Tree // of the files of a command, as they were hashed
+	venv *venv        // of a command that has one
 	root string       // of the workspace
 }
 
@@ -81,6 +82,11 @@ func Load(root *os.Root, name string) (*Target, error) {
 		t.root = root.Name()
 		if t.tree, err = t.Command.readFiles(root); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if t.Command.Venv != "" {
+			if t.venv, err = openVenv(t.root, t.Command.Venv); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
 		}
 	}
 	return t, t.computeDigest()
@@ -160,6 +166,9 @@ func (t *Target) computeDigest() error {
 				return err
 			}
 			settings["files"] = d
+		}
+		if t.venv != nil {
+			settings["venv"] = t.venv.digest
 		}
 	case t.HTTP != nil:
 		settings["http"] = t.HTTP
