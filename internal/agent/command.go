@@ -181,7 +181,7 @@ const isolationNone = "none"
 
 // turn starts the program once.
 func (r *commandRun) turn(ctx context.Context, number int, text string) (answer, stderr string, err error) {
-	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Live: r.o.Live, Models: r.o.Models})
+	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Shared: r.o.Unsafe, Live: r.o.Live, Models: r.o.Models})
 	if err != nil {
 		return "", "", err
 	}
@@ -214,13 +214,13 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		o.Gateway = way
 		result, err = sandbox.RunAgent(ctx, o)
 		way.Close()
+		if err := RecordAttempts(r.s, result.Attempted); err != nil {
+			return "", "", err
+		}
 		if err != nil {
 			return "", "", err
 		}
 		r.class = result.Class
-	}
-	if err := r.attempts(result); err != nil {
-		return "", "", err
 	}
 	if err := r.folder(result); err != nil {
 		return "", result.StderrHead, err
@@ -276,10 +276,15 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	return o
 }
 
-// attempts records what the agent tried and was not let.
-func (r *commandRun) attempts(result sandbox.AgentResult) error {
-	for _, a := range result.Attempted {
-		if err := r.s.Security(trajectory.SecurityEvent{Name: "agent." + a.What, Detail: a.Detail, Severity: evidence.Warn}); err != nil {
+// RecordAttempts records what a program of the agent's tried and was not let.
+// Acts, which docs/sandbox.md lists, are violations.
+func RecordAttempts(s *session.Session, attempts []sandbox.Attempt) error {
+	for _, a := range attempts {
+		rule := ""
+		if a.Act != "" {
+			rule = "sandbox:" + string(a.Act)
+		}
+		if err := s.Attempted(trajectory.SecurityEvent{Name: "agent." + a.What, Detail: a.Detail, Severity: evidence.Warn}, rule); err != nil {
 			return err
 		}
 	}

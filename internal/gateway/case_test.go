@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -37,6 +38,8 @@ type caseOptions struct {
 	limits   session.Limits
 	maxBody  int64
 	policy   *policy.Policy
+	token    string // the usual one if ""
+	shared   bool
 }
 
 // newCase begins a case whose gateway listens.
@@ -78,7 +81,7 @@ func makeCase(t testing.TB, o caseOptions) *caseRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(context.Background(), Config{Session: s, Token: token, Models: tape.Header.Models, Live: o.live, MaxBodyBytes: o.maxBody})
+	g, err := New(context.Background(), Config{Session: s, Token: cmp.Or(o.token, token), Shared: o.shared, Models: tape.Header.Models, Live: o.live, MaxBodyBytes: o.maxBody})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -186,10 +186,10 @@ func (x *exchange) unauthorised() {
 	}
 	where := strings.Join(variables, ", ") + " and TALLY_TOKEN"
 	message := "the request has no key; the key of this case is in " + where
-	detail := "a request came without a token"
-	if len(shownTokens(x.r.Header)) > 0 {
+	detail, rule := "a request came without a token", ""
+	if showsKey(x.r) {
 		message = "the key is not the one of this case, which is in " + where
-		detail = "a request came with a token that is not the one of this case"
+		detail, rule = "a request came with a token that is not the one of this case", "gateway:token"
 	}
 	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}
 	x.w.Header().Set("WWW-Authenticate", "Bearer")
@@ -197,8 +197,17 @@ func (x *exchange) unauthorised() {
 		x.send(p)
 		return
 	}
-	// After a stop nothing can be recorded, and the answer is the same.
-	_ = x.g.cfg.Session.Security(trajectory.SecurityEvent{Name: "gateway.token_refused", Severity: evidence.Warn, Detail: detail})
+	// If it cannot be recorded, the answer is the same.
+	x.g.refuse("gateway.token_refused", detail, rule)
 	_ = x.record(p.status, len(x.render(p)), string(p.name))
 	x.send(p)
+}
+
+// refuse notes what was tried at the gateway; a rule makes it a violation, if
+// it is the agent of this case who tried.
+func (g *Gateway) refuse(name, detail, rule string) {
+	if g.cfg.Shared {
+		rule = ""
+	}
+	_ = g.cfg.Session.Attempted(trajectory.SecurityEvent{Name: name, Severity: evidence.Warn, Detail: detail}, rule)
 }

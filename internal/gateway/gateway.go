@@ -9,6 +9,9 @@
 // the session stops the case, every API answers with an error of its own shape
 // that its SDK does not retry.
 //
+// A token that is not the case's, and an MCP session that this case did not
+// begin, are violations of the case: only its agent can reach its gateway.
+//
 // Every request leaves a transport_request event, which is written before the
 // end of the reply is sent, so that whatever an agent does because of a reply
 // stands behind it. A session that has stopped takes no more events, so the
@@ -71,6 +74,11 @@ type Config struct {
 
 	// Token is what the agent must show, at least 16 bytes; see [NewToken].
 	Token string
+
+	// Shared says that others than the agent of this case can reach the
+	// gateway, as when no sandbox stands around it. Whose token or MCP session
+	// is shown that is not of this case cannot be told then.
+	Shared bool
 
 	// Models are the names that GET /v1/models lists: those of the cassette.
 	Models []string
@@ -243,6 +251,28 @@ func shownTokens(h http.Header) []string {
 		}
 	}
 	return shown
+}
+
+// showsKey reports whether a request shows any key at all, in whatever form.
+func showsKey(r *http.Request) bool {
+	headers := []string{"Authorization", "Proxy-Authorization", "Api-Key"}
+	for _, p := range wire.Providers() {
+		headers = append(headers, p.KeyHeader)
+	}
+	for _, name := range headers {
+		for _, v := range r.Header.Values(name) {
+			scheme, rest, two := strings.Cut(strings.TrimSpace(v), " ")
+			if two && strings.TrimSpace(rest) != "" || !two && scheme != "" && !strings.EqualFold(scheme, "Bearer") && !strings.EqualFold(scheme, "Basic") {
+				return true
+			}
+		}
+	}
+	for _, name := range []string{"key", "api_key", "api-key", "token", "access_token"} {
+		if r.URL.Query().Get(name) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // countRefused reports whether one more refused request gets an event.

@@ -52,7 +52,11 @@ func TestOnlyTheTokenOfTheCaseIsAdmitted(t *testing.T) {
 			if tt.status == 200 {
 				continue
 			}
-			if got := types(v); got != "run_started security_event transport_request run_completed" {
+			want := "run_started security_event policy_violation transport_request run_completed"
+			if tt.name == "none" || tt.name == "empty bearer" {
+				want = "run_started security_event transport_request run_completed"
+			}
+			if got := types(v); got != want {
 				t.Errorf("%s, %s: events %s", tt.name, path, got)
 			}
 			if e := eventsOf[*trajectory.SecurityEvent](v)[0]; e.Name != "gateway.token_refused" || e.Severity != evidence.Warn {
@@ -62,6 +66,65 @@ func TestOnlyTheTokenOfTheCaseIsAdmitted(t *testing.T) {
 				t.Errorf("%s, %s: %+v", tt.name, path, e)
 			}
 		}
+	}
+}
+
+// A token that is not the case's is a violation, in whatever form it is shown;
+// so is an MCP session of another case, and one of an earlier turn is not.
+func TestForeignTokensAndSessionsAreViolations(t *testing.T) {
+	earlier, other := newCase(t, caseOptions{}), newCase(t, caseOptions{token: strings.Replace(token, "0", "9", 1)})
+	begin := func(c *caseRun, key string) string {
+		return c.send(t, "POST", "/mcp", initialize("2025-06-18"), "Authorization", "Bearer "+key).header.Get(sessionHeader)
+	}
+	own, foreign := begin(earlier, token), begin(other, strings.Replace(token, "0", "9", 1))
+	if own == "" || foreign == "" {
+		t.Fatal("no session was begun")
+	}
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	for _, tt := range []struct {
+		name, method, path string
+		headers            []string
+		rule               string
+	}{
+		{"a forged token", "POST", "/mcp", []string{"Authorization", "Bearer sk-tally-forged"}, "gateway:token"},
+		{"a forged token as a password", "POST", "/mcp", []string{"Authorization", "Basic dTpw"}, "gateway:token"},
+		{"a forged token in the address", "POST", "/mcp?key=abc", []string{"Authorization", ""}, "gateway:token"},
+		{"another case's token", "POST", "/v1/messages", []string{"Authorization", "", "X-Api-Key", strings.Replace(token, "0", "9", 1)}, "gateway:token"},
+		{"another case's session", "POST", "/mcp", []string{sessionHeader, foreign}, "gateway:route"},
+		{"another case's session, to end it", "DELETE", "/mcp", []string{sessionHeader, foreign}, "gateway:route"},
+		{"a made-up session", "POST", "/mcp", []string{sessionHeader, "1"}, "gateway:route"},
+		{"a session of an earlier turn", "POST", "/mcp", []string{sessionHeader, own}, ""},
+		{"no token", "POST", "/mcp", []string{"Authorization", ""}, ""},
+		{"a path that is not there", "GET", "/v1/cases/other", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, shared := range []bool{false, true} {
+				c := newCase(t, caseOptions{shared: shared})
+				if got := c.send(t, tt.method, tt.path, list, tt.headers...); got.status < 400 {
+					t.Errorf("answered with %d", got.status)
+				}
+				rules := ""
+				for _, e := range eventsOf[*trajectory.PolicyViolation](c.end(t)) {
+					rules += e.Rule
+				}
+				if want := tt.rule; !shared && rules != want || shared && rules != "" {
+					t.Errorf("shared %v: violates %q, want %q", shared, rules, want)
+				}
+			}
+		})
+	}
+}
+
+// What was tried is recorded and counted when the case has been stopped, too.
+func TestAForgedTokenCountsAfterAStop(t *testing.T) {
+	c := newCase(t, caseOptions{cassette: []byte(emptyTape)})
+	c.send(t, "POST", "/v1/chat/completions", chatHello)
+	if c.session.Stopped() == nil {
+		t.Fatal("not stopped")
+	}
+	c.send(t, "POST", "/mcp", "{}", "Authorization", "Bearer sk-tally-forged")
+	if r := c.session.Fail(nil); r.Counts.Violations != 1 {
+		t.Errorf("%d violations, want 1", r.Counts.Violations)
 	}
 }
 

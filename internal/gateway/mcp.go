@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"slices"
@@ -90,17 +93,42 @@ func (x *exchange) mcpDelete() {
 	delete(x.g.peers, id)
 	x.g.mu.Unlock()
 	if !known {
-		x.fail(noPeer(id))
+		x.noPeer(id)
 		return
 	}
 	x.answer(http.StatusNoContent, "", nil, "")
 }
 
-func noPeer(id string) problem {
+// noPeer answers a request in no MCP session, or in one that is over, or in one
+// that this case never had.
+func (x *exchange) noPeer(id string) {
 	if id == "" {
-		return problem{http.StatusBadRequest, refusal.Usage, "the header " + sessionHeader + " is missing; begin with initialize"}
+		x.fail(problem{http.StatusBadRequest, refusal.Usage, "the header " + sessionHeader + " is missing; begin with initialize"})
+		return
 	}
-	return problem{http.StatusNotFound, refusal.NotFound, "there is no such MCP session; begin again with initialize"}
+	if !x.g.began(id) && x.g.countRefused() {
+		x.g.refuse("gateway.foreign_session", "a request came in an MCP session that this case did not begin", "gateway:route")
+	}
+	x.fail(problem{http.StatusNotFound, refusal.NotFound, "there is no such MCP session; begin again with initialize"})
+}
+
+// newPeerID names an MCP session such that the gateway of another turn of the
+// same case knows it for one of the case.
+func (g *Gateway) newPeerID() string {
+	id := rand.Text()
+	return id + "-" + g.mark(id)
+}
+
+func (g *Gateway) mark(id string) string {
+	h := hmac.New(sha256.New, []byte(g.cfg.Token))
+	h.Write([]byte("tallystick mcp session " + id))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// began reports whether an MCP session was begun in this case.
+func (g *Gateway) began(id string) bool {
+	name, mark, _ := strings.Cut(id, "-")
+	return hmac.Equal([]byte(mark), []byte(g.mark(name)))
 }
 
 func (x *exchange) mcpPost() {
@@ -165,7 +193,7 @@ func (x *exchange) peer() (version string, ok bool) {
 	version, ok = x.g.peers[id]
 	x.g.mu.Unlock()
 	if !ok {
-		x.fail(noPeer(id))
+		x.noPeer(id)
 	}
 	return version, ok
 }
@@ -247,7 +275,7 @@ func (x *exchange) initialize(m message) {
 	if !slices.Contains(protocolVersions, version) {
 		version = protocolVersions[0]
 	}
-	id := rand.Text()
+	id := x.g.newPeerID()
 	x.g.mu.Lock()
 	full := len(x.g.peers) >= maxPeers
 	if !full {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/agent"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -219,6 +220,10 @@ func (r *run) runTest(ctx context.Context) (*testResult, error) {
 	result, err := sandbox.RunAgent(ctx, sandbox.AgentOptions{Accept: r.w.rubrics.accept(), Command: t.Command, WorkFolder: r.folder.Dir, System: true, Hidden: r.w.cfg.Hidden,
 		Env:    []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/work", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"},
 		Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}})
+	// What runs here is what the agent left.
+	if err := agent.RecordAttempts(r.s, result.Attempted); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}

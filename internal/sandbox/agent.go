@@ -145,7 +145,7 @@ type AgentResult struct {
 	MaxRSS     int64         // bytes, of the whole sandbox; 0 when unknown
 	Stdout     []byte        // cut at the output limit
 	StderrHead string        // the first 4 KiB, cut on a rune
-	Attempted  []Attempt     // at most 100 different ones
+	Attempted  []Attempt     // at most 100 different acts, and 100 others
 	Watched    bool          // whether attempts could be seen at all
 	// Discarded are what was taken out of the working folder because it cannot
 	// be read safely: pipes, sockets, devices, paths that are too long. At most
@@ -165,7 +165,8 @@ const (
 // waits for its end. A program that misbehaves, or does not exist, is a result
 // with another verdict than OK; an error means that the sandbox could not be
 // made as asked for, and nothing ran. When the program ends, what it started
-// ends too. When ctx ends the run is killed and ctx's error returned.
+// ends too. When ctx ends the run is killed and ctx's error returned, with a
+// result that has only what was attempted until then.
 //
 // Afterwards the working folder holds only what can be read safely: regular
 // files, folders and links, all the caller's own. Links may point anywhere.
@@ -185,7 +186,7 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	}
 	r, err := runAgent(ctx, class, o, mounts, base)
 	if err != nil {
-		return AgentResult{}, err
+		return r, err
 	}
 	r.Class, r.Wall = class, time.Since(began)
 	return r, nil

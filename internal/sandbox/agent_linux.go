@@ -32,14 +32,15 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, 
 			return AgentResult{}, refusal.Newf(refusal.WriteFailed, "taking the working folder back: %w", backErr)
 		}
 	}
+	seen := AgentResult{Attempted: s.log.Attempts(), Watched: !o.Blind}
 	if err != nil && ctx.Err() != nil {
-		return AgentResult{}, context.Cause(ctx)
+		return seen, context.Cause(ctx)
 	}
 	if err != nil {
-		return AgentResult{}, refusal.Newf(refusal.SandboxFailed, "running the agent: %w", err)
+		return seen, refusal.Newf(refusal.SandboxFailed, "running the agent: %w", err)
 	}
 	r := out.ofAgent()
-	r.Attempted, r.Watched = s.log.Attempts(), !o.Blind
+	r.Attempted, r.Watched = seen.Attempted, seen.Watched
 	r.Discarded, r.Discards = gone.first, gone.count
 	return r, nil
 }

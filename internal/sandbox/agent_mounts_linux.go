@@ -235,6 +235,9 @@ func (t mountTable) checkHidden(m Mount, p place, hidden []place, inHiddenIsFine
 // is hidden.
 func (o *AgentOptions) hiddenNames() []string {
 	names := []string{"/root", "/home"}
+	if home, err := os.UserHomeDir(); err == nil && isHome(home) {
+		names = append(names, home)
+	}
 	for _, h := range o.Hidden {
 		abs, err := filepath.Abs(h)
 		if err != nil {
@@ -247,4 +250,12 @@ func (o *AgentOptions) hiddenNames() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// isHome reports whether a folder that the environment calls home is one of its
+// own, and not a part of what every agent sees.
+func isHome(dir string) bool {
+	return path.IsAbs(dir) && path.Clean(dir) != "/" && !slices.ContainsFunc(slices.Concat(systemFolders, reservedFolders, []string{"/tmp"}), func(shown string) bool {
+		return within(shown, dir) || within(dir, shown)
+	})
 }

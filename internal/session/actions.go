@@ -88,6 +88,22 @@ func (s *Session) Handoff(ctx context.Context, from, to, input string) (policy.D
 	return d, s.record(call, policy.Usage{Executed: true}, nil)
 }
 
+// Attempted records what the agent tried and was not let, past every call: what
+// its sandbox or its gateway saw. A rule that is not "" makes it a violation of
+// that rule. It is recorded after a stop too: a stop does not undo it.
+func (s *Session) Attempted(p trajectory.SecurityEvent, rule string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return s.stopped()
+	}
+	p.Detail = cutText(s.safe(p.Detail), maxDetail)
+	if err := s.event(&p); err != nil || rule == "" {
+		return err
+	}
+	return s.violated([]policy.Violation{{CallID: s.nextCall(), Rule: rule, Text: p.Detail}})
+}
+
 // Ask puts a question to a person or to the case. The answer is no unless
 // somebody says yes.
 func (s *Session) Ask(ctx context.Context, question string) (bool, error) {

@@ -8,23 +8,71 @@ import (
 	"strings"
 )
 
+// What a name is to an agent.
+type judgement int
+
+const (
+	own      judgement = iota // there, or nobody's
+	lookedUp                  // hidden, and where programs look by themselves
+	hidden                    // hidden, and nobody looks there unasked
+)
+
 // agentRules say what of an agent's doings is an attempt to get out.
 type agentRules struct {
 	hidden []string // folders of the host by name
 	shown  []string // folders that are there inside; what is below is the agent's own
 }
 
-// hides reports whether a file is one that the agent was not given.
-func (r *agentRules) hides(full string) bool {
+// judge says whether a file is one that the agent was not given.
+func (r *agentRules) judge(full string) judgement {
 	below := func(dirs []string) bool {
-		return slices.ContainsFunc(dirs, func(dir string) bool { return full == dir || strings.HasPrefix(full, dir+"/") })
+		return slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, full) })
 	}
-	return below(r.hidden) && !below(r.shown)
+	switch {
+	case below(secretFiles):
+		return hidden
+	case !below(r.hidden) || below(r.shown):
+		return own
+	case r.looksUp(full):
+		return lookedUp
+	}
+	return hidden
 }
 
-// agentFamilies of sockets are ordinary: AF_UNIX, AF_INET, AF_INET6 and
-// AF_NETLINK.
-var agentFamilies = []int{1, 2, 10, 16}
+func within(dir, name string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// secretFiles are the host's own secrets. They are in no sandbox, and no
+// program looks for them without wanting them.
+var secretFiles = []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/proc/kcore", "/dev/mem", "/dev/kmem", "/dev/port"}
+
+// lookups are what interpreters and tools look for by themselves, upwards from
+// where their files are, whether it is there or not.
+var lookups = []string{"package.json", "node_modules", "tsconfig.json", "jsconfig.json", "pyvenv.cfg", "pyproject.toml", "setup.cfg", "setup.py", "tox.ini",
+	"pytest.ini", "conftest.py", "__init__.py", "go.mod", "go.work", "Cargo.toml", ".git", ".gitignore", ".editorconfig"}
+
+// looksUp reports whether a name is what a program looks for in the folders
+// above one that it was given: such a folder itself, or in it a file with one
+// of the names of [lookups].
+func (r *agentRules) looksUp(full string) bool {
+	above := func(dir string) bool {
+		return slices.ContainsFunc(r.shown, func(shown string) bool { return strings.HasPrefix(shown, dir+"/") })
+	}
+	if above(full) {
+		return true
+	}
+	dir, name := path.Split(full)
+	if i := strings.Index(full, "/node_modules/"); i >= 0 {
+		dir, name = full[:i+1], "node_modules"
+	}
+	return above(strings.TrimSuffix(dir, "/")) && slices.Contains(lookups, name)
+}
+
+// isOwnSocket reports whether a socket is an ordinary one: AF_UNIX, AF_INET,
+// AF_INET6, and AF_NETLINK to ask which interfaces there are.
+func isOwnSocket(family, protocol int) bool {
+	const netlink, route = 16, 0
+	return family == 1 || family == 2 || family == 10 || family == netlink && protocol == route
+}
 
 // dnsPort is where names are asked for, also on one's own loopback.
 const dnsPort = 53
@@ -57,14 +105,14 @@ func isOwnInternet(a netip.Addr, port uint16) bool {
 }
 
 // ownSocketFolders are where programs in the sandbox put sockets, and where the
-// C library looks for its name service unasked.
-var ownSocketFolders = []string{WorkDir, "/tmp", "/var/run/nscd", "/run/nscd"}
+// C library looks for its name service, and for the system's log, unasked.
+var ownSocketFolders = []string{WorkDir, "/tmp", "/var/run/nscd", "/run/nscd", "/dev/log"}
 
 func (r *agentRules) isOwnUnix(name []byte) bool {
 	if len(name) == 0 || name[0] == 0 {
 		return len(name) == 0 // the abstract ones have no owner to tell by
 	}
 	text, _, _ := strings.Cut(string(name), "\x00")
-	text = path.Clean(text)
-	return !path.IsAbs(text) || slices.ContainsFunc(ownSocketFolders, func(dir string) bool { return strings.HasPrefix(text, dir+"/") })
+	text = valid(path.Clean(text))
+	return slices.ContainsFunc(ownSocketFolders, func(dir string) bool { return within(dir, text) })
 }

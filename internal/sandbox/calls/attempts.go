@@ -32,11 +32,24 @@ const (
 	aboutKernel      = "kernel"
 )
 
+// An Act is an attempt of an agent that counts as a violation: one of a closed
+// list, which docs/sandbox.md states.
+type Act string
+
+// The acts.
+const (
+	HiddenFile Act = "hidden_file" // opening what is hidden from agents
+	Address    Act = "address"     // reaching for an address that is not the sandbox's own
+	KernelCall Act = "kernel_call" // mounts, namespaces, tracing, modules and the like
+	Flood      Act = "flood"       // more calls, or more acts, than could be recorded
+)
+
 // An Attempt is something that a program tried and that it has no business
 // doing. It was denied, or answered inside the sandbox.
 type Attempt struct {
 	What   string // network, file, environment, process, kernel
 	Detail string // the call and its subject, escaped, at most 200 bytes
+	Act    Act    // of an agent: "" if it is worth a note and is not a violation
 }
 
 // A Log collects what a program tried. The same thing tried twice is listed
@@ -46,8 +59,10 @@ type Log struct {
 	image *os.Root    // of a rubric: the tree that may be read; nil for Starlark
 	agent *agentRules // for an agent, which may do much that a rubric may not
 
-	mu   sync.Mutex
-	list []Attempt
+	mu    sync.Mutex
+	list  []Attempt
+	acts  int // how many of them are acts
+	notes int // and how many are not
 }
 
 // RubricLog makes a log for a rubric that may read image, which is nil for a
@@ -57,25 +72,52 @@ func RubricLog(image *os.Root) *Log { return &Log{image: image} }
 // AgentLog makes a log for an agent. Hidden are folders of the host by name;
 // what is below one of the folders shown is the agent's own all the same.
 func AgentLog(hidden, shown []string) *Log {
-	return &Log{agent: &agentRules{hidden: hidden, shown: shown}}
+	r := &agentRules{}
+	for _, dir := range hidden {
+		r.hidden = append(r.hidden, valid(dir))
+	}
+	for _, dir := range shown {
+		r.shown = append(r.shown, valid(dir))
+	}
+	return &Log{agent: r}
 }
 
 const (
-	maxAttempts    = 100
+	maxAttempts    = 100 // of acts, and of others: neither can crowd the other out
 	maxDetailBytes = 200
 )
 
-func (l *Log) add(what, format string, args ...any) {
+func (l *Log) add(what, format string, args ...any) { l.act("", what, format, args...) }
+
+// act adds an attempt of an agent that is an act.
+func (l *Log) act(act Act, what, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	if len(detail) > maxDetailBytes {
 		detail = strings.ToValidUTF8(detail[:maxDetailBytes], "")
 	}
+	if l.agent == nil {
+		act = "" // of a rubric every attempt counts
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at := (Attempt{What: what, Detail: detail}); len(l.list) < maxAttempts && !slices.Contains(l.list, at) {
+	at := Attempt{What: what, Detail: detail, Act: act}
+	if slices.Contains(l.list, at) {
+		return
+	}
+	count := &l.notes
+	if act != "" {
+		count = &l.acts
+	}
+	switch *count++; {
+	case *count <= maxAttempts:
 		l.list = append(l.list, at)
+	case *count == maxAttempts+1 && act != "":
+		l.list = append(l.list, Attempt{aboutKernel, fmt.Sprintf("more than %d different acts", maxAttempts), Flood})
 	}
 }
+
+// valid makes a name fit for a record: names are bytes, records are UTF-8.
+func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // Attempts lists what was tried so far.
 func (l *Log) Attempts() []Attempt {
@@ -120,9 +162,12 @@ func (l *Log) open(base, name string, flags uint64) {
 	if !path.IsAbs(full) {
 		full = path.Join(base, full)
 	}
-	full = path.Clean(full)
+	full = valid(path.Clean(full))
 	if l.agent != nil {
-		if l.agent.hides(full) {
+		switch l.agent.judge(full) {
+		case hidden:
+			l.act(HiddenFile, aboutFile, "open %s", quote(full))
+		case lookedUp:
 			l.add(aboutFile, "open %s", quote(full))
 		}
 		return
@@ -183,15 +228,16 @@ func quote(s string) string { return strconv.QuoteToASCII(s) }
 
 var socketFamilies = map[int]string{1: "AF_UNIX", 2: "AF_INET", 10: "AF_INET6", 16: "AF_NETLINK", 17: "AF_PACKET", 40: "AF_VSOCK"}
 
-func (l *Log) socket(family int) {
-	if l.agent != nil && slices.Contains(agentFamilies, family) {
+// socket judges the making of a socket.
+func (l *Log) socket(family, protocol int) {
+	if l.agent != nil && isOwnSocket(family, protocol) {
 		return
 	}
 	name := socketFamilies[family]
 	if name == "" {
 		name = strconv.Itoa(family)
 	}
-	l.add(aboutNetwork, "socket %s", name)
+	l.act(Address, aboutNetwork, "socket %s", name)
 }
 
 // address judges a call that names an address, as raw sockaddr bytes.
@@ -199,7 +245,7 @@ func (l *Log) address(call string, raw []byte) {
 	if l.agent != nil && l.agent.isOwn(raw) {
 		return
 	}
-	l.add(aboutNetwork, "%s %s", call, sockaddr(raw))
+	l.act(Address, aboutNetwork, "%s %s", call, sockaddr(raw))
 }
 
 func sockaddr(raw []byte) string {
@@ -209,10 +255,10 @@ func sockaddr(raw []byte) string {
 	family := int(binary.NativeEndian.Uint16(raw))
 	switch {
 	case family == 1 && len(raw) > 2 && raw[2] == 0:
-		return "unix @" + quote(strings.TrimRight(string(raw[3:]), "\x00"))
+		return "unix @" + quote(valid(strings.TrimRight(string(raw[3:]), "\x00")))
 	case family == 1:
 		name, _, _ := strings.Cut(string(raw[2:]), "\x00")
-		return "unix " + quote(name)
+		return "unix " + quote(valid(name))
 	case family == 2 && len(raw) >= 8:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(raw[4:8])), binary.BigEndian.Uint16(raw[2:])).String()
 	case family == 10 && len(raw) >= 24:
@@ -227,21 +273,21 @@ const cloneThread = 0x10000
 // clone judges the making of a process. A thread is denied as well, but is no
 // attempt to get out: libraries start them unasked.
 func (l *Log) clone(call string, flags uint64) {
-	if flags&cloneThread == 0 && l.agent == nil {
+	switch {
+	case l.agent != nil && flags&newNamespaces != 0:
+		l.act(KernelCall, aboutKernel, "%s of a namespace", call)
+	case l.agent == nil && flags&cloneThread == 0:
 		l.add(aboutProcess, "%s", call)
 	}
 }
+
+// newNamespaces are the flags of clone that would make one: of users, mounts,
+// processes, networks, IPC, names, control groups. Time is not among them: its
+// flag means a signal to clone.
+const newNamespaces = 0x10000000 | 0x20000 | 0x20000000 | 0x40000000 | 0x8000000 | 0x4000000 | 0x2000000
 
 func (l *Log) exec(file string) {
 	if l.agent == nil {
 		l.add(aboutProcess, "execve %s", quote(file))
 	}
-}
-
-// home is what a name without a folder is taken to be in.
-func (l *Log) home() string {
-	if l.agent != nil {
-		return WorkDir
-	}
-	return RubricDir
 }

@@ -7,7 +7,7 @@ import "golang.org/x/sys/unix"
 // agent, whatever a later version adds.
 var agentCalls = []uintptr{
 	// files
-	unix.SYS_OPENAT2, unix.SYS_PWRITE64, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_PREADV2, unix.SYS_SENDFILE, unix.SYS_SPLICE,
+	unix.SYS_PWRITE64, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_PREADV2, unix.SYS_SENDFILE, unix.SYS_SPLICE,
 	unix.SYS_TEE, unix.SYS_COPY_FILE_RANGE, unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
 	unix.SYS_SYNC, unix.SYS_SYNCFS, unix.SYS_SYNC_FILE_RANGE, unix.SYS_FLOCK, unix.SYS_READAHEAD, unix.SYS_CHDIR, unix.SYS_FCHDIR,
 	unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
@@ -31,7 +31,7 @@ var agentCalls = []uintptr{
 	unix.SYS_PKEY_MPROTECT, unix.SYS_GET_MEMPOLICY, unix.SYS_SET_MEMPOLICY, unix.SYS_MBIND,
 	// sockets, on the sandbox's own loopback
 	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
-	unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
+	unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG,
 	unix.SYS_SHUTDOWN, unix.SYS_SOCKETPAIR,
 }
 
@@ -67,10 +67,6 @@ func watchedNumbers() []int {
 	return numbers
 }
 
-// newNamespaces are the flags of clone that would make one.
-const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
-	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-
 // agentFilter writes the filter for agents.
 func agentFilter(watch bool) (Filter, error) {
 	seen, denied := uint32(retAllow), uint32(retDeny)
@@ -81,7 +77,7 @@ func agentFilter(watch bool) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, nr := range []uintptr{unix.SYS_OPENAT, openCall, creatCall, unix.SYS_CONNECT} {
+	for _, nr := range []uintptr{unix.SYS_OPENAT, unix.SYS_OPENAT2, openCall, creatCall, unix.SYS_CONNECT, unix.SYS_SENDMSG, unix.SYS_SENDMMSG} {
 		p.call(nr, answer(seen))
 	}
 	for _, list := range [][]uintptr{allowedCalls, legacyAllowedCalls, {statAtCall}, legacyPathCalls, agentCalls, legacyAgentCalls} {
@@ -113,12 +109,16 @@ func agentFilter(watch bool) (Filter, error) {
 	})
 	p.call(unix.SYS_CLONE, func(p *Filter) {
 		p.load(offArg0)
-		p.when(unix.BPF_JSET, newNamespaces, answer(retDeny))
+		p.when(unix.BPF_JSET, newNamespaces, answer(denied))
 		p.ret(retAllow)
 	})
 	// Its flags are behind a pointer. Told that it does not exist, the C
 	// library takes clone.
-	p.call(unix.SYS_CLONE3, answer(retNoCall))
+	noCall := uint32(retNoCall)
+	if watch {
+		noCall = retAsk // to see the flags; the answer is the same
+	}
+	p.call(unix.SYS_CLONE3, answer(noCall))
 	p.call(unix.SYS_IOCTL, func(p *Filter) {
 		p.load(offArg1)
 		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // typing at somebody's terminal

@@ -2,8 +2,8 @@ package calls
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
-	"path"
 	"strings"
 	"unsafe"
 
@@ -76,6 +76,9 @@ func (s *Supervisor) answer(listener, pid int) {
 		return // the caller died meanwhile
 	}
 	r := reply{id: n.id, errno: -int32(unix.EPERM)}
+	if n.nr == unix.SYS_CLONE3 && s.Log.agent != nil {
+		r.errno = -int32(unix.ENOSYS) // what the C library understands
+	}
 	if s.decide(&n, pid) {
 		r = reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	}
@@ -92,10 +95,20 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 		return s.begin(pid) == nil
 	}
 	opens := isOpen(uintptr(n.nr))
+	if s.Log.agent != nil {
+		s.noteAgent(n)
+		return opens || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
+	}
 	if s.Watch || opens || n.nr == unix.SYS_EXECVE {
 		s.note(n)
 	}
-	return opens || s.Log.agent != nil && (n.nr == unix.SYS_CONNECT || n.nr == unix.SYS_SENDTO)
+	return opens
+}
+
+// isSending tells the calls that name an address, about which an agent's
+// network decides.
+func isSending(nr int) bool {
+	return nr == unix.SYS_CONNECT || nr == unix.SYS_SENDTO || nr == unix.SYS_SENDMSG || nr == unix.SYS_SENDMMSG
 }
 
 // begin sets the last limit on the process that is about to become the
@@ -112,26 +125,104 @@ func (s *Supervisor) begin(pid int) error {
 	return nil
 }
 
-// note records a call if it is an attempt.
+// noteAgent records a call of an agent if it is an attempt.
+func (s *Supervisor) noteAgent(n *notification) {
+	l, pid := s.Log, int(n.pid)
+	v := view{pid}
+	open := func(descriptor int32, at, flags uint64) {
+		if name := readString(pid, at); name != "" {
+			l.open("/", v.resolve(descriptor, name), flags)
+		}
+	}
+	switch nr := int(n.nr); nr {
+	case unix.SYS_OPENAT:
+		open(int32(n.args[0]), n.args[1], n.args[2])
+	case unix.SYS_OPENAT2:
+		flags, resolve := readHow(pid, n.args[2], n.args[3])
+		name := readString(pid, n.args[1])
+		if resolve&unix.RESOLVE_IN_ROOT != 0 {
+			name = strings.TrimLeft(name, "/")
+		}
+		if name != "" {
+			l.open("/", v.resolve(int32(n.args[0]), name), flags)
+		}
+	case openCall:
+		open(unix.AT_FDCWD, n.args[0], n.args[1])
+	case creatCall:
+		open(unix.AT_FDCWD, n.args[0], openCreating)
+	case unix.SYS_SOCKET:
+		l.socket(int(int32(n.args[0])), int(int32(n.args[2])))
+	case unix.SYS_CONNECT:
+		l.address("connect", v.address(n.args[1], n.args[2]))
+	case unix.SYS_SENDTO:
+		l.address("sendto", v.address(n.args[4], n.args[5]))
+	case unix.SYS_SENDMSG:
+		l.addresses(v, n.args[1], 1, 0)
+	case unix.SYS_SENDMMSG:
+		l.addresses(v, n.args[1], min(n.args[2], maxMessages), messageBytes)
+	case unix.SYS_CLONE:
+		l.clone("clone", n.args[0])
+	case unix.SYS_CLONE3:
+		if flags := readBytes(pid, n.args[0], 8); len(flags) == 8 {
+			l.clone("clone3", binary.NativeEndian.Uint64(flags))
+		}
+	default:
+		l.watched(nr)
+	}
+}
+
+// readHow reads what openat2 is told: flags, mode and how to resolve.
+func readHow(pid int, at, size uint64) (flags, resolve uint64) {
+	how := readBytes(pid, at, min(size, 24))
+	if len(how) < 24 {
+		return 0, 0
+	}
+	return binary.NativeEndian.Uint64(how), binary.NativeEndian.Uint64(how[16:])
+}
+
+// The beginning of struct msghdr is the address and its length; struct mmsghdr
+// is one with a counter behind it.
+const (
+	messageBytes = 64
+	maxMessages  = 1024 // the kernel takes no more at once
+)
+
+// addresses judges the addresses of messages that lie one behind the other.
+func (l *Log) addresses(v view, at, count, size uint64) {
+	for i := range count {
+		h := readBytes(v.pid, at+i*size, 12)
+		if len(h) < 12 {
+			return
+		}
+		if name := binary.NativeEndian.Uint64(h); name != 0 {
+			l.address("sendto", v.address(name, uint64(binary.NativeEndian.Uint32(h[8:]))))
+		}
+	}
+}
+
+// address reads the bytes of an address, with the file that a Unix socket's
+// name means.
+func (v view) address(at, size uint64) []byte {
+	return ResolveUnix(readBytes(v.pid, at, min(size, 128)), func(name string) string { return v.resolve(unix.AT_FDCWD, name) })
+}
+
+// note records a call of a rubric if it is an attempt.
 func (s *Supervisor) note(n *notification) {
 	l, pid := s.Log, int(n.pid)
 	switch nr := int(n.nr); nr {
 	case unix.SYS_OPENAT:
-		l.open(l.home(), readString(pid, n.args[1]), n.args[2])
+		l.open(RubricDir, readString(pid, n.args[1]), n.args[2])
 	case openCall:
-		l.open(l.home(), readString(pid, n.args[0]), n.args[1])
+		l.open(RubricDir, readString(pid, n.args[0]), n.args[1])
 	case creatCall:
-		l.open(l.home(), readString(pid, n.args[0]), openCreating)
+		l.open(RubricDir, readString(pid, n.args[0]), openCreating)
 	case unix.SYS_SOCKET:
-		l.deniedSocket(int(int32(n.args[0])))
+		l.socket(int(int32(n.args[0])), int(int32(n.args[2])))
 	case unix.SYS_CONNECT:
 		l.address("connect", readBytes(pid, n.args[1], min(n.args[2], 128)))
 	case unix.SYS_BIND:
 		l.address("bind", readBytes(pid, n.args[1], min(n.args[2], 128)))
-	case unix.SYS_SENDTO:
-		if l.agent != nil { // of a rubric its socket was noted
-			l.address("sendto", readBytes(pid, n.args[4], min(n.args[5], 128)))
-		}
+	case unix.SYS_SENDTO: // its socket was noted
 	case unix.SYS_CLONE:
 		l.clone("clone", n.args[0])
 	case forkCall, vforkCall:
@@ -159,9 +250,6 @@ func readString(pid int, at uint64) string {
 		}
 		name = append(name, chunk...)
 		at += uint64(len(chunk))
-	}
-	if strings.HasPrefix(string(name), "/") {
-		return path.Clean(string(name))
 	}
 	return string(name)
 }

