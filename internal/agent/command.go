@@ -144,6 +144,9 @@ type commandRun struct {
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
 	r := &commandRun{c: t.Command, venv: t.venv, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
 	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
+	if err := s.Hide(r.token); err != nil {
+		return driven, err
+	}
 	if t.tree != nil {
 		dir, remove, err := store.TempDir("tally-agent-")
 		if err != nil {
@@ -293,6 +296,7 @@ func RecordAttempts(s *session.Session, attempts []sandbox.Attempt) error {
 
 // answer reads what the program answered.
 func (r *commandRun) answer(number int, result sandbox.AgentResult) (answer, stderr string, err error) {
+	result.StderrHead = r.s.Safe(result.StderrHead) // before anything is cut off it
 	if stop := r.s.Stopped(); stop != nil {
 		return "", result.StderrHead, stop
 	}

@@ -120,6 +120,12 @@ type Limits struct {
 	Turns            int64 `json:"turns"`
 	Tokens           int64 `json:"tokens"`
 	CostMicroUSD     int64 `json:"cost_microdollars"`
+
+	// What an agent may make the harness keep and read; absent means the
+	// defaults of package session.
+	KeptBytes int64 `json:"kept_bytes,omitempty"`
+	Events    int64 `json:"events,omitempty"`
+	ReadBytes int64 `json:"read_bytes,omitempty"`
 }
 
 // Governance is how much an agent may do without asking.
@@ -174,6 +180,8 @@ const (
 	maxWallClockSeconds = 24 * 60 * 60
 	maxMemoryBytes      = 1 << 40
 	maxCount            = 1 << 40
+	maxKeptBytes        = 512 << 20 // a trajectory has room for no more
+	maxEvents           = 900_000
 )
 
 func (r *Registration) validate() error {
@@ -318,6 +326,9 @@ func (l *Limits) validate() error {
 		{"turns", l.Turns, 1, maxCount},
 		{"tokens", l.Tokens, 1, maxCount},
 		{"cost_microdollars", l.CostMicroUSD, 0, maxCount},
+		{"kept_bytes", cmp.Or(l.KeptBytes, 1<<20), 1 << 20, maxKeptBytes},
+		{"events", cmp.Or(l.Events, 100), 100, maxEvents},
+		{"read_bytes", cmp.Or(l.ReadBytes, 1<<20), 1 << 20, maxCount},
 	} {
 		if f.value < f.min || f.value > f.max {
 			return badField("limits."+f.name, "found %d, expected %d to %d", f.value, f.min, f.max)

@@ -21,7 +21,8 @@ const heldPrefix = 4
 // A secret inside one event is replaced, as in a recording. Events are held
 // back while a text that grows over several of them could be spelling a
 // secret, and if it does, the stream ends with an error: text that has been
-// passed on cannot be taken back. Secrets that are known by their shape only
+// passed on cannot be taken back. Over several events only the spellings are
+// looked for that protocols carry, not those of somebody who hides. Secrets that are known by their shape only
 // are not looked for; a recording of the same bytes removes those as well.
 type Arrival struct {
 	redactor *Redactor
@@ -41,7 +42,7 @@ type Arrival struct {
 func NewArrival(r *Redactor) *Arrival {
 	a := &Arrival{redactor: r, tails: map[string]string{}, pending: map[string]bool{}}
 	if r != nil {
-		for _, form := range r.forms {
+		for _, form := range r.near {
 			a.longest = max(a.longest, len(form.text))
 		}
 	}
@@ -173,7 +174,7 @@ func (a *Arrival) grow(data *wire.Node) error {
 
 // beginsSecret reports whether text ends in the beginning of a secret.
 func (a *Arrival) beginsSecret(text string) bool {
-	for _, form := range a.redactor.forms {
+	for _, form := range a.redactor.near {
 		for n := min(len(text), len(form.text)-1); n >= heldPrefix; n-- {
 			if strings.HasSuffix(text, form.text[:n]) {
 				return true

@@ -2,16 +2,11 @@ package cassette
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/canon"
 	"tallystick/internal/refusal"
 	"tallystick/internal/wire"
 )
@@ -25,85 +20,41 @@ const minLiteralBytes = 8
 //
 // It is deterministic, and what it has redacted once it leaves alone.
 type Redactor struct {
-	forms []literalForm // of every literal, longest first
+	secrets  []string
+	near     []literalForm
+	literals *literalIndex // of every spelling of every secret
 }
 
 // NewRedactor returns a redactor that also removes the given secrets, such as
-// the key of the provider: plain, as base64 (any alignment, both alphabets),
-// hexadecimal, URL-encoded and JSON-escaped. A secret of fewer than 8 bytes is
-// refused: its bytes occur in text that is no secret.
+// the key of the provider: plain, turned round, JSON-escaped, and as base64 (any
+// alignment, both alphabets), base32, hexadecimal and URL-encoded, once or
+// twice over. A secret of fewer than 8 bytes is refused: its bytes occur in
+// text that is no secret.
 func NewRedactor(secrets ...string) (*Redactor, error) {
-	r := &Redactor{}
+	var r *Redactor
+	return r.With(secrets...)
+}
+
+// With returns a redactor that removes these secrets besides.
+func (r *Redactor) With(secrets ...string) (*Redactor, error) {
+	more := &Redactor{}
+	if r != nil {
+		more.secrets = slices.Clone(r.secrets)
+	}
 	for i, s := range secrets {
 		if len(s) < minLiteralBytes || !utf8.ValidString(s) || strings.HasPrefix(s, marker) {
 			return nil, refusal.Newf(refusal.Malformed, "secret %d cannot be looked for: it has %d bytes, expected at least %d of UTF-8 text", i+1, len(s), minLiteralBytes).
 				WithHint("give the whole secret, without white space around it")
 		}
-		r.forms = append(r.forms, literalForms(s)...)
-	}
-	slices.SortFunc(r.forms, func(a, b literalForm) int {
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text))
-	})
-	r.forms = slices.Compact(r.forms)
-	return r, nil
-}
-
-// A literalForm is one spelling of a literal secret.
-type literalForm struct {
-	text string
-
-	// inside says that text is only what is certain inside longer base64. The
-	// characters around it hold a few more bits of the secret.
-	inside bool
-}
-
-// literalForms lists the spellings of a secret that are looked for.
-func literalForms(s string) []literalForm {
-	spellings := []string{
-		s,
-		hex.EncodeToString([]byte(s)),
-		strings.ToUpper(hex.EncodeToString([]byte(s))),
-		percentEncode(s, "0123456789ABCDEF"),
-		percentEncode(s, "0123456789abcdef"),
-		url.QueryEscape(s),
-		url.PathEscape(s),
-	}
-	escaped := canon.AppendString(nil, s)
-	inJSON := string(escaped[1 : len(escaped)-1])
-	spellings = append(spellings, inJSON, strings.ReplaceAll(inJSON, "/", `\/`))
-	if html, err := json.Marshal(s); err == nil { // with \u003c for <
-		spellings = append(spellings, string(html[1:len(html)-1]))
+		more.secrets = append(more.secrets, s)
 	}
 	var forms []literalForm
-	for _, text := range spellings {
-		forms = append(forms, literalForm{text: text})
+	for _, s := range more.secrets {
+		forms = append(forms, literalForms(s)...)
+		more.near = append(more.near, nearForms(s)...)
 	}
-	// Inside longer base64 a secret begins at one of three alignments. The
-	// characters that also depend on its neighbours are left out.
-	for skip := range 3 {
-		padded := append(make([]byte, skip), s...)
-		whole := len(padded) / 3 * 3
-		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			text := enc.EncodeToString(padded[:whole])
-			forms = append(forms, literalForm{text[(skip*8+5)/6:], true})
-		}
-	}
-	return forms
-}
-
-// percentEncode encodes all but the unreserved characters (RFC 3986 section
-// 2.3) with the given digits.
-func percentEncode(s, digits string) string {
-	var out strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if isAlphanumeric(c) || strings.IndexByte("-._~", c) >= 0 {
-			out.WriteByte(c)
-		} else {
-			out.Write([]byte{'%', digits[c>>4], digits[c&0xf]})
-		}
-	}
-	return out.String()
+	more.literals = newLiteralIndex(forms)
+	return more, nil
 }
 
 // Text returns s without its secrets, and how many there were.
@@ -126,23 +77,17 @@ type span struct {
 func (r *Redactor) find(s string, names bool) []span {
 	found := findShapes(s, names)
 	if r != nil {
-		for _, form := range r.forms {
-			for at := 0; ; {
-				i := strings.Index(s[at:], form.text)
-				if i < 0 {
-					break
-				}
-				f := span{at + i, at + i + len(form.text), "literal"}
-				for form.inside && f.start > 0 && isTokenByte(s[f.start-1]) {
-					f.start--
-				}
-				for form.inside && f.end < len(s) && isTokenByte(s[f.end]) {
-					f.end++
-				}
-				found = append(found, f)
-				at = f.end
+		r.literals.find(s, func(at int, form literalForm) (int, bool) {
+			f := span{at, at + len(form.text), "literal"}
+			for form.inside && f.start > 0 && isTokenByte(s[f.start-1]) {
+				f.start--
 			}
-		}
+			for form.inside && f.end < len(s) && isTokenByte(s[f.end]) {
+				f.end++
+			}
+			found = append(found, f)
+			return f.end, true
+		})
 	}
 	if len(found) < 2 {
 		return found
@@ -333,6 +278,10 @@ func (r *Redactor) holdsLiteral(text []byte) bool {
 	if r == nil {
 		return false
 	}
-	s := string(text)
-	return slices.ContainsFunc(r.forms, func(form literalForm) bool { return strings.Contains(s, form.text) })
+	holds := false
+	r.literals.find(string(text), func(int, literalForm) (int, bool) {
+		holds = true
+		return 0, false
+	})
+	return holds
 }

@@ -1,9 +1,11 @@
 package cassette
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -336,5 +338,80 @@ func TestRedactingTakesTimeInProportion(t *testing.T) {
 	got, n := r.Text(text)
 	if n != 2 || strings.Contains(got, "hunter2") || strings.Contains(got, "proj1234567890") {
 		t.Errorf("%d secrets found: …%s", n, got[len(got)-80:])
+	}
+}
+
+// spelledTwice are ways in which somebody who hides a secret would write it.
+func spelledTwice(s string) map[string]string {
+	turned := func(s string) string {
+		b := []byte(s)
+		slices.Reverse(b)
+		return string(b)
+	}
+	b64, b32 := base64.StdEncoding.EncodeToString, base32.StdEncoding.EncodeToString
+	return map[string]string{
+		"reversed":                  turned(s),
+		"base32":                    b32([]byte(s)),
+		"base32 in small letters":   strings.ToLower(b32([]byte(s))),
+		"base32 inside 1":           b32([]byte("u" + s + "h")),
+		"base32 inside 2":           b32([]byte("us" + s + "ho")),
+		"base32 inside 3":           b32([]byte("use" + s + "hos")),
+		"base32 inside 4":           b32([]byte("user" + s + "host")),
+		"base64 of base64":          b64([]byte(b64([]byte(s)))),
+		"base64 of base64, inside":  b64([]byte("k=" + b64([]byte("u:"+s+"@h")) + ";")),
+		"base64 of base64, url":     base64.URLEncoding.EncodeToString([]byte(base64.URLEncoding.EncodeToString([]byte("a" + s)))),
+		"hex of base64":             hex.EncodeToString([]byte(b64([]byte(s)))),
+		"base64 of hex":             b64([]byte(hex.EncodeToString([]byte(s)))),
+		"hex of hex":                hex.EncodeToString([]byte(hex.EncodeToString([]byte(s)))),
+		"hex in capitals of base32": strings.ToUpper(hex.EncodeToString([]byte(b32([]byte(s))))),
+		"base32 of base64":          b32([]byte(b64([]byte(s)))),
+		"percent-encoded twice":     url.QueryEscape(url.QueryEscape(s)),
+		"base64 of percent-encoded": b64([]byte(url.PathEscape(s))),
+		"percent-encoded base64":    url.QueryEscape(b64([]byte(s))),
+		"base64 of it reversed":     b64([]byte(turned(s))),
+		"base64, reversed":          turned(b64([]byte(s))),
+		"hex, reversed":             turned(hex.EncodeToString([]byte(s))),
+		"hex of it reversed":        hex.EncodeToString([]byte(turned(s))),
+		"base32 of it reversed":     b32([]byte(turned(s))),
+	}
+}
+
+func TestRedactorFindsSpellingsOfSomebodyWhoHides(t *testing.T) {
+	for _, secret := range []string{"sk-proj-aB3/dE6+gH9_jK2", "correct horse", "12345678", "tally-0123456789abcdef0123456789abcdef"} {
+		r, err := NewRedactor("another-secret-altogether", secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range spelledTwice(secret) {
+			got, n := r.Text("it is " + text + " and no more")
+			if n == 0 || strings.Contains(got, text[1:len(text)-1]) || !strings.HasPrefix(got, "it is ") || !strings.HasSuffix(got, " and no more") {
+				t.Errorf("%s of %s: %q", name, secret, got)
+			}
+			if again, n := r.Text(got); n != 0 || again != got {
+				t.Errorf("%s of %s: redacted twice: %q", name, secret, again)
+			}
+		}
+	}
+}
+
+// A text of many spellings is walked through once: what was found is not looked
+// at again, and beside what is found nothing is looked at twice.
+func TestLiteralsAreFoundInOnePass(t *testing.T) {
+	r, err := NewRedactor("sk-proj-aB3/dE6+gH9_jK2", "AAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []string{"sk-proj-", "AAAAAAAA", "QUFBQUFBQUFB", "c2stcHJvai1hQjM", "4141414141414141"} {
+		text, last, found := strings.Repeat(piece, 1<<14), 0, 0
+		r.literals.find(text, func(at int, f literalForm) (int, bool) {
+			if at < last {
+				t.Fatalf("%q: found at %d after %d", piece, at, last)
+			}
+			found, last = found+1, at+len(f.text)
+			return last, true
+		})
+		if found > len(text)/minLiteralBytes {
+			t.Errorf("%q: %d found in %d bytes", piece, found, len(text))
+		}
 	}
 }

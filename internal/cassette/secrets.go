@@ -277,8 +277,13 @@ func (b *barren) namedAt(s string, at int) (span, bool) {
 	if quote != "" && s[at] == ':' {
 		return quotedValue(s, start, quote)
 	}
-	if start < len(s) && (s[start] == '"' || s[start] == '\'') {
-		start++
+	// Inside JSON a quote is escaped, and so it may be several times over.
+	open := start
+	for open < len(s) && s[open] == '\\' {
+		open++
+	}
+	if open < len(s) && (s[open] == '"' || s[open] == '\'') {
+		start = open + 1
 	}
 	if start < b.value {
 		return span{}, false

@@ -215,6 +215,10 @@ func (e *Extractor) tools(s *Source) (Value, error) {
 		var raw reading
 		c.Args, raw, c.Problem = s.args(name, ev.Seq, args)
 		c.Raw, c.Redacted = raw.text, raw.redacted
+		if proposed && refusal.Is(c.Problem, refusal.NotFound) {
+			// Of a call that was not made, long arguments are not kept.
+			c.Problem, c.Raw = nil, "arguments that are too long to be kept"
+		}
 		v.Redacted = v.Redacted || raw.redacted
 		v.Calls = append(v.Calls, c)
 	}

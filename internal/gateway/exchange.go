@@ -36,6 +36,15 @@ type exchange struct {
 	route    wire.Route     // of a call, or of counting its tokens
 	began    time.Duration  // logical
 	bytesIn  int64
+	held     []func() // what the body takes up, until the answer is sent
+}
+
+// release lets others have what the body took up.
+func (x *exchange) release() {
+	for _, free := range x.held {
+		free()
+	}
+	x.held = nil
 }
 
 // find says what a request is for. Base URLs are written with and without /v1,
@@ -98,7 +107,7 @@ func (x *exchange) body() ([]byte, bool) {
 		x.fail(problem{http.StatusUnsupportedMediaType, refusal.Malformed, "the body is compressed; send it as it is"})
 		return nil, false
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.g.cfg.MaxBodyBytes))
+	data, err := x.readBody()
 	x.bytesIn = int64(len(data))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -108,8 +117,49 @@ func (x *exchange) body() ([]byte, bool) {
 	case err != nil:
 		x.fail(problem{http.StatusBadRequest, refusal.Unreadable, "the body broke off"})
 		return nil, false
+	case countValues(data) > maxValues:
+		x.fail(problem{http.StatusRequestEntityTooLarge, refusal.TooLarge, "the body has more than " + strconv.Itoa(maxValues) + " JSON values"})
+		return nil, false
 	}
+	// It has been read whole, so that nobody can keep others waiting by
+	// sending slowly.
+	x.held = append(x.held, x.g.cfg.Session.Weigh(x.bytesIn))
 	return data, true
+}
+
+// readBody reads a body within its limit. A large one waits for the large one
+// before it.
+func (x *exchange) readBody() ([]byte, error) {
+	body := http.MaxBytesReader(x.w, x.r.Body, x.g.cfg.MaxBodyBytes)
+	data, err := io.ReadAll(io.LimitReader(body, smallBody))
+	if err != nil || len(data) < smallBody {
+		return data, err
+	}
+	select {
+	case x.g.large <- struct{}{}:
+		x.held = append(x.held, func() { <-x.g.large })
+	case <-x.g.ctx.Done():
+		return data, x.g.ctx.Err()
+	}
+	rest, err := io.ReadAll(body)
+	return append(data, rest...), err
+}
+
+// countValues counts the values of a JSON text, or a few more, without reading
+// it: each stands at the beginning or behind a sign that no string hides.
+func countValues(data []byte) int {
+	count, quoted := 1, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == ':' || c == '[' || c == '{'):
+			count++
+		}
+	}
+	return count
 }
 
 // answer records the request and sends the whole reply. Trouble is what the

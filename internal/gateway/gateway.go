@@ -56,8 +56,14 @@ const (
 	// request could not be recorded.
 	defaultBodyBytes = 8 << 20
 
-	// maxAtOnce bounds how many bodies are in memory; further requests wait.
+	// maxAtOnce bounds how many requests are under way; further ones wait. Of
+	// those with a body of more than smallBody bytes there is one at a time.
 	maxAtOnce = 32
+	smallBody = 256 << 10
+
+	// maxValues bounds the JSON values of a body. Each takes a multiple of its
+	// bytes when it is read: 8 MiB of [[],[],[]] took 600 MB.
+	maxValues = 500_000
 
 	// maxRefusedEvents is how many refused requests leave an event each. What
 	// is beyond is counted, and noted by Close: a trajectory has a size limit,
@@ -103,6 +109,7 @@ type Gateway struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	slots  chan struct{}
+	large  chan struct{}
 
 	mu         sync.Mutex
 	refused    int // requests that were refused
@@ -130,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	}
 	cfg.Models = slices.Sorted(slices.Values(cfg.Models))
 	g := &Gateway{cfg: cfg, redactor: redactor, tokenSum: sha256.Sum256([]byte(cfg.Token)), marker: markerFor(cfg.Token),
-		slots: make(chan struct{}, maxAtOnce), peers: map[string]string{}}
+		slots: make(chan struct{}, maxAtOnce), large: make(chan struct{}, 1), peers: map[string]string{}}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g, nil
 }
@@ -213,6 +220,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.send(ended)
 		return
 	}
+	defer x.release()
 	x.serve()
 }
 

@@ -87,7 +87,7 @@ func (r *run) prepare() (remove func(), err error) {
 	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
 	cfg := session.Config{
 		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.cfg.Bench.Class(), Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
-		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Folder: r.folder,
+		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
 	if w.cfg.People != nil {
@@ -158,6 +158,8 @@ func (r *run) drive(ctx context.Context) {
 	if err == nil && r.c.Scenario.Test != nil && r.s.Stopped() == nil {
 		r.test, err = r.runTest(ctx)
 	}
+	// What is graded is what is kept, and secrets are not kept.
+	r.driven.Answer = r.s.Safe(driven.Answer)
 	if err != nil {
 		r.result = r.s.Fail(err)
 		return
@@ -181,7 +183,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	if stop != nil {
-		g.Record.Reason = string(stop.Name) + ": " + head(stop.Error(), 2000)
+		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000)
 		g.Record.Outcome = evidence.Errored
 		if stop.Kind == session.Truncated {
 			g.Record.Outcome = evidence.Truncated

@@ -6,9 +6,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tallystick/internal/bench"
 	"tallystick/internal/agent"
+	"tallystick/internal/bench"
 	"tallystick/internal/canon"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
@@ -72,7 +73,8 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 			}
 			return graded, err
 		},
-		Judge: r.judge(ctx, g, &broken),
+		Judge:  r.judge(ctx, g, &broken),
+		Redact: redactOf(v),
 	})
 	if broken != nil {
 		// The sandbox, or the ledger that a verdict goes to, could not do its
@@ -205,6 +207,23 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 	return calls
 }
 
+// redactOf takes secrets out of what the grading of a trajectory shows. In
+// records of the first format nothing was taken out, and what is derived from
+// them again must come out the same. It finds secrets by their shape: those that
+// this run knew by name are gone from the text already.
+func redactOf(v *trajectory.Verified) func(string) string {
+	for e := range v.Events() {
+		if run, ok := e.Payload.(*trajectory.RunStarted); ok && run.Format == trajectory.FormatV1 {
+			return nil
+		}
+		break
+	}
+	return func(s string) string {
+		safe, _ := (*cassette.Redactor)(nil).Text(s)
+		return safe
+	}
+}
+
 // A testResult is what the test command of a coding case said.
 type testResult struct {
 	passed bool
@@ -231,6 +250,7 @@ func (r *run) runTest(ctx context.Context) (*testResult, error) {
 	if result.Verdict != sandbox.OK {
 		out.log = append(out.log, fmt.Sprintf("\n[the test ended with %s, exit status %d %s]\n", result.Verdict, result.ExitCode, result.NotStarted)...)
 	}
+	out.log = []byte(r.s.Safe(string(out.log)))
 	out.passed = result.Verdict == sandbox.OK && result.ExitCode == 0
 	if result.Verdict != sandbox.OK && result.Verdict != sandbox.Failed {
 		out.exit = -1

@@ -143,6 +143,7 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if err != nil {
 		return err
 	}
+	defer g.release()
 	if g == nil {
 		return nil // killed in the middle: the ledger knows that it began
 	}

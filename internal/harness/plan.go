@@ -37,7 +37,7 @@ const manyAtOnce = 256
 func prepare(cfg Config) (*Worker, error) {
 	reg := cfg.Bench.Registration()
 	cfg.Repeat = max(1, cfg.Repeat)
-	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench), limits: limitsOf(reg)}
+	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench), limits: limitsOf(reg), memory: session.NewMemory()}
 	var err error
 	if w.rules, err = rulesOf(reg); err != nil {
 		return nil, err
@@ -140,7 +140,8 @@ func checkJudge(reg bench.Registration, judge digest.Content) error {
 // limitsOf are the limits that a class sets to each of its cases.
 func limitsOf(reg bench.Registration) session.Limits {
 	return session.Limits{Turns: reg.Limits.Turns, Tokens: reg.Limits.Tokens, CostMicroUSD: reg.Limits.CostMicroUSD,
-		Wall: time.Duration(reg.Limits.WallClockSeconds) * time.Second}
+		Wall:      time.Duration(reg.Limits.WallClockSeconds) * time.Second,
+		KeptBytes: reg.Limits.KeptBytes, Events: reg.Limits.Events, ReadBytes: reg.Limits.ReadBytes}
 }
 
 // rulesOf compiles the policy that the bench sets. A target has no say in it.

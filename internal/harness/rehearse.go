@@ -52,6 +52,7 @@ func Rehearse(ctx context.Context, cfg Config, visit func(*Graded) error) error 
 			if first = p.err; first == nil {
 				first = visit(p.g)
 			}
+			p.g.release()
 			if first != nil {
 				cancel(first)
 			}

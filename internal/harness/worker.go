@@ -27,6 +27,7 @@ type Worker struct {
 	jobs   []job         // of the plan, in its order
 	rules  *policy.Ruleset
 	limits session.Limits
+	memory *session.Memory // that its cases share
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
@@ -81,6 +82,15 @@ type Graded struct {
 	Trajectory []byte               // one of the pieces
 	Verified   *trajectory.Verified // the same, read
 	Answer     string
+
+	free func()
+}
+
+// release says that the case is put away.
+func (g *Graded) release() {
+	if g != nil && g.free != nil {
+		g.free()
+	}
 }
 
 // Piece finds a piece of the evidence by its digest; nil if there is none.
@@ -119,15 +129,24 @@ func (w *Worker) Do(ctx context.Context, j Job) (*Graded, error) {
 		return nil, refusal.Newf(refusal.UnknownName, "class %s has no case %q", w.cfg.Bench.Class(), j.Case).
 			WithHint("the worker has another bench than the attempt was planned with")
 	}
-	return w.do(ctx, i, j)
+	g, err := w.do(ctx, i, j)
+	g.release() // what it is kept in is the caller's affair
+	return g, err
 }
 
 // do is Do for a case whose place in the bench is known.
-func (w *Worker) do(ctx context.Context, index int, j Job) (*Graded, error) {
+func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error) {
 	r, err := w.take(index, j)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if g == nil {
+			r.result.Free()
+		} else {
+			g.free = r.result.Free
+		}
+	}()
 	remove, err := r.prepare()
 	if err != nil {
 		return nil, err

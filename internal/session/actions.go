@@ -27,7 +27,7 @@ func (s *Session) WriteMemory(ctx context.Context, w MemoryWrite) (string, polic
 	defer s.mu.Unlock()
 	id := s.nextCall()
 	value := s.content(w.Value, trajectory.ArgumentHead)
-	if err := s.event(&trajectory.MemoryProposed{Call: id, Tier: w.Tier, Key: w.Key, Value: value, Source: w.Source, Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
+	if err := s.event(&trajectory.MemoryProposed{Call: id, Tier: w.Tier, Key: s.safe(w.Key), Value: value, Source: s.safe(w.Source), Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
 		return "", policy.Decision{}, err
 	}
 	args, err := canon.Marshal(map[string]any{"tier": w.Tier, "key": w.Key, "value": w.Value, "source": w.Source})
@@ -44,7 +44,7 @@ func (s *Session) WriteMemory(ctx context.Context, w MemoryWrite) (string, polic
 	}
 	s.entries++
 	entry := "m" + strconv.Itoa(s.entries)
-	if err := s.event(&trajectory.MemoryWritten{Call: id, Entry: entry, Tier: w.Tier, Key: w.Key, Value: value, Source: w.Source, Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
+	if err := s.event(&trajectory.MemoryWritten{Call: id, Entry: entry, Tier: w.Tier, Key: s.safe(w.Key), Value: value, Source: s.safe(w.Source), Supersedes: w.Supersedes, Confidence: w.Confidence}); err != nil {
 		return "", d, err
 	}
 	return entry, d, s.record(call, policy.Usage{Executed: true}, nil)
@@ -82,7 +82,7 @@ func (s *Session) Handoff(ctx context.Context, from, to, input string) (policy.D
 		return d, s.record(call, policy.Usage{}, nil)
 	}
 	c := s.content(input, trajectory.ArgumentHead)
-	if err := s.event(&trajectory.HandedOff{Call: call.ID, From: from, To: to, Input: &c}); err != nil {
+	if err := s.event(&trajectory.HandedOff{Call: call.ID, From: s.named(from), To: s.named(to), Input: &c}); err != nil {
 		return d, err
 	}
 	return d, s.record(call, policy.Usage{Executed: true}, nil)

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"maps"
+	"strings"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
@@ -18,7 +20,13 @@ type Result struct {
 	Plan       string
 	Stop       *Stop // nil if the agent came to its own end
 	Folder     error // why nobody knows what became of the working folder, nil if that is known
+
+	seat *seat
 }
+
+// Free says that the case is recorded and nothing of it is kept any more. It may
+// be called again.
+func (r Result) Free() { r.seat.free() }
 
 // Complete ends a case at the agent's own end. Refused says that the agent
 // would not do what was asked.
@@ -57,7 +65,7 @@ func (s *Session) finish() Result {
 		if s.stop.Kind == Suspended {
 			_ = s.event(&trajectory.RunCompleted{Status: "suspended"})
 		} else {
-			detail := cutText(s.safe(s.stop.Error()), maxDetail)
+			detail := cmp.Or(cutText(strings.ToValidUTF8(s.safe(s.stop.Error()), "\uFFFD"), maxDetail), string(s.stop.Name))
 			_ = s.event(&trajectory.RunFailed{Name: string(s.stop.Name), Detail: detail})
 		}
 	}
@@ -66,5 +74,6 @@ func (s *Session) finish() Result {
 	if f := s.cfg.Folder; f != nil && f.err != nil {
 		folder = refusal.Newf(refusal.FolderUnreadable, "%s", cutText(s.safe(f.err.Error()), maxDetail))
 	}
-	return Result{Folder: folder, Trajectory: s.log.Bytes(), Verified: s.log.Verified(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop}
+	s.seat.end()
+	return Result{Folder: folder, Trajectory: s.log.Bytes(), Verified: s.log.Verified(), Head: s.log.Head(), Contents: maps.Clone(s.contents), Counts: s.counts, Plan: s.plan, Stop: s.stop, seat: s.seat}
 }

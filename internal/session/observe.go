@@ -153,7 +153,11 @@ func callKey(c wire.Call) string {
 	if !ok {
 		args = c.Args
 	}
-	return c.ID + "\x00" + c.Name + "\x00" + string(args)
+	key := c.ID + "\x00" + c.Name + "\x00" + string(args)
+	if len(key) > 256 { // these are kept until the case ends
+		return digest.ContentOf([]byte(key)).String()
+	}
+	return key
 }
 
 func (s *Session) observed(call string, v trajectory.Vantage, c wire.Call, r *wire.Result) error {
@@ -161,7 +165,9 @@ func (s *Session) observed(call string, v trajectory.Vantage, c wire.Call, r *wi
 	if object, ok := wire.ArgumentsObject(args); ok {
 		args = object
 	}
-	p := &trajectory.ToolObserved{Args: s.args(args), Call: call, ID: shortID(s.safe(c.ID)), Name: cutText(c.Name, 200), Vantage: v}
+	known, whole := s.args(args)
+	s.keepArgs(whole)
+	p := &trajectory.ToolObserved{Args: known, Call: call, ID: shortID(s.safe(c.ID)), Name: s.named(c.Name), Vantage: v}
 	if r != nil {
 		result := s.content(r.Sent, trajectory.ResultHead)
 		p.Result, p.Error = &result, r.IsError

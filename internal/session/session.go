@@ -51,10 +51,12 @@ type ToolBox interface {
 // same call again. These are counted as retries.
 const RetryName = "model_retry"
 
-// Limits bound one case. Zero means no limit.
+// Limits bound one case. Zero means no limit, but for those of the last line,
+// which have defaults.
 type Limits struct {
-	Turns, Tokens, CostMicroUSD int64
-	Wall                        time.Duration // of logical time
+	Turns, Tokens, CostMicroUSD  int64
+	Wall                         time.Duration // of logical time
+	KeptBytes, Events, ReadBytes int64
 }
 
 // Config is what a case runs with.
@@ -74,6 +76,10 @@ type Config struct {
 	// case has none; answered false means that nobody is there.
 	Approvals []scenario.Approval
 	Person    func(ctx context.Context, q trajectory.ApprovalRequested) (approve, answered bool, err error)
+
+	// Memory is shared with the other cases of the attempt; nil for a case
+	// that is alone.
+	Memory *Memory
 
 	// Redactor takes secrets out of what events show.
 	Redactor *cassette.Redactor
@@ -97,7 +103,11 @@ type Session struct {
 	left     []int
 	stop     *Stop
 	ended    bool
+	redactor *cassette.Redactor // the config's, and secrets of this case
 	contents map[digest.Content][]byte
+	kept     int64 // bytes of evidence, as [Limits] count them
+	read     int64 // bytes of the agent's requests
+	seat     *seat
 	counts   Counts
 	classes  map[string]policy.Class
 	trust    map[string]string
@@ -123,7 +133,8 @@ func New(cfg Config) (*Session, error) {
 	}
 	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
 	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
-	s := &Session{cfg: cfg, enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
+	cfg.Limits = cfg.Limits.withDefaults()
+	s := &Session{cfg: cfg, redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}, own: map[string]bool{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times
@@ -145,11 +156,15 @@ func (s *Session) event(p trajectory.Payload) error {
 	if _, ok := p.(*trajectory.TurnStarted); ok {
 		turn++
 	}
+	if err := s.affords(p); err != nil {
+		return err
+	}
 	line, err := s.log.Append(turn, p, s.elapsed)
 	if err != nil {
-		return s.halt(Broken, refusal.Failed, fmt.Errorf("writing the trajectory: %w", err))
+		return s.unwritable(err)
 	}
 	s.turn = turn
+	s.keep(eventWeight * len(line))
 	if s.cfg.Sink == nil {
 		return nil
 	}
@@ -159,35 +174,39 @@ func (s *Session) event(p trajectory.Payload) error {
 	return nil
 }
 
-// content stands for a text in an event and keeps the whole of it when the
-// event has only its beginning. A text with secrets is not kept.
+// content stands for a text in an event and keeps the whole of it, without its
+// secrets, when the event has only its beginning.
 func (s *Session) content(text string, limit int) trajectory.Content {
-	safe, found := s.cfg.Redactor.Text(text)
-	if found > 0 {
-		return trajectory.NewRedacted([]byte(text), []byte(safe), limit)
-	}
-	c := trajectory.NewContent([]byte(text), limit)
+	safe := s.safe(text)
+	c := trajectory.NewRedacted([]byte(text), []byte(safe), limit)
 	if c.Truncated {
-		s.contents[c.Digest] = []byte(text)
+		s.keepWhole(c.Digest, []byte(safe))
 	}
 	return c
 }
 
-func (s *Session) args(data []byte) trajectory.Args {
-	safe, found := s.cfg.Redactor.Text(string(data))
-	if found > 0 {
-		return trajectory.NewRedactedArgs(data, []byte(safe))
+func (s *Session) keepWhole(d digest.Content, text []byte) {
+	if _, had := s.contents[d]; had {
+		return
 	}
-	a := trajectory.NewArgs(data)
-	if len(a.Cut) > 0 || a.Raw != nil && a.Raw.Truncated {
-		// The digest is that of the canonical spelling, if there is one.
-		whole, err := canon.Canonicalize(data)
-		if err != nil || digest.ContentOf(whole) != a.Digest {
-			whole = append([]byte(nil), data...)
-		}
-		s.contents[digest.ContentOf(whole)] = whole
+	s.contents[d] = text
+	s.keep(len(text))
+}
+
+// args stands for the arguments of a call. Whole is what to keep of them if
+// the call is made: nil if the event has everything.
+func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
+	safe := s.safe(string(data))
+	a = trajectory.NewRedactedArgs(data, []byte(safe))
+	if len(a.Cut) == 0 && (a.Raw == nil || !a.Raw.Truncated) {
+		return a, nil
 	}
-	return a
+	// The digest is that of the canonical spelling, if there is one.
+	whole, err := canon.Canonicalize([]byte(safe))
+	if err != nil || digest.ContentOf(whole) != a.Digest {
+		whole = []byte(safe)
+	}
+	return a, whole
 }
 
 func (s *Session) nextCall() string {
@@ -248,7 +267,7 @@ func (s *Session) Plan(text string) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	s.plan = text
+	s.plan = s.safe(text)
 	return s.event(&trajectory.Plan{Text: s.content(text, trajectory.ArgumentHead)})
 }
 
@@ -305,7 +324,13 @@ func (s *Session) Elapsed() time.Duration {
 
 // Model makes one model call.
 func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	if err := s.reads(len(body)); err != nil {
+		return nil, err
+	}
 	request, err := cassette.ModelRequest(api, body, s.cfg.Redactor)
+	if err == nil && request.Model == "" {
+		err = refusal.Newf(refusal.Malformed, "the request to %s names no model", api)
+	}
 	if err != nil {
 		return nil, err // the agent's mistake: it may try another request
 	}
@@ -449,6 +474,29 @@ func (s *Session) limit(name string, max int64) error {
 }
 
 func (s *Session) safe(text string) string {
-	safe, _ := s.cfg.Redactor.Text(text)
+	safe, _ := s.redactor.Text(text)
 	return safe
+}
+
+// named is the name of something in an event.
+func (s *Session) named(name string) string { return cutText(s.safe(name), 200) }
+
+// Hide makes a secret known that was made for this case, such as the token of
+// its gateway. It is taken out of whatever is recorded from now on.
+func (s *Session) Hide(secret string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.redactor.With(secret)
+	if err == nil {
+		s.redactor = r
+	}
+	return err
+}
+
+// Safe is a text of the agent without secrets, fit to be kept and shown. Redact
+// before cutting: half a secret has no shape.
+func (s *Session) Safe(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.safe(text)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/tools"
@@ -34,6 +35,9 @@ type ToolReply struct {
 // and records all of that. In autonomous mode a violation takes the working
 // folder and the tools back to what they were before the call.
 func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
+	if err := s.reads(len(c.Args)); err != nil {
+		return ToolReply{}, err
+	}
 	if err := s.enter(); err != nil {
 		return ToolReply{}, err
 	}
@@ -42,8 +46,11 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 		return ToolReply{}, err
 	}
 	id := s.nextCall()
-	args := s.args(c.Args)
-	if err := s.event(&trajectory.ToolProposed{Call: id, Name: cutText(c.Name, 200), ID: shortID(s.safe(c.ID)), Class: s.classes[c.Name], Args: args, Trust: descriptionTrust(s.trust[c.Name])}); err != nil {
+	args, whole := s.args(c.Args)
+	if len(whole) <= keptIfDenied {
+		s.keepArgs(whole)
+	}
+	if err := s.event(&trajectory.ToolProposed{Call: id, Name: s.named(c.Name), ID: shortID(s.safe(c.ID)), Class: s.classes[c.Name], Args: args, Trust: descriptionTrust(s.trust[c.Name])}); err != nil {
 		return ToolReply{}, err
 	}
 	// A call that cannot be understood is given to the policy without its
@@ -63,7 +70,18 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 		}
 		return ToolReply{Text: deniedText(decision), IsError: true, Denied: true, Reason: decision.Reason}, nil
 	}
+	s.keepArgs(whole)
 	return s.execute(ctx, call, c, args, before)
+}
+
+// keptIfDenied bounds the arguments that are kept whole of a call that is not
+// made. Of longer ones the event has the beginnings and the digest.
+const keptIfDenied = 64 << 10
+
+func (s *Session) keepArgs(whole []byte) {
+	if whole != nil {
+		s.keepWhole(digest.ContentOf(whole), whole)
+	}
 }
 
 func deniedText(d policy.Decision) string {
@@ -86,7 +104,7 @@ func descriptionTrust(t string) string {
 func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, args trajectory.Args, before *checkpoint) (ToolReply, error) {
 	var result tools.Result
 	if s.cfg.Tools == nil {
-		result = tools.Result{Error: "there is no tool called " + cutText(c.Name, 200), Source: tools.Fixture}
+		result = tools.Result{Error: "there is no tool called " + s.named(c.Name), Source: tools.Fixture}
 	} else {
 		var err error
 		if result, err = s.cfg.Tools.Call(ctx, c.Name, c.Args); err != nil {
@@ -100,7 +118,7 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 	if result.Error != "" {
 		reply = ToolReply{Text: result.Error, IsError: true, Reason: result.Error, Trust: result.Trust}
 	}
-	if err := s.event(&trajectory.ToolExecuted{Call: call.ID, Name: cutText(c.Name, 200), Args: args, Error: cutText(s.safe(result.Error), maxDetail),
+	if err := s.event(&trajectory.ToolExecuted{Call: call.ID, Name: s.named(c.Name), Args: args, Error: cutText(s.safe(result.Error), maxDetail),
 		LatencyMS: result.Latency.Milliseconds(), CostMicroUSD: result.CostMicroUSD, Tokens: result.Tokens, Source: result.Source, Trust: result.Trust,
 		Result: s.content(reply.Text, trajectory.ResultHead)}); err != nil {
 		return ToolReply{}, err
@@ -156,7 +174,7 @@ func (s *Session) decide(ctx context.Context, call policy.Call) (policy.Decision
 
 func (s *Session) decided(call policy.Call, d policy.Decision) *trajectory.PolicyDecision {
 	p := trajectory.Decided(call, d)
-	p.Name, p.Reason = cutText(p.Name, 200), cutText(s.safe(p.Reason), maxDetail)
+	p.Name, p.Reason = s.named(p.Name), cutText(s.safe(p.Reason), maxDetail)
 	return p
 }
 
@@ -164,7 +182,7 @@ func (s *Session) decided(call policy.Call, d policy.Decision) *trajectory.Polic
 // Without one the case is suspended; driving it again with the answer known
 // takes it past this point.
 func (s *Session) approval(ctx context.Context, call policy.Call, d policy.Decision) (bool, error) {
-	q := trajectory.ApprovalRequested{Action: call.Action, Call: call.ID, Name: cutText(call.Name, 200), Reason: cutText(s.safe(d.Reason), maxDetail), Rule: d.Rule}
+	q := trajectory.ApprovalRequested{Action: call.Action, Call: call.ID, Name: s.named(call.Name), Reason: cutText(s.safe(d.Reason), maxDetail), Rule: d.Rule}
 	if err := s.event(&q); err != nil {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package trajectory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -21,14 +22,16 @@ const (
 
 // A Content stands for a text: its digest, its length and its beginning.
 type Content struct {
-	Bytes  int64          `json:"bytes"`  // of the whole, as it was
-	Digest digest.Content `json:"digest"` // of the whole, as it was
+	Bytes  int64          `json:"bytes"`  // of the whole
+	Digest digest.Content `json:"digest"` // of the whole
 	Head   string         `json:"head" schema:"may be empty; head"`
 	// Lossy says that the text is not UTF-8: in the head U+FFFD stands for
 	// what is not.
 	Lossy bool `json:"lossy,omitempty"`
-	// Redacted says that secrets were taken out of the head. The digest is
-	// that of the text with them.
+	// Redacted says that secrets were taken out of the text. Bytes and digest
+	// are those of what is left: a secret that has few possible values could
+	// be guessed from a digest of the text with it. In v1 they are those of
+	// the text with its secrets.
 	Redacted  bool `json:"redacted,omitempty"`
 	Truncated bool `json:"truncated,omitempty"`
 }
@@ -37,17 +40,17 @@ type Content struct {
 // between two characters.
 func NewContent(text []byte, limit int) Content { return NewRedacted(text, text, limit) }
 
-// NewRedacted is [NewContent] for a text with secrets. The head is cut from
-// safe, which is text without them: cutting first could leave half a secret
-// that no pattern finds.
+// NewRedacted is [NewContent] for a text with secrets; safe is text without
+// them, and what stands for it. The head is cut from safe: cutting first could
+// leave half a secret that no pattern finds.
 func NewRedacted(text, safe []byte, limit int) Content {
 	c := Content{
-		Bytes:    int64(len(text)),
-		Digest:   digest.ContentOf(text),
+		Bytes:    int64(len(safe)),
+		Digest:   digest.ContentOf(safe),
 		Redacted: string(text) != string(safe),
 	}
 	limit = min(limit, maxHead)
-	c.Lossy = !utf8.Valid(text)
+	c.Lossy = !utf8.Valid(safe)
 	clean := string(safe)
 	if c.Lossy {
 		clean = strings.ToValidUTF8(clean, "\uFFFD")
@@ -119,8 +122,11 @@ func headAtMost(field string, c *Content, limit int) error {
 }
 
 // Args are the arguments of a call. A value whose canonical JSON is longer
-// than [ArgumentHead] is in Cut and not in Values. Arguments that are no JSON
-// object, as a model may write them, are in Raw.
+// than [ArgumentHead] is in Cut and not in Values, and so is one that does not
+// fit beside the others: no agent can write a line that is too long. Arguments
+// that are no JSON object, as a model may write them, or have too many names,
+// are in Raw. Of redacted ones everything is that of what is left, as in a
+// [Content].
 type Args struct {
 	Bytes    int64                       `json:"bytes"`         // of the whole, in canonical JSON
 	Cut      map[string]Content          `json:"cut,omitempty"` // of their canonical JSON
@@ -134,40 +140,78 @@ type Args struct {
 func NewArgs(data []byte) Args { return NewRedactedArgs(data, data) }
 
 // NewRedactedArgs is [NewArgs] for arguments with secrets; safe is data
-// without them.
+// without them, and what stands for it.
 func NewRedactedArgs(data, safe []byte) Args {
 	if len(data) == 0 {
 		data, safe = []byte("{}"), []byte("{}")
 	}
 	a := Args{Redacted: string(data) != string(safe)}
 	var values map[string]canon.RawMessage
-	whole, err := canon.Canonicalize(data)
+	whole, err := canon.Canonicalize(safe)
 	if err == nil {
 		err = canon.Unmarshal(safe, &values)
 	}
-	if err != nil {
-		raw := NewRedacted(data, safe, ArgumentHead)
+	names, fits := namesOf(values)
+	if err != nil || !fits {
+		if err != nil {
+			whole = safe
+		}
+		raw := NewContent(whole, ArgumentHead)
+		raw.Redacted = a.Redacted
 		return Args{Bytes: raw.Bytes, Digest: raw.Digest, Raw: &raw, Redacted: a.Redacted}
 	}
 	a.Bytes, a.Digest = int64(len(whole)), digest.ContentOf(whole)
-	for name, value := range values {
-		text, err := canon.Canonicalize(value)
+	room := maxArgs
+	for _, name := range names {
+		text, err := canon.Canonicalize(values[name])
 		if err != nil {
 			continue // canon has read it as a part of safe
 		}
-		if len(text) > ArgumentHead {
-			if a.Cut == nil {
-				a.Cut = map[string]Content{}
-			}
-			a.Cut[name] = NewContent(text, ArgumentHead)
-			continue
-		}
+		room = a.add(name, text, room)
+	}
+	return a
+}
+
+// What the arguments of one call may take of a line of 1 MiB. All values and
+// heads together have maxArgs; beyond that each has a head of a few bytes.
+const (
+	maxArgs     = 256 << 10
+	maxArgNames = 1000
+	maxArgName  = 64 << 10 // of all names together
+	leastHead   = 32
+)
+
+// namesOf lists the names of arguments in order, and reports whether a line has
+// room for them.
+func namesOf(values map[string]canon.RawMessage) (names []string, fits bool) {
+	size := 0
+	for name := range values {
+		names = append(names, name)
+		size += len(canon.AppendString(nil, name))
+	}
+	slices.Sort(names)
+	return names, len(names) <= maxArgNames && size <= maxArgName
+}
+
+// add puts a value where there is room for it, and returns what is left.
+func (a *Args) add(name string, text []byte, room int) int {
+	if len(text) <= ArgumentHead && len(text) <= room {
 		if a.Values == nil {
 			a.Values = map[string]canon.RawMessage{}
 		}
 		a.Values[name] = text
+		return room - len(text)
 	}
-	return a
+	head := ArgumentHead
+	if 2*head > room { // as a text in JSON, a quotation mark is two bytes
+		head = leastHead
+	}
+	if a.Cut == nil {
+		a.Cut = map[string]Content{}
+	}
+	c := NewContent(text, head)
+	a.Cut[name] = c
+	return max(0, room-2*len(c.Head))
 }
 
 func (a *Args) validate(field string) error {

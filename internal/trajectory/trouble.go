@@ -44,7 +44,7 @@ const LimitReachedType Type = "limit_reached"
 // LimitReached is a limit that stopped something. What it stopped is
 // truncated, never a quiet score.
 type LimitReached struct {
-	Limit string `json:"limit" schema:"one of wall_clock_ms, turns, tokens, cost_microdollars, output_bytes, files, disk_bytes"`
+	Limit string `json:"limit" schema:"one of wall_clock_ms, turns, tokens, cost_microdollars, output_bytes, files, disk_bytes, kept_bytes, events, read_bytes"`
 	Max   int64  `json:"max"`
 }
 
@@ -53,7 +53,7 @@ func (*LimitReached) Type() Type { return LimitReachedType }
 
 // Validate checks the shape.
 func (p *LimitReached) Validate() error {
-	return first(oneOf("limit", p.Limit, "wall_clock_ms", "turns", "tokens", "cost_microdollars", "output_bytes", "files", "disk_bytes"), counts("max", p.Max))
+	return first(oneOf("limit", p.Limit, "wall_clock_ms", "turns", "tokens", "cost_microdollars", "output_bytes", "files", "disk_bytes", "kept_bytes", "events", "read_bytes"), counts("max", p.Max))
 }
 
 // Summary tells it in a line.

@@ -362,7 +362,7 @@ func TestArgsCarryEachValueOrItsHead(t *testing.T) {
 		t.Errorf("none: %+v", a)
 	}
 	hidden := NewRedactedArgs([]byte(`{"key":"sk-1"}`), []byte(`{"key":"[REDACTED]"}`))
-	if !hidden.Redacted || strings.Contains(string(hidden.Values["key"]), "sk-") || hidden.Digest != digest.ContentOf([]byte(`{"key":"sk-1"}`)) || hidden.validate("args") != nil {
+	if !hidden.Redacted || strings.Contains(string(hidden.Values["key"]), "sk-") || hidden.Digest != digest.ContentOf([]byte(`{"key":"[REDACTED]"}`)) || hidden.validate("args") != nil {
 		t.Errorf("%+v", hidden)
 	}
 }
