@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tallystick/internal/digest"
 	"tallystick/internal/provider/faketest"
+	"tallystick/internal/seal"
 	"tallystick/internal/verify"
 )
 
@@ -56,16 +59,44 @@ func TestScripts(t *testing.T) {
 
 func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"edit":  cmdEdit,
-		"exit":  cmdExit,
-		"flip":  cmdFlip,
-		"json":  cmdJSON,
-		"lines": cmdLines,
-		"mode":  cmdMode,
+		"edit":   cmdEdit,
+		"exit":   cmdExit,
+		"flip":   cmdFlip,
+		"json":   cmdJSON,
+		"lines":  cmdLines,
+		"mode":   cmdMode,
+		"people": cmdPeople,
 		"provider": func(ts *testscript.TestScript, neg bool, args []string) {
 			startProvider(t, ts, neg, args)
 		},
 	}
+}
+
+// people DIR makes people whose keys do not come with "tally init": olga, an
+// operator; alice, a curator; bob, a curator with the security role. DIR gets
+// their keys and the file allowed_signers, for "tally init --signers".
+func cmdPeople(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: people DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	var entries []seal.Entry
+	for _, p := range []struct {
+		name  string
+		roles []seal.Role
+	}{{"olga", []seal.Role{seal.Operator}}, {"alice", []seal.Role{seal.Curator}}, {"bob", []seal.Role{seal.Curator, seal.Security}}} {
+		key, err := seal.NewKey(rand.Reader)
+		ts.Check(err)
+		private, err := key.MarshalPEM(p.name)
+		ts.Check(err)
+		ts.Check(os.WriteFile(filepath.Join(dir, p.name), private, 0o600))
+		ts.Check(os.WriteFile(filepath.Join(dir, p.name+".pub"), []byte(key.Public().String()+"\n"), 0o644))
+		entries = append(entries, seal.Entry{Principals: p.name, Key: key.Public(), Roles: p.roles})
+	}
+	signers, err := seal.Compose(1, digest.ID{}, entries)
+	ts.Check(err)
+	ts.Check(os.WriteFile(filepath.Join(dir, "allowed_signers"), signers, 0o644))
 }
 
 // provider FILE starts a model provider on this machine, at $PROVIDER, that

@@ -105,13 +105,8 @@ func WitnessVerifiers(s workspace.Settings) ([]note.Verifier, error) {
 // cosigned verifies which checkpoints the workspace's witnesses cosigned. That
 // the ledger contains them was checked when it was verified.
 func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
-	s := r.Settings
-	if len(s.Witnesses) == 0 {
-		return nil, nil
-	}
-	policy := ledger.Policy{Logs: v.EveryKey()}
-	var err error
-	if policy.Witnesses, err = WitnessVerifiers(s); err != nil {
+	policies, err := r.witnessPolicies(v.EveryKey())
+	if err != nil || len(policies[0].Witnesses) == 0 {
 		return nil, err
 	}
 	notes := make(map[string][]byte)
@@ -123,11 +118,11 @@ func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
 	}
 	var out []history.Cosigned
 	for path, note := range notes {
-		c, err := ledger.VerifyCheckpoint(note, policy)
+		c, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(note, p) })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if len(c.Cosignatures) >= max(1, s.Quorum) {
+		if c != nil && len(c.Cosignatures) > 0 {
 			out = append(out, history.Cosigned{Size: c.Size, Witnesses: c.Cosignatures})
 		}
 	}
@@ -143,31 +138,30 @@ func (r *Reading) Anchors() ([]promote.Anchor, error) {
 	if err := r.missingAnchor(); err != nil {
 		return nil, err
 	}
-	policy := ledger.Policy{Logs: r.verified.EveryKey(), Quorum: r.Settings.Quorum}
-	var err error
-	if policy.Witnesses, err = WitnessVerifiers(r.Settings); err != nil {
+	policies, err := r.witnessPolicies(r.verified.EveryKey())
+	if err != nil {
 		return nil, err
 	}
 	var anchors []promote.Anchor
 	for _, f := range r.anchors {
-		a, err := ledger.VerifyAnchor(f.Data, policy)
-		if refusal.Is(err, refusal.WitnessQuorumMissing) {
-			continue // the witnesses have not seen it yet
-		}
+		a, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.VerifiedAnchor, error) { return ledger.VerifyAnchor(f.Data, p) })
 		if err != nil {
 			return nil, r.Alarm(fmt.Errorf("%s: %w", f.Path, err))
 		}
-		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policy.Witnesses)})
+		if a == nil {
+			continue // the witnesses have not seen it yet
+		}
+		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policies[0].Witnesses)})
 	}
 	for _, c := range r.kept {
-		checkpoint, err := ledger.VerifyCheckpoint(c.note, policy)
-		if refusal.Is(err, refusal.WitnessQuorumMissing) {
-			continue // as of an anchor: some witnesses are not enough
-		}
+		checkpoint, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(c.note, p) })
 		if err != nil {
 			return nil, r.Alarm(fmt.Errorf("%s: %w", c.path, err))
 		}
-		if at := cosignedAt(c.note, policy.Witnesses); !at.IsZero() {
+		if checkpoint == nil {
+			continue // as of an anchor: some witnesses are not enough
+		}
+		if at := cosignedAt(c.note, policies[0].Witnesses); !at.IsZero() {
 			anchors = append(anchors, promote.Anchor{Size: checkpoint.Size, Cosigned: at})
 		}
 	}

@@ -34,6 +34,10 @@ type Corpus struct {
 	// for; otherwise nil.
 	Reading *Reading
 
+	// FirstEntry is that of the ledger; zero without one, and in a checkout that
+	// has only a ledger of its own.
+	FirstEntry digest.Content
+
 	verified *ledger.Verified // nil if there is no ledger
 }
 
@@ -109,13 +113,12 @@ func (c *Corpus) find(read func(*Corpus) error) error {
 		return err
 	}
 	if _, err := os.Stat(place.SegmentsDir()); !errors.Is(err, fs.ErrNotExist) {
-		return read(c)
-	}
-	remembered, err := sequencer.Remembered(place.FS, place.StateDir, c.Settings.Origin)
-	if err != nil {
+		if err := read(c); err != nil || c.Shared == nil {
+			return err
+		}
+	} else if fresh, err := c.Fresh(); err != nil {
 		return err
-	}
-	if remembered != nil {
+	} else if !fresh {
 		return read(c)
 	}
 	c.From = "trust root"
@@ -125,7 +128,11 @@ func (c *Corpus) find(read func(*Corpus) error) error {
 
 // trust takes the people of a verified ledger.
 func (c *Corpus) trust(v *ledger.Verified, who *people) {
-	c.From, c.Versions, c.verified = "ledger", who.versions, v
+	c.verified = v
+	if c.Shared != nil {
+		return // nobody but the machine itself is named in a checkout's own ledger
+	}
+	c.From, c.Versions, c.FirstEntry = "ledger", who.versions, who.first
 	// A clock that was set back does not bring back a signer whose time is over.
 	if last := v.LastTime.Go(); c.Options.Now.Before(last) {
 		c.Options.Now = last
@@ -142,8 +149,8 @@ func (p *Place) requireTrustRoot(trustRoot string) error {
 	switch {
 	case err != nil:
 		return refusal.Newf(refusal.Usage, "--trust-root: %w", err)
-	case want != p.Settings.TrustRoot:
-		return refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.Settings.TrustRoot, want).
+	case want != p.PeopleRoot():
+		return refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.PeopleRoot(), want).
 			WithHint("somebody changed tally.yaml and with it who is trusted, or this is another workspace")
 	}
 	return nil
@@ -183,7 +190,7 @@ func (p *Place) signersFromFiles() (*seal.Signers, error) {
 		if err != nil {
 			return nil, err
 		}
-		return seal.Root(p.SignersFile(), data, p.Settings.TrustRoot)
+		return seal.Root(p.SignersFile(), data, p.PeopleRoot())
 	}
 	var signers *seal.Signers
 	for version := 1; workspace.Exists(p.HistoryFile(version)); version++ {
@@ -193,7 +200,7 @@ func (p *Place) signersFromFiles() (*seal.Signers, error) {
 			return nil, err
 		}
 		if version == 1 {
-			signers, err = seal.Root(file, data, p.Settings.TrustRoot)
+			signers, err = seal.Root(file, data, p.PeopleRoot())
 		} else {
 			var sigs [][]byte
 			if sigs, err = SignaturesOf(file); err == nil {

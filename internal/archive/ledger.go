@@ -16,6 +16,11 @@ func (p *Place) Expectations() ([]sequencer.AnchorFile, []ledger.Expectation, er
 	if err != nil {
 		return nil, nil, err
 	}
+	if fresh, err := p.Fresh(); err != nil {
+		return nil, nil, err
+	} else if fresh {
+		return nil, nil, p.noLedger()
+	}
 	remembered, err := sequencer.Remembered(place.FS, place.StateDir, p.Settings.Origin)
 	if err != nil {
 		return nil, nil, err

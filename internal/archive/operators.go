@@ -192,7 +192,11 @@ func (p *Place) OperatorName(signers *seal.Signers, key *seal.Key) (string, erro
 
 // Operator is the hash that records carry of who is running this.
 func (c *Corpus) Operator(key *seal.Key) (digest.ID, error) {
-	name, err := c.OperatorName(c.Options.Signers, key)
+	signers := c.Options.Signers
+	if c.Shared != nil && c.verified != nil {
+		signers = c.verified.Signers
+	}
+	name, err := c.OperatorName(signers, key)
 	if err != nil {
 		return digest.ID{}, err
 	}

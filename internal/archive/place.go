@@ -21,8 +21,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -86,7 +84,10 @@ func (p *Place) Sequencer() (sequencer.Place, error) {
 // OperatorKey reads the operator's key: TALLY_OPERATOR_KEY, or the workspace's.
 func (p *Place) OperatorKey() (*seal.Key, error) {
 	path := p.Getenv("TALLY_OPERATOR_KEY")
-	if path == "" {
+	switch {
+	case p.Shared != nil:
+		path = p.CheckoutKey() // its ledger knows nobody else
+	case path == "":
 		path = filepath.Join(p.KeysDir(), "operator")
 	}
 	key, err := seal.LoadKey(path)
@@ -102,11 +103,10 @@ func (p *Place) Config() (sequencer.Config, error) {
 	if err != nil {
 		return sequencer.Config{}, err
 	}
-	// A workspace comes out of git without its ledger and its keys, which is not
-	// the same as one that has lost them: there is something else to do.
-	if _, err := os.Lstat(p.LedgerDir()); workspace.Exists(p.Path(workspace.SettingsFile)) && errors.Is(err, fs.ErrNotExist) {
-		return sequencer.Config{}, refusal.Newf(refusal.NotFound, "this workspace has no ledger: there is no %s", p.LedgerDir()).
-			WithHint(`the ledger stays on the machine where it was begun; in a fresh checkout, as in CI, begin one for the job with "tally init DIR" and copy bench and targets into it`)
+	if fresh, err := p.Fresh(); err != nil {
+		return sequencer.Config{}, err
+	} else if fresh {
+		return sequencer.Config{}, p.noLedger()
 	}
 	key, err := p.OperatorKey()
 	if err != nil {

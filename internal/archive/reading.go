@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -51,6 +53,7 @@ type Reading struct {
 	verified *ledger.Verified
 	anchors  []sequencer.AnchorFile
 	kept     []keptCheckpoint
+	pins     *bench.Pins              // nil if nobody signed any
 	tree     *ledger.Tree             // nil unless entries will be proved
 	advised  map[int64]recount.Advice // nil unless entries will be read again
 	then     *Reading                 // at an earlier time: the last that was asked for
@@ -75,7 +78,7 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 	if ask.Again || ask.Prove {
 		r.advised = make(map[int64]recount.Advice)
 	}
-	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Cosigned: r.cosigned})
+	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Pinned: r.pinnedLedgers, Cosigned: r.cosigned})
 	if err := r.Refresh(); err != nil {
 		return nil, err
 	}
@@ -158,6 +161,7 @@ func decoded(rec ledger.Record) (evidence.Body, error) {
 
 // people gathers who was trusted when, and what they accepted.
 type people struct {
+	first    digest.Content // of the ledger's entries
 	versions []SignersVersion
 	accepted bench.Acceptances
 }
@@ -174,11 +178,64 @@ func (p *people) visit(rec ledger.Record) error {
 	}
 	switch b := rec.Body.(type) {
 	case *evidence.Opened:
+		p.first = rec.Content
 		p.versions = append(p.versions, SignersVersion{Signers: b.Signers})
 	case *evidence.SignersChanged:
 		p.versions = append(p.versions, SignersVersion{b.Signers, strings.Join(b.Signatures, "")})
 	}
 	return p.accepted.Visit(rec)
+}
+
+// RequireProspect refuses to begin an attempt that cannot have the needed
+// properties. What witnesses will add is not known yet.
+func (r *Reading) RequireProspect(needed []history.Property, class *bench.Verified) error {
+	has := r.reader.Prospects(r.Shared != nil || class.Level() == string(bench.Scratch), r.Now())
+	for _, p := range needed {
+		if p != history.WitnessedProperty && !slices.Contains(has, p) {
+			return r.levelNotMet(fmt.Sprintf("an attempt of class %s here", class.Class()), []history.Property{p}, has)
+		}
+	}
+	return nil
+}
+
+// RequireProperties refuses an attempt that lacks a needed property.
+func (r *Reading) RequireProperties(needed []history.Property, a *history.Attempt) error {
+	if lacks := a.Lacks(needed); len(lacks) > 0 {
+		return r.levelNotMet("attempt "+a.ID, lacks, a.Properties())
+	}
+	return nil
+}
+
+func (r *Reading) levelNotMet(what string, lacks, has []history.Property) error {
+	return refusal.Newf(refusal.LevelNotMet, "%s is not %s; it is %s", what, orNothing(lacks), orNothing(has)).WithHint("%s", r.levelHint(lacks, has))
+}
+
+// levelHint says what would give the first property that is missing.
+func (r *Reading) levelHint(lacks, has []history.Property) string {
+	switch {
+	case r.Shared != nil:
+		return fmt.Sprintf("this checkout has a ledger of its own, whose attempts are scratch; run it where the ledger %s is kept", r.Shared.Origin)
+	case slices.Contains(has, history.ExamplesProperty) && lacks[0] == history.SignedProperty:
+		return `the signers are the examples that "tally init" made; put people of your own in their place with "tally signers next"`
+	case lacks[0] == history.PinnedProperty || r.History.Pin() == history.OtherPinned:
+		return `"tally bench digest CLASS --pin-ledger" pins this ledger, and two people sign it; ` + r.PinNote()
+	case lacks[0] == history.WitnessedProperty:
+		return "a witness of the settings cosigns the registration before the first case; an attempt without that cannot get it later"
+	case lacks[0] == history.ReproducedProperty:
+		return `"tally reproduce ATTEMPT" under another operator's key adds it`
+	}
+	return "the class is a scratch class, or nobody in force signed the registration"
+}
+
+func orNothing(properties []history.Property) string {
+	if len(properties) == 0 {
+		return "scratch"
+	}
+	words := make([]string, len(properties))
+	for i, p := range properties {
+		words[i] = string(p)
+	}
+	return strings.Join(words, ", ")
 }
 
 // Attempt finds an attempt that a person named.

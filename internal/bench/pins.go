@@ -9,6 +9,8 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/seal"
 	"tallystick/internal/strictyaml"
 )
 
@@ -23,6 +25,21 @@ type Pins struct {
 	Images map[string]digest.Content `json:"images,omitempty"`
 	// CI pins the file that runs the fence.
 	CI *PinnedFile `json:"ci,omitempty"`
+	// Origins are the ledgers whose attempts count. Without any, every ledger's
+	// do, also one that was begun anew to forget attempts.
+	Origins []PinnedLedger `json:"origins,omitempty"`
+	// Witnesses are the keys whose cosignatures decide, and Quorum is how many of
+	// them are needed. Without any, those of tally.yaml do, which nobody signs.
+	Witnesses []string `json:"witnesses,omitempty"`
+	Quorum    int      `json:"quorum,omitempty"`
+}
+
+// A PinnedLedger is a ledger by its name and by how it begins.
+type PinnedLedger struct {
+	Origin string `json:"origin"`
+	// FirstEntry is the content digest of the first entry. Without it a ledger
+	// that was begun anew under the same name passes for this one.
+	FirstEntry *digest.Content `json:"first_entry,omitempty"`
 }
 
 // A PinnedFile is a file of the workspace and the digest it must have.
@@ -55,7 +72,43 @@ func (p *Pins) validate() error {
 	if p.CI != nil && (p.CI.File == "" || path.IsAbs(p.CI.File) || path.Clean(p.CI.File) != p.CI.File || strings.HasPrefix(p.CI.File, "..")) {
 		return badField("ci.file", "found %.80q, expected a clean path relative to the workspace", p.CI.File)
 	}
+	return p.validateLedgers()
+}
+
+// validateLedgers checks what the pins say about ledgers and witnesses.
+func (p *Pins) validateLedgers() error {
+	for i, l := range p.Origins {
+		if err := evidence.CheckOrigin(l.Origin); err != nil {
+			return badField(fieldAt("origins", i)+".origin", "%w", err)
+		}
+		if slices.ContainsFunc(p.Origins[:i], func(other PinnedLedger) bool { return other.Origin == l.Origin }) {
+			return badField(fieldAt("origins", i)+".origin", "%s is listed already", l.Origin)
+		}
+	}
+	seen := make(map[string]bool)
+	for i, w := range p.Witnesses {
+		key, err := seal.WitnessKey(w)
+		if err != nil {
+			return badField(fieldAt("witnesses", i), "%w", err)
+		}
+		if seen[string(key)] {
+			return badField(fieldAt("witnesses", i), "its key is listed already, and one key is one witness")
+		}
+		seen[string(key)] = true
+	}
+	if least := min(1, len(p.Witnesses)); p.Quorum < least || p.Quorum > len(p.Witnesses) {
+		return badField("quorum", "found %d, expected %d to %d: there are %d witnesses", p.Quorum, least, len(p.Witnesses), len(p.Witnesses))
+	}
 	return nil
+}
+
+// PinLedger pins a ledger by its name and first entry. One of that name that is
+// pinned already stays as it is: if it began otherwise, people have to decide.
+func (p *Pins) PinLedger(origin string, first digest.Content) {
+	if !slices.ContainsFunc(p.Origins, func(l PinnedLedger) bool { return l.Origin == origin && l.FirstEntry != nil }) {
+		p.Origins = slices.DeleteFunc(p.Origins, func(l PinnedLedger) bool { return l.Origin == origin })
+		p.Origins = append(p.Origins, PinnedLedger{origin, &first})
+	}
 }
 
 // Message returns what is signed: the canonical JSON of the pins.
@@ -80,7 +133,28 @@ func (p *Pins) Format() []byte {
 	if p.CI != nil {
 		fmt.Fprintf(&b, "ci:\n  file: %q\n  digest: %q\n", p.CI.File, p.CI.Digest)
 	}
+	p.formatLedgers(&b)
 	return []byte(b.String())
+}
+
+func (p *Pins) formatLedgers(b *strings.Builder) {
+	if len(p.Origins) > 0 {
+		b.WriteString("# The ledgers whose attempts count, by name and first entry.\norigins:\n")
+	}
+	for _, l := range p.Origins {
+		fmt.Fprintf(b, "  - origin: %q\n", l.Origin)
+		if l.FirstEntry != nil {
+			fmt.Fprintf(b, "    first_entry: %q\n", l.FirstEntry)
+		}
+	}
+	if len(p.Witnesses) == 0 {
+		return
+	}
+	b.WriteString("witnesses:\n")
+	for _, w := range p.Witnesses {
+		fmt.Fprintf(b, "  - %q\n", w)
+	}
+	fmt.Fprintf(b, "quorum: %d\n", p.Quorum)
 }
 
 // Pin pins a CI file of the workspace, which must call the fence, and an image

@@ -18,6 +18,10 @@ type DigestOptions struct {
 	Pins    bool   // with Message: that of the pins in place of the manifest's
 	CI      string // file that runs the fence, to pin
 	Image   string // digest of the rubric's image, to pin
+	// Ledger pins this workspace's ledger by its name and first entry, and
+	// Witnesses the witnesses and the quorum of tally.yaml. New pins always name
+	// the ledger.
+	Ledger, Witnesses bool
 }
 
 // A Digested is what came of it.
@@ -35,9 +39,9 @@ func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Registration.Trust == bench.Scratch && (o.CI != "" || o.Image != "") {
+	if d.Registration.Trust == bench.Scratch && (o.CI != "" || o.Image != "" || o.Ledger || o.Witnesses) {
 		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class: nothing is pinned for it", o.Class).
-			WithHint("give --ci and --image with a signed class; the pins are for all of them")
+			WithHint("give --ci, --image, --pin-ledger and --pin-witnesses with a signed class; the pins are for all of them")
 	}
 	if o.CI != "" {
 		if o.CI, err = c.Inside(o.CI); err != nil {
@@ -165,6 +169,10 @@ func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
 	}
 	if pins == nil {
 		pins = &bench.Pins{Version: 1}
+		o.Ledger = o.Ledger || c.FirstEntry != (digest.Content{})
+	}
+	if err := pinLedger(c, pins, o); err != nil {
+		return false, err
 	}
 	if !slices.Contains(pins.Classes, o.Class) {
 		pins.Classes = append(pins.Classes, o.Class)
@@ -174,6 +182,26 @@ func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
 		return false, err
 	}
 	return writeSigned(c.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
+}
+
+// pinLedger puts into the pins what the options say about ledger and witnesses.
+func pinLedger(c *archive.Corpus, pins *bench.Pins, o DigestOptions) error {
+	if o.Ledger {
+		if err := c.PinThisLedger(pins); err != nil {
+			return err
+		}
+	}
+	if !o.Witnesses {
+		return nil
+	}
+	pins.Witnesses, pins.Quorum = nil, 0
+	for _, w := range c.Settings.Witnesses {
+		pins.Witnesses = append(pins.Witnesses, w.Key)
+	}
+	if len(pins.Witnesses) > 0 {
+		pins.Quorum = max(1, c.Settings.Quorum)
+	}
+	return nil
 }
 
 // writeMessage writes what is signed, for people who sign with ssh-keygen.

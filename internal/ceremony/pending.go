@@ -64,6 +64,9 @@ func AddPending(ctx context.Context, p *archive.Corpus, o PendingOptions, incide
 	maps.Copy(files, o.Files)
 	// Opened first, so that no draft is left that the ledger does not know of
 	// because it could not be written to.
+	if err := needsOwnLedger(p.Place, "a draft"); err != nil {
+		return nil, err
+	}
 	l, err := p.OpenLedger(ctx)
 	if err != nil {
 		return nil, err
@@ -107,6 +110,9 @@ func Accept(ctx context.Context, p *archive.Corpus, class, id string) (*Accepted
 	}
 	signed, err := acceptable(p, d, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := needsOwnLedger(p.Place, "an acceptance"); err != nil {
 		return nil, err
 	}
 	l, err := p.OpenLedger(ctx)

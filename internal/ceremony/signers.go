@@ -170,6 +170,9 @@ func checkSuccession(s *seal.Signers, now time.Time) error {
 // in force.
 func (s *Signers) Apply(ctx context.Context) (version int, pos ledger.Position, err error) {
 	change, err := s.proposed()
+	if err == nil {
+		err = needsOwnLedger(s.Place, "a change of signers")
+	}
 	if err != nil {
 		return 0, ledger.Position{}, err
 	}

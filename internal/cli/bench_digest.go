@@ -39,6 +39,8 @@ to a file and put the signature beside the manifest:
 	f.StringVar(&o.Message, "message", "", "write what is signed to this `FILE`")
 	f.BoolVar(&o.Pins, "pins", false, "with --message: the message of bench/digests.yaml instead of the manifest's")
 	f.StringVar(&o.CI, "ci", "", "pin this CI `FILE`, which runs the fence, in bench/digests.yaml")
+	f.BoolVar(&o.Ledger, "pin-ledger", false, "pin this workspace's ledger by its name and first entry, so that only its attempts count (new pins do)")
+	f.BoolVar(&o.Witnesses, "pin-witnesses", false, "pin the witnesses and the quorum of tally.yaml, so that nobody else's cosignatures count")
 	f.StringVar(&o.Image, "image", "", "pin this `DIGEST` of the image that Python rubrics run in")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,8 +23,9 @@ type gateOptions struct {
 	files   archive.ReportFiles
 	across  bool
 
-	showHeldOut bool
-	trustRoot   string
+	showHeldOut  bool
+	trustRoot    string
+	requireLevel string
 }
 
 func newGate(env *Env) *cobra.Command {
@@ -56,6 +58,7 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 	cmd.Flags().StringVar(&o.files.JUnit, "junit", "", "write JUnit XML to `FILE`")
 	cmd.Flags().StringVar(&o.files.TAP, "tap", "", "write TAP to `FILE`")
 	addHeldOutFlag(cmd, &o.showHeldOut)
+	cmd.Flags().StringVar(&o.requireLevel, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned, witnessed or reproduced, or several with commas")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -63,6 +66,10 @@ because it says nothing about them. After "tally rescore" it may: --across-bench
 func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
+	}
+	required, err := requiredLevel(o.requireLevel)
+	if err != nil {
+		return err
 	}
 	place, err := openPlace(env)
 	if err != nil {
@@ -105,7 +112,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err := env.Answer(answer, func(out io.Writer) { gateText(out, answer) }); err != nil {
 		return err
 	}
-	return gate.NotMet(a, results)
+	return cmp.Or(gate.NotMet(a, results), past.RequireProperties(required, a))
 }
 
 func gateText(out io.Writer, g gate.Answer) {
@@ -113,7 +120,7 @@ func gateText(out io.Writer, g gate.Answer) {
 	if g.Met {
 		word = "met"
 	}
-	fmt.Fprintf(out, "%s  %s (%s)\n", word, plain.Line(g.Attempt), g.Level)
+	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", word, plain.Line(g.Attempt), g.Number, g.Of, levelText(g.Level.String(), g.Properties))
 	for _, r := range g.Gates {
 		word := "FAIL"
 		if r.Met {
@@ -122,6 +129,7 @@ func gateText(out io.Writer, g gate.Answer) {
 		fmt.Fprintf(out, "  %s  %s\n", word, plain.Line(r.Text()))
 	}
 	qualificationsText(out, "  note  ", g.Qualifications)
+	othersLines(out, g.Others, 10)
 }
 
 // choose finds the attempt: the named one, or the newest finished one of the

@@ -25,7 +25,7 @@ import (
 )
 
 // A trial is a workspace made by "tally init", with a bench of seven cases that
-// the two example people signed.
+// two people signed.
 type trial struct {
 	*testing.T
 	dir, state string
@@ -35,10 +35,11 @@ type trial struct {
 func newTrial(t *testing.T) *trial {
 	t.Helper()
 	l := &trial{T: t, dir: filepath.Join(t.TempDir(), "ws"), state: t.TempDir()}
-	l.ok("init", l.dir)
+	initWithPeople(t, l.dir, func(args ...string) { l.ok(args...) })
+	l.ok("bench", "new", "example", "--added-by", "alice", "--reviewed-by", "bob")
 	for i := range 6 {
 		id := fmt.Sprintf("case-%d", i+1)
-		yaml := bench.NewCase(id, "Answer", &bench.Person{Identity: "example-alice"}, &bench.Person{Identity: "example-bob"}, time.Now()).YAML()
+		yaml := bench.NewCase(id, "Answer", &bench.Person{Identity: "alice"}, &bench.Person{Identity: "bob"}, time.Now()).YAML()
 		l.write("bench/example/cases/"+id+"/case.yaml", append(yaml, fmt.Sprintf("tags: [tag-%d]\n", i%2)...))
 		l.write("bench/example/cases/"+id+"/input/prompt.txt", fmt.Appendf(nil, "question %d\n", i))
 	}
@@ -464,7 +465,7 @@ func TestPromoteApplyAlwaysRefusesAndIsRecorded(t *testing.T) {
 	for _, ask := range [][]string{{"example", "silver"}, {"example", "bronze"}, {"nothing", "gold"}, {"example", "diamond"}, {"", "\x1b[2J" + strings.Repeat("x", 1000)}, {"x" + strings.Repeat("é", 150), "gold"}} {
 		entries := len(l.kinds())
 		_, hint := l.refuses(refusal.PromotionMustBeHumanAuthorized, append([]string{"promote", "apply"}, ask...)...)
-		for _, word := range []string{"registration.yaml", "human", "pull request", "CODEOWNERS", "example-alice, example-bob"} {
+		for _, word := range []string{"registration.yaml", "human", "pull request", "CODEOWNERS", "alice, bob"} {
 			if !strings.Contains(hint, word) {
 				t.Errorf("the hint does not say %q: %s", word, hint)
 			}

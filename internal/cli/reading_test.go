@@ -78,7 +78,7 @@ type sumsPlace struct {
 func newSumsPlace(t *testing.T) *sumsPlace {
 	home := t.TempDir()
 	p := &sumsPlace{T: t, dir: filepath.Join(home, "ws"), home: home}
-	p.ok("init", p.dir, "--origin", "example.com/evals")
+	initWithPeople(t, p.dir, func(args ...string) { p.ok(args...) }, "--origin", "example.com/evals")
 	class := filepath.Join(p.dir, "bench", "sums")
 	for name, text := range map[string]string{"registration.yaml": sumsRegistration, "dataset.jsonl": sumsDataset} {
 		if err := os.MkdirAll(class, 0o755); err != nil {

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/history"
@@ -47,6 +48,9 @@ type runOptions struct {
 	junit, tap         string
 	showHeldOut        bool
 	baseline, markdown string
+
+	requireLevel string
+	required     []history.Property
 }
 
 func newRun(env *Env) *cobra.Command {
@@ -88,6 +92,7 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
 	addHeldOutFlag(cmd, &o.showHeldOut)
+	f.StringVar(&o.requireLevel, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned or witnessed, or several with commas")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -98,6 +103,9 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	}
 	place, err := openPlace(env)
 	if err != nil {
+		return err
+	}
+	if err := openCheckout(ctx, env, place); err != nil {
 		return err
 	}
 	past, began := &harness.Past{}, false
@@ -111,6 +119,9 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setup.Bench, past: past, reading: c.Reading}
+	if err := c.Reading.RequireProspect(o.required, setup.Bench); err != nil {
+		return err
+	}
 	began = true
 	ran, err := r.run(ctx, setup)
 	if ran == nil {
@@ -132,6 +143,15 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	return err
 }
 
+// openCheckout begins a ledger in a checkout that has none, and says so.
+func openCheckout(ctx context.Context, env *Env, place *archive.Place) error {
+	begun, err := ceremony.OpenCheckout(ctx, place)
+	if begun && err == nil {
+		env.Note("this checkout has no ledger of %s; began a local one, %s: its attempts are scratch, whatever was signed, and never count for promotion", place.Shared.Origin, place.Settings.Origin)
+	}
+	return err
+}
+
 func (o *runOptions) validate() error {
 	switch {
 	case o.repeat < 1:
@@ -145,6 +165,9 @@ func (o *runOptions) validate() error {
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
 		return refusal.Newf(refusal.Usage, "--sandbox %s: expected one of %v", o.sandbox, sandbox.Classes())
 	}
+	if err := o.checkLevel(); err != nil {
+		return err
+	}
 	if err := o.checkReports(); err != nil {
 		return err
 	}
@@ -152,6 +175,30 @@ func (o *runOptions) validate() error {
 		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)
 	}
 	return nil
+}
+
+// checkLevel reads --require-level.
+func (o *runOptions) checkLevel() (err error) {
+	if o.required, err = requiredLevel(o.requireLevel); err != nil {
+		return err
+	}
+	if slices.Contains(o.required, history.ReproducedProperty) {
+		return refusal.Newf(refusal.Usage, "--require-level reproduced: nobody can have run an attempt again that has not begun").
+			WithHint(`run it, "tally reproduce" it, then "tally gate --require-level reproduced"`)
+	}
+	return nil
+}
+
+// requiredLevel reads the value of --require-level.
+func requiredLevel(list string) ([]history.Property, error) {
+	if list == "" {
+		return nil, nil
+	}
+	needed, err := history.Required(list)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Usage, "--require-level: %w", err)
+	}
+	return needed, nil
 }
 
 // setup is what the flags say about the class, the target and how they are run.
@@ -225,7 +272,7 @@ func (a *asker) Approve(ctx context.Context, caseID string, q trajectory.Approva
 
 // answer puts the summary into the form that is promised.
 func (r *runner) answer(s *lab.Ran) *recount.Run {
-	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: r.bench.Level()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
@@ -239,7 +286,8 @@ func (r *runner) answer(s *lab.Ran) *recount.Run {
 }
 
 func runText(out io.Writer, a *recount.Run) {
-	fmt.Fprintf(out, "attempt  %s (number %d, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, a.Attempt.Level)
+	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), levelText(a.Attempt.Level, a.Attempt.Properties))
+	othersText(out, a)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
 	for _, n := range []count{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}, {a.NotRun, "not run"}} {
 		if n.n > 0 {
@@ -264,11 +312,53 @@ func runText(out io.Writer, a *recount.Run) {
 		fmt.Fprintln(out)
 		compareText(out, a.Comparison)
 	}
-	if a.Attempt.Level == string(bench.Scratch) {
-		fmt.Fprintln(out, "SCRATCH: nobody signed this bench; the result never counts for promotion")
+	switch a.Attempt.Level {
+	case history.Scratch.String():
+		fmt.Fprintln(out, "SCRATCH: nobody vouches for this bench or this ledger; the result never counts for promotion")
+	case history.Example.String():
+		fmt.Fprintln(out, "EXAMPLES: the signers come with \"tally init\" and their keys lie here; the result never counts for promotion")
 	}
 	if a.Passed < a.Total && a.Finished {
 		fmt.Fprintln(out, `Next: "tally why CASE" tells why a case failed`)
+	}
+}
+
+func ofClass(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %d", n)
+}
+
+// levelText is the level and what else is known: each property adds something
+// of its own, and the level names only one.
+func levelText(level string, properties []history.Property) string {
+	text := level
+	for _, p := range properties {
+		if p != history.ExamplesProperty && string(p) != level {
+			text += ", " + string(p)
+		}
+	}
+	return text
+}
+
+// othersText lists the other attempts of the class, by every target: whoever
+// sees one result should know of the others. The newest come last, a few of them.
+func othersText(out io.Writer, a *recount.Run) {
+	if a.Scorecard == nil {
+		return
+	}
+	othersLines(out, a.Scorecard.Siblings, 10)
+}
+
+// othersLines prints at most the newest of some attempts; 0 means all.
+func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
+	if left := len(others) - most; most > 0 && left > 0 {
+		fmt.Fprintf(out, "besides  %d older attempts of the class: \"tally scorecard\" lists them\n", left)
+		others = others[left:]
+	}
+	for _, o := range others {
+		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
 	}
 }
 

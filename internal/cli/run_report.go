@@ -31,7 +31,7 @@ func (r *runner) report(a *recount.Run) error {
 	if err != nil {
 		return err
 	}
-	a.Attempt.Level = attempt.Level.String()
+	a.Attempt = recount.RunAttemptOf(attempt)
 	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
 	if err != nil {
 		return past.Alarm(err)
@@ -41,6 +41,9 @@ func (r *runner) report(a *recount.Run) error {
 	var compared error
 	if o.baseline != "" {
 		compared = r.compare(past, attempt, a)
+	}
+	if err := past.RequireProperties(o.required, attempt); err != nil {
+		return cmp.Or(past.WriteReports(attempt, nil, o.files()), err)
 	}
 	if !a.Finished {
 		return cmp.Or(past.WriteReports(attempt, nil, o.files()), compared)

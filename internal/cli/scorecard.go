@@ -140,7 +140,7 @@ func (o *scorecardOptions) choose(p *archive.Reading) ([]*history.Attempt, error
 
 func scorecardText(out io.Writer, s scorecard.Answer) {
 	c := s.Card
-	fmt.Fprintf(out, "SCORECARD  %s  level %s\n", plain.Line(c.Ledger.Origin), c.Level)
+	fmt.Fprintf(out, "SCORECARD  %s  level %s\n", plain.Line(c.Ledger.Origin), levelText(c.Level.String(), c.Properties))
 	attemptLines(out, c)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -203,14 +203,14 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 func attemptLines(out io.Writer, c *scorecard.Card) {
 	for _, a := range c.Attempts {
 		fmt.Fprintf(out, "attempt %s: number %d of %d by %s, %d of %d with this plan; %s%s, %s\n", plain.Line(a.ID), a.Number, a.Of, plain.Line(a.Target),
-			a.PlanNumber, a.PlanOf, a.Level, labels(a), a.RegisteredAt.Date())
+			a.PlanNumber, a.PlanOf, levelText(a.Level.String(), a.Properties), labels(a), a.RegisteredAt.Date())
 		for _, p := range a.Problems {
 			fmt.Fprintf(out, "  problem: %s\n", plain.Line(p))
 		}
 	}
 	for _, a := range c.Siblings {
-		fmt.Fprintf(out, "not in this card: %s, number %d of %d: %d of %d passed, %s%s, %s\n", plain.Line(a.ID), a.Number, a.Of, a.Passed, a.Tasks,
-			a.Level, labels(a), a.RegisteredAt.Date())
+		fmt.Fprintf(out, "not in this card: %s by %s, number %d of %d: %d of %d passed, %s%s, %s\n", plain.Line(a.ID), plain.Line(a.Target), a.Number, a.Of, a.Passed, a.Tasks,
+			levelText(a.Level.String(), a.Properties), labels(a), a.RegisteredAt.Date())
 	}
 }
 

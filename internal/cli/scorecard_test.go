@@ -48,8 +48,17 @@ func newScoredPlace(t *testing.T) *scoredPlace {
 	dir := t.TempDir()
 	p := &scoredPlace{t: t, dir: filepath.Join(dir, "ws"), env: map[string]string{"HOME": dir, "XDG_STATE_HOME": filepath.Join(dir, "state")},
 		now: time.Now().UTC()}
-	if code, _, stderr := p.tally("init", p.dir, "--origin", "example.com/evals"); code != 0 {
-		t.Fatal(stderr)
+	ok := func(args ...string) {
+		t.Helper()
+		if code, _, stderr := p.tally(args...); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	initWithPeople(t, p.dir, ok, "--origin", "example.com/evals")
+	ok("bench", "new", ceremony.ExampleClass, "--added-by", "alice", "--reviewed-by", "bob")
+	ok("bench", "digest", ceremony.ExampleClass)
+	for _, who := range []string{"example-alice", "example-bob"} {
+		ok("bench", "sign", ceremony.ExampleClass, "--key", filepath.Join(p.dir, ".tally", "keys", who))
 	}
 	e := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{})
 	w := p.workspace(e)
@@ -260,7 +269,7 @@ func TestScorecardCommand(t *testing.T) {
 		t.Errorf("failed %v", failed)
 	}
 	_, text, _ := p.tally("scorecard", "fix.agent.1", "--failed")
-	for _, want := range []string{"level signed", "attempt fix.agent.1: number 1 of 2 by agent, 1 of 2 with this plan; signed", "not in this card: fix.agent.2, number 2 of 2: 5 of 5 passed",
+	for _, want := range []string{"level signed", "attempt fix.agent.1: number 1 of 2 by agent, 1 of 2 with this plan; signed", "not in this card: fix.agent.2 by agent, number 2 of 2: 5 of 5 passed",
 		"5: 4 solved, 1 failed, 0 skipped, 0 errors", "NOT MET: 0 distinct tasks are repository issues (tag repo-issue), needs 100", "by tag", `bad\x1b[2J`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
@@ -497,7 +506,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
-		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: 1, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
+		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
 		}

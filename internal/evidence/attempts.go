@@ -63,8 +63,14 @@ func (p *Plan) validate() error {
 	return nil
 }
 
+// RegistrationRules is the version of how attempts are numbered and of what
+// their plan says. Version 1, which a registration without the member is under,
+// counts the attempts of a class by one target. Version 2 counts those of the
+// class by all targets, so that a renamed target starts nothing anew.
+const RegistrationRules = 2
+
 // AttemptRegistered announces an attempt before its first case runs. The
-// number is the ledger's: the count of attempts of this class by this target.
+// number is the ledger's: the count of attempts of this class.
 type AttemptRegistered struct {
 	SchemaVersion int    `json:"schema_version"`
 	Attempt       string `json:"attempt"`
@@ -74,6 +80,7 @@ type AttemptRegistered struct {
 	Number        int    `json:"number"`
 	Mode          string `json:"mode"` // replay or live
 	Scratch       bool   `json:"scratch,omitempty"`
+	Rules         int    `json:"rules,omitempty"` // see RegistrationRules; absent is 1
 	Plan          Plan   `json:"plan"`
 	// Operator is a salted hash of the operator's identity; the signature is
 	// the operator's, over this record without it.
@@ -98,6 +105,9 @@ func (a *AttemptRegistered) Validate() error {
 	}
 	if a.Mode != "replay" && a.Mode != "live" {
 		return fmt.Errorf("mode is %q, expected replay or live", a.Mode)
+	}
+	if a.Rules != 0 && a.Rules != RegistrationRules {
+		return fmt.Errorf("rules is %d, this program knows %d", a.Rules, RegistrationRules)
 	}
 	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt), CheckOrigin(a.Origin),
 		required("class", a.Class), required("target", a.Target), a.Plan.validate(), required("signature", a.Signature))

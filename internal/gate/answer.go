@@ -13,6 +13,12 @@ type Answer struct {
 	Attempt string        `json:"attempt"`
 	Class   string        `json:"class"`
 	Level   history.Level `json:"level"`
+	// Number and Of count the attempts of the class, by whichever target.
+	Number     int                `json:"number,omitempty"`
+	Of         int                `json:"of,omitempty"`
+	Properties []history.Property `json:"properties,omitzero"`
+	// Others are the other attempts of the class, by every target.
+	Others []scorecard.AttemptLine `json:"other_attempts,omitzero"`
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
@@ -22,12 +28,18 @@ type Answer struct {
 
 // AnswerOf puts the results of an attempt into the form that is promised.
 func AnswerOf(h *history.History, a *history.Attempt, results []Result) Answer {
-	return Answer{Rules: scorecard.Rules, Met: Met(results), Gates: results, Attempt: a.ID, Class: a.Class, Level: a.Level,
-		Qualifications: history.Qualify(a), Ledger: h.Line()}
+	answer := Answer{Rules: scorecard.Rules, Met: Met(results), Gates: results, Attempt: a.ID, Class: a.Class, Level: a.Level,
+		Number: a.Ordinal, Of: a.Siblings, Properties: a.Properties(), Others: []scorecard.AttemptLine{}, Qualifications: history.Qualify(a), Ledger: h.Line()}
+	for _, other := range h.Attempts {
+		if other != a && other.Class == a.Class {
+			answer.Others = append(answer.Others, scorecard.LineOf(other.WithoutRecords()))
+		}
+	}
+	return answer
 }
 
 // AsFirst leaves out what an answer by the first rules did not have.
 func (a Answer) AsFirst() Answer {
-	a.Rules, a.Qualifications = 0, nil
+	a.Rules, a.Qualifications, a.Number, a.Of, a.Properties, a.Others = 0, nil, 0, 0, nil, nil
 	return a
 }

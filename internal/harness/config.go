@@ -106,6 +106,9 @@ type Books struct {
 	Past   *Past // what the ledger holds, gathered while it was opened
 	Origin string
 	Key    *seal.Key // the operator's, which signs the registration
+	// Scratch registers the attempt as scratch whatever was signed: the ledger
+	// is one that nobody signs for.
+	Scratch bool
 
 	Packs string // folder for the evidence
 	Runs  string // folder for what is under way

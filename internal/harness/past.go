@@ -16,7 +16,7 @@ import (
 // next one and to go on with one that was cut short. It is gathered while the
 // ledger is verified; nothing in it may be used before that has succeeded.
 type Past struct {
-	counts map[[2]string]int // by class and target
+	counts map[string]int // by class, whichever the target
 	open   map[string]*unfinished
 	order  []string // ids of all attempts, oldest first
 	Noted  []string // attempts that were left open, for a message
@@ -71,9 +71,9 @@ func (p *Past) Visit(r ledger.Record) error {
 
 func (p *Past) registered(b *evidence.AttemptRegistered) {
 	if p.counts == nil {
-		p.counts, p.open = map[[2]string]int{}, map[string]*unfinished{}
+		p.counts, p.open = map[string]int{}, map[string]*unfinished{}
 	}
-	p.counts[[2]string{b.Class, b.Target}]++
+	p.counts[b.Class]++
 	p.open[b.Attempt] = &unfinished{registered: *b, executions: map[planned]int{}, results: map[planned]brief{}}
 	p.order = append(p.order, b.Attempt)
 }
@@ -81,7 +81,8 @@ func (p *Past) registered(b *evidence.AttemptRegistered) {
 // Attempts are the ids of all attempts, oldest first.
 func (p *Past) Attempts() []string { return slices.Clone(p.order) }
 
-func (p *Past) count(class, target string) int { return p.counts[[2]string{class, target}] }
+// count is how many attempts of a class there are, by whichever target.
+func (p *Past) count(class string) int { return p.counts[class] }
 
 // newestOpen is the last attempt of a class and target that has no end.
 func (p *Past) newestOpen(class, target string) *unfinished {

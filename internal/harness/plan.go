@@ -177,7 +177,7 @@ func (a *attempt) register(ctx context.Context) error {
 	if open := a.books.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
 		a.books.Past.note(open)
 	}
-	a.number = a.books.Past.count(class, target) + 1
+	a.number = a.books.Past.count(class) + 1
 	a.id = attemptID(class, target, a.number)
 	if err := a.open(1); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (a *attempt) register(ctx context.Context) error {
 		a.plan.Cases, a.plan.CasesDigest = nil, &d
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
-		Number: a.number, Mode: a.mode(), Scratch: a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
+		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
 	if err := a.sign(r); err != nil {
 		return err
 	}
@@ -224,10 +224,14 @@ func (w *Worker) mode() string {
 	return "replay"
 }
 
-// attemptID names an attempt; the number is the ledger's, so the name is of one
-// attempt only.
+// attemptID names an attempt. The number is the ledger's, and no name of a class
+// or a target has a "~" or a "+", so the id is of one attempt only: class
+// "tickets.x" with target "router" is "tickets~x.router.1", class "tickets" with
+// target "x.router" is "tickets.x~router.1", and a class that comes with the
+// program is "builtin+adversarial".
 func attemptID(class, target string, number int) string {
-	return fmt.Sprintf("%s.%s.%d", strings.ReplaceAll(class, ":", "-"), target, number)
+	plain := strings.NewReplacer(".", "~", ":", "+")
+	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(target), number)
 }
 
 // keepPlan puts the list of cases into the evidence.

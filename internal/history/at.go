@@ -69,7 +69,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	if m == nil || entries < 1 || entries > int64(len(m.heads)) {
 		return nil, false
 	}
-	then := &History{Origin: h.Origin, Entries: entries, Head: m.heads[entries-1], Time: m.times[entries-1],
+	then := &History{Origin: h.Origin, FirstEntry: h.FirstEntry, pinned: h.pinned, Entries: entries, Head: m.heads[entries-1], Time: m.times[entries-1],
 		Manual: before(m.byHand, entries), Orphans: before(m.orphans, entries), byID: make(map[string]*Attempt), marks: m}
 	then.Anchors = until(h.Anchors, entries, func(a *Anchor) int64 { return a.Index })
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
@@ -108,10 +108,10 @@ func until[T any](list []T, entries int64, index func(*T) int64) []T {
 func (h *History) settle(amendedSince bool) {
 	numbers, plans := make(map[[2]string]int), make(map[digest.Content]int)
 	for _, a := range h.Attempts {
-		numbers[[2]string{a.Class, a.Target}], plans[a.PlanID] = a.Ordinal, a.PlanOrdinal
+		numbers[[2]string{a.Class}], numbers[[2]string{a.Class, a.Target}], plans[a.PlanID] = a.Ordinal, a.TargetOrdinal, a.PlanOrdinal
 	}
 	for _, a := range h.Attempts {
-		a.Siblings, a.PlanSiblings = numbers[[2]string{a.Class, a.Target}], plans[a.PlanID]
+		a.Siblings, a.TargetSiblings, a.PlanSiblings = numbers[[2]string{a.Class}], numbers[[2]string{a.Class, a.Target}], plans[a.PlanID]
 		a.Reproductions = until(a.Reproductions, h.Entries, func(r *Reproduction) int64 { return r.Index })
 		h.setLevel(a)
 		if amendedSince && a.amendedAt(h.Entries) {

@@ -22,6 +22,9 @@ type Options struct {
 	// witnessed rests on them alone: that an entry claims cosignatures proves
 	// nothing to somebody who does not trust the operator. Nil lists none.
 	Cosigned func(*ledger.Verified) ([]Cosigned, error)
+	// Pinned lists the ledgers that two people signed for, once this one has
+	// verified; nil if nobody signed for any. Without the func none is listed.
+	Pinned func(*ledger.Verified) ([]Ledger, error)
 	// Until, if positive, reads the history as it was when the ledger had so
 	// many entries. All of the ledger is verified all the same.
 	Until int64
@@ -39,9 +42,12 @@ type Cosigned struct {
 // A History is what a verified ledger says about attempts. Only [Read] makes
 // one.
 type History struct {
-	Origin  string
-	Entries int64
-	Head    digest.ID
+	Origin string
+	// FirstEntry is the content of the first entry: a ledger that was begun anew
+	// under the same origin has another one.
+	FirstEntry digest.Content
+	Entries    int64
+	Head       digest.ID
 	// Time is that of the last entry.
 	Time evidence.Time
 	// Attempts are in the order of their registration.
@@ -60,6 +66,7 @@ type History struct {
 	byID       map[string]*Attempt
 	amendments []amendment
 	cosigned   []Cosigned
+	pinned     []Ledger
 	marks      *marks // nil unless asked for
 }
 
@@ -110,22 +117,32 @@ type Attempt struct {
 	Mode     string
 	Origin   string // as registered; another ledger's attempt does not count here
 	Scratch  bool
+	Rules    int // as registered; see evidence.RegistrationRules
 	Plan     evidence.Plan
 	PlanID   digest.Content // of the plan's canonical bytes
 	Operator digest.ID
 
-	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class
-	// by its target. PlanOrdinal and PlanSiblings count only those whose whole
-	// plan is the same.
-	Ordinal, Siblings         int
-	PlanOrdinal, PlanSiblings int
+	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class,
+	// by whichever target: a renamed one starts nothing anew. TargetOrdinal and
+	// TargetSiblings count only those by the same target, PlanOrdinal and
+	// PlanSiblings those whose whole plan is the same.
+	Ordinal, Siblings             int
+	TargetOrdinal, TargetSiblings int
+	PlanOrdinal, PlanSiblings     int
 
 	// Signer and Key are who signed the registration, "" if the signature does
 	// not verify.
 	Signer string
 	Key    string
 
+	// Level names the most that is known; [Attempt.Properties] says what each
+	// thing adds.
 	Level Level
+	// Examples says that people who come with "tally init" could sign benches
+	// when the attempt was registered.
+	Examples bool
+	// Pin says whether two people signed for the ledger.
+	Pin Pin
 	// Witnessed says that a cosigned checkpoint covered the registration
 	// before the first case ran. A reproduced attempt need not have been.
 	Witnessed     bool
@@ -153,6 +170,7 @@ type Attempt struct {
 	// kind with its entry.
 	Problems []string
 
+	byFirst  bool // see History.ByFirstRules
 	cases    caseList
 	unlisted int // planned repetitions of which not even the name is known
 	stray    int // executions of what was not planned, without a record

@@ -185,16 +185,26 @@ func TestAttemptsOfAPlanAreCounted(t *testing.T) {
 	b.Run(historytest.Registration("repo-fix.rival.1", "rival", 1, 1, 1), 1)
 	// A forger counts from one again.
 	b.Run(historytest.Registration("repo-fix.agent.x", "agent", 1, 1, 1), 1)
+	// Later registrations count the class over all targets, and a renamed target
+	// that begins at one again is found out.
+	again := historytest.Registration("repo-fix.again.7", "again", 7, 1, 1)
+	again.Rules, again.Plan.TargetDigest = evidence.RegistrationRules, historytest.Registration("x", "rival", 1, 1, 1).Plan.TargetDigest
+	b.Run(again, 1)
+	renamed := historytest.Registration("repo-fix.renamed.1", "renamed", 1, 1, 1)
+	renamed.Rules = evidence.RegistrationRules
+	b.Run(renamed, 1)
 	h := read(b, Options{})
 	for _, tt := range []struct {
 		id           string
 		k, n, pk, pn int
 		numbered     bool
 	}{
-		{"repo-fix.agent.2", 2, 5, 2, 4, true},
-		{"repo-fix.agent.4", 4, 5, 1, 1, true},
-		{"repo-fix.rival.1", 1, 1, 1, 1, true},
-		{"repo-fix.agent.x", 5, 5, 4, 4, false},
+		{"repo-fix.agent.2", 2, 8, 2, 4, true},
+		{"repo-fix.agent.4", 4, 8, 1, 1, true},
+		{"repo-fix.rival.1", 5, 8, 1, 2, true},
+		{"repo-fix.agent.x", 6, 8, 4, 4, false},
+		{"repo-fix.again.7", 7, 8, 2, 2, true},
+		{"repo-fix.renamed.1", 8, 8, 1, 1, false},
 	} {
 		a := h.Attempt(tt.id)
 		if a.Ordinal != tt.k || a.Siblings != tt.n || a.PlanOrdinal != tt.pk || a.PlanSiblings != tt.pn || (a.Faults()["numbered wrongly"] == 0) != tt.numbered {

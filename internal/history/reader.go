@@ -31,7 +31,8 @@ type Reader struct {
 	lastHead digest.ID
 	signers  *seal.Signers
 	amended  int               // of the amendments, those beside their records
-	numbers  map[[2]string]int // attempts so far by class and target
+	numbers  map[[2]string]int // attempts so far by class and target, and by class and ""
+	examples map[string]bool   // fingerprints of keys that ever were an example person's
 	plans    map[digest.Content]int
 	draws    map[[2]string]int // verdicts so far by case and question
 	digests  []digest.Content  // the free rest of the last chunk
@@ -43,12 +44,13 @@ type Reader struct {
 // NewReader returns a Reader that has read nothing.
 func NewReader(o Options) *Reader {
 	r := &Reader{
-		opt:     o,
-		history: &History{byID: make(map[string]*Attempt)},
-		scan:    newScanner(),
-		plans:   make(map[digest.Content]int),
-		numbers: make(map[[2]string]int),
-		draws:   make(map[[2]string]int),
+		opt:      o,
+		history:  &History{byID: make(map[string]*Attempt)},
+		scan:     newScanner(),
+		plans:    make(map[digest.Content]int),
+		numbers:  make(map[[2]string]int),
+		examples: make(map[string]bool),
+		draws:    make(map[[2]string]int),
 	}
 	if o.Marks {
 		r.history.marks = &marks{}
@@ -85,6 +87,11 @@ func (r *Reader) read(verify func(visit func(ledger.Record) error) (*ledger.Veri
 		return nil, errors.New("reading the history: the entries seen are not those of the verified ledger")
 	}
 	h, o := r.history, r.opt
+	if o.Pinned != nil {
+		if h.pinned, err = o.Pinned(v); err != nil {
+			return nil, err
+		}
+	}
 	if o.Cosigned != nil {
 		if h.cosigned, err = o.Cosigned(v); err != nil {
 			return nil, err
@@ -158,10 +165,10 @@ func (r *Reader) other(rec ledger.Record) error {
 	h, at := r.history, rec.Envelope.Time
 	switch b := b.(type) {
 	case *evidence.Opened:
-		r.history.Origin = b.Origin
-		r.signers, err = seal.ParseSigners("signers", []byte(b.Signers))
+		h.Origin, h.FirstEntry = b.Origin, rec.Content
+		err = r.appoint(b.Signers)
 	case *evidence.SignersChanged:
-		r.signers, err = seal.ParseSigners("signers", []byte(b.Signers))
+		err = r.appoint(b.Signers)
 	case *evidence.AttemptRegistered:
 		return r.registered(rec, b)
 	case *evidence.AttemptFinished:
@@ -224,21 +231,14 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	}
 	a := &Attempt{
 		ID: b.Attempt, Index: rec.Index, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
-		Origin: b.Origin, Scratch: b.Scratch, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1,
+		Origin: b.Origin, Scratch: b.Scratch, Rules: b.Rules, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.examplesSign(rec.Envelope.Time.Go()),
 		faults: make(map[string]int),
 	}
 	var err error
 	if a.PlanID, err = planID(&b.Plan); err != nil {
 		return err
 	}
-	kind := [2]string{b.Class, b.Target}
-	r.numbers[kind]++
-	a.Ordinal = r.numbers[kind]
-	r.plans[a.PlanID]++
-	a.PlanOrdinal = r.plans[a.PlanID]
-	if a.Number != a.Ordinal {
-		a.fault("numbered wrongly", rec.Index, "registered as number %d, it is number %d of its class and target", a.Number, a.Ordinal)
-	}
+	r.number(a, rec.Index)
 	if a.Origin != h.Origin {
 		a.fault("of another ledger", rec.Index, "registered for the ledger %s, this is %s", a.Origin, h.Origin)
 	}
@@ -249,6 +249,22 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	h.byID[a.ID] = a
 	h.Attempts = append(h.Attempts, a)
 	return nil
+}
+
+// number counts an attempt among those of its class, and holds the number that
+// it was registered with against that: by the rules that it was registered by.
+func (r *Reader) number(a *Attempt, index int64) {
+	class, kind := [2]string{a.Class}, [2]string{a.Class, a.Target}
+	r.numbers[class]++
+	r.numbers[kind]++
+	r.plans[a.PlanID]++
+	a.Ordinal, a.TargetOrdinal, a.PlanOrdinal = r.numbers[class], r.numbers[kind], r.plans[a.PlanID]
+	switch {
+	case a.Rules < 2 && a.Number != a.TargetOrdinal:
+		a.fault("numbered wrongly", index, "registered as number %d, it is number %d of its class and target", a.Number, a.TargetOrdinal)
+	case a.Rules >= 2 && a.Number != a.Ordinal:
+		a.fault("numbered wrongly", index, "registered as number %d, it is number %d of its class", a.Number, a.Ordinal)
+	}
 }
 
 // attempt finds whose record it is, or counts an orphan.
@@ -487,7 +503,7 @@ func (a *Attempt) Faults() map[string]int { return a.faults }
 // ledger grows.
 func (r *Reader) finish(a *Attempt) {
 	h := r.history
-	a.Siblings = r.numbers[[2]string{a.Class, a.Target}]
+	a.Siblings, a.TargetSiblings = r.numbers[[2]string{a.Class}], r.numbers[[2]string{a.Class, a.Target}]
 	a.PlanSiblings = r.plans[a.PlanID]
 	h.setLevel(a)
 	if !a.Kept {

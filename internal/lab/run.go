@@ -86,7 +86,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 	} else if cfg.Judge, err = s.judge(judge.Replay, draws); err != nil {
 		return nil, err
 	}
-	summary, err := harness.Run(ctx, cfg, harness.Books{Ledger: l, Past: past, Origin: s.place.Settings.Origin, Key: key,
+	summary, err := harness.Run(ctx, cfg, harness.Books{Ledger: l, Past: past, Origin: s.place.Settings.Origin, Key: key, Scratch: s.place.Shared != nil,
 		Packs: filepath.Join(s.place.EvidenceDir(), "packs"), Runs: s.place.Private("runs"),
 		Resume: o.Resume, MaxCostMicroUSD: o.MaxCostMicroUSD, Progress: o.Progress})
 	if summary == nil {

@@ -122,6 +122,10 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "run live: its replies are in nothing that two people signed"
 	case len(r.reg.Origins) > 0 && !slices.Contains(r.reg.Origins, a.Origin):
 		return "in a ledger that the registration does not name"
+	case a.Pin == history.OtherPinned:
+		return "in a ledger that bench/digests.yaml does not name, or that was begun anew"
+	case a.Examples:
+		return "of a bench that example signers may have signed"
 	case !r.pinned(a.Key):
 		return "run with a key that the registration does not name"
 	case late.Before(r.begin):

@@ -204,6 +204,9 @@ func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest di
 	if err != nil {
 		return nil, "", err
 	}
+	if entry.Rules == 1 {
+		h = h.ByFirstRules()
+	}
 	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence, Rules: entry.Rules, WindowDays: cmp.Or(entry.WindowDays, promote.DefaultWindowDays)})
 	return rec, "", err
 }

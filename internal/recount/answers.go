@@ -47,9 +47,20 @@ type Run struct {
 
 // A RunAttempt says which attempt a run made.
 type RunAttempt struct {
-	ID     string `json:"id"`
-	Number int    `json:"number"`
-	Level  string `json:"level"`
+	ID         string             `json:"id"`
+	Number     int                `json:"number"`
+	Of         int                `json:"of,omitempty"` // attempts of the class, by whichever target
+	Level      string             `json:"level"`
+	Properties []history.Property `json:"properties,omitzero"`
+}
+
+// RunAttemptOf says which attempt it is, and which of how many.
+func RunAttemptOf(a *history.Attempt) RunAttempt {
+	said := RunAttempt{ID: a.ID, Number: a.Ordinal, Level: a.Level.String(), Properties: a.Properties()}
+	if !a.IsByFirstRules() {
+		said.Of = a.Siblings
+	}
+	return said
 }
 
 // RunGates is what the gates of the class say about a run.
@@ -133,14 +144,15 @@ func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error)
 	if kind == RecommendationKind {
 		return s.recommendation(name, data)
 	}
-	if out, err := otherRules(name, data); out != nil || err != nil {
+	s, out, err := s.byRules(name, data)
+	if out != nil || err != nil {
 		return out, err
 	}
 	again, ok := map[Kind]func(string, []byte) (*Recounted, error){RunKind: s.run, ScorecardKind: s.card, ComparisonKind: s.comparison, GateKind: s.gate}[kind]
 	if !ok {
 		return nil, NotKept(name, errors.New("it is none of run, scorecard, compare, gate and promote recommend"))
 	}
-	out, err := again(name, data)
+	out, err = again(name, data)
 	if out != nil {
 		if !namesRules(data) {
 			out.Notes = append(out.Notes, "made by version 1 of the rules, which asked for less")
@@ -156,21 +168,39 @@ func namesRules(data []byte) bool {
 	return json.Unmarshal(data, &doc) == nil && doc.Rules != nil
 }
 
-// otherRules looks for an answer that was made by other rules than this program
-// has. One that names none is of the first.
-func otherRules(name string, data []byte) (*Recounted, error) {
+// byRules is the source by the rules that an answer was made by; one that names
+// none is of the first. Of rules that this program does not have nothing is
+// compared.
+func (s *Source) byRules(name string, data []byte) (*Source, *Recounted, error) {
 	var doc struct {
 		Rules *int `json:"rules"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, NotKept(name, err)
+		return nil, nil, NotKept(name, err)
 	}
-	if doc.Rules == nil || *doc.Rules == scorecard.Rules {
-		return nil, nil // those of the first rules name none
+	switch {
+	case doc.Rules == nil:
+		return s.byFirstRules(), nil, nil
+	case *doc.Rules == scorecard.Rules:
+		return s, nil, nil
 	}
 	out := newRecounted()
 	out.Unchecked = append(out.Unchecked, fmt.Sprintf("%s: it was made by version %d of the rules, and this program has version %d", name, *doc.Rules, scorecard.Rules))
-	return out, nil
+	return s, out, nil
+}
+
+// byFirstRules is the source as version 1 of the rules told it.
+func (s *Source) byFirstRules() *Source {
+	then := *s
+	then.History = s.History.ByFirstRules()
+	then.At = func(entries int64) (*history.History, error) {
+		h, err := s.At(entries)
+		if err != nil {
+			return nil, err
+		}
+		return h.ByFirstRules(), nil
+	}
+	return &then
 }
 
 // then is the history as it was when an answer was made. It is nil, with a

@@ -169,6 +169,10 @@ func mayDiffer(field string, kept, made any) bool {
 	a, text := kept.(string)
 	b, _ := made.(string)
 	name := field[strings.LastIndexByte(field, '.')+1:]
+	if less, ok := kept.([]any); ok && name == "properties" {
+		more, _ := made.([]any)
+		return !slices.ContainsFunc(less, func(p any) bool { return !slices.Contains(more, p) })
+	}
 	switch {
 	case name == "witnessed":
 		return kept == false && made == true

@@ -31,6 +31,7 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 	unmade := make(map[string]string)
 	if kept.Scorecard == nil {
 		// A run that could not read its attempt back says no more than this.
+		made.Attempt.Of, made.Attempt.Properties = 0, nil
 		unmade["scorecard"] = "the run could not read it back"
 		return out, out.document(name, data, made, unmade)
 	}
@@ -96,7 +97,7 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 	if err != nil {
 		return nil, err
 	}
-	made := &Run{Attempt: RunAttempt{a.ID, a.Ordinal, a.Level.String()}, Class: a.Class, Target: a.Target, Total: a.Tasks(),
+	made := &Run{Attempt: RunAttemptOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
 		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,

@@ -107,6 +107,7 @@ const (
 	GoldenDiverged     Name = "GoldenDiverged"
 	NotReproduced      Name = "NotReproduced"
 	TierNotRecommended Name = "TierNotRecommended"
+	LevelNotMet        Name = "LevelNotMet"
 )
 
 type meaning struct {
@@ -211,4 +212,5 @@ var meanings = map[Name]meaning{
 	GoldenDiverged:     {ExitGate, "a case diverges from its golden trace, or has none"},
 	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
 	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
+	LevelNotMet:        {ExitGate, "the attempt has not the properties that --require-level asks for"},
 }

@@ -138,10 +138,12 @@ type Card struct {
 
 	Acceptance Acceptance `json:"acceptance"`
 
-	// Level is that of the weakest attempt.
-	Level    history.Level `json:"level"`
-	Attempts []AttemptLine `json:"attempts"`
-	// Siblings are the other attempts of the same classes and targets: what
+	// Level is that of the weakest attempt, and Properties are what every
+	// attempt has.
+	Level      history.Level      `json:"level"`
+	Properties []history.Property `json:"properties,omitzero"`
+	Attempts   []AttemptLine      `json:"attempts"`
+	// Siblings are the other attempts of the same classes, by every target: what
 	// was tried besides what is shown.
 	Siblings []AttemptLine `json:"other_attempts"`
 	By       Breakdown     `json:"by"`
@@ -197,29 +199,30 @@ type Criterion struct {
 
 // An AttemptLine says which attempt a card is about, and which of how many.
 type AttemptLine struct {
-	ID           string        `json:"id"`
-	Class        string        `json:"class"`
-	Target       string        `json:"target"`
-	Mode         string        `json:"mode"`
-	Number       int           `json:"number"` // of Of attempts of this class and target
-	Of           int           `json:"of"`
-	PlanNumber   int           `json:"plan_number"` // of PlanOf with this very plan
-	PlanOf       int           `json:"plan_of"`
-	Level        history.Level `json:"level"`
-	Witnessed    bool          `json:"witnessed"`
-	Filtered     bool          `json:"filtered"`
-	Finished     bool          `json:"finished"`
-	Entry        int64         `json:"entry"`
-	RegisteredAt evidence.Time `json:"registered_at"`
-	BenchDigest  digest.ID     `json:"bench_digest"`
-	Tasks        int           `json:"tasks"`
-	Executions   int           `json:"executions"`
-	Abandoned    int           `json:"abandoned_executions"`
-	Passed       int           `json:"passed_records"` // before anything was excluded or amended
-	Excluded     int           `json:"excluded_records"`
-	Draws        int           `json:"judge_draws,omitempty"`
-	Redraws      int           `json:"judge_redraws,omitempty"`
-	Problems     []string      `json:"problems"`
+	ID           string             `json:"id"`
+	Class        string             `json:"class"`
+	Target       string             `json:"target"`
+	Mode         string             `json:"mode"`
+	Number       int                `json:"number"` // of Of attempts of this class
+	Of           int                `json:"of"`
+	PlanNumber   int                `json:"plan_number"` // of PlanOf with this very plan
+	PlanOf       int                `json:"plan_of"`
+	Level        history.Level      `json:"level"`
+	Properties   []history.Property `json:"properties,omitzero"`
+	Witnessed    bool               `json:"witnessed"`
+	Filtered     bool               `json:"filtered"`
+	Finished     bool               `json:"finished"`
+	Entry        int64              `json:"entry"`
+	RegisteredAt evidence.Time      `json:"registered_at"`
+	BenchDigest  digest.ID          `json:"bench_digest"`
+	Tasks        int                `json:"tasks"`
+	Executions   int                `json:"executions"`
+	Abandoned    int                `json:"abandoned_executions"`
+	Passed       int                `json:"passed_records"` // before anything was excluded or amended
+	Excluded     int                `json:"excluded_records"`
+	Draws        int                `json:"judge_draws,omitempty"`
+	Redraws      int                `json:"judge_redraws,omitempty"`
+	Problems     []string           `json:"problems"`
 
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 }
@@ -277,7 +280,7 @@ func Of(h *history.History, v View) (*Card, error) {
 		if !a.Kept || shown[a] {
 			return nil, fmt.Errorf("scorecard of attempt %s: its records were not read, or it is named twice", a.ID)
 		}
-		shown[a], kinds[[2]string{a.Class, a.Target}] = true, true
+		shown[a], kinds[kindOf(a)] = true, true
 		c.Attempts = append(c.Attempts, v.line(a))
 		c.Executions += a.Executions
 		c.Abandoned += a.Abandoned
@@ -289,7 +292,7 @@ func Of(h *history.History, v View) (*Card, error) {
 		}
 	}
 	for _, a := range h.Attempts {
-		if !shown[a] && kinds[[2]string{a.Class, a.Target}] {
+		if !shown[a] && kinds[kindOf(a)] {
 			if v.Unread != nil && v.Unread(a) {
 				a = a.WithoutRecords()
 			}
@@ -302,6 +305,9 @@ func Of(h *history.History, v View) (*Card, error) {
 		}
 	}
 
+	if c.Rules > 0 {
+		c.Properties = history.Common(v.Attempts)
+	}
 	tasks := tasksOf(v.Attempts)
 	count := totalsOf
 	if v.first() {
@@ -329,10 +335,19 @@ func (v *View) line(a *history.Attempt) AttemptLine {
 	return l
 }
 
+// kindOf says among which attempts one is counted: all of its class, so that a
+// renamed target hides nothing. The first rules took the target too.
+func kindOf(a *history.Attempt) [2]string {
+	if a.IsByFirstRules() {
+		return [2]string{a.Class, a.Target}
+	}
+	return [2]string{a.Class}
+}
+
 // LineOf says which attempt it is.
 func LineOf(a *history.Attempt) AttemptLine {
 	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
-		Level: a.Level, Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
+		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
 		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
 }

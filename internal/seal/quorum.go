@@ -116,7 +116,7 @@ func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
 func (s *Signers) Candidates(ns Namespace, at time.Time, role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.allows(ns) || !e.validAt(at) || !s.counts(e.Roles, role) {
+		if !e.allows(ns) || !e.ValidAt(at) || !s.counts(e.Roles, role) {
 			continue
 		}
 		name := e.Principals

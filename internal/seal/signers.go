@@ -84,13 +84,21 @@ func (e Entry) allows(ns Namespace) bool {
 	return e.Namespaces == "" || matchList(string(ns), e.Namespaces)
 }
 
-// validAt reports whether the line is in force. Both ends count, to the
+// ValidAt reports whether the line is in force. Both ends count, to the
 // second, as in ssh-keygen.
-func (e Entry) validAt(at time.Time) bool {
+func (e Entry) ValidAt(at time.Time) bool {
 	t := at.Unix()
 	return (e.ValidAfter.IsZero() || t >= e.ValidAfter.Unix()) &&
 		(e.ValidBefore.IsZero() || t <= e.ValidBefore.Unix())
 }
+
+// ExamplePrefix begins the names of the people that "tally init" makes for
+// examples. Their private keys lie in the workspace, so what they sign is signed
+// by whoever has it.
+const ExamplePrefix = "example-"
+
+// IsExample reports whether a name is that of an example person.
+func IsExample(principal string) bool { return strings.HasPrefix(principal, ExamplePrefix) }
 
 // window says when the line is in force, for messages.
 func (e Entry) window() string {
@@ -180,7 +188,7 @@ func (s *Signers) inForce(lines []Entry, who string, ns Namespace, at time.Time)
 		return nil, refusal.Newf(refusal.NamespaceNotAllowed, "verifying signature: %s may sign %q and not %q (%s line %d)",
 			who, lines[0].Namespaces, ns, s.title(), lines[0].Line)
 	}
-	valid := slices.DeleteFunc(slices.Clone(allowed), func(e Entry) bool { return !e.validAt(at) })
+	valid := slices.DeleteFunc(slices.Clone(allowed), func(e Entry) bool { return !e.ValidAt(at) })
 	if len(valid) == 0 {
 		return nil, refusal.Newf(refusal.SignerNotValidThen, "verifying signature: %s signs %s (%s line %d), the act is dated %s",
 			who, allowed[0].window(), s.title(), allowed[0].Line, at.UTC().Format(time.RFC3339))
@@ -295,7 +303,7 @@ func (s *Signers) OperatorOf(pub ed25519.PublicKey, at time.Time) (string, error
 
 // operatorKey returns the line's key if it is an operator's that may seal.
 func (e Entry) operatorKey(at time.Time) (ed25519.PublicKey, bool) {
-	if e.Authority || !slices.Contains(e.Roles, Operator) || !e.allows(NamespaceAttempt) || !e.validAt(at) {
+	if e.Authority || !slices.Contains(e.Roles, Operator) || !e.allows(NamespaceAttempt) || !e.ValidAt(at) {
 		return nil, false
 	}
 	return e.Key.Ed25519()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -43,6 +44,57 @@ type memory struct {
 func memoryPath(stateDir, origin string) string {
 	sum := sha256.Sum256([]byte(origin))
 	return filepath.Join(stateDir, "ledgers", hex.EncodeToString(sum[:16])+".head")
+}
+
+// placePath names the file that says where the ledger lay when it was last
+// opened for writing.
+func placePath(stateDir, origin string) string {
+	return strings.TrimSuffix(memoryPath(stateDir, origin), ".head") + ".place"
+}
+
+// rememberPlace notes where the ledger lies, so that a ledger that is gone from
+// there can be told from a second clone, which never had one.
+func (c *Config) rememberPlace() error {
+	dir, path := realPath(c.Dir), placePath(c.StateDir, c.Origin)
+	if old, err := store.ReadFile(c.FS, path, maxPlace); err == nil && string(old) == dir+"\n" {
+		return nil
+	}
+	return store.WriteFile(c.FS, path, []byte(dir+"\n"), 0o600)
+}
+
+// maxPlace bounds the path of a folder.
+const maxPlace = 1 << 16
+
+// LayHere reports whether this machine remembers that the ledger lay in its
+// folder. A memory that does not say where, as older programs left it, counts as
+// one of here.
+func (p Place) LayHere(origin string) (bool, error) {
+	known, err := Remembered(p.FS, p.StateDir, origin)
+	if known == nil || err != nil {
+		return false, err
+	}
+	dir, err := store.ReadFile(p.FS, placePath(p.StateDir, origin), maxPlace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return strings.TrimSuffix(string(dir), "\n") == realPath(p.Dir), err
+}
+
+// realPath is a folder's absolute path without links. The end of it may not
+// exist any more.
+func realPath(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	parent := filepath.Dir(abs)
+	if parent == abs {
+		return abs
+	}
+	return filepath.Join(realPath(parent), filepath.Base(abs))
 }
 
 // openMemory locks and reads the memory of a ledger.

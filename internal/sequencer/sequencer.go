@@ -164,6 +164,10 @@ func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error
 		l.abandon()
 		return nil, err
 	}
+	if err := l.cfg.rememberPlace(); err != nil {
+		l.abandon()
+		return nil, err
+	}
 	go l.sequence()
 	body, err := canon.Marshal(evidence.Opened{Origin: cfg.Origin, Signers: string(signersFile)})
 	if err == nil {
@@ -242,6 +246,9 @@ func (l *Ledger) load() error {
 		return err
 	}
 	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.Batch, v.Tail.GoodSize); err != nil {
+		return err
+	}
+	if err := l.cfg.rememberPlace(); err != nil {
 		return err
 	}
 	l.opened = v

@@ -33,7 +33,7 @@ func newDesk(t *testing.T, conduct func(n int) repofix.Conduct) *desk {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"bench/" + repofix.Class + "/registration.yaml": repofix.Registration("signed"),
+		"bench/" + repofix.Class + "/registration.yaml": repofix.Registration("signed by example signers"),
 		"bench/" + repofix.Class + "/dataset.jsonl":     string(dataset),
 		"targets/repo-fix.yaml":                         repofix.Target,
 	} {
@@ -111,7 +111,7 @@ func (d *desk) run(solved float64) string {
 	d.t.Helper()
 	run := d.tally(4, "run", repofix.Class, "--target", "repo-fix") // not every case passes, and the class has no gates
 	attempt := run["attempt"].(map[string]any)
-	if attempt["level"] != "signed" || run["total"] != 100.0 || run["passed"] != solved || run["errors"] != 0.0 {
+	if attempt["level"] != "signed by example signers" || run["total"] != 100.0 || run["passed"] != solved || run["errors"] != 0.0 {
 		d.t.Fatalf("%v", run)
 	}
 	return attempt["id"].(string)

@@ -27,6 +27,9 @@ const SettingsVersion = 1
 type Workspace struct {
 	Dir      string
 	Settings Settings
+	// Shared, if not nil, is what tally.yaml says, in a checkout that has a
+	// ledger of its own: Settings then name that ledger. See checkout.go.
+	Shared *Settings
 }
 
 // Settings are what tally.yaml says. Every unknown key is an error.
@@ -76,7 +79,8 @@ func Load(dir string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workspace{Dir: dir, Settings: settings}, nil
+	w := &Workspace{Dir: dir, Settings: settings}
+	return w, w.loadCheckout()
 }
 
 func parseSettings(name string, data []byte) (Settings, error) {
@@ -153,9 +157,20 @@ func (w *Workspace) LedgerDir() string     { return w.Private("ledger") }
 func (w *Workspace) EvidenceDir() string   { return w.Private("evidence") }
 func (w *Workspace) KeysDir() string       { return w.Private("keys") }
 func (w *Workspace) AlarmsFile() string    { return w.Private("alarms.jsonl") }
-func (w *Workspace) AnchorsDir() string    { return w.Path("audit", "anchors") }
 func (w *Workspace) OperatorsFile() string { return w.Path("audit", "operators.yaml") }
 func (w *Workspace) SignersFile() string   { return w.Path("signers", "allowed_signers") }
+
+// AnchorsDir is the folder of the ledger's anchors. Those of a checkout's own
+// ledger concern nobody else and stay out of git.
+func (w *Workspace) AnchorsDir() string {
+	if w.Shared != nil {
+		return w.Private("anchors")
+	}
+	return w.SharedAnchorsDir()
+}
+
+// SharedAnchorsDir is the folder of the anchors that everybody has.
+func (w *Workspace) SharedAnchorsDir() string { return w.Path("audit", "anchors") }
 
 // Exists reports whether there is something at path: a link counts, wherever it
 // leads.
