@@ -674,16 +674,24 @@ def verify_checkpoint(note, keys):
 RECEIPT = re.compile("c2sp[.]org/tlog-proof@v1\nextra ([^\n]+)\nindex (0|[1-9][0-9]{0,15})\n"
                      "((?:[^\n]+\n)*)\n(.*)", re.S)
 
-def verify_receipt(path, keys):
-    data = read(path)
+def parse_receipt(data):
+    """The parts of a receipt, of which nothing is believed yet."""
     match = RECEIPT.fullmatch(data.decode())
     must(match and len(data) <= 65536, "not a receipt")
     index, proof = int(match[2]), [base64_decode(line, 32) for line in match[3].split("\n")[:-1]]
     extra = members(canonical(base64_decode(match[1])), "content entry? prev")
     content, prev = digest(extra["content"], "blake3"), digest(extra["prev"], "sha256")
     # extra is canonical, so encoding a part of it gives the bytes that stand there.
-    entry = encode(extra["entry"]).encode() if "entry" in extra else read(path + ".entry.json")
-    origin, size, root = verify_checkpoint(match[4], keys)
+    entry = encode(extra["entry"]).encode() if "entry" in extra else None
+    return index, proof, content, prev, entry, match[4]
+
+def verify_receipt(path, keys):
+    return check_receipt(read(path), path + ".entry.json", keys)
+
+def check_receipt(data, beside, keys):
+    index, proof, content, prev, entry, checkpoint = parse_receipt(data)
+    entry = read(beside) if entry is None else entry
+    origin, size, root = verify_checkpoint(checkpoint, keys)
     must(blake3(entry) == content, "the entry is not the one that the receipt is for", Refused)
     must(index < size, "the checkpoint does not cover the entry", Refused)
     leaf = leaf_hash(origin, index, prev, content)
@@ -815,6 +823,94 @@ def verify_trajectory(data, head=None):
     return "%d events%s, head sha256:%s%s" % (size, "" if ended else ", without an end", prev.hex(),
                                              "" if head else ", for which nobody vouches here")
 
+# --- Bundles (bundle.md) ---------------------------------------------------------------
+
+def unpack(layout, data):
+    """The fields that lie at the beginning of data, as rules/bundle.json has them."""
+    fields, at = {}, 0
+    for name, kind in layout:
+        size = kind if isinstance(kind, int) else {"u8": 1, "u16": 2, "u32": 4, "u64": 8}[kind]
+        raw = data[at:at + size]
+        must(len(raw) == size, "%s is cut off" % name)
+        value = int.from_bytes(raw, "little")
+        fields[name] = raw.hex() if isinstance(kind, int) else str(value) if kind == "u64" else value
+        at += size
+    return fields, at
+
+def parse_bundle(data):
+    """Header, sections and trace of a bundle that agrees with itself; no seal is checked."""
+    known = rules("bundle").file
+    header, at = unpack(known["layouts"]["header"], data)
+    rules("bundle").check("header", header)
+    end = len(data) - 32 * (header["flags"] & 1)
+    must(header["total_bundle_size"] == len(data) and end >= at, "another number of bytes than the header says")
+    order, flags = [s["tag"] for s in known["sections"]], header["flags"] & 1
+    sections, last, start = {}, -1, {}
+    while at < end:
+        must(end - at >= 6, "a section is cut off")
+        tag, length = struct.unpack("<HI", data[at:at + 6])
+        must(tag not in sections and length <= end - at - 6, "section %#x twice, or too long" % tag)
+        if tag in order:
+            must(order.index(tag) > last, "section %#x is not in order" % tag)
+            last = order.index(tag)
+            flags |= known["sections"][last].get("flag", 0)
+        else:
+            must(last < order.index(0x0100), "section %#x after the signature" % tag)
+        sections[tag], start[tag] = data[at + 6:at + 6 + length], at
+        at += 6 + length
+    must(len(sections) == header["section_count"] and flags == header["flags"], "other sections than the header says")
+    must(header["outcome"] == 0 or 6 in sections, "not solved, and no postmortem")
+    calls, rest = [], sections.get(3, b"")
+    must(rest or 3 not in sections, "a trace of nothing")
+    while rest:
+        call, size = unpack(known["layouts"]["trace_entry"], rest)
+        rules("bundle").check("trace_entry", call)
+        size += call["action_length"]
+        must(size <= len(rest), "the trace is cut off")
+        rest[size - call["action_length"]:size].decode()
+        calls, rest = calls + [call], rest[size:]
+    must(len(calls) == header["tool_call_count"], "another number of calls")
+    for total, part in ("total_cost_microdollars", "cost_microdollars"), ("total_latency_ms", "latency_ms"), \
+            ("total_tokens", "tokens"):
+        must(header[total] == min(sum(call[part] for call in calls), 2**32 - 1), "another " + total)
+    if 0x0102 in sections:
+        short = header["policy_hash"] + "".join(c["args_hash"] + c["result_hash"] for c in calls)
+        full = sections[0x0102].hex()
+        must(len(full) == 4 * len(short) and short == "".join(full[i:i + 16] for i in range(0, len(full), 64)),
+             "the full hashes are not those of the short ones")
+    must(len(sections.get(0x0100, bytes(96))) == 96, "a signature of another length")
+    if 0x0101 in sections:
+        index, _, _, _, entry, _ = parse_receipt(sections[0x0101])
+        must(entry is not None, "a receipt without its entry")
+        entry = parse_entry(entry)
+        body = entry["body"]
+        must(entry["kind"] == "case.scored" and "manual" not in entry, "a receipt of something else")
+        task = {"case": body["case_digest"], "case_id": body["case_id"], "class": body["class"]}
+        task = bytearray(sha256(b"tallystick-task-v1\0" + encode(task).encode())[:16])
+        task[6], task[8] = task[6] & 15 | 128, task[8] & 63 | 128
+        outcome = ("passed", "failed", "skipped").index(body["outcome"]) if body["outcome"] in (
+            "passed", "failed", "skipped") else 3
+        must((header["task_id"], header["outcome"], header["retry_count"])
+             == (task.hex(), outcome, min(body["retries"], 65535)), "a receipt of another task")
+    return header, sections, start, end
+
+def verify_bundle(path, signers, keys):
+    data = read(path)
+    must(data.startswith(b"\x57\x56\x57\x52"), "not a bundle")
+    try:
+        header, sections, start, end = parse_bundle(data)
+    except (Malformed, UnicodeError) as err:
+        raise Refused(str(err))
+    must(0x0100 in sections, "not signed for strangers", Refused)
+    own, seal = start[0x0100], sections[0x0100]
+    message = b"tallystick-bundle-v1\0" + sha256(data[:own] + data[own + 102:end])
+    must(seal[:32].hex() in signers and ed25519_verify(seal[:32], message, seal[32:]),
+         "not signed by a key that was named", Refused)
+    said = "a bundle of task %s, outcome %d" % (header["task_id"], header["outcome"])
+    if 0x0101 in sections and keys:
+        return said + ", " + check_receipt(sections[0x0101], path, keys)
+    return said + "; its receipt, if it has one, was not checked"
+
 # --- Vectors (vectors/README.md) -------------------------------------------------------
 
 def verify_vector(folder, kind, path, trust):
@@ -829,6 +925,8 @@ def verify_vector(folder, kind, path, trust):
         return verify_checkpoint(data.decode(), keys)
     if kind == "anchor":
         return verify_anchor(path, keys)
+    if kind == "bundle":
+        return parse_bundle(data)
     if kind == "signers":
         return must(Signers(data.decode()).version == 1, "not version 1")
     must(data.endswith(b"\n"), "no newline at the end")
@@ -865,12 +963,15 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser(description="Verify what Tallystick wrote, without Tallystick.")
     what = parser.add_subparsers(dest="what", required=True)
-    for name in ("receipt", "anchor", "ledger", "trajectory", "vectors"):
+    for name in ("receipt", "anchor", "ledger", "trajectory", "bundle", "vectors"):
         command = what.add_parser(name)
         if name == "ledger":
             command.add_argument("--signers", required=True, help="version 1 of the signers file")
         elif name == "trajectory":
             command.add_argument("--head", help="the head that the ledger's record names")
+        elif name == "bundle":
+            command.add_argument("--signer", required=True, action="append", help="trusted key, 64 hexadecimal digits")
+            command.add_argument("--key", default=[], action="append", help="trusted verifier key, for the receipt")
         elif name != "vectors":
             command.add_argument("--key", required=True, action="append", help="trusted verifier key")
         command.add_argument("path")
@@ -880,6 +981,8 @@ def main():
             found = verify_ledger(args.path, args.signers)
         elif args.what == "trajectory":
             found = verify_trajectory(read(args.path), args.head)
+        elif args.what == "bundle":
+            found = verify_bundle(args.path, args.signer, [parse_vkey(key) for key in args.key])
         elif args.what == "vectors":
             found = verify_vectors(args.path)
         else:

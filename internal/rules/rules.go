@@ -32,9 +32,22 @@ type File struct {
 	Documents map[string]*Shape `json:"documents"`
 	Shapes    map[string]*Shape `json:"shapes,omitempty"`
 
+	// Layouts are the fields of structures in bytes, in their order: a name and
+	// u8, u16, u32, u64 (little-endian) or a number of bytes. Sections are those
+	// of a bundle in the order in which they stand.
+	Layouts  map[string][][2]any `json:"layouts,omitempty"`
+	Sections []Section           `json:"sections,omitempty"`
+
 	// In is the format that the document around the checked one says it is in,
 	// or "" for the newest. What an older format did not ask for is not asked.
 	In string `json:"-"`
+}
+
+// A Section is a part of a bundle: its tag, and its bit in the header's flags.
+type Section struct {
+	Name string `json:"name"`
+	Tag  int    `json:"tag"`
+	Flag int    `json:"flag,omitempty"`
 }
 
 // A Shape says what one value may be. Which of its members may be set depends

@@ -382,7 +382,7 @@ func TestEventsKeepTheirRules(t *testing.T) {
 		if err := f.Check("line", line); err != nil {
 			t.Fatalf("the rules refuse a valid event: %v\n%s", err, line)
 		}
-		for _, m := range rules.Mutations(line, 200) {
+		for _, m := range rules.Mutations(line, 60) {
 			data, err := canon.Canonicalize(m.Data)
 			if err != nil {
 				continue

@@ -183,6 +183,8 @@ func (p *Parsed) checkHeader() error {
 	}
 	t := sum(p.Trace)
 	switch h := p.Header; {
+	case h.Outcome != Solved && p.Postmortem == nil:
+		return invalid("outcome is %s, and there is no POSTMORTEM", h.Outcome)
 	case h.Flags != flags:
 		return invalid("flags are %#04x, the sections say %#04x", h.Flags, flags)
 	case int(h.ToolCalls) != len(p.Trace):
