@@ -80,7 +80,8 @@ func TestRepoFixExample(t *testing.T) {
 		}
 	}
 
-	// An agent that makes the test green by changing the test is caught.
+	// An agent that changes the test to make it green does not: the test that
+	// runs is the case's. That it tried is seen too.
 	name := filepath.Join(w.dir, "bench", "repo-fix", "cases", "leap-year", "scenario.yaml")
 	scenario, err := os.ReadFile(name)
 	if err != nil {
@@ -96,7 +97,7 @@ func TestRepoFixExample(t *testing.T) {
 	}
 	cheated, _ := w.run("repo-fix", "--target", "coder", "--case", "leap-year")
 	r := cheated["leap-year"]
-	if r.Outcome != evidence.Failed || strings.Join(r.Score.FailureModes, " ") != "test-changed" || r.Score.Breakdown["test-passes"] != 1 {
+	if r.Outcome != evidence.Failed || strings.Join(r.Score.FailureModes, " ") != "test-fails test-changed" || r.Score.Breakdown["test-passes"] != 0 {
 		t.Errorf("a changed test: %s, %+v", r.Outcome, r.Score)
 	}
 }

@@ -2,8 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
-	"time"
 	"unicode/utf8"
 
 	"tallystick/internal/agent"
@@ -206,6 +204,7 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 	}
 	return calls
 }
+<<<<<<< HEAD
 
 // redactOf takes secrets out of what the grading of a trajectory shows. In
 // records of the first format nothing was taken out, and what is derived from
@@ -257,3 +256,5 @@ func (r *run) runTest(ctx context.Context) (*testResult, error) {
 	}
 	return out, r.s.Event(&trajectory.TestRun{Command: t.Command, Exit: out.exit, Passed: out.passed, Output: r.s.Note(string(out.log), trajectory.ResultHead)})
 }
+=======
+>>>>>>> 9b580d2 (harness: the test of a coding case runs on a copy that the agent cannot steer)

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 const (
 	inputDir    = "input/"
 	expectedDir = "expected/"
+	testsDir    = "tests/"
 )
 
 // A Case is everything of one case that a run needs, however it was written.
@@ -31,6 +33,9 @@ type Case struct {
 
 	// Files are what the working folder holds at the start.
 	Files []digest.File
+
+	// Tests are hidden: they are shown to the test alone, while it runs.
+	Tests []digest.File
 
 	// Expected is a JSON object or nothing; ExpectedFiles are the documents in
 	// expected/. Only graders see them.
@@ -136,6 +141,8 @@ func fromFolder(v bench.VerifiedCase) (*Case, error) {
 			grading = f.Data
 		case strings.HasPrefix(name, inputDir):
 			c.Files = append(c.Files, digest.File{Path: name[len(inputDir):], Data: f.Data})
+		case strings.HasPrefix(name, testsDir):
+			c.Tests = append(c.Tests, digest.File{Path: name[len(testsDir):], Data: f.Data})
 		case strings.HasPrefix(name, expectedDir):
 			if c.ExpectedFiles == nil {
 				c.ExpectedFiles = map[string][]byte{}
@@ -222,6 +229,7 @@ type line struct {
 	Model     []Reply            `json:"model,omitempty"`
 	Test      *Test              `json:"test,omitempty"`
 	Files     map[string]string  `json:"files,omitempty"`
+	Tests     map[string]string  `json:"tests,omitempty"`
 
 	Expected canon.RawMessage `json:"expected,omitempty"`
 	Extract  canon.RawMessage `json:"extract,omitempty"`
@@ -242,10 +250,7 @@ func fromLine(n int, text []byte) (*Case, error) {
 	if l.Input != "" {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}
-	for name, text := range l.Files {
-		c.Files = append(c.Files, digest.File{Path: name, Data: []byte(text)})
-	}
-	slices.SortFunc(c.Files, func(a, b digest.File) int { return strings.Compare(a.Path, b.Path) })
+	c.Files, c.Tests = filesOf(l.Files), filesOf(l.Tests)
 	if err := l.validate(c); err != nil {
 		return nil, refuseLine(n, text, err, lineHint)
 	}
@@ -254,6 +259,15 @@ func fromLine(n int, text []byte) (*Case, error) {
 		return nil, err
 	}
 	return c, c.describe("", "", l.Title, l.Metadata)
+}
+
+// filesOf sorts files by path.
+func filesOf(texts map[string]string) []digest.File {
+	var files []digest.File
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		files = append(files, digest.File{Path: name, Data: []byte(texts[name])})
+	}
+	return files
 }
 
 // lineHint is what somebody with a mistake in a line should do.
@@ -289,6 +303,11 @@ func (l *line) validate(c *Case) error {
 	if len(c.Files) > 0 {
 		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
 			return field("files", "%w", err)
+		}
+	}
+	if len(c.Tests) > 0 {
+		if _, err := (&digest.Tree{Files: c.Tests}).Digest(); err != nil {
+			return field("tests", "%w", err)
 		}
 	}
 	return nil

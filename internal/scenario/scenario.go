@@ -9,6 +9,11 @@ package scenario
 
 import (
 	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/policy"
@@ -79,6 +84,32 @@ type Memory struct {
 type Test struct {
 	Command        []string `json:"command"`
 	TimeoutSeconds int      `json:"timeout_seconds"`
+
+	// Editable are patterns of the paths that an agent may change, all but
+	// those that steer tests if there are none; see [Control]. Files are
+	// patterns of further files that belong to the test.
+	Editable []string `json:"editable,omitempty"`
+	Files    []string `json:"files,omitempty"`
+
+	// Output is an RE2 pattern that the output of a test that passes matches,
+	// besides an exit status of 0.
+	Output string `json:"output,omitempty"`
+}
+
+func (t *Test) validate() error {
+	if len(t.Command) == 0 || t.Command[0] == "" || t.TimeoutSeconds < 1 || t.TimeoutSeconds > maxSeconds {
+		return fmt.Errorf("expected a command and timeout_seconds of 1 to %d", maxSeconds)
+	}
+	for _, p := range append(slices.Clone(t.Editable), t.Files...) {
+		parts := strings.Split(p, "/")
+		if _, err := path.Match(p, ""); err != nil || !fs.ValidPath(p) || p == "." || len(parts) > 32 || strings.Count(p, "**") > 2 {
+			return fmt.Errorf("found the pattern %.100q, expected a relative path with slashes, *, ? and at most two **", p)
+		}
+	}
+	if _, err := regexp.Compile(t.Output); err != nil || len(t.Output) > 1000 {
+		return fmt.Errorf("output: found %.100q, expected an RE2 pattern of at most 1000 bytes", t.Output)
+	}
+	return nil
 }
 
 // A Reply is one answer of an authored model. Replies are tried in order; the
@@ -161,8 +192,10 @@ func (s *Scenario) Validate() error {
 			return fieldAt("model", i, err)
 		}
 	}
-	if t := s.Test; t != nil && (len(t.Command) == 0 || t.Command[0] == "" || t.TimeoutSeconds < 1 || t.TimeoutSeconds > maxSeconds) {
-		return field("test", "expected a command and timeout_seconds of 1 to %d", maxSeconds)
+	if s.Test != nil {
+		if err := s.Test.validate(); err != nil {
+			return field("test", "%w", err)
+		}
 	}
 	return nil
 }

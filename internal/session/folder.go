@@ -50,6 +50,14 @@ func NewFolderAs(dir string, files []digest.File, now *store.Picture) (*Folder, 
 	return f, err
 }
 
+// Plant makes a folder hold what a picture shows. Files that are too large to
+// have been kept come from another folder.
+func Plant(p *store.Picture, dir, from string) error {
+	limits := folderLimits
+	limits.From = from
+	return p.Restore(dir, limits)
+}
+
 // look takes a picture of the folder.
 func (f *Folder) look(limits store.PictureLimits) (*store.Picture, error) {
 	if f.err != nil {

@@ -65,6 +65,25 @@ func (p *Picture) isEmpty(i int) bool {
 	return n == len(p.Entries) || !strings.HasPrefix(p.Entries[n].Path, prefix)
 }
 
+// Reachable is the picture without what lies below a file or a link.
+func (p *Picture) Reachable() *Picture {
+	closed := map[string]bool{}
+	for _, e := range p.Entries {
+		closed[e.Path] = e.Kind != FolderEntry
+	}
+	after := &Picture{}
+	for _, e := range p.Entries {
+		dir := path.Dir(e.Path)
+		for dir != "." && !closed[dir] {
+			dir = path.Dir(dir)
+		}
+		if dir == "." {
+			after.Entries = append(after.Entries, e)
+		}
+	}
+	return after
+}
+
 // WithFolders is the picture with the folders that its paths need.
 func (p *Picture) WithFolders() *Picture {
 	after := &Picture{}

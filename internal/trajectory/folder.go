@@ -153,7 +153,7 @@ const TestRunType Type = "test_run"
 // TestRun is the test command of a coding case, run by the harness.
 type TestRun struct {
 	Command []string `json:"command" schema:"not empty"`
-	Exit    int      `json:"exit" schema:"any number"` // -1 if it was killed
+	Exit    int      `json:"exit" schema:"any number"` // -1 if it was killed, or if its output is not that of a test that passes
 	// Ignored are the agent's changes that the test did not get, because they
 	// are of files that decide what a test is; escaped paths. Not in v1.
 	Ignored   []string `json:"ignored,omitempty" schema:"long"`
