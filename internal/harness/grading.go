@@ -4,7 +4,6 @@ import (
 	"context"
 	"unicode/utf8"
 
-	"tallystick/internal/agent"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
@@ -204,7 +203,6 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 	}
 	return calls
 }
-<<<<<<< HEAD
 
 // redactOf takes secrets out of what the grading of a trajectory shows. In
 // records of the first format nothing was taken out, and what is derived from
@@ -222,39 +220,3 @@ func redactOf(v *trajectory.Verified) func(string) string {
 		return safe
 	}
 }
-
-// A testResult is what the test command of a coding case said.
-type testResult struct {
-	passed bool
-	exit   int
-	log    []byte
-	class  sandbox.Class
-}
-
-// runTest runs the case's test on what the agent left, in a sandbox without any
-// way out.
-func (r *run) runTest(ctx context.Context) (*testResult, error) {
-	t := r.c.Scenario.Test
-	result, err := sandbox.RunAgent(ctx, sandbox.AgentOptions{Accept: r.w.rubrics.accept(), Command: t.Command, WorkFolder: r.folder.Dir, System: true, Hidden: r.w.cfg.Hidden,
-		Env:    []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/work", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"},
-		Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}})
-	// What runs here is what the agent left.
-	if err := agent.RecordAttempts(r.s, result.Attempted); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	out := &testResult{exit: result.ExitCode, class: result.Class, log: append(append([]byte{}, result.Stdout...), result.StderrHead...)}
-	if result.Verdict != sandbox.OK {
-		out.log = append(out.log, fmt.Sprintf("\n[the test ended with %s, exit status %d %s]\n", result.Verdict, result.ExitCode, result.NotStarted)...)
-	}
-	out.log = []byte(r.s.Safe(string(out.log)))
-	out.passed = result.Verdict == sandbox.OK && result.ExitCode == 0
-	if result.Verdict != sandbox.OK && result.Verdict != sandbox.Failed {
-		out.exit = -1
-	}
-	return out, r.s.Event(&trajectory.TestRun{Command: t.Command, Exit: out.exit, Passed: out.passed, Output: r.s.Note(string(out.log), trajectory.ResultHead)})
-}
-=======
->>>>>>> 9b580d2 (harness: the test of a coding case runs on a copy that the agent cannot steer)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
@@ -64,6 +65,10 @@ func (r *run) runTest(ctx context.Context) (*testResult, error) {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: hidden, Inside: testsInside})
 	}
 	result, err := sandbox.RunAgent(ctx, o)
+	// What runs here is what the agent left.
+	if rerr := agent.RecordAttempts(r.s, result.Attempted); rerr != nil {
+		return nil, rerr
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +79,7 @@ func (r *run) runTest(ctx context.Context) (*testResult, error) {
 	if len(ignored) > 0 {
 		out.log = append(out.log, fmt.Sprintf("\n[not given to the test, because it steers tests: %s]\n", strings.Join(ignored, ", "))...)
 	}
+	out.log = []byte(r.s.Safe(string(out.log)))
 	return out, r.s.Event(&trajectory.TestRun{Command: t.Command, Exit: out.exit, Ignored: ignored, Passed: out.passed, Output: r.s.Note(string(out.log), trajectory.ResultHead)})
 }
 
