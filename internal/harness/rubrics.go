@@ -52,13 +52,23 @@ func (r *rubrics) accept() []sandbox.Class {
 	if r.cfg.Sandbox != nil {
 		return r.cfg.Sandbox
 	}
-	isolation := r.cfg.Bench.Registration().Isolation
+	return accepted(r.cfg.Bench.Registration().Isolation)
+}
+
+// accepted lists the classes that a registration accepts, in the order in which
+// they are tried.
+func accepted(isolation bench.Isolation) []sandbox.Class {
 	var accept []sandbox.Class
 	for _, c := range isolation.Classes {
 		accept = append(accept, sandbox.Class(c))
 	}
-	if isolation.AllowWeaker && !slices.Contains(accept, sandbox.Namespace) {
-		accept = append(accept, sandbox.Namespace)
+	if isolation.AllowWeaker {
+		// The strongest of the others that starts.
+		for _, c := range sandbox.Classes() {
+			if !slices.Contains(accept, c) {
+				accept = append(accept, c)
+			}
+		}
 	}
 	return accept
 }

@@ -57,6 +57,9 @@ func New(c *archive.Corpus, o Options) (*Setup, error) {
 		}
 		c.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
 	}
+	if err := o.checkSandbox(v.Registration().Isolation); err != nil {
+		return nil, err
+	}
 	t, err := FindTarget(c, o.Class, o.Target)
 	if err != nil {
 		return nil, err
@@ -65,6 +68,21 @@ func New(c *archive.Corpus, o Options) (*Setup, error) {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
 	}
 	return &Setup{v, t, c, o}, nil
+}
+
+// checkSandbox refuses a class that is weaker than every one that people signed
+// for, unless they allowed that: the result would look like one of theirs.
+func (o *Options) checkSandbox(signed bench.Isolation) error {
+	strength := func(class string) int { return -slices.Index(sandbox.Classes(), sandbox.Class(class)) }
+	weakest := 0
+	for _, class := range signed.Classes {
+		weakest = min(weakest, strength(class))
+	}
+	if o.Sandbox == "" || signed.AllowWeaker || strength(string(o.Sandbox)) >= weakest {
+		return nil
+	}
+	return refusal.Newf(refusal.Usage, "--sandbox %s: class %s wants %s, and allow_weaker is false", o.Sandbox, o.Class, strings.Join(signed.Classes, " or ")).
+		WithHint("leave the flag out, or have people sign a registration that allows a weaker class")
 }
 
 // Rehearse drives and grades the cases without recording anything, and gives
