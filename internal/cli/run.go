@@ -26,7 +26,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/trajectory"
+	"tallystick/internal/session"
 )
 
 type runOptions struct {
@@ -252,11 +252,11 @@ type asker struct {
 }
 
 // Approve asks; what is neither yes nor no is not an answer.
-func (a *asker) Approve(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
+func (a *asker) Approve(ctx context.Context, caseID string, q session.Question) (approve, answered bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.meter.pause()
-	fmt.Fprintf(a.env.Stderr, "\ncase %s: %s %s needs an approval: %s\napprove? [y/n] ", plain.Line(caseID), q.Action, plain.Line(q.Name), plain.Line(q.Reason))
+	io.WriteString(a.env.Stderr, approvalText(caseID, q))
 	line, err := readAnswer(ctx, a.env.Stdin)
 	if err != nil {
 		return false, false, err

@@ -91,7 +91,7 @@ func (r *run) prepare() (remove func(), err error) {
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
 	if w.cfg.People != nil {
-		cfg.Person = func(ctx context.Context, q trajectory.ApprovalRequested) (bool, bool, error) {
+		cfg.Person = func(ctx context.Context, q session.Question) (bool, bool, error) {
 			return w.cfg.People.Approve(ctx, c.ID, q)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
-	"tallystick/internal/trajectory"
 )
 
 // Config is what cases are driven and graded with. It has no ledger, no keys and
@@ -61,7 +60,7 @@ type Parties struct {
 
 // People answer approvals that the case does not.
 type People interface {
-	Approve(ctx context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error)
+	Approve(ctx context.Context, caseID string, q session.Question) (approve, answered bool, err error)
 }
 
 // A Judge asks a model about a value, and records each draw.

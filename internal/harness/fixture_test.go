@@ -20,8 +20,8 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
+	"tallystick/internal/session"
 	"tallystick/internal/store"
-	"tallystick/internal/trajectory"
 )
 
 // A place is a workspace for one test: a bench that needs no signatures, the
@@ -169,9 +169,9 @@ type watching func(Result)
 func (w watching) Recorded(r Result) { w(r) }
 
 // answering is a person who always has an answer.
-type answering func(caseID string, q trajectory.ApprovalRequested) bool
+type answering func(caseID string, q session.Question) bool
 
-func (a answering) Approve(_ context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
+func (a answering) Approve(_ context.Context, caseID string, q session.Question) (approve, answered bool, err error) {
 	return a(caseID, q), true, nil
 }
 

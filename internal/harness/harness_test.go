@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/image"
 	"tallystick/internal/scenario"
+	"tallystick/internal/session"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
@@ -262,7 +263,7 @@ func TestAnApprovalSuspendsAndIsAnsweredLater(t *testing.T) {
 	asked := 0
 	s, err = p.run(context.Background(), func(c *setup) {
 		c.Resume = true
-		c.People = answering(func(caseID string, q trajectory.ApprovalRequested) bool {
+		c.People = answering(func(caseID string, q session.Question) bool {
 			asked++
 			return caseID == "pay" && q.Name == "pay"
 		})

@@ -14,8 +14,8 @@ import (
 	"tallystick/internal/harness"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
+	"tallystick/internal/session"
 	"tallystick/internal/suites"
-	"tallystick/internal/trajectory"
 	"tallystick/internal/workspace"
 )
 
@@ -30,7 +30,7 @@ func (o *onlooker) Recorded(r harness.Result) {
 	o.seen = append(o.seen, r.Case+" "+string(r.Record.Outcome))
 }
 
-func (o *onlooker) Approve(_ context.Context, caseID string, q trajectory.ApprovalRequested) (approve, answered bool, err error) {
+func (o *onlooker) Approve(_ context.Context, caseID string, q session.Question) (approve, answered bool, err error) {
 	o.asked = append(o.asked, caseID+" "+q.Name)
 	return o.approve, true, nil
 }

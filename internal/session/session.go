@@ -75,7 +75,7 @@ type Config struct {
 	// Approvals are the case's answers. Person, if not nil, is asked when the
 	// case has none; answered false means that nobody is there.
 	Approvals []scenario.Approval
-	Person    func(ctx context.Context, q trajectory.ApprovalRequested) (approve, answered bool, err error)
+	Person    func(ctx context.Context, q Question) (approve, answered bool, err error)
 
 	// Memory is shared with the other cases of the attempt; nil for a case
 	// that is alone.

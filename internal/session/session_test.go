@@ -113,7 +113,7 @@ func TestEscalationIsAnsweredByTheCaseThenSuspends(t *testing.T) {
 func TestAPersonAnswersWhatTheCaseDoesNot(t *testing.T) {
 	p := policy.Policy{Mode: policy.Approved, MaxToolCalls: 10, MaxCostMicroUSD: 10}
 	s := start(t, p, []tools.Definition{fixture("send", policy.Write, `{"ok":true}`)}, func(c *Config) {
-		c.Person = func(_ context.Context, q trajectory.ApprovalRequested) (bool, bool, error) {
+		c.Person = func(_ context.Context, q Question) (bool, bool, error) {
 			return q.Name != "send", true, nil
 		}
 	})

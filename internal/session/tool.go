@@ -178,6 +178,16 @@ func (s *Session) decided(call policy.Call, d policy.Decision) *trajectory.Polic
 	return p
 }
 
+// A Question is what a person is asked to approve: the request as it is recorded,
+// and what nobody should approve without having seen.
+type Question struct {
+	trajectory.ApprovalRequested
+	Target string // whose agent asks
+	Turn   int
+	Class  policy.Class // of the tool
+	Args   string       // JSON, with secrets taken out; "" if there are none
+}
+
 // approval finds an answer to an escalation: the case's, then a person's.
 // Without one the case is suspended; driving it again with the answer known
 // takes it past this point.
@@ -194,7 +204,7 @@ func (s *Session) approval(ctx context.Context, call policy.Call, d policy.Decis
 		return a.Approve, s.event(&trajectory.ApprovalResolved{Call: call.ID, Approved: a.Approve, By: "case", Note: a.Note})
 	}
 	if s.cfg.Person != nil {
-		approve, answered, err := s.cfg.Person(ctx, q)
+		approve, answered, err := s.cfg.Person(ctx, Question{q, s.cfg.Run.Target, call.Turn, call.Class, s.safe(string(call.Args))})
 		if err != nil {
 			return false, s.halt(Broken, refusal.Failed, err)
 		}
