@@ -97,7 +97,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 	l.refuses(refusal.NotFound, "gate")
 	l.refuses(refusal.NotFound, "gate", "--class", "example")
 	l.attempt(true, nil)
-	if out := l.ok("gate"); !strings.HasPrefix(out, "met  example.default.1 (number 1 of 1, signed)\n") {
+	if out := l.ok("gate"); !strings.HasPrefix(out, "met  example.default.1 (number 1 of 1, signed, pinned)\n") {
 		t.Error(out)
 	}
 	l.attempt(true, func(*evidence.CaseScored) bool { return false })

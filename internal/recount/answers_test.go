@@ -247,7 +247,8 @@ func TestAnswersOfOtherRulesAreNotRecounted(t *testing.T) {
 // Answers of before the rules had versions are still made again, by their rules.
 func TestAnswersOfTheFirstRulesAreMadeAgain(t *testing.T) {
 	s := sourceOf(keptBook(t))
-	h := s.History
+	first := s.byFirstRules()
+	h := first.History
 	one, two := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2")
 	card, err := scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{one}, Evidence: s.Evidence, Rules: 1})
 	if err != nil {
@@ -259,7 +260,7 @@ func TestAnswersOfTheFirstRulesAreMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	flips.Ledger = &line
-	run, err := s.summary(h, two, &Run{Head: h.Head})
+	run, err := first.summary(h, two, &Run{Head: h.Head})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func TestARunWithoutItsBenchIsNotRecounted(t *testing.T) {
 	b.Run(historytest.Registration("repo-fix.agent.2", "agent", 1, 1, 1), 1)
 	s := sourceOf(b)
 	a := s.History.Attempt("repo-fix.agent.2")
-	run, err := s.summary(s.History, a, &Run{Head: s.History.Head})
+	run, err := s.summary(s.History, a, &Run{Head: s.History.Head, Rules: scorecard.Rules})
 	if err == nil {
 		run.Scorecard, err = scorecard.Of(s.History, scorecard.View{Attempts: []*history.Attempt{a}})
 	}
@@ -305,7 +306,7 @@ func TestARunWithoutItsBenchIsNotRecounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := s.Answer(RunKind, "run.json", data)
-	if err != nil || got.Err() != nil || got.NotRecounted() == nil || !strings.Contains(got.Unchecked[0], "run.json: gate: the bench does not verify: there is no bench") {
+	if err != nil || got.Err() != nil || got.NotRecounted() == nil || !strings.Contains(got.Unchecked[0], "run.json: decision, gate: the bench does not verify: there is no bench") {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
