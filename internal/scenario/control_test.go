@@ -44,13 +44,16 @@ func TestControlHoldsBackWhatSteersTests(t *testing.T) {
 	}
 }
 
+// work is where a test finds the working folder.
+const work = "/work"
+
 // TestControlKnowsTheTestOfTheCommand: a file, a folder or a module that the
 // command names, under any ending.
 func TestControlKnowsTheTestOfTheCommand(t *testing.T) {
 	for _, tt := range []struct{ command, files, held, given string }{
 		{"sh check.sh", "check.sh a.sh", "check.sh check check.py check/x", "a.sh b.sh sub/check.sh"},
 		{"sh ./check.sh", "check.sh a.sh", "check.sh", "a.sh"},
-		{"sh /work/check.sh", "check.sh a.sh", "check.sh", "a.sh"},
+		{"sh " + work + "/check.sh", "check.sh a.sh", "check.sh", "a.sh"},
 		{"python3 verify/run.py", "verify/run.py verify/help.py a.py", "verify/run.py verify/random.py verify/run.so", "a.py verify/new.txt"},
 		{"run verify", "verify/run.py verify/help.py a.py", "verify/run.py verify/help.py", "a.py"},
 		{"python3 -m verify.run", "verify/run.py a.py", "verify/run.py verify/run/__init__.py", "a.py"},

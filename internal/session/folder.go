@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"tallystick/internal/digest"
@@ -117,31 +116,12 @@ func (f *Folder) File(name string) (data []byte, there bool, err error) {
 	case e.Kept():
 		return e.Data, true, nil
 	}
-	data, err = readAs(f.Dir, e)
+	data, err = e.Read(f.Dir, maxRead)
 	return data, true, err
 }
 
 // maxRead bounds a file that is read to be graded.
 const maxRead = 256 << 20
-
-// readAs reads a file that was too large to be kept in a picture, if it still
-// is the one that the picture shows.
-func readAs(dir string, e *store.Entry) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	info, err := root.Lstat(e.Path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRead {
-		return nil, fmt.Errorf("it has %d bytes, more than can be graded", e.Size)
-	}
-	data, err := root.ReadFile(e.Path)
-	if err == nil && digest.ContentOf(data) != e.Digest {
-		err = fmt.Errorf("it changed after the agent's end")
-	}
-	return data, err
-}
 
 // LookAtFolder writes down what became of the working folder since the last
 // look. It is called when the agent has ended, before anything else touches

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +51,26 @@ func (e *Entry) Kept() bool { return e.Kind != FileEntry || e.kept }
 
 // Name is the path as records have it.
 func (e *Entry) Name() string { return EscapePath(e.Path) }
+
+// Read gives the bytes of a file that was too large to be kept, if what is in
+// the folder still is the one that the picture shows.
+func (e *Entry) Read(dir string, limit int64) ([]byte, error) {
+	if e.Size > limit {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", e.Size, limit)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, bareError(err)
+	}
+	defer root.Close()
+	c := camera{limits: PictureLimits{MaxEntries: 1, MaxBytes: limit, KeepBytes: limit}}
+	c.known, c.ids = map[digest.Content][]byte{}, map[fileID][]string{}
+	c.entry(root, filepath.FromSlash(e.Path), e.Path, maxPictureDepth)
+	if now := c.picture.Find(e.Path); now != nil && now.kept && now.Digest == e.Digest {
+		return now.Data, nil
+	}
+	return nil, errors.New("it changed after the agent's end")
+}
 
 // A Picture is everything that a working folder held at one moment: files,
 // links, folders and their permissions, by path. Times, owners and extended
