@@ -79,6 +79,9 @@ type Command struct {
 type CommandMount struct {
 	Host   string `json:"host"`
 	Inside string `json:"inside,omitempty"` // the same path, if absent
+	// Within is a folder in a hidden one of which Host may be shown all the
+	// same. No file can say so.
+	Within string `json:"-"`
 }
 
 func (c *Command) validate() error {
@@ -261,7 +264,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
 	}
 	for _, m := range r.c.Mounts {
-		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside}
+		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside, Within: m.Within}
 		if !path.IsAbs(m.Host) {
 			within := filepath.Join(r.root, TargetsDir)
 			mount.Host, mount.Within = filepath.Join(within, filepath.FromSlash(m.Host)), within

@@ -32,7 +32,9 @@ func newTry(env *Env) *cobra.Command {
 		Short: "Try any program on a handful of cases; nothing is signed or recorded",
 		Long: `Run a program on a few cases and say which answers are right. The program gets the
 input on standard input and answers on standard output; it runs in a sandbox that
-shows it the current folder, read-only, and a working folder of its own.
+shows it the current folder, read-only, and a working folder of its own. Of a folder
+with keys or the answers of a bench in it (a workspace, a home folder) it shows only
+the files that the command names, and the folders they are in if those have none.
 
   tally try --case 'ping=ping' -- cat
   tally try -f cases.yaml -- python3 agent.py

@@ -69,7 +69,7 @@ func Try(ctx context.Context, world archive.World, o TryOptions, visit func(Trie
 	if err != nil {
 		return err
 	}
-	target, err := o.target(world.Note)
+	target, view, err := o.target(world)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func Try(ctx context.Context, world archive.World, o TryOptions, visit func(Trie
 	if err != nil {
 		return err
 	}
-	cfg := harness.Config{Work: harness.Work{Bench: v, Target: target}, Means: harness.Means{Unsafe: o.Unsafe, Image: RubricImage}, Now: world.Now, Version: o.Version}
+	cfg := harness.Config{Work: harness.Work{Bench: v, Target: target}, Means: harness.Means{Unsafe: o.Unsafe, Image: RubricImage, Hidden: view.hidden}, Now: world.Now, Version: o.Version}
 	return harness.Rehearse(ctx, cfg, func(g *harness.Graded) error { return visit(triedOf(g)) })
 }
 
@@ -166,29 +166,39 @@ func (c *tryCase) line(i int) ([]byte, error) {
 }
 
 // target makes a target of the command line. The program may read the current
-// folder, where its files usually are, and what it is started from.
-func (o *TryOptions) target(note func(format string, args ...any)) (*agent.Target, error) {
+// folder, where its files usually are, or the part of it that has no secrets,
+// and what it is started from.
+func (o *TryOptions) target(world archive.World) (*agent.Target, *tryView, error) {
 	here, err := os.Getwd()
 	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "finding the current folder: %w", err)
+		return nil, nil, refusal.Newf(refusal.Unreadable, "finding the current folder: %w", err)
 	}
 	command := append([]string{}, o.Command...)
+	var named []string
 	for i, arg := range command {
 		if path := filepath.Join(here, arg); !filepath.IsAbs(arg) && workspace.Exists(path) && (i > 0 || strings.Contains(arg, "/")) {
 			command[i] = path
 		}
+		if filepath.IsAbs(command[i]) && holds(here, filepath.Clean(command[i])) {
+			named = append(named, command[i])
+		}
 	}
-	c := agent.Command{Mounts: []agent.CommandMount{{Host: here}}}
+	view := newTryView(here, world.Getenv)
+	c := agent.Command{}
+	if !o.Unsafe {
+		c.Mounts = view.mounts(here, named, world.Note)
+	}
 	for _, m := range o.Mounts {
 		abs, err := filepath.Abs(m)
 		if err != nil {
-			return nil, refusal.Newf(refusal.Usage, "--mount %s: %w", m, err)
+			return nil, nil, refusal.Newf(refusal.Usage, "--mount %s: %w", m, err)
 		}
 		c.Mounts = append(c.Mounts, agent.CommandMount{Host: abs})
 	}
-	command[0] = o.program(note, command[0], c.Mounts)
+	command[0] = o.program(world.Note, command[0], c.Mounts)
 	c.Command = command
-	return agent.OfCommand("try", c)
+	target, err := agent.OfCommand("try", c)
+	return target, view, err
 }
 
 // program finds the program as a shell would. One that the sandbox does not

@@ -20,6 +20,9 @@ import (
 // SettingsFile marks the top folder of a workspace.
 const SettingsFile = "tally.yaml"
 
+// PrivateDir is the folder of a workspace with its ledger, evidence and keys.
+const PrivateDir = ".tally"
+
 // SettingsVersion is the version of the settings that this program reads.
 const SettingsVersion = 1
 
@@ -149,7 +152,7 @@ func (w *Workspace) Path(names ...string) string {
 // Private is the folder of the ledger, the evidence and the keys, closed to
 // other users.
 func (w *Workspace) Private(names ...string) string {
-	return filepath.Join(append([]string{w.Dir, ".tally"}, names...)...)
+	return filepath.Join(append([]string{w.Dir, PrivateDir}, names...)...)
 }
 
 // The places that more than one command uses.
