@@ -21,7 +21,7 @@ ledger with anchors, tiles or memory, so it cannot notice that whole batches wer
 from the end.
 """
 import argparse, base64, hashlib, json, os, re, struct, sys, unicodedata
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 
 class Refused(Exception):
@@ -823,6 +823,97 @@ def verify_trajectory(data, head=None):
     return "%d events%s, head sha256:%s%s" % (size, "" if ended else ", without an end", prev.hex(),
                                              "" if head else ", for which nobody vouches here")
 
+# --- Benches (case.md, digests.md), from signed.json alone -----------------------------
+
+def ustar(path, data):
+    """One file of a tree as it is hashed: header, bytes, zeros up to a multiple of 512."""
+    name, prefix = path.encode(), b""
+    if len(name) > 100:
+        cut = name[:156].rfind(b"/")
+        must(cut > 0, "a path that cannot be cut: " + path)
+        prefix, name = name[:cut], name[cut + 1:]
+    header = (name.ljust(100, b"\0") + b"0000644\0" + b"0000000\0" * 2 + b"%011o\0" % len(data)
+              + b"00000000000\0" + b" " * 8 + b"0" + bytes(100) + b"ustar\x0000" + bytes(64)
+              + b"0000000\0" * 2 + prefix.ljust(155, b"\0") + bytes(12))
+    header = header[:148] + b"%06o\0 " % sum(header) + header[156:]
+    return header + data + bytes(-len(data) % 512)
+
+def tree_digest(files):
+    """The digest of a folder, from its files by path."""
+    stream = b"".join(ustar(path, files[path]) for path in sorted(files, key=str.encode))
+    return "blake3:" + blake3(stream + bytes(1024)).hex()
+
+def files_below(folder, skip=()):
+    files = {}
+    for top, folders, names in os.walk(folder):
+        for name in names:
+            path = os.path.relpath(os.path.join(top, name), folder).replace(os.sep, "/")
+            must(not os.path.islink(os.path.join(top, name)), "a link: " + path, Refused)
+            if path not in skip:
+                files[path] = read(os.path.join(top, name))
+    return files
+
+def armoured(data):
+    return re.findall("-----BEGIN SSH SIGNATURE-----\n.*?-----END SSH SIGNATURE-----\n", data.decode(), re.S)
+
+def verify_bench(folder, signers, now):
+    """Digests and signatures of a class. It reads no YAML, so it does not say that the YAML
+    beside the JSON says the same: the program does."""
+    signers, now = Signers(read(signers).decode()), parse_time(now[:-1] + ".000Z")
+    data = read(os.path.join(folder, "signed.json"))
+    must(data.endswith(b"\n"), "no newline at the end")
+    signed = members(canonical(data[:-1]), "documents manifest signatures version")
+    must(signed["version"] == 1, "another version")
+    try:
+        return check_bench(folder, signed, signers, now)
+    except Malformed as err:                    # what breaks a rule is not what was signed
+        raise Refused(str(err))
+
+def check_bench(folder, signed, signers, now):
+    documents, manifest = signed["documents"], signed["manifest"]
+    b3 = lambda value: "blake3:" + blake3(encode(value).encode()).hex()
+    rules("bench").check("manifest", manifest, "")
+    rules("bench").check("registration", documents["registration.yaml"], "")
+    must(manifest.get("documents") == b3(documents), "the manifest pins other documents", Refused)
+    must(manifest["registration"] == b3(documents["registration.yaml"]), "another registration", Refused)
+    files = files_below(folder)
+    rubric = {path: data for path, data in files.items()
+              if path in ("rubric.star", "rubric.py") or path.startswith("rubric/")}
+    must(manifest.get("rubric") == (tree_digest(rubric) if rubric else None), "another rubric", Refused)
+    data = files.get("dataset.jsonl")
+    must(manifest.get("dataset") == (None if data is None else "blake3:" + blake3(data).hex()),
+         "another dataset", Refused)
+    cases = {path.split("/")[1] for path in files if path.startswith("cases/") and path != "cases/digests.yaml"}
+    must(cases == set(manifest["cases"]), "other cases than the manifest lists", Refused)
+    for case in sorted(cases):
+        name = "cases/%s/case.yaml" % case
+        message = documents[name]
+        text_of = encode(message).encode()
+        rules("bench").check("case", message["case"], "")
+        must(manifest["cases"][case]["signed"] == "sha256:" + sha256(text_of).hex()
+             and manifest["cases"][case].get("cassette") == message["case"].get("cassette_digest"),
+             "case %s is not the one that the manifest lists" % case, Refused)
+        digest_there = tree_digest(files_below(os.path.join(folder, "cases", case), ["case.yaml"]))
+        must(message["case_digest"] == message["case"].get("case_digest") == digest_there
+             == documents["cases/digests.yaml"]["cases"].get(case), "case %s: other files" % case, Refused)
+        people = [(message["case"]["provenance"][who]["identity"], roles) for who, roles in
+                  (("added_by", {"curator"}), ("reviewed_by", {"curator", "security"}))]
+        keys = set()
+        must(len(signed["signatures"].get(name, ())) == 2 and people[0][0].lower() != people[1][0].lower(),
+             "case %s is not signed by two people" % case, Refused)
+        for (person, roles), signature in zip(people, signed["signatures"][name]):
+            keys.add(sshsig_verify(signature, text_of, "tallystick-case"))
+            found = signers.signed_by(text_of, [signature], "tallystick-case", now, signers.rules)
+            must(found.get(person, set()) & roles, "case %s: not signed by %s" % (case, person), Refused)
+        must(len(keys) == 2, "case %s: one key twice" % case, Refused)
+    signatures = [block for path, data in sorted(files.items())
+                  if re.fullmatch("manifest[.]yaml([.][^/]+)?[.]sig", path) for block in armoured(data)]
+    people = signers.signed_by(encode(manifest).encode(), signatures, "tallystick-bench", now, signers.rules)
+    must(len(people) >= 2 and any("security" in held for held in people.values()),
+         "the manifest is not signed by two people, one of them security", Refused)
+    return "class %s, %d cases, bench digest sha256:%s" % (
+        manifest["class"], len(cases), sha256(encode(manifest).encode()).hex())
+
 # --- Bundles (bundle.md) ---------------------------------------------------------------
 
 def unpack(layout, data):
@@ -963,10 +1054,14 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser(description="Verify what Tallystick wrote, without Tallystick.")
     what = parser.add_subparsers(dest="what", required=True)
-    for name in ("receipt", "anchor", "ledger", "trajectory", "bundle", "vectors"):
+    for name in ("receipt", "anchor", "ledger", "bench", "trajectory", "bundle", "vectors"):
         command = what.add_parser(name)
         if name == "ledger":
             command.add_argument("--signers", required=True, help="version 1 of the signers file")
+        elif name == "bench":
+            command.add_argument("--signers", required=True, help="the version of the signers file in force")
+            command.add_argument("--now", default=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                                 help="when the signatures are judged")
         elif name == "trajectory":
             command.add_argument("--head", help="the head that the ledger's record names")
         elif name == "bundle":
@@ -979,6 +1074,8 @@ def main():
     try:
         if args.what == "ledger":
             found = verify_ledger(args.path, args.signers)
+        elif args.what == "bench":
+            found = verify_bench(args.path, args.signers, args.now)
         elif args.what == "trajectory":
             found = verify_trajectory(read(args.path), args.head)
         elif args.what == "bundle":

@@ -123,6 +123,15 @@ jobs:
 
 func signersFile(t testing.TB) *seal.Signers {
 	t.Helper()
+	s, err := seal.ParseSigners("signers", signersText(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func signersText(t testing.TB) []byte {
+	t.Helper()
 	var entries []seal.Entry
 	for _, p := range cast {
 		entries = append(entries, seal.Entry{Principals: p.name, Key: keyOf(t, p.name).Public(), Roles: p.roles, ValidAfter: p.after, ValidBefore: p.before})
@@ -131,11 +140,7 @@ func signersFile(t testing.TB) *seal.Signers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := seal.ParseSigners("signers", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return data
 }
 
 func (f *fixture) must(err error) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -185,7 +186,7 @@ func (d *Draft) checkNames() error {
 	for _, p := range slices.Sorted(keysOf(d.files)) {
 		top, rest, nested := strings.Cut(p, "/")
 		switch {
-		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, DatasetFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
+		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, SignedFile, DatasetFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
 		case nested && (top == helpersDir || top == PendingDir):
 		case p == DigestsFile:
 		case top == CasesDir && strings.Contains(rest, "/"):
@@ -580,7 +581,47 @@ func (d *Draft) Compute() (*Manifest, *CaseDigests, error) {
 		m.Cases[c.CaseID] = ManifestCase{Signed: digest.IDOf(message), Cassette: c.CassetteDigest}
 		digests.Cases[c.CaseID] = c.Digest
 	}
+	if d.Manifest != nil && d.Manifest.Documents != nil {
+		if err := d.pinDocuments(m, digests); err != nil {
+			return nil, nil, err
+		}
+	}
 	return m, digests, nil
+}
+
+// ComputeNew is [Draft.Compute] for a manifest that is about to be written: one
+// that changes anyway pins signed.json, one that people signed before there was
+// such a file stays as it is.
+func (d *Draft) ComputeNew() (*Manifest, *CaseDigests, error) {
+	m, digests, err := d.Compute()
+	if err != nil || d.Registration.Trust == Scratch || m.Documents != nil {
+		return m, digests, err
+	}
+	if d.Manifest != nil {
+		same, err := sameMessage(m, d.Manifest)
+		if err != nil || same {
+			return m, digests, err
+		}
+	}
+	return m, digests, d.pinDocuments(m, digests)
+}
+
+func (d *Draft) pinDocuments(m *Manifest, digests *CaseDigests) error {
+	docs, err := d.documents(digests)
+	if err != nil {
+		return err
+	}
+	m.Documents, err = digestOfDocuments(docs)
+	return err
+}
+
+func sameMessage(a, b *Manifest) (bool, error) {
+	x, err := a.Message()
+	if err != nil {
+		return false, err
+	}
+	y, err := b.Message()
+	return bytes.Equal(x, y), err
 }
 
 // RegistrationJSON returns the canonical JSON of the registration.
@@ -606,7 +647,7 @@ func Classes(root *os.Root) ([]string, error) {
 		switch {
 		case e.IsDir():
 			classes = append(classes, e.Name())
-		case e.Type().IsRegular() && (e.Name() == path.Base(PinsFile) || isSignatureOf(path.Base(PinsFile), e.Name()) || e.Name() == readmeFile):
+		case e.Type().IsRegular() && (e.Name() == path.Base(PinsFile) || e.Name() == SignedFile || isSignatureOf(path.Base(PinsFile), e.Name()) || e.Name() == readmeFile):
 		default:
 			return nil, invalidTree("%s/%s is no class and no pins", Dir, e.Name()).
 				WithHint("%s/ holds one folder for each class, %s and its signatures", Dir, PinsFile)

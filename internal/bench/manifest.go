@@ -21,6 +21,9 @@ type Manifest struct {
 	Rubric       *digest.Content         `json:"rubric,omitempty"` // absent when every case says how it is graded
 	Dataset      *digest.Content         `json:"dataset,omitempty"`
 	Cases        map[string]ManifestCase `json:"cases"`
+	// Documents pins the documents of signed.json; absent in manifests that
+	// were signed before there was one.
+	Documents *digest.Content `json:"documents,omitempty"`
 }
 
 // A ManifestCase pins one case: the message that its two signatures cover, and
@@ -64,6 +67,9 @@ func (m *Manifest) Format() []byte {
 	}
 	if m.Dataset != nil {
 		fmt.Fprintf(&b, "dataset: %q\n", *m.Dataset)
+	}
+	if m.Documents != nil {
+		fmt.Fprintf(&b, "documents: %q\n", *m.Documents)
 	}
 	writeMap(&b, "cases", m.Cases, func(c ManifestCase) string {
 		if c.Cassette != nil {

@@ -131,7 +131,13 @@ func (v *Verified) verify(root *os.Root, opt Options) error {
 	}
 	if scratch {
 		v.warn("", "the class is a scratch class: nobody signed it and it never counts for promotion")
-		return v.checkNeverSigned(root)
+		if err := v.checkNeverSigned(root); err != nil {
+			return err
+		}
+		return d.checkSignedJSON()
+	}
+	if err := d.checkSignedJSON(); err != nil {
+		return err
 	}
 	if v.signers, err = verifyTwo(d.Signatures, message, opt); err != nil {
 		return fmt.Errorf("%s: %w", ManifestFile, err)
@@ -471,6 +477,9 @@ func VerifyPins(root *os.Root, opt Options) (*VerifiedPins, error) {
 	}
 	if opt.Signers == nil {
 		return nil, refusal.Newf(refusal.Failed, "%s: no signers given to verify against", PinsFile)
+	}
+	if err := checkSignedPins(root, pins); err != nil {
+		return nil, err
 	}
 	message, err := pins.Message()
 	if err != nil {

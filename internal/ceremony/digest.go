@@ -58,12 +58,16 @@ func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
 	if d, err = bench.Load(c.Root, o.Class); err != nil {
 		return nil, err
 	}
-	manifest, digests, err := d.Compute()
+	manifest, digests, err := d.ComputeNew()
 	if err != nil {
 		return nil, err
 	}
 	more, err := writeDigests(c, d, manifest, digests, o)
 	if err != nil {
+		return nil, err
+	}
+	done.Changed = append(done.Changed, more...)
+	if more, err = writeSignedJSON(c, o.Class); err != nil {
 		return nil, err
 	}
 	done.Changed = append(done.Changed, more...)
@@ -121,6 +125,40 @@ func writeDigests(c *archive.Corpus, d *bench.Draft, manifest *bench.Manifest, d
 		}
 	}
 	return changed, nil
+}
+
+// writeSignedJSON writes signed.json of a signed class and of the pins again,
+// after the YAML has changed, and names those that changed.
+func writeSignedJSON(c *archive.Corpus, class string) ([]string, error) {
+	d, err := bench.Load(c.Root, class)
+	if err != nil || d.Registration.Trust != bench.Signed {
+		return nil, err
+	}
+	pins, _, err := bench.LoadPins(c.Root)
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	write := func(path, name string, data []byte, err error) error {
+		if err != nil {
+			return err
+		}
+		old, readErr := store.ReadFile(store.OS{}, path, maxPinned)
+		if readErr == nil && slices.Equal(old, data) {
+			return nil
+		}
+		changed = append(changed, name)
+		return store.WriteFile(store.OS{}, path, data, 0o644)
+	}
+	data, err := d.SignedJSON()
+	if err := write(c.ClassDir(class, bench.SignedFile), bench.SignedFile, data, err); err != nil {
+		return nil, err
+	}
+	if pins == nil {
+		return changed, nil
+	}
+	data, err = pins.SignedJSON()
+	return changed, write(c.Path(bench.Dir, bench.SignedFile), bench.Dir+"/"+bench.SignedFile, data, err)
 }
 
 // digestCases writes the digests into each case.yaml and names the files that

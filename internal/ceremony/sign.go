@@ -49,6 +49,11 @@ func Sign(p *archive.Corpus, o SignOptions) (*Signed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("class %s: %w", o.Class, err)
 	}
+	if o.Message == "" {
+		if _, err := writeSignedJSON(p, o.Class); err != nil {
+			return nil, err
+		}
+	}
 	return answer, answer.look(p, o)
 }
 
