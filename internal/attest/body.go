@@ -34,9 +34,9 @@ const SchemaVersion = "1.0.0"
 //go:embed eval-run.schema.json
 var Schema []byte
 
-// maxDocument bounds whatever this package reads. The results of the largest HELM
+// MaxDocument bounds, in bytes, whatever this package reads. The results of the largest HELM
 // runs have a few megabytes.
-const maxDocument = 16 << 20
+const MaxDocument = 16 << 20
 
 // A Body says of one evaluation run what was run, on what, by whom, and what came
 // out. Pointers are optional members whose zero means something.
@@ -141,8 +141,8 @@ func parseBody(text []byte) (*Body, error) {
 
 // canonicalize bounds a document and spells it canonically.
 func canonicalize(what string, data []byte) ([]byte, error) {
-	if len(data) > maxDocument {
-		return nil, refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are read", what, len(data), maxDocument)
+	if len(data) > MaxDocument {
+		return nil, refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are read", what, len(data), MaxDocument)
 	}
 	text, err := canon.Canonicalize(data)
 	if err != nil {

@@ -283,7 +283,7 @@ func TestBodyRefusesWhatIsNotStrictJSON(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := ParseBody(make([]byte, maxDocument+1))
+	_, err := ParseBody(make([]byte, MaxDocument+1))
 	wantRefusal(t, err, refusal.TooLarge, "at most")
 }
 

@@ -61,8 +61,8 @@ func SignEnvelope(payloadType string, payload []byte, keys ...*seal.Key) ([]byte
 // Signatures of other keys do no harm and do not count.
 func VerifyEnvelope(data []byte, payloadType string, keys []ed25519.PublicKey, threshold int) ([]byte, error) {
 	const what = "DSSE envelope"
-	if len(data) > maxDocument {
-		return nil, refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are read", what, len(data), maxDocument)
+	if len(data) > MaxDocument {
+		return nil, refusal.Newf(refusal.TooLarge, "%s: %d bytes, at most %d are read", what, len(data), MaxDocument)
 	}
 	if threshold < 1 {
 		return nil, refusal.Newf(refusal.Usage, "%s: a threshold of %d asks for nothing", what, threshold)

@@ -67,7 +67,7 @@ func TestEnvelope(t *testing.T) {
 		{"many signatures", rewrite(t, text, func(v map[string]any) { v["signatures"] = slicesRepeat(v["signatures"].([]any)[0], 33) }), PayloadInToto, keys, 1, refusal.TooLarge},
 		{"a weak key", text, PayloadInToto, []ed25519.PublicKey{make([]byte, 32)}, 1, refusal.WeakKey},
 		{"a name twice", edit(t, text, `"payloadType"`, `"payload":"e30=","payloadType"`), PayloadInToto, keys, 1, refusal.Malformed},
-		{"far too much", make([]byte, maxDocument+1), PayloadInToto, keys, 1, refusal.TooLarge},
+		{"far too much", make([]byte, MaxDocument+1), PayloadInToto, keys, 1, refusal.TooLarge},
 	} {
 		_, err := VerifyEnvelope(tt.text, tt.typ, tt.keys, tt.least)
 		if !refusal.Is(err, tt.want) {

@@ -195,7 +195,7 @@ func TestForgedCredentials(t *testing.T) {
 		{"bytes after", append(bytes.Clone(honest), "{}"...), refusal.Malformed, ""},
 		{"a list", []byte(`[]`), refusal.Malformed, ""},
 		{"nothing", nil, refusal.Malformed, ""},
-		{"far too much", make([]byte, maxDocument+1), refusal.TooLarge, ""},
+		{"far too much", make([]byte, MaxDocument+1), refusal.TooLarge, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v, err := Verify(tt.text, trust())

@@ -25,24 +25,25 @@ type listedKey struct {
 	method  string
 	key     ed25519.PublicKey
 	retired bool
+	since   time.Time // of the retirement, zero if the document does not say
 	expires time.Time // zero: never
 	inDID   bool      // and not in a JWKS
 }
 
-// find gives the key of a method, and whether it is retired. Every document that
-// mentions the method must give the same key, and one that calls it retired is
-// believed.
-func (k *Keys) find(method string, now time.Time) (key ed25519.PublicKey, retired bool, err error) {
+// find gives the key of a method, and whether and since when it is retired. Every
+// document that mentions the method must give the same key, and one that calls it
+// retired is believed.
+func (k *Keys) find(method string, now time.Time) (key ed25519.PublicKey, retired bool, since time.Time, err error) {
 	controller, fragment, err := splitMethod(method)
 	if err != nil {
-		return nil, false, err
+		return nil, false, since, err
 	}
 	if multikey, ok := strings.CutPrefix(controller, "did:key:"); ok {
 		if fragment != multikey {
-			return nil, false, refusal.Newf(refusal.CredentialInvalid, "verification method %s: a did:key has one method, which repeats the key after #", plainMethod(method))
+			return nil, false, since, refusal.Newf(refusal.CredentialInvalid, "verification method %s: a did:key has one method, which repeats the key after #", plainMethod(method))
 		}
 		if key, err = seal.ParseDIDKey(controller); err != nil {
-			return nil, false, fmt.Errorf("verification method %s: %w", plainMethod(method), err)
+			return nil, false, since, fmt.Errorf("verification method %s: %w", plainMethod(method), err)
 		}
 	}
 	if k == nil {
@@ -53,16 +54,48 @@ func (k *Keys) find(method string, now time.Time) (key ed25519.PublicKey, retire
 			continue
 		}
 		if key != nil && !key.Equal(l.key) {
-			return nil, false, refusal.Newf(refusal.CredentialInvalid, "verification method %s: the documents that were given list two different keys", plainMethod(method))
+			return nil, false, since, refusal.Newf(refusal.CredentialInvalid, "verification method %s: the documents that were given list two different keys", plainMethod(method))
 		}
 		key = l.key
-		retired = retired || l.retired || !l.expires.IsZero() && !now.Before(l.expires)
+		if at, is := l.retirement(now); is {
+			since = earlier(since, at, retired)
+			retired = true
+		}
 	}
 	if key == nil {
-		return nil, false, refusal.Newf(refusal.SignerUnknown, "verification method %s is in none of the key documents that were given", plainMethod(method)).
+		return nil, false, since, refusal.Newf(refusal.SignerUnknown, "verification method %s is in none of the key documents that were given", plainMethod(method)).
 			WithHint("give the DID document or the JWKS of %s; nothing is fetched", plainMethod(controller))
 	}
-	return key, retired || k.dropped(controller, method), nil
+	if k.dropped(controller, method) {
+		return key, true, time.Time{}, nil
+	}
+	return key, retired, since, nil
+}
+
+// retirement reports whether the key is retired, and since when.
+func (l listedKey) retirement(now time.Time) (time.Time, bool) {
+	expired := !l.expires.IsZero() && !now.Before(l.expires)
+	switch {
+	case l.retired && expired:
+		return earlier(l.since, l.expires, true), true
+	case expired:
+		return l.expires, true
+	}
+	return l.since, l.retired
+}
+
+// earlier is the earlier of two moments of retirement. If one of two is not known,
+// none is: it could be the earlier one.
+func earlier(a, b time.Time, both bool) time.Time {
+	switch {
+	case !both:
+		return b
+	case a.IsZero() || b.IsZero():
+		return time.Time{}
+	case a.Before(b):
+		return a
+	}
+	return b
 }
 
 // dropped reports that the DID document of the controller was given and no longer
@@ -184,7 +217,12 @@ func (k *Keys) addMethod(did string, found []map[string]any) error {
 	default:
 		return nil // some other kind of key, of no use here
 	}
-	_, l.retired = m["revoked"]
+	revoked, there := m["revoked"]
+	if l.retired = there; there {
+		if text, ok := revoked.(string); ok {
+			l.since, _ = parseTime("revoked", text) // retired all the same, at a time that is not known
+		}
+	}
 	if text, there := m["expires"].(string); there {
 		if l.expires, err = parseTime("expires", text); err != nil {
 			return fmt.Errorf("method %s: %w", plainMethod(l.method), err)

@@ -236,7 +236,7 @@ func (d *document) verifyOne(raw []byte, whole digest.ID, t Trust) (Proof, error
 	if err != nil {
 		return Proof{}, err
 	}
-	key, retired, err := t.Keys.find(p.VerificationMethod, t.Now)
+	key, retired, since, err := t.Keys.find(p.VerificationMethod, t.Now)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -252,7 +252,7 @@ func (d *document) verifyOne(raw []byte, whole digest.ID, t Trust) (Proof, error
 			WithHint("the document or the proof was changed, or the proof belongs to another document")
 	}
 	if retired {
-		if err := t.issuedBefore(Issued{whole, p.VerificationMethod}); err != nil {
+		if err := t.issuedBefore(Issued{whole, p.VerificationMethod, since}); err != nil {
 			return Proof{}, err
 		}
 	}

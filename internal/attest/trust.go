@@ -33,6 +33,9 @@ type Trust struct {
 type Issued struct {
 	Document digest.ID // of the canonical bytes of the whole document, proofs included
 	Method   string    // of the retired key
+	// Since is when the key documents say that the key was retired; zero if one of
+	// them does not say when.
+	Since time.Time
 }
 
 func (t Trust) issuedBefore(i Issued) error {

@@ -53,6 +53,7 @@ func commands(env *Env) []*cobra.Command {
 		newReplay(env),
 		newGrade(env),
 		newImport(env),
+		newAttest(env),
 		newExport(env),
 		newSandbox(env),
 		newScorecard(env),

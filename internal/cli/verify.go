@@ -25,6 +25,7 @@ type verifyOptions struct {
 	entry     string
 	hmacKey   string
 	recompute bool
+	credentialFlags
 }
 
 func newVerify(env *Env) *cobra.Command {
@@ -32,7 +33,7 @@ func newVerify(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [PATH...]",
 		Short: "Verify anything Tallystick wrote: it recognises it",
-		Long: `Verify ledger folders, receipts, anchors, checkpoints and witness bundles. Who is
+		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles and credentials. Who is
 trusted is given by --key and --trust-root; inside a workspace its own trust root and
 the operators of its verified ledger are trusted too. A ledger must also contain what
 this machine remembers of it. tally-verify does the same without a workspace and
@@ -65,12 +66,16 @@ by other rules, or for a bench that is not at hand, is "not recounted", which is
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	f.BoolVar(&o.recompute, "recompute", false, "count every number of the workspace again, from its ledger and evidence")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
+	o.add(f)
 	return cmd
 }
 
 func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	trust, err := o.trust()
 	if err != nil {
+		return err
+	}
+	if err := o.credentialFlags.read(&trust); err != nil {
 		return err
 	}
 	place, err := workspaceTrust(env, &trust)
@@ -88,6 +93,7 @@ func runVerify(_ context.Context, env *Env, o verifyOptions) error {
 	if err := trustOperators(env, place, &trust); err != nil {
 		return err
 	}
+	askRevoked(place, &trust)
 	if err := trust.Validate(); err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ const (
 	IntegrityEventKind    Kind = "integrity.event"
 	RecommendationKind    Kind = "promotion.recommendation.emitted"
 	ApplyBlockedKind      Kind = "promotion.apply.blocked"
+	CredentialIssuedKind  Kind = "credential.issued"
+	CredentialRevokedKind Kind = "credential.revoked"
 	NoteKind              Kind = "note"
 )
 
@@ -51,6 +53,8 @@ var records = []row{
 	{func() Body { return new(IntegrityEvent) }, history},
 	{func() Body { return new(Recommendation) }, aside},
 	{func() Body { return new(ApplyBlocked) }, aside},
+	{func() Body { return new(CredentialIssued) }, aside},
+	{func() Body { return new(CredentialRevoked) }, aside},
 	{func() Body { return new(Note) }, aside},
 }
 

@@ -1,7 +1,9 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -97,6 +99,23 @@ func LoadKey(path string) (*Key, error) {
 	data, err := readPrivateFile(path)
 	if err != nil {
 		return nil, err
+	}
+	key, err := ParseKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// LoadKeyOrSeed is [LoadKey] for people who keep their key as its seed: 32 bytes in
+// hexadecimal, and nothing else in the file.
+func LoadKeyOrSeed(path string) (*Key, error) {
+	data, err := readPrivateFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if seed, err := hex.DecodeString(string(bytes.TrimSpace(data))); err == nil && len(seed) == ed25519.SeedSize {
+		return newKey(ed25519.NewKeyFromSeed(seed))
 	}
 	key, err := ParseKey(data)
 	if err != nil {

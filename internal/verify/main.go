@@ -52,6 +52,8 @@ type options struct {
 	trust                   Trust
 	json                    bool
 	signers, entry, hmacKey string
+	dids, jwks, lists       []string
+	receipts                []string
 	paths                   []string
 	help                    string
 }
@@ -74,6 +76,14 @@ func parseArgs(args []string) (*options, error) {
 	flags.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	flags.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	flags.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
+	several := func(name, usage string, to *[]string) {
+		flags.Func(name, usage+"; may be given again", func(s string) error { *to = append(*to, s); return nil })
+	}
+	several("issuer", "trusted issuer `DID` of credentials", &o.trust.Credentials.Issuers)
+	several("did", "DID document `FILE` of whoever signed a credential", &o.dids)
+	several("jwks", "key set of whoever signed a credential, as `DID=FILE`", &o.jwks)
+	several("status-list", "status list `FILE` that a credential refers to", &o.lists)
+	several("receipt", "receipt `FILE` of an entry about a credential or its key", &o.receipts)
 
 	for len(args) > 0 {
 		err := flags.Parse(args)
@@ -104,7 +114,7 @@ func parseArgs(args []string) (*options, error) {
 
 func helpText(flags *flag.FlagSet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints and witness bundles, offline.\nThere is no default trust: name a key or a trust root.\n\n")
+	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints, witness bundles and credentials,\noffline.\nThere is no default trust: name a key or a trust root.\n\n")
 	flags.SetOutput(&b)
 	flags.PrintDefaults()
 	fmt.Fprintf(&b, "\nExit codes: 0 verified, 1 could not be read, 2 asked wrongly or not recognised, 3 does not verify.\n")
@@ -128,6 +138,9 @@ func (o *options) readTrust() (err error) {
 		if o.trust.HMACKey, err = seal.LoadSecret(o.hmacKey); err != nil {
 			return err
 		}
+	}
+	if err := o.trust.Credentials.Read(o.dids, o.jwks, o.lists, o.receipts); err != nil {
+		return err
 	}
 	return o.trust.Validate()
 }

@@ -1,6 +1,7 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
-// folder, a receipt, an anchor, a checkpoint, a witness bundle. It is what the stranger's program
-// tally-verify consists of, and what "tally verify" calls.
+// folder, a receipt, an anchor, a checkpoint, a witness bundle, a credential. It is
+// what the stranger's program tally-verify consists of, and what "tally verify"
+// calls.
 //
 // It reads files and nothing else: no network, no key, no memory of this
 // machine. Who is trusted is given by the caller; there is no default.
@@ -38,6 +39,9 @@ type Trust struct {
 	Quorum    int    // of the witnesses; 0 asks for all of them
 	Entry     []byte // of a receipt that does not carry its own
 	HMACKey   []byte // shared with whoever packed a bundle
+	// Credentials is for credentials; its zero value is enough for one that only
+	// did:keys signed and that has no status.
+	Credentials Credentials
 	// Remembered, if set, gives what this machine remembers of a ledger, which
 	// the ledger must contain. It returns nil for one that it never signed.
 	Remembered func(origin string) (*ledger.TreeHead, error)
@@ -152,11 +156,13 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return receipt(path, data, t)
 	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
 		return anchor(data, t)
+	case isCredential(data):
+		return credential(data, t)
 	case bytes.Contains(data, []byte("\n\n— ")):
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints and witness bundles")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles and credentials")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that

@@ -74,6 +74,11 @@ func (s *session) helm(g []*file) error {
 		read = append(read, f)
 	}
 	h.run.CheckAttempts()
+	if s.opt.Setup {
+		if err := h.setup(by); err != nil {
+			return err
+		}
+	}
 	h.run.finish(read...)
 	return nil
 }

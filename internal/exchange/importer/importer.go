@@ -33,6 +33,8 @@ type Options struct {
 	// Each gets every sample as it is read; run is the index of its run in what
 	// [Read] returns. Without it samples are counted and dropped.
 	Each func(run int, s results.Sample) error
+	// Setup also reads how each run was made: see [results.Setup].
+	Setup bool
 
 	MaxFiles      int   // in all folders together: 200,000
 	MaxStdinBytes int64 // of an archive from standard input, which is kept in memory: 256 MiB

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/exchange/jsonstream"
 	"tallystick/internal/exchange/results"
+	"tallystick/internal/exchange/setup"
 )
 
 // inspectLog is an Inspect log while it is read: the members of an EvalLog, of
@@ -29,6 +30,7 @@ type inspectLog struct {
 	withheld bool   // log_samples was off
 	planned  int64  // samples that were to be run
 	edited   int64
+	how      setup.Inspect
 }
 
 // fields are the members of a header. samples is given for the form that has
@@ -39,7 +41,8 @@ func (l *inspectLog) fields(r *jsonstream.Reader, samples func() error) fields {
 		"status": scalar(r, &l.status),
 		"eval": inside(r, fields{
 			"task": scalar(r, &l.task), "model": scalar(r, &l.model), "created": scalar(r, &l.created),
-			"scorers": anything(r, &l.scorers), "model_roles": anything(r, &l.roles),
+			"scorers": anything(r, &l.scorers), "model_roles": anything(r, &l.roles), "model_generate_config": anything(r, &l.how.Generate),
+			"revision": inside(r, fields{"commit": scalar(r, &l.how.Commit)}),
 			"dataset": inside(r, fields{"sample_ids": func() error {
 				l.planned = 0
 				return list(r, func(int) error { l.planned++; return nil })
@@ -59,7 +62,8 @@ func (l *inspectLog) fields(r *jsonstream.Reader, samples func() error) fields {
 			}}),
 		}),
 		"results": func() error { l.header = true; return anything(r, &l.results)() },
-		"stats":   inside(r, fields{"started_at": scalar(r, &l.started)}),
+		"plan":    inside(r, fields{"config": anything(r, &l.how.PlanGenerate)}),
+		"stats":   inside(r, fields{"started_at": scalar(r, &l.started), "completed_at": scalar(r, &l.how.Ended)}),
 		"error":   inside(r, fields{"message": excerpt(r, &l.failed)}),
 	}
 	if samples != nil {

@@ -28,6 +28,11 @@ func (l *inspectLog) finish() error {
 		b.Note("scores that were edited after the run")
 	}
 	l.judges()
+	if b.session.opt.Setup {
+		if err := l.how.Fill(&b.Run, l.epochs, l.planned); err != nil {
+			return err
+		}
+	}
 
 	entries := inspectEntries(l.results)
 	for _, e := range entries {

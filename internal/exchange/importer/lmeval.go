@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
@@ -12,6 +13,7 @@ import (
 
 	"tallystick/internal/exchange/jsonstream"
 	"tallystick/internal/exchange/results"
+	"tallystick/internal/exchange/setup"
 )
 
 // lmEval reads the results files of a folder, and with each the samples that
@@ -53,22 +55,23 @@ func (f *file) date() string {
 
 // lmHeader is the part of a results file that is about all of its tasks.
 type lmHeader struct {
-	version, model, source       string
-	date                         any
-	config                       any
-	results                      any
-	hashes, counts, configs      any
-	versions, higher, groupNames any
+	setup.LMEval
+	version, model, source string
+	date                   any
+	higher, groupNames     any
+	started                string
 }
 
 func (s *session) lmEvalResults(f *file, samples map[*file]bool) error {
 	var h lmHeader
 	err := s.json(f, func(r *jsonstream.Reader) error {
 		err := object(r, fields{
-			"results": anything(r, &h.results), "config": anything(r, &h.config), "configs": anything(r, &h.configs),
-			"task_hashes": anything(r, &h.hashes), "n-samples": anything(r, &h.counts), "versions": anything(r, &h.versions),
+			"results": anything(r, &h.Results), "config": anything(r, &h.Config), "configs": anything(r, &h.Configs),
+			"task_hashes": anything(r, &h.Hashes), "n-samples": anything(r, &h.Counts), "versions": anything(r, &h.Versions),
 			"higher_is_better": anything(r, &h.higher), "group_subtasks": anything(r, &h.groupNames),
 			"lm_eval_version": scalar(r, &h.version), "model_name": scalar(r, &h.model), "model_source": scalar(r, &h.source), "date": anything(r, &h.date),
+			"n-shot": anything(r, &h.Shots), "samples_sha256": anything(r, &h.Dataset), "git_hash": anything(r, &h.Commit),
+			"start_time": scalar(r, &h.started), "end_time": scalar(r, &h.Ended),
 		})
 		if err != nil {
 			return err
@@ -78,12 +81,12 @@ func (s *session) lmEvalResults(f *file, samples map[*file]bool) error {
 	if err != nil {
 		return err
 	}
-	tasks, _ := h.results.(map[string]any)
+	tasks, _ := h.Results.(map[string]any)
 	if len(tasks) == 0 {
 		return unrecognised("%s: results has no task", f.path)
 	}
 	for _, task := range slices.Sorted(maps.Keys(tasks)) {
-		own, err := s.lmEvalPair(f, task, textOf(member(h.hashes, task)), samples)
+		own, err := s.lmEvalPair(f, task, textOf(member(h.Hashes, task)), samples)
 		if err != nil {
 			return err
 		}
@@ -126,9 +129,16 @@ func (s *session) lmEvalTask(f *file, h *lmHeader, task string, samples *file) e
 	b.Run.Task = results.Known(task)
 	b.Run.HarnessVersion = results.Known(h.version)
 	b.Run.Model = results.Known(lmModel(h))
-	b.Run.StartedAt = results.Epoch(textOf(h.date))
-
-	stated, err := b.lmStated(member(h.results, task))
+	b.Run.StartedAt = cmp.Or(results.Epoch(textOf(h.date)), setup.Moment(h.started))
+	if s.opt.Setup {
+		h.Model = lmModel(h)
+		how, err := h.Of(task)
+		if err != nil {
+			return refuseIn(f, task, err)
+		}
+		b.Run.Setup = how
+	}
+	stated, err := b.lmStated(member(h.Results, task))
 	if err != nil {
 		return refuseIn(f, task, err)
 	}
@@ -156,16 +166,16 @@ func lmModel(h *lmHeader) string {
 	if h.model != "" {
 		return h.model
 	}
-	args := textOf(member(h.config, "model_args"))
+	args := textOf(member(h.Config, "model_args"))
 	for part := range strings.SplitSeq(args, ",") {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(part), "pretrained="); ok {
 			return name
 		}
 	}
-	if name := textOf(member(h.config, "model_args", "pretrained")); name != "" {
+	if name := textOf(member(h.Config, "model_args", "pretrained")); name != "" {
 		return name
 	}
-	return textOf(member(h.config, "model"))
+	return textOf(member(h.Config, "model"))
 }
 
 // A metric is one number of an lm-eval task.
@@ -341,7 +351,7 @@ func (b *run) lmAdd(row *lmRow, metrics []string, values map[string]results.Scor
 
 func (b *run) lmCheck(h *lmHeader, task string, stated map[lmMetric]float64, rows *lmRowTotals) {
 	b.lmMeans(h, task, stated)
-	switch want := textOf(member(h.hashes, task)); {
+	switch want := textOf(member(h.Hashes, task)); {
 	case want == "":
 		b.Check("task hash", results.Skip, "the results file has no task hash for %s", task)
 	case !rows.hashed:
@@ -354,7 +364,7 @@ func (b *run) lmCheck(h *lmHeader, task string, stated map[lmMetric]float64, row
 		}
 		b.Check("task hash", status, "stated %s, recomputed %s from %d rows", want, got, b.Run.Samples)
 	}
-	if effective, ok := intOf(member(h.counts, task, "effective")); ok {
+	if effective, ok := intOf(member(h.Counts, task, "effective")); ok {
 		b.CheckCount("sample count", effective, int64(len(rows.docs)))
 	} else {
 		b.Check("sample count", results.Skip, "the results file does not say how many samples %s had", task)
@@ -404,7 +414,7 @@ func (b *run) lmMeans(h *lmHeader, task string, stated map[lmMetric]float64) {
 }
 
 func lmAggregation(h *lmHeader, task, metric string) string {
-	for _, m := range listOf(member(h.configs, task, "metric_list")) {
+	for _, m := range listOf(member(h.Configs, task, "metric_list")) {
 		if textOf(member(m, "metric")) == metric {
 			return textOf(member(m, "aggregation"))
 		}

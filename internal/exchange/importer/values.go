@@ -2,7 +2,6 @@ package importer
 
 import (
 	"fmt"
-	"strconv"
 
 	"tallystick/internal/exchange/jsonstream"
 	"tallystick/internal/exchange/results"
@@ -206,45 +205,17 @@ func (f *file) rows(r *jsonstream.Reader, wrapper string, row func() error) erro
 }
 
 // Parts of a value that was read whole.
-
-func member(v any, names ...string) any {
-	for _, name := range names {
-		m, _ := v.(map[string]any)
-		v = m[name]
-	}
-	return v
-}
-
-func textOf(v any) string {
-	switch x := v.(type) {
-	case string:
-		return x
-	case jsonstream.Number:
-		return string(x)
-	case bool:
-		return strconv.FormatBool(x)
-	}
-	return ""
-}
-
-func listOf(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
+var (
+	member = jsonstream.Member
+	textOf = jsonstream.TextOf
+	listOf = jsonstream.ListOf
+	intOf  = jsonstream.IntOf
+)
 
 // floatOf is a finite number, or nothing.
 func floatOf(v any) (*float64, error) {
 	s, err := results.AnyScore(v)
 	return s.Value, err
-}
-
-func intOf(v any) (int64, bool) {
-	n, ok := v.(jsonstream.Number)
-	if !ok {
-		return 0, false
-	}
-	i, err := n.Int()
-	return i, err == nil
 }
 
 // refuseIn adds where in a file a value that was read whole was refused.

@@ -83,6 +83,10 @@ type Run struct {
 	Source Source   `json:"source"`
 	Files  []Source `json:"files"` // further files that the run was read from
 	Notes  []string `json:"notes"` // what was in the files and has no place here
+
+	// Setup is how the run was made. Readers fill it in where an attestation is
+	// to be made of the run; it is no part of what is printed.
+	Setup *Setup `json:"-"`
 }
 
 // A Source is a file that a run was read from.

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/attest"
+	"tallystick/internal/attest/claim"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/exchange/importer"
+	"tallystick/internal/history"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+type attestOptions struct {
+	claim.Options
+	what        string
+	key         string
+	method      string
+	statusList  string
+	statusIndex int
+	validUntil  string
+	schemaURL   string
+	manifest    string
+	paths       claim.Paths
+	out         string
+	dryRun      bool
+	record      bool
+}
+
+func newAttest(env *Env) *cobra.Command {
+	o := attestOptions{record: true}
+	cmd := &cobra.Command{
+		Use:   "attest PATH|ATTEMPT|- --runner-did DID --key FILE",
+		Short: "Issue a W3C credential about a run: another harness's, or an attempt of ours",
+		Long: `Issue a W3C Verifiable Credential (eddsa-jcs-2022) whose subject is the attestation body
+ip.eval.run.attestation.v1. PATH is whatever "tally import" reads, a file or a run folder,
+and - is standard input; such a credential is of the type ImportedNotObserved. ATTEMPT is
+an attempt of this workspace: its ledger and evidence are verified first, and the
+credential carries the receipt, the attempt's number, the digests of its evidence and the
+attestation of its sandbox.
+
+A body names what was run on what by SHA-256. --harness-file, --eval-code, --dataset and
+--model-file take a file, a folder or the digest itself, and each is told with how it was
+hashed. What no file says and no flag gives is missing, and nothing is signed: nothing is
+filled in. --dry-run shows the body before there is a key.
+
+The key is an OpenSSH ed25519 key or a file with 32 bytes in hexadecimal, readable by you
+alone. It signs the body as the runner and the credential as its issuer. In a workspace
+the credential is also recorded in the ledger, so that a receipt can show its age later.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.what = args[0]
+			return runAttest(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it: did:key:… or did:web:… (default: the did:key of the key)")
+	f.StringVar(&o.key, "key", "", "`FILE` with the key that signs")
+	f.StringVar(&o.method, "key-id", "", "`NAME` of the key among those of a did:web (default: the key itself)")
+	f.StringVar(&o.Harness, "harness", "", "the `ID` of the harness, where the file only passes on another's results")
+	f.StringVar(&o.Task, "task", "", "only the run of this `TASK`")
+	f.IntVar(&o.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
+	f.StringVar(&o.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
+	f.StringVar(&o.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
+	f.StringVar(&o.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
+	f.StringVar(&o.CompletedAt, "completed-at", "", "when it ended, likewise `MS`")
+	f.StringVar(&o.MTEBTaskType, "mteb-task-type", "", "MTEB's `TYPE` of task, which its results do not have")
+	f.StringVar(&o.SandboxRunID, "sandbox-run-id", "", "`UUID` of the attested sandbox run, for imported results")
+	contentFlags(f, &o.Content)
+	f.StringVar(&o.schemaURL, "schema-url", "", "where the body's schema is published, as `URL`")
+	f.StringVar(&o.statusList, "status-list-url", "", "status list `URL` that will say whether the credential is revoked")
+	f.IntVar(&o.statusIndex, "status-index", 0, "the credential's `N` in that list")
+	f.StringVar(&o.validUntil, "valid-until", "", "last moment of validity, in RFC 3339: `TIME`")
+	f.StringVar(&o.manifest, "manifest", "", "write the registry manifest to `FILE` too")
+	f.StringVar(&o.paths.Artifact, "artifact-path", "", "`PATH` of the model in the registry, for --manifest")
+	f.StringVar(&o.paths.Harness, "harness-path", "", "`PATH` of the harness in the registry, for --manifest")
+	f.StringVar(&o.paths.Dataset, "dataset-path", "", "`PATH` of the dataset in the registry, for --manifest")
+	f.StringVarP(&o.out, "out", "o", "", "write the credential to `FILE` in place of standard output")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the body, and what is missing; no key is needed")
+	f.BoolVar(&o.record, "record", true, "in a workspace, record in the ledger that the credential was issued")
+	cmd.AddCommand(newAttestDryRun(env), newAttestVerify(env), newAttestRevoke(env), newAttestSchema(env))
+	return cmd
+}
+
+// attestAnswer is what there is to say about a credential that went to a file.
+type attestAnswer struct {
+	File       string            `json:"file"`
+	Credential digest.ID         `json:"credential"`
+	Issuer     string            `json:"issuer"`
+	RunID      string            `json:"run_id"`
+	Imported   bool              `json:"imported"`
+	Hashed     []claim.Hashed    `json:"hashed"`
+	Rerun      string            `json:"rerun,omitempty"`
+	Entry      *archive.Appended `json:"entry,omitempty"`
+}
+
+func runAttest(ctx context.Context, env *Env, o attestOptions) error {
+	var key *seal.Key
+	if !o.dryRun || o.key != "" {
+		var err error
+		if key, err = attestKey(&o); err != nil {
+			return err
+		}
+	}
+	draft, attempt, err := draftOf(ctx, env, o)
+	if err != nil {
+		return err
+	}
+	for _, h := range draft.Hashed {
+		env.Note("%s  %s  %s", h.Field, h.SHA256, claim.How(h.Method))
+	}
+	for _, c := range draft.Failed {
+		env.Note("the files contradict themselves, and the credential says so: %s: %s", c.Name, c.Detail)
+	}
+	if o.dryRun {
+		return showBody(env, draft)
+	}
+	text, signed, err := issueDraft(env, o, draft, key)
+	if err != nil {
+		return err
+	}
+	a := &attestAnswer{File: o.out, Credential: signed.Digest, Issuer: signed.Issuer, RunID: signed.Body.RunID, Imported: signed.Imported, Hashed: draft.Hashed}
+	if o.record {
+		if a.Entry, err = recordIssue(ctx, env, signed, attempt); err != nil {
+			return err
+		}
+	}
+	if o.manifest != "" {
+		if err := writeManifest(o, signed.Body); err != nil {
+			return err
+		}
+	}
+	a.Rerun = showRerun(env, signed.Body)
+	if o.out == "" {
+		return env.Answer(rawJSON(text), func(w io.Writer) { w.Write(append(plain.JSON(text), '\n')) })
+	}
+	if err := archive.WriteOutput(o.out, append(text, '\n')); err != nil {
+		return err
+	}
+	return env.Answer(a, a.print)
+}
+
+func attestKey(o *attestOptions) (*seal.Key, error) {
+	if o.key == "" {
+		return nil, refusal.Newf(refusal.Usage, "--key is missing").WithHint(`name a key file, or give --dry-run; "tally keys new credential" makes one in .tally/keys`)
+	}
+	key, err := seal.LoadKeyOrSeed(o.key)
+	if err != nil {
+		return nil, err
+	}
+	if pub, ok := key.Public().Ed25519(); ok && o.RunnerDID == "" {
+		o.RunnerDID = seal.DIDKey(pub)
+	}
+	return key, nil
+}
+
+// draftOf drafts the body of what a person named: a file that is there, or an
+// attempt.
+func draftOf(ctx context.Context, env *Env, o attestOptions) (*claim.Draft, string, error) {
+	if _, err := os.Stat(o.what); o.what == "-" || err == nil {
+		runs, err := importer.Read(ctx, []string{o.what}, importer.Options{Stdin: env.Stdin, Setup: true})
+		if err != nil {
+			return nil, "", err
+		}
+		draft, err := claim.OfRuns(runs, o.Options)
+		return draft, "", err
+	}
+	r, err := read(env, archive.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
+	if refusal.Is(err, refusal.NotFound) {
+		return nil, "", refusal.Newf(refusal.Unreadable, "%s: there is no such file, and no workspace with an attempt of that name", o.what).
+			WithHint("name a result file, a run folder, - or an attempt")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := r.Attempt(o.what)
+	if err != nil {
+		return nil, "", err
+	}
+	out, err := r.Attested(a, "")
+	if err != nil {
+		return nil, "", err
+	}
+	draft, err := claim.OfAttempt(out, o.Options)
+	return draft, a.ID, err
+}
+
+// showBody prints a body that nobody signed, and what it lacks.
+func showBody(env *Env, d *claim.Draft) error {
+	for _, m := range d.Missing {
+		env.Note("missing: %s; give %s", m.Field, m.Give)
+	}
+	return env.Answer(rawJSON(d.Body), func(w io.Writer) { w.Write(append(plain.JSON(d.Body), '\n')) })
+}
+
+func issueDraft(env *Env, o attestOptions, d *claim.Draft, key *seal.Key) ([]byte, *attest.Verified, error) {
+	s := claim.Signing{Key: key, DID: o.RunnerDID, Method: o.method, Now: env.Now(), SchemaURL: o.schemaURL}
+	if o.validUntil != "" {
+		var err error
+		if s.ValidUntil, err = time.Parse(time.RFC3339, o.validUntil); err != nil {
+			return nil, nil, refusal.Newf(refusal.Usage, "--valid-until %q: expected a time such as 2027-01-31T00:00:00Z", o.validUntil)
+		}
+	}
+	if o.statusList != "" {
+		s.Status = []attest.StatusEntry{attest.NewStatusEntry(o.statusList, o.statusIndex, attest.Revocation)}
+	}
+	return claim.Issue(d, s)
+}
+
+// recordIssue records the credential in the ledger of the workspace, if there is
+// one.
+func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string) (*archive.Appended, error) {
+	p, err := openPlace(env)
+	if refusal.Is(err, refusal.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	at, err := p.RecordCredential(ctx, &evidence.CredentialIssued{
+		Attempt: attempt, Credential: v.Digest, ID: v.ID, Issuer: v.Issuer, Method: v.IssuerProof.Method, Run: v.Body.RunID})
+	if err != nil {
+		return nil, fmt.Errorf("recording the credential: %w", err)
+	}
+	env.Note(`recorded as entry %d; "tally ledger prove %d -o FILE" gives the receipt that shows its age`, at.Index, at.Index)
+	return &at, nil
+}
+
+func writeManifest(o attestOptions, b *attest.Body) error {
+	doc, err := claim.Manifest(b, o.paths)
+	if err != nil {
+		return err
+	}
+	return archive.WriteOutput(o.manifest, append(doc, '\n'))
+}
+
+// showRerun tells how to repeat the run.
+func showRerun(env *Env, b *attest.Body) string {
+	command, open := claim.Rerun(b)
+	if command != "" {
+		env.Note("run it again with: %s", command)
+	}
+	for _, o := range open {
+		env.Note("%s", o)
+	}
+	return command
+}
+
+func (a *attestAnswer) print(out io.Writer) {
+	what := "observed"
+	if a.Imported {
+		what = "IMPORTED, not observed"
+	}
+	fmt.Fprintf(out, "%s: credential %s, %s, issued by %s\n", plain.Line(a.File), a.Credential, what, plain.Line(a.Issuer))
+	fmt.Fprintf(out, "Check it with: tally attest verify %s\n", plain.Line(a.File))
+}
+
+func newAttestDryRun(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "dry-run FILE",
+		Short: "Say whether a body is valid, and everything that is wrong with it",
+		Long: `Check a body, or {"kind", "body"} as the registry takes it, against the schema and the
+rules that a schema cannot state. A wrong resultsHash is answered with the right one.
+- is standard input. Nothing is signed and nothing is kept.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runAttestDryRun(cmd.Context(), env, args[0]) },
+	}
+}
+
+func runAttestDryRun(_ context.Context, env *Env, name string) error {
+	data, err := readDocument(env, name)
+	if err != nil {
+		return err
+	}
+	report, err := claim.DryRun(data)
+	if report == nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	answered := env.Answer(report, func(out io.Writer) {
+		if report.Valid {
+			fmt.Fprintln(out, "valid")
+		}
+		for _, p := range report.Problems {
+			fmt.Fprintln(out, plain.Line(p.String()))
+		}
+	})
+	return errors.Join(answered, err)
+}
+
+// readDocument reads a file that a person named, or standard input.
+func readDocument(env *Env, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(env.Stdin, attest.MaxDocument+1))
+	}
+	return archive.ReadInput(name, attest.MaxDocument)
+}
+
+func newAttestSchema(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of an attestation body",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return env.Answer(rawJSON(attest.Schema), func(w io.Writer) { w.Write(attest.Schema) })
+		},
+	}
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/attest"
+	"tallystick/internal/attest/claim"
+	"tallystick/internal/digest"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/verify"
+)
+
+// contentFlags are the flags that give the bytes behind the digests of a body.
+func contentFlags(f *pflag.FlagSet, c *claim.Content) {
+	f.StringVar(&c.Harness, "harness-file", "", "the harness: `FILE`, folder or SHA-256 (harnessVersionSha)")
+	f.StringVar(&c.EvalCode, "eval-code", "", "tasks, prompts, rubrics: `FILE`, folder or SHA-256 (evalCodeSha)")
+	f.StringVar(&c.Dataset, "dataset", "", "the dataset: `FILE`, folder or SHA-256 (datasetSha)")
+	f.StringVar(&c.Model, "model-file", "", "the model's weights: `FILE`, folder or SHA-256 (modelVersionSha)")
+}
+
+// credentialFlags are those that say what a credential is judged by.
+type credentialFlags struct {
+	dids, jwks, lists, receipts, issuers []string
+}
+
+func (c *credentialFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.issuers, "issuer", nil, "trusted issuer `DID` of credentials; may be given again")
+	f.StringArrayVar(&c.dids, "did", nil, "DID document `FILE` of whoever signed a credential; may be given again")
+	f.StringArrayVar(&c.jwks, "jwks", nil, "key set of whoever signed a credential, as `DID=FILE`; may be given again")
+	f.StringArrayVar(&c.lists, "status-list", nil, "status list `FILE` that a credential refers to; may be given again")
+	f.StringArrayVar(&c.receipts, "receipt", nil, "receipt `FILE` of an entry about a credential or its key; may be given again")
+}
+
+func (c *credentialFlags) read(t *verify.Trust) error {
+	t.Credentials.Issuers = c.issuers
+	return t.Credentials.Read(c.dids, c.jwks, c.lists, c.receipts)
+}
+
+type attestVerifyOptions struct {
+	file    string
+	keys    []string
+	content claim.Content
+	credentialFlags
+}
+
+func newAttestVerify(env *Env) *cobra.Command {
+	var o attestVerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Verify a credential offline: proofs, body, status, and the bytes you give",
+		Long: `Verify a credential, or a body that its runner signed. Nothing is fetched: a did:key is its
+own key; the document of a did:web, its key set, a status list and receipts are given as
+files. Under a retired key a credential verifies only with a receipt of the ledger entry
+credential.issued, and one of the key.published entry that retired the key; the ledger is
+trusted by --key. Dates inside the credential prove nothing.
+
+--harness-file, --eval-code, --dataset and --model-file are hashed again and compared with
+the body; which were not given is told. In a workspace its ledger is asked whether the
+credential was revoked.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return runAttestVerify(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.keys, "key", nil, "trusted ledger key `NAME+ID+KEY`, for receipts; may be given again")
+	o.add(f)
+	contentFlags(f, &o.content)
+	return cmd
+}
+
+type attestVerifyAnswer struct {
+	Verified      bool            `json:"verified"`
+	Issuer        string          `json:"issuer"`
+	Runner        string          `json:"runner"`
+	Kind          string          `json:"kind"`
+	ResultsHashOK bool            `json:"results_hash_ok"`
+	Problems      []string        `json:"problems"`
+	Imported      bool            `json:"imported"`
+	Credential    *digest.ID      `json:"credential,omitempty"`
+	RunID         string          `json:"run_id,omitempty"`
+	Content       []claim.Checked `json:"content,omitempty"`
+	Notes         []string        `json:"notes,omitempty"`
+	Rerun         string          `json:"rerun,omitempty"`
+}
+
+func runAttestVerify(_ context.Context, env *Env, o attestVerifyOptions) error {
+	data, err := readDocument(env, o.file)
+	if err != nil {
+		return err
+	}
+	trust, err := verifyOptions{keys: o.keys}.trust()
+	if err != nil {
+		return err
+	}
+	if err := o.read(&trust); err != nil {
+		return err
+	}
+	place, err := workspaceTrust(env, &trust)
+	if err != nil {
+		return err
+	}
+	if err := trustOperators(env, place, &trust); err != nil {
+		return err
+	}
+	askRevoked(place, &trust)
+	a := &attestVerifyAnswer{Kind: attest.Kind, Problems: []string{}}
+	err = a.verify(data, trust, o.content)
+	if err != nil {
+		a.Problems = append(a.Problems, refusal.Of(err).Error())
+	}
+	a.Verified, a.ResultsHashOK = err == nil, a.RunID != "" || claim.ResultsHashOK(data)
+	if answered := env.Answer(a, a.print); answered != nil {
+		return errors.Join(answered, err)
+	}
+	return err
+}
+
+// askRevoked asks the ledger of the workspace, if there is one, which credentials
+// were revoked.
+func askRevoked(place *archive.Place, t *verify.Trust) {
+	if place == nil {
+		return
+	}
+	t.Credentials.Revoked = func(credential digest.ID) error {
+		known, err := place.Credentials()
+		if err != nil {
+			return err
+		}
+		return known.Revoked(credential)
+	}
+}
+
+func (a *attestVerifyAnswer) verify(data []byte, t verify.Trust, content claim.Content) error {
+	if claim.IsSignedBody(data) {
+		b, err := verify.VerifyBody(data, t)
+		if err != nil {
+			return err
+		}
+		a.Notes = append(a.Notes, "a body signed by its runner; no issuer stands by it")
+		return a.body(b.Body, b.Digest, content)
+	}
+	c, err := verify.VerifyCredential(data, t)
+	if err != nil {
+		return err
+	}
+	a.Issuer, a.Imported, a.Notes = c.Issuer, c.Imported, c.Notes
+	return a.body(c.Body, c.Digest, content)
+}
+
+func (a *attestVerifyAnswer) body(b *attest.Body, id digest.ID, content claim.Content) error {
+	a.Runner, a.Credential, a.RunID = b.RunnerDID, &id, b.RunID
+	a.Rerun, _ = claim.Rerun(b)
+	a.Notes = append(a.Notes, claim.Remarks(b)...)
+	if err := claim.CheckJudges(b); err != nil {
+		return err
+	}
+	var err error
+	a.Content, err = claim.CheckContent(b, content)
+	return err
+}
+
+func (a *attestVerifyAnswer) print(out io.Writer) {
+	if !a.Verified {
+		fmt.Fprintln(out, "REFUSED")
+		for _, p := range a.Problems {
+			fmt.Fprintf(out, "  %s\n", plain.Line(p))
+		}
+	} else {
+		what := "observed"
+		if a.Imported {
+			what = "IMPORTED, not observed"
+		}
+		fmt.Fprintf(out, "verified  %s  run %s\n  issuer  %s\n  runner  %s\n", what, plain.Line(a.RunID), plain.Line(a.Issuer), plain.Line(a.Runner))
+	}
+	for _, c := range a.Content {
+		fmt.Fprintf(out, "  %-9s  %s %s  %s\n", c.Status, c.Field, plain.Line(c.Stated), plain.Line(c.How))
+	}
+	for _, n := range a.Notes {
+		fmt.Fprintf(out, "  note    %s\n", plain.Line(n))
+	}
+	if a.Verified && a.Rerun != "" {
+		fmt.Fprintf(out, "  run it again with: %s\n", plain.Line(a.Rerun))
+	}
+}
+
+func newAttestRevoke(env *Env) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "revoke FILE|DIGEST --reason TEXT",
+		Short: "Record in the ledger that a credential is revoked",
+		Long: `Append an entry credential.revoked about a credential that this ledger recorded as issued.
+Whoever verifies the credential with this ledger, or with a receipt of the entry, refuses
+it from then on. Others learn of it from the status list, if the credential has one.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runAttestRevoke(cmd.Context(), env, args[0], reason)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, as `TEXT`")
+	cmd.MarkFlagRequired("reason")
+	return cmd
+}
+
+func runAttestRevoke(ctx context.Context, env *Env, what, reason string) error {
+	p, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	id, err := digest.ParseID(what)
+	if err != nil {
+		data, err := archive.ReadInput(what, attest.MaxDocument)
+		if err != nil {
+			return err
+		}
+		if id, err = claim.DigestOf(data); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	at, err := p.Revoke(ctx, id, reason)
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"credential": id, "entry": at}, func(out io.Writer) {
+		fmt.Fprintf(out, "%s is revoked by entry %d\n", id, at.Index)
+	})
+}

@@ -1,0 +1,113 @@
+package export
+
+import (
+	"time"
+)
+
+// An Attempt is what leaves the building about one attempt: plain values that were
+// read from a verified ledger and whole evidence. Whoever fills it in has verified
+// them; nothing here does.
+type Attempt struct {
+	ID, Class, Target string
+	Origin            string // of the ledger
+	Level, Mode       string
+	Number, Of        int // attempt Number of Of of its class by its target
+	Repeat            int // how often each case was to run
+	Cases             int // how many there were
+	Started, Ended    time.Time
+	Finished          bool
+	Version           string   // of the program that ran it
+	Models            []string // that were called, in order of name
+	Bench             string   // the digest that two people signed, sha256:…
+	Isolation         []Isolation
+	Images            []string // digests of the images that graded
+	JudgeSettings     string   // digest of the judge's settings, or ""
+	Registration      string   // head after the entry that announced it, sha256:…
+
+	// Receipt proves the entry that finished it, or the one that registered it;
+	// Key is what it can be checked with.
+	Receipt, ReceiptOf, Key string
+	Record                  []byte // the entry, if the receipt does not carry it
+	// Address is where the receipt can be had, if somebody published it.
+	Address string
+
+	Samples []Sample
+	// Withheld says that inputs and answers are here by salted digest only.
+	Withheld bool
+}
+
+// Isolation is how some of the cases were kept apart from the machine.
+type Isolation struct {
+	Class          string `json:"class"`
+	AgentIsolation string `json:"agent_isolation,omitempty"`
+	Scope          string `json:"scope,omitempty"`
+	Vantage        string `json:"vantage"`
+	Cases          int    `json:"cases"`
+}
+
+// The outcomes of a [Sample], as records have them.
+const (
+	passed    = "passed"
+	failed    = "failed"
+	errored   = "errored"
+	unscored  = "unscored"
+	truncated = "truncated"
+	skipped   = "skipped"
+	notRun    = "not_run"
+)
+
+// A Sample is one repetition of one case.
+type Sample struct {
+	ID      string
+	Digest  string // of the case
+	Repeat  int    // from 1
+	Outcome string
+	Score   *float64 // nil if it has none
+	Reason  string
+	Modes   []string // failure modes
+
+	Input, Answer, Expected string
+
+	Started      time.Time
+	Took         time.Duration
+	Tokens       int64
+	CostMicroUSD int64
+	Judged       bool
+	Evidence     []string
+}
+
+// Passed reports whether the sample counts as solved.
+func (s *Sample) Passed() bool { return s.Outcome == passed }
+
+// Totals are the numbers of an attempt.
+type Totals struct {
+	Total, Passed, Failed, Skipped, Errors, Unscored, Truncated, NotRun int
+	Scored                                                              int
+	Mean                                                                *float64 // of the scores there are, nil without one
+	SolveRate                                                           float64  // passed of all
+}
+
+// Totals adds the samples up.
+func (a *Attempt) Totals() Totals {
+	t := Totals{Total: len(a.Samples)}
+	counts := map[string]*int{passed: &t.Passed, failed: &t.Failed, skipped: &t.Skipped, errored: &t.Errors, unscored: &t.Unscored, truncated: &t.Truncated, notRun: &t.NotRun}
+	sum := 0.0
+	for i := range a.Samples {
+		s := &a.Samples[i]
+		if n := counts[s.Outcome]; n != nil {
+			*n++
+		}
+		if s.Score != nil {
+			t.Scored++
+			sum += *s.Score
+		}
+	}
+	if t.Scored > 0 {
+		mean := sum / float64(t.Scored)
+		t.Mean = &mean
+	}
+	if t.Total > 0 {
+		t.SolveRate = float64(t.Passed) / float64(t.Total)
+	}
+	return t
+}
