@@ -39,7 +39,7 @@ func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, er
 	if err != nil {
 		return nil, err
 	}
-	g := &attested{reading: r, out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
+	g := &attested{reading: r, attempt: a, out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
 	for c := range a.Cases() {
 		if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
 			continue
@@ -78,6 +78,7 @@ func (r *Reading) attestedReceipt(a *history.Attempt, out *export.Attempt) error
 // attested gathers samples.
 type attested struct {
 	reading   *Reading
+	attempt   *history.Attempt
 	out       *export.Attempt
 	models    map[string]bool
 	images    map[string]bool
@@ -108,6 +109,12 @@ func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
 	if err := g.texts(c, &s); err != nil {
 		return err
 	}
+	w, err := g.reading.withholds(g.attempt, c)
+	if err != nil {
+		return err
+	}
+	s.HeldOut = w != nil
+	s.Input, s.Answer, s.Expected, s.Reason = w.text(s.Input), w.text(s.Answer), w.text(s.Expected), w.text(s.Reason)
 	g.out.Samples = append(g.out.Samples, s)
 	return nil
 }
@@ -142,6 +149,8 @@ func (g *attested) texts(c *history.Case, s *export.Sample) error {
 			}
 		case *trajectory.ModelCallStarted:
 			g.models[p.Model] = true
+		case *trajectory.ModelCallCompleted:
+			s.Authored = s.Authored || p.Source == "authored"
 		}
 	}
 	s.Input = strings.Join(asked, "\n\n")

@@ -16,7 +16,6 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/exchange/importer"
-	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -36,6 +35,7 @@ type attestOptions struct {
 	out         string
 	dryRun      bool
 	record      bool
+	attemptOnly bool // what is an attempt, whatever files there are
 }
 
 func newAttest(env *Env) *cobra.Command {
@@ -168,7 +168,7 @@ func attestKey(o *attestOptions) (*seal.Key, error) {
 // draftOf drafts the body of what a person named: a file that is there, or an
 // attempt.
 func draftOf(ctx context.Context, env *Env, o attestOptions) (*claim.Draft, string, error) {
-	if _, err := os.Stat(o.what); o.what == "-" || err == nil {
+	if _, err := os.Stat(o.what); !o.attemptOnly && (o.what == "-" || err == nil) {
 		runs, err := importer.Read(ctx, []string{o.what}, importer.Options{Stdin: env.Stdin, Setup: true})
 		if err != nil {
 			return nil, "", err
@@ -176,15 +176,11 @@ func draftOf(ctx context.Context, env *Env, o attestOptions) (*claim.Draft, stri
 		draft, err := claim.OfRuns(runs, o.Options)
 		return draft, "", err
 	}
-	r, err := read(env, archive.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
+	r, a, err := readAttempt(env, o.what, archive.Ask{Prove: true})
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, "", refusal.Newf(refusal.Unreadable, "%s: there is no such file, and no workspace with an attempt of that name", o.what).
 			WithHint("name a result file, a run folder, - or an attempt")
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	a, err := r.Attempt(o.what)
 	if err != nil {
 		return nil, "", err
 	}

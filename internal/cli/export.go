@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -12,41 +13,68 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/export"
+	"tallystick/internal/exchange/importer"
 	"tallystick/internal/exchange/otel"
 	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 )
 
-// otelFormat is OpenTelemetry spans; laterFormats are promised and not built.
-const otelFormat = "otel"
+// The formats that are not package export's.
+const (
+	otelFormat = "otel"
+	vcFormat   = "vc"
+	laterHTML  = "html" // promised and not built
+)
 
-var laterFormats = []string{"vc", "in-toto", "eee", "hf", "html"}
+// folderFormats are several files.
+var folderFormats = []string{"eee", "hf", "in-toto"}
 
 type exportOptions struct {
-	attempt string
-	format  string
-	out     string
-	glob    string
+	attempt  string
+	format   string
+	out      string
+	glob     string
+	key      string
+	withhold bool
+	salts    string
+	address  string
+	hub      export.Hub
+	attest   attestOptions
 
 	showHeldOut bool
 }
 
 func newExport(env *Env) *cobra.Command {
 	var o exportOptions
+	formats := strings.Join(append([]string{otelFormat, vcFormat}, export.Formats...), ", ")
 	cmd := &cobra.Command{
-		Use:   "export ATTEMPT --format otel",
-		Short: "Write an attempt in somebody else's format: OpenTelemetry spans",
-		Long: `Write an attempt as one OTLP JSON document, for a tool that reads OpenTelemetry: a trace
-for each case, with spans for its turns, model calls and tool calls, and an event
-gen_ai.evaluation.result for the case and for each check. The ledger and the evidence
-are verified first, and a case whose evidence is not whole stops the export.
+		Use:   "export ATTEMPT --format FORMAT",
+		Short: "Write an attempt in somebody else's format",
+		Long: `Write an attempt for other people's tools. The ledger and the evidence are verified
+first, and a case whose evidence is not whole stops the export. The same attempt gives the
+same bytes.
 
-The document itself is not signed. Whoever needs proof wants a receipt ("tally ledger
-prove") or the attempt's level, which the spans carry. Ids and times follow from the
-records, so the same attempt gives the same bytes. docs/formats/telemetry.md says what
-is where.`,
+  otel       OpenTelemetry spans, one OTLP JSON document
+  vc         a W3C credential, as "tally attest" issues it (needs --key and --harness-file)
+  in-toto    statements eval-result and test-result in DSSE envelopes (needs --key)
+  eee        Every Eval Ever 0.3.0, with samples
+  hf         Hugging Face .eval_results, and snippets for the cards of model and dataset
+  inspect    a log that Inspect View opens
+  cyclonedx  a bill of materials with the model's metrics
+  croissant  Croissant Tasks
+  badge      an SVG; ATTEMPT may also be a result file, whose badge says that it was
+             imported, not observed
+
+eee, hf and in-toto are several files: -o names the folder. Only vc and in-toto are signed.
+The others carry the receipt, which proves the attempt to whoever has the ledger's key.
+
+--withhold leaves salted digests in place of inputs, answers and expected outcomes. Scores
+and totals stay as they are; --salts keeps what opens each text.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.attempt = args[0]
@@ -54,9 +82,19 @@ is where.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "the `FORMAT`: otel (later: "+strings.Join(laterFormats, ", ")+")")
-	f.StringVarP(&o.out, "out", "o", "", "write to `FILE` in place of standard output")
+	f.StringVar(&o.format, "format", "", "the `FORMAT`: "+formats)
+	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, or to a folder where the format is several files")
 	f.StringVar(&o.glob, "case", "", "only the cases whose id matches `GLOB`")
+	f.BoolVar(&o.withhold, "withhold", false, "leave salted digests in place of texts")
+	f.StringVar(&o.salts, "salts", "", "`FILE` for the salts that open withheld texts; keep it to yourself")
+	f.StringVar(&o.address, "receipt-url", "", "`URL` where the receipt can be had")
+	f.StringVar(&o.hub.Dataset, "dataset-id", "", "the dataset's `ID` on the Hugging Face Hub")
+	f.StringVar(&o.hub.Task, "task-id", "", "its task's `ID` there")
+	f.StringVar(&o.key, "key", "", "`FILE` with the key that signs a credential or an envelope")
+	f.StringVar(&o.attest.RunnerDID, "runner-did", "", "the `DID` of whoever ran it, for vc")
+	f.StringVar(&o.attest.method, "key-id", "", "`NAME` of the key among those of a did:web, for vc")
+	f.StringVar(&o.attest.Content.Harness, "harness-file", "", "the harness, for vc: `FILE`, folder or SHA-256")
+	f.StringVar(&o.attest.ModelID, "model-id", "", "the model's `NAME`, for vc, if several were called")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
@@ -66,27 +104,157 @@ type exportAnswer struct {
 	Level   string    `json:"level"`
 	Format  string    `json:"format"`
 	File    string    `json:"file"`
-	SHA256  digest.ID `json:"sha256"`
+	Files   []string  `json:"files,omitempty"`
+	SHA256  digest.ID `json:"sha256,omitzero"`
 	Bytes   int       `json:"bytes"`
 	Cases   int       `json:"cases"`
+	signed  bool
 }
 
-func runExport(_ context.Context, env *Env, o exportOptions) error {
-	switch {
-	case o.format == otelFormat:
-	case slices.Contains(laterFormats, o.format):
-		return refusal.Newf(refusal.Usage, "--format %s is not built yet", o.format).WithHint("--format otel works")
-	default:
-		return refusal.Newf(refusal.Usage, "--format %q: expected otel (later: %s)", o.format, strings.Join(laterFormats, ", "))
+func runExport(ctx context.Context, env *Env, o exportOptions) error {
+	if err := o.validate(); err != nil {
+		return err
 	}
-	if _, err := path.Match(o.glob, ""); err != nil {
-		return refusal.Newf(refusal.Usage, "--case %q: %w", o.glob, err)
+	switch o.format {
+	case otelFormat:
+		return exportSpans(env, o)
+	case vcFormat:
+		a := o.attest
+		a.what, a.key, a.out, a.record, a.attemptOnly = o.attempt, o.key, o.out, true, true
+		return runAttest(ctx, env, a)
+	case "badge":
+		if _, err := os.Stat(o.attempt); err == nil {
+			return exportImportedBadge(ctx, env, o)
+		}
 	}
-	p, err := read(env, archive.Ask{ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
+	a, err := exported(env, o)
 	if err != nil {
 		return err
 	}
-	a, err := p.Attempt(o.attempt)
+	files, err := export.Write(a, o.format, o.hub)
+	if err != nil {
+		return err
+	}
+	if o.format == "in-toto" {
+		key, err := seal.LoadKeyOrSeed(o.key)
+		if err != nil {
+			return err
+		}
+		if files, err = claim.Envelopes(files, key); err != nil {
+			return err
+		}
+	}
+	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: o.format == "in-toto"}, files)
+}
+
+// validate refuses what was asked wrongly.
+func (o *exportOptions) validate() error {
+	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
+	switch known := slices.Contains(export.Formats, o.format); {
+	case o.format == laterHTML:
+		return usage("--format %s is not built yet", o.format)
+	case !known && o.format != otelFormat && o.format != vcFormat:
+		return usage("--format %q: expected one of %s, %s, %s", o.format, otelFormat, vcFormat, strings.Join(export.Formats, ", "))
+	case (o.format == vcFormat || o.format == "in-toto") && o.key == "":
+		return usage("--format %s is signed: --key is missing", o.format)
+	case (slices.Contains(folderFormats, o.format) || o.format == "inspect") && o.out == "":
+		return usage("--format %s needs -o", o.format)
+	case o.withhold && (o.format == otelFormat || o.format == vcFormat):
+		return usage("--withhold: --format %s has no samples to withhold, or none that it could do without", o.format)
+	case o.salts != "" && !o.withhold:
+		return usage("--salts is for --withhold")
+	case o.glob != "" && o.format == vcFormat:
+		return usage("--case: a credential is about the whole attempt")
+	}
+	if _, err := path.Match(o.glob, ""); err != nil {
+		return usage("--case %q: %w", o.glob, err)
+	}
+	return nil
+}
+
+// readAttempt verifies the ledger and finds the attempt.
+func readAttempt(env *Env, id string, ask archive.Ask) (*archive.Reading, *history.Attempt, error) {
+	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
+	p, err := read(env, ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := p.Attempt(id)
+	return p, a, err
+}
+
+// exported gathers the attempt, and withholds what is to be withheld.
+func exported(env *Env, o exportOptions) (*export.Attempt, error) {
+	p, found, err := readAttempt(env, o.attempt, archive.Ask{Prove: true, ShowHeldOut: o.showHeldOut})
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.Attested(found, o.glob)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Samples) == 0 {
+		return nil, noCase(a.ID, o.glob)
+	}
+	a.Address = o.address
+	if !o.withhold {
+		return a, nil
+	}
+	salts, err := a.Withhold(nil)
+	if err != nil || o.salts == "" {
+		return a, err
+	}
+	data, err := export.EncodeSalts(salts)
+	if err != nil {
+		return nil, err
+	}
+	return a, archive.WriteSecret(o.salts, data)
+}
+
+func noCase(attempt, glob string) error {
+	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
+}
+
+// writeExport writes files where they were asked for, or one to standard output.
+func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File) error {
+	for _, f := range files {
+		a.Bytes += len(f.Data)
+		a.Files = append(a.Files, f.Name)
+	}
+	if slices.Contains(folderFormats, o.format) {
+		if err := archive.WriteOutputs(o.out, files); err != nil {
+			return err
+		}
+		return env.Answer(a, a.print)
+	}
+	data := files[0].Data
+	if a.Files, a.SHA256 = nil, digest.IDOf(data); o.out != "" {
+		if err := archive.WriteOutput(o.out, data); err != nil {
+			return err
+		}
+		return env.Answer(a, a.print)
+	}
+	if strings.HasSuffix(files[0].Name, ".svg") {
+		return env.Answer(map[string]string{"svg": string(data)}, func(w io.Writer) { w.Write(data) })
+	}
+	return env.Answer(rawJSON(data), func(w io.Writer) { w.Write(plain.JSON(data)) })
+}
+
+// exportImportedBadge draws the badge of somebody else's results.
+func exportImportedBadge(ctx context.Context, env *Env, o exportOptions) error {
+	runs, err := importer.Read(ctx, []string{o.attempt}, importer.Options{Stdin: env.Stdin})
+	if err != nil {
+		return err
+	}
+	files, err := claim.ImportedBadge(runs)
+	if err != nil {
+		return err
+	}
+	return writeExport(env, o, &exportAnswer{Attempt: o.attempt, Level: "imported", Format: o.format, File: o.out, Cases: int(runs[0].Samples)}, files)
+}
+
+func exportSpans(env *Env, o exportOptions) error {
+	p, a, err := readAttempt(env, o.attempt, archive.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -96,17 +264,9 @@ func runExport(_ context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	if answer.Cases == 0 {
-		return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", a.ID, o.glob).WithHint(`"tally scorecard %s" lists what it has`, a.ID)
+		return noCase(a.ID, o.glob)
 	}
-	answer.SHA256, answer.Bytes = digest.IDOf(doc), len(doc)
-	if o.out == "" {
-		// The document is the answer, as JSON either way.
-		return env.Answer(rawJSON(doc), func(w io.Writer) { w.Write(plain.JSON(doc)) })
-	}
-	if err := archive.WriteOutput(o.out, doc); err != nil {
-		return err
-	}
-	return env.Answer(answer, answer.print)
+	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
 }
 
 // rawJSON is a document that is JSON already.
@@ -128,6 +288,13 @@ func counted(cases iter.Seq2[otel.Case, error], n *int) iter.Seq2[otel.Case, err
 }
 
 func (a *exportAnswer) print(out io.Writer) {
-	fmt.Fprintf(out, "%s: %d cases of %s (%s) as %s, %d bytes, %s\n", plain.Line(a.File), a.Cases, plain.Line(a.Attempt), a.Level, a.Format, a.Bytes, a.SHA256)
-	fmt.Fprintln(out, "the document itself is not signed")
+	fmt.Fprintf(out, "%s: %d cases of %s (%s) as %s, %d bytes", plain.Line(a.File), a.Cases, plain.Line(a.Attempt), a.Level, a.Format, a.Bytes)
+	if len(a.Files) > 0 {
+		fmt.Fprintf(out, ": %s\n", plain.Line(strings.Join(a.Files, ", ")))
+	} else {
+		fmt.Fprintf(out, ", %s\n", a.SHA256)
+	}
+	if !a.signed {
+		fmt.Fprintln(out, "the document itself is not signed")
+	}
 }

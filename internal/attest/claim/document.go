@@ -3,10 +3,14 @@ package claim
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	"tallystick/internal/attest"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/exchange/export"
+	"tallystick/internal/exchange/results"
 	"tallystick/internal/refusal"
 )
 
@@ -124,6 +128,10 @@ func Remarks(b *attest.Body) []string {
 	if inExtra(b, "observed", "level", &level) {
 		out = append(out, "the attempt's level is "+level)
 	}
+	var authored int
+	if inExtra(b, "observed", "authored", &authored) && authored > 0 {
+		out = append(out, fmt.Sprintf("%d cases were answered by replies that a person wrote: they say nothing about a model", authored))
+	}
 	if b.SamplingParams == nil {
 		out = append(out, "no samplingParams: the run cannot be repeated from the body alone")
 	}
@@ -153,4 +161,20 @@ func Manifest(b *attest.Body, p Paths) ([]byte, error) {
 	return canon.Marshal(map[string]any{
 		"artifactPath": p.Artifact, "evalHarnessPath": p.Harness, "datasetPath": p.Dataset, "metrics": b.Results, "runDetails": details,
 	})
+}
+
+// ImportedBadge draws the badge of imported results: of one run, or of the first
+// with how many there are.
+func ImportedBadge(runs []results.Run) ([]export.File, error) {
+	r := runs[0]
+	value := fmt.Sprintf("%d samples", r.Samples)
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		value = fmt.Sprintf("%s %.4g", name, r.Metrics[name])
+		break
+	}
+	if len(runs) > 1 {
+		value += fmt.Sprintf(", 1 of %d runs", len(runs))
+	}
+	title := fmt.Sprintf("%s on %s, read from a file of %s, sha256 %s", r.Model, r.Task, r.Harness, r.Source.SHA256)
+	return export.Badge(export.Label{Name: orElse(string(r.Task), r.Harness), Value: value, Imported: true, Title: title}), nil
 }

@@ -1,11 +1,13 @@
 package claim
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"tallystick/internal/attest"
 	"tallystick/internal/canon"
+	"tallystick/internal/exchange/export"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
@@ -97,4 +99,17 @@ func (s Signing) verify(text []byte, signer attest.Signer) (*attest.Verified, er
 		}
 	}
 	return attest.Verify(text, attest.Trust{Keys: keys, Now: s.Now, UnsafeSkipStatus: true})
+}
+
+// Envelopes puts in-toto statements into DSSE envelopes that a key signs.
+func Envelopes(statements []export.File, key *seal.Key) ([]export.File, error) {
+	var out []export.File
+	for _, f := range statements {
+		signed, err := attest.SignEnvelope(attest.PayloadInToto, f.Data, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		out = append(out, export.File{Name: strings.TrimSuffix(f.Name, ".json") + ".dsse.json", Data: append(signed, '\n')})
+	}
+	return out, nil
 }

@@ -73,11 +73,25 @@ type Sample struct {
 	Tokens       int64
 	CostMicroUSD int64
 	Judged       bool
+	HeldOut      bool // its texts are salted digests already
+	Authored     bool // a reply of the model was written by a person
 	Evidence     []string
 }
 
 // Passed reports whether the sample counts as solved.
 func (s *Sample) Passed() bool { return s.Outcome == passed }
+
+// Authored counts the samples in which a person wrote a reply of the model: they say
+// nothing about a model.
+func (a *Attempt) Authored() int {
+	n := 0
+	for i := range a.Samples {
+		if a.Samples[i].Authored {
+			n++
+		}
+	}
+	return n
+}
 
 // Totals are the numbers of an attempt.
 type Totals struct {

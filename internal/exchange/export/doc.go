@@ -9,3 +9,29 @@
 // scores and totals stay checkable while the texts are shown to those who may see
 // them.
 package export
+
+import "tallystick/internal/refusal"
+
+// Formats are what [Write] writes. Those that are several files go into a folder.
+var Formats = []string{"in-toto", "eee", "hf", "inspect", "cyclonedx", "croissant", "badge"}
+
+// Write writes an attempt in one of [Formats].
+func Write(a *Attempt, format string, h Hub) ([]File, error) {
+	switch format {
+	case "in-toto":
+		return InToto(a)
+	case "eee":
+		return EveryEvalEver(a)
+	case "hf":
+		return HuggingFace(a, h), nil
+	case "inspect":
+		return Inspect(a)
+	case "cyclonedx":
+		return CycloneDX(a)
+	case "croissant":
+		return Croissant(a, h)
+	case "badge":
+		return Badge(LabelOf(a)), nil
+	}
+	return nil, refusal.Newf(refusal.Usage, "no export format %q", format)
+}
