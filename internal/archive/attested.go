@@ -35,6 +35,12 @@ func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, er
 	if a.Finished != nil {
 		out.Ended = a.Finished.Time.Go()
 	}
+	for _, q := range history.Qualify(a) {
+		out.Qualifications = append(out.Qualifications, q.Text)
+	}
+	if glob != "" {
+		out.Qualifications = append(out.Qualifications, fmt.Sprintf("only the cases that match %q are told of", glob))
+	}
 	records, err := r.Records(a.Cases())
 	if err != nil {
 		return nil, err
@@ -149,8 +155,6 @@ func (g *attested) texts(c *history.Case, s *export.Sample) error {
 			}
 		case *trajectory.ModelCallStarted:
 			g.models[p.Model] = true
-		case *trajectory.ModelCallCompleted:
-			s.Authored = s.Authored || p.Source == "authored"
 		}
 	}
 	s.Input = strings.Join(asked, "\n\n")

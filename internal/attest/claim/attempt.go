@@ -134,8 +134,8 @@ func (b *builder) evidence(a *export.Attempt) error {
 		"attempt": a.ID, "class": a.Class, "target": a.Target, "ledger": a.Origin, "level": a.Level, "mode": a.Mode,
 		"number": a.Number, "of": a.Of, "registration": a.Registration, "evidence": "sha256:" + sum, "tasks": []any{a.ID},
 	}
-	if n := a.Authored(); n > 0 {
-		observed["authored"] = n
+	if len(a.Qualifications) > 0 {
+		observed["qualifications"] = a.Qualifications
 	}
 	if a.Version != "" {
 		b.extra["harnessVersion"] = a.Version

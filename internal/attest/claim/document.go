@@ -128,9 +128,9 @@ func Remarks(b *attest.Body) []string {
 	if inExtra(b, "observed", "level", &level) {
 		out = append(out, "the attempt's level is "+level)
 	}
-	var authored int
-	if inExtra(b, "observed", "authored", &authored) && authored > 0 {
-		out = append(out, fmt.Sprintf("%d cases were answered by replies that a person wrote: they say nothing about a model", authored))
+	var qualifications []string
+	if inExtra(b, "observed", "qualifications", &qualifications) {
+		out = append(out, qualifications...)
 	}
 	if b.SamplingParams == nil {
 		out = append(out, "no samplingParams: the run cannot be repeated from the body alone")

@@ -31,6 +31,9 @@ type Attempt struct {
 	// Address is where the receipt can be had, if somebody published it.
 	Address string
 
+	// Qualifications are what must be known beside the numbers, in words.
+	Qualifications []string
+
 	Samples []Sample
 	// Withheld says that inputs and answers are here by salted digest only.
 	Withheld bool
@@ -74,24 +77,11 @@ type Sample struct {
 	CostMicroUSD int64
 	Judged       bool
 	HeldOut      bool // its texts are salted digests already
-	Authored     bool // a reply of the model was written by a person
 	Evidence     []string
 }
 
 // Passed reports whether the sample counts as solved.
 func (s *Sample) Passed() bool { return s.Outcome == passed }
-
-// Authored counts the samples in which a person wrote a reply of the model: they say
-// nothing about a model.
-func (a *Attempt) Authored() int {
-	n := 0
-	for i := range a.Samples {
-		if a.Samples[i].Authored {
-			n++
-		}
-	}
-	return n
-}
 
 // Totals are the numbers of an attempt.
 type Totals struct {

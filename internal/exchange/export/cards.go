@@ -61,8 +61,8 @@ func quoted(s string) string {
 func (a *Attempt) sentence() string {
 	t := a.Totals()
 	said := fmt.Sprintf("solve rate: %d of %d cases of %s, attempt %d of %d, level %s, bench %s, ledger %s", t.Passed, t.Total, a.Class, a.Number, a.Of, a.Level, a.Bench, a.Origin)
-	if why := a.proof()["authored"]; why != "" {
-		said += "; " + why
+	for _, q := range a.Qualifications {
+		said += "; " + q
 	}
 	return said
 }
@@ -82,8 +82,8 @@ func (a *Attempt) card(title, dataset string) string {
 		row("mean score", fmt.Sprintf("%.4f over %d with a score", *t.Mean, t.Scored))
 	}
 	row("attempt", fmt.Sprintf("%s, number %d of %d, level %s", code(a.ID), a.Number, a.Of, a.Level))
-	if why := a.proof()["authored"]; why != "" {
-		row("note", why)
+	for _, q := range a.Qualifications {
+		row("note", code(q))
 	}
 	row("bench", code(a.Bench))
 	row("ledger", code(a.Origin))
@@ -194,7 +194,11 @@ type Label struct {
 // LabelOf is the badge of an attempt.
 func LabelOf(a *Attempt) Label {
 	t := a.Totals()
-	return Label{Name: a.Class, Value: fmt.Sprintf("%d of %d solved, %s", t.Passed, t.Total, a.Level), Title: a.sentence()}
+	value := fmt.Sprintf("%d of %d solved, %s", t.Passed, t.Total, a.Level)
+	if len(a.Qualifications) > 0 {
+		value += ", qualified" // the title says how
+	}
+	return Label{Name: a.Class, Value: value, Title: a.sentence()}
 }
 
 // Badge draws a label as SVG. Everything in it is escaped text: it loads nothing

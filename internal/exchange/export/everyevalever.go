@@ -85,8 +85,8 @@ func (a *Attempt) proof() map[string]string {
 	if a.Address != "" {
 		out["receipt_address"] = a.Address
 	}
-	if n := a.Authored(); n > 0 {
-		out["authored"] = strconv.Itoa(n) + " of " + strconv.Itoa(len(a.Samples)) + " cases were answered by replies that a person wrote: they say nothing about a model"
+	if len(a.Qualifications) > 0 {
+		out["qualifications"] = strings.Join(a.Qualifications, "; ")
 	}
 	if a.Withheld {
 		out["withheld"] = "inputs and answers are salted digests"
