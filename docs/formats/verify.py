@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""A second verifier of Tallystick's ledgers, receipts and anchors.
+"""A second verifier of what Tallystick writes.
 
     verify.py receipt --key VKEY FILE
-    verify.py ledger --signers FILE FOLDER      FILE is version 1, FOLDER has segments/
     verify.py anchor --key VKEY FILE            --key may be given again
+    verify.py ledger --signers FILE FOLDER      FILE is version 1, FOLDER has segments/
+    verify.py bench --signers FILE FOLDER       FILE is the version in force, FOLDER bench/CLASS
+    verify.py trajectory [--head DIGEST] FILE
+    verify.py bundle --signer HEX [--key VKEY] FILE
+    verify.py vectors FOLDER                    every example in vectors/
 
 It prints one line and exits with 0 (verified), 3 (does not verify), 1 (unreadable or
-malformed) or 2 (asked wrongly).
+malformed) or 2 (usage error).
 
-It was written from the pages in this folder and the specifications they name, without
-reading Tallystick's code. Then it was compared with the program tally-verify on some 700
-samples and forgeries, and corrected where the pages had left something open. It needs
-nothing but Python 3.9. It is meant to be read: each part names its page. It is slow:
-seconds for a megabyte.
+It was written from the pages in this folder and the specifications they name. The rules
+of records, events, documents of a bench and bundles it reads from rules/, beside it; the
+class Rules interprets them. Tests compare it with the program on thousands of samples and
+forgeries, and it was corrected where the pages had left something open. It needs nothing
+but Python 3.9. It is meant to be read: each part names its page. It is slow: seconds for a
+megabyte.
 
 What it leaves out: of SSH keys it knows only ssh-ed25519, and gives up on a signers file
-with other keys or with authorities. It ignores cosignatures of witnesses. Of the body of
-an entry it checks the names of the members, not what they hold. It does not compare a
-ledger with anchors, tiles or memory, so it cannot notice that whole batches were cut
-from the end.
+with other keys or with authorities. It ignores cosignatures of witnesses. It does not
+compare a ledger with anchors, tiles or memory, so it cannot notice that whole batches were
+cut from the end. Of a bench it reads signed.json and no YAML. It grades nothing.
 """
 import argparse, base64, hashlib, json, os, re, struct, sys, unicodedata
 from datetime import datetime, timezone

@@ -87,6 +87,8 @@ func source() *rules.Source {
 			"score.failure_modes":    "at most 256; each like objective; each 1 to 128",
 			"score.score":            "0 to 1",
 
+			"index.v": "one of 1",
+
 			"entry.body": "any value",
 			"entry.kind": "pattern [a-z_](?:[a-z._]{0,62}[a-z_])?",
 			"entry.v":    "one of 1",
@@ -111,11 +113,12 @@ func recordRules(t testing.TB) *rules.File {
 	s := source()
 	f := &rules.File{
 		Rules:     rules.Version,
-		What:      "The bodies of ledger entries, by kind. shapes.entry is the entry around them.",
+		What:      "The bodies of ledger entries, by kind. shapes.entry is the entry around them, shapes.index the index of a case's evidence.",
 		Documents: map[string]*rules.Shape{},
 		Shapes: map[string]*rules.Shape{
 			"score": s.Object("score", reflect.TypeFor[Score]()),
 			"entry": s.Object("entry", reflect.TypeFor[Entry]()),
+			"index": indexRules(s),
 		},
 	}
 	for _, k := range Kinds() {
@@ -125,6 +128,22 @@ func recordRules(t testing.TB) *rules.File {
 		t.Errorf("source has a row for %s, which no record has", at)
 	}
 	return f
+}
+
+// indexRules are those of the index of a case's evidence, in which paths and
+// links may be any text.
+func indexRules(s *rules.Source) *rules.Shape {
+	index := s.Object("index", reflect.TypeFor[CaseFiles]())
+	changed := index.Members["folder"].Members["changed"].Of.Members
+	changed["path"].Min = nil
+	return index
+}
+
+// meanings say of members what no rule does.
+var meanings = map[Kind]string{
+	AttemptRegisteredKind: "`plan.cases_digest` is the `blake3:` of the canonical JSON of the list that `plan.cases` would be, which lies in the evidence. `signature` is the operator's, one armoured SSHSIG in the namespace `tallystick-attempt` over the canonical JSON of the record with an empty `signature`.",
+	CaseScoredKind:        "`case_digest` and `cassette_digest` are those of the plan: a record that names others, or a cassette where none was planned, or none where one was, does not count ([scorecard.md](scorecard.md)), and a strict verification names it. The first of `evidence` is the [index](#index).",
+	AttemptFinishedKind:   "A *set of digests* is the list of the distinct digests as texts, in the order of their bytes. `case_digests` is the `blake3:` of the canonical JSON of the set of the `case_digest` of every planned case, as its record names it, or the plan where it has no record; `cassette_digests` likewise of the cassettes, of the cases that have one. `rubric_digests` and `image_digests` are the sets of what the records name. `events` is the `blake3:` of the file of boundary events, a piece of the evidence with one integrity.event on each line. `mean_score` is over the records with a score, and absent without any; `failure_modes` are sorted.",
 }
 
 // written compares a generated file with the one in the tree, or writes it.
@@ -167,6 +186,7 @@ func TestRecordsVectors(t *testing.T) {
 	}
 	entry := AppendEntry(nil, mustMarshal(t, examples()[CaseStartedKind]), CaseStartedKind, true, testTime)
 	vectors = append(append(vectors, rules.Accepted("entry", "entry", entry)), f.Refused("entry", "entry", entry, 12)...)
+	vectors = append(append(vectors, rules.Accepted("index", "index", validIndex(t))), f.Refused("index", "index", validIndex(t), 6)...)
 	for name, spelling := range map[string]string{
 		"white-space": `{"class": "c","tier":"gold"}`, "another-order": `{"tier":"gold","class":"c"}`,
 		"a-name-twice": `{"class":"c","class":"d","tier":"gold"}`, "an-escape": `{"class":"c","tier":"\u0067old"}`,
@@ -187,6 +207,9 @@ func readVector(v rules.Vector) error {
 	if v.As == "entry" {
 		_, _, err := DecodeEntry(data)
 		return err
+	}
+	if v.As == "index" {
+		return readIndex(data)
 	}
 	_, err := DecodeBody(Kind(v.As), data)
 	return err
@@ -226,12 +249,16 @@ A record is [canonical JSON](canonical-json.md), at most 63 arrays and objects i
 `)
 	for _, k := range Kinds() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", k, f.Table(f.Documents[string(k)]))
+		if meaning, ok := meanings[k]; ok {
+			fmt.Fprintf(&b, "\n%s\n", meaning)
+		}
 	}
 	fmt.Fprintf(&b, "\n## score\n\n%s", f.Table(f.Shapes["score"]))
 	fmt.Fprintf(&b, "\nNo score may claim one of the words %s. The words of a name end at everything that is not a letter, before a capital after a small letter, and before the last of several capitals that a small letter follows; capitals and what joins the words do not matter.\n",
 		"`"+strings.Join(bannedWords, "`, `")+"`")
 	fmt.Fprintf(&b, "\nA rubric's answer is held to one rule more when it is new: `passed` with the score 0 and not passed with the score 1 are refused ([rubric.md](rubric.md)). Records that were sealed before keep what they have.\n")
 	fmt.Fprintf(&b, "\n## entry\n\nThe envelope, as in [ledger.md](ledger.md).\n\n%s", f.Table(f.Shapes["entry"]))
+	fmt.Fprintf(&b, "\n## index\n\nThe index of a case's evidence, as in [evidence.md](evidence.md).\n\n%s", f.Table(f.Shapes["index"]))
 	written(t, "records.md", []byte(b.String()))
 }
 
@@ -279,10 +306,29 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 			return err
 		})
 	}
+	try("index", validIndex(t), readIndex)
 	t.Logf("%d records tried, %d accepted", tried, accepted)
 	if tried < 10_000 || accepted < 1_000 {
 		t.Errorf("%d records tried, %d accepted: too few to show anything", tried, accepted)
 	}
+}
+
+// validIndex is an index with every member.
+func validIndex(t testing.TB) []byte {
+	d := digest.ContentOf([]byte("x"))
+	return mustMarshal(t, &CaseFiles{Answer: &d, Contents: []digest.Content{d}, Diff: &d, Grading: &d, Plan: &d, Recording: &d, TestLog: &d, Version: 1,
+		Folder:     &FolderFiles{Start: d, Changed: []ChangedFile{{Digest: &d, Path: "a"}, {Link: "a", Path: "b"}, {Folder: true, Mode: "0700", Path: "c"}}},
+		Rubric:     &RubricFiles{Input: d, Output: d, Stderr: &d},
+		Trajectory: TrajectoryFile{Digest: d, Head: digest.IDOf([]byte("x"))},
+		Verdicts:   []VerdictFiles{{Document: d, Pieces: []digest.Content{d}}}})
+}
+
+func readIndex(data []byte) error {
+	var files CaseFiles
+	if err := canon.UnmarshalCanonical(data, &files); err != nil {
+		return err
+	}
+	return files.Validate()
 }
 
 // validRecords has for each kind the record with every optional member and the

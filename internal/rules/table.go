@@ -100,7 +100,7 @@ func (s *Shape) words() string {
 		what = alternatives(s.OneOf)
 	}
 	for i, form := range s.Like {
-		if i == 0 && s.Is == Text {
+		if i == 0 && s.Is == Text && form != "objective" {
 			what = formWords[form]
 			continue
 		}
