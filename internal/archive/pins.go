@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
 )
 
 // pinnedLedgers verifies bench/digests.yaml with the people of the ledger, and
@@ -61,13 +58,9 @@ func (r *Reading) witnessPolicies(logs []ledger.LogKey) ([]ledger.Policy, error)
 	if r.pins == nil || len(r.pins.Witnesses) == 0 {
 		return []ledger.Policy{unsigned}, nil
 	}
-	signed := ledger.Policy{Logs: logs, Quorum: r.pins.Quorum}
-	for _, key := range r.pins.Witnesses {
-		var w note.Verifier
-		if w, err = seal.CosignatureVerifier(key); err != nil {
-			return nil, fmt.Errorf("%s: witness: %w", bench.PinsFile, err)
-		}
-		signed.Witnesses = append(signed.Witnesses, w)
+	signed := ledger.Policy{Logs: logs}
+	if signed.Witnesses, signed.Quorum, err = r.pins.WitnessPolicy(); err != nil {
+		return nil, err
 	}
 	return []ledger.Policy{signed, unsigned}, nil
 }

@@ -1,15 +1,19 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/strictyaml"
 )
@@ -31,7 +35,7 @@ type Pins struct {
 	// Witnesses are the keys whose cosignatures decide, and Quorum is how many of
 	// them are needed. Without any, those of tally.yaml do, which nobody signs.
 	Witnesses []string `json:"witnesses,omitempty"`
-	Quorum    int      `json:"quorum,omitempty"`
+	Quorum    *int     `json:"quorum,omitempty"` // absent is 1
 }
 
 // A PinnedLedger is a ledger by its name and by how it begins.
@@ -85,21 +89,45 @@ func (p *Pins) validateLedgers() error {
 			return badField(fieldAt("origins", i)+".origin", "%s is listed already", l.Origin)
 		}
 	}
-	seen := make(map[string]bool)
 	for i, w := range p.Witnesses {
-		key, err := seal.WitnessKey(w)
-		if err != nil {
-			return badField(fieldAt("witnesses", i), "%w", err)
+		if w == "" || slices.Contains(p.Witnesses[:i], w) {
+			return badField(fieldAt("witnesses", i), "found %.80q, expected a key that is not listed already", w)
 		}
-		if seen[string(key)] {
-			return badField(fieldAt("witnesses", i), "its key is listed already, and one key is one witness")
-		}
-		seen[string(key)] = true
 	}
-	if least := min(1, len(p.Witnesses)); p.Quorum < least || p.Quorum > len(p.Witnesses) {
-		return badField("quorum", "found %d, expected %d to %d: there are %d witnesses", p.Quorum, least, len(p.Witnesses), len(p.Witnesses))
+	if p.Quorum != nil && *p.Quorum < 1 {
+		return badField("quorum", "found %d, expected 1 or more", *p.Quorum)
 	}
 	return nil
+}
+
+// WitnessPolicy gives the witnesses that decide and how many of them are needed;
+// none if the pins name none.
+func (p *Pins) WitnessPolicy() ([]note.Verifier, int, error) {
+	var out []note.Verifier
+	seen := make(map[string]bool)
+	for _, w := range p.Witnesses {
+		key, err := seal.WitnessKey(w)
+		if err == nil && seen[string(key)] {
+			err = errors.New("its key is listed already under another name, and one key is one witness")
+		}
+		if err != nil {
+			return nil, 0, refusal.Newf(refusal.PinMismatch, "%s: witness %.80q: %w", PinsFile, w, err).WithHint("two people have to sign for keys of witnesses, as in witness.example+…")
+		}
+		seen[string(key)] = true
+		v, err := seal.CosignatureVerifier(w)
+		if err != nil {
+			return nil, 0, err
+		}
+		out = append(out, v)
+	}
+	quorum := 1
+	if p.Quorum != nil {
+		quorum = *p.Quorum
+	}
+	if quorum > len(out) && len(out) > 0 {
+		return nil, 0, refusal.Newf(refusal.PinMismatch, "%s: quorum is %d, there are %d witnesses", PinsFile, quorum, len(out)).WithHint("nothing can meet that; two people have to sign for another number")
+	}
+	return out, quorum, nil
 }
 
 // PinLedger pins a ledger by its name and first entry. One of that name that is
@@ -154,7 +182,9 @@ func (p *Pins) formatLedgers(b *strings.Builder) {
 	for _, w := range p.Witnesses {
 		fmt.Fprintf(b, "  - %q\n", w)
 	}
-	fmt.Fprintf(b, "quorum: %d\n", p.Quorum)
+	if p.Quorum != nil {
+		fmt.Fprintf(b, "quorum: %d\n", *p.Quorum)
+	}
 }
 
 // Pin pins a CI file of the workspace, which must call the fence, and an image

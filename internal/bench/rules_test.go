@@ -119,6 +119,10 @@ func source() *rules.Source {
 			"pins.classes":                           "each like name; sorted; distinct look",
 			"pins.images":                            "name like name",
 			"pins.ci.file":                           "like relative_path; not empty",
+			"pins.origins":                           "distinct origin",
+			"pins.origins.origin":                    "like origin",
+			"pins.witnesses":                         "each not empty; distinct value",
+			"pins.quorum":                            "from 1",
 		},
 		Relations: map[string][][]any{
 			"registration": {

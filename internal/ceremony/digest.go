@@ -232,12 +232,13 @@ func pinLedger(c *archive.Corpus, pins *bench.Pins, o DigestOptions) error {
 	if !o.Witnesses {
 		return nil
 	}
-	pins.Witnesses, pins.Quorum = nil, 0
+	pins.Witnesses, pins.Quorum = nil, nil
 	for _, w := range c.Settings.Witnesses {
 		pins.Witnesses = append(pins.Witnesses, w.Key)
 	}
 	if len(pins.Witnesses) > 0 {
-		pins.Quorum = max(1, c.Settings.Quorum)
+		quorum := max(1, c.Settings.Quorum)
+		pins.Quorum = &quorum
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func source() *rules.Source {
 			"attempt.registered.origin":          "like origin",
 			"attempt.registered.number":          "from 1",
 			"attempt.registered.mode":            "one of replay, live",
+			"attempt.registered.rules":           "one of 2",
 			"attempt.registered.plan.cases":      "distinct id",
 			"attempt.registered.plan.case_count": "from 1",
 			"attempt.registered.plan.repeat":     "from 1",
