@@ -7,6 +7,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
@@ -97,6 +98,56 @@ func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*Wri
 		return w, store.WriteFile(store.OS{}, w.Entry, entry, 0o644)
 	}
 	return w, nil
+}
+
+// A WrittenProof says what a proof of a case or an attempt proves.
+type WrittenProof struct {
+	Attempt string `json:"attempt"`
+	Case    string `json:"case,omitempty"`
+	Entry   int64  `json:"entry"`
+	Key     string `json:"key"` // that it can be checked with
+	Bytes   int    `json:"bytes"`
+	File    string `json:"file,omitempty"`
+}
+
+// ProveAttempt makes one file that proves to anybody, offline, how an attempt or
+// one case of it ended: the receipts of its record, of its registration, and of
+// the newest registration of the class, which tells how many attempts there were.
+// It needs [Ask].Prove.
+func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *WrittenProof, error) {
+	w := &WrittenProof{Attempt: a.ID}
+	switch {
+	case c != nil:
+		w.Case, w.Entry = c.ID, c.Index
+	case a.Finished != nil:
+		w.Entry = a.Finished.Index
+	default:
+		return nil, nil, refusal.Newf(refusal.NotFound, "attempt %s has not finished, so there is no total to prove", a.ID).
+			WithHint("finish it with \"tally run %s --target %s --resume\", or prove one case: %s:CASE", a.Class, a.Target, a.ID)
+	}
+	newest := a.Index
+	for _, other := range r.History.Attempts {
+		if other.Class == a.Class {
+			newest = max(newest, other.Index)
+		}
+	}
+	order := []int64{w.Entry, a.Index}
+	if newest != a.Index {
+		order = append(order, newest)
+	}
+	proofs, key, err := r.Prove(order...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var receipts []*ledger.Receipt
+	for _, i := range order {
+		x := proofs[i].Receipt()
+		x.Entry = proofs[i].Raw // however long: this file is not bound to 4 KB
+		receipts = append(receipts, x)
+	}
+	data, err := ledger.MarshalProofs(receipts)
+	w.Key, w.Bytes = key, len(data)
+	return data, w, err
 }
 
 // Repair sets aside what a crash left after the last seal.

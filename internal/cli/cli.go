@@ -61,6 +61,7 @@ func commands(env *Env) []*cobra.Command {
 		newCompare(env),
 		newGate(env),
 		newPromote(env),
+		newProve(env),
 		newLedger(env),
 		newAnchor(env),
 		newWitness(env),

@@ -164,6 +164,12 @@ func printError(w io.Writer, err error, asJSON bool) {
 func render(items []Item, asJSON bool) []byte {
 	if asJSON {
 		data, _ := json.Marshal(map[string]any{"items": items})
+		if len(items) == 1 { // its members are the answer itself, too
+			data, _ = json.Marshal(struct {
+				Item
+				Items []Item `json:"items"`
+			}{items[0], items})
+		}
 		return append(plain.JSON(data), '\n')
 	}
 	var out bytes.Buffer

@@ -112,7 +112,9 @@ type Item struct {
 	Status string `json:"status,omitempty"`
 	// Name is that of the refusal, if it did not verify.
 	Name refusal.Name `json:"name,omitempty"`
-	err  error
+	// Claim is what a proof of a case or an attempt says.
+	*Claim
+	err error
 }
 
 // NotRecounted is the status of an answer that could not be made again.
@@ -123,8 +125,21 @@ func (i Item) Err() error { return i.err }
 
 // Path recognises what is at path and verifies it.
 func Path(path string, t Trust) Item {
+	if data, err := store.ReadFile(store.OS{}, path, maxFileBytes); err == nil && ledger.IsProofs(data) {
+		return proof(path, data, t)
+	}
 	kind, detail, err := recognise(path, t)
 	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, err: err}
+	if err != nil {
+		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
+	}
+	return item
+}
+
+// proof verifies a file that [ledger.MarshalProofs] wrote.
+func proof(path string, data []byte, t Trust) Item {
+	c, detail, err := claim(data, t)
+	item := Item{Path: path, Type: "receipt", Verified: err == nil, Detail: detail, Claim: c, err: err}
 	if err != nil {
 		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
 	}

@@ -46,7 +46,7 @@ func (a *Attempt) evalResult() map[string]any {
 		"assuranceLevel": a.Level, "claims": claims, "evaluatedAt": at.UTC().Format(time.RFC3339), "sampleSize": t.Total,
 		"suite": map[string]any{"name": a.Class, "version": a.Bench}, "subjectProfile": a.model(),
 		"verifier": map[string]any{"id": "tallystick/" + orUnknown(a.Version)}, "qualifications": append([]string{}, a.Qualifications...),
-		"receipt":  map[string]any{"schema": "c2sp.org/tlog-proof@v1", "receipt": a.Receipt, "key": a.Key, "attempt": a.Number, "of": a.Of},
+		"receipt": map[string]any{"schema": "c2sp.org/tlog-proof@v1", "receipt": a.Receipt, "key": a.Key, "attempt": a.Number, "of": a.Of},
 	}
 }
 
