@@ -403,3 +403,49 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 		}
 	}
 }
+
+// TestEvidenceWhoseFilesNoEventTells: the files of the evidence and the events
+// about them say the same, or somebody changed one of them.
+func TestEvidenceWhoseFilesNoEventTells(t *testing.T) {
+	d := digest.ContentOf([]byte("x"))
+	written := &trajectory.FileWritten{Path: "a", Bytes: 1, Digest: d}
+	for name, tt := range map[string]struct {
+		folder folderStory
+		files  []evidence.ChangedFile
+		diff   bool
+		passed bool
+		ok     bool
+	}{
+		"told":              {folderStory{written: map[string][]*trajectory.FileWritten{"a": {written}}}, []evidence.ChangedFile{{Path: "a", Digest: &d}}, true, true, true},
+		"not told":          {folderStory{}, []evidence.ChangedFile{{Path: "a", Digest: &d}}, true, true, false},
+		"another text":      {folderStory{written: map[string][]*trajectory.FileWritten{"a": {{Path: "a", Digest: digest.ContentOf(nil)}}}}, []evidence.ChangedFile{{Path: "a", Digest: &d}}, true, true, false},
+		"another mode":      {folderStory{written: map[string][]*trajectory.FileWritten{"a": {written}}}, []evidence.ChangedFile{{Path: "a", Digest: &d, Mode: "0755"}}, true, true, false},
+		"a link":            {folderStory{written: map[string][]*trajectory.FileWritten{"a": {written}}}, []evidence.ChangedFile{{Path: "a", Link: "x"}}, true, true, false},
+		"gone, not told":    {folderStory{}, []evidence.ChangedFile{{Path: "a"}}, true, true, false},
+		"gone":              {folderStory{deleted: map[string]bool{"a": true}}, []evidence.ChangedFile{{Path: "a"}}, true, true, true},
+		"a folder":          {folderStory{}, []evidence.ChangedFile{{Path: "a", Folder: true}}, true, true, true},
+		"lost":              {folderStory{lost: true}, nil, false, false, true},
+		"lost, and passed":  {folderStory{lost: true}, nil, false, true, false},
+		"lost, with a diff": {folderStory{lost: true}, nil, true, false, false},
+	} {
+		g := &deriving{folder: tt.folder}
+		g.Files = &evidence.CaseFiles{}
+		g.started.Format, g.Record = trajectory.Format, &evidence.CaseScored{Outcome: evidence.Failed}
+		if tt.passed {
+			g.Record.Outcome = evidence.Passed
+		}
+		if tt.diff {
+			g.Files.Diff = &d
+		}
+		if tt.files != nil {
+			g.Files.Folder = &evidence.FolderFiles{Changed: tt.files}
+		}
+		if err := g.checkFolder(); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		g.started.Format = trajectory.FormatV1
+		if err := g.checkFolder(); err != nil {
+			t.Errorf("%s, in format v1: %v", name, err)
+		}
+	}
+}
