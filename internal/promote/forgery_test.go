@@ -71,6 +71,23 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, failed: case-01"},
 		},
 		{
+			name: "a right answer after what the sandbox refused",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Policy.Violations = 4 })})
+			},
+			unmet: []string{oneFailed, onePassLess, "policy_violations=4, in case-01"},
+			notes: []string{"1 case counts as failed, it violated its policy: case-01"},
+		},
+		{
+			name: "violations in an earlier attempt, and in a case that failed",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { fails(s); s.Policy.Violations = 1 })})
+				again(k, run{})
+			},
+			unmet: []string{oneFailed, onePassLess, "policy_violations=1, in case-01"},
+			notes: []string{"1 case counts as failed, failed: case-01"},
+		},
+		{
 			name: "each case picked from another retry",
 			write: func(k *book) {
 				again(k, run{score: func(i int, s *evidence.CaseScored) {
