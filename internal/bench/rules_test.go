@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/rules"
+	"tallystick/internal/seal"
 )
 
 var update = flag.Bool("update", false, "write docs/formats/bench.md, docs/formats/rules/bench.json and docs/formats/vectors/bench")
@@ -118,6 +119,9 @@ func source() *rules.Source {
 			"pins.version":                           "one of 1",
 			"pins.classes":                           "each like name; sorted; distinct look",
 			"pins.images":                            "name like name",
+			"registration.limits.kept_bytes":         "1048576 to 536870912",
+			"registration.limits.events":             "100 to 900000",
+			"registration.limits.read_bytes":         "1048576 to 1099511627776",
 			"pins.ci.file":                           "like relative_path; not empty",
 			"pins.origins":                           "distinct origin",
 			"pins.origins.origin":                    "like origin",
@@ -170,7 +174,12 @@ func validDocuments(t *testing.T) map[string][][]byte {
 	add("manifest", read("bench/greet/manifest.yaml"))
 	add("digests", read("bench/greet/cases/digests.yaml"))
 	add("pins", read(PinsFile))
-	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\n")
+	witness := func(name string) string {
+		public, _ := keyOf(t, name).Public().Ed25519()
+		return seal.CosignatureVKey(public, name)
+	}
+	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
+		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\n")
 	return out
 }
 
@@ -196,7 +205,7 @@ gates: [{tag: "*", metric: solve_rate, threshold: 0.5}, {tag: slow, metric: solv
 promotion_window_days: 60
 failure_modes: {wrong_answer: warn, leak: block}
 breakdown: [greeting, tone]
-limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 10, tokens: 1000, cost_microdollars: 5}
+limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 10, tokens: 1000, cost_microdollars: 5, kept_bytes: 2000000, events: 1000, read_bytes: 2000000}
 governance: approved
 isolation: {classes: [gvisor, namespace], scope: attempt, allow_weaker: true}
 policy: {mode: approved}

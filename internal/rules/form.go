@@ -99,6 +99,9 @@ func isSSHKey(s string) bool {
 var sshKeyType = regexp.MustCompile(`^(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh[.]com)$`)
 
 func isRelativePath(s string) bool {
+	if strings.HasPrefix(s, "..") {
+		return false
+	}
 	for part := range strings.SplitSeq(s, "/") {
 		if part == "" || part == "." || part == ".." {
 			return false
