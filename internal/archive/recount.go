@@ -57,6 +57,7 @@ func (r *Reading) Recount() (*Recounted, error) {
 		all.Runs++
 		all.Add(counted)
 	}
+	r.noteMissingRuns(all, runs)
 	if err := r.recountAdvice(all); err != nil {
 		return nil, err
 	}
@@ -64,6 +65,18 @@ func (r *Reading) Recount() (*Recounted, error) {
 		return all, r.Alarm(err)
 	}
 	return all, nil
+}
+
+// noteMissingRuns says which attempts have no kept answer. It is not a difference:
+// another machine may have run them, and the records are what counts. But who took
+// an answer away should not be passed over in silence.
+func (r *Reading) noteMissingRuns(all *Recounted, kept []string) {
+	for _, a := range r.History.Attempts {
+		name := filepath.Join(r.RunsDir(), a.ID+".json")
+		if a.Finished != nil && !slices.Contains(kept, name) {
+			all.Notes = append(all.Notes, "attempt "+a.ID+" has finished, and its answer is not kept in .tally/runs: what \"tally run\" said then is not compared")
+		}
+	}
 }
 
 // KeptAnswer reads a file that may be a kept answer. The kind is "" if it is not.
