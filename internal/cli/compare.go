@@ -22,6 +22,7 @@ type compareOptions struct {
 	allCases      bool
 	noEvidence    bool
 	divergences   int
+	task, scorer  string // of imported results
 }
 
 func newCompare(env *Env) *cobra.Command {
@@ -35,7 +36,10 @@ and latency, and where the runs of flipped cases first part, read from their evi
 Differences are B minus A.
 
 Attempts of different benches are refused: other cases give other numbers.
---across-benches compares the cases that are the same in both, and says so.`,
+--across-benches compares the cases that are the same in both, and says so.
+
+A and B may be result files of other harnesses, as "tally import" reads them: their
+samples are paired by id. Such numbers are imported, not observed, and the answer says so.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.a, o.b = args[0], args[1]
@@ -47,12 +51,17 @@ Attempts of different benches are refused: other cases give other numbers.
 	f.BoolVar(&o.allCases, "all-cases", false, "list also the cases that did not change")
 	f.BoolVar(&o.noEvidence, "no-evidence", false, "do not look where flipped cases part")
 	f.IntVar(&o.divergences, "divergences", 20, "look where at most `N` flipped cases part")
+	f.StringVar(&o.task, "task", "", "of result files with several runs, that of `TASK`")
+	f.StringVar(&o.scorer, "scorer", "", "of result files with several scorers, the scores of `SCORER`")
 	return cmd
 }
 
-func runCompare(_ context.Context, env *Env, o compareOptions) error {
+func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	if o.divergences < 0 {
 		return refusal.Newf(refusal.Usage, "--divergences %d: expected 0 or more", o.divergences)
+	}
+	if archive.AreFiles(o.a, o.b) {
+		return compareImported(ctx, env, o)
 	}
 	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.a || a.ID == o.b }})
 	if err != nil {
@@ -77,6 +86,46 @@ func runCompare(_ context.Context, env *Env, o compareOptions) error {
 	line := p.History.Line()
 	c.Ledger = &line
 	return env.Answer(c, func(out io.Writer) { compareText(out, c) })
+}
+
+// compareImported compares two result files.
+func compareImported(ctx context.Context, env *Env, o compareOptions) error {
+	a, err := archive.LoadImportedRun(ctx, o.a, o.task, o.scorer)
+	if err != nil {
+		return err
+	}
+	b, err := archive.LoadImportedRun(ctx, o.b, o.task, o.scorer)
+	if err != nil {
+		return err
+	}
+	c, err := scorecard.CompareImported(a, b)
+	if err != nil {
+		return err
+	}
+	return env.Answer(c, func(out io.Writer) { importedComparisonText(out, c) })
+}
+
+func importedComparisonText(out io.Writer, c *scorecard.ImportedComparison) {
+	fmt.Fprintln(out, "IMPORTED, not observed: these are the numbers of two files")
+	for _, side := range []struct {
+		name string
+		line scorecard.ImportedLine
+	}{{"A", c.A}, {"B", c.B}} {
+		l := side.line
+		fmt.Fprintf(out, "%s  %s: %s on %s  %s\n", side.name, plain.Line(l.Harness), plain.Line(string(l.Model)), plain.Line(string(l.Task)), plain.Line(l.Source.Path))
+	}
+	fmt.Fprintf(out, "paired      %d samples by %s; %d only in A, %d only in B\n", c.Paired, plain.Line(c.Scorer), c.OnlyA, c.OnlyB)
+	if c.InputsDiffer > 0 {
+		fmt.Fprintf(out, "CAREFUL     %d of them were not asked the same\n", c.InputsDiffer)
+	}
+	fmt.Fprintf(out, "flips       %d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	fmt.Fprintf(out, "solve rate  %.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	if m := c.MeanScore; m != nil {
+		fmt.Fprintf(out, "mean score  %.4f to %.4f: %+.4f\n", m.A, m.B, m.Change)
+	}
+	for _, x := range c.Cases {
+		fmt.Fprintf(out, "%-8s    %s\n", x.Change, plain.Line(x.ID))
+	}
 }
 
 func compareText(out io.Writer, c *scorecard.Comparison) {

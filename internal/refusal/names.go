@@ -158,7 +158,7 @@ var meanings = map[Name]meaning{
 	UnknownKind:  {ExitUsage, "no such entry kind"},
 	Unrecognised: {ExitUsage, "the file is nothing that Tallystick writes"},
 
-	NotComparable: {ExitUsage, "the two attempts are of different benches, and nobody said to compare them all the same"},
+	NotComparable: {ExitUsage, "the two attempts are of different benches, and nobody said to compare them all the same; or two result files have no sample or scorer in common"},
 
 	ChainTamperDetected:    {ExitUnverified, "an entry is not the one that was sealed: changed, dropped, added or moved"},
 	SealInvalid:            {ExitUnverified, "a seal is not a signature of an operator in force over the tree at that point"},
