@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/attest"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/exchange/export"
@@ -193,10 +194,16 @@ func (g *attested) finish() {
 	slices.SortFunc(g.out.Isolation, func(a, b export.Isolation) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// RecordCredential appends that a credential was issued, and returns where.
-func (p *Place) RecordCredential(ctx context.Context, c *evidence.CredentialIssued) (Appended, error) {
-	pos, err := p.Append(ctx, evidence.CredentialIssuedKind, c)
-	return Appended{pos.Index, pos.Head}, err
+// RecordCredential appends that a credential was issued, about an attempt of ours
+// or about none, and says where.
+func (p *Place) RecordCredential(ctx context.Context, v *attest.Verified, attempt string) (*Appended, error) {
+	pos, err := p.Append(ctx, evidence.CredentialIssuedKind, &evidence.CredentialIssued{
+		Attempt: attempt, Credential: v.Digest, ID: v.ID, Issuer: v.Issuer, Method: v.IssuerProof.Method, Run: v.Body.RunID})
+	if err != nil {
+		return nil, fmt.Errorf("recording the credential: %w", err)
+	}
+	p.Note(`recorded as entry %d; "tally ledger prove %d -o FILE" gives the receipt that shows its age`, pos.Index, pos.Index)
+	return &Appended{pos.Index, pos.Head}, nil
 }
 
 // Revoke appends that a credential is revoked. The ledger must have issued it: a

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,6 @@ import (
 	"tallystick/internal/attest"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/exchange/importer"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -109,7 +107,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	var key *seal.Key
 	if !o.dryRun || o.key != "" {
 		var err error
-		if key, err = attestKey(&o); err != nil {
+		if key, err = claim.LoadKey(o.key, &o.RunnerDID); err != nil {
 			return err
 		}
 	}
@@ -126,18 +124,26 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	if o.dryRun {
 		return showBody(env, draft)
 	}
-	text, signed, err := issueDraft(env, o, draft, key)
+	s := claim.Signing{Key: key, DID: o.RunnerDID, Method: o.method, Now: env.Now(), SchemaURL: o.schemaURL, Until: o.validUntil}
+	if o.statusList != "" {
+		s.Status = []attest.StatusEntry{attest.NewStatusEntry(o.statusList, o.statusIndex, attest.Revocation)}
+	}
+	text, signed, err := claim.Issue(draft, s)
 	if err != nil {
 		return err
+	}
+	if o.manifest != "" {
+		doc, err := claim.Manifest(signed.Body, o.paths)
+		if err != nil {
+			return err
+		}
+		if err := archive.WriteOutput(o.manifest, doc); err != nil {
+			return err
+		}
 	}
 	a := &attestAnswer{File: o.out, Credential: signed.Digest, Issuer: signed.Issuer, RunID: signed.Body.RunID, Imported: signed.Imported, Hashed: draft.Hashed}
 	if o.record {
 		if a.Entry, err = recordIssue(ctx, env, signed, attempt); err != nil {
-			return err
-		}
-	}
-	if o.manifest != "" {
-		if err := writeManifest(o, signed.Body); err != nil {
 			return err
 		}
 	}
@@ -149,20 +155,6 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		return err
 	}
 	return env.Answer(a, a.print)
-}
-
-func attestKey(o *attestOptions) (*seal.Key, error) {
-	if o.key == "" {
-		return nil, refusal.Newf(refusal.Usage, "--key is missing").WithHint(`name a key file, or give --dry-run; "tally keys new credential" makes one in .tally/keys`)
-	}
-	key, err := seal.LoadKeyOrSeed(o.key)
-	if err != nil {
-		return nil, err
-	}
-	if pub, ok := key.Public().Ed25519(); ok && o.RunnerDID == "" {
-		o.RunnerDID = seal.DIDKey(pub)
-	}
-	return key, nil
 }
 
 // draftOf drafts the body of what a person named: a file that is there, or an
@@ -200,20 +192,6 @@ func showBody(env *Env, d *claim.Draft) error {
 	return env.Answer(rawJSON(d.Body), func(w io.Writer) { w.Write(append(plain.JSON(d.Body), '\n')) })
 }
 
-func issueDraft(env *Env, o attestOptions, d *claim.Draft, key *seal.Key) ([]byte, *attest.Verified, error) {
-	s := claim.Signing{Key: key, DID: o.RunnerDID, Method: o.method, Now: env.Now(), SchemaURL: o.schemaURL}
-	if o.validUntil != "" {
-		var err error
-		if s.ValidUntil, err = time.Parse(time.RFC3339, o.validUntil); err != nil {
-			return nil, nil, refusal.Newf(refusal.Usage, "--valid-until %q: expected a time such as 2027-01-31T00:00:00Z", o.validUntil)
-		}
-	}
-	if o.statusList != "" {
-		s.Status = []attest.StatusEntry{attest.NewStatusEntry(o.statusList, o.statusIndex, attest.Revocation)}
-	}
-	return claim.Issue(d, s)
-}
-
 // recordIssue records the credential in the ledger of the workspace, if there is
 // one.
 func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string) (*archive.Appended, error) {
@@ -224,21 +202,7 @@ func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt stri
 	if err != nil {
 		return nil, err
 	}
-	at, err := p.RecordCredential(ctx, &evidence.CredentialIssued{
-		Attempt: attempt, Credential: v.Digest, ID: v.ID, Issuer: v.Issuer, Method: v.IssuerProof.Method, Run: v.Body.RunID})
-	if err != nil {
-		return nil, fmt.Errorf("recording the credential: %w", err)
-	}
-	env.Note(`recorded as entry %d; "tally ledger prove %d -o FILE" gives the receipt that shows its age`, at.Index, at.Index)
-	return &at, nil
-}
-
-func writeManifest(o attestOptions, b *attest.Body) error {
-	doc, err := claim.Manifest(b, o.paths)
-	if err != nil {
-		return err
-	}
-	return archive.WriteOutput(o.manifest, append(doc, '\n'))
+	return p.RecordCredential(ctx, v, attempt)
 }
 
 // showRerun tells how to repeat the run.

@@ -2,9 +2,12 @@ package scorecard
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"slices"
 
 	"tallystick/internal/exchange/results"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
 
@@ -201,4 +204,28 @@ func (c *ImportedComparison) finish(differences []float64, scores ChangeOf[float
 		c.MeanScore = &scores
 	}
 	slices.SortStableFunc(c.Cases, func(x, y ImportedCase) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+}
+
+// Print tells the comparison to a person.
+func (c *ImportedComparison) Print(out io.Writer) {
+	fmt.Fprintln(out, "IMPORTED, not observed: these are the numbers of two files")
+	for _, side := range []struct {
+		name string
+		line ImportedLine
+	}{{"A", c.A}, {"B", c.B}} {
+		l := side.line
+		fmt.Fprintf(out, "%s  %s: %s on %s  %s\n", side.name, plain.Line(l.Harness), plain.Line(string(l.Model)), plain.Line(string(l.Task)), plain.Line(l.Source.Path))
+	}
+	fmt.Fprintf(out, "paired      %d samples by %s; %d only in A, %d only in B\n", c.Paired, plain.Line(c.Scorer), c.OnlyA, c.OnlyB)
+	if c.InputsDiffer > 0 {
+		fmt.Fprintf(out, "CAREFUL     %d of them were not asked the same\n", c.InputsDiffer)
+	}
+	fmt.Fprintf(out, "flips       %d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	fmt.Fprintf(out, "solve rate  %.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	if m := c.MeanScore; m != nil {
+		fmt.Fprintf(out, "mean score  %.4f to %.4f: %+.4f\n", m.A, m.B, m.Change)
+	}
+	for _, x := range c.Cases {
+		fmt.Fprintf(out, "%-8s    %s\n", x.Change, plain.Line(x.ID))
+	}
 }

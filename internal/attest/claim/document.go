@@ -158,9 +158,10 @@ func Manifest(b *attest.Body, p Paths) ([]byte, error) {
 	if s := b.SamplingParams; s != nil && s.Seed != nil {
 		details["seed"] = *s.Seed
 	}
-	return canon.Marshal(map[string]any{
+	text, err := canon.Marshal(map[string]any{
 		"artifactPath": p.Artifact, "evalHarnessPath": p.Harness, "datasetPath": p.Dataset, "metrics": b.Results, "runDetails": details,
 	})
+	return append(text, '\n'), err
 }
 
 // ImportedBadge draws the badge of imported results: of one run, or of the first

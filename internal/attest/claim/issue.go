@@ -21,9 +21,25 @@ type Signing struct {
 	Method string
 	Now    time.Time
 
-	SchemaURL  string
-	ValidUntil time.Time
-	Status     []attest.StatusEntry
+	SchemaURL string
+	Until     string // the last moment of validity in RFC 3339, or ""
+	Status    []attest.StatusEntry
+}
+
+// LoadKey reads the key that signs. A DID that is empty becomes the did:key of the
+// key.
+func LoadKey(path string, did *string) (*seal.Key, error) {
+	if path == "" {
+		return nil, refusal.Newf(refusal.Usage, "--key is missing").WithHint(`name a key file, or give --dry-run; "tally keys new credential" makes one in .tally/keys`)
+	}
+	key, err := seal.LoadKeyOrSeed(path)
+	if err != nil {
+		return nil, err
+	}
+	if pub, ok := key.Public().Ed25519(); ok && *did == "" {
+		*did = seal.DIDKey(pub)
+	}
+	return key, nil
 }
 
 // signer is the key under the name that verifiers find it by.
@@ -59,6 +75,12 @@ func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var until time.Time
+	if s.Until != "" {
+		if until, err = time.Parse(time.RFC3339, s.Until); err != nil {
+			return nil, nil, refusal.Newf(refusal.Usage, "--valid-until %q: expected a time such as 2027-01-31T00:00:00Z", s.Until)
+		}
+	}
 	body, err := attest.SignBody(d.Body, signer)
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +98,7 @@ func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	}
 	text, err := attest.Issue(attest.Draft{
 		ID: "urn:uuid:" + parsed.RunID, Issuer: s.DID, Imported: d.Imported, Body: body, SchemaURL: s.SchemaURL,
-		ValidFrom: s.Now, ValidUntil: s.ValidUntil, Status: s.Status, Evidence: evidence,
+		ValidFrom: s.Now, ValidUntil: until, Status: s.Status, Evidence: evidence,
 	}, signer)
 	if err != nil {
 		return nil, nil, err
