@@ -53,8 +53,8 @@ type Command struct {
 	// out.
 	Source string `json:"source,omitempty"`
 
-	// Mounts are further folders of this machine, read-only. They are not
-	// covered by the digest. A relative one is below targets/.
+	// Mounts are further folders of this machine, read-only. The target's digest
+	// does not cover them; a plan names theirs. A relative one is below targets/.
 	Mounts []CommandMount `json:"mounts,omitempty"`
 
 	// Venv is the Python environment of the program: a folder in the workspace,

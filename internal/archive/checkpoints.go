@@ -199,6 +199,18 @@ func (r *Reading) missingAnchor() error {
 	return nil
 }
 
+// everyAnchorGone refuses a workspace from which all anchors were taken although
+// the ledger says that some were published: whoever removes them has something to
+// hide, and nothing that follows may be built on it.
+func everyAnchorGone(dir string, published []history.Anchor, there int) error {
+	if len(published) == 0 || there > 0 {
+		return nil
+	}
+	last := published[len(published)-1]
+	return refusal.Newf(refusal.MissingAnchor, "entry %d says that %d entries were anchored on %s, and there is no anchor in %s", last.Index, last.Size, last.Date, dir).
+		WithHint(`restore them with "git checkout -- audit/anchors"; without them nobody can tell whether the ledger was cut`)
+}
+
 // cosignedAt is the earliest time at which one of the witnesses cosigned a
 // checkpoint; zero if none did.
 func cosignedAt(signed []byte, witnesses []note.Verifier) time.Time {

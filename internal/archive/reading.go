@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,10 @@ type Ask struct {
 	Prove bool
 	// ShowHeldOut says that somebody asked to see held-out cases.
 	ShowHeldOut bool
+	// Git says that the ledger is compared with the anchors that git holds, too:
+	// whoever runs or publishes something must not build on a ledger that was put
+	// back.
+	Git bool
 	// Visit sees each entry of the ledger besides, undecoded. It may be nil.
 	Visit func(ledger.Record) error
 
@@ -54,6 +59,7 @@ type Reading struct {
 	anchors  []sequencer.AnchorFile
 	kept     []keptCheckpoint
 	pins     *bench.Pins              // nil if nobody signed any
+	git      *gitCheck                // nil unless git is to be looked at
 	tree     *ledger.Tree             // nil unless entries will be proved
 	advised  map[int64]recount.Advice // nil unless entries will be read again
 	then     *Reading                 // at an earlier time: the last that was asked for
@@ -77,6 +83,12 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 	}
 	if ask.Again || ask.Prove {
 		r.advised = make(map[int64]recount.Advice)
+	}
+	if ask.Git {
+		var err error
+		if r.git, err = p.newGitCheck(context.Background()); err != nil {
+			return nil, err
+		}
 	}
 	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Pinned: r.pinnedLedgers, Cosigned: r.cosigned})
 	if err := r.Refresh(); err != nil {
@@ -118,6 +130,12 @@ func (r *Reading) Refresh() error {
 		}
 		return v, err
 	})
+	if err == nil {
+		err = r.git.verify(r.verified, len(r.anchors))
+	}
+	if err == nil {
+		err = everyAnchorGone(r.AnchorsDir(), r.History.Anchors, len(r.anchors))
+	}
 	if err != nil {
 		return r.Alarm(err)
 	}
@@ -126,6 +144,7 @@ func (r *Reading) Refresh() error {
 
 // visit gathers what is not the history's.
 func (r *Reading) visit(rec ledger.Record) error {
+	r.git.visit(rec)
 	if err := r.people.visit(rec); err != nil {
 		return err
 	}

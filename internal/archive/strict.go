@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
@@ -62,11 +63,20 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	if err != nil {
 		return err
 	}
+	git, err := p.newGitCheck(ctx)
+	if err != nil {
+		return err
+	}
+	var published []history.Anchor
 	v, err := place.Verify(ledger.Options{
 		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.Strict,
 		Visit: func(r ledger.Record) error {
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			git.visit(r)
+			if b, ok := r.Body.(*evidence.AnchorPublished); ok && !r.Envelope.Manual {
+				published = append(published, history.Anchor{Index: r.Index, Time: r.Envelope.Time, AnchorPublished: *b})
 			}
 			if err := tiles.Visit(r); err != nil || !o.Strict {
 				return err
@@ -80,6 +90,12 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	}
 	a.Entries, a.Head, a.Root = v.Size, v.Head.String(), base64.StdEncoding.EncodeToString(v.Root[:])
 	a.note(v, expect)
+	if err := git.verify(v, len(anchors)); err != nil {
+		return err
+	}
+	if err := everyAnchorGone(p.AnchorsDir(), published, len(anchors)); err != nil {
+		return err
+	}
 	problems, err := tiles.Problems(v)
 	if err != nil {
 		return err

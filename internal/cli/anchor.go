@@ -47,14 +47,7 @@ func runAnchorPublish(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	l, err := w.OpenLedger(ctx)
-	if err != nil {
-		return err
-	}
-	pub, err := lab.Publish(ctx, w, l)
-	if cerr := l.Close(); err == nil {
-		err = cerr
-	}
+	pub, err := lab.PublishNow(ctx, w)
 	if pub == nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func (o *runOptions) asks(past *harness.Past, began *bool) archive.Ask {
 		}
 		return past.Visit(r)
 	}
-	return archive.Ask{Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
+	return archive.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
 		return *began || a.ID == o.baseline || o.files().Any() || o.resume && a.Class == o.class && a.Target == o.target
 	}}
 }

@@ -37,6 +37,26 @@ type Plan struct {
 	// Filtered says that a case or tag filter was given: such an attempt is
 	// shown and never counts for promotion.
 	Filtered bool `json:"filtered,omitempty"`
+	// Mounts are what the target shows its program of the machine.
+	Mounts []PlannedMount `json:"mounts,omitempty"`
+}
+
+// A PlannedMount is a folder of the machine as the agent finds it. Without a
+// digest nobody knows what was in it, and the attempt never counts for promotion.
+type PlannedMount struct {
+	Digest *digest.Content `json:"digest,omitempty"`
+	Inside string          `json:"inside"`
+}
+
+// Undigested lists the mounts of which nobody knows what was in them.
+func (p *Plan) Undigested() []string {
+	var out []string
+	for _, m := range p.Mounts {
+		if m.Digest == nil {
+			out = append(out, m.Inside)
+		}
+	}
+	return out
 }
 
 func (p *Plan) validate() error {
@@ -49,6 +69,11 @@ func (p *Plan) validate() error {
 		return errors.New("plan: expected either cases or cases_digest")
 	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
 		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
+	}
+	for _, m := range p.Mounts {
+		if err := required("plan: mounts: inside", m.Inside); err != nil {
+			return err
+		}
 	}
 	seen := make(map[string]bool, len(p.Cases))
 	for _, c := range p.Cases {

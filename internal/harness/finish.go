@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
@@ -117,6 +118,12 @@ func (a *attempt) summary() *Summary {
 
 // finish appends the totals. The list of events goes into the evidence first.
 func (a *attempt) finish() error {
+	// What a run began with and what it ended with is one thing, or nobody knows
+	// what was measured.
+	if began, now := mountsText(&a.plan), mountsText(&evidence.Plan{Mounts: mountsOf(a.cfg.Target)}); began != now {
+		return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target mounts changed while it ran: %s, now %s", a.id, began, now).
+			WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
+	}
 	s := a.summary()
 	now := a.cfg.Now()
 	if err := a.event("bench.run.finished", "attempt "+a.id, map[string]any{"attempt": a.id, "outcomes": s.Outcomes}); err != nil {

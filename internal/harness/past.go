@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -115,6 +117,74 @@ func (u *unfinished) spent() (sum int64) {
 func (u *unfinished) done() int  { return len(u.results) }
 func (u *unfinished) total() int { return u.registered.Plan.CaseCount * u.registered.Plan.Repeat }
 
+// samePlan refuses to resume with another plan than the one that was registered.
+// Everything that it fixes is compared, the list of cases too: as many others
+// would be another attempt.
+func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
+	was := &u.registered.Plan
+	listWas, err := listDigest(was)
+	if err != nil {
+		return err
+	}
+	listNow, err := listDigest(now)
+	if err != nil {
+		return err
+	}
+	for _, same := range []struct {
+		what     string
+		was, now any
+	}{
+		{"the bench digest", was.BenchDigest, now.BenchDigest},
+		{"the registration", was.RegistrationDigest, now.RegistrationDigest},
+		{"the target digest", was.TargetDigest, now.TargetDigest},
+		{"the judge", orNone(was.JudgeDigest), orNone(now.JudgeDigest)},
+		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
+		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
+		{"the number of cases", was.CaseCount, now.CaseCount},
+		{"the list of cases that --case and --tag select", listWas, listNow},
+		{"that cases were selected", was.Filtered, now.Filtered},
+		{"the number of repeats", was.Repeat, now.Repeat},
+		{"what the target mounts", u.mounts(now), mountsText(now)},
+		{"the mode", u.registered.Mode, mode},
+	} {
+		if same.was != same.now {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", u.registered.Attempt, same.what, same.was, same.now).
+				WithHint("restore what the attempt was registered with, or start a new attempt; the unfinished one stays in the ledger")
+		}
+	}
+	return nil
+}
+
+// listDigest names the list of cases of a plan.
+func listDigest(p *evidence.Plan) (digest.Content, error) {
+	if p.CasesDigest != nil {
+		return *p.CasesDigest, nil
+	}
+	data, err := canon.Marshal(p.Cases)
+	return digest.ContentOf(data), err
+}
+
+// mounts says what was mounted. Registrations by the first rules did not say, and
+// then it is taken to be what is there now.
+func (u *unfinished) mounts(now *evidence.Plan) string {
+	if u.registered.Rules < 2 {
+		return mountsText(now)
+	}
+	return mountsText(&u.registered.Plan)
+}
+
+func mountsText(p *evidence.Plan) string {
+	var out []string
+	for _, m := range p.Mounts {
+		what := "not digested"
+		if m.Digest != nil {
+			what = m.Digest.String()
+		}
+		out = append(out, m.Inside+" "+what)
+	}
+	return strings.Join(out, ", ")
+}
+
 func orNone(d *digest.Content) string {
 	if d == nil {
 		return "none"
@@ -132,22 +202,8 @@ func (a *attempt) resume() error {
 		return refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by target %s", class, target).
 			WithHint(`start one with "tally run %s"`, class)
 	}
-	was := u.registered.Plan
-	for _, same := range []struct {
-		what     string
-		was, now any
-	}{
-		{"the bench digest", was.BenchDigest, a.plan.BenchDigest},
-		{"the target digest", was.TargetDigest, a.plan.TargetDigest},
-		{"the judge", orNone(was.JudgeDigest), orNone(a.plan.JudgeDigest)},
-		{"the number of cases", was.CaseCount, a.plan.CaseCount},
-		{"the number of repeats", was.Repeat, a.plan.Repeat},
-		{"the mode", u.registered.Mode, a.mode()},
-	} {
-		if same.was != same.now {
-			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", u.registered.Attempt, same.what, same.was, same.now).
-				WithHint("restore what the attempt was registered with, or start a new attempt; the unfinished one stays in the ledger")
-		}
+	if err := u.samePlan(&a.plan, a.mode()); err != nil {
+		return err
 	}
 	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()
 	parts := 2

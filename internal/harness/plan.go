@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -48,6 +49,7 @@ func prepare(cfg Config) (*Worker, error) {
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil}
+	w.plan.Mounts = mountsOf(cfg.Target)
 	if r := cfg.Bench.Rubric(); r.Main != "" {
 		w.plan.RubricDigest = &r.Digest
 	}
@@ -69,6 +71,19 @@ func prepare(cfg Config) (*Worker, error) {
 		}
 	}
 	return w, nil
+}
+
+// mountsOf digests what the target mounts, for the plan.
+func mountsOf(t *agent.Target) []evidence.PlannedMount {
+	var out []evidence.PlannedMount
+	for _, m := range t.Mounted() {
+		planned := evidence.PlannedMount{Inside: m.Inside}
+		if !m.Digest.IsZero() {
+			planned.Digest = &m.Digest
+		}
+		out = append(out, planned)
+	}
+	return out
 }
 
 // choose reads every case once and returns the places of those that are wanted.

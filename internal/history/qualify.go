@@ -21,6 +21,7 @@ const (
 	QualScratch     = "scratch"
 	QualFiltered    = "filtered"
 	QualUnfinished  = "unfinished"
+	QualMounts      = "mounts_not_digested"
 	QualReplayed    = "replayed"
 	QualAuthored    = "authored"
 	QualEdited      = "edited"
@@ -72,6 +73,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		{QualScratch, "scratch: nobody vouches for the bench or the ledger", "%d attempts are scratch: nobody vouches for their bench or ledger"},
 		{QualFiltered, "filtered: only some cases of the bench were selected", "%d attempts are filtered: only some cases of the bench were selected"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
+		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
 	} {
 		switch n := whole[l.name]; {
 		case n == 1:
@@ -94,7 +96,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Finished == nil, QualUnfinished}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}} {
 		if l.is {
 			names = append(names, l.name)
 		}

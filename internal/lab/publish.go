@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/cosign"
+	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/workspace"
@@ -34,6 +35,29 @@ func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger) (*seque
 	return pub, refusal.Newf(refusal.WitnessFailed, "the anchor stands, but %d of %d witnesses did not cosign: %w",
 		len(pub.Failed), len(pub.Failed)+len(pub.Witnesses), pub.Failed[0]).
 		WithHint(`run "tally anchor publish" again when they can be reached`)
+}
+
+// PublishNow opens the ledger for one publication. What git holds is looked at
+// first: an anchor that contradicts what was pushed must not be made.
+func PublishNow(ctx context.Context, p *archive.Place) (*sequencer.Published, error) {
+	past, err := p.Read(archive.Ask{Git: true, Want: func(*history.Attempt) bool { return false }})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	cfg.From = past.Verified()
+	l, err := p.OpenWith(ctx, cfg, archive.LockWait)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := Publish(ctx, p, l)
+	if cerr := l.Close(); err == nil {
+		err = cerr
+	}
+	return pub, err
 }
 
 func cosigners(s workspace.Settings) ([]sequencer.Cosigner, error) {

@@ -122,6 +122,8 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "run live: its replies are in nothing that two people signed"
 	case len(r.reg.Origins) > 0 && !slices.Contains(r.reg.Origins, a.Origin):
 		return "in a ledger that the registration does not name"
+	case len(a.Plan.Undigested()) > 0:
+		return "with mounts that were not digested"
 	case a.Pin == history.OtherPinned:
 		return "in a ledger that bench/digests.yaml does not name, or that was begun anew"
 	case a.Examples:

@@ -1,0 +1,58 @@
+package harness
+
+import (
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+)
+
+// TestResumeComparesTheWholePlan: whatever the plan fixed has to be the same,
+// above all what was mounted and which cases were selected.
+func TestResumeComparesTheWholePlan(t *testing.T) {
+	of := func(text string) digest.Content { return digest.ContentOf([]byte(text)) }
+	plan := func() evidence.Plan {
+		agent := of("agent")
+		return evidence.Plan{CaseCount: 1, Repeat: 1, TargetDigest: of("target"), Cases: []evidence.PlannedCase{{ID: "one", Digest: of("one")}},
+			Mounts: []evidence.PlannedMount{{Inside: "/opt/agent", Digest: &agent}}}
+	}
+	other := of("other")
+	for name, change := range map[string]func(*evidence.Plan){
+		"another case":              func(p *evidence.Plan) { p.Cases[0].ID = "two" },
+		"the case is another one":   func(p *evidence.Plan) { p.Cases[0].Digest = other },
+		"another cassette":          func(p *evidence.Plan) { p.Cases[0].Cassette = &other },
+		"a filter":                  func(p *evidence.Plan) { p.Filtered = true },
+		"another target":            func(p *evidence.Plan) { p.TargetDigest = other },
+		"another rubric":            func(p *evidence.Plan) { p.RubricDigest = &other },
+		"another image":             func(p *evidence.Plan) { p.ImageDigest = &other },
+		"the agent in the mount":    func(p *evidence.Plan) { p.Mounts[0].Digest = &other },
+		"the mount is not digested": func(p *evidence.Plan) { p.Mounts[0].Digest = nil },
+		"the mount is elsewhere":    func(p *evidence.Plan) { p.Mounts[0].Inside = "/opt/other" },
+		"a mount more": func(p *evidence.Plan) {
+			p.Mounts = append(p.Mounts, evidence.PlannedMount{Inside: "/x", Digest: &other})
+		},
+		"no mount": func(p *evidence.Plan) { p.Mounts = nil },
+	} {
+		u := &unfinished{registered: evidence.AttemptRegistered{Attempt: "a.b.1", Rules: evidence.RegistrationRules, Mode: "replay", Plan: plan()}}
+		now := plan()
+		if err := u.samePlan(&now, "replay"); err != nil {
+			t.Fatalf("the same plan: %v", err)
+		}
+		change(&now)
+		if err := u.samePlan(&now, "replay"); !refusal.Is(err, refusal.PlanChanged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A long list is known by its digest, whichever way it is told.
+	long, short := plan(), plan()
+	list, err := listDigest(&long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long.Cases, long.CasesDigest = nil, &list
+	u := &unfinished{registered: evidence.AttemptRegistered{Rules: evidence.RegistrationRules, Mode: "replay", Plan: long}}
+	if err := u.samePlan(&short, "replay"); err != nil {
+		t.Errorf("a list in the evidence: %v", err)
+	}
+}
