@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"edit":   cmdEdit,
+		"events": cmdEvents,
 		"exit":   cmdExit,
 		"flip":   cmdFlip,
 		"json":   cmdJSON,
@@ -258,6 +259,61 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit: %s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
 	}
+}
+
+// events LOG CODE COMMAND... is "exit CODE COMMAND..." that adds to LOG which
+// events the command left: in the ledger, among the alarms, in the lists of runs.
+func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: events LOG CODE COMMAND...")
+	}
+	before := eventLines(ts)
+	cmdExit(ts, false, args[1:])
+	var log strings.Builder
+	fmt.Fprintf(&log, "%s\n", strings.Join(args[2:], " "))
+	for _, where := range []string{"ledger", "alarms", "run"} {
+		left := eventLines(ts)[where][len(before[where]):]
+		for i, line := range left {
+			if i == 0 || line != left[i-1] {
+				fmt.Fprintf(&log, "  %s: %s\n", where, line)
+			}
+		}
+	}
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	ts.Check(err)
+	_, err = f.WriteString(log.String())
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// eventLines reads every event of a workspace, without checking anything: severity,
+// boundary and name.
+func eventLines(ts *testscript.TestScript) map[string][]string {
+	all := map[string][]string{}
+	for where, pattern := range map[string]string{"ledger": ".tally/ledger/segments/*.log", "alarms": ".tally/alarms.jsonl", "run": ".tally/runs/*/events.jsonl"} {
+		names, err := filepath.Glob(ts.MkAbs(pattern))
+		ts.Check(err)
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			ts.Check(err)
+			for line := range strings.Lines(string(data)) {
+				if where == "ledger" && !strings.Contains(line, `"kind":"integrity.event"`) {
+					continue
+				}
+				var found struct {
+					Body, Event struct{ Boundary, Name, Severity string }
+				}
+				if start := strings.IndexByte(line, '{'); start >= 0 && json.Unmarshal([]byte(line[start:]), &found) == nil {
+					e := found.Event
+					if where == "ledger" {
+						e = found.Body
+					}
+					all[where] = append(all[where], e.Severity+" "+e.Boundary+" "+e.Name)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // json FILE PATH VALUE requires that FILE (or stdout, stderr) is exactly one

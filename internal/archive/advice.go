@@ -27,6 +27,7 @@ func (p *Place) RunsDir() string { return p.Private("runs") }
 // for its advice, and records that in the ledger and in a file. It changes no
 // tier: people do. Days is the window, 0 for that of the registration.
 func (p *Place) Recommend(ctx context.Context, class, trustRoot string, days int) (*promote.Answer, error) {
+	p.ReadFor = "TB-5" // what does not verify from here on stops at the gate of promotion
 	ask := Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.Class == class }}
 	c, err := p.ReadCorpus(trustRoot, ask)
 	if err != nil {
@@ -74,7 +75,9 @@ func (c *Corpus) recordAdvice(ctx context.Context, rec *promote.Recommendation) 
 	if err != nil {
 		return nil, err
 	}
-	pos, err := c.Append(ctx, evidence.RecommendationKind, &rec.Recommendation)
+	crossed := &evidence.IntegrityEvent{Name: string(evidence.RecommendationKind), Severity: evidence.Info, Boundary: "TB-5",
+		Detail: fmt.Sprintf("class %s: %s; the next entry has the advice", rec.Class, rec.RecommendedTier)}
+	pos, err := appendTo(c.OpenLedger(ctx))(evidence.IntegrityEventKind, crossed, entry{evidence.RecommendationKind, &rec.Recommendation})
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (p *Place) PackAttempt(o PackOptions) (*Bundles, error) {
 		x.answer.Ed25519Key = hex.EncodeToString(key[32:])
 	}
 	if worst != nil {
-		worst = p.Alarm(worst)
+		worst = p.Refused(worst)
 	}
 	return &x.answer, worst
 }

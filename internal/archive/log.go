@@ -132,7 +132,7 @@ func (r *Reading) gateMet(a *history.Attempt) (*bool, error) {
 	}
 	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: r.Evidence})
 	if err != nil {
-		return nil, r.Alarm(err)
+		return nil, r.Refused(err)
 	}
 	met := gate.Met(results)
 	return &met, nil
@@ -236,7 +236,7 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 	v, err := history.TrajectoryOf(c, r.Piece)
 	switch {
 	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
-		return nil, r.Alarm(err)
+		return nil, r.Refused(err)
 	case err != nil:
 		s.Missing = err.Error()
 		return s, nil
@@ -254,7 +254,7 @@ func (r *Reading) Events(c *history.Case) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
-		return nil, r.Alarm(err)
+		return nil, r.Refused(err)
 	}
 	return r.Piece(files.Trajectory.Digest)
 }

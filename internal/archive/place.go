@@ -17,6 +17,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -46,6 +47,9 @@ type World struct {
 	Now    func() time.Time
 	// Note tells a person how the work is going; it is never the answer.
 	Note func(format string, args ...any)
+	// AlarmsOnly keeps events out of the ledger. It is for a copy of a workspace:
+	// an entry there would be a fork of the original.
+	AlarmsOnly bool
 	// FS is where ledger and evidence are read; nil means the disk.
 	FS store.FS
 }
@@ -54,6 +58,10 @@ type World struct {
 type Place struct {
 	*workspace.Workspace
 	World
+
+	// ReadFor is the boundary that the ledger is read for, which events about it
+	// name; "" for that between the harness and the ledger.
+	ReadFor string
 }
 
 // Open reads the settings of the workspace in dir.
@@ -62,7 +70,7 @@ func Open(dir string, world World) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Place{w, world}, nil
+	return &Place{Workspace: w, World: world}, nil
 }
 
 func (p *Place) fs() store.FS {
@@ -147,13 +155,30 @@ func (p *Place) Append(ctx context.Context, kind evidence.Kind, record evidence.
 	return appendTo(p.OpenLedger(ctx))(kind, record)
 }
 
-// appendTo appends one record to a ledger that was just opened, and closes it.
-func appendTo(l *sequencer.Ledger, err error) func(evidence.Kind, evidence.Body) (ledger.Position, error) {
-	return func(kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+// AppendAfter appends an event and then the record that it announces.
+func (p *Place) AppendAfter(ctx context.Context, event evidence.IntegrityEvent, kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+	return appendTo(p.OpenLedger(ctx))(evidence.IntegrityEventKind, &event, entry{kind, record})
+}
+
+// An entry is a record and its kind.
+type entry struct {
+	kind   evidence.Kind
+	record evidence.Body
+}
+
+// appendTo appends records to a ledger that was just opened, and closes it. It
+// returns where the last of them is.
+func appendTo(l *sequencer.Ledger, err error) func(kind evidence.Kind, record evidence.Body, more ...entry) (ledger.Position, error) {
+	return func(kind evidence.Kind, record evidence.Body, more ...entry) (ledger.Position, error) {
 		if err != nil {
 			return ledger.Position{}, err
 		}
 		pos, err := l.AppendRecord(kind, record)
+		for _, e := range more {
+			if err == nil {
+				pos, err = l.AppendRecord(e.kind, e.record)
+			}
+		}
 		if cerr := l.Close(); err == nil {
 			err = cerr
 		}
@@ -181,7 +206,7 @@ func (p *Place) Alarm(err error) error {
 		return err
 	}
 	proof := p.saveFork(err)
-	p.Raise(evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: "TB-4", Detail: err.Error()})
+	p.Raise(evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: cmp.Or(p.ReadFor, ledgerBoundary), Detail: err.Error()})
 	return &Alarm{err, securityBlock(err, proof)}
 }
 

@@ -62,7 +62,7 @@ func (r *Reading) Recount() (*Recounted, error) {
 		return nil, err
 	}
 	if err := all.Err(); err != nil {
-		return all, r.Alarm(err)
+		return all, r.Refused(err)
 	}
 	return all, nil
 }

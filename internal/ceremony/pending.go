@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/workspace"
 )
@@ -87,6 +88,10 @@ func AddPending(ctx context.Context, p *archive.Corpus, o PendingOptions, incide
 	if err != nil {
 		return nil, err
 	}
+	detail := fmt.Sprintf("draft %s of class %s from %s, entry %d; it is not scored", incident.ID, o.Class, cmp.Or(o.Source, incident.Source()), pos.Index)
+	if err := crossed(l, "case.pending", detail); err != nil {
+		return nil, err
+	}
 	return &Pending{o.Class, incident.ID, c.Digest, c.Disposition, pos.Index, false, c.IncidentWarning(), d.Registration.Trust == bench.Scratch}, nil
 }
 
@@ -127,7 +132,16 @@ func Accept(ctx context.Context, p *archive.Corpus, class, id string) (*Accepted
 	}
 	pos, err := l.AppendRecord(evidence.CaseAcceptedKind, &evidence.CaseAccepted{Class: class, CaseID: id, Digest: c.Digest, Signed: signed,
 		Signatures: []string{c.Provenance.AddedBy.Signature, c.Provenance.ReviewedBy.Signature}})
+	if err == nil && c.Pending {
+		err = crossed(l, "case.accepted", fmt.Sprintf("draft %s of class %s is a case now, signed by two people, entry %d", id, class, pos.Index))
+	}
 	return &Accepted{signed, pos, c.Pending}, err
+}
+
+// crossed records that something came from production into the bench.
+func crossed(l *sequencer.Ledger, name, detail string) error {
+	_, err := l.AppendRecord(evidence.IntegrityEventKind, &evidence.IntegrityEvent{Name: name, Severity: evidence.Info, Boundary: "TB-7", Detail: detail})
+	return err
 }
 
 // acceptable refuses a case that cannot be accepted, and says what its

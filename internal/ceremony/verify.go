@@ -72,6 +72,7 @@ func VerifyClasses(c *archive.Corpus, classes []string) (results []VerifiedClass
 				WithHint("restore the folder; a class does not disappear without two people changing the pins")
 		}
 		if err != nil {
+			err = c.Noted(err) // each of them, not only the one that is returned
 			r.Name, r.Error = refusal.Of(err).Name, err.Error()
 			if worst == nil || refusal.ExitCode(worst) != refusal.ExitUnverified && refusal.ExitCode(err) == refusal.ExitUnverified {
 				worst = err

@@ -22,6 +22,7 @@ import (
 	"io"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -91,6 +92,9 @@ type program struct {
 	// before that is the caller's mistake, whatever goes wrong after is not.
 	started bool
 
+	// ran is the command that was run, with the commands above it.
+	ran string
+
 	// misdirected is the mistake in "tally nonsense --help": the flag library's
 	// help hook cannot return an error.
 	misdirected error
@@ -141,7 +145,26 @@ func (p *program) main(args []string) int {
 		p.env.JSON = asksForJSON(args)
 	}
 	p.env.printError(err)
+	if p.started && !slices.Contains(looksAtFiles, p.ran) {
+		recordRefusal(p.env, err)
+	}
 	return refusal.ExitCode(err)
+}
+
+// looksAtFiles are the commands that look at files of anybody: that one of these
+// does not verify is the answer, and says nothing about this workspace. What they
+// refuse of the workspace itself they have recorded.
+var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade"}
+
+// recordRefusal has a refusal recorded that the command did not record itself:
+// whichever command meets something that does not verify, it is not forgotten.
+func recordRefusal(env *Env, err error) {
+	if refusal.ExitCode(err) != refusal.ExitUnverified {
+		return
+	}
+	if place, oerr := openPlace(env); oerr == nil {
+		_ = place.Refused(err)
+	}
 }
 
 // adopt gives cmd and everything below it the manners that all commands share,
@@ -186,6 +209,7 @@ func (p *program) run(ctx context.Context, args []string) (err error) {
 
 	p.root.SetArgs(append([]string{}, args...)) // never nil: nil means os.Args
 	cmd, err := p.root.ExecuteContextC(ctx)
+	p.ran = cmd.CommandPath()
 	switch {
 	case p.misdirected != nil:
 		return p.misdirected

@@ -81,7 +81,7 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	}
 	c, err := scorecard.Compare(a, b, options)
 	if err != nil {
-		return p.Alarm(err)
+		return p.Refused(err)
 	}
 	line := p.History.Line()
 	c.Ledger = &line

@@ -146,12 +146,17 @@ func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 		p.Root.Close()
 	}
 	refused := promote.Apply(class, bench.Tier(tier), mayApprove)
-	if _, err := w.Append(ctx, evidence.ApplyBlockedKind, blocked); err != nil {
+	if _, err := w.AppendAfter(ctx, applyBlocked(blocked, "refused"), evidence.ApplyBlockedKind, blocked); err != nil {
 		// The refusal stands whether or not it can be recorded where it should.
-		w.Raise(evidence.IntegrityEvent{Name: string(evidence.ApplyBlockedKind), Severity: evidence.Block, Boundary: "TB-6",
-			Detail: fmt.Sprintf("somebody asked to move class %s to %s; not in the ledger: %v", blocked.Class, blocked.Tier, err)})
+		w.Raise(applyBlocked(blocked, fmt.Sprintf("not in the ledger: %v", err)))
 		r := refusal.Of(refused)
 		return refusal.Newf(r.Name, "%w; it could not be recorded in the ledger: %v", r.Err, err).WithHint("%s", r.Hint)
 	}
 	return refused
+}
+
+// applyBlocked is the event of somebody asking the program to change a tier.
+func applyBlocked(asked *evidence.ApplyBlocked, then string) evidence.IntegrityEvent {
+	return evidence.IntegrityEvent{Name: string(evidence.ApplyBlockedKind), Severity: evidence.Block, Boundary: "TB-6",
+		Detail: fmt.Sprintf("somebody asked to move class %s to %s; %s", asked.Class, asked.Tier, then)}
 }

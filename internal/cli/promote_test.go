@@ -470,7 +470,7 @@ func TestPromoteApplyAlwaysRefusesAndIsRecorded(t *testing.T) {
 				t.Errorf("the hint does not say %q: %s", word, hint)
 			}
 		}
-		if l.lastKind() != "promotion.apply.blocked" || len(l.kinds()) != entries+1 {
+		if l.lastKind() != "promotion.apply.blocked" || len(l.kinds()) != entries+2 {
 			t.Errorf("%v: last entry is %s, %d are new", ask, l.lastKind(), len(l.kinds())-entries)
 		}
 	}

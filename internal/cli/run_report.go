@@ -34,7 +34,7 @@ func (r *runner) report(a *recount.Run) error {
 	a.Attempt = recount.RunAttemptOf(attempt)
 	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
 	if err != nil {
-		return past.Alarm(err)
+		return past.Refused(err)
 	}
 	a.Scorecard = card
 	// A comparison that cannot be made must not hide a gate that is not met.
@@ -78,7 +78,7 @@ func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *rec
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)
 	}
 	if err != nil {
-		return past.Alarm(err)
+		return past.Refused(err)
 	}
 	a.Comparison = c
 	if r.o.markdown == "" {

@@ -90,7 +90,7 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	}
 	card, err := scorecard.Of(p.History, view)
 	if err != nil {
-		return p.Alarm(err)
+		return p.Refused(err)
 	}
 	answer := scorecard.Answer{Card: card}
 	if o.failed {

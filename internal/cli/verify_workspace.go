@@ -30,7 +30,7 @@ func verifyPlace(e *Env, w *archive.Place) func(path string) (kind, detail strin
 			return kind, "", true, err
 		}
 		detail, err := verifyAt(p, kind, path)
-		return kind, detail, true, err
+		return kind, detail, true, w.Noted(err)
 	}
 }
 

@@ -26,6 +26,8 @@ type Stored struct {
 type Regraded struct {
 	Record  evidence.CaseScored // only what grading fills in; without a score it says why
 	Grading []byte              // the grading document; nil when the case could not be graded
+
+	Crossings []Crossing // the boundaries that were crossed on the way
 }
 
 // Regrade grades stored trajectories with the bench as it is now. Nothing is
@@ -126,7 +128,7 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 	if err := r.grade(ctx, g); err != nil {
 		return Regraded{}, err
 	}
-	out := Regraded{Record: g.Record}
+	out := Regraded{Record: g.Record, Crossings: g.Crossings}
 	if g.Files.Grading != nil {
 		out.Grading = g.Piece(*g.Files.Grading)
 	}

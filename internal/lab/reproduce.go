@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/canon"
@@ -16,6 +17,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
+	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -64,12 +66,54 @@ func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Opti
 		return nil, err
 	}
 	out := &Reproduced{Original: original.ID, Attempt: original.ID + ".again-" + hex.EncodeToString(operator[:4])}
-	if out.Divergence, out.Cases, err = s.again(ctx, original); err != nil {
+	journal, err := s.journal(out.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	out.Divergence, out.Cases, err = s.again(ctx, original, journal.write)
+	if cerr := journal.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
 		return nil, err
 	}
 	out.Agrees = out.Divergence == ""
 	return out, out.record(ctx, c, key, &evidence.AttemptReproduced{Attempt: out.Attempt, Original: original.ID, Origin: original.Origin,
 		Agrees: out.Agrees, Divergence: out.Divergence, Operator: operator})
+}
+
+// A crossings is the list of the boundaries that a second run crossed, as an
+// attempt leaves one.
+type crossings struct{ *store.Journal }
+
+// journal begins the list with what verifying the bench crossed.
+func (s *Setup) journal(name string) (crossings, error) {
+	dir := s.place.Private("runs", name)
+	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
+		return crossings{}, err
+	}
+	j, err := store.OpenJournal(filepath.Join(dir, "events.jsonl"))
+	if err != nil {
+		return crossings{}, err
+	}
+	var begun []harness.Crossing
+	for _, e := range s.Bench.Events() {
+		begun = append(begun, harness.Crossing{Event: e, Time: evidence.At(s.place.Now())})
+	}
+	return crossings{j}, crossings{j}.write(begun)
+}
+
+func (j crossings) write(all []harness.Crossing) error {
+	for i := range all {
+		line, err := canon.Marshal(&all[i])
+		if err != nil {
+			return err
+		}
+		if err := j.Append(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // samePlan refuses to compare with another bench or agent.
@@ -94,7 +138,7 @@ type caseKey struct {
 
 // again drives every case and returns the first divergence, "" if there is
 // none.
-func (s *Setup) again(ctx context.Context, original Original) (string, int, error) {
+func (s *Setup) again(ctx context.Context, original Original, crossed func([]harness.Crossing) error) (string, int, error) {
 	recorded := map[caseKey]*history.Case{}
 	ids := map[string]bool{}
 	for c := range original.Cases() {
@@ -111,6 +155,10 @@ func (s *Setup) again(ctx context.Context, original Original) (string, int, erro
 	}
 	divergence, cases := "", 0
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		s.blocked(g.Crossings)
+		if err := crossed(g.Crossings); err != nil {
+			return err
+		}
 		cases++
 		c := recorded[caseKey{g.Case.ID, g.Repeat}]
 		if divergence != "" || c == nil {

@@ -54,7 +54,7 @@ type NotGraded struct {
 func Rescore(ctx context.Context, c *archive.Corpus, original Original, o RescoreOptions) (*Rescored, error) {
 	v, err := c.Bench(original.Class)
 	if err != nil {
-		return nil, c.Alarm(err)
+		return nil, c.Refused(err)
 	}
 	// Nothing is driven, so the target may be gone, or be one of the network.
 	s := &Setup{v, &agent.Target{Name: original.Target}, c, Options{Class: original.Class, Version: o.Version}}
@@ -66,6 +66,7 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 	stored, was := out.stored(original)
 	vault := store.OpenVault(store.OS{}, c.EvidenceDir())
 	err = harness.Regrade(ctx, cfg, stored, func(x harness.Stored, g harness.Regraded) error {
+		s.blocked(g.Crossings)
 		if g.Record.Score == nil {
 			out.Not = append(out.Not, NotGraded{x.CaseID, g.Record.Reason})
 			return nil

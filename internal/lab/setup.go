@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/judge"
 	"tallystick/internal/refusal"
@@ -49,7 +51,7 @@ type Setup struct {
 func New(c *archive.Corpus, o Options) (*Setup, error) {
 	v, err := c.Bench(o.Class)
 	if err != nil {
-		return nil, c.Alarm(err)
+		return nil, c.Refused(err)
 	}
 	for _, w := range v.Warnings() {
 		if w.Case == "" && v.Level() == string(bench.Scratch) {
@@ -92,7 +94,21 @@ func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error)
 	if err != nil {
 		return err
 	}
-	return harness.Rehearse(ctx, cfg, visit)
+	return harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		s.blocked(g.Crossings)
+		return visit(g)
+	})
+}
+
+// blocked records what blocked while cases were driven or graded without an
+// attempt: a rubric that tries to get out does so in every command.
+func (s *Setup) blocked(crossings []harness.Crossing) {
+	for _, c := range crossings {
+		if e := c.Event; e.Severity == evidence.Block {
+			e.Detail = fmt.Sprintf("case %s: %s", c.Case, e.Detail)
+			s.place.Record(e)
+		}
+	}
 }
 
 // config is that of a run which records nothing and in which no model answers.

@@ -188,16 +188,28 @@ func (r *review) isolationProblem(c *history.Context) string {
 
 // blocked lists the integrity events of the window that block. Those of a
 // rubric are in the record of its case as a failure mode, and belong to one
-// class; the others are about the evidence itself.
+// class. What was refused at the door, as a bench that did not verify, a swapped
+// recording or a tier that somebody asked for, left no evidence behind. The
+// others are about the evidence itself.
 func (r *review) blocked() []history.Event {
 	var found []history.Event
 	for _, e := range r.in.History.Events {
 		_, late := r.clock.span(e.Index, e.Time.Go())
-		if e.Severity == evidence.Block && !strings.HasPrefix(e.Name, "rubric.") && !late.Before(r.begin) {
+		if e.Severity == evidence.Block && !strings.HasPrefix(e.Name, "rubric.") && !atTheDoor(e.Boundary) && !late.Before(r.begin) {
 			found = append(found, e)
 		}
 	}
 	return found
+}
+
+// atTheDoor reports whether a refusal at that boundary kept something out before
+// anything was run or recorded.
+func atTheDoor(boundary string) bool {
+	switch boundary {
+	case "TB-1", "TB-2", "TB-6", "TB-7", "TB-8":
+		return true
+	}
+	return false
 }
 
 func orNone(s string) string {

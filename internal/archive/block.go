@@ -1,0 +1,99 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
+)
+
+// boundaries says at which trust boundary (ARCHITECTURE.md) a refusal happened, by
+// its name. What is not here is about a stranger's file, which crosses none.
+var boundaries = map[refusal.Name]string{
+	refusal.BenchCaseDigestMismatch: "TB-1", refusal.RegistrationDigestMismatch: "TB-1", refusal.DatasetDigestMismatch: "TB-1", refusal.ManifestMismatch: "TB-1",
+	refusal.BenchTreeInvalid: "TB-1", refusal.BenchIncomplete: "TB-1", refusal.PinMismatch: "TB-1", refusal.FenceMissing: "TB-1", refusal.FenceDidNotRun: "TB-1",
+	refusal.JudgeDigestMismatch: "TB-1", refusal.SignatureInvalid: "TB-1", refusal.SignerUnknown: "TB-1", refusal.SignerNotValidThen: "TB-1",
+	refusal.NamespaceNotAllowed: "TB-1", refusal.TwoPersonRule: "TB-1", refusal.RoleMissing: "TB-1", refusal.WeakKey: "TB-1", refusal.DuplicateKey: "TB-1",
+
+	refusal.RubricDigestMismatch:   "TB-2",
+	refusal.CassetteDigestMismatch: "TB-8",
+
+	refusal.ChainTamperDetected: ledgerBoundary, refusal.SealInvalid: ledgerBoundary, refusal.HistoryRolledBack: ledgerBoundary, refusal.HistoryForked: ledgerBoundary,
+	refusal.TimeWentBack: ledgerBoundary, refusal.MissingAnchor: ledgerBoundary, refusal.AnchorMismatch: ledgerBoundary, refusal.AnchorSignatureInvalid: ledgerBoundary,
+	refusal.CheckpointInvalid: ledgerBoundary, refusal.TileMismatch: ledgerBoundary, refusal.EntryInvalid: ledgerBoundary, refusal.SignersChainBroken: ledgerBoundary,
+	refusal.DigestMismatch: ledgerBoundary, refusal.RecomputeMismatch: ledgerBoundary,
+}
+
+// ledgerBoundary is that between the harness and the ledger.
+const ledgerBoundary = "TB-4"
+
+// Refused records that something did not verify, at the boundary where it was
+// met: as an entry of the ledger if that is whole, else as an alarm. Whichever
+// command met it, it is recorded once. It returns err as an [Alarm]; other errors,
+// and refusals of a stranger's file, it returns as they are.
+func (p *Place) Refused(err error) error {
+	a := (*Alarm)(nil)
+	name := refusal.Of(err).Name
+	boundary, known := boundaries[name]
+	switch {
+	case refusal.ExitCode(err) != refusal.ExitUnverified || errors.As(err, &a) || !known:
+		return err
+	case p.isLedgers(err):
+		return p.Alarm(err)
+	}
+	p.Record(evidence.IntegrityEvent{Name: string(name), Severity: evidence.Block, Boundary: boundary, Detail: err.Error()})
+	return &Alarm{err, securityBlock(err, "")}
+}
+
+// Noted is Refused for a command whose answer says what was refused: nothing is
+// shown besides.
+func (p *Place) Noted(err error) error {
+	refused := p.Refused(err)
+	if a := (*Alarm)(nil); errors.As(refused, &a) && !errors.As(err, new(*Alarm)) {
+		return &Alarm{a.Err, ""}
+	}
+	return refused
+}
+
+// isLedgers reports whether a refusal is about the ledger itself, which then
+// cannot take a record of it.
+func (p *Place) isLedgers(err error) bool {
+	problem := (*ledger.Problem)(nil)
+	switch name := refusal.Of(err).Name; {
+	case errors.As(err, &problem):
+		return true
+	case name == refusal.DigestMismatch, name == refusal.RecomputeMismatch:
+		return false
+	default:
+		return boundaries[name] == ledgerBoundary
+	}
+}
+
+// recordWait is how long a command waits for another writer to record an event: it
+// is ending, and the alarms are there.
+const recordWait = 2 * time.Second
+
+// Record records an event in the ledger, or as an alarm where there is none that
+// is whole and can be written to.
+func (p *Place) Record(event evidence.IntegrityEvent) {
+	if p.AlarmsOnly || p.appendEvent(&event) != nil {
+		p.Raise(event)
+	}
+}
+
+// appendEvent appends an event. It leaves no alarm about the ledger: the caller
+// has something to tell already.
+func (p *Place) appendEvent(event *evidence.IntegrityEvent) error {
+	cfg, err := p.Config()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordWait)
+	defer cancel()
+	_, err = appendTo(sequencer.Open(ctx, cfg))(evidence.IntegrityEventKind, event)
+	return err
+}
