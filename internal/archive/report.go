@@ -33,6 +33,9 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
 		}
+		if c.Correction != nil {
+			t.Corrected = c.Correction.Text()
+		}
 		if a.Plan.Repeat > 1 {
 			t.Repeat = int(c.Repeat)
 		}
@@ -63,6 +66,9 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 // it. It is a help to people: without the evidence the report is shorter and as
 // red.
 func (r *Reading) compared(c *history.Case, t *gate.Case) {
+	if c.Correction != nil {
+		return // the correction says all
+	}
 	if c.Outcome() == evidence.Passed {
 		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
 		return

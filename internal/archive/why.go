@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
@@ -34,6 +35,8 @@ type Why struct {
 	// they are shown with the salt, because somebody asked.
 	HeldOut bool   `json:"held_out,omitempty"`
 	Salt    string `json:"salt,omitempty"`
+	// Correction is what people signed beside the record: the last that counts.
+	Correction *scorecard.CorrectedCase `json:"correction,omitempty"`
 }
 
 // An Amendment is what somebody set beside the score. Checks are what was
@@ -76,6 +79,10 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 		a.Missing = err.Error()
 	}
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
+	if corrected := c.Correction; corrected != nil {
+		a.Correction = &scorecard.CorrectedCase{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
+			By: corrected.By, Reason: corrected.Reason, Entry: c.Index, Index: corrected.Index}
+	}
 	if c.Amendment != nil {
 		if err := r.amendment(c, a); err != nil {
 			return nil, err

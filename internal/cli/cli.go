@@ -51,6 +51,7 @@ func commands(env *Env) []*cobra.Command {
 		newWhy(env),
 		newReproduce(env),
 		newRescore(env),
+		newCorrect(env),
 		newReplay(env),
 		newGrade(env),
 		newImport(env),

@@ -135,6 +135,11 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	w.Flush()
 	for _, x := range c.Cases {
 		fmt.Fprintf(out, "%-8s %s  %s to %s  entries %d, %d\n", x.Change, plain.Line(x.CaseID), sideText(x.A), sideText(x.B), x.A.Entry, x.B.Entry)
+		for _, side := range []struct{ name, text string }{{"A", x.A.Corrected}, {"B", x.B.Corrected}} {
+			if side.text != "" {
+				fmt.Fprintf(out, "    %s: %s\n", side.name, plain.Line(side.text))
+			}
+		}
 		if x.Divergence != "" {
 			fmt.Fprintf(out, "    parts at: %s\n", strings.ReplaceAll(strings.TrimRight(plain.Block(x.Divergence), "\n"), "\n", "\n    "))
 		}

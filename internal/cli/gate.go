@@ -130,6 +130,9 @@ func gateText(out io.Writer, g gate.Answer) {
 	}
 	qualificationsText(out, "  note  ", g.Qualifications)
 	othersLines(out, g.Others, 10)
+	for _, c := range g.Corrected {
+		fmt.Fprintf(out, "  corrected  %s\n", plain.Line(c.Text()))
+	}
 }
 
 // choose finds the attempt: the named one, or the newest finished one of the

@@ -90,6 +90,9 @@ func whyText(out io.Writer, a *archive.Why) {
 		fmt.Fprintf(out, "amended  by %s to %s with score %v: %s%s\n", plain.Line(m.Author), word, m.Score, plain.Line(m.Reason), counts)
 		printChecks(out, m.Checks)
 	}
+	if c := a.Correction; c != nil {
+		fmt.Fprintf(out, "corrected %s (entry %d)\n", plain.Line(c.Text()), c.Index)
+	}
 	if a.Missing != "" {
 		fmt.Fprintf(out, "evidence could not be read: %s\n", plain.Line(a.Missing))
 	}

@@ -67,6 +67,14 @@ func source() *rules.Source {
 
 			"attempt.reproduced.origin": "like origin",
 
+			"score.corrected.origin":     "like origin",
+			"score.corrected.repeat":     "from 1",
+			"score.corrected.number":     "from 1",
+			"score.corrected.was.score":  "0 to 1",
+			"score.corrected.now.score":  "0 to 1",
+			"score.corrected.reason":     "1 to 2000",
+			"score.corrected.signatures": "1 to 2; each not empty",
+
 			"judge.drawn.attempt": "may be empty",
 			"judge.drawn.draw":    "from 1",
 

@@ -19,6 +19,7 @@ const (
 	AttemptFinishedKind   Kind = "attempt.finished"
 	AttemptReproducedKind Kind = "attempt.reproduced"
 	ScoreAmendedKind      Kind = "score.amended"
+	ScoreCorrectedKind    Kind = "score.corrected"
 	JudgeDrawnKind        Kind = "judge.drawn"
 	CassetteRecordedKind  Kind = "cassette.recorded"
 	CasePendingKind       Kind = "case.pending"
@@ -45,6 +46,7 @@ var records = []row{
 	{func() Body { return new(AttemptFinished) }, history},
 	{func() Body { return new(AttemptReproduced) }, history},
 	{func() Body { return new(ScoreAmended) }, history},
+	{func() Body { return new(ScoreCorrected) }, history},
 	{func() Body { return new(JudgeDrawn) }, history},
 	{func() Body { return new(CassetteRecorded) }, aside},
 	{func() Body { return new(CasePending) }, history},

@@ -22,6 +22,9 @@ type Answer struct {
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
+	// Corrected are the cases whose score people corrected, with their names:
+	// the gates used what they signed.
+	Corrected []scorecard.CorrectedCase `json:"corrected,omitempty"`
 
 	Ledger history.Line `json:"ledger"` // what was read
 }
@@ -29,7 +32,7 @@ type Answer struct {
 // AnswerOf puts the results of an attempt into the form that is promised.
 func AnswerOf(h *history.History, a *history.Attempt, results []Result) Answer {
 	answer := Answer{Rules: scorecard.Rules, Met: Met(results), Gates: results, Attempt: a.ID, Class: a.Class, Level: a.Level,
-		Number: a.Ordinal, Of: a.Siblings, Properties: a.Properties(), Others: []scorecard.AttemptLine{}, Qualifications: history.Qualify(a), Ledger: h.Line()}
+		Number: a.Ordinal, Of: a.Siblings, Properties: a.Properties(), Others: []scorecard.AttemptLine{}, Qualifications: history.Qualify(a), Corrected: scorecard.CorrectedCases(a), Ledger: h.Line()}
 	for _, other := range h.Attempts {
 		if other != a && other.Class == a.Class {
 			answer.Others = append(answer.Others, scorecard.LineOf(other.WithoutRecords()))

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -78,8 +79,12 @@ func Evaluate(in Input) ([]Result, error) {
 		return nil, err
 	}
 	var results []Result
+	away := correctedAway(a, reg)
 	for _, g := range reg.Gates {
 		r, err := in.evaluate(g, card, tags)
+		if away != "" && err == nil {
+			r.Value, r.Met, r.Reason = nil, false, away
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -153,6 +158,23 @@ func (g *Result) tooMany() string {
 		return ""
 	}
 	return "of its tasks " + strings.Join(said, " and ")
+}
+
+// correctedAway names a record with a block-severity failure that a correction
+// raised all the same. "tally correct" refuses to; who wrote the entry by other
+// means meets no gate with it.
+func correctedAway(a *history.Attempt, reg bench.Registration) string {
+	for c := range a.Cases() {
+		if c.Correction == nil || !c.Correction.Raises() {
+			continue
+		}
+		for _, mode := range c.FailureModes() {
+			if grade.SeverityOf(mode, reg) == evidence.Block {
+				return fmt.Sprintf("case %s has the block-severity failure %s, and a correction (entry %d) raised it", c.ID, mode, c.Correction.Index)
+			}
+		}
+	}
+	return ""
 }
 
 // tellsItsBench reports whether the records of the attempt tell which cases its

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,10 @@ func (r Report) suite(group string, id int) junitSuite {
 		if t.said != "" {
 			// A testcase that passed has no place for it in both schemas.
 			s.Properties = append(s.Properties, junitProperty{"case " + token(t.name), plain.Line(t.said)})
+		}
+		// A test that passed has no text of its own in this format.
+		if i := slices.IndexFunc(t.details, func(d detail) bool { return d.label == "corrected" }); i >= 0 {
+			s.SystemOut += fmt.Sprintf("corrected: %s: %s\n", plain.Line(t.name), plain.Line(cut(t.details[i].value, maxInDetail)))
 		}
 		s.Cases = append(s.Cases, s.testcase(t, r.Class+"."+group))
 	}

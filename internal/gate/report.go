@@ -41,6 +41,7 @@ type Case struct {
 
 	// Qualifications name what must be known of this case.
 	Qualifications []string
+	Corrected      string // how people corrected the score, "" if they did not
 }
 
 // A status is how a test reporter sees a test. Only a pass is green.
@@ -92,6 +93,7 @@ func (c Case) test() test {
 	if c.Repeat > 0 {
 		t.name = fmt.Sprintf("%s (repeat %d)", c.ID, c.Repeat)
 	}
+	t.add("corrected", c.Corrected)
 	switch c.Outcome {
 	case evidence.Passed:
 		t.status = pass
@@ -113,6 +115,9 @@ func (c Case) test() test {
 	}
 	if c.Score != nil {
 		t.message += ", score " + number(*c.Score)
+	}
+	if c.Corrected != "" {
+		t.message += ": " + c.Corrected
 	}
 	if len(c.FailureModes) > 0 {
 		t.message += ": " + strings.Join(c.FailureModes, ", ")

@@ -75,6 +75,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
 	then.Pending = until(h.Pending, entries, func(p *Pending) int64 { return p.Index })
 	then.amendments = until(h.amendments, entries, func(m *amendment) int64 { return m.index })
+	then.corrections = until(h.corrections, entries, func(m *correction) int64 { return m.index })
 	for _, c := range h.cosigned {
 		if c.Size <= entries {
 			then.cosigned = append(then.cosigned, c)
@@ -88,7 +89,7 @@ func (h *History) At(entries int64) (*History, bool) {
 		then.Attempts = append(then.Attempts, &b)
 		then.byID[b.ID] = &b
 	}
-	then.settle(len(h.amendments) > len(then.amendments))
+	then.settle(len(h.amendments) > len(then.amendments) || len(h.corrections) > len(then.corrections))
 	return then, true
 }
 
@@ -117,18 +118,24 @@ func (h *History) settle(amendedSince bool) {
 		if amendedSince && a.amendedAt(h.Entries) {
 			a.cases = a.cases.clone()
 			for c := range a.cases.all() {
-				c.Amendment = nil
+				c.Amendment, c.Correction = nil, nil
 			}
 			amend(h.amendments, a.cases.all())
+			h.correct(of(a, h.corrections), a.cases.all(), func(*Attempt, int64, string) {})
 		}
 	}
 }
 
-// amendedAt reports whether a record was amended when the ledger already had so
-// many entries.
+// of are the corrections of records of an attempt.
+func of(a *Attempt, corrections []correction) []correction {
+	return slices.DeleteFunc(slices.Clone(corrections), func(m correction) bool { return m.Attempt != a.ID })
+}
+
+// amendedAt reports whether a record was amended or corrected when the ledger
+// already had so many entries.
 func (a *Attempt) amendedAt(entries int64) bool {
 	for c := range a.cases.all() {
-		if c.Amendment != nil && c.Amendment.Index >= entries {
+		if c.Amendment != nil && c.Amendment.Index >= entries || c.Correction != nil && c.Correction.last >= entries {
 			return true
 		}
 	}

@@ -63,11 +63,12 @@ type History struct {
 	Events  []Event   // integrity events
 	Pending []Pending // drafts made of production incidents
 
-	byID       map[string]*Attempt
-	amendments []amendment
-	cosigned   []Cosigned
-	pinned     []Ledger
-	marks      *marks // nil unless asked for
+	byID        map[string]*Attempt
+	amendments  []amendment
+	corrections []correction
+	cosigned    []Cosigned
+	pinned      []Ledger
+	marks       *marks // nil unless asked for
 }
 
 // Line says what was read, for an answer that rests on it.
@@ -109,7 +110,8 @@ type Pending struct {
 // An Attempt is one attempt with what the ledger says about it.
 type Attempt struct {
 	ID       string
-	Index    int64 // of the registration
+	Index    int64     // of the registration
+	Head     digest.ID // of that entry
 	Time     evidence.Time
 	Class    string
 	Target   string
@@ -186,6 +188,7 @@ type Attempt struct {
 // A Finished is an attempt.finished entry.
 type Finished struct {
 	Index int64
+	Head  digest.ID // of that entry
 	Time  evidence.Time
 	evidence.AttemptFinished
 }
@@ -247,13 +250,16 @@ func (a *Attempt) WithoutRecords() *Attempt {
 type Case struct {
 	ID     string
 	Digest digest.Content
-	Index  int64 // of the case.scored entry; -1 if there is none
+	Index  int64     // of the case.scored entry; -1 if there is none
+	Head   digest.ID // of that entry
 
 	// Context is what the record says about how it was made; nil without a
 	// record. It is shared.
 	Context *Context
 	// Amendment is the last score.amended of the record, or nil.
 	Amendment *Amendment
+	// Correction is what people signed beside the record, or nil.
+	Correction *Correction
 	// Cassette is what was replayed, or nil. It is shared.
 	Cassette *digest.Content
 	Evidence []digest.Content
@@ -336,13 +342,31 @@ func outcomeOf(o evidence.Outcome) outcome {
 // Outcome is what the record says, before amendments, or [NotRun].
 func (c *Case) Outcome() evidence.Outcome { return outcomes[c.recorded] }
 
-// Effective is the outcome that counts: an amendment turns a passed case into
-// a failed one, and nothing into a passed one.
+// Effective is the outcome that counts for scorecards and gates: what people
+// corrected it to, else that of [Case.Uncorrected]. An amendment that came after
+// the correction may still turn a passed case into a failed one.
 func (c *Case) Effective() evidence.Outcome {
+	k := c.Correction
+	switch {
+	case k == nil:
+		return c.Uncorrected()
+	case k.Now.Passed && !(c.amendedAfter(k) && !c.Amendment.Passed):
+		return evidence.Passed
+	}
+	return evidence.Failed
+}
+
+// Uncorrected is the outcome without corrections: an amendment turns a passed
+// case into a failed one, and nothing into a passed one.
+func (c *Case) Uncorrected() evidence.Outcome {
 	if c.recorded == passed && c.Amendment != nil && !c.Amendment.Passed {
 		return evidence.Failed
 	}
 	return c.Outcome()
+}
+
+func (c *Case) amendedAfter(k *Correction) bool {
+	return c.Amendment != nil && c.Amendment.Index > k.last
 }
 
 // Passed reports whether the case counts as solved.
@@ -351,9 +375,23 @@ func (c *Case) Passed() bool { return c.Effective() == evidence.Passed }
 // IsScored reports whether there is a score: a rubric judged the case.
 func (c *Case) IsScored() bool { return c.recorded == passed || c.recorded == failed }
 
-// EffectiveScore is the score that counts: the recorded one, or that of the
-// last amendment if it is lower.
+// EffectiveScore is the score that counts for scorecards and gates: the
+// corrected one, else that of [Case.UncorrectedScore]. An amendment that came
+// after the correction may lower it.
 func (c *Case) EffectiveScore() float64 {
+	k := c.Correction
+	switch {
+	case k == nil:
+		return c.UncorrectedScore()
+	case c.amendedAfter(k):
+		return min(k.Now.Score, c.Amendment.Score)
+	}
+	return k.Now.Score
+}
+
+// UncorrectedScore is the score without corrections: the recorded one, or that
+// of the last amendment if it is lower.
+func (c *Case) UncorrectedScore() float64 {
 	if c.IsScored() && c.Amendment != nil {
 		return min(c.Score, c.Amendment.Score)
 	}

@@ -122,7 +122,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		{x.AgentIsolation == "none", QualUnsandboxed},
 		{x.JudgedByModel, QualJudged},
 		{x.JudgedByModel && !a.drawnFor[c.ID], QualCached},
-		{c.Amendment != nil, QualCorrected},
+		{c.Amendment != nil || c.Correction != nil, QualCorrected},
 		{!c.CostKnown(), QualCostUnknown},
 		{!c.IsScored() && c.Outcome() != evidence.Skipped, QualUnscored},
 	} {

@@ -31,6 +31,7 @@ type Reader struct {
 	lastHead digest.ID
 	signers  *seal.Signers
 	amended  int               // of the amendments, those beside their records
+	mended   int               // of the corrections, those beside their records
 	numbers  map[[2]string]int // attempts so far by class and target, and by class and ""
 	examples map[string]bool   // fingerprints of keys that ever were an example person's
 	plans    map[digest.Content]int
@@ -177,12 +178,14 @@ func (r *Reader) other(rec ledger.Record) error {
 		} else if a.Finished != nil {
 			a.fault("finished twice", rec.Index, "the attempt was finished before")
 		} else {
-			a.Finished, a.last = &Finished{rec.Index, at, *b}, rec.Index
+			a.Finished, a.last = &Finished{rec.Index, rec.Head, at, *b}, rec.Index
 		}
 	case *evidence.AttemptReproduced:
 		return r.reproduced(rec, b)
 	case *evidence.ScoreAmended:
 		h.amendments = append(h.amendments, amendment{rec.Index, *b})
+	case *evidence.ScoreCorrected:
+		return r.corrected(rec, b)
 	case *evidence.AnchorPublished:
 		h.Anchors = append(h.Anchors, Anchor{rec.Index, at, *b})
 	case *evidence.IntegrityEvent:
@@ -230,7 +233,7 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 		return nil
 	}
 	a := &Attempt{
-		ID: b.Attempt, Index: rec.Index, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
+		ID: b.Attempt, Index: rec.Index, Head: rec.Head, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
 		Origin: b.Origin, Scratch: b.Scratch, Rules: b.Rules, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.examplesSign(rec.Envelope.Time.Go()),
 		faults: make(map[string]int),
 	}
@@ -331,7 +334,7 @@ func (r *Reader) scored(rec ledger.Record) error {
 	if err != nil {
 		return err
 	}
-	r.keep(a, rec.Index, s)
+	r.keep(a, rec, s)
 	return nil
 }
 
@@ -347,7 +350,7 @@ func (r *Reader) scoredSlowly(rec ledger.Record) error {
 	case !a.Kept:
 		a.count(rec.Index, s.outcome == passed)
 	default:
-		r.keep(a, rec.Index, s)
+		r.keep(a, rec, s)
 	}
 	return nil
 }
@@ -362,7 +365,8 @@ func (a *Attempt) count(index int64, pass bool) {
 
 // keep puts a record into its place, unless something is wrong with it. What
 // does not count is as good as not there: the case it claims was not run.
-func (r *Reader) keep(a *Attempt, index int64, s *scoredFields) {
+func (r *Reader) keep(a *Attempt, rec ledger.Record, s *scoredFields) {
+	index := rec.Index
 	a.count(index, s.outcome == passed)
 	exclude := func(kind, format string, args ...any) {
 		a.Excluded++
@@ -393,6 +397,7 @@ func (r *Reader) keep(a *Attempt, index int64, s *scoredFields) {
 		exclude(NotAsPlanned, "case %s: %s", c.ID, reason)
 		return
 	}
+	c.Head = rec.Head
 	r.fill(c, index, s)
 }
 
@@ -615,19 +620,30 @@ func (c *Case) departs(s *scoredFields, listed bool) string {
 	return ""
 }
 
-// amend sets amendments beside their records.
+// amend sets amendments and corrections beside their records.
 func (r *Reader) amend() {
+	all := r.history.cases()
 	fresh := r.history.amendments[r.amended:]
 	r.amended += len(fresh)
-	amend(fresh, func(yield func(*Case) bool) {
-		for _, a := range r.history.Attempts {
+	amend(fresh, all)
+	corrections := r.history.corrections[r.mended:]
+	r.mended += len(corrections)
+	r.history.correct(corrections, all, func(a *Attempt, index int64, why string) {
+		a.recordFault("correction", index, "the correction does not count: %s", why)
+	})
+}
+
+// cases gives the tasks of every attempt.
+func (h *History) cases() iter.Seq[*Case] {
+	return func(yield func(*Case) bool) {
+		for _, a := range h.Attempts {
 			for c := range a.cases.all() {
 				if !yield(c) {
 					return
 				}
 			}
 		}
-	})
+	}
 }
 
 // amend sets amendments, in their order, beside the records that are among

@@ -43,7 +43,8 @@ func keyOf(t testing.TB, name string) *seal.Key {
 	return key
 }
 
-// signersFile has two curators and two operators, one of whom has two keys.
+// signersFile has three curators, one whose time has passed, and two operators,
+// one of whom has two keys.
 func signersFile(t testing.TB) []byte {
 	t.Helper()
 	entry := func(name, key string, roles ...seal.Role) seal.Entry {
@@ -51,6 +52,7 @@ func signersFile(t testing.TB) []byte {
 	}
 	data, err := seal.Compose(1, digest.ID{}, []seal.Entry{
 		entry("alice", "alice", seal.Curator), entry("bob", "bob", seal.Curator, seal.Security),
+		entry("carla", "carla", seal.Curator), {Principals: "carl", Key: keyOf(t, "old carl").Public(), Roles: []seal.Role{seal.Curator, seal.Security}, ValidBefore: now.Add(-20 * day)},
 		entry("olga", "olga", seal.Operator), entry("olga", "olga's laptop", seal.Operator), entry("oscar", "oscar", seal.Operator),
 	})
 	if err != nil {

@@ -287,7 +287,7 @@ func (r *review) regressed() []string {
 			continue
 		}
 		for c := range a.Cases() {
-			if c.Passed() {
+			if c.Uncorrected() == evidence.Passed { // corrections make no regression, and hide none
 				solved[c.ID+" "+c.Digest.String()] = true
 			}
 		}
@@ -302,7 +302,7 @@ func (r *review) regressed() []string {
 }
 
 func solvedNow(cases []*history.Case) bool {
-	return len(cases) > 0 && !slices.ContainsFunc(cases, func(c *history.Case) bool { return !c.Passed() })
+	return len(cases) > 0 && !slices.ContainsFunc(cases, func(c *history.Case) bool { return c.Uncorrected() != evidence.Passed })
 }
 
 // missed lists the incidents of the window that are not yet a case that the
@@ -371,6 +371,9 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 	if light > 0 {
 		add("passed_count leaves out %s", counted(light, "line of the dataset that passed: nobody says when it was last validated", "lines of the dataset that passed: nobody says when they were last validated"))
 	}
+	if r.rules > 1 {
+		notes = append(notes, r.correctionNotes(samples)...)
+	}
 	if raised > 0 {
 		add("%s", counted(raised, "amendment that raises a score is ignored", "amendments that raise a score are ignored"))
 	}
@@ -379,6 +382,25 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 	}
 	if len(r.reg.Origins) == 0 {
 		add("the registration names no ledger: a fresh one would start again at attempt 1")
+	}
+	return notes
+}
+
+// correctionNotes tells of each corrected case which score counts.
+func (r *review) correctionNotes(samples []sample) []string {
+	var notes []string
+	for _, s := range samples {
+		if s.record == nil || s.record.Correction == nil {
+			continue
+		}
+		counts := "the lower counts"
+		switch k := s.record.Correction; {
+		case k.Raises() && r.blocks(s.record):
+			counts = "the record has a block-severity failure, so the lower counts"
+		case k.ByTwo():
+			counts = "two people signed, one of them security, so it counts"
+		}
+		notes = append(notes, fmt.Sprintf("case %s: %s; %s", s.id, s.record.Correction.Text(), counts))
 	}
 	return notes
 }
@@ -409,6 +431,9 @@ func (r *review) entries(samples []sample) []int64 {
 			found = append(found, s.record.Index)
 			if s.record.Amendment != nil {
 				found = append(found, s.record.Amendment.Index)
+			}
+			if s.record.Correction != nil && r.rules > 1 {
+				found = append(found, s.record.Correction.Index)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
@@ -109,11 +110,12 @@ func (r *review) result(a attempt, c *history.Case, s sample) sample {
 		return s
 	}
 	s.record = c
-	switch outcome := c.Effective(); {
+	outcome, score := r.promoted(c)
+	switch {
 	case outcome == evidence.Failed && amendedAgain(c):
 		s.why = amendedTwice
 	case outcome == evidence.Failed:
-		s.why, s.score = "failed", c.EffectiveScore()
+		s.why, s.score = "failed", score
 	case outcome != evidence.Passed:
 		s.why = string(outcome)
 	case c.Started > 1:
@@ -123,11 +125,35 @@ func (r *review) result(a attempt, c *history.Case, s sample) sample {
 		s.why = r.recordProblem(a, c, s)
 	}
 	if s.why == "" {
-		s.passed, s.score = true, c.EffectiveScore()
+		s.passed, s.score = true, score
 	} else if s.why != "failed" {
 		s.score = 0
 	}
 	return s
+}
+
+// promoted is what counts of a record: what it says, less what an amendment
+// lowered. A correction counts if two people signed it, one of them security, and
+// no failure of the record blocks; otherwise the lowest of record and corrections
+// does.
+func (r *review) promoted(c *history.Case) (evidence.Outcome, float64) {
+	outcome, score := c.Uncorrected(), c.UncorrectedScore()
+	k := c.Correction
+	if k == nil || r.rules == 1 {
+		return outcome, score
+	}
+	if k.ByTwo() && !(k.Raises() && r.blocks(c)) {
+		return c.Effective(), c.EffectiveScore()
+	}
+	if !k.Lowest.Passed {
+		outcome = evidence.Failed
+	}
+	return outcome, min(score, k.Lowest.Score)
+}
+
+// blocks reports whether a record has a failure of block severity.
+func (r *review) blocks(c *history.Case) bool {
+	return slices.ContainsFunc(c.FailureModes(), func(mode string) bool { return grade.SeverityOf(mode, r.reg) == evidence.Block })
 }
 
 // recordProblem says why a record that says passed does not count as passed.

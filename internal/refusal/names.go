@@ -23,6 +23,7 @@ const (
 
 	PromotionMustBeHumanAuthorized Name = "PromotionMustBeHumanAuthorized"
 	BenchChanged                   Name = "BenchChanged"
+	BlockCodeStands                Name = "BlockCodeStands"
 
 	SandboxUnavailable Name = "SandboxUnavailable"
 	SandboxFailed      Name = "SandboxFailed"
@@ -136,6 +137,7 @@ var meanings = map[Name]meaning{
 	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
 
 	PromotionMustBeHumanAuthorized: {ExitFailed, "somebody asked a program to change a tier; only people do, and the attempt is recorded"},
+	BlockCodeStands:                {ExitFailed, "somebody asked to raise the score of a record with a block-severity failure; no correction does"},
 	BenchChanged:                   {ExitFailed, "an attempt ran against another version of the bench than the one that is here"},
 
 	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},

@@ -128,14 +128,17 @@ type Card struct {
 	EvidenceChecked  bool              `json:"evidence_checked"`
 	EvidenceMissing  []MissingEvidence `json:"evidence_missing"`
 
-	Executions int         `json:"executions"` // case.started entries
-	Abandoned  int         `json:"abandoned_executions"`
-	Excluded   int         `json:"excluded_records"`
-	Draws      int         `json:"judge_draws,omitempty"`   // verdicts drawn from a model
-	Redraws    int         `json:"judge_redraws,omitempty"` // of these, of questions that had one
-	Amendments Amendments  `json:"amendments"`
-	Modes      []ModeCount `json:"failure_modes"`
-	PassAtK    []PassK     `json:"pass_at_k,omitempty"`
+	Executions int        `json:"executions"` // case.started entries
+	Abandoned  int        `json:"abandoned_executions"`
+	Excluded   int        `json:"excluded_records"`
+	Draws      int        `json:"judge_draws,omitempty"`   // verdicts drawn from a model
+	Redraws    int        `json:"judge_redraws,omitempty"` // of these, of questions that had one
+	Amendments Amendments `json:"amendments"`
+	// Corrected are the tasks whose score is not the recorded one because people
+	// signed another.
+	Corrected []CorrectedCase `json:"corrected,omitempty"`
+	Modes     []ModeCount     `json:"failure_modes"`
+	PassAtK   []PassK         `json:"pass_at_k,omitempty"`
 
 	Acceptance Acceptance `json:"acceptance"`
 
@@ -317,6 +320,7 @@ func Of(h *history.History, v View) (*Card, error) {
 	c.Totals = count(tasks)
 	c.PassAtK = passAtK(tasks, c.DistinctCases)
 	c.countModes(tasks)
+	c.Corrected = CorrectedCases(v.Attempts...)
 	if err := c.checkEvidence(v, tasks); err != nil {
 		return nil, err
 	}
@@ -625,7 +629,7 @@ func (c *Card) countModes(tasks []task) {
 		if t.Amendment != nil {
 			if t.Raises() {
 				c.Amendments.Ignored++
-			} else if t.Effective() != t.Outcome() || t.EffectiveScore() < t.Score {
+			} else if t.Uncorrected() != t.Outcome() || t.UncorrectedScore() < t.Score {
 				c.Amendments.Lowered++
 			}
 		}

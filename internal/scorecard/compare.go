@@ -109,6 +109,8 @@ type Side struct {
 
 	// Qualifications are those of any repetition; see [history.Qualify].
 	Qualifications []string `json:"qualifications,omitempty"`
+	// Corrected says how people corrected a score of it, if they did.
+	Corrected string `json:"corrected,omitempty"`
 }
 
 // The changes of a case.
@@ -309,6 +311,7 @@ type sideSum struct {
 	said      []string // qualifications
 	Tokens    int64
 	latencies []int64
+	corrected string
 }
 
 func sidesOf(a *history.Attempt) sides {
@@ -323,6 +326,9 @@ func sidesOf(a *history.Attempt) sides {
 		}
 		if c.Repeat < x.first.Repeat {
 			x.first = c
+		}
+		if c.Correction != nil {
+			x.corrected = c.Correction.Text()
 		}
 		x.tasks++
 		if c.Passed() {
@@ -349,7 +355,7 @@ func sidesOf(a *history.Attempt) sides {
 func share(x *sideSum) float64 { return float64(x.solved) / float64(x.tasks) }
 
 func (x *sideSum) side() Side {
-	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said}
+	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
 	if x.scored > 0 {
 		mean := round(x.score / float64(x.scored))
 		s.Score = &mean

@@ -24,6 +24,8 @@ type FailedCase struct {
 	Amended bool             `json:"amended"`
 
 	Qualifications []string `json:"qualifications,omitempty"`
+	// Corrected says how people corrected the score, if they did.
+	Corrected string `json:"corrected,omitempty"`
 }
 
 // FailedCases lists the tasks of attempts that were not solved.
@@ -38,6 +40,9 @@ func FailedCases(attempts []*history.Attempt) *[]FailedCase {
 			if c.IsScored() {
 				score := c.EffectiveScore()
 				x.Score = &score
+			}
+			if c.Correction != nil {
+				x.Corrected = c.Correction.Text()
 			}
 			out = append(out, x)
 		}
