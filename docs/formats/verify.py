@@ -741,6 +741,7 @@ class Ledger:
         self.signers = signers                  # the version in force
         self.origin = None                      # from entry 0
         self.changed = None                     # the signers from the next batch on
+        self.once = set()                       # reproductions so far
         self.sealed = 0                         # how many entries the last seal covers
         self.batch = 0                          # bytes of lines since that seal
 
@@ -763,6 +764,10 @@ class Ledger:
             self.origin = check_origin(body["origin"])
             must(sha256(text(body["signers"]).encode()) == self.signers.digest,
                  "the ledger was not opened with the signers that were named")
+        if kind == "attempt.reproduced" and "results" in body and not entry.get("manual"):
+            said = encode(dict(body, signature=""))
+            must(said not in self.once, "the same reproduction stands twice")
+            self.once.add(said)
         if kind == "signers.changed":
             must(isinstance(body["signatures"], list), "signatures is not a list")
             self.changed = self.signers.next(text(body["signers"]), body["signatures"], self.time)

@@ -37,6 +37,9 @@ type Corpus struct {
 	// FirstEntry is that of the ledger; zero without one, and in a checkout that
 	// has only a ledger of its own.
 	FirstEntry digest.Content
+	// Recorded are the cassettes that the ledger has a recording of, and how
+	// they were made.
+	Recorded map[digest.Content]string
 
 	verified *ledger.Verified // nil if there is no ledger
 }
@@ -133,6 +136,7 @@ func (c *Corpus) trust(v *ledger.Verified, who *people) {
 		return // nobody but the machine itself is named in a checkout's own ledger
 	}
 	c.From, c.Versions, c.FirstEntry = "ledger", who.versions, who.first
+	c.Recorded = who.recorded
 	// A clock that was set back does not bring back a signer whose time is over.
 	if last := v.LastTime.Go(); c.Options.Now.Before(last) {
 		c.Options.Now = last

@@ -183,11 +183,12 @@ type people struct {
 	first    digest.Content // of the ledger's entries
 	versions []SignersVersion
 	accepted bench.Acceptances
+	recorded map[digest.Content]string // cassettes that were kept, and how they were made
 }
 
 func (p *people) visit(rec ledger.Record) error {
 	switch rec.Envelope.Kind {
-	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.CaseAcceptedKind:
+	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.CaseAcceptedKind, evidence.CassetteRecordedKind:
 	default:
 		return nil
 	}
@@ -201,6 +202,9 @@ func (p *people) visit(rec ledger.Record) error {
 		p.versions = append(p.versions, SignersVersion{Signers: b.Signers})
 	case *evidence.SignersChanged:
 		p.versions = append(p.versions, SignersVersion{b.Signers, strings.Join(b.Signatures, "")})
+	case *evidence.CassetteRecorded:
+		p.tape(rec.Envelope.Manual, b)
+		return nil
 	}
 	return p.accepted.Visit(rec)
 }
@@ -255,6 +259,21 @@ func orNothing(properties []history.Property) string {
 		words[i] = string(p)
 	}
 	return strings.Join(words, ", ")
+}
+
+// tape notes a recording. That somebody claims one by hand shows nothing, and one
+// that was thrown away, or could not be written, is not there.
+func (p *people) tape(byHand bool, b *evidence.CassetteRecorded) {
+	switch {
+	case byHand:
+	case !b.Kept:
+		delete(p.recorded, b.Digest)
+	default:
+		if p.recorded == nil {
+			p.recorded = make(map[digest.Content]string)
+		}
+		p.recorded[b.Digest] = b.Provenance
+	}
 }
 
 // Attempt finds an attempt that a person named.

@@ -100,7 +100,7 @@ func TestPythonRubricNeedsAPinnedImage(t *testing.T) {
 	pins, _, err := LoadPins(f.root)
 	f.must(err)
 	image := digest.ContentOf([]byte("an image"))
-	f.must(pins.Pin(f.root, "", image.String()))
+	f.must(pins.Pin(f.root, "", image.String(), BuiltImage))
 	f.write(PinsFile, pins.Format())
 	f.refuses(refusal.SignatureInvalid, PinsFile)
 	f.sealPins("alice", "bob")

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -161,11 +162,16 @@ func (c *DraftCase) WithDigests() ([]byte, error) {
 	case c.Cassette != nil && (c.CassetteDigest == nil || *c.CassetteDigest != c.Cassette.Digest):
 		want.CassetteDigest, changed = &c.Cassette.Digest, true
 		set("cassette_digest", c.Cassette.Digest.String())
-		if c.CassetteProvenance == "" {
-			// The least that can be claimed; whoever recorded it says so.
-			want.CassetteProvenance = Authored
-			set("cassette_provenance", string(Authored))
+		// What an earlier cassette was says nothing about this one. Authored is
+		// the least that can be claimed.
+		if made := cmp.Or(c.Made, c.CassetteProvenance, Authored); made != c.CassetteProvenance {
+			want.CassetteProvenance = made
+			set("cassette_provenance", string(made))
 		}
+	case c.Cassette != nil && c.Made == Recorded && c.CassetteProvenance == Authored:
+		// It was recorded, and an earlier program did not look.
+		want.CassetteProvenance, changed = Recorded, true
+		set("cassette_provenance", string(Recorded))
 	}
 	if err != nil || !changed {
 		return nil, err

@@ -75,7 +75,7 @@ func newFixture(t testing.TB) *fixture {
 	f.write("cassettes/greet/hard.cassette.zst", []byte("a recording"))
 	f.write(".github/workflows/bench.yml", []byte(ciFile))
 	pins := &Pins{Version: 1, Classes: []string{"greet"}}
-	f.must(pins.Pin(root, ".github/workflows/bench.yml", ""))
+	f.must(pins.Pin(root, ".github/workflows/bench.yml", "", ""))
 	f.write(PinsFile, pins.Format())
 	f.seal()
 	return f

@@ -90,6 +90,9 @@ type DraftCase struct {
 	YAML    []byte         // case.yaml as it is
 
 	Cassette *Cassette // nil when there is none
+	// Made is how the cassette came to be, as far as whoever digests the class
+	// can tell; "" if nobody looked.
+	Made CassetteProvenance
 
 	class string
 }

@@ -27,6 +27,10 @@ type Pins struct {
 	Classes []string `json:"classes"`
 	// Images pins the images that rubrics run in, by name.
 	Images map[string]digest.Content `json:"images,omitempty"`
+	// ImageKinds says how each was made: [BuiltImage], [OCIImage] or
+	// [HostImage]. Whoever runs a rubric in it compares this with what the image
+	// says of itself, which its digest covers.
+	ImageKinds map[string]string `json:"image_kinds,omitempty"`
 	// CI pins the file that runs the fence.
 	CI *PinnedFile `json:"ci,omitempty"`
 	// Origins are the ledgers whose attempts count. Without any, every ledger's
@@ -45,6 +49,13 @@ type PinnedLedger struct {
 	// that was begun anew under the same name passes for this one.
 	FirstEntry *digest.Content `json:"first_entry,omitempty"`
 }
+
+// How an image was made.
+const (
+	BuiltImage = "built" // from pinned sources, by this program
+	OCIImage   = "oci"   // by somebody else
+	HostImage  = "host"  // a snapshot of a machine's own Python; it never counts
+)
 
 // A PinnedFile is a file of the workspace and the digest it must have.
 type PinnedFile struct {
@@ -71,6 +82,14 @@ func (p *Pins) validate() error {
 	for name := range p.Images {
 		if err := CheckID(name); err != nil {
 			return strictyaml.At([]string{"images", name}, err)
+		}
+	}
+	for name, kind := range p.ImageKinds {
+		if err := CheckID(name); err != nil {
+			return strictyaml.At([]string{"image_kinds", name}, err)
+		}
+		if err := oneOf("image_kinds."+name, kind, BuiltImage, OCIImage, HostImage); err != nil {
+			return err
 		}
 	}
 	if p.CI != nil && (p.CI.File == "" || path.IsAbs(p.CI.File) || path.Clean(p.CI.File) != p.CI.File || strings.HasPrefix(p.CI.File, "..")) {
@@ -158,6 +177,9 @@ func (p *Pins) Format() []byte {
 	if len(p.Images) > 0 {
 		writeMap(&b, "images", p.Images, func(d digest.Content) string { return fmt.Sprintf("%q", d) })
 	}
+	if len(p.ImageKinds) > 0 {
+		writeMap(&b, "image_kinds", p.ImageKinds, func(kind string) string { return fmt.Sprintf("%q", kind) })
+	}
 	if p.CI != nil {
 		fmt.Fprintf(&b, "ci:\n  file: %q\n  digest: %q\n", p.CI.File, p.CI.Digest)
 	}
@@ -188,8 +210,9 @@ func (p *Pins) formatLedgers(b *strings.Builder) {
 }
 
 // Pin pins a CI file of the workspace, which must call the fence, and an image
-// by its digest. An empty argument changes nothing.
-func (p *Pins) Pin(root *os.Root, ciFile, image string) error {
+// by its digest, with how it was made if that is known. An empty argument changes
+// nothing.
+func (p *Pins) Pin(root *os.Root, ciFile, image, kind string) error {
 	if ciFile != "" {
 		data, err := readPlain(root, ciFile, maxCIBytes)
 		if err != nil {
@@ -209,6 +232,10 @@ func (p *Pins) Pin(root *os.Root, ciFile, image string) error {
 			p.Images = map[string]digest.Content{}
 		}
 		p.Images[PinnedImage] = d
+		delete(p.ImageKinds, PinnedImage)
+		if kind != "" {
+			p.ImageKinds = map[string]string{PinnedImage: kind}
+		}
 	}
 	return nil
 }

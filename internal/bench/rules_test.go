@@ -119,6 +119,7 @@ func source() *rules.Source {
 			"pins.version":                           "one of 1",
 			"pins.classes":                           "each like name; sorted; distinct look",
 			"pins.images":                            "name like name",
+			"pins.image_kinds":                       "name like name; each one of built, oci, host",
 			"registration.limits.kept_bytes":         "1048576 to 536870912",
 			"registration.limits.events":             "100 to 900000",
 			"registration.limits.read_bytes":         "1048576 to 1099511627776",
@@ -178,7 +179,7 @@ func validDocuments(t *testing.T) map[string][][]byte {
 		public, _ := keyOf(t, name).Public().Ed25519()
 		return seal.CosignatureVKey(public, name)
 	}
-	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
+	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nimage_kinds: {cpython: built}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
 		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\n")
 	return out
 }

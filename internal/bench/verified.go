@@ -41,6 +41,14 @@ func (v *Verified) Image() (digest.Content, bool) {
 	return image, ok
 }
 
+// ImageKind is how the pinned image was made, "" if the pins do not say.
+func (v *Verified) ImageKind() string {
+	if v.pins == nil {
+		return ""
+	}
+	return v.pins.pins.ImageKinds[PinnedImage]
+}
+
 // Signers names the people who signed the manifest; nobody for a scratch
 // class.
 func (v *Verified) Signers() []string {

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/image"
 	"tallystick/internal/store"
 )
 
@@ -174,6 +176,7 @@ func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
 		cases = append(cases, draft)
 	}
 	for _, x := range cases {
+		x.Made = madeHow(c, x)
 		data, err := x.WithDigests()
 		if err != nil {
 			return nil, fmt.Errorf("class %s: case %s: %w", d.Class, x.CaseID, err)
@@ -188,6 +191,28 @@ func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
 		changed = append(changed, filepath.ToSlash(name))
 	}
 	return changed, nil
+}
+
+// madeHow says how the cassette of a case came to be. Only a recording that the
+// ledger has an entry of is recorded, whatever people sign; else it is what its
+// own header says at most: written by hand, or recorded once and changed since.
+func madeHow(c *archive.Corpus, x *bench.DraftCase) bench.CassetteProvenance {
+	if x.Cassette == nil {
+		return ""
+	}
+	if how, ok := c.Recorded[x.Cassette.Digest]; ok {
+		return bench.CassetteProvenance(how)
+	}
+	made := bench.Edited
+	if data, err := x.Cassette.Data(); err != nil {
+		return ""
+	} else if tape, err := cassette.Parse(data, cassette.Limits{}); err != nil || tape.Header.Provenance == cassette.Authored {
+		made = bench.Authored
+	}
+	if made == bench.Edited && (x.CassetteDigest == nil || *x.CassetteDigest != x.Cassette.Digest) {
+		c.Note("case %s: no cassette.recorded entry of this ledger names its cassette, %s: it is called edited and does not count as recorded", x.CaseID, x.Cassette.Digest)
+	}
+	return made
 }
 
 // caseFile is the case.yaml of a case or draft, relative to the class.
@@ -216,7 +241,7 @@ func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
 		pins.Classes = append(pins.Classes, o.Class)
 		slices.Sort(pins.Classes)
 	}
-	if err := pins.Pin(c.Root, o.CI, o.Image); err != nil {
+	if err := pins.Pin(c.Root, o.CI, o.Image, imageKind(c, o.Image)); err != nil {
 		return false, err
 	}
 	return writeSigned(c.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
@@ -241,6 +266,26 @@ func pinLedger(c *archive.Corpus, pins *bench.Pins, o DigestOptions) error {
 		pins.Quorum = &quorum
 	}
 	return nil
+}
+
+// imageKind asks the image itself how it was made. What is not on this machine
+// cannot be asked, and then does not count for promotion.
+func imageKind(c *archive.Corpus, wanted string) string {
+	if wanted == "" {
+		return ""
+	}
+	cache, err := image.Cache()
+	if err == nil {
+		var i *image.Image
+		if i, err = image.Find(cache, wanted); err == nil {
+			if !i.About.Pinned {
+				c.Note("image %s is a snapshot of a machine's own Python: what is scored in it never counts for promotion", wanted)
+			}
+			return i.About.Kind
+		}
+	}
+	c.Note("image %s is not on this machine, so nobody says how it was made, and what is scored in it does not count for promotion: %v", wanted, err)
+	return ""
 }
 
 // writeMessage writes what is signed, for people who sign with ssh-keygen.

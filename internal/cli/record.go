@@ -42,7 +42,8 @@ the answer at a terminal. Refused when CI is set.
 
 Keys never leave this process except to their provider, and secrets are removed before
 anything is written. Every recording, kept or thrown away, is an entry in the ledger.
-A new cassette has a new digest: "tally bench digest" and two signatures come next.`,
+A new cassette has a new digest: "tally bench digest" and two signatures come next. The
+class need not be signed before: read what would be sent, since nobody has vouched for it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
@@ -132,6 +133,9 @@ func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording)
 	var b strings.Builder
 	target, s := r.Target, r.Providers
 	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", o.class, target.Name)
+	if r.Unsigned != nil {
+		fmt.Fprintf(&b, "  NOT SIGNED as it is: %v\n", r.Unsigned)
+	}
 	var api wire.API
 	if t := target.Builtin; t != nil {
 		api = t.API

@@ -308,6 +308,34 @@ type AttemptReproduced struct {
 	Divergence string    `json:"divergence,omitempty"`
 	Operator   digest.ID `json:"operator"`
 	Signature  string    `json:"signature"`
+
+	// What was compared: the heads of the original's registration and end, and
+	// the digest of the compared results. All three are there, or none in an
+	// entry of before November 2026, which proves less.
+	Registered *digest.ID      `json:"registered,omitempty"`
+	Finished   *digest.ID      `json:"finished,omitempty"`
+	Results    *digest.Content `json:"results,omitempty"`
+}
+
+// Message is what the second runner signs: the record with an empty signature.
+func (a *AttemptReproduced) Message() ([]byte, error) {
+	unsigned := *a
+	unsigned.Signature = ""
+	return canon.Marshal(&unsigned)
+}
+
+// Bound reports whether the record says what was compared.
+func (a *AttemptReproduced) Bound() bool { return a.Registered != nil }
+
+// A Compared is what a second run of a case gave, as far as it is compared. The
+// list of them, in the order of case and repetition, is what Results names.
+type Compared struct {
+	CaseID  string         `json:"case_id"`
+	Outcome Outcome        `json:"outcome"`
+	Record  digest.ID      `json:"record"` // head of the original's case.scored
+	Repeat  int            `json:"repeat"`
+	Score   *float64       `json:"score,omitempty"`
+	Trace   digest.Content `json:"trace"` // of the canonical trace
 }
 
 // Kind is attempt.reproduced.
@@ -317,6 +345,9 @@ func (*AttemptReproduced) Kind() Kind { return AttemptReproducedKind }
 func (a *AttemptReproduced) Validate() error {
 	if a.Agrees != (a.Divergence == "") {
 		return errors.New("a divergence is named exactly when the two do not agree")
+	}
+	if (a.Registered == nil) != (a.Finished == nil) || (a.Registered == nil) != (a.Results == nil) {
+		return errors.New("registered, finished and results are there together or not at all")
 	}
 	return firstError(required("attempt", a.Attempt), required("original", a.Original), CheckOrigin(a.Origin), required("signature", a.Signature))
 }

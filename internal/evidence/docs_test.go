@@ -111,7 +111,7 @@ func source() *rules.Source {
 				{"at_most", "started_at", "finished_at"},
 			},
 			"case.scored.policy": {{"at_most", "rollbacks_verified", "rollbacks"}},
-			"attempt.reproduced": {{"there_when", "divergence", "agrees", false}},
+			"attempt.reproduced": {{"there_when", "divergence", "agrees", false}, {"together", "registered", "finished", "results"}},
 			"entry":              {{"document", "body", "kind"}, {"bytes", MaxEntryBytes}},
 		},
 	}

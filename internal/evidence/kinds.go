@@ -48,7 +48,7 @@ var records = []row{
 	{func() Body { return new(ScoreAmended) }, history},
 	{func() Body { return new(ScoreCorrected) }, history},
 	{func() Body { return new(JudgeDrawn) }, history},
-	{func() Body { return new(CassetteRecorded) }, aside},
+	{func() Body { return new(CassetteRecorded) }, history},
 	{func() Body { return new(CasePending) }, history},
 	{func() Body { return new(CaseAccepted) }, aside},
 	{func() Body { return new(AnchorPublished) }, history},

@@ -90,8 +90,14 @@ func (r *rubrics) options() (sandbox.Options, error) {
 		return o, refusal.Newf(refusal.PinMismatch, "the rubric is Python and %s pins no image", bench.PinsFile)
 	}
 	var err error
-	o.Image, err = r.cfg.Image(pinned)
-	return o, err
+	if o.Image, err = r.cfg.Image(pinned); err != nil {
+		return o, err
+	}
+	if kind := r.cfg.Bench.ImageKind(); kind != "" && kind != o.Image.About.Kind {
+		return o, refusal.Newf(refusal.PinMismatch, "%s says that the image %s is %s, the image itself says %s", bench.PinsFile, pinned, kind, o.Image.About.Kind).
+			WithHint("somebody signed what is not so; pin it again with \"tally bench digest --image DIGEST\"")
+	}
+	return o, nil
 }
 
 // open makes the sandbox, once.

@@ -73,6 +73,7 @@ func (h *History) At(entries int64) (*History, bool) {
 		Manual: before(m.byHand, entries), Orphans: before(m.orphans, entries), byID: make(map[string]*Attempt), marks: m}
 	then.Anchors = until(h.Anchors, entries, func(a *Anchor) int64 { return a.Index })
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
+	then.Tapes = until(h.Tapes, entries, func(t *Tape) int64 { return t.Index })
 	then.Pending = until(h.Pending, entries, func(p *Pending) int64 { return p.Index })
 	then.amendments = until(h.amendments, entries, func(m *amendment) int64 { return m.index })
 	then.corrections = until(h.corrections, entries, func(m *correction) int64 { return m.index })

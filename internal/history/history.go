@@ -62,6 +62,7 @@ type History struct {
 	Anchors []Anchor
 	Events  []Event   // integrity events
 	Pending []Pending // drafts made of production incidents
+	Tapes   []Tape    // cassettes that were recorded
 
 	byID        map[string]*Attempt
 	amendments  []amendment
@@ -105,6 +106,25 @@ type Pending struct {
 	Index int64
 	Time  evidence.Time
 	evidence.CasePending
+}
+
+// A Tape is a cassette.recorded entry.
+type Tape struct {
+	Index int64
+	evidence.CassetteRecorded
+}
+
+// Recorded reports whether a recording of the class with that digest was made
+// from live models and kept, before the entry. The last word about a digest
+// counts.
+func (h *History) Recorded(class string, d digest.Content, before int64) bool {
+	recorded := false
+	for i := range h.Tapes {
+		if t := &h.Tapes[i]; t.Digest == d && t.Class == class && t.Index < before {
+			recorded = t.Kept && t.Provenance == "recorded"
+		}
+	}
+	return recorded
 }
 
 // An Attempt is one attempt with what the ledger says about it.

@@ -205,6 +205,9 @@ type Reproduction struct {
 	Key        string
 	// Counts says that neither the key nor the person is that of the original.
 	Counts bool
+	// Bound says that the entry names the heads of the original's registration
+	// and end, and what was compared.
+	Bound bool
 }
 
 // setLevel is the whole rule of docs/formats/scorecard.md.
@@ -257,12 +260,18 @@ func (h *History) witnessed(a *Attempt) bool {
 	})
 }
 
-// reproduced reports whether somebody else got the same and nobody else's last
-// word is that they did not.
+// reproduced reports whether somebody else got the same and nobody else did
+// not. A disagreement stands: whoever gets another result and then the same has
+// found that the attempt cannot be relied on to give it. Of entries that do not
+// say what was compared, each key's last counts, as when they were written.
 func reproduced(rs []Reproduction) bool {
 	last := make(map[string]bool)
 	for _, x := range rs {
-		if x.Counts {
+		switch {
+		case !x.Counts:
+		case x.Bound && !x.Agrees:
+			return false
+		default:
 			last[x.Key] = x.Agrees
 		}
 	}
@@ -320,10 +329,7 @@ func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 		// Of another ledger's attempt, or of none.
 		return nil
 	}
-	// As of a registration: the record with an empty signature.
-	unsigned := *b
-	unsigned.Signature = ""
-	message, err := canon.Marshal(&unsigned)
+	message, err := b.Message()
 	if err != nil {
 		return err
 	}
@@ -332,11 +338,30 @@ func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 		a.fault("signature", rec.Index, "the reproduction %s: %v", b.Attempt, err)
 		return nil
 	}
+	if why := r.replayed(a, b, digest.IDOf(message)); why != "" {
+		a.fault("reproduction", rec.Index, "the reproduction %s does not count: %s", b.Attempt, why)
+		return nil
+	}
 	x := Reproduction{Index: rec.Index, Time: rec.Envelope.Time, Attempt: b.Attempt, Agrees: b.Agrees, Divergence: b.Divergence,
-		Signer: signer.Principal(), Key: signer.Key().Fingerprint()}
+		Signer: signer.Principal(), Key: signer.Key().Fingerprint(), Bound: b.Bound()}
 	x.Counts = a.Signer != "" && x.Key != a.Key && x.Signer != a.Signer && b.Attempt != b.Original
 	a.Reproductions = append(a.Reproductions, x)
 	return nil
+}
+
+// replayed says why a reproduction is not one of this attempt, or not a new one:
+// what somebody signed once counts once.
+func (r *Reader) replayed(a *Attempt, b *evidence.AttemptReproduced, message digest.ID) string {
+	switch {
+	case r.again[message]:
+		return "the same was recorded before"
+	case b.Bound() && a.Finished == nil:
+		return "the attempt had not finished"
+	case b.Bound() && (*b.Registered != a.Head || *b.Finished != a.Finished.Head):
+		return "it is about another attempt of this name: the heads of registration and end are not those of this one"
+	}
+	r.again[message] = true
+	return ""
 }
 
 // signerOf verifies the operator's signature over a record at its place.

@@ -35,11 +35,12 @@ type Reader struct {
 	numbers  map[[2]string]int // attempts so far by class and target, and by class and ""
 	examples map[string]bool   // fingerprints of keys that ever were an example person's
 	plans    map[digest.Content]int
-	draws    map[[2]string]int // verdicts so far by case and question
-	digests  []digest.Content  // the free rest of the last chunk
-	lastOne  *digest.Content   // see storeOne
-	last     *Attempt          // whose record was read last
-	broken   error             // a walk failed: what was gathered is worth nothing
+	draws    map[[2]string]int  // verdicts so far by case and question
+	again    map[digest.ID]bool // reproductions so far, by what was signed
+	digests  []digest.Content   // the free rest of the last chunk
+	lastOne  *digest.Content    // see storeOne
+	last     *Attempt           // whose record was read last
+	broken   error              // a walk failed: what was gathered is worth nothing
 }
 
 // NewReader returns a Reader that has read nothing.
@@ -52,6 +53,7 @@ func NewReader(o Options) *Reader {
 		numbers:  make(map[[2]string]int),
 		examples: make(map[string]bool),
 		draws:    make(map[[2]string]int),
+		again:    make(map[digest.ID]bool),
 	}
 	if o.Marks {
 		r.history.marks = &marks{}
@@ -192,6 +194,8 @@ func (r *Reader) other(rec ledger.Record) error {
 		h.Events = append(h.Events, Event{rec.Index, at, *b})
 	case *evidence.JudgeDrawn:
 		r.drawn(rec.Index, b)
+	case *evidence.CassetteRecorded:
+		h.Tapes = append(h.Tapes, Tape{rec.Index, *b})
 	case *evidence.CasePending:
 		h.Pending = append(h.Pending, Pending{rec.Index, at, *b})
 	default:

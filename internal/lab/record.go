@@ -36,6 +36,7 @@ type Recording struct {
 	Judge     *judge.Settings // nil if no model judges these cases
 	Cases     []string        // ids, in the order of the class
 	Most      int64           // micro-dollars that may be spent
+	Unsigned  error           // why the class is not signed as it is; nil if it is
 
 	o      RecordOptions
 	access *provider.Access
@@ -69,13 +70,13 @@ type Recorded struct {
 
 // NewRecording finds out what would be recorded, and the most that it can cost.
 // Nothing is sent yet. The caller closes it.
-func NewRecording(c *archive.Corpus, setup Options, o RecordOptions) (*Recording, error) {
-	setup.Live = true
-	s, err := New(c, setup)
+func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recording, error) {
+	options.Live = true
+	s, unsigned, err := newRecordable(c, options)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{Setup: s, o: o, begun: map[string]*provider.Case{}}
+	r := &Recording{Setup: s, Unsigned: unsigned, o: o, begun: map[string]*provider.Case{}}
 	if r.access, err = s.access(); err != nil {
 		return nil, err
 	}
@@ -98,6 +99,18 @@ func NewRecording(c *archive.Corpus, setup Options, o RecordOptions) (*Recording
 	}
 	r.budget = provider.NewBudget(r.Most)
 	return r, nil
+}
+
+// newRecordable is New for a class that people may sign afterwards, with its
+// recordings.
+func newRecordable(c *archive.Corpus, o Options) (s *Setup, unsigned, err error) {
+	how := func(d digest.Content) bench.CassetteProvenance { return bench.CassetteProvenance(c.Recorded[d]) }
+	v, unsigned, err := bench.VerifyForRecording(c.Root, o.Class, c.Options, how)
+	if err != nil {
+		return nil, nil, c.Alarm(err)
+	}
+	s, err = setup(c, v, o)
+	return s, unsigned, err
 }
 
 // Close lets go of the providers.

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/canon"
@@ -66,20 +69,39 @@ func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Opti
 		return nil, err
 	}
 	out := &Reproduced{Original: original.ID, Attempt: original.ID + ".again-" + hex.EncodeToString(operator[:4])}
+	if n := len(original.Reproductions); n > 0 {
+		// Another run is another record, also by the same runner.
+		out.Attempt = fmt.Sprintf("%s-%d", out.Attempt, n+1)
+	}
 	journal, err := s.journal(out.Attempt)
 	if err != nil {
 		return nil, err
 	}
-	out.Divergence, out.Cases, err = s.again(ctx, original, journal.write)
+	var results []evidence.Compared
+	out.Divergence, results, err = s.again(ctx, original, journal.write)
 	if cerr := journal.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.Agrees = out.Divergence == ""
+	out.Agrees, out.Cases = out.Divergence == "", len(results)
+	compared, err := resultsDigest(results)
+	if err != nil {
+		return nil, err
+	}
 	return out, out.record(ctx, c, key, &evidence.AttemptReproduced{Attempt: out.Attempt, Original: original.ID, Origin: original.Origin,
-		Agrees: out.Agrees, Divergence: out.Divergence, Operator: operator})
+		Agrees: out.Agrees, Divergence: out.Divergence, Operator: operator, Registered: &original.Head, Finished: &original.Finished.Head, Results: &compared})
+}
+
+// resultsDigest names what a second run gave, in the order of case and
+// repetition.
+func resultsDigest(results []evidence.Compared) (digest.Content, error) {
+	slices.SortFunc(results, func(a, b evidence.Compared) int {
+		return cmp.Or(strings.Compare(a.CaseID, b.CaseID), cmp.Compare(a.Repeat, b.Repeat))
+	})
+	data, err := canon.Marshal(results)
+	return digest.ContentOf(data), err
 }
 
 // A crossings is the list of the boundaries that a second run crossed, as an
@@ -138,7 +160,7 @@ type caseKey struct {
 
 // again drives every case and returns the first divergence, "" if there is
 // none.
-func (s *Setup) again(ctx context.Context, original Original, crossed func([]harness.Crossing) error) (string, int, error) {
+func (s *Setup) again(ctx context.Context, original Original, crossed func([]harness.Crossing) error) (string, []evidence.Compared, error) {
 	recorded := map[caseKey]*history.Case{}
 	ids := map[string]bool{}
 	for c := range original.Cases() {
@@ -147,24 +169,28 @@ func (s *Setup) again(ctx context.Context, original Original, crossed func([]har
 	}
 	cfg, err := s.config()
 	if err != nil {
-		return "", 0, err
+		return "", nil, err
 	}
 	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
 	if original.Mode == "live" {
 		cfg.Live = &relived{original, recorded}
 	}
-	divergence, cases := "", 0
+	divergence, results := "", []evidence.Compared{}
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
 		s.blocked(g.Crossings)
 		if err := crossed(g.Crossings); err != nil {
 			return err
 		}
-		cases++
 		c := recorded[caseKey{g.Case.ID, g.Repeat}]
+		result, trace, err := comparedOf(c, g)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", g.Case.ID, err)
+		}
+		results = append(results, result)
 		if divergence != "" || c == nil {
 			return nil
 		}
-		what, err := original.differs(c, g)
+		what, err := original.differs(c, g, trace)
 		if err != nil {
 			return fmt.Errorf("case %s: %w", g.Case.ID, err)
 		}
@@ -173,10 +199,31 @@ func (s *Setup) again(ctx context.Context, original Original, crossed func([]har
 		}
 		return nil
 	})
-	if err == nil && divergence == "" && cases != len(recorded) {
-		divergence = fmt.Sprintf("the attempt has %d records, %d cases were run again", len(recorded), cases)
+	if err == nil && divergence == "" && len(results) != len(recorded) {
+		divergence = fmt.Sprintf("the attempt has %d records, %d cases were run again", len(recorded), len(results))
 	}
-	return divergence, cases, err
+	return divergence, results, err
+}
+
+// comparedOf is what a second run of a case gave, and its canonical trace.
+func comparedOf(c *history.Case, g *harness.Graded) (evidence.Compared, *trajectory.Trace, error) {
+	out := evidence.Compared{CaseID: g.Case.ID, Repeat: g.Repeat, Outcome: g.Record.Outcome}
+	if c != nil {
+		out.Record = c.Head
+	}
+	if g.Record.Score != nil {
+		out.Score = &g.Record.Score.Score
+	}
+	v, err := trajectory.Verify(g.Trajectory, trajectory.HeadIs(g.Files.Trajectory.Head))
+	if err != nil {
+		return out, nil, err
+	}
+	trace, err := trajectory.Canonical(v, archive.GoldenTrace)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Trace = digest.ContentOf(trace.Format())
+	return out, trace, nil
 }
 
 // relived answers as the models of a live attempt did, from the cassettes that it
@@ -227,7 +274,7 @@ func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 
 // differs compares a record with a second run of its case: how it ended, the
 // score, and the canonical trace.
-func (a Original) differs(c *history.Case, g *harness.Graded) (string, error) {
+func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.Trace) (string, error) {
 	if c.Outcome() != g.Record.Outcome {
 		return fmt.Sprintf("was %s, is %s", c.Outcome(), g.Record.Outcome), nil
 	}
@@ -242,17 +289,11 @@ func (a Original) differs(c *history.Case, g *harness.Graded) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	after, err := trajectory.Verify(g.Trajectory, trajectory.HeadIs(g.Files.Trajectory.Head))
+	was, err := trajectory.Canonical(before, archive.GoldenTrace)
 	if err != nil {
 		return "", err
 	}
-	var traces [2]*trajectory.Trace
-	for i, v := range []*trajectory.Verified{before, after} {
-		if traces[i], err = trajectory.Canonical(v, archive.GoldenTrace); err != nil {
-			return "", err
-		}
-	}
-	if d := trajectory.Compare(traces[0], traces[1]); d != nil {
+	if d := trajectory.Compare(was, after); d != nil {
 		return fmt.Sprintf("%s at turn %d, step %d", d.Change, d.Turn, d.Step), nil
 	}
 	return "", nil

@@ -53,6 +53,10 @@ func New(c *archive.Corpus, o Options) (*Setup, error) {
 	if err != nil {
 		return nil, c.Refused(err)
 	}
+	return setup(c, v, o)
+}
+
+func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 	for _, w := range v.Warnings() {
 		if w.Case == "" && v.Level() == string(bench.Scratch) {
 			continue // the answer says it, at its end

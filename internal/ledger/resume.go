@@ -116,6 +116,7 @@ func (w *walk) takeUp(v *Verified) error {
 	pending := v.lastSeal
 	w.chain, w.pending = v.Chain(), &pending
 	w.time, w.signers, w.inForce, w.history = v.LastTime, v.Signers, v.Signers, v.history
+	w.once = v.once
 	w.met = slices.Clip(v.met)
 	end, _ := v.knownAt(v.chain.size)
 	w.noteMet(end)

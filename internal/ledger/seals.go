@@ -60,6 +60,7 @@ func (w *walk) seal(check, text []byte) error {
 	w.sealed.LastTime = w.time
 	w.sealed.Signers = w.signers
 	w.sealed.history = slices.Clip(w.history)
+	w.sealed.once = w.once
 	for _, r := range w.batch {
 		if err := w.opt.Visit(r); err != nil {
 			return err

@@ -83,6 +83,7 @@ type Verified struct {
 
 	chain   Chain
 	history []version // of the signers, oldest first
+	once    Once
 
 	// For a verification that continues this one: see resume.go.
 	lastSeal  pendingSeal
@@ -205,6 +206,7 @@ type walk struct {
 	signers *seal.Signers // after the entries read so far
 	inForce *seal.Signers // before the current batch: who may seal it
 	history []version
+	once    Once
 	known   int64   // entries that an earlier verification has shown
 	met     []known // what was compared with expectations
 
@@ -390,6 +392,11 @@ func (w *walk) entry(check, text []byte, l *line) error {
 	if env.Kind == evidence.SignersChangedKind {
 		if err := w.changeSigners(env); err != nil {
 			return err
+		}
+	}
+	if !env.Manual {
+		if err := w.once.Add(env.Kind, env.Body, w.size()); err != nil {
+			return w.problem(refusal.EntryInvalid, "entry", "%v", err)
 		}
 	}
 	pos := w.chain.Append(l.content)

@@ -85,9 +85,14 @@ type corpus struct {
 	registration string
 	provenance   string // of the cassettes; "" for none
 	validated    time.Time
-	twin         bool // the last case is a copy of the one before
-	lines        int  // of a dataset
+	twin         bool   // the last case is a copy of the one before
+	lines        int    // of a dataset
+	python       bool   // the rubric is Python, in the pinned image
+	kind         string // how the pins say that the image was made
 }
+
+// pythonImage is the image of a Python rubric.
+var pythonImage = digest.ContentOf([]byte("a Python image"))
 
 func standard() corpus {
 	return corpus{cases: 12, registration: registration, provenance: "recorded", validated: now.Add(-10 * day)}
@@ -143,7 +148,11 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 	must(err)
 
 	write("bench/fix/registration.yaml", []byte(c.registration))
-	write("bench/fix/rubric.star", []byte("def score(a, b, c): return {}\n"))
+	if c.python {
+		write("bench/fix/rubric.py", []byte("print({})\n"))
+	} else {
+		write("bench/fix/rubric.star", []byte("def score(a, b, c): return {}\n"))
+	}
 	for i := range c.cases {
 		id, prompt := caseID(i), fmt.Sprintf("fix number %d\n", i)
 		if c.twin && i == c.cases-1 {
@@ -187,6 +196,9 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 	must(err)
 	write("bench/fix/manifest.yaml.sig", slices.Concat(sign("alice", seal.NamespaceBench, message), sign("bob", seal.NamespaceBench, message)))
 	pins := &bench.Pins{Version: 1, Classes: []string{class}}
+	if c.python {
+		must(pins.Pin(root, "", pythonImage.String(), c.kind))
+	}
 	message, err = pins.Message()
 	must(err)
 	write(bench.PinsFile, pins.Format())
@@ -211,12 +223,16 @@ type book struct {
 	noAnch  bool
 	asked   time.Time
 	rules   int // zero for the present ones
+
+	ends    map[string][2]digest.ID // heads of registration and end, by attempt
+	again   int                     // second runs so far
+	noTapes bool                    // the ledger has no entries of the recordings
 }
 
 func newBook(t testing.TB, b *bench.Verified) *book {
 	t.Helper()
 	dir := t.TempDir()
-	k := &book{TB: t, bench: b, clock: now.Add(-40 * day), numbers: map[string]int{}, missing: map[digest.Content]bool{}, asked: now}
+	k := &book{TB: t, bench: b, clock: now.Add(-40 * day), numbers: map[string]int{}, missing: map[digest.Content]bool{}, asked: now, ends: map[string][2]digest.ID{}}
 	k.cfg = sequencer.Config{
 		Place:  sequencer.Place{FS: store.OS{}, Dir: filepath.Join(dir, "ledger"), StateDir: filepath.Join(dir, "state"), Anchors: filepath.Join(dir, "anchors")},
 		Origin: origin, TrustRoot: digest.IDOf(signersFile(t)), Key: keyOf(t, "olga"), Now: func() time.Time { return k.clock },
@@ -305,7 +321,7 @@ func (k *book) runs(r run) string {
 	if reg.Signature == "" {
 		reg.Signature = k.sign(r.key, reg)
 	}
-	k.add(evidence.AttemptRegisteredKind, reg)
+	k.begin(reg)
 	for i, c := range reg.Plan.Cases {
 		if r.skip != nil && r.skip(i) {
 			continue
@@ -344,16 +360,33 @@ func (k *book) perfect(reg *evidence.AttemptRegistered, c evidence.PlannedCase) 
 	return s
 }
 
+// begin appends a registration and remembers its head.
+func (k *book) begin(reg *evidence.AttemptRegistered) {
+	k.Helper()
+	pos, err := k.l.AppendRecord(evidence.AttemptRegisteredKind, reg)
+	k.must(err)
+	if _, known := k.ends[reg.Attempt]; !known {
+		k.ends[reg.Attempt] = [2]digest.ID{pos.Head}
+	}
+}
+
 func (k *book) finish(id string) {
 	k.Helper()
-	k.add(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: id, Outcomes: map[evidence.Outcome]int{},
+	pos, err := k.l.AppendRecord(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: id, Outcomes: map[evidence.Outcome]int{},
 		RubricDigests: []digest.Content{}, ImageDigests: []digest.Content{}, FailureModes: []string{}})
+	k.must(err)
+	k.ends[id] = [2]digest.ID{k.ends[id][0], pos.Head}
 }
 
 // reproduce records that somebody ran an attempt again.
 func (k *book) reproduce(id, key string, edit func(*evidence.AttemptReproduced)) {
 	k.Helper()
-	r := &evidence.AttemptReproduced{Attempt: id + ".again." + strings.Fields(key)[0], Original: id, Origin: origin, Agrees: true, Operator: digest.IDOf([]byte(key))}
+	k.again++
+	r := &evidence.AttemptReproduced{Attempt: fmt.Sprintf("%s.again.%s-%d", id, strings.Fields(key)[0], k.again), Original: id, Origin: origin, Agrees: true, Operator: digest.IDOf([]byte(key))}
+	if ends := k.ends[id]; ends[1] != (digest.ID{}) {
+		results := digest.ContentOf([]byte("results"))
+		r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
+	}
 	if edit != nil {
 		edit(r)
 	}
@@ -368,6 +401,18 @@ func (k *book) sign(key string, record evidence.Body) string {
 	sig, err := seal.SignWith(keyOf(k, key).Signer(), seal.NamespaceAttempt, message)
 	k.must(err)
 	return string(sig)
+}
+
+// TapesOf are the recordings of a bench as if they had been made before the
+// ledger's first attempt. TestOnlyWhatTheLedgerSawRecordedCounts has real ones.
+func TapesOf(b *bench.Verified) []history.Tape {
+	var tapes []history.Tape
+	for _, c := range b.Cases() {
+		if d := c.Case().CassetteDigest; d != nil {
+			tapes = append(tapes, history.Tape{CassetteRecorded: evidence.CassetteRecorded{Class: b.Class(), CaseID: c.Case().CaseID, Digest: *d, Provenance: "recorded", Kept: true}})
+		}
+	}
+	return tapes
 }
 
 // recommend publishes an anchor, verifies the ledger against it and asks.
@@ -403,6 +448,9 @@ func (k *book) recommendAsIs() *Recommendation {
 		return k.cfg.Verify(ledger.Options{Origin: origin, TrustRoot: k.cfg.TrustRoot, Expect: sequencer.AnchorExpectations(files), Decode: true, Visit: visit})
 	}, history.Options{})
 	k.must(err)
+	if !k.noTapes {
+		in.History.Tapes = append(in.History.Tapes, TapesOf(k.bench)...)
+	}
 	rec, err := Recommend(in)
 	k.must(err)
 	k.must(rec.Recommendation.Validate())

@@ -236,6 +236,9 @@ func (r *review) anchorProblems() []string {
 // reproductionProblems asks for a second runner who got the same, and for
 // nobody who did not.
 func (r *review) reproductionProblems() []string {
+	if r.rules > 1 {
+		return r.boundReproductions()
+	}
 	var problems []string
 	agreed := false
 	for _, a := range r.attempts {

@@ -77,7 +77,7 @@ func TestWhatIsRecommended(t *testing.T) {
 			id := k.runs(run{})
 			k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "his disk was full" })
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
+		}, bench.Silver, nil, bench.Bronze}, // by version 2 a disagreement stands
 		{"the built-in agent needs no sandbox", registration, func(k *book) {
 			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
 		}, bench.Silver, nil, bench.Silver},

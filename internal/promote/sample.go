@@ -180,7 +180,35 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.rubricProblem(c.Context, s.grading); why != "" {
 		return why
 	}
-	return cassetteProblem(c, s.said)
+	if why := cassetteProblem(c, s.said); why != "" || r.rules == 1 {
+		return why
+	}
+	if why := r.imageProblem(c.Context); why != "" {
+		return why
+	}
+	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
+		return "no cassette.recorded entry names its cassette"
+	}
+	return ""
+}
+
+// imageProblem says why the image that a case was scored in is not enough: a
+// snapshot of whatever a machine had shows nothing that somebody else could
+// build again.
+func (r *review) imageProblem(c *history.Context) string {
+	if c.Image.IsZero() {
+		return ""
+	}
+	image, _ := r.in.Bench.Image()
+	switch kind := r.in.Bench.ImageKind(); {
+	case c.Image != image:
+		return "scored in an image that is not pinned"
+	case kind == bench.HostImage:
+		return "scored in a snapshot of a machine's own Python"
+	case kind == "":
+		return "scored in an image of which the pins do not say how it was made"
+	}
+	return ""
 }
 
 const amendedTwice = "amended more than once"

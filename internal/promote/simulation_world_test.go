@@ -54,6 +54,7 @@ type world struct {
 	signers []byte // the version in force
 	benches map[string]*bench.Verified
 	numbers map[[2]string]int
+	ends    map[string][2]digest.ID // heads of registration and end, by attempt
 
 	witness   *cosign.Client
 	witnesses []note.Verifier
@@ -320,6 +321,19 @@ func (w *world) add(kind evidence.Kind, record evidence.Body) int64 {
 	w.Helper()
 	pos, err := w.ledger.AppendRecord(kind, record)
 	w.must(err)
+	if w.ends == nil {
+		w.ends = make(map[string][2]digest.ID)
+	}
+	switch b := record.(type) {
+	case *evidence.AttemptRegistered:
+		if _, known := w.ends[b.Attempt]; !known {
+			w.ends[b.Attempt] = [2]digest.ID{pos.Head}
+		}
+	case *evidence.AttemptFinished:
+		if ends := w.ends[b.Attempt]; ends[1] == (digest.ID{}) {
+			w.ends[b.Attempt] = [2]digest.ID{ends[0], pos.Head}
+		}
+	}
 	return pos.Index
 }
 
@@ -555,6 +569,10 @@ func set(list []digest.Content) []digest.Content {
 func (w *world) reproduce(id, who string, lie func(*evidence.AttemptReproduced)) {
 	w.Helper()
 	r := &evidence.AttemptReproduced{Attempt: id + ".again", Original: id, Origin: simOrigin, Agrees: true, Operator: digest.IDOf([]byte(who))}
+	if ends := w.ends[id]; ends[1] != (digest.ID{}) {
+		results := digest.ContentOf([]byte("results"))
+		r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
+	}
 	if lie != nil {
 		lie(r)
 	}
@@ -659,6 +677,10 @@ func (w *world) publishedAnchors() []promote.Anchor {
 // recommend asks about one class.
 func (w *world) recommend(h *history.History, read reader, class string) *promote.Recommendation {
 	w.Helper()
+	// The bench was recorded before the month began.
+	past := *h
+	past.Tapes = promote.TapesOf(w.benches[class])
+	h = &past
 	rec, err := promote.Recommend(promote.Input{Bench: w.benches[class], History: h, Anchors: w.publishedAnchors(), Now: w.clock(), Evidence: evidenceIn(read)})
 	w.must(err)
 	w.must(rec.Recommendation.Validate())

@@ -194,6 +194,10 @@ func (l *Ledger) write(batch []*Pending) error {
 			}
 			next = changed
 		}
+		if err := l.once.Add(p.kind, p.body, l.chain.Size()); err != nil {
+			p.err = err
+			continue
+		}
 		l.frame(p, at)
 		accepted++
 	}

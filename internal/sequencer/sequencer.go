@@ -99,6 +99,7 @@ type Ledger struct {
 	chain    *ledger.Chain
 	last     evidence.Time
 	signers  *seal.Signers
+	once     ledger.Once
 	lateTold bool // the clock being behind is recorded, once until it catches up
 	broken   error
 	buf      []byte // the batch being framed
@@ -241,7 +242,7 @@ func (l *Ledger) load() error {
 		return refusal.Newf(refusal.TornTail, "%s ends in %d bytes that a crash left and no seal covers", t.Segment, t.Torn).
 			WithHint(`run "tally ledger repair": it sets them aside; nothing that was acknowledged is in them`)
 	}
-	l.chain, l.last, l.signers = v.Chain(), v.LastTime, v.Signers
+	l.chain, l.last, l.signers, l.once = v.Chain(), v.LastTime, v.Signers, v.Once()
 	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
 		return err
 	}

@@ -1,0 +1,171 @@
+package promote
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// People sign that a cassette was recorded; only the ledger's own entry of the
+// recording makes it so.
+func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
+	tapes := func(k *book, edit func(*evidence.CassetteRecorded)) {
+		for _, c := range k.bench.Cases() {
+			r := &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true}
+			if edit != nil {
+				edit(r)
+			}
+			k.add(evidence.CassetteRecordedKind, r)
+		}
+	}
+	byHand := func(k *book) {
+		for _, c := range k.bench.Cases() {
+			k.byHand(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true})
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		write func(k *book)
+		want  bench.Tier
+	}{
+		{"recorded before the attempt", func(k *book) { tapes(k, nil); honest(k) }, bench.Silver},
+		{"nobody recorded it here", honest, None},
+		{"recorded after the attempt", func(k *book) { honest(k); tapes(k, nil) }, None},
+		{"recorded and thrown away", func(k *book) { tapes(k, func(r *evidence.CassetteRecorded) { r.Kept = false }); honest(k) }, None},
+		{"recorded, and could not be written", func(k *book) {
+			tapes(k, nil)
+			tapes(k, func(r *evidence.CassetteRecorded) { r.Kept = false })
+			honest(k)
+		}, None},
+		{"edited, and so recorded in the ledger", func(k *book) { tapes(k, func(r *evidence.CassetteRecorded) { r.Provenance = "edited" }); honest(k) }, None},
+		{"recorded for another class", func(k *book) { tapes(k, func(r *evidence.CassetteRecorded) { r.Class = "other" }); honest(k) }, None},
+		{"another recording", func(k *book) {
+			tapes(k, func(r *evidence.CassetteRecorded) { r.Digest = digest.ContentOf(r.Digest[:]) })
+			honest(k)
+		}, None},
+		{"claimed by hand", func(k *book) { byHand(k); honest(k) }, None},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k := newBook(t, standard().verified(t))
+			k.noTapes = true
+			tt.write(k)
+			rec := k.recommend()
+			told := strings.Contains(strings.Join(rec.Notes, "\n"), "12 cases count as failed, no cassette.recorded entry names its cassette")
+			if rec.RecommendedTier != string(tt.want) || told != (tt.want == None) {
+				t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, tt.want, rec.Rationale)
+			}
+		})
+	}
+}
+
+// What a second runner signed is about one attempt and one result, counts once,
+// and a disagreement stands.
+func TestReproductionsThatDoNotCount(t *testing.T) {
+	disagrees := func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "case-04, turn 2" }
+	const stands = "attempt fix.agent.1 was run again by oscar and diverged: case-04, turn 2"
+	const again = "no attempt under review was reproduced by a different runner"
+	for _, tt := range []struct {
+		name  string
+		write func(k *book)
+		want  string
+	}{
+		{"agrees, disagrees", func(k *book) {
+			id := k.runs(run{})
+			k.reproduce(id, "oscar", nil)
+			k.reproduce(id, "oscar", disagrees)
+		}, stands},
+		{"disagrees, and then agrees", func(k *book) {
+			id := k.runs(run{})
+			k.reproduce(id, "oscar", disagrees)
+			k.reproduce(id, "oscar", nil)
+		}, stands},
+		{"one disagrees, another agrees", func(k *book) {
+			id := k.runs(run{})
+			k.reproduce(id, "oscar", disagrees)
+			k.reproduce(id, "olga's laptop", nil)
+		}, stands},
+		{"says nothing about what was compared", func(k *book) {
+			k.reproduce(k.runs(run{}), "oscar", func(r *evidence.AttemptReproduced) { r.Registered, r.Finished, r.Results = nil, nil, nil })
+		}, "does not say what was compared"},
+		{"of another registration under this name", func(k *book) {
+			other := digest.IDOf([]byte("another ledger"))
+			k.reproduce(k.runs(run{}), "oscar", func(r *evidence.AttemptReproduced) { r.Registered = &other })
+		}, again},
+		{"of another end under this name", func(k *book) {
+			other := digest.IDOf([]byte("another ledger"))
+			k.reproduce(k.runs(run{}), "oscar", func(r *evidence.AttemptReproduced) { r.Finished = &other })
+		}, again},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k := newBook(t, standard().verified(t))
+			tt.write(k)
+			rec := k.recommend()
+			if rec.RecommendedTier == string(bench.Silver) || !slices.ContainsFunc(rec.KeepsFrom(bench.Silver), func(why string) bool { return strings.Contains(why, tt.want) }) {
+				t.Errorf("recommended %s: %q, want %q", rec.RecommendedTier, rec.KeepsFrom(bench.Silver), tt.want)
+			}
+		})
+	}
+}
+
+// After a disagreement somebody appends the earlier agreement again: the ledger
+// refuses it, whoever asks.
+func TestAReproductionIsNotAppendedTwice(t *testing.T) {
+	k := newBook(t, standard().verified(t))
+	id := k.runs(run{})
+	var first *evidence.AttemptReproduced
+	k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { first = r })
+	k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "case-04" })
+	if _, err := k.l.AppendRecord(evidence.AttemptReproducedKind, first); err == nil || !strings.Contains(err.Error(), "counts once") {
+		t.Errorf("appended again: %v", err)
+	}
+	first.Signature = "another spelling"
+	if _, err := k.l.AppendRecord(evidence.AttemptReproducedKind, first); err == nil {
+		t.Error("appended again under another signature")
+	}
+	if rec := k.recommend(); rec.RecommendedTier != string(bench.Bronze) {
+		t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
+	}
+}
+
+// A snapshot of whatever a machine has is not something that somebody else could
+// build again, whoever signed its digest.
+func TestAHostImageNeverCounts(t *testing.T) {
+	inImage := func(_ int, s *evidence.CaseScored) { s.ImageDigest = &pythonImage }
+	for kind, want := range map[string]struct {
+		tier bench.Tier
+		why  string
+	}{
+		bench.BuiltImage: {bench.Silver, ""},
+		bench.OCIImage:   {bench.Silver, ""},
+		bench.HostImage:  {None, "scored in a snapshot of a machine's own Python"},
+		"":               {None, "scored in an image of which the pins do not say how it was made"},
+	} {
+		t.Run("image "+kind, func(t *testing.T) {
+			t.Parallel()
+			c := standard()
+			c.python, c.kind = true, kind
+			k := newBook(t, c.verified(t))
+			k.reproduce(k.runs(run{score: inImage}), "oscar", nil)
+			rec := k.recommend()
+			if rec.RecommendedTier != string(want.tier) || want.why != "" && !strings.Contains(strings.Join(rec.Notes, "\n"), want.why) {
+				t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, want.tier, rec.Rationale)
+			}
+		})
+	}
+	// A case's own way of grading does not bring an image of its own.
+	k := newBook(t, standard().verified(t))
+	k.reproduce(k.runs(run{score: func(i int, s *evidence.CaseScored) {
+		if i == 0 {
+			s.ImageDigest = &pythonImage
+		}
+	}}), "oscar", nil)
+	if rec := k.recommend(); rec.RecommendedTier != string(bench.Bronze) {
+		t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
+	}
+}
