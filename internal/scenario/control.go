@@ -130,11 +130,11 @@ var (
 	// A folder, with all that is in it.
 	controlFolders = setOf(`.git .hg .svn .bzr .github .husky .githooks .config .local .cargo .mvn .gradle .yarn .pnp .venv .tox .nox .pytest_cache
 		__pycache__ __pypackages__ site-packages dist-packages node_modules bower_components vendor
-		test tests testing __tests__ __mocks__ __snapshots__ spec specs testdata`)
+		t test tests testing __tests__ __mocks__ __snapshots__ spec specs testdata`)
 	// A file, by its whole name.
-	controlNames = setOf(`makefile gnumakefile justfile .justfile taskfile.yml taskfile.yaml rakefile gemfile gemfile.lock .rspec cmakelists.txt meson.build build.ninja
-		setup.py setup.cfg pyproject.toml pytest.ini .pytest.ini tox.ini .coveragerc noxfile.py tasks.py pyvenv.cfg uv.toml poetry.lock pdm.toml hatch.toml
-		package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc .yarnrc.yml .pnp.cjs .pnp.loader.mjs bunfig.toml deno.json deno.jsonc .swcrc .nycrc
+	controlNames = setOf(`makefile gnumakefile justfile .justfile taskfile.yml taskfile.yaml rakefile gemfile gemfile.lock .rspec .rspec-local .proverc .busted cmakelists.txt sconstruct sconscript module.bazel build.bazel .bazelrc build.zig build.zig.zon meson.build build.ninja
+		setup.py setup.cfg pyproject.toml pytest.ini .pytest.ini .pytest.toml nose.cfg nose2.cfg .noserc trial.cfg behave.ini .behaverc tox.ini .coveragerc noxfile.py tasks.py pyvenv.cfg uv.toml poetry.lock pdm.toml hatch.toml
+		package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc .yarnrc.yml .pnp.cjs .pnp.loader.mjs bunfig.toml deno.json deno.jsonc .swcrc .nycrc node.config.json
 		go.mod go.sum go.work go.work.sum go.env cargo.toml cargo.lock build.rs rust-toolchain rust-toolchain.toml
 		pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties gradlew mvnw build.xml build.sbt
 		phpunit.xml phpunit.xml.dist composer.json composer.lock mix.exs dune dune-project package.swift stack.yaml
@@ -145,7 +145,7 @@ var (
 	controlBeginnings = []string{".env", ".mocharc", ".babelrc", "babel.config.", "jest.config.", "jest.setup.", "vitest.config.", "vitest.workspace.", "vite.config.", "karma.conf.", "playwright.config.",
 		"cypress.config.", "ava.config.", "tsconfig.", "ctest", "pytest_"}
 	// Its end.
-	controlEnds = []string{".pth", ".egg-link", ".pyc", ".pyo", ".mk", ".cmake", ".dist-info", ".egg-info", ".csproj", ".sln"}
+	controlEnds = []string{".pth", ".egg-link", ".pyc", ".pyo", ".mk", ".cmake", ".dist-info", ".egg-info", ".csproj", ".sln", ".t", ".bats"}
 )
 
 // isControl reports whether a path steers tests, or is a test, by its name.

@@ -21,7 +21,7 @@ func TestControlHoldsBackWhatSteersTests(t *testing.T) {
 	k := control(&Test{Command: []string{"python3", "-m", "unittest"}}, "calc.py", "test_calc.py", "pkg/shop.py")
 	for _, name := range strings.Fields(`test_calc.py test_calc/__init__.py test_calc.so test_calc.cpython-311-x86_64-linux-gnu.so test_new.py pkg/test_shop.py tests/x.py pkg/tests/deep/x.py TESTS/x.py
 		conftest.py pkg/conftest.py conftest/__init__.py sitecustomize.py usercustomize.py .local/lib/python3.11/site-packages/usercustomize.py evil.pth pkg/a.pth evil-1.0.dist-info/entry_points.txt x.egg-info/PKG-INFO
-		pytest.ini .pytest.ini tox.ini setup.cfg setup.py pyproject.toml .coveragerc Makefile makefile GNUmakefile sub/Makefile rules.mk package.json .npmrc .mocharc.js jest.config.js jest.config.mjs node_modules/mocha/index.js
+		pytest.ini .pytest.ini .pytest.toml pytest.toml t/basic.t run.bats .proverc build.zig tox.ini setup.cfg setup.py pyproject.toml .coveragerc Makefile makefile GNUmakefile sub/Makefile rules.mk package.json .npmrc .mocharc.js jest.config.js jest.config.mjs node_modules/mocha/index.js
 		.git/hooks/pre-commit .git/config .gitattributes .env .env.local go.mod go.sum go.work vendor/x/y.go calc_test.go Cargo.toml build.rs .cargo/config.toml pom.xml build.gradle
 		src/test/java/A.java CalcTest.java TestCalc.java calc.test.js calc.spec.ts __tests__/a.js __pycache__/calc.cpython-311.pyc calc.pyc
 		unittest.py unittest/__init__.py pytest.py pytest/__init__.py random.py os.py collections/__init__.py src/random.py re.so _pytest/x.py argparse.cpython-311-x86_64-linux-gnu.so`) {
