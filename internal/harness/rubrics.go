@@ -31,6 +31,7 @@ func newRubrics(cfg Config) *rubrics {
 // openSandboxes finds out whether this machine can run what the attempt needs:
 // the rubric, the tests of cases, and an agent that is a program.
 func (w *Worker) openSandboxes(ctx context.Context) error {
+	w.unlimit = limitMemory()
 	w.rubrics = newRubrics(w.cfg)
 	if w.usesRubric {
 		if err := w.rubrics.open(ctx); err != nil {

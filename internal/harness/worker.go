@@ -29,6 +29,8 @@ type Worker struct {
 	limits session.Limits
 	memory *session.Memory // that its cases share
 
+	unlimit func() // takes the limit of the collector back
+
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
 
@@ -54,7 +56,12 @@ func NewWorker(ctx context.Context, cfg Config) (*Worker, error) {
 }
 
 // Close closes the sandboxes.
-func (w *Worker) Close() { w.rubrics.close() }
+func (w *Worker) Close() {
+	w.rubrics.close()
+	if w.unlimit != nil {
+		w.unlimit()
+	}
+}
 
 // A Job is one execution of a case, numbered by whoever keeps the ledger.
 type Job struct {
