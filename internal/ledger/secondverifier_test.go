@@ -1,12 +1,19 @@
 package ledger
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/rules"
 )
 
 // verifierKey is that of the operator of testdata/v1, as receipt.md gives it.
@@ -140,6 +147,66 @@ func TestSecondVerifierPassesAllVectors(t *testing.T) {
 		}
 	}
 	run(t, vectors, 0, "vectors", ".")
+}
+
+// TestSecondVerifierReadsTheRulesAlike changes the accepted examples in thousands
+// of ways. What the rules say of each in Go, which the packages that own the
+// formats have compared with the program, they must say in Python.
+func TestSecondVerifierReadsTheRulesAlike(t *testing.T) {
+	run := secondVerifier(t)
+	dir := t.TempDir()
+	for _, format := range []string{"records", "events", "bench"} {
+		f, err := rules.Load(filepath.Join("../../docs/formats/rules", format+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors := changedVectors(t, f, filepath.Join("../../docs/formats/vectors", format))
+		files, err := rules.Files(rules.Index{}, vectors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d documents", format, len(vectors))
+		for name, data := range files {
+			path := filepath.Join(dir, format, filepath.FromSlash(name))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run(t, dir, 0, "vectors", ".")
+}
+
+// changedVectors takes every eleventh change of each accepted example.
+func changedVectors(t *testing.T, f *rules.File, folder string) (vectors []rules.Vector) {
+	t.Helper()
+	var index rules.Index
+	data, err := os.ReadFile(filepath.Join(folder, "index.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &index)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range slices.Sorted(maps.Keys(index.Accepted)) {
+		doc, err := os.ReadFile(filepath.Join(folder, "accepted", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := index.Accepted[name].As
+		for _, m := range rules.Mutations(doc, 30) {
+			changed, err := canon.Canonicalize(m.Data)
+			if n++; n%11 != 0 || err != nil || len(changed) > 8<<10 {
+				continue
+			}
+			v := rules.Vector{Name: fmt.Sprintf("%d.json", n), As: as, Data: append(changed, '\n')}
+			if err := f.Check(as, changed); err != nil {
+				v.Reason = err.Error()
+			}
+			vectors = append(vectors, v)
+		}
+	}
+	return vectors
 }
 
 // secondVerifier returns a function that runs docs/formats/verify.py in a folder
