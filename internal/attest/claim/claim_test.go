@@ -166,7 +166,7 @@ func TestNothingIsFilledIn(t *testing.T) {
 			t.Errorf("%s is in the body", f)
 		}
 	}
-	if err := d.Refuse(); !refusal.Is(err, refusal.Malformed) {
+	if err := d.Refuse(); !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), "nothing gives submittedAt") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := Issue(d, Signing{Key: key(t), DID: "did:web:a.example", Now: time.Now()}); err == nil {
@@ -330,7 +330,44 @@ func TestForgedSandboxAttestation(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, there, err)
 		}
 	}
-	// A proof of somebody else, or none: change it after it was signed.
+	// Signed by somebody else, alone or beside the runner.
+	other, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{8}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resign := func(item canon.RawMessage, keep bool) canon.RawMessage {
+		members := decode(t, item)
+		about, ok := members["attestation"].(map[string]any)
+		if !ok {
+			return item
+		}
+		if !keep {
+			delete(about, "proof")
+		}
+		text, err := canon.Marshal(about)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err = attest.Secure(text, attest.Signer{Key: other}); err != nil {
+			t.Fatal(err)
+		}
+		members["attestation"] = canon.RawMessage(text)
+		out, err := canon.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for _, keep := range []bool{false, true} {
+		v, trust := issue(nil)
+		for i, e := range v.Evidence {
+			v.Evidence[i] = resign(e, keep)
+		}
+		if _, err := v.Sandboxed(trust); err == nil || !strings.Contains(err.Error(), "runner alone") {
+			t.Errorf("signed by somebody else (kept %v): %v", keep, err)
+		}
+	}
+	// Changed after it was signed.
 	v, trust = issue(nil)
 	for i, e := range v.Evidence {
 		v.Evidence[i] = bytes.ReplaceAll(e, []byte(`"class":"gvisor"`), []byte(`"class":"microvm"`))

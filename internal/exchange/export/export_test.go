@@ -1,6 +1,7 @@
 package export
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -135,13 +136,42 @@ func TestWithheldTextsOpenWithTheirSaltOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
+			data := unpacked(t, f)
+			if name == "inspect" && !bytes.Contains(data, []byte(withheldPrefix)) {
+				t.Error("the log was not looked into")
+			}
 			for _, text := range []string{"2+2?", "</script>", "the agent broke"} {
-				if bytes.Contains(f.Data, []byte(text)) {
+				if bytes.Contains(data, []byte(text)) {
 					t.Errorf("%s: %s has %q", name, f.Name, text)
 				}
 			}
 		}
 	}
+}
+
+// unpacked is what a file holds, whatever it is packed in.
+func unpacked(t *testing.T, f File) []byte {
+	t.Helper()
+	if !strings.HasSuffix(f.Name, ".eval") {
+		return f.Data
+	}
+	z, err := zip.NewReader(bytes.NewReader(f.Data), int64(len(f.Data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, e := range z.File {
+		r, err := e.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	return all
 }
 
 func formats() map[string]func(*Attempt) ([]File, error) {
