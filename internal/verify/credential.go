@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/store"
 )
 
@@ -367,4 +369,47 @@ func (c *Credential) Detail() string {
 		detail += "; " + strings.Join(c.Notes, "; ")
 	}
 	return detail
+}
+
+// isEnvelope recognises a DSSE envelope of an in-toto statement.
+func isEnvelope(data []byte) bool {
+	text := bytes.TrimLeft(data, " \t\r\n")
+	return len(text) > 0 && text[0] == '{' && bytes.Contains(data, []byte(`"payloadType"`)) && bytes.Contains(data, []byte(`"signatures"`))
+}
+
+// envelope verifies that every did:key that the caller named signed a statement.
+func envelope(data []byte, t Trust) (string, string, error) {
+	const kind = "envelope"
+	var keys []ed25519.PublicKey
+	for _, did := range t.Credentials.Issuers {
+		if !strings.HasPrefix(did, "did:key:") {
+			continue
+		}
+		key, err := seal.ParseDIDKey(did)
+		if err != nil {
+			return kind, "", err
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return kind, "", refusal.Newf(refusal.SignerUnknown, "nobody was named who should have signed it").
+			WithHint("name them with --issuer did:key:…; the keyid in an envelope proves nothing")
+	}
+	payload, err := attest.VerifyEnvelope(data, attest.PayloadInToto, keys, len(keys))
+	if err != nil {
+		return kind, "", err
+	}
+	var statement struct {
+		Type      string           `json:"_type"`
+		Predicate canon.RawMessage `json:"predicate"`
+		Kind      string           `json:"predicateType"`
+		Subject   []struct {
+			Name   string            `json:"name"`
+			Digest map[string]string `json:"digest"`
+		} `json:"subject"`
+	}
+	if err := canon.Unmarshal(bytes.TrimRight(payload, "\n"), &statement); err != nil || len(statement.Subject) == 0 {
+		return kind, "", refusal.Newf(refusal.CredentialInvalid, "the payload is not an in-toto statement")
+	}
+	return kind, fmt.Sprintf("%s about %s, signed by %s", statement.Kind, statement.Subject[0].Name, strings.Join(t.Credentials.Issuers, ", ")), nil
 }

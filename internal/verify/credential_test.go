@@ -220,3 +220,39 @@ func TestCredentialsAreRecognised(t *testing.T) {
 		}
 	}
 }
+
+// TestEnvelopesNeedSomebodyNamed: the keyid in an envelope proves nothing.
+func TestEnvelopesNeedSomebodyNamed(t *testing.T) {
+	statement := []byte(`{"_type":"https://in-toto.io/Statement/v1","predicate":{},"predicateType":"p","subject":[{"digest":{"sha256":"0"},"name":"s"}]}`)
+	signed, err := attest.SignEnvelope(attest.PayloadInToto, statement, key(t, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := attest.SignEnvelope(attest.PayloadInToto, []byte(`{}`), key(t, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		data    []byte
+		issuers []string
+		want    refusal.Name
+	}{
+		{"honest", signed, []string{didOf(t, 9)}, ""},
+		{"nobody named", signed, nil, refusal.SignerUnknown},
+		{"only a did:web named", signed, []string{"did:web:a.example"}, refusal.SignerUnknown},
+		{"somebody else", signed, []string{didOf(t, 8)}, refusal.SignatureInvalid},
+		{"two must have signed", signed, []string{didOf(t, 9), didOf(t, 8)}, refusal.SignatureInvalid},
+		{"the same one twice", signed, []string{didOf(t, 9), didOf(t, 9)}, refusal.SignatureInvalid},
+		{"not a statement", other, []string{didOf(t, 9)}, refusal.CredentialInvalid},
+		{"changed", bytes.Replace(signed, []byte(`"payload":"ey`), []byte(`"payload":"fy`), 1), []string{didOf(t, 9)}, refusal.SignatureInvalid},
+	} {
+		if !isEnvelope(tt.data) {
+			t.Errorf("%s: not recognised", tt.name)
+		}
+		_, _, err := envelope(tt.data, Trust{Credentials: Credentials{Issuers: tt.issuers}})
+		if (err == nil) != (tt.want == "") || err != nil && !refusal.Is(err, tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -173,11 +173,13 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return anchor(data, t)
 	case isCredential(data):
 		return credential(data, t)
+	case isEnvelope(data):
+		return envelope(data, t)
 	case bytes.Contains(data, []byte("\n\n— ")):
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles and credentials")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, credentials and DSSE envelopes")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that
