@@ -26,7 +26,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/session"
 )
 
 type runOptions struct {
@@ -252,11 +251,11 @@ type asker struct {
 }
 
 // Approve asks; what is neither yes nor no is not an answer.
-func (a *asker) Approve(ctx context.Context, caseID string, q session.Question) (approve, answered bool, err error) {
+func (a *asker) Approve(ctx context.Context, caseID string, q harness.Question) (approve, answered bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.meter.pause()
-	io.WriteString(a.env.Stderr, approvalText(caseID, q))
+	io.WriteString(a.env.Stderr, lab.ApprovalText(caseID, q))
 	line, err := readAnswer(ctx, a.env.Stdin)
 	if err != nil {
 		return false, false, err

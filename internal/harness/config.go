@@ -58,9 +58,12 @@ type Parties struct {
 	Live     Live   // nil in a replay
 }
 
+// A Question is what a person is asked to approve.
+type Question = session.Question
+
 // People answer approvals that the case does not.
 type People interface {
-	Approve(ctx context.Context, caseID string, q session.Question) (approve, answered bool, err error)
+	Approve(ctx context.Context, caseID string, q Question) (approve, answered bool, err error)
 }
 
 // A Judge asks a model about a value, and records each draw.

@@ -1,11 +1,11 @@
-package cli
+package lab
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"tallystick/internal/session"
+	"tallystick/internal/harness"
 	"tallystick/internal/trajectory"
 )
 
@@ -13,7 +13,7 @@ import (
 // a text that pretends to be the question.
 func TestApprovalsShowWhatIsApproved(t *testing.T) {
 	ask := func(args string) string {
-		return approvalText("pay", session.Question{ApprovalRequested: trajectory.ApprovalRequested{Action: "tool", Name: "transfer", Reason: "money", Rule: "class:financial"},
+		return ApprovalText("pay", harness.Question{ApprovalRequested: trajectory.ApprovalRequested{Action: "tool", Name: "transfer", Reason: "money", Rule: "class:financial"},
 			Target: "desk", Turn: 2, Class: "financial", Args: args})
 	}
 	var many []string

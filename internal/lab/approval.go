@@ -1,4 +1,4 @@
-package cli
+package lab
 
 import (
 	"encoding/json"
@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/harness"
 	"tallystick/internal/plain"
-	"tallystick/internal/session"
 )
 
 // The most that is shown of the arguments of a call. What is left out is said:
@@ -18,10 +18,10 @@ const (
 	maxShownArgBytes = 400
 )
 
-// approvalText is what a person is asked: who wants to do what, with which
+// ApprovalText is what a person is asked: who wants to do what, with which
 // arguments, and which rule wants an answer. Everything in it may come from the
 // agent, so each text stays on its line.
-func approvalText(caseID string, q session.Question) string {
+func ApprovalText(caseID string, q harness.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\ncase %s: %s %s needs an approval: %s\n", plain.Line(caseID), q.Action, plain.Line(q.Name), plain.Line(q.Reason))
 	fmt.Fprintf(&b, "  asked by  target %s, in turn %d\n", plain.Line(q.Target), q.Turn)
