@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -30,7 +31,10 @@ type Logged struct {
 	Truncated int           `json:"truncated"`
 	Skipped   int           `json:"skipped"`
 	NotRun    int           `json:"not_run"`
-	CostUSD   float64       `json:"cost_usd"`
+	CostUSD   *float64      `json:"cost_usd"` // null if it is not known
+
+	// Qualifications are what must be known beside these numbers.
+	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 	// GateMet is nil where nobody can say: the attempt did not finish, left
 	// cases out, or the class has no gates or other ones by now.
 	GateMet  *bool    `json:"gate_met"`
@@ -89,12 +93,12 @@ func unknownAmong(what, name string, known []string) error {
 func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
-	var cost int64
+	cost, known := int64(0), true
 	for c := range a.Cases() {
 		l.count(c.Effective())
-		cost += c.CostMicro
+		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
-	l.CostUSD = float64(cost) / 1e6
+	l.CostUSD, l.Qualifications = dollarsOf(cost, known), history.Qualify(a)
 	met, err := r.gateMet(a)
 	l.GateMet = met
 	return l, err
@@ -163,8 +167,8 @@ type ShownCase struct {
 	Modes     []string         `json:"failure_modes,omitempty"`
 	Turns     int              `json:"turns"`
 	LatencyMS int64            `json:"latency_ms"`
-	CostUSD   float64          `json:"cost_usd"`
-	Entry     *int64           `json:"entry"` // null if there is no record
+	CostUSD   *float64         `json:"cost_usd"` // null if it is not known
+	Entry     *int64           `json:"entry"`    // null if there is no record
 }
 
 // A ShownAttempt is an attempt with its cases, those that did not pass first.
@@ -186,13 +190,17 @@ func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
 	out := &ShownAttempt{Logged: l, Cases: []ShownCase{}}
 	for c := range a.Cases() {
 		s := ShownCase{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
-			LatencyMS: c.LatencyMS, CostUSD: float64(c.CostMicro) / 1e6}
+			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
 		if c.IsScored() {
 			score := c.EffectiveScore()
 			s.Score = &score
 		}
 		if record := records[c.Index]; record != nil {
-			s.Reason, s.Entry = record.Reason, &c.Index
+			w, err := r.withholds(a, c)
+			if err != nil {
+				return nil, err
+			}
+			s.Reason, s.Entry = w.text(record.Reason), &c.Index
 		}
 		out.Cases = append(out.Cases, s)
 	}
@@ -217,7 +225,7 @@ type ShownRun struct {
 	Target  string      `json:"target"`
 	Score   *float64    `json:"score"`
 	Turns   int         `json:"turns"`
-	CostUSD float64     `json:"cost_usd"`
+	CostUSD *float64    `json:"cost_usd"` // null if it is not known
 	Steps   []ShownStep `json:"steps"`
 }
 
@@ -228,7 +236,7 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: float64(c.CostMicro) / 1e6, Steps: []ShownStep{}}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Steps: []ShownStep{}}
 	if c.IsScored() {
 		score := c.EffectiveScore()
 		s.Score = &score
@@ -241,14 +249,31 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 		s.Missing = err.Error()
 		return s, nil
 	}
+	w, err := r.withholds(a, c)
+	if err != nil {
+		return nil, err
+	}
 	for e := range v.Events() {
-		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), e.Payload.Summary()})
+		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), w.text(e.Payload.Summary())})
 	}
 	return s, nil
 }
 
-// Events are the lines of a case's trajectory as they were hashed.
-func (r *Reading) Events(c *history.Case) ([]byte, error) {
+// dollarsOf is an amount, nil if it is not known.
+func dollarsOf(micro int64, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	usd := float64(micro) / 1e6
+	return &usd
+}
+
+// Events are the lines of a case's trajectory as they were hashed. Those of a
+// held-out case are refused unless somebody asked to see it.
+func (r *Reading) Events(a *history.Attempt, c *history.Case) ([]byte, error) {
+	if w, err := r.withholds(a, c); err != nil || w != nil {
+		return nil, cmp.Or(err, heldOut(c.ID))
+	}
 	files, err := history.FilesOf(c, r.Piece)
 	if err != nil {
 		return nil, err

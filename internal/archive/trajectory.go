@@ -78,8 +78,7 @@ func (p *Place) stored(attempt, caseID string, showHeldOut bool) (*Trajectory, e
 		return nil, err
 	}
 	if w, err := r.withholds(a, c); err != nil || w != nil {
-		return nil, cmp.Or(err, error(refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
-			WithHint("--show-held-out shows it, to those who may see it")))
+		return nil, cmp.Or(err, heldOut(caseID))
 	}
 	v, err := history.TrajectoryOf(c, r.Piece)
 	if err != nil {

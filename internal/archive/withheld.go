@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
+	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 	"tallystick/internal/witness"
@@ -114,6 +115,12 @@ func lineIsHeldOut(line []byte) bool {
 		HeldOut bool `json:"held_out"`
 	}
 	return json.Unmarshal(line, &said) == nil && said.HeldOut
+}
+
+// heldOut refuses to show what cannot be shown by digests.
+func heldOut(caseID string) error {
+	return refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
+		WithHint("--show-held-out shows it, to those who may see it")
 }
 
 // text is a text as it may leave. Nothing stays nothing. A nil *withheld hides

@@ -55,8 +55,8 @@ func logText(out io.Writer, attempts []archive.Logged) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "attempt\twhen\tlevel\tpassed\tgate\tcost\t")
 	for _, a := range attempts {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d%s\t%s\t$%.4f\t%s\n", plain.Line(a.ID), a.StartedAt.Go().Format("2006-01-02 15:04"), a.Level,
-			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), a.CostUSD, attemptMarks(a))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d%s\t%s\t%s\t%s\n", plain.Line(a.ID), a.StartedAt.Go().Format("2006-01-02 15:04"), a.Level,
+			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), costOf(a.CostUSD), attemptMarks(a))
 	}
 	w.Flush()
 }

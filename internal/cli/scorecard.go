@@ -262,6 +262,14 @@ func costText(t scorecard.Totals) string {
 	return fmt.Sprintf("unknown for %d of %d tasks, %s for the others", t.CostUnknown, t.TotalTasks, dollars(t.TotalCostMicro.Micro))
 }
 
+// costOf is dollars as people write them, or that nobody knows.
+func costOf(usd *float64) string {
+	if usd == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("$%.6f", *usd)
+}
+
 // money is an amount as people write it.
 func money(m scorecard.Money) string {
 	if m.Unknown {

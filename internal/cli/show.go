@@ -18,6 +18,8 @@ import (
 type showOptions struct {
 	name   string
 	events bool
+
+	showHeldOut bool
 }
 
 func newShow(env *Env) *cobra.Command {
@@ -37,11 +39,12 @@ verified first, and the trajectory against the head that the ledger holds.
 		},
 	}
 	cmd.Flags().BoolVar(&o.events, "events", false, "print the events of ATTEMPT:CASE as JSON lines, as hashed")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
 func runShow(ctx context.Context, env *Env, o showOptions) error {
-	p, err := read(env, archive.Ask{Again: true})
+	p, err := read(env, archive.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 		return err
 	}
 	if o.events {
-		lines, err := p.Events(c)
+		lines, err := p.Events(attempt, c)
 		if err != nil {
 			return err
 		}
@@ -85,7 +88,8 @@ func showAttempt(env *Env, p *archive.Reading, attempt *history.Attempt, o showO
 func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
-	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; $%.6f\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), a.CostUSD)
+	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
+	qualificationsText(out, "note     ", a.Qualifications)
 	for _, problem := range a.Problems {
 		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
 	}
@@ -115,7 +119,7 @@ func scoreText(score *float64) string {
 
 func showCaseText(out io.Writer, a *archive.ShownRun) {
 	whyText(out, a.Why)
-	fmt.Fprintf(out, "score    %s, %s, $%.6f; class %s, target %s\n", scoreText(a.Score), plural(a.Turns, "turn"), a.CostUSD, plain.Line(a.Class), plain.Line(a.Target))
+	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
 	turn := -1
 	for _, s := range a.Steps {
 		if s.Turn != turn {
