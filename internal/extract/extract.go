@@ -39,7 +39,10 @@ func Compile(spec Spec) (*Extractor, error) {
 		}
 	}
 	if spec.Pattern != "" {
-		if e.pattern, err = regexp.Compile(spec.Pattern); err != nil {
+		if _, err = regexp.Compile(spec.Pattern); err != nil {
+			return nil, &FieldError{"pattern", err}
+		}
+		if e.pattern, err = regexp.Compile(UnicodePattern(spec.Pattern)); err != nil {
 			return nil, &FieldError{"pattern", err}
 		}
 		if n := e.pattern.NumSubexp(); n > 1 {

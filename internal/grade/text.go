@@ -36,7 +36,8 @@ func textOf(v *extract.Value) (string, *verdict) {
 //
 //  1. Unicode normalisation form KC, so that composed and decomposed, full and
 //     half width are one.
-//  2. Lower case, rune by rune.
+//  2. Case, rune by rune, by Unicode's simple folding: of the letters that it
+//     takes for one, the lower case of the first. So a final sigma is a sigma.
 //  3. Punctuation: brackets and quotation marks, and . , ; : ! ? become blanks.
 //     They stay where they are part of a word or a number: an apostrophe
 //     between letters, . , : between letters or digits, and . before a digit.
@@ -54,7 +55,7 @@ func newNormaliser(keep []string) normaliser {
 func (n normaliser) text(s string) string {
 	s = norm.NFKC.String(s)
 	if !n.keepCase {
-		s = strings.Map(unicode.ToLower, s)
+		s = strings.Map(folded, s)
 	}
 	if !n.keepPunctuation {
 		s = withoutPunctuation(s)
@@ -63,6 +64,18 @@ func (n normaliser) text(s string) string {
 		s = strings.Join(strings.Fields(s), " ")
 	}
 	return s
+}
+
+// folded is the letter that stands for all that simple case folding takes for one.
+func folded(r rune) rune {
+	if r < unicode.MaxASCII {
+		return unicode.ToLower(r)
+	}
+	least := r
+	for x := unicode.SimpleFold(r); x != r; x = unicode.SimpleFold(x) {
+		least = min(least, x)
+	}
+	return unicode.ToLower(least)
 }
 
 func withoutPunctuation(s string) string {
@@ -194,15 +207,15 @@ func (c *compiler) regex(at place, n *node, r *Rule) (err error) {
 }
 
 func regexGrader(pattern, match string) (grader, error) {
-	text := pattern
+	// The pattern alone must be one too, or a bracket of ours would pair with
+	// one of its own; and a mistake is told in its author's words.
+	if _, err := schema.CompilePattern(pattern); err != nil {
+		return nil, err
+	}
+	text := extract.UnicodePattern(pattern)
 	where := "anywhere in it"
 	if match != "anywhere" {
-		text, where = `\A(?:`+pattern+`)\z`, "all of it"
-		// The pattern alone must be one too, or a bracket of ours would pair
-		// with one of its own.
-		if _, err := schema.CompilePattern(pattern); err != nil {
-			return nil, err
-		}
+		text, where = `\A(?:`+text+`)\z`, "all of it"
 	}
 	p, err := schema.CompilePattern(text)
 	if err != nil {
