@@ -131,6 +131,12 @@ func askRevoked(place *archive.Place, t *verify.Trust) {
 	if place == nil {
 		return
 	}
+	// A checkout has no ledger; one that was here and is gone is found by whoever
+	// verifies the workspace.
+	if !archive.AreFiles(place.LedgerDir()) {
+		t.Credentials.Notes = append(t.Credentials.Notes, "the workspace has no ledger that could say whether it was revoked")
+		return
+	}
 	t.Credentials.Revoked = func(credential digest.ID) error {
 		known, err := place.Credentials()
 		if err != nil {

@@ -30,6 +30,8 @@ type Credentials struct {
 	Now time.Time
 	// Revoked, if set, refuses a credential that a ledger at hand says is revoked.
 	Revoked func(credential digest.ID) error
+	// Notes are what the caller could not ask, to be told with every credential.
+	Notes []string
 }
 
 // maxKeyFile bounds a key document, a status list or a receipt.
@@ -327,6 +329,7 @@ func (c *Credential) note(t Trust) {
 	if len(t.Credentials.Issuers) == 0 {
 		c.Notes = append(c.Notes, "nobody was named whose word counts: it shows who says so")
 	}
+	c.Notes = append(c.Notes, t.Credentials.Notes...)
 	if c.RunnerProof == nil {
 		c.Notes = append(c.Notes, "the runner did not sign the body")
 	}
