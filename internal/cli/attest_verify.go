@@ -13,9 +13,8 @@ import (
 	"tallystick/internal/attest"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
 	"tallystick/internal/verify"
+	"tallystick/internal/verify/attested"
 )
 
 // contentFlags are the flags that give the bytes behind the digests of a body.
@@ -78,21 +77,6 @@ credential was revoked.`,
 	return cmd
 }
 
-type attestVerifyAnswer struct {
-	Verified      bool            `json:"verified"`
-	Issuer        string          `json:"issuer"`
-	Runner        string          `json:"runner"`
-	Kind          string          `json:"kind"`
-	ResultsHashOK bool            `json:"results_hash_ok"`
-	Problems      []string        `json:"problems"`
-	Imported      bool            `json:"imported"`
-	Credential    *digest.ID      `json:"credential,omitempty"`
-	RunID         string          `json:"run_id,omitempty"`
-	Content       []claim.Checked `json:"content,omitempty"`
-	Notes         []string        `json:"notes,omitempty"`
-	Rerun         string          `json:"rerun,omitempty"`
-}
-
 func runAttestVerify(_ context.Context, env *Env, o attestVerifyOptions) error {
 	data, err := readDocument(env, o.file)
 	if err != nil {
@@ -113,13 +97,8 @@ func runAttestVerify(_ context.Context, env *Env, o attestVerifyOptions) error {
 		return err
 	}
 	askRevoked(place, &trust)
-	a := &attestVerifyAnswer{Kind: attest.Kind, Problems: []string{}}
-	err = a.verify(data, trust, o.content)
-	if err != nil {
-		a.Problems = append(a.Problems, refusal.Of(err).Error())
-	}
-	a.Verified, a.ResultsHashOK = err == nil, a.RunID != "" || claim.ResultsHashOK(data)
-	if answered := env.Answer(a, a.print); answered != nil {
+	a, err := attested.Verify(data, trust, o.content)
+	if answered := env.Answer(a, a.Print); answered != nil {
 		return errors.Join(answered, err)
 	}
 	return err
@@ -143,59 +122,6 @@ func askRevoked(place *archive.Place, t *verify.Trust) {
 			return err
 		}
 		return known.Revoked(credential)
-	}
-}
-
-func (a *attestVerifyAnswer) verify(data []byte, t verify.Trust, content claim.Content) error {
-	if claim.IsSignedBody(data) {
-		b, err := verify.VerifyBody(data, t)
-		if err != nil {
-			return err
-		}
-		a.Notes = append(a.Notes, "a body signed by its runner; no issuer stands by it")
-		return a.body(b.Body, b.Digest, content)
-	}
-	c, err := verify.VerifyCredential(data, t)
-	if err != nil {
-		return err
-	}
-	a.Issuer, a.Imported, a.Notes = c.Issuer, c.Imported, c.Notes
-	return a.body(c.Body, c.Digest, content)
-}
-
-func (a *attestVerifyAnswer) body(b *attest.Body, id digest.ID, content claim.Content) error {
-	a.Runner, a.Credential, a.RunID = b.RunnerDID, &id, b.RunID
-	a.Rerun, _ = claim.Rerun(b)
-	a.Notes = append(a.Notes, claim.Remarks(b)...)
-	if err := claim.CheckJudges(b); err != nil {
-		return err
-	}
-	var err error
-	a.Content, err = claim.CheckContent(b, content)
-	return err
-}
-
-func (a *attestVerifyAnswer) print(out io.Writer) {
-	if !a.Verified {
-		fmt.Fprintln(out, "REFUSED")
-		for _, p := range a.Problems {
-			fmt.Fprintf(out, "  %s\n", plain.Line(p))
-		}
-	} else {
-		what := "observed"
-		if a.Imported {
-			what = "IMPORTED, not observed"
-		}
-		fmt.Fprintf(out, "verified  %s  run %s\n  issuer  %s\n  runner  %s\n", what, plain.Line(a.RunID), plain.Line(a.Issuer), plain.Line(a.Runner))
-	}
-	for _, c := range a.Content {
-		fmt.Fprintf(out, "  %-9s  %s %s  %s\n", c.Status, c.Field, plain.Line(c.Stated), plain.Line(c.How))
-	}
-	for _, n := range a.Notes {
-		fmt.Fprintf(out, "  note    %s\n", plain.Line(n))
-	}
-	if a.Verified && a.Rerun != "" {
-		fmt.Fprintf(out, "  run it again with: %s\n", plain.Line(a.Rerun))
 	}
 }
 

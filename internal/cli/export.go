@@ -6,8 +6,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,16 +21,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
-
-// The formats that are not package export's.
-const (
-	otelFormat = "otel"
-	vcFormat   = "vc"
-	laterHTML  = "html" // promised and not built
-)
-
-// folderFormats are several files.
-var folderFormats = []string{"eee", "hf", "in-toto"}
 
 type exportOptions struct {
 	attempt  string
@@ -51,7 +39,6 @@ type exportOptions struct {
 
 func newExport(env *Env) *cobra.Command {
 	var o exportOptions
-	formats := strings.Join(append([]string{otelFormat, vcFormat}, export.Formats...), ", ")
 	cmd := &cobra.Command{
 		Use:   "export ATTEMPT --format FORMAT",
 		Short: "Write an attempt in somebody else's format",
@@ -82,7 +69,7 @@ and totals stay as they are; --salts keeps what opens each text.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "the `FORMAT`: "+formats)
+	f.StringVar(&o.format, "format", "", "the `FORMAT`: "+strings.Join(export.All(), ", "))
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, or to a folder where the format is several files")
 	f.StringVar(&o.glob, "case", "", "only the cases whose id matches `GLOB`")
 	f.BoolVar(&o.withhold, "withhold", false, "leave salted digests in place of texts")
@@ -112,13 +99,14 @@ type exportAnswer struct {
 }
 
 func runExport(ctx context.Context, env *Env, o exportOptions) error {
-	if err := o.validate(); err != nil {
+	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", Key: o.key != "", Withhold: o.withhold, Salts: o.salts != ""}
+	if err := asked.Validate(); err != nil {
 		return err
 	}
 	switch o.format {
-	case otelFormat:
+	case export.OTel:
 		return exportSpans(env, o)
-	case vcFormat:
+	case export.VC:
 		a := o.attest
 		a.what, a.key, a.out, a.record, a.attemptOnly = o.attempt, o.key, o.out, true, true
 		return runAttest(ctx, env, a)
@@ -145,31 +133,6 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		}
 	}
 	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: o.format == "in-toto"}, files)
-}
-
-// validate refuses what was asked wrongly.
-func (o *exportOptions) validate() error {
-	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
-	switch known := slices.Contains(export.Formats, o.format); {
-	case o.format == laterHTML:
-		return usage("--format %s is not built yet", o.format)
-	case !known && o.format != otelFormat && o.format != vcFormat:
-		return usage("--format %q: expected one of %s, %s, %s", o.format, otelFormat, vcFormat, strings.Join(export.Formats, ", "))
-	case (o.format == vcFormat || o.format == "in-toto") && o.key == "":
-		return usage("--format %s is signed: --key is missing", o.format)
-	case (slices.Contains(folderFormats, o.format) || o.format == "inspect") && o.out == "":
-		return usage("--format %s needs -o", o.format)
-	case o.withhold && (o.format == otelFormat || o.format == vcFormat):
-		return usage("--withhold: --format %s has no samples to withhold, or none that it could do without", o.format)
-	case o.salts != "" && !o.withhold:
-		return usage("--salts is for --withhold")
-	case o.glob != "" && o.format == vcFormat:
-		return usage("--case: a credential is about the whole attempt")
-	}
-	if _, err := path.Match(o.glob, ""); err != nil {
-		return usage("--case %q: %w", o.glob, err)
-	}
-	return nil
 }
 
 // readAttempt verifies the ledger and finds the attempt.
@@ -221,7 +184,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 		a.Bytes += len(f.Data)
 		a.Files = append(a.Files, f.Name)
 	}
-	if slices.Contains(folderFormats, o.format) {
+	if export.IsFolder(o.format) {
 		if err := archive.WriteOutputs(o.out, files); err != nil {
 			return err
 		}
