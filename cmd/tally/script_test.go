@@ -74,8 +74,9 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 }
 
 // people DIR makes people whose keys do not come with "tally init": olga, an
-// operator; alice, a curator; bob, a curator with the security role. DIR gets
-// their keys and the file allowed_signers, for "tally init --signers".
+// operator; alice, a curator; bob, a curator with the security role; and rita, who
+// has no role yet. DIR gets their keys and the file allowed_signers, for
+// "tally init --signers".
 func cmdPeople(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: people DIR")
@@ -86,14 +87,16 @@ func cmdPeople(ts *testscript.TestScript, neg bool, args []string) {
 	for _, p := range []struct {
 		name  string
 		roles []seal.Role
-	}{{"olga", []seal.Role{seal.Operator}}, {"alice", []seal.Role{seal.Curator}}, {"bob", []seal.Role{seal.Curator, seal.Security}}} {
+	}{{"olga", []seal.Role{seal.Operator}}, {"rita", nil}, {"alice", []seal.Role{seal.Curator}}, {"bob", []seal.Role{seal.Curator, seal.Security}}} {
 		key, err := seal.NewKey(rand.Reader)
 		ts.Check(err)
 		private, err := key.MarshalPEM(p.name)
 		ts.Check(err)
 		ts.Check(os.WriteFile(filepath.Join(dir, p.name), private, 0o600))
 		ts.Check(os.WriteFile(filepath.Join(dir, p.name+".pub"), []byte(key.Public().String()+"\n"), 0o644))
-		entries = append(entries, seal.Entry{Principals: p.name, Key: key.Public(), Roles: p.roles})
+		if p.roles != nil {
+			entries = append(entries, seal.Entry{Principals: p.name, Key: key.Public(), Roles: p.roles})
+		}
 	}
 	signers, err := seal.Compose(1, digest.ID{}, entries)
 	ts.Check(err)

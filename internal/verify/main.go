@@ -52,6 +52,7 @@ type options struct {
 	trust                   Trust
 	json                    bool
 	signers, entry, hmacKey string
+	held                    string
 	dids, jwks, lists       []string
 	receipts                []string
 	paths                   []string
@@ -73,6 +74,17 @@ func parseArgs(args []string) (*options, error) {
 		o.trust.Root, err = digest.ParseID(s)
 		return err
 	})
+	flags.StringVar(&o.trust.Pins.Origin, "origin", "", "the `NAME` that the ledger must have")
+	flags.Func("first-entry", "the content `DIGEST` of the entry that the ledger must begin with", func(s string) (err error) {
+		o.trust.Pins.FirstEntry, err = digest.ParseContent(s)
+		return err
+	})
+	flags.IntVar(&o.trust.Pins.MinSigners, "min-signers-version", 0, "the least `VERSION` of the signers that must be in force at the end of the ledger")
+	flags.Func("known-head", "a `DIGEST` that was once the head of the ledger", func(s string) (err error) {
+		o.trust.Pins.KnownHead, err = digest.ParseID(s)
+		return err
+	})
+	flags.StringVar(&o.held, "extends", "", "a receipt, anchor or checkpoint `FILE` that you hold: the ledger must extend it")
 	flags.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	flags.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	flags.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
@@ -142,6 +154,11 @@ func (o *options) readTrust() (err error) {
 	if err := o.trust.Credentials.Read(o.dids, o.jwks, o.lists, o.receipts); err != nil {
 		return err
 	}
+	if o.held != "" {
+		if err := o.trust.Hold(o.held); err != nil {
+			return err
+		}
+	}
 	return o.trust.Validate()
 }
 
@@ -179,6 +196,9 @@ func render(items []Item, asJSON bool) []byte {
 			word = "REFUSED "
 		}
 		fmt.Fprintf(&out, "%s  %s  %s\n          %s\n", word, i.Type, plain.Line(i.Path), plain.Line(i.Detail))
+		for _, a := range i.Assumed {
+			fmt.Fprintf(&out, "          assumed: %s\n", plain.Line(a))
+		}
 	}
 	return out.Bytes()
 }

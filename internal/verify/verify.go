@@ -49,7 +49,11 @@ type Trust struct {
 	// by its content. It reports false for any other path.
 	Place func(path string) (kind, detail string, known bool, err error)
 
+	// Pins are what the caller knows of a ledger.
+	Pins Pins
+
 	witnessKeys map[string]string // key to name
+	assumed     *[]string         // see Item.Assumed
 }
 
 // AddLog trusts a ledger's key in the form NAME+ID+KEY.
@@ -107,6 +111,8 @@ type Item struct {
 	Type     string `json:"type"`
 	Verified bool   `json:"verified"`
 	Detail   string `json:"detail"`
+	// Assumed are what the caller did not pin, and the verdict rests on.
+	Assumed []string `json:"assumed,omitempty"`
 	// Status is [NotRecounted] for an answer that could not be made again:
 	// nothing in it is known to be wrong, and it is not verified.
 	Status string `json:"status,omitempty"`
@@ -128,8 +134,13 @@ func Path(path string, t Trust) Item {
 	if data, err := store.ReadFile(store.OS{}, path, maxFileBytes); err == nil && ledger.IsProofs(data) {
 		return proof(path, data, t)
 	}
+	var assumed []string
+	t.assumed = &assumed
 	kind, detail, err := recognise(path, t)
 	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, err: err}
+	if err == nil {
+		item.Assumed = assumed
+	}
 	if err != nil {
 		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
 	}
@@ -138,8 +149,17 @@ func Path(path string, t Trust) Item {
 
 // proof verifies a file that [ledger.MarshalProofs] wrote.
 func proof(path string, data []byte, t Trust) Item {
+	var assumed []string
+	t.assumed = &assumed
 	c, detail, err := claim(data, t)
+	if err == nil {
+		err = t.checkOrigin(c.Origin)
+	}
 	item := Item{Path: path, Type: "receipt", Verified: err == nil, Detail: detail, Claim: c, err: err}
+	if err == nil {
+		t.assume("the tree of %d entries is still part of the ledger, and holds the newest registration of the class: only its newest copy tells", c.TreeSize)
+		item.Assumed = assumed
+	}
 	if err != nil {
 		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
 	}
@@ -199,9 +219,13 @@ func receipt(path string, data []byte, t Trust) (string, string, error) {
 		}
 	}
 	p, err := ledger.VerifyReceipt(data, entry, t.policy())
+	if err == nil {
+		err = t.checkOrigin(p.Checkpoint.Origin)
+	}
 	if err != nil {
 		return "receipt", "", err
 	}
+	t.assume("the tree of %d entries is still part of the ledger: only its newest copy tells, with --extends %s", p.Checkpoint.Size, path)
 	return "receipt", fmt.Sprintf("entry %d of %s: %s of %s, in a tree of %d%s", p.Index, p.Checkpoint.Origin, p.Entry.Kind, p.Entry.Time,
 		p.Checkpoint.Size, cosigned(p.Checkpoint)), nil
 }
@@ -213,6 +237,9 @@ func exists(path string) bool {
 
 func anchor(data []byte, t Trust) (string, string, error) {
 	a, err := ledger.VerifyAnchor(data, t.policy())
+	if err == nil {
+		err = t.checkOrigin(a.Origin)
+	}
 	if err != nil {
 		return "anchor", "", err
 	}
@@ -221,6 +248,9 @@ func anchor(data []byte, t Trust) (string, string, error) {
 
 func checkpoint(data []byte, t Trust) (string, string, error) {
 	c, err := ledger.VerifyCheckpoint(data, t.policy())
+	if err == nil {
+		err = t.checkOrigin(c.Origin)
+	}
 	if err != nil {
 		return "checkpoint", "", err
 	}
@@ -285,13 +315,25 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 	// nothing: it may know better, from the anchors.
 	expect, unasked := t.memory(place)
 	expect = append(expect, sequencer.AnchorExpectations(anchors)...)
+	if held := t.Pins.Held; held != nil {
+		expect = append(expect, ledger.Expectation{TreeHead: *held, Source: "the checkpoint in " + t.Pins.HeldFrom})
+	}
 	tiles, err := place.CheckTiles()
 	if err != nil {
 		return "", err
 	}
-	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, Expect: expect, Decode: true, EverySeal: true, Visit: tiles.Visit})
+	var seen walked
+	// Whoever holds a checkpoint of the ledger holds its first entry with it, and
+	// who is trusted with that.
+	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, UnsafeAnyRoot: t.Root.IsZero() && t.Pins.Held != nil, Expect: expect, Decode: true, EverySeal: true, Visit: func(r ledger.Record) error {
+		seen.visit(r, t.Pins.KnownHead)
+		return tiles.Visit(r)
+	}})
 	if err == nil {
 		err = unasked
+	}
+	if err == nil {
+		err = seen.check(t, v)
 	}
 	if err != nil {
 		return "", err
