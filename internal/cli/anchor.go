@@ -17,7 +17,7 @@ func newAnchor(env *Env) *cobra.Command {
 		Use:   "anchor",
 		Short: "Publish the head of the ledger where it cannot be taken back, and check it",
 	}
-	cmd.AddCommand(newAnchorPublish(env), newAnchorVerify(env))
+	cmd.AddCommand(newAnchorPublish(env), newAnchorVerify(env), newAnchorWatch(env))
 	return cmd
 }
 

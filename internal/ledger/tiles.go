@@ -142,3 +142,39 @@ func CheckTile(want Tile, got []byte) *Problem {
 func tileProblem(format string, args ...any) *Problem {
 	return &Problem{Index: -1, Kind: "tile", Detail: fmt.Sprintf(format, args...), Name: refusal.TileMismatch}
 }
+
+// RootAt computes the root that a tree had when it was smaller, from its published
+// tiles, which are verified against the root that it has now. Whoever remembers
+// the smaller root can tell whether the tree still begins with it. Read fetches a
+// tile by its path.
+func RootAt(now TreeHead, size int64, read func(path string) ([]byte, error)) (tlog.Hash, error) {
+	hashes := tlog.TileHashReader(tlog.Tree{N: now.Size, Hash: now.Root}, tileFetcher(read))
+	return tlog.TreeHash(size, hashes)
+}
+
+// A tileFetcher reads tiles by their path.
+type tileFetcher func(path string) ([]byte, error)
+
+// Height is that of tlog-tiles.
+func (tileFetcher) Height() int { return tileHeight }
+
+// ReadTiles fetches tiles. A full one is also good for the part of it.
+func (f tileFetcher) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	var out [][]byte
+	for _, t := range tiles {
+		data, err := f(tilePath(fmt.Sprint(t.L), t.N, t.W))
+		if err != nil && t.W < tileWidth {
+			if data, err = f(tilePath(fmt.Sprint(t.L), t.N, tileWidth)); err == nil && len(data) > t.W*tlog.HashSize {
+				data = data[:t.W*tlog.HashSize]
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, data)
+	}
+	return out, nil
+}
+
+// SaveTiles keeps nothing.
+func (tileFetcher) SaveTiles([]tlog.Tile, [][]byte) {}

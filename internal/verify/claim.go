@@ -31,7 +31,7 @@ type Claim struct {
 // one case or one attempt: the first is what is claimed, then come the
 // registration of its attempt and the newest registration of its class.
 func claim(data []byte, t Trust) (*Claim, string, error) {
-	proved, err := ledger.VerifyProofs(data, t.policy())
+	proved, err := ledger.VerifyProofs(data, t.Policy())
 	if err != nil {
 		return nil, "", err
 	}

@@ -189,7 +189,7 @@ func (t Trust) accept(issuer string, credential digest.ID) error {
 func (t Trust) proved() ([]*ledger.Proved, error) {
 	var out []*ledger.Proved
 	for i, data := range t.Credentials.Receipts {
-		p, err := ledger.VerifyReceipt(data, nil, t.policy())
+		p, err := ledger.VerifyReceipt(data, nil, t.Policy())
 		if err != nil {
 			return nil, fmt.Errorf("receipt %d: %w", i+1, err)
 		}
@@ -246,7 +246,7 @@ func (c *Credential) receipt(t Trust) error {
 			c.Notes = append(c.Notes, "its receipt was not checked: no ledger key was given")
 			continue
 		}
-		p, err := ledger.VerifyReceipt([]byte(text), members["record"], t.policy())
+		p, err := ledger.VerifyReceipt([]byte(text), members["record"], t.Policy())
 		if err != nil {
 			return fmt.Errorf("evidence: LedgerReceipt: %w", err)
 		}

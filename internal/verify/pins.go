@@ -57,7 +57,7 @@ func (t *Trust) Hold(path string) error {
 		return refusal.Newf(refusal.Usage, "--extends %s: it is not a receipt, an anchor or a checkpoint: %w", path, err)
 	}
 	if len(t.Logs) > 0 {
-		if _, err := ledger.VerifyCheckpoint(note, t.policy()); err != nil {
+		if _, err := ledger.VerifyCheckpoint(note, t.Policy()); err != nil {
 			return fmt.Errorf("--extends %s: %w", path, err)
 		}
 	}

@@ -97,7 +97,8 @@ func (t Trust) Validate() error {
 	return nil
 }
 
-func (t Trust) policy() ledger.Policy {
+// Policy is what checkpoints have to meet.
+func (t Trust) Policy() ledger.Policy {
 	quorum := t.Quorum
 	if quorum == 0 {
 		quorum = len(t.Witnesses) // whoever names a witness wants to see its signature
@@ -218,7 +219,7 @@ func receipt(path string, data []byte, t Trust) (string, string, error) {
 			}
 		}
 	}
-	p, err := ledger.VerifyReceipt(data, entry, t.policy())
+	p, err := ledger.VerifyReceipt(data, entry, t.Policy())
 	if err == nil {
 		err = t.checkOrigin(p.Checkpoint.Origin)
 	}
@@ -236,7 +237,7 @@ func exists(path string) bool {
 }
 
 func anchor(data []byte, t Trust) (string, string, error) {
-	a, err := ledger.VerifyAnchor(data, t.policy())
+	a, err := ledger.VerifyAnchor(data, t.Policy())
 	if err == nil {
 		err = t.checkOrigin(a.Origin)
 	}
@@ -247,7 +248,7 @@ func anchor(data []byte, t Trust) (string, string, error) {
 }
 
 func checkpoint(data []byte, t Trust) (string, string, error) {
-	c, err := ledger.VerifyCheckpoint(data, t.policy())
+	c, err := ledger.VerifyCheckpoint(data, t.Policy())
 	if err == nil {
 		err = t.checkOrigin(c.Origin)
 	}
@@ -266,7 +267,7 @@ func bundle(data []byte, t Trust) (string, string, error) {
 		trust.Signers = append(trust.Signers, l.Key)
 	}
 	if p, err := witness.Parse(data); err == nil && p.Receipt != nil {
-		trust.Ledger = t.policy()
+		trust.Ledger = t.Policy()
 	}
 	v, err := witness.Verify(data, trust)
 	if err != nil {

@@ -175,10 +175,10 @@ func TestWitnessesAreCountedByTheirKeys(t *testing.T) {
 	if err := errors.Join(two.AddWitness(vkey("one.example", 3)), two.AddWitness(vkey("two.example", 4))); err != nil {
 		t.Fatal(err)
 	}
-	if got := two.policy().Quorum; got != 2 {
+	if got := two.Policy().Quorum; got != 2 {
 		t.Errorf("two witnesses are named and %d are asked for", got)
 	}
-	if two.Quorum = 1; two.policy().Quorum != 1 {
+	if two.Quorum = 1; two.Policy().Quorum != 1 {
 		t.Error("the number that was given does not count")
 	}
 }
