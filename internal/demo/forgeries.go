@@ -131,6 +131,9 @@ func (d *demo) try(f forgery) Forgery {
 		err = copyFolder(d.dir, copied)
 	}
 	if err == nil {
+		d, err = d.withMemoryOfItsOwn()
+	}
+	if err == nil {
 		err = f.forge(d, copied)
 	}
 	if err != nil {
@@ -145,6 +148,21 @@ func (d *demo) try(f forgery) Forgery {
 		out.Refused, out.Name, out.Detail = true, refusal.Of(err).Name, plain.Line(err.Error())
 	}
 	return out
+}
+
+// withMemoryOfItsOwn is the demo on a machine that remembers the same and nothing
+// of what a forgery seals: the next one begins where this one did.
+func (d *demo) withMemoryOfItsOwn() (*demo, error) {
+	state := filepath.Join(d.scratch, "forged-state")
+	if err := store.RemoveTree(state); err != nil {
+		return nil, err
+	}
+	if err := copyFolder(filepath.Join(d.scratch, "state"), state); err != nil {
+		return nil, err
+	}
+	other := *d
+	other.world = quietWorld(d.world, state)
+	return &other, nil
 }
 
 // in opens a forged copy, with the memory of the machine on which the honest one
