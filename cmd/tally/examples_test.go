@@ -136,3 +136,23 @@ func TestAcceptanceTasksInTheSandbox(t *testing.T) {
 		}
 	}
 }
+
+// TestRefundAgentExample runs the agent with its own tools in the sandbox, as its
+// README says. None of its checks is unscored.
+func TestRefundAgentExample(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("needs Python in /usr/bin")
+	}
+	w := newAgentWorkspace(t)
+	if err := os.CopyFS(w.dir, os.DirFS(filepath.Join(examples, "refund-agent"))); err != nil {
+		t.Fatal(err)
+	}
+	records, _ := w.run("refunds", "--target", "refund-agent")
+	for id, calls := range map[string]evidence.ToolCallCount{"in-time": {Reported: 2}, "too-late": {Reported: 1}} {
+		r := records[id]
+		if r == nil || r.Outcome != evidence.Passed || r.Vantage != "gateway" || r.ToolCalls == nil || *r.ToolCalls != calls {
+			t.Errorf("case %s: %+v, tool calls %+v", id, r, r.ToolCalls)
+		}
+	}
+}

@@ -970,9 +970,14 @@ def parse_bundle(data):
         rest[size - call["action_length"]:size].decode()
         calls, rest = calls + [call], rest[size:]
     must(len(calls) == header["tool_call_count"], "another number of calls")
+    work = {"cost_microdollars": 0, "latency_ms": 0, "tokens": 0}
+    if 0x0103 in sections:
+        work, size = unpack(known["layouts"]["observed"], sections[0x0103])
+        vantages = sections[0x0103][size:]
+        must(len(vantages) == len(calls) and all(v <= 2 for v in vantages), "not a known vantage for each call")
     for total, part in ("total_cost_microdollars", "cost_microdollars"), ("total_latency_ms", "latency_ms"), \
             ("total_tokens", "tokens"):
-        must(header[total] == min(sum(call[part] for call in calls), 2**32 - 1), "another " + total)
+        must(header[total] == min(sum(call[part] for call in calls) + work[part], 2**32 - 1), "another " + total)
     if 0x0102 in sections:
         short = header["policy_hash"] + "".join(c["args_hash"] + c["result_hash"] for c in calls)
         full = sections[0x0102].hex()

@@ -25,6 +25,8 @@ type Why struct {
 	Reason       string         `json:"reason,omitempty"`
 	FailureModes []string       `json:"failure_modes"`
 	Checks       []grade.Detail `json:"checks"`
+	ToolCalls    []WhyCall      `json:"tool_calls,omitempty"` // those that were not executed here
+	Unseen       string         `json:"tool_calls_unseen,omitempty"`
 	RubricSaid   string         `json:"rubric_said,omitempty"` // on its standard error
 	Divergence   string         `json:"divergence,omitempty"`
 	LastPassed   string         `json:"last_passed,omitempty"` // attempt
@@ -48,6 +50,14 @@ type Amendment struct {
 	Score  float64        `json:"score"`
 	Raises bool           `json:"raises"` // it is more than the record has, and does not count
 	Checks []grade.Detail `json:"checks"`
+}
+
+// A WhyCall is a tool call of a case, and how it is known.
+type WhyCall struct {
+	Name    string             `json:"name"`
+	Turn    int                `json:"turn"`
+	Vantage trajectory.Vantage `json:"vantage"`
+	Denied  bool               `json:"denied,omitempty"`
 }
 
 // A Change is something that is not as it was when a case last passed.
@@ -78,6 +88,7 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
 		a.Missing = err.Error()
 	}
+	r.observed(c, a)
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
 	if corrected := c.Correction; corrected != nil {
 		a.Correction = &scorecard.CorrectedCase{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
@@ -113,6 +124,25 @@ func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) 
 		return nil, err
 	}
 	return &withheld{salt}, err
+}
+
+// observed adds the tool calls that did not simply pass through the harness. It
+// is a help to people: without the trajectory they are left out.
+func (r *Reading) observed(c *history.Case, a *Why) {
+	v, err := history.TrajectoryOf(c, r.Piece)
+	if err != nil {
+		return
+	}
+	view := trajectory.CallsOf(v)
+	if view.OnlyExecuted() {
+		return
+	}
+	a.Unseen = view.Unseen
+	for i := range view.Calls {
+		if x := &view.Calls[i]; x.Vantage != trajectory.Executed {
+			a.ToolCalls = append(a.ToolCalls, WhyCall{x.Name, x.Turn, x.Vantage, x.Denied})
+		}
+	}
 }
 
 // amendment adds the last amendment of a case.

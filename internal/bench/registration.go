@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -68,6 +69,11 @@ type Registration struct {
 	// PromotionWindowDays is how far back evidence counts for promotion; zero
 	// leaves it to the rules of promotion.
 	PromotionWindowDays int `json:"promotion_window_days,omitempty"`
+
+	// AgentTools are tools that agents of this class have in their own process,
+	// beside those of a case. Checks of tool calls may name them, and no others
+	// but those of the case.
+	AgentTools []string `json:"agent_tools,omitempty"`
 
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
@@ -201,6 +207,7 @@ func (r *Registration) validate() error {
 		oneOf("current_tier", r.CurrentTier, Tiers()...),
 		oneOf("governance", r.Governance, Restricted, Approved, Autonomous),
 		r.validateTiers(), r.validateGates(), r.validateNames(), r.Limits.validate(), r.Isolation.validate(), r.validateOrigins(),
+		CheckAgentTools("agent_tools", r.AgentTools),
 	} {
 		if check != nil {
 			return check
@@ -367,3 +374,27 @@ func (r *Registration) validateOrigins() error {
 	}
 	return nil
 }
+
+// maxAgentTools bounds the tools of an agent.
+const maxAgentTools = 1000
+
+// CheckAgentTools checks a list of names of tools that an agent has itself.
+func CheckAgentTools(path string, names []string) error {
+	if len(names) > maxAgentTools {
+		return badField(path, "has %d names, expected at most %d", len(names), maxAgentTools)
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		switch at := fieldAt(path, i); {
+		case name == "" || len(name) > maxToolName || strings.ContainsFunc(name, unicode.IsControl):
+			return badField(at, "is %.80q, expected a name of 1 to %d bytes without control characters", name, maxToolName)
+		case seen[name]:
+			return badField(at, "%q is listed twice", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// maxToolName is as long as the name of a tool may be in an event.
+const maxToolName = 200

@@ -98,6 +98,7 @@ func source() *rules.Source {
 			"registration.policy":                    "mapping",
 			"registration.origins":                   "each like origin",
 			"registration.runner_keys":               "each like ssh_public_key",
+			"registration.agent_tools":               "each not empty; distinct value; at most 1000",
 			"case.schema_version":                    "one of 1",
 			"case.case_id":                           "like name",
 			"case.title":                             "like visible; 1 to 300",

@@ -136,7 +136,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if serr := lab.KeepAnswer(c.Place, answer.Attempt.ID, answer); serr != nil {
 		return serr
 	}
-	if aerr := env.Answer(answer, func(out io.Writer) { runText(out, answer) }); aerr != nil {
+	if aerr := env.Answer(answer, func(out io.Writer) { runText(out, answer, ran.ByRubric) }); aerr != nil {
 		return aerr
 	}
 	return err
@@ -284,7 +284,7 @@ func (r *runner) answer(s *lab.Ran) *recount.Run {
 	return a
 }
 
-func runText(out io.Writer, a *recount.Run) {
+func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), levelText(a.Attempt.Level, a.Attempt.Properties))
 	othersText(out, a)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
@@ -300,7 +300,7 @@ func runText(out io.Writer, a *recount.Run) {
 	}
 	runCostText(out, a)
 	if a.Isolation != "" {
-		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a))
+		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a, byRubric))
 	}
 	if a.Scorecard != nil {
 		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
@@ -417,14 +417,16 @@ func qualificationsText(out io.Writer, label string, said []history.Qualificatio
 }
 
 // gradedWhere says in words where the scores were made.
-func gradedWhere(a *recount.Run) string {
+func gradedWhere(a *recount.Run, byRubric bool) string {
 	judged := qualified(a, history.QualJudged)
 	by := "by the rubric, in " + plain.Line(a.Isolation)
-	switch a.Isolation {
-	case "builtin":
+	switch {
+	case a.Isolation == "builtin":
 		by = "by built-in graders"
-	case "mixed":
+	case a.Isolation == "mixed":
 		by = "in several ways: see each case's record"
+	case !byRubric:
+		by = "by the tests of the cases, in " + plain.Line(a.Isolation)
 	}
 	switch {
 	case judged > 0 && judged == a.Total:

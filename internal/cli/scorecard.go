@@ -161,6 +161,9 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
 	row("cost", "%s, %s a solve; %d tokens", costText(c.Totals), perSolve(c.Solved, money(c.CostPerSolve)), c.TotalTokens)
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
+	if n := c.ToolCalls; n != nil {
+		row("tool calls", "%d executed, %d reported by the agent, %d only proposed%s", n.Executed, n.Reported, n.Proposed, unknownCalls(n.Unknown))
+	}
 	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
 	if c.Draws > 0 {
 		row("judge", "%d verdicts drawn, %d of them again", c.Draws, c.Redraws)
@@ -334,4 +337,11 @@ func parseSince(since string, now time.Time) (time.Time, error) {
 		return day, nil
 	}
 	return time.Time{}, refusal.Newf(refusal.Usage, "--since %q is neither days as in 90d, nor a date as in 2026-05-01", since)
+}
+
+func unknownCalls(tasks int) string {
+	if tasks == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %d tasks nobody knows", tasks)
 }

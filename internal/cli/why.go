@@ -76,6 +76,7 @@ func whyText(out io.Writer, a *archive.Why) {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
 	printChecks(out, a.Checks)
+	printCalls(out, a)
 	for line := range strings.Lines(a.RubricSaid) {
 		fmt.Fprintf(out, "rubric   %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
 	}
@@ -110,6 +111,24 @@ func whyText(out io.Writer, a *archive.Why) {
 		for _, c := range a.Changed {
 			fmt.Fprintf(out, "  %s: %s, now %s\n", c.What, plain.Line(c.Was), plain.Line(c.Now))
 		}
+	}
+}
+
+// printCalls shows the tool calls that were not executed here.
+func printCalls(out io.Writer, a *archive.Why) {
+	for _, c := range a.ToolCalls {
+		how := vantageText(string(c.Vantage))
+		if c.Denied {
+			how += ", denied by the policy"
+		}
+		name := c.Name
+		if name == "" {
+			name = "a tool that nobody named"
+		}
+		fmt.Fprintf(out, "call     %s in turn %d, %s\n", plain.Line(name), c.Turn, how)
+	}
+	if a.Unseen != "" {
+		fmt.Fprintf(out, "calls    not all were seen: %s\n", plain.Line(a.Unseen))
 	}
 }
 

@@ -61,6 +61,9 @@ type witnessCall struct {
 	Latency    uint32 `json:"latency_ms"`
 	Cost       uint32 `json:"cost_microdollars"`
 	Tokens     uint32 `json:"tokens"`
+	// How the call is known, where the bundle says: executed, reported or
+	// proposed.
+	Vantage string `json:"vantage,omitempty"`
 	// The whole hashes, where the bundle has them.
 	ArgsSHA256   string `json:"args_sha256,omitempty"`
 	ResultSHA256 string `json:"result_sha256,omitempty"`
@@ -96,6 +99,9 @@ func describeBundle(p *witness.Parsed) witnessAnswer {
 		call := witnessCall{Action: c.Action, Check: uint8(c.Check), CheckName: c.Check.String(),
 			ArgsHash: hex.EncodeToString(c.ArgsHash[:]), ResultHash: hex.EncodeToString(c.ResultHash[:]),
 			Latency: c.LatencyMS, Cost: c.CostMicrodollars, Tokens: c.Tokens}
+		if v, ok := p.VantageOf(i); ok {
+			call.Vantage = v.String()
+		}
 		if p.Full != nil {
 			call.ArgsSHA256, call.ResultSHA256 = hex.EncodeToString(p.Full.Calls[i].Args[:]), hex.EncodeToString(p.Full.Calls[i].Result[:])
 		}
@@ -154,7 +160,22 @@ func (a witnessAnswer) headerText(out io.Writer) {
 
 // String is one tool call on one line.
 func (c witnessCall) String() string {
-	return fmt.Sprintf("%-9s %-12s %6d ms  %s  %6d tokens  args %s  result %s", c.CheckName, plain.Line(c.Action), c.Latency, microdollars(c.Cost), c.Tokens, c.ArgsHash, c.ResultHash)
+	check, how := c.CheckName, ""
+	if c.Vantage != "" && c.Vantage != witness.Executed.String() {
+		how = "  " + vantageText(c.Vantage)
+	}
+	if c.Vantage == witness.Reported.String() {
+		check = "unasked" // the format knows only denied here, and it was made
+	}
+	return fmt.Sprintf("%-9s %-12s %6d ms  %s  %6d tokens  args %s  result %s%s", check, plain.Line(c.Action), c.Latency, microdollars(c.Cost), c.Tokens, c.ArgsHash, c.ResultHash, how)
+}
+
+// vantageText says what a vantage means.
+func vantageText(vantage string) string {
+	if vantage == witness.Reported.String() {
+		return "reported by the agent"
+	}
+	return "proposed by the model"
 }
 
 func microdollars(n uint32) string { return fmt.Sprintf("$%d.%06d", n/1_000_000, n%1_000_000) }

@@ -184,6 +184,21 @@ type PolicyCount struct {
 	Violations        int `json:"violations"`
 }
 
+// A ToolCallCount says how many tool calls of a case were executed by the
+// harness, were not but reported by the agent, and were only proposed by a model.
+type ToolCallCount struct {
+	Executed int `json:"executed"`
+	Proposed int `json:"proposed"`
+	Reported int `json:"reported"`
+}
+
+func (n *ToolCallCount) validate() error {
+	if n == nil {
+		return nil
+	}
+	return firstError(notNegative("tool_calls: executed", int64(n.Executed)), notNegative("tool_calls: proposed", int64(n.Proposed)), notNegative("tool_calls: reported", int64(n.Reported)))
+}
+
 // CaseScored is the record of one case: what ran, how it was scored, and the
 // digests of everything that shows it. There is one for each case, so its
 // fields stand in the order of their names: nothing is left to sort when it is
@@ -217,6 +232,7 @@ type CaseScored struct {
 	StartedAt       Time             `json:"started_at"`
 	Tags            []string         `json:"tags,omitempty"` // as the case had them, for gates
 	Tokens          int64            `json:"tokens"`
+	ToolCalls       *ToolCallCount   `json:"tool_calls,omitempty"` // by how they are known; nil if they are not seen
 	Turns           int              `json:"turns"`
 	Vantage         string           `json:"vantage"`
 }
@@ -248,7 +264,7 @@ func (c *CaseScored) Validate() error {
 		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
 		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
-		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), c.Policy.validate())
+		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), c.Policy.validate(), c.ToolCalls.validate())
 }
 
 func (p PolicyCount) validate() error {

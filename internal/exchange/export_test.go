@@ -142,6 +142,11 @@ func actions(v *trajectory.Verified) []string {
 			add("reply %s %s %d %d %d %d ms", p.Output.Digest, p.FinishReason, p.TokensIn, p.TokensOut, p.CostMicroUSD, p.LatencyMS)
 		case *trajectory.ToolProposed:
 			add("wants %s %s %s", p.Call, p.Name, p.Args.Digest)
+		case *trajectory.ToolObserved:
+			// The history of the run tells of a call that no model asked for.
+			if p.Vantage == trajectory.Reported {
+				add("wants %s %s %s", p.ID, p.Name, p.Args.Digest)
+			}
 		case *trajectory.ToolExecuted:
 			add("gave %s %s %s %s", p.Call, p.Name, p.Args.Digest, p.Result.Digest)
 		case *trajectory.RunCompleted:
@@ -237,6 +242,9 @@ func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
 			want["execute_tool"]++
 		default:
 			want["tallystick."+string(e.Type)]++
+			if p, ok := e.Payload.(*trajectory.ToolObserved); ok && p.Vantage == trajectory.Reported {
+				want["execute_tool"]++ // no model asked for this one
+			}
 		}
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -13,6 +13,9 @@ func (e *Extractor) count(s *Source) (Value, error) {
 			return Value{}, err
 		}
 	}
+	if isToolEvent(e.spec.Event) && !s.Calls().OnlyExecuted() {
+		return e.countCalls(s)
+	}
 	var n int64
 	paths := map[string]bool{}
 	for ev := range s.Trajectory.Events() {
@@ -25,6 +28,9 @@ func (e *Extractor) count(s *Source) (Value, error) {
 		if p, ok := ev.Payload.(*trajectory.PolicyDecision); ok && e.spec.Verdict != "" && p.Verdict != e.spec.Verdict {
 			continue
 		}
+		if e.spec.Turn == nil && isSeed(s, &ev) {
+			continue
+		}
 		if subject, _ := ev.Payload.Subject(); isOfFolder(ev.Type) {
 			if paths[subject] {
 				continue // a file that is written twice is one file
@@ -34,6 +40,12 @@ func (e *Extractor) count(s *Source) (Value, error) {
 		n++
 	}
 	return countValue(n), nil
+}
+
+// isSeed reports whether an event is a memory entry that the case gave the agent
+// before the first turn. The agent wrote nothing there.
+func isSeed(s *Source, ev *trajectory.Event) bool {
+	return ev.Type == trajectory.MemoryWrittenType && ev.Turn == 0 && !s.Calls().OnlyExecuted()
 }
 
 // isNamed reports whether events of the type have a name for [Spec.Name].

@@ -189,7 +189,8 @@ func (e *Extractor) memory(s *Source) (Value, error) {
 	return e.part(what, r), err
 }
 
-// tools lists the calls that were executed, or proposed. That there were none
+// tools lists the calls that were made or may have been, or all that were
+// proposed. In a run of the first format those are events of their own. That there were none
 // is a list without entries and not "nothing": the trajectory has them all.
 func (e *Extractor) tools(s *Source) (Value, error) {
 	v := Value{Found: true, Kind: CallsValue, Calls: []Call{}}
@@ -197,6 +198,13 @@ func (e *Extractor) tools(s *Source) (Value, error) {
 		if missing, ok := reached(s, *e.spec.Turn); !ok {
 			return missing, nil
 		}
+	}
+	if !s.Calls().OnlyExecuted() {
+		picked, span, err := e.pickCalls(s)
+		if err != nil {
+			return Value{}, err
+		}
+		return s.callsOf(picked, span, e.spec.Event != trajectory.ToolProposedType), nil
 	}
 	proposed := e.spec.Event == trajectory.ToolProposedType
 	for ev := range s.Trajectory.Events() {
@@ -290,6 +298,9 @@ func (e *Extractor) test(s *Source) Value {
 
 func (e *Extractor) evaluate(s *Source) (Value, error) {
 	if err := s.CheckFolder(e.spec.Expression); err != nil {
+		return Value{}, err
+	}
+	if err := s.CanSee(e.spec.Expression); err != nil {
 		return Value{}, err
 	}
 	vars, problem, err := s.endVars()

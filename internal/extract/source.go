@@ -31,10 +31,24 @@ type Source struct {
 	// why nobody knows.
 	File func(path string) (data []byte, there bool, err error)
 
+	// Tools are the names of tools that the case and its class tell of. With
+	// it, a name that neither they nor the run know is an error: nothing is
+	// ever counted under a name that is misspelled. It may be nil.
+	Tools []string
+
 	answer *digest.Content
+	calls  *trajectory.CallView
 	state  *trajectory.State
 	events []any  // as expressions see them
 	stage  *stage // at the end of the run
+}
+
+// Calls are the tool calls of the run.
+func (s *Source) Calls() *trajectory.CallView {
+	if s.calls == nil {
+		s.calls = trajectory.CallsOf(s.Trajectory)
+	}
+	return s.calls
 }
 
 func (s *Source) answerDigest() digest.Content {

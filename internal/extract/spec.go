@@ -30,6 +30,11 @@ type Spec struct {
 	Which   string         `json:"which,omitempty"`
 	Verdict policy.Verdict `json:"verdict,omitempty"`
 
+	// Vantage says which tool calls count: executed (here), reported (and
+	// executed), any (and proposed, stopped or not). Without it a check must
+	// hold for those that were made and for those that may have been.
+	Vantage string `json:"vantage,omitempty"`
+
 	Path       string `json:"path,omitempty"`
 	Expression string `json:"expression,omitempty"`
 
@@ -58,6 +63,7 @@ func (s *Spec) fields() []field {
 		{"call", s.Call != ""},
 		{"which", s.Which != ""},
 		{"verdict", s.Verdict != ""},
+		{"vantage", s.Vantage != ""},
 		{"path", s.Path != ""},
 		{"expression", s.Expression != ""},
 		{"pointer", s.Pointer != nil},
@@ -143,6 +149,12 @@ func (s *Spec) checkWords() error {
 		return bad("verdict", "only a policy_decision has one, and event is %s", s.Event)
 	case s.Verdict != "" && !s.Verdict.Known():
 		return bad("verdict", "is %.40q, expected allow, deny or escalate", string(s.Verdict))
+	case s.Vantage != "" && !slices.Contains(vantages, s.Vantage):
+		return bad("vantage", "is %.40q, expected %s", s.Vantage, strings.Join(vantages, ", "))
+	case s.Vantage != "" && s.Kind == Count && s.Event != trajectory.ToolExecutedType:
+		return bad("vantage", "only a tool_executed has one, and event is %s", s.Event)
+	case s.Vantage != "" && s.Event == trajectory.ToolProposedType:
+		return bad("vantage", "event is %s, which counts all of them", s.Event)
 	case s.Which != "" && s.Which != "first" && s.Which != "last":
 		return bad("which", "is %.40q, expected first or last", s.Which)
 	}
@@ -174,6 +186,11 @@ func (s *Spec) checkPart() error {
 	return nil
 }
 
+var vantages = []string{string(trajectory.Executed), string(trajectory.Reported), anyVantage}
+
+// anyVantage stands for all of them.
+const anyVantage = "any"
+
 func tiers() []trajectory.Tier {
 	return []trajectory.Tier{trajectory.Working, trajectory.Episodic, trajectory.Semantic, trajectory.Procedural}
 }
@@ -191,7 +208,7 @@ func (s *Spec) String() string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
 	for _, part := range []struct{ name, value string }{
-		{"", string(s.Event)}, {"", string(s.Verdict)}, {"", s.Name}, {"call", s.Call}, {"", s.Which}, {"", s.Path}, {"", s.Expression},
+		{"", string(s.Event)}, {"", string(s.Verdict)}, {"", s.Name}, {"vantage", s.Vantage}, {"call", s.Call}, {"", s.Which}, {"", s.Path}, {"", s.Expression},
 	} {
 		if part.value == "" {
 			continue

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"tallystick/internal/canon"
+	"tallystick/internal/trajectory"
 )
 
 // A ValueKind is what sort of value was found.
@@ -38,12 +39,16 @@ type Value struct {
 	Bool   bool
 	JSON   canon.RawMessage // canonical
 	Calls  []Call
+
+	// Span is there for tool calls and their number.
+	Span *Span
 }
 
 // A Call is one tool call.
 type Call struct {
-	Turn int
-	Name string
+	Turn    int
+	Name    string
+	Vantage trajectory.Vantage // "" if it was executed here
 	// Args is a JSON object, canonical; nothing if the agent wrote something
 	// else, which Raw then holds.
 	Args canon.RawMessage
@@ -124,10 +129,12 @@ func (v Value) callsJSON() (canon.RawMessage, error) {
 		Name string           `json:"name"`
 		Raw  string           `json:"raw,omitempty"`
 		Turn int              `json:"turn"`
+
+		Vantage trajectory.Vantage `json:"vantage,omitempty"`
 	}
 	list := make([]shown, len(v.Calls))
 	for i, c := range v.Calls {
-		list[i] = shown{c.Args, c.Name, c.Raw, c.Turn}
+		list[i] = shown{c.Args, c.Name, c.Raw, c.Turn, c.Vantage}
 	}
 	return canon.Marshal(list)
 }

@@ -28,7 +28,8 @@ const maxExpressionCost = 10_000_000
 //	context  of the last context_compiled: used, budget, window, sections; and
 //	         over the run so far: peak, over_budget (the turns in which one passed its budget)
 //	run      turn, tokens, cost_microdollars, model_calls, tool_calls, denials, escalations,
-//	         violations; answer if there is one; status when the run has ended
+//	         violations; of tool_calls, tool_calls_executed, _reported and _proposed;
+//	         answer if there is one; status when the run has ended
 //
 // Names that have no value are not there, and has() asks for them.
 var expressions = expression.NewLanguage(maxExpressionCost,
@@ -52,7 +53,7 @@ func (s *Source) EachTurn(visit func(turn int, vars map[string]any) bool) (probl
 	if problem != "" || err != nil {
 		return problem, err
 	}
-	st := newStage()
+	st := s.newStage()
 	begin, i := 0, 0
 	for ev := range s.Trajectory.Events() {
 		// A turn ends where the next begins. Before the first there is none.
@@ -80,7 +81,7 @@ func (s *Source) endVars() (vars map[string]any, problem string, err error) {
 		return nil, problem, err
 	}
 	if s.stage == nil {
-		st := newStage()
+		st := s.newStage()
 		for ev := range s.Trajectory.Events() {
 			if err := st.apply(s, &ev); err != nil {
 				return nil, "", err
@@ -135,6 +136,7 @@ type stage struct {
 	over    []any
 	run     map[string]any
 	counts  map[string]int64
+	calls   map[int]trajectory.Vantage // by the event that stands for a call; nil in the first format
 }
 
 type remembered struct {
@@ -142,15 +144,29 @@ type remembered struct {
 	superseded       bool
 }
 
-func newStage() *stage {
+func (s *Source) newStage() *stage {
 	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, counts: map[string]int64{}}
 	for _, t := range tiers() {
 		st.memory[string(t)] = map[string]any{}
 	}
-	for _, name := range []string{"turn", "tokens", "cost_microdollars", "model_calls", "tool_calls", "denials", "escalations", "violations"} {
+	for _, name := range []string{"turn", "tokens", "cost_microdollars", "model_calls", "tool_calls", "tool_calls_executed", "tool_calls_reported", "tool_calls_proposed", "denials", "escalations", "violations"} {
 		st.counts[name] = 0
 	}
+	if view := s.Calls(); !view.OnlyExecuted() {
+		st.calls = map[int]trajectory.Vantage{}
+		for i := range view.Calls {
+			if c := &view.Calls[i]; !c.Stopped {
+				st.calls[c.Seq] = c.Vantage
+			}
+		}
+	}
 	return st
+}
+
+// call counts a tool call, for expressions.
+func (st *stage) call(v trajectory.Vantage) {
+	st.counts["tool_calls"]++
+	st.counts["tool_calls_"+string(v)]++
 }
 
 func (st *stage) vars(events []any) map[string]any {
@@ -166,6 +182,9 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 		tokens, microUSD := p.Spent()
 		st.counts["tokens"] += tokens
 		st.counts["cost_microdollars"] += microUSD
+	}
+	if v, ok := st.calls[ev.Seq]; ok {
+		st.call(v)
 	}
 	switch p := ev.Payload.(type) {
 	case *trajectory.TurnStarted:
@@ -186,7 +205,9 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 	case *trajectory.ModelCallCompleted:
 		st.counts["model_calls"]++
 	case *trajectory.ToolExecuted:
-		st.counts["tool_calls"]++
+		if st.calls == nil {
+			st.call(trajectory.Executed)
+		}
 	case *trajectory.PolicyDecision:
 		switch p.Verdict {
 		case policy.Deny:

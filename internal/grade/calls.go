@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/extract"
+	"tallystick/internal/trajectory"
 )
 
 // Bounds of tool-call graders. Comparing without an order is a matching, whose
@@ -114,7 +115,7 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 	}
 	all := make([]map[string]any, len(calls))
 	for j, c := range calls {
-		if !needed[c.Name] {
+		if !isNeeded(needed, c.Name) {
 			continue
 		}
 		if c.Problem != nil {
@@ -128,6 +129,15 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 		}
 	}
 	return all, nil
+}
+
+func isNeeded(needed map[string]bool, name string) bool {
+	for expected := range needed {
+		if trajectory.SameTool(name, expected) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *callsRule) strict(v *extract.Value, args []map[string]any) verdict {
@@ -204,7 +214,7 @@ func augment(i int, fits [][]int, pairOf []int, tried []bool) bool {
 func (r *callsRule) fits(i int, call *extract.Call, got map[string]any) bool {
 	want := r.wantArgs[i]
 	switch {
-	case r.want[i].Name != call.Name:
+	case !trajectory.SameTool(call.Name, r.want[i].Name):
 		return false
 	case want == nil:
 		return true

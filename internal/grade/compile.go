@@ -22,6 +22,11 @@ type Materials struct {
 	Expected      canon.RawMessage  // what the case expects, in any spelling; may be nothing
 	ExpectedFiles map[string][]byte // of expected/, by path
 	Registration  bench.Registration
+
+	// Tools are all the tools that there are in the case, if nothing else can
+	// come up while it runs: then a check of any other is refused. It is nil
+	// where an agent may bring its own.
+	Tools []string
 }
 
 // A grader says what it thinks of a value that was found.
@@ -55,6 +60,7 @@ type node struct {
 
 	condition *condition
 	judge     *JudgeSpec
+	calls     *callsRule // of tool_calls
 
 	children  []*node
 	threshold *big.Rat
@@ -151,6 +157,12 @@ func (c *compiler) rule(at, extractAt place, r *Rule, ex *extract.Spec) (*node, 
 		return n, c.combination(at, n, r)
 	}
 	if row.looksAt != nothing {
+		if r.Vantage != "" {
+			if ex != nil {
+				return nil, at.in("vantage").bad("there is an extractor too; write it there")
+			}
+			ex = &extract.Spec{Kind: row.looksAt, Vantage: r.Vantage}
+		}
 		if err := c.extractor(extractAt, n, ex); err != nil {
 			return nil, err
 		}
@@ -180,6 +192,11 @@ func (c *compiler) extractor(at place, n *node, ex *extract.Spec) error {
 		ex = &extract.Spec{Kind: cmp.Or(rows[n.kind].looksAt, extract.Answer)}
 	}
 	var err error
+	if ex.Event == trajectory.ToolExecutedType || ex.Event == trajectory.ToolProposedType || ex.Kind == extract.Tools {
+		if err := c.toolName(ex.Name); err != nil {
+			return &placed{at.in("name"), err}
+		}
+	}
 	n.extractor, err = extract.Compile(*ex)
 	var field *extract.FieldError
 	switch {
@@ -198,12 +215,39 @@ func (c *compiler) comparing(at place, n *node, r *Rule, row *kindRow) error {
 		return err
 	}
 	n.grade, err = row.compare(n.expected, r)
+	if err == nil && r.Kind == ToolCalls {
+		err = c.callNames(n, r)
+	}
 	var inside *placed
 	switch {
 	case errors.As(err, &inside):
 		return &placed{at.in(inside.path...), inside.err}
 	case err != nil:
 		return &placed{at.in("expected"), err}
+	}
+	return nil
+}
+
+// callNames keeps the rule of a tool_calls and looks at the names in it.
+func (c *compiler) callNames(n *node, r *Rule) (err error) {
+	if n.calls, err = newCallsRule(n.expected, r.Mode, r.Args); err != nil {
+		return err
+	}
+	for i := range n.calls.want {
+		if err := c.toolName(n.calls.want[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toolName refuses the name of a tool that cannot be called in the case.
+func (c *compiler) toolName(name string) error {
+	if c.m.Tools == nil || name == "" {
+		return nil
+	}
+	if err := extract.UnknownTool(c.m.Tools, nil, name); err != nil {
+		return errors.New(reasonOf(err))
 	}
 	return nil
 }
@@ -332,6 +376,9 @@ func (c *compiler) expectation(at place, name string, raw canon.RawMessage) (*no
 		if comparing.number == nil {
 			return nil, at.bad("is %s, and is a number in every run", comparing)
 		}
+	}
+	if err := c.toolName(spec.Name); err != nil {
+		return nil, &placed{at, err}
 	}
 	n := &node{name: name, kind: Compare, weight: one(), expected: raw, grade: comparing.grade}
 	return n, c.extractor(at, n, &spec)

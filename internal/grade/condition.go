@@ -43,6 +43,9 @@ func (c *condition) grade(s *extract.Source) verdict {
 	if turns := s.Trajectory.Turns(); turns == 0 || turns < c.atTurn {
 		return unusable(CodeNothingFound, "the run has %d turns, too few to look at", turns)
 	}
+	if err := s.CanSee(c.expression); err != nil {
+		return unscored("%v", err)
+	}
 	var v verdict
 	problem, err := s.EachTurn(func(turn int, vars map[string]any) bool {
 		if c.atTurn != 0 && turn != c.atTurn {

@@ -43,7 +43,7 @@ var graders = []kindRow{
 	{kind: Compare, needs: "expect", prepare: (*compiler).comparator},
 	{kind: JSONSchema, members: "schema schema_file", validate: validateSchema, prepare: (*compiler).schema},
 	{kind: JSONEqual, members: expectation + " ignore", compare: jsonEqualGrader, fileIsJSON: true},
-	{kind: ToolCalls, members: expectation + " mode args", compare: callsGrader, fileIsJSON: true, looksAt: extract.Tools},
+	{kind: ToolCalls, members: expectation + " mode args vantage", compare: callsGrader, fileIsJSON: true, looksAt: extract.Tools},
 	{kind: CEL, needs: "expression", members: "always at_turn", validate: validateCondition, prepare: (*compiler).condition, looksAt: nothing},
 	{kind: Absent, grade: (*run).absent},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
+	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
@@ -260,7 +261,7 @@ func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 	d.Extractor = spec.String()
 	v, err := n.extractor.Extract(r.in.Source)
 	if err != nil {
-		return single(unscored("extracting: %v", err))
+		return single(unscored("extracting: %s", reasonOf(err)))
 	}
 	d.Missing = r.safe(v.Missing)
 	if v.Found {
@@ -274,7 +275,19 @@ func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 	if !v.Found {
 		return notFound(v)
 	}
+	if v.Span != nil {
+		return single(n.named(r.in.Source, &v))
+	}
 	return single(n.grade(&v))
+}
+
+// reasonOf is an error with what to do about it, if it says so itself.
+func reasonOf(err error) string {
+	var refused *refusal.Error
+	if errors.As(err, &refused) && strings.HasPrefix(refused.Hint, "did you mean") {
+		return err.Error() + "; " + refused.Hint
+	}
+	return err.Error()
 }
 
 func notFound(v extract.Value) tally {

@@ -72,6 +72,9 @@ type Rule struct {
 	Mode string `json:"mode,omitempty"` // strict (the default), unordered, subset, superset
 	Args string `json:"args,omitempty"` // exact (the default), subset, superset, ignore
 
+	// Vantage says which calls count, see [extract.Spec].
+	Vantage string `json:"vantage,omitempty"`
+
 	Expression string `json:"expression,omitempty"`
 	Always     bool   `json:"always,omitempty"`
 	AtTurn     *int   `json:"at_turn,omitempty"`
@@ -121,6 +124,7 @@ func (r *Rule) fields() []field {
 		{"ignore", len(r.Ignore) > 0},
 		{"mode", r.Mode != ""},
 		{"args", r.Args != ""},
+		{"vantage", r.Vantage != ""},
 		{"expression", r.Expression != ""},
 		{"always", r.Always},
 		{"at_turn", r.AtTurn != nil},

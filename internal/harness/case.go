@@ -220,6 +220,10 @@ func (r *run) newRecord() evidence.CaseScored {
 	if rec.Vantage == "" { // it ended before the agent was driven
 		rec.Vantage = cfg.Target.Vantage()
 	}
+	if view := trajectory.CallsOf(r.result.Verified); rec.Vantage != trajectory.SeenAnswers {
+		n := view.Count()
+		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
+	}
 	if r.c.Cassette != nil {
 		rec.CassetteDigest = &r.c.Cassette.Digest
 		rec.Provenance = string(r.c.Provenance)

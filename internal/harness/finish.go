@@ -68,6 +68,7 @@ type Summary struct {
 	CostMicroUSD   int64
 	CostUnknown    bool   // of some case: its agent's calls could not be seen
 	IsolationClass string // of the grading; "mixed" if cases differ
+	ByRubric       bool   // a rubric graded some of them
 	Finished       bool
 	Head           digest.ID // of the ledger when the summary was made
 }
@@ -97,6 +98,7 @@ func (a *attempt) summary() *Summary {
 			for _, m := range b.modes {
 				modes[m] = true
 			}
+			s.ByRubric = s.ByRubric || b.rubric != nil
 			switch s.IsolationClass {
 			case "", b.class:
 				s.IsolationClass = b.class

@@ -20,8 +20,8 @@ import (
 // graderOf says how a case is graded: by what it says itself, by the class's
 // rubric, or by its test. It refuses a case that nothing could grade, before
 // anything runs.
-func (w *Worker) graderOf(c *scenario.Case) (*grade.Grader, error) {
-	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration()}
+func (w *Worker) graderOf(c *scenario.Case, tools []string) (*grade.Grader, error) {
+	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration(), Tools: tools}
 	switch {
 	case c.Grading != nil:
 		parsed, err := w.specs.Parse(c.Grading, c.RefuseGrading)
@@ -39,9 +39,22 @@ func (w *Worker) graderOf(c *scenario.Case) (*grade.Grader, error) {
 		WithHint("add one; docs/formats/grading.md has the format")
 }
 
+// toolsOf lists the tools that a case and its class tell of. Closed says that no
+// other can come up: the agent is ours, or its own tools are listed.
+func (w *Worker) toolsOf(c *scenario.Case) (names []string, closed bool) {
+	// Never nil: that would mean that nobody knows.
+	names = append([]string{}, w.cfg.Bench.Registration().AgentTools...)
+	names = append(names, c.Scenario.AgentTools...)
+	closed = len(names) > 0 || w.cfg.Target != nil && w.cfg.Target.Vantage() == trajectory.SeenInside
+	for _, d := range c.Scenario.Tools {
+		names = append(names, d.Name)
+	}
+	return names, closed
+}
+
 // grade scores what the agent did, and keeps what was compared with what.
 func (r *run) grade(ctx context.Context, g *Graded) error {
-	grader, err := r.w.graderOf(r.c)
+	grader, err := r.w.graderOf(r.c, nil)
 	if err != nil {
 		return err
 	}
@@ -55,7 +68,8 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	if r.result.Folder != nil {
 		return r.record(g, r.failFolder(g))
 	}
-	source := &extract.Source{Trajectory: v, Answer: r.driven.Answer, HasAnswer: true,
+	tools, _ := r.w.toolsOf(r.c)
+	source := &extract.Source{Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
 	if !r.folderGone && r.driven.Vantage != trajectory.SeenAnswers {
 		source.File = r.file
@@ -164,7 +178,10 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 	if err != nil {
 		return nil, err
 	}
-	output := map[string]any{"answer": r.driven.Answer, "refused": r.driven.Refused, "turns": g.Record.Turns, "value": picked, "tool_calls": toolCalls(v)}
+	output := map[string]any{"answer": r.driven.Answer, "refused": r.driven.Refused, "turns": g.Record.Turns, "value": picked, "tool_calls": nil}
+	if calls := toolCalls(v); calls != nil {
+		output["tool_calls"] = calls
+	}
 	if r.test != nil {
 		output["test"] = map[string]any{"passed": r.test.passed, "exit": r.test.exit}
 	}
@@ -193,13 +210,31 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 	return canon.Marshal(map[string]any{"harness_output": output, "expected": expected, "case_metadata": metadata})
 }
 
-// toolCalls lists the calls that were made.
+// toolCalls lists the calls that were made or may have been, each with its
+// vantage unless it was executed here. It is nil if not all were seen: a rubric
+// must not take those that were for all.
 func toolCalls(v *trajectory.Verified) []map[string]any {
+	view := trajectory.CallsOf(v)
+	if view.Unseen != "" && !view.OnlyExecuted() {
+		return nil
+	}
 	calls := []map[string]any{}
-	for e := range v.Events() {
-		if p, ok := e.Payload.(*trajectory.ToolExecuted); ok {
-			calls = append(calls, map[string]any{"name": p.Name, "turn": e.Turn, "error": p.Error, "args": p.Args.Values})
+	for i := range view.Calls {
+		c := &view.Calls[i]
+		if c.Stopped || view.OnlyExecuted() && c.Made == nil {
+			continue
 		}
+		call := map[string]any{"name": c.Name, "turn": c.Turn, "error": "", "args": c.Args.Values}
+		switch {
+		case c.Made != nil:
+			call["error"] = c.Made.Error
+		case c.Failed:
+			call["error"] = c.Report.Result.Head
+		}
+		if c.Vantage != trajectory.Executed {
+			call["vantage"] = c.Vantage
+		}
+		calls = append(calls, call)
 	}
 	return calls
 }

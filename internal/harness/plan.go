@@ -135,7 +135,11 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: err}
 	}
-	grader, err := w.graderOf(c)
+	tools, closed := w.toolsOf(c)
+	if !closed {
+		tools = nil
+	}
+	grader, err := w.graderOf(c, tools)
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}

@@ -301,10 +301,18 @@ type Case struct {
 	Rollbacks         int32
 	RollbacksVerified int32
 
+	ToolCalls CallCount
+
 	recorded outcome
 	planned  *digest.Content // the planned cassette, or nil
 	tags     *[]string
 	modes    *[]string
+}
+
+// A CallCount is how many tool calls a record has of each vantage, if it says.
+type CallCount struct {
+	Known                        bool
+	Executed, Reported, Proposed int32
 }
 
 // A Context is what records of one attempt have in common.

@@ -411,6 +411,7 @@ func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 	c.StartedMS, c.LatencyMS = s.startedMS, s.finishedMS-s.startedMS
 	c.Execution, c.Retries, c.Turns = s.execution, small(s.retries), small(s.turns)
 	c.Violations, c.Rollbacks, c.RollbacksVerified = small(s.violations), small(s.rollbacks), small(s.rollbacksVerified)
+	c.ToolCalls = s.toolCalls
 	c.tags, c.modes = s.tags, s.modes
 	switch {
 	case !s.hasCassette:

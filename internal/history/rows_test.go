@@ -90,6 +90,10 @@ func change(t *testing.T, v reflect.Value) {
 		*p = evidence.At(p.Go().Add(time.Millisecond))
 	case *evidence.PolicyCount:
 		p.Violations++
+	case **evidence.ToolCallCount:
+		n := **p
+		n.Reported++
+		*p = &n
 	case *digest.ID:
 		p[0]++
 	case *digest.Content:

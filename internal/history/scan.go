@@ -44,6 +44,7 @@ type scoredFields struct {
 	violations             int64
 	rollbacks              int64
 	rollbacksVerified      int64
+	toolCalls              CallCount
 	repeat, execution      int32
 	startedMS, finishedMS  int64
 	tags, modes            *[]string
@@ -127,6 +128,9 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	f.outcome = outcomeOf(c.Outcome)
 	f.cost, f.tokens, f.retries, f.turns = c.CostMicroUSD, c.Tokens, int64(c.Retries), int64(c.Turns)
 	f.violations, f.rollbacks, f.rollbacksVerified = int64(c.Policy.Violations), int64(c.Policy.Rollbacks), int64(c.Policy.RollbacksVerified)
+	if n := c.ToolCalls; n != nil {
+		f.toolCalls = CallCount{true, small(int64(n.Executed)), small(int64(n.Reported)), small(int64(n.Proposed))}
+	}
 	f.repeat, f.execution = small(int64(c.Repeat)), small(int64(c.Execution))
 	f.startedMS, f.finishedMS = c.StartedAt.Go().UnixMilli(), c.FinishedAt.Go().UnixMilli()
 
@@ -280,6 +284,14 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	p.lit(`,"tokens":`)
 	f.tokens = p.count()
+	if p.try(`,"tool_calls":{"executed":`) {
+		executed := p.count()
+		p.lit(`,"proposed":`)
+		proposed := p.count()
+		p.lit(`,"reported":`)
+		f.toolCalls = CallCount{true, small(executed), small(p.count()), small(proposed)}
+		p.lit("}")
+	}
 	p.lit(`,"turns":`)
 	f.turns = p.count()
 	p.lit(`,"vantage":`)

@@ -27,6 +27,7 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Score.Breakdown = map[string]float64{"tests": 0.125, "diff": -2.5, "lint": 0}
 	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	full.Retries, full.Tokens = 4, 1<<49
+	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
 	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
 	odd := historytest.Score(r, 2, 1, 0)
 	odd.CaseID, odd.Vantage, odd.HarnessVersion = "käse \"1\"", "a\nb", ""
@@ -47,7 +48,8 @@ func comparableFields(f *scoredFields) any {
 	evidence := append([]digest.Content{}, c.evidence...)
 	context := *c.context
 	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
-	numbers := []int64{c.cost, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS}
+	numbers := []int64{c.cost, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
+		int64(c.toolCalls.Executed), int64(c.toolCalls.Reported), int64(c.toolCalls.Proposed)}
 	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists}
 }
 

@@ -167,9 +167,15 @@ func (h *ShortHash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ShortHash is the first 8 bytes of the SHA-256 of [Policy.Serialised].
+// ShortHash is the first 8 bytes of [Policy.Digest]: of the SHA-256 of
+// [Policy.Serialised] for a policy of which that text says everything, so that
+// readers of the format compute the same, and of the whole policy for one with
+// rules of its own.
 func (p *Policy) ShortHash() ShortHash {
-	full := p.SerialisedDigest()
+	full, err := p.Digest()
+	if err != nil { // a policy that has no JSON; Compile refuses it
+		full = p.SerialisedDigest()
+	}
 	return ShortHash(full[:8])
 }
 

@@ -199,11 +199,27 @@ func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest
 	} {
 		r.Compare(where, x.field, x.written, x.computed, x.written == x.computed)
 	}
+	r.calls(where, c, n)
 	// A live provider may have been asked again without the agent's knowing,
 	// which no event tells.
 	r.Compare(where, "retries", c.Retries, n.retries, int64(c.Retries) == n.retries || a.Mode == "live" && int64(c.Retries) > n.retries)
 	r.grade(where, c, n.grade)
 	return nil
+}
+
+// calls compares the tool calls of a record with those of its trajectory. A
+// record that leaves them out says less than was seen.
+func (r *Recounted) calls(where string, c *history.Case, n *counts) {
+	says := n.started.Vantage != "" && n.started.Vantage != trajectory.SeenAnswers
+	if !c.ToolCalls.Known && !says {
+		return
+	}
+	written := fmt.Sprintf("%d executed, %d reported, %d proposed", c.ToolCalls.Executed, c.ToolCalls.Reported, c.ToolCalls.Proposed)
+	if !c.ToolCalls.Known {
+		written = "left out"
+	}
+	computed := fmt.Sprintf("%d executed, %d reported, %d proposed", n.calls.Executed, n.calls.Reported, n.calls.Proposed)
+	r.Compare(where, "tool_calls", written, computed, written == computed)
 }
 
 // grade compares a record with what its graders said. A score that no grading
@@ -239,6 +255,7 @@ type counts struct {
 	started                                                        trajectory.RunStarted
 	turns, tokens, cost, violations, rollbacks, identical, retries int64
 
+	calls trajectory.CallCount
 	grade *gradeOf // nil without a grading document
 }
 
@@ -252,7 +269,7 @@ func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*coun
 	if err != nil {
 		return nil, err
 	}
-	n := &counts{}
+	n := &counts{calls: trajectory.CallsOf(v).Count()}
 	for e := range v.Events() {
 		if p, ok := e.Payload.(trajectory.Spender); ok {
 			tokens, microUSD := p.Spent()

@@ -226,6 +226,7 @@ type line struct {
 	Start     string             `json:"start,omitempty"`
 	Memory    []Memory           `json:"memory,omitempty"`
 	Tools     []tools.Definition `json:"tools,omitempty"`
+	OwnTools  []string           `json:"agent_tools,omitempty"`
 	Model     []Reply            `json:"model,omitempty"`
 	Test      *Test              `json:"test,omitempty"`
 	Files     map[string]string  `json:"files,omitempty"`
@@ -245,7 +246,7 @@ func fromLine(n int, text []byte) (*Case, error) {
 	}
 	c := &Case{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
-		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools,
+		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools, AgentTools: l.OwnTools,
 			Model: l.Model, Test: l.Test}}
 	if l.Input != "" {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}

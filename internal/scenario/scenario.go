@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/policy"
 	"tallystick/internal/strictyaml"
 	"tallystick/internal/tools"
@@ -48,6 +49,10 @@ type Scenario struct {
 	Memory []Memory `json:"memory,omitempty"`
 
 	Tools []tools.Definition `json:"tools,omitempty"`
+
+	// AgentTools are tools that the agent has in its own process, so that
+	// checks can name them. The registration may list some for all cases.
+	AgentTools []string `json:"agent_tools,omitempty"`
 
 	// Model stands in for a recording: replies that somebody wrote, chosen by
 	// what is asked. A run that used them is authored and shows nothing about
@@ -183,6 +188,9 @@ func (s *Scenario) Validate() error {
 	}
 	if err := tools.Validate(s.Tools); err != nil {
 		return err // with its place, which begins with tools
+	}
+	if err := bench.CheckAgentTools("agent_tools", s.AgentTools); err != nil {
+		return err
 	}
 	if len(s.Model) > maxReplies {
 		return field("model", "found %d replies, at most %d are accepted", len(s.Model), maxReplies)

@@ -55,9 +55,13 @@ type Totals struct {
 	P95LatencyMS        int64   `json:"p95_latency_ms"`
 	TotalTokens         int64   `json:"total_tokens"`
 	TotalRetries        int64   `json:"total_retries"`
-	CostPerSolve        Money   `json:"cost_per_solve"`
-	TokensPerSolve      int64   `json:"tokens_per_solve"`
-	SolveRate           float64 `json:"solve_rate"`
+
+	// ToolCalls are those of the records that tell; nil if none does.
+	ToolCalls *ToolCalls `json:"tool_calls,omitempty"`
+
+	CostPerSolve   Money   `json:"cost_per_solve"`
+	TokensPerSolve int64   `json:"tokens_per_solve"`
+	SolveRate      float64 `json:"solve_rate"`
 
 	// If the cost of some tasks is not known, there is no total: how many they
 	// are, and the cost of the others.
@@ -111,6 +115,33 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 // add adds an amount; what is not known stays so.
 func (m Money) add(micro int64, known bool) Money {
 	return Money{Sum(m.Micro, micro), m.Unknown || !known}
+}
+
+// ToolCalls counts tool calls by how they are known: executed by the harness,
+// reported by the agent, or only proposed by a model. Unknown is how many tasks
+// with a record do not tell.
+type ToolCalls struct {
+	Executed int64 `json:"executed"`
+	Reported int64 `json:"reported"`
+	Proposed int64 `json:"proposed"`
+	Unknown  int   `json:"unknown_tasks,omitempty"`
+}
+
+// addCalls counts the calls of a task.
+func (t *Totals) addCalls(k *history.Case, unknown *int) {
+	n := k.ToolCalls
+	if !n.Known {
+		if k.Index >= 0 {
+			*unknown++
+		}
+		return
+	}
+	if t.ToolCalls == nil {
+		t.ToolCalls = &ToolCalls{}
+	}
+	t.ToolCalls.Executed += int64(n.Executed)
+	t.ToolCalls.Reported += int64(n.Reported)
+	t.ToolCalls.Proposed += int64(n.Proposed)
 }
 
 // A Card is a scorecard.
@@ -462,6 +493,7 @@ func samplesOf(tasks []task) []sample {
 // totalsOf counts tasks.
 func totalsOf(tasks []task) Totals {
 	var t Totals
+	unknown := 0 // tasks that do not tell their tool calls
 	var verified int64
 	latencies := make([]int64, 0, len(tasks))
 	for _, k := range tasks {
@@ -488,6 +520,7 @@ func totalsOf(tasks []task) Totals {
 		if k.Index >= 0 && isUnwatched(k.Context.AgentIsolation) {
 			t.Unwatched++
 		}
+		t.addCalls(k.Case, &unknown)
 		t.RollbackCount += int64(k.Rollbacks)
 		verified += int64(k.RollbacksVerified)
 		t.TotalCostMicro = t.TotalCostMicro.add(k.CostMicro, k.CostKnown())
@@ -501,6 +534,9 @@ func totalsOf(tasks []task) Totals {
 		}
 	}
 	t.TotalTasks = len(tasks)
+	if t.ToolCalls != nil {
+		t.ToolCalls.Unknown = unknown
+	}
 	t.RollbackCorrectness = 1
 	if t.RollbackCount > 0 {
 		t.RollbackCorrectness = round(float64(verified) / float64(t.RollbackCount))

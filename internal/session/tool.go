@@ -85,7 +85,7 @@ func (s *Session) keepArgs(whole []byte) {
 }
 
 func deniedText(d policy.Decision) string {
-	return fmt.Sprintf("denied by policy (%s): %s", d.Rule, d.Reason)
+	return fmt.Sprintf(trajectory.DeniedText+" (%s): %s", d.Rule, d.Reason)
 }
 
 // descriptionTrust is the label of who wrote a tool's description.

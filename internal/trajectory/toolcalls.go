@@ -12,7 +12,7 @@ import (
 
 // A ToolCall is one call of a tool, put together from all events about it.
 type ToolCall struct {
-	Seq  int // of the event that stands for it: the execution, or the first about it
+	Seq  int // of the event that stands for it: the execution, the arrival at the session, or the first about it
 	Turn int
 
 	Call string // as the session names it; "" for a call that never came there
@@ -21,7 +21,9 @@ type ToolCall struct {
 	Args Args
 
 	Vantage Vantage
+	Asked   bool          // it was proposed, by the model or to the session, or the agent tells of it
 	Denied  bool          // it came to the session, and the policy denied it
+	Stopped bool          // it is only proposed, and known not to have been made
 	Check   policy.Check  // what the policy said last; denied if it was not asked
 	Made    *ToolExecuted // nil unless executed
 	Report  *ToolObserved // nil unless the agent sent a result back
@@ -33,11 +35,11 @@ type ToolCall struct {
 
 // Is reports whether the call is one of the tool. Clients of MCP servers give
 // tools longer names, such as mcp__bank__transfer for transfer.
-func (c *ToolCall) Is(tool string) bool { return sameTool(c.Name, tool) }
+func (c *ToolCall) Is(tool string) bool { return SameTool(c.Name, tool) }
 
-// sameTool reports whether the name that a model knows is that of a tool, as it
+// SameTool reports whether the name that a model knows is that of a tool, as it
 // is or with what an MCP client puts before it.
-func sameTool(seen, tool string) bool {
+func SameTool(seen, tool string) bool {
 	return seen == tool || tool != "" && strings.HasSuffix(seen, "__"+tool)
 }
 
@@ -72,12 +74,26 @@ func CallsOf(v *Verified) *CallView {
 		if c.gone {
 			continue
 		}
-		c.Denied = c.Call != "" && c.Vantage != Executed && c.Check == policy.Denied
+		b.settle(c)
 		b.view.Calls = append(b.view.Calls, *c)
 	}
 	slices.SortStableFunc(b.view.Calls, func(x, y ToolCall) int { return cmp.Compare(x.Seq, y.Seq) })
 	return b.view
 }
+
+// settle says what came of a call that was not executed here. One that the
+// policy denied did not happen, unless the agent tells its model of a result
+// all the same; nor did one that an agent of ours never brought to the session.
+func (b *viewBuilder) settle(c *ToolCall) {
+	c.Denied = c.Call != "" && c.Vantage != Executed && c.Check == policy.Denied
+	if c.Denied && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText) {
+		c.Vantage, c.Failed = Reported, c.Report.Error
+	}
+	c.Stopped = c.Vantage == Proposed && (c.Denied || b.inside && c.Call == "")
+}
+
+// DeniedText begins what an agent is told about a call that the policy denied.
+const DeniedText = "denied by policy"
 
 // A viewBuilder finds the call that an event is about in a time that does not
 // grow with the number of calls: an agent decides how many there are.
@@ -87,12 +103,13 @@ type viewBuilder struct {
 	bySession map[string]*ToolCall
 	pool      map[string][]*ToolCall // by what a later event can name them by
 	made      map[string][]*ToolCall // executed, by name
+	inside    bool                   // the agent is ours: it does nothing that the session does not see
 }
 
 func (b *viewBuilder) add(e *Event) {
 	switch p := e.Payload.(type) {
 	case *RunStarted:
-		b.view.v1 = p.Format == FormatV1
+		b.view.v1, b.inside = p.Format == FormatV1, p.Vantage == SeenInside
 		if p.Vantage == SeenAnswers {
 			b.view.Unseen = "the agent runs elsewhere and shows its answers only, so its tool calls are not seen"
 		}
@@ -108,7 +125,7 @@ func (b *viewBuilder) add(e *Event) {
 		if p.Vantage == Reported {
 			b.report(e, p)
 		} else {
-			b.propose(b.append(e, &ToolCall{ID: p.ID, Name: p.Name, Args: p.Args, Vantage: Proposed}))
+			b.propose(b.append(e, &ToolCall{ID: p.ID, Name: p.Name, Args: p.Args, Vantage: Proposed, Asked: true}))
 		}
 	case *ToolProposed:
 		b.arrive(e, p)
@@ -210,6 +227,7 @@ func (b *viewBuilder) arrive(e *Event, p *ToolProposed) {
 	if isNew {
 		c = b.append(e, &ToolCall{Vantage: Proposed})
 	}
+	c.Asked, c.Seq, c.Turn = true, e.Seq, e.Turn
 	c.Call, c.Name, c.Args, c.Class, c.Check = p.Call, p.Name, p.Args, p.Class, policy.Denied
 	if isNew {
 		b.offer(c)
@@ -246,7 +264,7 @@ func (b *viewBuilder) report(e *Event, p *ToolObserved) {
 	if c == nil {
 		c = b.append(e, &ToolCall{ID: p.ID, Name: p.Name, Args: p.Args})
 	}
-	c.Report = p
+	c.Report, c.Asked = p, true
 	if c.Call == "" { // what the session saw itself, it knows better
 		c.Vantage, c.Failed = Reported, p.Error
 	}
@@ -334,6 +352,21 @@ func (n *CallCount) Add(v Vantage) {
 	default:
 		n.Proposed++
 	}
+}
+
+// Knows reports whether a tool of this name was offered to a model, or called.
+func (v *CallView) Knows(name string) bool {
+	for i := range v.Calls {
+		if v.Calls[i].Is(name) {
+			return true
+		}
+	}
+	for known := range v.Known {
+		if SameTool(known, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Count counts all calls.

@@ -79,6 +79,7 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 			reports("a", "refund", `{"n":1}`, "one")}, []string{"reported refund", "executed refund"}},
 		{"by the built-in agent, which adds a key", []Payload{asks("a", "pay", `{"n":1}`), arrives("c1", "a", "pay", `{"n":1,"key":"k"}`), allowed("c1", "pay"), made("c1", "pay", `{"n":1,"key":"k"}`, "ok")}, []string{"executed pay"}},
 		{"denied, and the agent says so", []Payload{asks("a", "refund", `{}`), arrives("c1", "", "refund", `{}`), denied("c1", "refund"), reports("a", "refund", `{}`, "denied by policy")}, []string{"proposed refund denied"}},
+		{"denied, and reported with a result all the same", []Payload{asks("a", "refund", `{}`), arrives("c1", "", "refund", `{}`), denied("c1", "refund"), reports("a", "refund", `{}`, "paid 100")}, []string{"reported refund denied"}},
 
 		{"parallel calls that are equal", []Payload{asks("a", "refund", `{}`), asks("b", "refund", `{}`), reports("a", "refund", `{}`, "ok"), reports("b", "refund", `{}`, "ok")}, []string{"reported refund", "reported refund"}},
 		{"one of two is executed here", []Payload{asks("a", "refund", `{}`), asks("b", "refund", `{}`), arrives("c1", "", "refund", `{}`), allowed("c1", "refund"), made("c1", "refund", `{}`, "ok"),
@@ -104,6 +105,24 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestStoppedCallsAreKnownNotToHaveHappened: what the policy denied, and what
+// the built-in agent did not carry out. Of somebody else's agent nobody knows.
+func TestStoppedCallsAreKnownNotToHaveHappened(t *testing.T) {
+	events := []Payload{asks("a", "cut", `{}`), asks("b", "denied", `{}`), arrives("c1", "", "denied", `{}`), denied("c1", "denied"), arrives("c2", "", "broken", `{}`), allowed("c2", "broken")}
+	for vantage, want := range map[string]string{SeenInside: "true true false", SeenGateway: "false true false"} {
+		run := started(plainRun)
+		run.Vantage = vantage
+		steps := []step{{0, run}}
+		for _, p := range events {
+			steps = append(steps, step{0, p})
+		}
+		view := CallsOf(verified(t, steps, time.Millisecond))
+		if got := fmt.Sprint(view.Calls[0].Stopped, view.Calls[1].Stopped, view.Calls[2].Stopped); got != want {
+			t.Errorf("%s: %s, want %s", vantage, got, want)
+		}
 	}
 }
 

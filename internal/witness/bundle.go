@@ -33,6 +33,8 @@ type Bundle struct {
 	Trace []ToolCall
 	Full  *FullHashes // or nil
 
+	Observed *Observed // or nil
+
 	// Other holds sections that this package does not know. They are kept and
 	// signed, and mean nothing here.
 	Other []Section
@@ -129,6 +131,9 @@ func (b *Bundle) sections() []Section {
 	if b.Full != nil {
 		add(TagFullHashes, b.Full.append(nil))
 	}
+	if b.Observed != nil {
+		add(TagObserved, b.Observed.append(nil))
+	}
 	return out
 }
 
@@ -160,7 +165,7 @@ func assemble(b *Bundle, sections []Section, signed bool) ([]byte, error) {
 	if len(sections) > math.MaxUint16 {
 		return nil, refusal.Newf(refusal.TooLarge, "packing: %d sections, a bundle counts at most %d", len(sections), math.MaxUint16)
 	}
-	t := sum(b.Trace)
+	t := b.totals()
 	data := Header{
 		Version: Version, Flags: flags, TaskID: b.TaskID, PolicyHash: b.PolicyHash, CreatedNS: b.CreatedNS,
 		Outcome: b.Outcome, Mode: b.Mode, ToolCalls: uint16(len(b.Trace)),

@@ -157,6 +157,8 @@ func (p *Parsed) parseContent() error {
 			p.Postmortem = s.Value
 		case TagFullHashes: // stands after the trace
 			p.Full, err = parseFullHashes(s.Value, p.PolicyHash, p.Trace)
+		case TagObserved: // stands after the trace
+			p.Observed, err = parseObserved(s.Value, p.Trace)
 		case TagEd25519:
 			if len(s.Value) != ed25519Size {
 				return invalid("ED25519 has %d bytes, a key and a signature have %d", len(s.Value), ed25519Size)
@@ -181,7 +183,7 @@ func (p *Parsed) checkHeader() error {
 	for _, s := range p.Sections {
 		flags |= s.Tag.flag()
 	}
-	t := sum(p.Trace)
+	t := p.totals()
 	switch h := p.Header; {
 	case h.Outcome != Solved && p.Postmortem == nil:
 		return invalid("outcome is %s, and there is no POSTMORTEM", h.Outcome)

@@ -34,9 +34,9 @@ var (
 		{"outcome", "u8", "0 solved, 1 failed, 2 skipped, 3 errored", upTo(3)},
 		{"governance_mode", "u8", "0 restricted, 1 approved, 2 autonomous", upTo(2)},
 		{"tool_call_count", "u16", "entries in TRACE", upTo(1<<16 - 1)},
-		{"total_cost_microdollars", "u32", "sum over TRACE", upTo(1<<32 - 1)},
-		{"total_latency_ms", "u32", "sum over TRACE", upTo(1<<32 - 1)},
-		{"total_tokens", "u32", "sum over TRACE", upTo(1<<32 - 1)},
+		{"total_cost_microdollars", "u32", "sum over TRACE, and OBSERVED", upTo(1<<32 - 1)},
+		{"total_latency_ms", "u32", "sum over TRACE, and OBSERVED", upTo(1<<32 - 1)},
+		{"total_tokens", "u32", "sum over TRACE, and OBSERVED", upTo(1<<32 - 1)},
 		{"retry_count", "u16", "", upTo(1<<16 - 1)},
 		{"section_count", "u16", "all sections, known or not", upTo(1<<16 - 1)},
 		{"total_bundle_size", "u32", "header, sections and HMAC", upTo(MaxBytes)},
@@ -50,6 +50,12 @@ var (
 		{"latency_ms", "u32", "", upTo(1<<32 - 1)},
 		{"cost_microdollars", "u32", "", upTo(1<<32 - 1)},
 		{"tokens", "u32", "", upTo(1<<32 - 1)},
+	}
+	observedFields = []field{
+		{"model_calls", "u32", "how many model calls there were", upTo(1<<32 - 1)},
+		{"cost_microdollars", "u32", "what they cost", upTo(1<<32 - 1)},
+		{"latency_ms", "u32", "how long they took", upTo(1<<32 - 1)},
+		{"tokens", "u32", "their tokens", upTo(1<<32 - 1)},
 	}
 )
 
@@ -81,7 +87,7 @@ func bundleRules() *rules.File {
 		What:      "The header of a bundle and the entries of its trace as objects (numbers as numbers, created_ns as a decimal text, bytes in hexadecimal), how they lie in bytes, and the sections in their order. bundle.md has what holds between them.",
 		Documents: map[string]*rules.Shape{}, Layouts: map[string][][2]any{},
 	}
-	for name, fields := range map[string][]field{"header": headerFields, "trace_entry": entryFields} {
+	for name, fields := range map[string][]field{"header": headerFields, "trace_entry": entryFields, "observed": observedFields} {
 		shape := &rules.Shape{Is: rules.Object, Members: map[string]*rules.Shape{}}
 		for _, x := range fields {
 			f.Layouts[name] = append(f.Layouts[name], [2]any{x.name, x.size})
@@ -106,8 +112,9 @@ func TestBundleLayoutsAreThoseOfTheCode(t *testing.T) {
 		data   []byte
 		want   []uint64
 	}{
-		"header": {headerFields, h.append(nil), []uint64{Magic, 1, 2, 3, 4, 5, 1, 2, 6, 7, 8, 9, 10, 11, 12}},
-		"entry":  {entryFields, appendToolCall(nil, call), []uint64{0, 2, 0, 3, 4, 5, 6, 7}},
+		"header":   {headerFields, h.append(nil), []uint64{Magic, 1, 2, 3, 4, 5, 1, 2, 6, 7, 8, 9, 10, 11, 12}},
+		"entry":    {entryFields, appendToolCall(nil, call), []uint64{0, 2, 0, 3, 4, 5, 6, 7}},
+		"observed": {observedFields, (&Observed{ModelCalls: 1, CostMicrodollars: 2, LatencyMS: 3, Tokens: 4}).append(nil), []uint64{1, 2, 3, 4}},
 	} {
 		at := 0
 		for i, f := range tt.fields {
@@ -138,6 +145,7 @@ func TestBundlePage(t *testing.T) {
 	}
 	text := between(t, string(page), "header", layoutTable(headerFields))
 	text = between(t, text, "trace entry", layoutTable(entryFields)+"| 0x20 | N bytes | action, UTF-8 |\n")
+	text = between(t, text, "observed", layoutTable(observedFields)+"| 0x10 | N bytes | one for each entry of TRACE, its vantage: 0 executed, 1 reported by the agent, 2 proposed by the model |\n")
 	for name, want := range map[string][]byte{"rules/bundle.json": data, "bundle.md": []byte(text)} {
 		file := filepath.Join(formats, filepath.FromSlash(name))
 		if *update {
@@ -202,10 +210,20 @@ func bundleForgeries(t *testing.T) []struct {
 		le.PutUint16(d[find(t, d, TagTrace)-6-len(sample().Plan):], uint16(TagSpec))
 		return d
 	}
+	observed := func(at int, v byte) []byte {
+		d := pack(t, observedBundle(), Seals{})
+		d[find(t, d, TagObserved)+6+at] = v
+		return d
+	}
 	return []struct {
 		name, reason string
 		data         []byte
 	}{
+		{"observed-without-cost", "the header's cost is not that of TRACE and OBSERVED", observed(5, 0)},
+		{"observed-without-time", "the header's latency is not that of TRACE and OBSERVED", observed(8, 0)},
+		{"observed-other-tokens", "the header's tokens are not those of TRACE and OBSERVED", observed(12, 0)},
+		{"observed-unknown-vantage", "a vantage is 0 to 2", observed(16, 3)},
+		{"observed-without-section", "the header's sums are not those of TRACE", remove(t, pack(t, observedBundle(), Seals{}), TagObserved)},
 		{"another-magic", "it does not begin as a bundle does", put(0, 'R')},
 		{"cut", "it ends before total_bundle_size", good()[:len(good())-1]},
 		{"longer", "bytes follow the end", append(good(), 0)},
@@ -243,6 +261,7 @@ func TestBundleVectors(t *testing.T) {
 		{Name: "failed.rvf", As: "bundle", Data: pack(t, sample(), Seals{Key: testSigner()})},
 		{Name: "failed-with-hmac.rvf", As: "bundle", Data: pack(t, sample(), Seals{HMACKey: testKey})},
 		{Name: "solved-without-calls.rvf", As: "bundle", Data: pack(t, solved, Seals{})},
+		{Name: "observed.rvf", As: "bundle", Data: pack(t, observedBundle(), Seals{})},
 		{Name: "an-unknown-section.rvf", As: "bundle", Data: insert(pack(t, sample(), Seals{}), headerSize, 0x7777, []byte("x"))},
 	}
 	for _, f := range bundleForgeries(t) {

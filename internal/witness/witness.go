@@ -75,6 +75,7 @@ const (
 	TagEd25519    Tag = 0x0100
 	TagReceipt    Tag = 0x0101
 	TagFullHashes Tag = 0x0102
+	TagObserved   Tag = 0x0103
 )
 
 // knownTags lists the sections in the only order in which they may stand.
@@ -90,6 +91,7 @@ var knownTags = []struct {
 	{TagTestLog, "TEST_LOG", FlagHasTestLog},
 	{TagPostmortem, "POSTMORTEM", FlagHasPostmortem},
 	{TagFullHashes, "FULL_HASHES", 0},
+	{TagObserved, "OBSERVED", 0},
 	{TagEd25519, "ED25519", 0},
 	{TagReceipt, "RECEIPT", 0},
 }

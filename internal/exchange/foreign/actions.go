@@ -1,6 +1,8 @@
 package foreign
 
 import (
+	"fmt"
+
 	"tallystick/internal/policy"
 	"tallystick/internal/trajectory"
 )
@@ -11,6 +13,7 @@ import (
 // are its own, so a comparison with a run of ours can only be about these.
 func Actions(v *trajectory.Verified) (*trajectory.Verified, error) {
 	l := trajectory.NewLogWithEvents()
+	observed := observedCalls(v)
 	for e := range v.Events() {
 		var p trajectory.Payload
 		switch x := e.Payload.(type) {
@@ -20,6 +23,12 @@ func Actions(v *trajectory.Verified) (*trajectory.Verified, error) {
 			p = &trajectory.TurnStarted{Input: x.Input}
 		case *trajectory.ToolProposed:
 			p = &trajectory.ToolProposed{Args: x.Args, Call: x.Call, Name: x.Name}
+		case *trajectory.ToolObserved:
+			c := observed[e.Seq]
+			if c == nil {
+				continue
+			}
+			p = &trajectory.ToolProposed{Args: c.Args, Call: fmt.Sprintf("observed-%d", e.Seq), Name: Name(c.Name)}
 		case *trajectory.TurnCompleted:
 			p = x
 		case *trajectory.RunCompleted:
@@ -34,4 +43,17 @@ func Actions(v *trajectory.Verified) (*trajectory.Verified, error) {
 		}
 	}
 	return l.Verified(), nil
+}
+
+// observedCalls are the calls that an agent made itself, or may have, by their
+// first event: what it did, as much as a call that came to us.
+func observedCalls(v *trajectory.Verified) map[int]*trajectory.ToolCall {
+	view := trajectory.CallsOf(v)
+	calls := map[int]*trajectory.ToolCall{}
+	for i := range view.Calls {
+		if c := &view.Calls[i]; c.Call == "" && !c.Stopped {
+			calls[c.Seq] = c
+		}
+	}
+	return calls
 }

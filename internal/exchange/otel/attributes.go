@@ -18,6 +18,7 @@ const (
 	attrHead      = "tallystick.trajectory.head"
 	attrCut       = "tallystick.texts_cut" // texts of the span of which only the beginning is known
 	attrToolClass = "tallystick.tool.class"
+	attrVantage   = "tallystick.tool.vantage" // reported, proposed: of a call that the policy never saw
 	attrTrust     = "tallystick.tool.trust"
 	attrSource    = "tallystick.source"
 	attrTokens    = "tallystick.tool.tokens"

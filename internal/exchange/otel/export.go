@@ -166,6 +166,11 @@ type exporter struct {
 	wishes  map[string][]string // of a model call: the ids of the tool calls it led to
 	lastEnd uint64
 	err     error
+
+	// Calls that never came to the session, by their first event.
+	observed map[int]*trajectory.ToolCall
+	reports  map[*trajectory.ToolObserved]int
+	seen     map[int]*outSpan
 }
 
 func spansOf(a Attempt, c *Case) ([]*outSpan, error) {
@@ -184,6 +189,7 @@ func spansOf(a Attempt, c *Case) ([]*outSpan, error) {
 	if c.Trajectory != nil {
 		e.root.add(text(attrHead, head))
 		e.matchWishes()
+		e.findObserved()
 		for ev := range c.Trajectory.Events() {
 			e.event(ev)
 		}
@@ -313,6 +319,9 @@ func (e *exporter) event(ev trajectory.Event) {
 		e.proposeTool(ev, p)
 	case *trajectory.ToolExecuted:
 		e.endTool(ev, p)
+	case *trajectory.ToolObserved:
+		e.observeTool(ev, p)
+		e.other(ev, at)
 	case *trajectory.RunCompleted:
 		e.root.add(text(attrStatus, p.Status))
 		if p.Answer != nil {
@@ -405,6 +414,40 @@ func (e *exporter) endTool(ev trajectory.Event, p *trajectory.ToolExecuted) {
 	s.add(text("gen_ai.tool.call.result", e.whole(s, &p.Result)), whole(attrCost, p.CostMicroUSD), whole(attrTokens, p.Tokens), text(attrSource, p.Source))
 	if p.Error != "" {
 		s.fail("tool_error", p.Error)
+	}
+}
+
+// findObserved finds the calls that never came to the session. They have spans
+// too: who reads an export must not see fewer calls than were seen.
+func (e *exporter) findObserved() {
+	view := trajectory.CallsOf(e.c.Trajectory)
+	e.observed, e.reports, e.seen = map[int]*trajectory.ToolCall{}, map[*trajectory.ToolObserved]int{}, map[int]*outSpan{}
+	for i := range view.Calls {
+		if c := &view.Calls[i]; c.Call == "" && !c.Stopped {
+			e.observed[c.Seq] = c
+			if c.Report != nil {
+				e.reports[c.Report] = c.Seq
+			}
+		}
+	}
+}
+
+// observeTool writes the span of a call that the agent made itself, or that its
+// model asked for.
+func (e *exporter) observeTool(ev trajectory.Event, p *trajectory.ToolObserved) {
+	if c := e.observed[ev.Seq]; c != nil {
+		s := e.open(fmt.Sprintf("event/%d", ev.Seq), e.here(), "execute_tool "+c.Name, kindInternal, e.at(ev))
+		s.add(text("gen_ai.operation.name", "execute_tool"), text("gen_ai.tool.name", c.Name), text("gen_ai.tool.call.id", p.ID),
+			text("gen_ai.tool.call.arguments", e.args(s, &p.Args)), text(attrVantage, string(c.Vantage)), flag(attrExecuted, false))
+		e.seen[ev.Seq] = s
+	}
+	at, reported := e.reports[p]
+	if s := e.seen[at]; reported && s != nil {
+		s.close(e.at(ev))
+		s.add(text("gen_ai.tool.call.result", e.whole(s, p.Result)))
+		if p.Error {
+			s.fail("tool_error", "the agent says that the tool failed")
+		}
 	}
 }
 

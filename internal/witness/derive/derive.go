@@ -85,6 +85,9 @@ type deriving struct {
 	calls      []*call
 	violations []string
 	folder     folderStory
+	elsewhere  []string // those of them that are not about a tool call, such as a model's cost
+	rollbacks  []*trajectory.Rollback
+	models     []*trajectory.ModelCallCompleted
 	graded     *gradingDocument
 	wholes     map[digest.Content][]byte // canonical forms of long arguments
 }
@@ -96,41 +99,45 @@ type turn struct {
 
 // A call is a tool call from its proposal to its end.
 type call struct {
-	proposed *trajectory.ToolProposed
+	name     string
+	args     *trajectory.Args
 	check    witness.PolicyCheck
-	executed *trajectory.ToolExecuted // nil if it was not made, or broke
+	executed *trajectory.ToolExecuted // nil if it was not made here, or broke
+	reported *trajectory.Content      // what the agent says came of it, or nil
+	vantage  witness.Vantage
 }
 
 // events reads the trajectory, and refuses one of another case.
 func (d *deriving) events() error {
-	byID := make(map[string]*call)
+	proposed, made, violated := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for e := range d.Trajectory.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.RunStarted:
 			d.started = *p
 		case *trajectory.TurnStarted:
 			d.turns = append(d.turns, turn{p.Agent, p.Input})
+		case *trajectory.ModelCallCompleted:
+			d.models = append(d.models, p)
 		case *trajectory.ToolProposed:
-			// Until a decision says otherwise nothing has permitted it.
-			c := &call{proposed: p, check: witness.Denied}
-			byID[p.Call] = c
-			d.calls = append(d.calls, c)
-		case *trajectory.PolicyDecision:
-			if c := byID[p.Call]; c != nil {
-				c.check = witness.PolicyCheck(p.Check)
-			}
+			proposed[p.Call] = true
 		case *trajectory.ToolExecuted:
-			c := byID[p.Call]
-			if c == nil || c.executed != nil {
+			if !proposed[p.Call] || made[p.Call] {
 				return d.contradicted("tool call %s was made twice, or never proposed", p.Call)
 			}
-			c.executed = p
+			made[p.Call] = true
 		case *trajectory.PolicyViolation:
 			d.violations = append(d.violations, p.Text)
+			violated[p.Call] = true
+			if !proposed[p.Call] {
+				d.elsewhere = append(d.elsewhere, p.Text)
+			}
+		case *trajectory.Rollback:
+			d.rollbacks = append(d.rollbacks, p)
 		default:
 			d.folder.add(p)
 		}
 	}
+	d.listCalls(violated)
 	r, run := d.Record, d.started
 	if run.Attempt != r.Attempt || run.Class != r.Class || run.Case != r.CaseID || run.Repeat != r.Repeat || run.Execution != r.Execution {
 		return d.contradicted("its trajectory is of attempt %s, class %s, case %s, repeat %d, execution %d", run.Attempt, run.Class, run.Case, run.Repeat, run.Execution)
@@ -139,6 +146,31 @@ func (d *deriving) events() error {
 		return d.contradicted("its trajectory has no end")
 	}
 	return d.checkFolder()
+}
+
+// isV1 reports whether the run is in the first format. Its bundle stays what it
+// always was.
+func (d *deriving) isV1() bool { return d.started.Format == trajectory.FormatV1 }
+
+// listCalls takes the calls from the one view of them. What nothing permitted is
+// denied, and so is a call of which the policy said afterwards that it broke a
+// rule: a budget that it passed, which the agent was rolled back for.
+func (d *deriving) listCalls(violated map[string]bool) {
+	view := trajectory.CallsOf(d.Trajectory)
+	for i := range view.Calls {
+		c := &view.Calls[i]
+		made := &call{name: c.Name, args: &c.Args, check: witness.PolicyCheck(c.Check), executed: c.Made}
+		if c.Call == "" || !d.isV1() && violated[c.Call] {
+			made.check = witness.Denied
+		}
+		switch c.Vantage {
+		case trajectory.Reported:
+			made.vantage, made.reported = witness.Reported, c.Report.Result
+		case trajectory.Proposed:
+			made.vantage = witness.Proposed
+		}
+		d.calls = append(d.calls, made)
+	}
 }
 
 // contradicted is the refusal of a record whose evidence says something else.
@@ -270,28 +302,49 @@ func (d *deriving) text(c *trajectory.Content) (text []byte, whole bool, err err
 func (d *deriving) trace(b *witness.Bundle) error {
 	full := &witness.FullHashes{Policy: witness.Hash(d.started.Policy)}
 	for _, c := range d.calls {
-		args, err := d.argsHash(&c.proposed.Args)
+		args, err := d.argsHash(c.args)
 		if err != nil {
 			return err
 		}
 		result := witness.Hash(sha256.Sum256(nil))
-		entry := witness.ToolCall{Action: c.proposed.Name, Check: c.check, ArgsHash: args.Short()}
+		entry := witness.ToolCall{Action: c.name, Check: c.check, ArgsHash: args.Short()}
 		if x := c.executed; x != nil {
 			if result, err = d.contentHash(&x.Result); err != nil {
 				return err
 			}
 			entry.LatencyMS, entry.CostMicrodollars, entry.Tokens = saturate(x.LatencyMS), saturate(x.CostMicroUSD), saturate(x.Tokens)
 		}
+		if c.reported != nil {
+			if result, err = d.contentHash(c.reported); err != nil {
+				return err
+			}
+		}
 		entry.ResultHash = result.Short()
 		b.Trace = append(b.Trace, entry)
 		full.Calls = append(full.Calls, witness.CallHashes{Args: args, Result: result})
 	}
-	// Of a policy with rules of its own the trajectory has another hash than
-	// the one of which the header keeps 8 bytes.
+	// In the first format, of a policy with rules of its own the trajectory has
+	// another hash than the one of which the header keeps 8 bytes.
 	if full.Policy.Short() == b.PolicyHash {
 		b.Full = full
 	}
+	if !d.isV1() {
+		b.Observed = d.observed()
+	}
 	return nil
+}
+
+// observed adds up the work of models and says how each call is known.
+func (d *deriving) observed() *witness.Observed {
+	var cost, latency, tokens int64
+	for _, m := range d.models {
+		cost, latency, tokens = cost+m.CostMicroUSD, latency+m.LatencyMS, tokens+m.TokensIn+m.TokensOut
+	}
+	o := &witness.Observed{ModelCalls: saturate(int64(len(d.models))), CostMicrodollars: saturate(cost), LatencyMS: saturate(latency), Tokens: saturate(tokens)}
+	for _, c := range d.calls {
+		o.Vantages = append(o.Vantages, c.vantage)
+	}
+	return o
 }
 
 // argsHash is the SHA-256 of the arguments in canonical JSON, or as the model
@@ -383,6 +436,9 @@ func (d *deriving) testLog() ([]byte, error) {
 	if len(log) > 0 && log[len(log)-1] != '\n' {
 		b.WriteByte('\n')
 	}
+	if !d.isV1() {
+		d.troubles(b)
+	}
 	for _, c := range d.graded.Checks {
 		fmt.Fprintf(b, "%s\n", checkLine(c))
 	}
@@ -395,6 +451,17 @@ func (d *deriving) testLog() ([]byte, error) {
 		b.WriteString("tests: 0 passed, 1 failed\n")
 	}
 	return b.Bytes(), nil
+}
+
+// troubles tells what the trace cannot of what the policy objected to, which a
+// case may have passed all the same.
+func (d *deriving) troubles(b *bytes.Buffer) {
+	for _, v := range d.elsewhere {
+		fmt.Fprintf(b, "violation: %s\n", plain.Line(v))
+	}
+	for _, r := range d.rollbacks {
+		fmt.Fprintf(b, "rollback: %s\n", plain.Line(r.Summary()))
+	}
 }
 
 // checkLine is one check. It begins with a word with which no summary of a test

@@ -232,7 +232,7 @@ func TestTextsThatEventsDoNotHave(t *testing.T) {
 	named := func(d digest.Content) witness.Hash { return sha256.Sum256([]byte(d.String())) }
 	want := []witness.CallHashes{
 		{Args: sha256.Sum256(canonical), Result: sha256.Sum256(output)},
-		{Args: named(digest.ContentOf(secret)), Result: named(digest.ContentOf([]byte("welcome s3cr3t")))},
+		{Args: sha256.Sum256([]byte(`{"token":"[REDACTED]"}`)), Result: named(digest.ContentOf([]byte("welcome [REDACTED]")))},
 		{Args: sha256.Sum256([]byte("{not json")), Result: sha256.Sum256(nil)}, // it was never made
 	}
 	for i, w := range want {
@@ -249,7 +249,7 @@ func TestTextsThatEventsDoNotHave(t *testing.T) {
 	hidden := trajectory.NewRedacted([]byte("my pin is 1234"), []byte("my pin is [REDACTED]"), trajectory.PromptHead)
 	c = newTold(t).begin(policy.ForMode(policy.Restricted))
 	c.event(&trajectory.TurnStarted{Agent: "main", Input: &hidden})
-	if b := c.end().mustBundle(); !bytes.Contains(b.Spec, []byte("my pin is [REDACTED]\n[not all of it is in the evidence; the whole has 14 bytes, blake3:")) {
+	if b := c.end().mustBundle(); !bytes.Contains(b.Spec, []byte("my pin is [REDACTED]\n[not all of it is in the evidence; the whole has 20 bytes, blake3:")) {
 		t.Errorf("%s", b.Spec)
 	}
 }
@@ -303,16 +303,86 @@ func TestPostmortemTellsWhatWentWrong(t *testing.T) {
 	}
 }
 
-// A policy with rules of its own has a hash that the header's 8 bytes are not
-// the beginning of.
-func TestWholeHashesAreLeftOutWhereOneIsNotKnown(t *testing.T) {
-	p := policy.ForMode(policy.Restricted)
-	p.Rules = []policy.Rule{{ID: "ask", Priority: 10, Kind: policy.RequireApproval}}
-	c := newTold(t).begin(p)
+// A rule of its own changes the policy's hash in the header too: two policies
+// must not look like one.
+func TestARuleChangesThePolicyHash(t *testing.T) {
+	hashes := map[string]bool{}
+	for _, rules := range [][]policy.Rule{nil,
+		{{ID: "ask", Priority: 10, Kind: policy.RequireApproval}},
+		{{ID: "block", Priority: 10, Kind: policy.BlockClass, Classes: []policy.Class{policy.Financial}}},
+	} {
+		p := policy.ForMode(policy.Restricted)
+		p.Rules = rules
+		c := newTold(t).begin(p)
+		c.grade(passed)
+		b := c.end().mustBundle()
+		hashes[hex.EncodeToString(b.PolicyHash[:])] = true
+		if b.Full == nil || b.Full.Policy.Short() != b.PolicyHash {
+			t.Errorf("whole hashes %v, the header has %x", b.Full, b.PolicyHash)
+		}
+	}
+	if len(hashes) != 3 || !hashes["66fb836fa37e48ef"] {
+		t.Errorf("hashes %v, want three, of which the plain policy has the format's", hashes)
+	}
+}
+
+// What a call was known by is in the bundle, and the work of models is in its
+// totals, so that a scorecard can be made of bundles alone.
+func TestObservedCallsAndModelWorkAreInTheBundle(t *testing.T) {
+	c := newTold(t).begin(policy.ForMode(policy.Autonomous))
+	c.ask("Refund order 7.")
+	c.event(&trajectory.ModelCallCompleted{Call: "m1", CostMicroUSD: 500, LatencyMS: 900, TokensIn: 70, TokensOut: 7, Source: "cassette", Output: trajectory.NewContent(nil, 1)})
+	asks := func(id, name string) {
+		c.event(&trajectory.ToolObserved{Args: trajectory.NewArgs(nil), Call: "m1", ID: id, Name: name, Vantage: trajectory.Proposed})
+	}
+	asks("a", "issue_refund")
+	asks("b", "look")
+	asks("c", "delete_account")
+	c.propose("c1", "look", trajectory.NewArgs(nil))
+	c.decide("c1", "look", policy.Allow, policy.Allowed)
+	c.execute(trajectory.ToolExecuted{Call: "c1", Name: "look", Args: trajectory.NewArgs(nil), LatencyMS: 40, CostMicroUSD: 7, Tokens: 3, Result: trajectory.NewContent(nil, 1)})
+	c.event(&trajectory.PolicyViolation{Call: "c1", Rule: "budget:cost", Text: "cost budget exceeded"})
+	c.event(&trajectory.PolicyViolation{Call: "m1", Rule: "budget:cost", Text: "a model cost too much"})
+	refunded := trajectory.NewContent([]byte("refunded"), trajectory.ResultHead)
+	c.event(&trajectory.ToolObserved{Args: trajectory.NewArgs(nil), Call: "m2", ID: "a", Name: "issue_refund", Result: &refunded, Vantage: trajectory.Reported})
 	c.grade(passed)
 	b := c.end().mustBundle()
-	if b.Full != nil || hex.EncodeToString(b.PolicyHash[:]) != "66fb836fa37e48ef" {
-		t.Errorf("%v, %v", b.Full, b.PolicyHash)
+	var got []string
+	for i, call := range b.Trace {
+		v, _ := b.VantageOf(i)
+		got = append(got, fmt.Sprintf("%s %s %s", call.Action, v, call.Check))
+	}
+	want := []string{"issue_refund reported denied", "delete_account proposed denied", "look executed denied"}
+	if !slices.Equal(got, want) {
+		t.Errorf("trace %q, want %q", got, want)
+	}
+	if h := witness.Hash(sha256.Sum256([]byte("refunded"))); b.Trace[0].ResultHash != h.Short() {
+		t.Error("the reported result is not the one in the trace")
+	}
+	if !strings.Contains(string(b.TestLog), "violation: a model cost too much\n") || strings.Contains(string(b.TestLog), "cost budget") {
+		t.Errorf("test log %q", b.TestLog)
+	}
+	data, err := b.Pack(witness.Seals{HMACKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := witness.Parse(data)
+	if err != nil || p.Header.CostMicrodollars != 507 || p.Header.LatencyMS != 940 || p.Header.Tokens != 80 || p.Header.ToolCalls != 3 {
+		t.Errorf("header %+v, %v", p.Header, err)
+	}
+}
+
+// A run of the first format has the bundle that it always had.
+func TestABundleOfV1StaysAsItWas(t *testing.T) {
+	c := newTold(t)
+	p := policy.ForMode(policy.Restricted)
+	c.event(&trajectory.RunStarted{Attempt: "desk.agent.1", Case: "refund", Class: "desk", Target: "agent", Repeat: 1, Execution: 1, Format: trajectory.FormatV1,
+		Governance: p.Mode, Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash()})
+	c.ask("x")
+	c.event(&trajectory.ModelCallCompleted{Call: "m1", CostMicroUSD: 500, Source: "cassette", Output: trajectory.NewContent(nil, 1)})
+	c.grade(passed)
+	if b := c.end().mustBundle(); b.Observed != nil {
+		t.Errorf("it has a section more: %+v", b.Observed)
 	}
 }
 
@@ -385,11 +455,12 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 	left := []trajectory.Type{
 		trajectory.RunCompletedType, trajectory.RunFailedType, // the outcome is in the record
 		trajectory.TurnCompletedType, trajectory.ContextCompiledType, trajectory.PlanType,
-		trajectory.ModelCallStartedType, trajectory.ModelCallCompletedType, // cost and tokens are in the record
+		trajectory.ModelCallStartedType,
 		trajectory.ApprovalRequestedType, trajectory.ApprovalResolvedType, // a decision says what came of it
 		trajectory.MemoryProposedType, trajectory.MemoryWrittenType, trajectory.MemoryRetrievedType, trajectory.HandoffType,
-		trajectory.CheckpointSavedType, trajectory.RollbackType, trajectory.FileWrittenType, trajectory.FileDeletedType, trajectory.TestRunType,
-		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.ToolObservedType,
+		trajectory.CheckpointSavedType, trajectory.FileWrittenType, trajectory.FileDeletedType, trajectory.TestRunType,
+		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType,
+		trajectory.ToolObservedType, trajectory.PolicyDecisionType, // in the view of the run's calls
 	}
 	source, err := os.ReadFile("derive.go")
 	if err != nil {
