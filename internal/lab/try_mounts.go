@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,10 +14,7 @@ import (
 
 // A tryView decides what the program of a try may see: the folder in which its
 // files are, and never a workspace's answers and keys or a person's credentials.
-type tryView struct {
-	workspace string // around the current folder; "" for none
-	hidden    []string
-}
+type tryView struct{ hidden []string }
 
 // credentials are the files and folders of a home folder that open doors.
 var credentials = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".config/tallystick",
@@ -39,16 +35,7 @@ const maxLooked = 200_000
 
 // newTryView looks around the current folder.
 func newTryView(here string, getenv func(string) string) *tryView {
-	v := &tryView{}
-	for dir := resolved(here); ; dir = filepath.Dir(dir) {
-		if workspace.Exists(filepath.Join(dir, workspace.SettingsFile)) || workspace.Exists(filepath.Join(dir, workspace.PrivateDir)) {
-			v.workspace = cmp.Or(v.workspace, dir)
-			v.hidden = append(v.hidden, dir)
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
+	v := &tryView{hidden: workspacesAround(resolved(here))}
 	if state, err := workspace.StateDir(getenv); err == nil {
 		v.hidden = append(v.hidden, resolved(state))
 	}
@@ -64,6 +51,19 @@ func newTryView(here string, getenv func(string) string) *tryView {
 	slices.Sort(v.hidden)
 	v.hidden = slices.Compact(v.hidden)
 	return v
+}
+
+// workspacesAround lists the workspaces that a path, without links in it, is or
+// lies in, the innermost first.
+func workspacesAround(path string) (found []string) {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if workspace.Exists(filepath.Join(dir, workspace.SettingsFile)) || workspace.Exists(filepath.Join(dir, workspace.PrivateDir)) {
+			found = append(found, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return found
+		}
+	}
 }
 
 // resolved follows links, as far as the path exists.
@@ -85,7 +85,10 @@ func holds(dir, path string) bool {
 // harmless reports whether a whole folder may be shown.
 func (v *tryView) harmless(dir string) bool {
 	dir = resolved(dir)
-	if slices.ContainsFunc(v.hidden, func(h string) bool { return holds(dir, h) || holds(h, dir) }) {
+	if slices.ContainsFunc(v.hidden, func(h string) bool { return holds(dir, h) || holds(h, dir) }) || len(workspacesAround(dir)) > 0 {
+		return false
+	}
+	if slices.ContainsFunc(strings.Split(dir, string(filepath.Separator)), func(part string) bool { return slices.Contains(giveaways, part) }) {
 		return false
 	}
 	looked := 0
@@ -140,8 +143,8 @@ func (v *tryView) part(path string) (agent.CommandMount, bool) {
 		return agent.CommandMount{Host: dir}, true
 	}
 	real := resolved(path)
-	if v.workspace != "" && holds(v.workspace, real) {
-		return v.ofWorkspace(path, dir, info)
+	if around := workspacesAround(real); len(around) > 0 {
+		return ofWorkspace(around[0], path, dir, info)
 	}
 	secret := slices.ContainsFunc(v.hidden, func(h string) bool { return holds(h, real) }) || slices.Contains(giveaways, filepath.Base(real))
 	return agent.CommandMount{Host: path}, info.Mode().IsRegular() && !secret
@@ -149,13 +152,13 @@ func (v *tryView) part(path string) (agent.CommandMount, bool) {
 
 // ofWorkspace finds what to show of a workspace: what is in its targets folder,
 // and programs that lie beside it. The rest are answers, keys and settings.
-func (v *tryView) ofWorkspace(path, dir string, info fs.FileInfo) (agent.CommandMount, bool) {
-	targets := filepath.Join(v.workspace, agent.TargetsDir)
+func ofWorkspace(around, path, dir string, info fs.FileInfo) (agent.CommandMount, bool) {
+	targets := filepath.Join(around, agent.TargetsDir)
 	if in := resolved(dir); in != targets && holds(targets, in) {
 		return agent.CommandMount{Host: dir, Within: targets}, true
 	}
 	real := resolved(path)
-	beside := filepath.Dir(real) == v.workspace || filepath.Dir(real) == targets
+	beside := filepath.Dir(real) == around || filepath.Dir(real) == targets
 	isProgram := !slices.Contains([]string{".yaml", ".yml", ".pem", ".key"}, filepath.Ext(real)) && !strings.HasPrefix(filepath.Base(real), ".")
 	return agent.CommandMount{Host: path, Within: real}, info.Mode().IsRegular() && beside && isProgram
 }

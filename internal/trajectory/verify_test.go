@@ -2,6 +2,7 @@ package trajectory
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -364,6 +365,31 @@ func TestArgsCarryEachValueOrItsHead(t *testing.T) {
 	hidden := NewRedactedArgs([]byte(`{"key":"sk-1"}`), []byte(`{"key":"[REDACTED]"}`))
 	if !hidden.Redacted || strings.Contains(string(hidden.Values["key"]), "sk-") || hidden.Digest != digest.ContentOf([]byte(`{"key":"[REDACTED]"}`)) || hidden.validate("args") != nil {
 		t.Errorf("%+v", hidden)
+	}
+}
+
+// However many arguments there are, however long, an event holds them: an agent
+// must not be able to end its case, or more, by a line that is too long.
+func TestArgumentsAlwaysFitALine(t *testing.T) {
+	for _, tt := range []struct{ count, size int }{{1, 1 << 20}, {31, 8000}, {150, 8000}, {900, 8190}, {900, 9000}, {999, 100_000 / 9}, {5000, 10}, {60_000, 1}} {
+		for _, filler := range []string{"x", "\x01", `"`, "é"} {
+			args := map[string]string{}
+			for i := range tt.count {
+				args[fmt.Sprintf("%s%06d", filler, i)] = strings.Repeat(filler, tt.size)
+			}
+			data, err := json.Marshal(args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := write(t, []step{{0, started(plainRun)}, {1, &TurnStarted{}}}, time.Millisecond)
+			a := NewArgs(data)
+			if _, err := l.Append(1, &ToolExecuted{Call: "c", Name: "n", Args: a, Source: "fixture", Result: NewContent([]byte(strings.Repeat("\x01", 1<<20)), ResultHead)}, time.Second); err != nil {
+				t.Errorf("%d arguments of %d %q: %v", tt.count, tt.size, filler, err)
+			}
+			if err := a.validate("args"); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
