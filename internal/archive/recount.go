@@ -61,6 +61,9 @@ func (r *Reading) Recount() (*Recounted, error) {
 	if err := r.recountAdvice(all); err != nil {
 		return nil, err
 	}
+	if err := r.recountEvents(all); err != nil {
+		return nil, err
+	}
 	if err := all.Err(); err != nil {
 		return all, r.Refused(err)
 	}

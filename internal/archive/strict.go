@@ -68,6 +68,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	var published []history.Anchor
+	seen := newWatch()
 	v, err := place.Verify(ledger.Options{
 		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.Strict,
 		Visit: func(r ledger.Record) error {
@@ -82,6 +83,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 				return err
 			}
 			operators.Visit(r)
+			seen.visit(r)
 			return complete.Visit(r)
 		},
 	})
@@ -109,6 +111,11 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Problems = append(append(a.Problems, tiles.Unexpected()...), gaps...)
+	changed, err := seen.changedEvents(p)
+	if err != nil {
+		return err
+	}
+	a.Problems = append(append(a.Problems, changed...), seen.silent(p.Now(), o.Covers, v.Size)...)
 	wrong, err := vault.WrongCopies(maxEvidence)
 	if err != nil {
 		return err

@@ -82,6 +82,11 @@ func Verify(root *os.Root, class string, opt Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What lies beside the classes is nobody's business or somebody's trick, such
+	// as a promotion.yaml: every command refuses it, not only the one for all.
+	if _, err := Classes(root); err != nil {
+		return nil, err
+	}
 	v := &Verified{draft: d}
 	if err := v.verify(root, opt); err != nil {
 		return nil, fmt.Errorf("class %s: %w", class, err)

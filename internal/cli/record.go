@@ -103,7 +103,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 		return err
 	}
 	defer c.Close()
-	setup := lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Version}
+	setup := lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Harness()}
 	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, lab.Options{Jobs: o.jobs, Version: thisBuild().Version})
+	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, lab.Options{Jobs: o.jobs, Version: thisBuild().Harness()})
 	if err != nil {
 		return err
 	}

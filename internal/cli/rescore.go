@@ -57,7 +57,7 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt, Read: p.Piece}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun, Version: thisBuild().Version})
+	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt, Read: p.Piece}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun, Version: thisBuild().Harness()})
 	if err != nil {
 		return err
 	}

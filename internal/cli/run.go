@@ -203,7 +203,7 @@ func requiredLevel(list string) ([]history.Property, error) {
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
 	return lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Tag: o.tag, Repeat: o.repeat, Jobs: o.jobs,
-		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Version}
+		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness()}
 }
 
 // A runner is one "tally run".

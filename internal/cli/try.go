@@ -72,7 +72,7 @@ type tryAnswer struct {
 
 func runTry(ctx context.Context, env *Env, o tryOptions) error {
 	a := &tryAnswer{Level: string(bench.Scratch), Cases: []lab.Tried{}}
-	err := lab.Try(ctx, worldOf(env), lab.TryOptions{Command: o.command, File: o.file, Cases: o.cases, Mounts: o.mounts, Unsafe: o.unsafe, Version: thisBuild().Version}, func(c lab.Tried) error {
+	err := lab.Try(ctx, worldOf(env), lab.TryOptions{Command: o.command, File: o.file, Cases: o.cases, Mounts: o.mounts, Unsafe: o.unsafe, Version: thisBuild().Harness()}, func(c lab.Tried) error {
 		a.Cases = append(a.Cases, c)
 		a.Total++
 		if c.Outcome == string(evidence.Passed) {

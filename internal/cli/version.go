@@ -49,6 +49,16 @@ type build struct {
 	Go      string `json:"go"`
 }
 
+// Harness is the program's name in records. A build without a version is named by
+// its commit, with "+modified" if the tree had changes that no commit holds; one
+// that was built without either says only devel.
+func (b build) Harness() string {
+	if b.Version != "devel" || b.Commit == "unknown" {
+		return b.Version
+	}
+	return b.Version + "+" + b.Commit
+}
+
 // describeBuild prefers what the linker was told and falls back to what the Go
 // tool recorded. Both are claims of whoever built the binary, not proof.
 func describeBuild(version, commit string, info *debug.BuildInfo) build {

@@ -169,3 +169,22 @@ func TestAHostImageNeverCounts(t *testing.T) {
 		t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
 	}
 }
+
+// A newer target does not push another out of sight: each is listed, with what
+// took its place.
+func TestOtherTargetsAreListed(t *testing.T) {
+	k := newBook(t, standard().verified(t))
+	k.runs(run{target: "failing", score: failFirst})
+	k.runs(run{target: "failing", version: "2", score: failFirst})
+	honest(k)
+	rec := k.recommend()
+	var told int
+	for _, note := range rec.Notes {
+		if strings.HasPrefix(note, "target failing blake3:") && strings.Contains(note, "is not under review with 1 finished attempt: fix.failing.") && strings.Contains(note, "; a newer finished attempt is of target agent blake3:") {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("notes %q", rec.Notes)
+	}
+}

@@ -350,7 +350,9 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 		}
 		add("under review since %s: target %s %s: %s", stamp(r.begin), r.target, r.digest, names(ids))
 	}
-	if n := len(r.superseded); n > 0 {
+	if r.rules > 1 {
+		notes = append(notes, r.targetNotes()...)
+	} else if n := len(r.superseded); n > 0 {
 		add("%s: %s", counted(n, "finished attempt of another version or target is not under review", "finished attempts of other versions or targets are not under review"), names(idsOf(r.superseded)))
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.left)) {
@@ -385,6 +387,28 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 	}
 	if len(r.reg.Origins) == 0 {
 		add("the registration names no ledger: a fresh one would start again at attempt 1")
+	}
+	return notes
+}
+
+// targetNotes tells of every other target and version of the window that it is
+// not under review, and which attempt put another in its place.
+func (r *review) targetNotes() []string {
+	type version struct{ target, digest string }
+	attempts := make(map[version][]string)
+	var order []version
+	for _, a := range r.superseded {
+		v := version{a.Target, a.Plan.TargetDigest.String()}
+		if attempts[v] == nil {
+			order = append(order, v)
+		}
+		attempts[v] = append(attempts[v], a.ID)
+	}
+	var notes []string
+	for _, v := range order {
+		ids := attempts[v]
+		notes = append(notes, fmt.Sprintf("target %s %s is not under review with %s: %s; a newer finished attempt is of target %s %s",
+			v.target, v.digest, counted(len(ids), "finished attempt", "finished attempts"), names(ids), r.target, r.digest))
 	}
 	return notes
 }
