@@ -133,7 +133,9 @@ func (r *Reading) Refresh() error {
 	if err == nil {
 		err = r.git.verify(r.verified, len(r.anchors))
 	}
-	if err == nil {
+	// Advice on promotion records that an anchor is missing; who runs or publishes
+	// something does not begin.
+	if err == nil && r.ask.Git {
 		err = everyAnchorGone(r.AnchorsDir(), r.History.Anchors, len(r.anchors))
 	}
 	if err != nil {
