@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 	"tallystick/internal/attest"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
-	"tallystick/internal/exchange/importer"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -111,7 +109,8 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 			return err
 		}
 	}
-	draft, attempt, err := draftOf(ctx, env, o)
+	ask := archive.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
+	draft, attempt, err := archive.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, ask)
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,10 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		env.Note("the files contradict themselves, and the credential says so: %s: %s", c.Name, c.Detail)
 	}
 	if o.dryRun {
-		return showBody(env, draft)
+		for _, m := range draft.Missing {
+			env.Note("missing: %s; give %s", m.Field, m.Give)
+		}
+		return env.Answer(rawJSON(draft.Body), func(w io.Writer) { w.Write(append(plain.JSON(draft.Body), '\n')) })
 	}
 	s := claim.Signing{Key: key, DID: o.RunnerDID, Method: o.method, Now: env.Now(), SchemaURL: o.schemaURL, Until: o.validUntil}
 	if o.statusList != "" {
@@ -155,41 +157,6 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		return err
 	}
 	return env.Answer(a, a.print)
-}
-
-// draftOf drafts the body of what a person named: a file that is there, or an
-// attempt.
-func draftOf(ctx context.Context, env *Env, o attestOptions) (*claim.Draft, string, error) {
-	if _, err := os.Stat(o.what); !o.attemptOnly && (o.what == "-" || err == nil) {
-		runs, err := importer.Read(ctx, []string{o.what}, importer.Options{Stdin: env.Stdin, Setup: true})
-		if err != nil {
-			return nil, "", err
-		}
-		draft, err := claim.OfRuns(runs, o.Options)
-		return draft, "", err
-	}
-	r, a, err := readAttempt(env, o.what, archive.Ask{Prove: true})
-	if refusal.Is(err, refusal.NotFound) {
-		return nil, "", refusal.Newf(refusal.Unreadable, "%s: there is no such file, and no workspace with an attempt of that name", o.what).
-			WithHint("name a result file, a run folder, - or an attempt")
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	out, err := r.Attested(a, "")
-	if err != nil {
-		return nil, "", err
-	}
-	draft, err := claim.OfAttempt(out, o.Options)
-	return draft, a.ID, err
-}
-
-// showBody prints a body that nobody signed, and what it lacks.
-func showBody(env *Env, d *claim.Draft) error {
-	for _, m := range d.Missing {
-		env.Note("missing: %s; give %s", m.Field, m.Give)
-	}
-	return env.Answer(rawJSON(d.Body), func(w io.Writer) { w.Write(append(plain.JSON(d.Body), '\n')) })
 }
 
 // recordIssue records the credential in the ledger of the workspace, if there is

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,11 +13,8 @@ import (
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
 	"tallystick/internal/exchange/export"
-	"tallystick/internal/exchange/importer"
 	"tallystick/internal/exchange/otel"
-	"tallystick/internal/history"
 	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
 
@@ -111,14 +107,19 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		a.what, a.key, a.out, a.record, a.attemptOnly = o.attempt, o.key, o.out, true, true
 		return runAttest(ctx, env, a)
 	case "badge":
-		if _, err := os.Stat(o.attempt); err == nil {
+		if archive.AreFiles(o.attempt) {
 			return exportImportedBadge(ctx, env, o)
 		}
 	}
-	a, err := exported(env, o)
+	p, err := openPlace(env)
 	if err != nil {
 		return err
 	}
+	a, err := p.ForExport(archive.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut, Withhold: o.withhold, Salts: o.salts})
+	if err != nil {
+		return err
+	}
+	a.Address = o.address
 	files, err := export.Write(a, o.format, o.hub)
 	if err != nil {
 		return err
@@ -133,49 +134,6 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		}
 	}
 	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: o.format == "in-toto"}, files)
-}
-
-// readAttempt verifies the ledger and finds the attempt.
-func readAttempt(env *Env, id string, ask archive.Ask) (*archive.Reading, *history.Attempt, error) {
-	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
-	p, err := read(env, ask)
-	if err != nil {
-		return nil, nil, err
-	}
-	a, err := p.Attempt(id)
-	return p, a, err
-}
-
-// exported gathers the attempt, and withholds what is to be withheld.
-func exported(env *Env, o exportOptions) (*export.Attempt, error) {
-	p, found, err := readAttempt(env, o.attempt, archive.Ask{Prove: true, ShowHeldOut: o.showHeldOut})
-	if err != nil {
-		return nil, err
-	}
-	a, err := p.Attested(found, o.glob)
-	if err != nil {
-		return nil, err
-	}
-	if len(a.Samples) == 0 {
-		return nil, noCase(a.ID, o.glob)
-	}
-	a.Address = o.address
-	if !o.withhold {
-		return a, nil
-	}
-	salts, err := a.Withhold(nil)
-	if err != nil || o.salts == "" {
-		return a, err
-	}
-	data, err := export.EncodeSalts(salts)
-	if err != nil {
-		return nil, err
-	}
-	return a, archive.WriteSecret(o.salts, data)
-}
-
-func noCase(attempt, glob string) error {
-	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
 }
 
 // writeExport writes files where they were asked for, or one to standard output.
@@ -205,19 +163,19 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 
 // exportImportedBadge draws the badge of somebody else's results.
 func exportImportedBadge(ctx context.Context, env *Env, o exportOptions) error {
-	runs, err := importer.Read(ctx, []string{o.attempt}, importer.Options{Stdin: env.Stdin})
+	files, samples, err := archive.ImportedBadge(ctx, o.attempt)
 	if err != nil {
 		return err
 	}
-	files, err := claim.ImportedBadge(runs)
-	if err != nil {
-		return err
-	}
-	return writeExport(env, o, &exportAnswer{Attempt: o.attempt, Level: "imported", Format: o.format, File: o.out, Cases: int(runs[0].Samples)}, files)
+	return writeExport(env, o, &exportAnswer{Attempt: o.attempt, Level: "imported", Format: o.format, File: o.out, Cases: samples}, files)
 }
 
 func exportSpans(env *Env, o exportOptions) error {
-	p, a, err := readAttempt(env, o.attempt, archive.Ask{ShowHeldOut: o.showHeldOut})
+	place, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	p, a, err := place.ReadAttempt(o.attempt, archive.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -227,7 +185,7 @@ func exportSpans(env *Env, o exportOptions) error {
 		return err
 	}
 	if answer.Cases == 0 {
-		return noCase(a.ID, o.glob)
+		return archive.NoCase(a.ID, o.glob)
 	}
 	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
 }

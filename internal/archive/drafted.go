@@ -1,0 +1,114 @@
+package archive
+
+import (
+	"context"
+	"io"
+
+	"tallystick/internal/attest/claim"
+	"tallystick/internal/exchange/export"
+	"tallystick/internal/exchange/importer"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+)
+
+// A DraftAsk is what somebody wants attested: a result file that is there, "-" for
+// standard input, or an attempt.
+type DraftAsk struct {
+	What        string
+	AttemptOnly bool // What is an attempt, whatever files there are
+	Stdin       io.Reader
+	claim.Options
+}
+
+// Draft drafts the body of what was asked for. With an attempt it gives its id.
+func Draft(ctx context.Context, open func() (*Place, error), ask DraftAsk) (*claim.Draft, string, error) {
+	if !ask.AttemptOnly && (ask.What == "-" || AreFiles(ask.What)) {
+		runs, err := importer.Read(ctx, []string{ask.What}, importer.Options{Stdin: ask.Stdin, Setup: true})
+		if err != nil {
+			return nil, "", err
+		}
+		draft, err := claim.OfRuns(runs, ask.Options)
+		return draft, "", err
+	}
+	p, err := open()
+	if refusal.Is(err, refusal.NotFound) {
+		return nil, "", refusal.Newf(refusal.Unreadable, "%s: there is no such file, and no workspace with an attempt of that name", ask.What).
+			WithHint("name a result file, a run folder, - or an attempt")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	r, a, err := p.ReadAttempt(ask.What, Ask{Prove: true})
+	if err != nil {
+		return nil, "", err
+	}
+	out, err := r.Attested(a, "")
+	if err != nil {
+		return nil, "", err
+	}
+	draft, err := claim.OfAttempt(out, ask.Options)
+	return draft, a.ID, err
+}
+
+// ReadAttempt is [Place.Read] for the records of one attempt.
+func (p *Place) ReadAttempt(id string, ask Ask) (*Reading, *history.Attempt, error) {
+	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
+	r, err := p.Read(ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := r.Attempt(id)
+	return r, a, err
+}
+
+// An ExportAsk says what of an attempt is to leave, and how.
+type ExportAsk struct {
+	Attempt, Glob string
+	ShowHeldOut   bool
+	Withhold      bool
+	Salts         string // a file for what opens withheld texts, "" for none
+}
+
+// ForExport verifies the ledger, gathers the attempt and withholds what is to be
+// withheld.
+func (p *Place) ForExport(ask ExportAsk) (*export.Attempt, error) {
+	r, found, err := p.ReadAttempt(ask.Attempt, Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.Attested(found, ask.Glob)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Samples) == 0 {
+		return nil, NoCase(a.ID, ask.Glob)
+	}
+	if !ask.Withhold {
+		return a, nil
+	}
+	salts, err := a.Withhold(nil)
+	if err != nil || ask.Salts == "" {
+		return a, err
+	}
+	data, err := export.EncodeSalts(salts)
+	if err != nil {
+		return nil, err
+	}
+	return a, WriteSecret(ask.Salts, data)
+}
+
+// NoCase refuses a pattern that matches no case of an attempt.
+func NoCase(attempt, glob string) error {
+	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
+}
+
+// ImportedBadge draws the badge of a result file, which says that nobody observed
+// the run, and counts its samples.
+func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error) {
+	runs, err := importer.Read(ctx, []string{path}, importer.Options{})
+	if err != nil {
+		return nil, 0, err
+	}
+	files, err := claim.ImportedBadge(runs)
+	return files, int(runs[0].Samples), err
+}
