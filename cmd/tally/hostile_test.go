@@ -20,7 +20,7 @@ var hostileAgents = []struct {
 	// What the trials did: a key, the metadata service, a mount, a forged token.
 	{"trials", `open_(WS + "/.tally/keys/operator"); connect("169.254.169.254", 80); libc.mount(b"none", b"/tmp", b"tmpfs", 0, None); ask("sk-tally-forged")`, 4},
 	{"links", `os.symlink(WS, "x"); open_("x/bench/agents/dataset.jsonl"); open_("/proc/self/root" + WS + "/tally.yaml"); open_(os.fsencode(WS) + b"/\xff")`, 3},
-	{"ssh", `open_("/" "root/.ssh/id_rsa"); open_("/home/x/.ssh/id_rsa")`, 2},
+	{"ssh", `open_("/" "root/.ssh/id_rsa"); open_("/" "home/x/.ssh/id_rsa")`, 2},
 	{"after an error", `ask(KEY, b'{"model":"","messages":[]}'); libc.unshare(0x20000)`, 1},
 }
 

@@ -93,7 +93,7 @@ var spellings = []struct{ name, python string }{
 // otherActs are acts with the words that the record has for them.
 var otherActs = []struct{ python, want string }{
 	{`open("/" "root/.ssh/id_ed25519")`, `hidden_file open "/` + `root/.ssh/id_ed25519"`},
-	{`open("/home/alice/.aws/credentials")`, `hidden_file open "/home/alice/.aws/credentials"`},
+	{`open("/" "home/alice/.aws/credentials")`, `hidden_file open "/` + `home/alice/.aws/credentials"`},
 	{`open("/etc/shadow")`, `hidden_file open "/etc/shadow"`},
 	{`os.listdir("/home")`, `hidden_file open "/home"`},
 	{`call("open_by_handle_at", 0, 0, 0)`, `hidden_file open_by_handle_at`},
