@@ -26,6 +26,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
 
 func TestMain(m *testing.M) {
+	if os.Getenv("TALLY_TEST_NO_VERSION") == "" {
+		programVersion = "v0.0.0-test"
+	}
 	testscript.Main(cleaning{m}, map[string]func(){
 		"tally":        main,
 		"tally-verify": func() { os.Exit(verify.Main(os.Args[1:], os.Stdout, os.Stderr)) },

@@ -188,3 +188,16 @@ func TestOtherTargetsAreListed(t *testing.T) {
 		t.Errorf("notes %q", rec.Notes)
 	}
 }
+
+// Nobody can say what a program did that no commit holds.
+func TestAProgramOfUnknownSourceDoesNotCount(t *testing.T) {
+	for version, counts := range map[string]bool{"v1.2.3": true, "devel+0123456789abcdef": true, "devel": false, "": false, "devel+0123456789abcdef+modified": false} {
+		k := newBook(t, standard().verified(t))
+		k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.HarnessVersion = version }}), "oscar", nil)
+		rec := k.recommend()
+		told := strings.Contains(strings.Join(rec.Notes, "\n"), "made by a program that no version or commit names")
+		if (rec.RecommendedTier == string(bench.Silver)) != counts || told == counts {
+			t.Errorf("%q: recommended %s: %q", version, rec.RecommendedTier, rec.Rationale)
+		}
+	}
+}

@@ -186,6 +186,9 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.imageProblem(c.Context); why != "" {
 		return why
 	}
+	if v := c.Context.HarnessVersion; v == "" || v == "devel" || strings.HasSuffix(v, "+modified") {
+		return "made by a program that no version or commit names"
+	}
 	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
 		return "no cassette.recorded entry names its cassette"
 	}
