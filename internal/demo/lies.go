@@ -47,7 +47,7 @@ func bundleWithoutCalls(d *demo, _ string) error {
 	if len(b.Trace) == 0 {
 		return refusal.Newf(refusal.Failed, "the honest bundle has no call to leave out")
 	}
-	b.Trace, b.Full = nil, nil
+	b.Trace, b.Full, b.Observed = nil, nil, nil
 	forged, err := b.Pack(witness.Seals{})
 	if err != nil {
 		return err

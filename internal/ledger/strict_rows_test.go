@@ -19,6 +19,8 @@ var elsewhere = map[string]string{
 	"attempt.registered.plan.judge_digest":        "the bench",
 	"attempt.registered.plan.cases.digest":        "the bench",
 	"attempt.registered.plan.cases.cassette":      "the bench",
+	"attempt.registered.plan.mounts.digest":       "this machine; it is compared when an attempt is resumed and when it ends",
+	"attempt.reproduced.results":                  "of a list that the second run's records give",
 	"case.scored.case_digest":                     "the bench",
 	"case.scored.cassette_digest":                 "the bench, or the case's evidence if it was recorded live",
 	"case.scored.image_digest":                    "the sandbox",

@@ -89,9 +89,12 @@ func checkStruct(n *Node, t reflect.Type, path []string) error {
 		return &fieldError{slices.Clone(path), fmt.Errorf("found %s, expected a mapping", n.Describe())}
 	}
 	var known []string
+	var fields []reflect.StructField
 	for i := range t.NumField() {
-		name, _ := jsonName(t.Field(i))
-		known = append(known, name)
+		// No file can have what the program alone fills in.
+		if name, _ := jsonName(t.Field(i)); name != "-" {
+			known, fields = append(known, name), append(fields, t.Field(i))
+		}
 	}
 	// A required key with a typing mistake is both missing and unknown; the
 	// second tells more.
@@ -101,7 +104,7 @@ func checkStruct(n *Node, t reflect.Type, path []string) error {
 		}
 	}
 	for i, name := range known {
-		f := t.Field(i)
+		f := fields[i]
 		_, optional := jsonName(f)
 		at := append(slices.Clone(path), name)
 		m := n.Member(name)

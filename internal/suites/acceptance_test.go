@@ -33,7 +33,7 @@ func newDesk(t *testing.T, conduct func(n int) repofix.Conduct) *desk {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"bench/" + repofix.Class + "/registration.yaml": repofix.Registration("signed by example signers"),
+		"bench/" + repofix.Class + "/registration.yaml": repofix.Registration("signed"),
 		"bench/" + repofix.Class + "/dataset.jsonl":     string(dataset),
 		"targets/repo-fix.yaml":                         repofix.Target,
 	} {
