@@ -2,11 +2,8 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,8 +97,7 @@ func (o *anchorWatchOptions) validate(env *Env) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(o.source + "\n" + o.trust.Logs[0].Origin))
-	o.state = filepath.Join(dir, "watch", hex.EncodeToString(sum[:16])+".json")
+	o.state = cosign.WatchFile(dir, o.source, o.trust.Logs[0].Origin)
 	return nil
 }
 

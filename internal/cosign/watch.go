@@ -2,6 +2,8 @@ package cosign
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,13 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 )
+
+// WatchFile is where a watch of a source remembers what it saw, below the state
+// folder of this machine.
+func WatchFile(stateDir, source, origin string) string {
+	sum := sha256.Sum256([]byte(source + "\n" + origin))
+	return filepath.Join(stateDir, "watch", hex.EncodeToString(sum[:16])+".json")
+}
 
 // A Watch follows the anchors that somebody publishes, in a folder or under a URL,
 // and remembers what it saw. It needs no workspace and trusts only the keys that

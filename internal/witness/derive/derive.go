@@ -133,6 +133,7 @@ func (d *deriving) events() error {
 			}
 		case *trajectory.Rollback:
 			d.rollbacks = append(d.rollbacks, p)
+			d.folder.add(p)
 		default:
 			d.folder.add(p)
 		}
