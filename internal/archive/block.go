@@ -80,9 +80,25 @@ const recordWait = 2 * time.Second
 // Record records an event in the ledger, or as an alarm where there is none that
 // is whole and can be written to.
 func (p *Place) Record(event evidence.IntegrityEvent) {
-	if p.AlarmsOnly || p.appendEvent(&event) != nil {
+	if p.isCopy() || p.appendEvent(&event) != nil {
 		p.Raise(event)
 	}
+}
+
+// isCopy reports whether this machine knows the ledger from another folder. A
+// command that only looks must not go on with a copy: the original would be the
+// one that lags behind.
+func (p *Place) isCopy() bool {
+	place, err := p.Sequencer()
+	if err != nil {
+		return false
+	}
+	known, err := sequencer.Remembered(place.FS, place.StateDir, p.Settings.Origin)
+	if err != nil || known == nil {
+		return false
+	}
+	here, err := place.LayHere(p.Settings.Origin)
+	return err == nil && !here
 }
 
 // appendEvent appends an event. It leaves no alarm about the ledger: the caller

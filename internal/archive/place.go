@@ -47,9 +47,6 @@ type World struct {
 	Now    func() time.Time
 	// Note tells a person how the work is going; it is never the answer.
 	Note func(format string, args ...any)
-	// AlarmsOnly keeps events out of the ledger. It is for a copy of a workspace:
-	// an entry there would be a fork of the original.
-	AlarmsOnly bool
 	// FS is where ledger and evidence are read; nil means the disk.
 	FS store.FS
 }

@@ -124,7 +124,7 @@ func Show(ctx context.Context, o Options) (*Answer, error) {
 
 // quietWorld is a world that says nothing and has a memory of its own.
 func quietWorld(w archive.World, state string) archive.World {
-	return archive.World{AlarmsOnly: true, Now: w.Now, Note: func(string, ...any) {}, Getenv: func(name string) string {
+	return archive.World{Now: w.Now, Note: func(string, ...any) {}, Getenv: func(name string) string {
 		if name == "XDG_STATE_HOME" {
 			return state
 		}
