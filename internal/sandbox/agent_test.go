@@ -820,7 +820,7 @@ func TestAgentOptionsAreChecked(t *testing.T) {
 		"must be an absolute":     func(o *AgentOptions) { o.Dir = "work" },
 		"gateway port 80":         func(o *AgentOptions) { o.GatewayPort = 80 },
 		"timeout":                 func(o *AgentOptions) { o.Limits.Timeout = MaxAgentTimeout + 1 },
-		"memory 1 bytes":          func(o *AgentOptions) { o.Limits.MemoryBytes = 1 },
+		"memory 1:":               func(o *AgentOptions) { o.Limits.MemoryBytes = 1 },
 		"output":                  func(o *AgentOptions) { o.Limits.OutputBytes = MaxAgentOutputBytes + 1 },
 		"disk -1":                 func(o *AgentOptions) { o.Limits.DiskBytes = -1 },
 		"5 tasks":                 func(o *AgentOptions) { o.Limits.Tasks = 5 },
