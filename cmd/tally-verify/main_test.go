@@ -37,6 +37,7 @@ var (
 		"internal/ledger":    "verifies chain, tree, checkpoints and receipts",
 		"internal/plain":     "keeps a file's text from steering the terminal",
 		"internal/refusal":   "names what is refused, and the exit codes",
+		"internal/attest":    "verifies credentials; pure",
 		"internal/seal":      "verifies signatures",
 		"internal/sequencer": "knows where the files of a ledger are",
 		"internal/store":     "reads files within bounds",

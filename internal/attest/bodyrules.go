@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"tallystick/internal/canon"
@@ -196,9 +197,11 @@ func filled(r *Report, path string, value []byte) {
 }
 
 func matches(pattern string) rule {
-	re := regexp.MustCompile(pattern)
+	// Not before it is asked for: every start of the program, and so every
+	// sandbox, would pay.
+	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 	return func(r *Report, path string, value []byte) {
-		if s, ok := r.text(path, value); ok && !re.MatchString(s) {
+		if s, ok := r.text(path, value); ok && !re().MatchString(s) {
 			r.add(path, "must match pattern %q", pattern)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/attest"
 	"tallystick/internal/canon"
@@ -73,11 +74,11 @@ type Hashed struct {
 	From   string `json:"from,omitempty"`
 }
 
-var sha256Text = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`)
+var sha256Text = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`) })
 
 // hash gives the digest of what was named. A digest in text is taken as it is.
 func hash(field, given, method string) (Hashed, error) {
-	if m := sha256Text.FindStringSubmatch(given); m != nil {
+	if m := sha256Text().FindStringSubmatch(given); m != nil {
 		return Hashed{Field: field, SHA256: m[1], Method: results.HashStated}, nil
 	}
 	info, err := os.Stat(given)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/attest"
@@ -158,14 +159,14 @@ func (b *builder) missing(field, give string) {
 // harnessIDs are the names of harnesses in the form that a body has them.
 var harnessIDs = map[string]string{"lm-evaluation-harness": "lm-eval-harness"}
 
-var notInID = regexp.MustCompile(`[^a-z0-9]+`)
+var notInID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9]+`) })
 
 // harnessID spells the name of a harness as a body has it.
 func harnessID(name string) string {
 	if id := harnessIDs[name]; id != "" {
 		return id
 	}
-	return strings.Trim(notInID.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return strings.Trim(notInID().ReplaceAllString(strings.ToLower(name), "-"), "-")
 }
 
 // passesOn are formats that carry the results of other harnesses.

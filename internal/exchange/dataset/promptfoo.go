@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/plain"
@@ -127,9 +128,13 @@ func (c *promptfooConfig) tests(path string) ([]promptfooTest, error) {
 	return tests, nil
 }
 
+func isAssertion(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-") == ""
+}
+
 // shortAssertion reads __expected of a CSV: "contains: x", or a text to equal.
 func shortAssertion(v string) assertion {
-	if kind, value, ok := strings.Cut(v, ":"); ok && regexp.MustCompile(`^[a-z-]+$`).MatchString(kind) {
+	if kind, value, ok := strings.Cut(v, ":"); ok && isAssertion(kind) {
 		return assertion{Type: kind, Value: strings.TrimSpace(value)}
 	}
 	return assertion{Type: "equals", Value: v}
@@ -197,14 +202,14 @@ func promptText(path string, prompt any) (string, error) {
 	return string(data), err
 }
 
-var variable = regexp.MustCompile(`\{\{\s*([\w.-]+)\s*\}\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([\w.-]+)\s*\}\}`) })
 
 // fill puts variables into a template. What a template can do beyond that is
 // refused: half of it filled in would be another question.
 func fill(template string, vars map[string]any) (string, error) {
 	var missing error
-	out := variable.ReplaceAllStringFunc(template, func(m string) string {
-		name := variable.FindStringSubmatch(m)[1]
+	out := variable().ReplaceAllStringFunc(template, func(m string) string {
+		name := variable().FindStringSubmatch(m)[1]
 		v, ok := vars[name]
 		if !ok {
 			missing = fmt.Errorf("the prompt asks for %q, which the test does not have", name)
@@ -214,7 +219,7 @@ func fill(template string, vars map[string]any) (string, error) {
 	if missing != nil {
 		return "", missing
 	}
-	if rest := variable.ReplaceAllString(template, ""); strings.Contains(rest, "{{") || strings.Contains(rest, "{%") {
+	if rest := variable().ReplaceAllString(template, ""); strings.Contains(rest, "{{") || strings.Contains(rest, "{%") {
 		return "", fmt.Errorf("the prompt uses a filter or a block of its template language")
 	}
 	return out, nil
@@ -299,11 +304,11 @@ func listOf(v any) []string {
 	return out
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+var notInNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9]+`) })
 
 // slug makes a name of a description, or "".
 func slug(s string) string {
-	s = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(s), "-"), "-")
+	s = strings.Trim(notInNames().ReplaceAllString(strings.ToLower(s), "-"), "-")
 	if len(s) > 60 {
 		s = strings.TrimRight(s[:60], "-")
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/exchange/jsonstream"
@@ -41,7 +42,7 @@ func Moment(text string) results.Known {
 	return results.Epoch(text)
 }
 
-var isSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var isSHA256 = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 // Of is the setup of one task.
 func (h *LMEval) Of(task string) (*results.Setup, error) {
@@ -57,7 +58,7 @@ func (h *LMEval) Of(task string) (*results.Setup, error) {
 	if s.Dataset == "" {
 		s.Dataset = jsonstream.TextOf(jsonstream.Member(h.Dataset, task))
 	}
-	if !isSHA256.MatchString(s.Dataset) {
+	if !isSHA256().MatchString(s.Dataset) {
 		s.Dataset = ""
 	} else {
 		s.DatasetHow = results.HashStated
