@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/digest"
 )
@@ -98,7 +99,7 @@ func (k *Control) shadows(name string, link bool) bool {
 	}
 	for at := name; at != "."; at = path.Dir(at) {
 		module, _, _ := strings.Cut(path.Base(at), ".")
-		if !k.shipped[at] && k.beside[path.Dir(at)] && pythonModules[module] {
+		if !k.shipped[at] && k.beside[path.Dir(at)] && pythonModules()[module] {
 			return true
 		}
 	}
@@ -115,7 +116,12 @@ func stemPath(name string) string {
 //go:embed python_modules.txt
 var moduleList string
 
-var pythonModules = setOf(moduleList)
+var pythonModules = sync.OnceValue(func() map[string]bool { return setOf(moduleList) })
+
+// lazySet makes a set when it is asked for: every start of the program would pay.
+func lazySet(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool { return setOf(words) })
+}
 
 func setOf(words string) map[string]bool {
 	set := map[string]bool{}
@@ -128,11 +134,11 @@ func setOf(words string) map[string]bool {
 // What steers tests, by name. Compared without regard to case.
 var (
 	// A folder, with all that is in it.
-	controlFolders = setOf(`.git .hg .svn .bzr .github .husky .githooks .config .local .cargo .mvn .gradle .yarn .pnp .venv .tox .nox .pytest_cache
+	controlFolders = lazySet(`.git .hg .svn .bzr .github .husky .githooks .config .local .cargo .mvn .gradle .yarn .pnp .venv .tox .nox .pytest_cache
 		__pycache__ __pypackages__ site-packages dist-packages node_modules bower_components vendor
 		t test tests testing __tests__ __mocks__ __snapshots__ spec specs testdata`)
 	// A file, by its whole name.
-	controlNames = setOf(`makefile gnumakefile justfile .justfile taskfile.yml taskfile.yaml rakefile gemfile gemfile.lock .rspec .rspec-local .proverc .busted cmakelists.txt sconstruct sconscript module.bazel build.bazel .bazelrc build.zig build.zig.zon meson.build build.ninja
+	controlNames = lazySet(`makefile gnumakefile justfile .justfile taskfile.yml taskfile.yaml rakefile gemfile gemfile.lock .rspec .rspec-local .proverc .busted cmakelists.txt sconstruct sconscript module.bazel build.bazel .bazelrc build.zig build.zig.zon meson.build build.ninja
 		setup.py setup.cfg pyproject.toml pytest.ini .pytest.ini .pytest.toml nose.cfg nose2.cfg .noserc trial.cfg behave.ini .behaverc tox.ini .coveragerc noxfile.py tasks.py pyvenv.cfg uv.toml poetry.lock pdm.toml hatch.toml
 		package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml .npmrc .yarnrc .yarnrc.yml .pnp.cjs .pnp.loader.mjs bunfig.toml deno.json deno.jsonc .swcrc .nycrc node.config.json
 		go.mod go.sum go.work go.work.sum go.env cargo.toml cargo.lock build.rs rust-toolchain rust-toolchain.toml
@@ -140,7 +146,7 @@ var (
 		phpunit.xml phpunit.xml.dist composer.json composer.lock mix.exs dune dune-project package.swift stack.yaml
 		.gitattributes .gitmodules .gitconfig .bashrc .bash_profile .bash_env .profile .zshenv .zshrc .envrc .python-version .node-version .nvmrc .ruby-version .tool-versions mise.toml .mise.toml`)
 	// A file or module, by what its name has before the first dot.
-	controlStems = setOf(`conftest sitecustomize usercustomize test tests unittest pytest`)
+	controlStems = lazySet(`conftest sitecustomize usercustomize test tests unittest pytest`)
 	// The beginning of a file's name.
 	controlBeginnings = []string{".env", ".mocharc", ".babelrc", "babel.config.", "jest.config.", "jest.setup.", "vitest.config.", "vitest.workspace.", "vite.config.", "karma.conf.", "playwright.config.",
 		"cypress.config.", "ava.config.", "tsconfig.", "ctest", "pytest_"}
@@ -151,7 +157,7 @@ var (
 // isControl reports whether a path steers tests, or is a test, by its name.
 func isControl(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
-		if controlFolders[strings.ToLower(part)] || isControlName(strings.ToLower(part)) || isTestName(part) {
+		if controlFolders()[strings.ToLower(part)] || isControlName(strings.ToLower(part)) || isTestName(part) {
 			return true
 		}
 	}
@@ -160,7 +166,7 @@ func isControl(name string) bool {
 
 func isControlName(name string) bool {
 	stem, _, _ := strings.Cut(name, ".")
-	return controlNames[name] || controlStems[stem] ||
+	return controlNames()[name] || controlStems()[stem] ||
 		slices.ContainsFunc(controlBeginnings, func(s string) bool { return strings.HasPrefix(name, s) }) ||
 		slices.ContainsFunc(controlEnds, func(s string) bool { return strings.HasSuffix(name, s) })
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/exchange/jsonstream"
 	"tallystick/internal/exchange/results"
@@ -74,7 +75,7 @@ func (s *session) archive(f *file, read func(*zipfile.Archive) error) error {
 	return read(a)
 }
 
-var sampleEntry = regexp.MustCompile(`^samples/.*_epoch_\d+(\.json|/sample\.json)$`)
+var sampleEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^samples/.*_epoch_\d+(\.json|/sample\.json)$`) })
 
 func (l *inspectLog) readArchive(a *zipfile.Archive) error {
 	header := a.By["header.json"]
@@ -89,7 +90,7 @@ func (l *inspectLog) readArchive(a *zipfile.Archive) error {
 	l.run.KeepAttempts = l.epochs != 1
 	sample := l.sampleReader(a.Reader)
 	for _, e := range a.Entries {
-		if !sampleEntry.MatchString(e.Name) {
+		if !sampleEntry().MatchString(e.Name) {
 			continue
 		}
 		if err := a.JSON(e, func(*jsonstream.Reader) error { return sample() }); err != nil {
