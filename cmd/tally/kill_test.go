@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,9 +64,10 @@ func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
 
 // A killedWorkspace runs tally in a workspace with a memory of its own.
 type killedWorkspace struct {
-	t     *testing.T
-	dir   string
-	state string
+	program string // "" for the one on the PATH
+	t       *testing.T
+	dir     string
+	state   string
 }
 
 func newKilledWorkspace(t *testing.T) *killedWorkspace {
@@ -76,9 +78,9 @@ func newKilledWorkspace(t *testing.T) *killedWorkspace {
 	return w
 }
 
-// command runs the program that TestMain put on the PATH.
+// command runs the program that TestMain put on the PATH, or another one.
 func (w *killedWorkspace) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("tally", args...)
+	cmd := exec.Command(cmp.Or(w.program, "tally"), args...)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+w.state)
 	return cmd
 }

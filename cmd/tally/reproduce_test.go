@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -38,36 +37,9 @@ func TestReproductionThatDisagreesIsRecorded(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "targets", "fickle.yaml"), []byte(target), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	must := func(args ...string) {
-		t.Helper()
-		if out, err := w.command(append([]string{"--workspace", w.dir}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("tally %v: %v\n%s", args, err, out)
-		}
-	}
-	must("run", "bulk", "--target", "fickle")
+	w.must("run", "bulk", "--target", "fickle")
 
-	key := filepath.Join(t.TempDir(), "rita")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	must("signers", "next")
-	signers := filepath.Join(w.dir, "signers", "allowed_signers")
-	before, err := os.ReadFile(signers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub, err := os.ReadFile(key + ".pub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(signers, fmt.Appendf(before, "rita@example.com %s roles=operator\n", strings.TrimSpace(string(pub))), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, who := range []string{"example-alice", "example-bob"} {
-		must("signers", "sign", "--key", filepath.Join(w.dir, ".tally", "keys", who))
-	}
-	must("signers", "apply")
-
+	key := w.addOperator("rita")
 	cmd := w.command("--workspace", w.dir, "reproduce", "bulk.fickle.1", "--json")
 	cmd.Env = append(cmd.Env, "TALLY_OPERATOR_KEY="+key)
 	var stdout, stderr bytes.Buffer

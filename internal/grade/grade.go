@@ -82,11 +82,17 @@ const (
 	RubricKilled      RubricVerdict = "killed"
 )
 
+// Invoked is the event of a rubric that is about to start. It is made here and
+// written by the harness, before the rubric runs: a rubric that takes the program
+// down with it must not be the one that leaves no trace.
+func Invoked(class string) evidence.IntegrityEvent {
+	return evidence.IntegrityEvent{Name: "rubric.invoked", Boundary: "TB-2", Severity: evidence.Info, Detail: "the rubric starts in " + class}
+}
+
 // Rubric grades what came out of a sandboxed rubric for one case. The cost is
 // what the case cost, as the harness counted it.
 func Rubric(r RubricRun, reg bench.Registration, costMicroUSD int64) Graded {
 	g := Graded{}
-	g.event("rubric.invoked", "TB-2", evidence.Info, "the rubric ran in "+r.Class)
 	score, code, why := judge(r, reg)
 	if code != "" {
 		score = failed(code)

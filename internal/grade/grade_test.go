@@ -78,7 +78,6 @@ func TestGoodAnswerKeepsItsScoreAndNotItsClock(t *testing.T) {
 	if g.Score.CostUSD != 1.234567 || g.Score.DurationSeconds != 1.5 {
 		t.Errorf("cost %v and duration %v are the rubric's own", g.Score.CostUSD, g.Score.DurationSeconds)
 	}
-	requireEvent(t, g, "rubric.invoked", evidence.Info)
 	requireEvent(t, g, "rubric.completed", evidence.Info)
 }
 

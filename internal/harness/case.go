@@ -305,6 +305,16 @@ func (r *run) cross(g *Graded, e evidence.IntegrityEvent) {
 	g.Crossings = append(g.Crossings, Crossing{Case: r.c.ID, Event: e, Time: evidence.At(r.w.cfg.Now())})
 }
 
+// announce notes a boundary that the case is about to cross, on disk if there is
+// somebody to write it.
+func (r *run) announce(g *Graded, e evidence.IntegrityEvent) error {
+	if r.w.cfg.Crossed == nil {
+		r.cross(g, e)
+		return nil
+	}
+	return r.w.cfg.Crossed(Crossing{Case: r.c.ID, Event: e, Time: evidence.At(r.w.cfg.Now())})
+}
+
 func head(s string, most int) string {
 	if len(s) <= most {
 		return s

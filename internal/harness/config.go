@@ -25,6 +25,11 @@ type Config struct {
 	Means
 	Parties
 
+	// Crossed, if not nil, writes a boundary before it is crossed: the start of a
+	// rubric. Without it that comes with the others, in [Graded.Crossings]. Cases
+	// that run side by side call it at the same time.
+	Crossed func(Crossing) error
+
 	Now     func() time.Time
 	Version string // of the harness
 }

@@ -141,7 +141,7 @@ func (r *run) runRubric(ctx context.Context, g *Graded, v *trajectory.Verified, 
 		return grade.Graded{}, err
 	}
 	rubric := w.cfg.Bench.Rubric().Digest
-	result, err := w.rubrics.run(ctx, input, r.c.Rubric)
+	result, err := w.rubrics.run(ctx, input, r.c.Rubric, func(class sandbox.Class) error { return r.announce(g, grade.Invoked(string(class))) })
 	if err != nil {
 		return grade.Graded{}, err
 	}

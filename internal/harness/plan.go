@@ -278,6 +278,7 @@ func (a *attempt) open(part int) error {
 	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
 		return err
 	}
+	a.cfg.Crossed = a.crossed
 	if a.replaysBuiltin() {
 		return nil // what a crash interrupts can be had again, all of it
 	}

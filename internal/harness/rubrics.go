@@ -117,13 +117,17 @@ func (r *rubrics) open(ctx context.Context) error {
 	return nil
 }
 
-// run gives the rubric one input.
-func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimits) (sandbox.Result, error) {
+// run gives the rubric one input. Before it starts, begin is told in which class
+// of sandbox; if that fails it does not start.
+func (r *rubrics) run(ctx context.Context, input []byte, limits bench.RubricLimits, begin func(sandbox.Class) error) (sandbox.Result, error) {
 	if err := r.open(ctx); err != nil {
 		return sandbox.Result{}, err
 	}
 	r.free <- struct{}{}
 	defer func() { <-r.free }()
+	if err := begin(r.box.Class()); err != nil {
+		return sandbox.Result{}, err
+	}
 	return r.box.Run(ctx, sandbox.Job{Stdin: input, Limits: sandbox.Limits{
 		Timeout: time.Duration(limits.WallClockSeconds) * time.Second, MemoryBytes: limits.MemoryBytes}})
 }

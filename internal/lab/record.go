@@ -192,10 +192,18 @@ func (r *Recording) drive(ctx context.Context) error {
 	if cfg.Judge, err = r.judge(judge.Record, nil); err != nil {
 		return err
 	}
+	crossed := r.unattempted()
+	cfg.Crossed = crossed.write
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		if err := crossed.add(g.Crossings, r.blocked); err != nil {
+			return err
+		}
 		keep, reason := r.worthKeeping(g)
 		return r.end(g.Case.ID, keep, string(g.Record.Outcome), reason)
 	})
+	if cerr := crossed.close(); err == nil {
+		err = cerr
+	}
 	why := "the recording was stopped"
 	if err != nil {
 		why = err.Error()
@@ -208,6 +216,13 @@ func (r *Recording) drive(ctx context.Context) error {
 			err = eerr
 		}
 	}
+	return err
+}
+
+// blocked appends what blocked to the ledger, which is open while cases are
+// recorded.
+func (r *Recording) blocked(e evidence.IntegrityEvent) error {
+	_, err := r.ledger.AppendRecord(evidence.IntegrityEventKind, &e)
 	return err
 }
 

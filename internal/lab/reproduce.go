@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +19,6 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
-	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -73,13 +71,12 @@ func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Opti
 		// Another run is another record, also by the same runner.
 		out.Attempt = fmt.Sprintf("%s-%d", out.Attempt, n+1)
 	}
-	journal, err := s.journal(out.Attempt)
-	if err != nil {
-		return nil, err
-	}
+	crossed := &crossings{file: s.place.Private("runs", out.Attempt, "events.jsonl")}
 	var results []evidence.Compared
-	out.Divergence, results, err = s.again(ctx, original, journal.write)
-	if cerr := journal.Close(); err == nil {
+	if err = s.verified(crossed); err == nil {
+		out.Divergence, results, err = s.again(ctx, original, crossed)
+	}
+	if cerr := crossed.close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
@@ -104,40 +101,6 @@ func resultsDigest(results []evidence.Compared) (digest.Content, error) {
 	return digest.ContentOf(data), err
 }
 
-// A crossings is the list of the boundaries that a second run crossed, as an
-// attempt leaves one.
-type crossings struct{ *store.Journal }
-
-// journal begins the list with what verifying the bench crossed.
-func (s *Setup) journal(name string) (crossings, error) {
-	dir := s.place.Private("runs", name)
-	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
-		return crossings{}, err
-	}
-	j, err := store.OpenJournal(filepath.Join(dir, "events.jsonl"))
-	if err != nil {
-		return crossings{}, err
-	}
-	var begun []harness.Crossing
-	for _, e := range s.Bench.Events() {
-		begun = append(begun, harness.Crossing{Event: e, Time: evidence.At(s.place.Now())})
-	}
-	return crossings{j}, crossings{j}.write(begun)
-}
-
-func (j crossings) write(all []harness.Crossing) error {
-	for i := range all {
-		line, err := canon.Marshal(&all[i])
-		if err != nil {
-			return err
-		}
-		if err := j.Append(append(line, '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // samePlan refuses to compare with another bench or agent.
 func (s *Setup) samePlan(a Original) error {
 	for _, same := range []struct{ what, was, now string }{
@@ -160,7 +123,7 @@ type caseKey struct {
 
 // again drives every case and returns the first divergence, "" if there is
 // none.
-func (s *Setup) again(ctx context.Context, original Original, crossed func([]harness.Crossing) error) (string, []evidence.Compared, error) {
+func (s *Setup) again(ctx context.Context, original Original, crossed *crossings) (string, []evidence.Compared, error) {
 	recorded := map[caseKey]*history.Case{}
 	ids := map[string]bool{}
 	for c := range original.Cases() {
@@ -171,14 +134,14 @@ func (s *Setup) again(ctx context.Context, original Original, crossed func([]har
 	if err != nil {
 		return "", nil, err
 	}
+	cfg.Crossed = crossed.write
 	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
 	if original.Mode == "live" {
 		cfg.Live = &relived{original, recorded}
 	}
 	divergence, results := "", []evidence.Compared{}
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
-		s.blocked(g.Crossings)
-		if err := crossed(g.Crossings); err != nil {
+		if err := crossed.add(g.Crossings, s.blocked); err != nil {
 			return err
 		}
 		c := recorded[caseKey{g.Case.ID, g.Repeat}]

@@ -64,9 +64,13 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 	}
 	out := &Rescored{Attempt: original.ID, Changed: []ScoreChange{}, Not: []NotGraded{}, DryRun: o.DryRun}
 	stored, was := out.stored(original)
+	crossed := s.unattempted()
+	cfg.Crossed = crossed.write
 	vault := store.OpenVault(store.OS{}, c.EvidenceDir())
 	err = harness.Regrade(ctx, cfg, stored, func(x harness.Stored, g harness.Regraded) error {
-		s.blocked(g.Crossings)
+		if err := crossed.add(g.Crossings, s.blocked); err != nil {
+			return err
+		}
 		if g.Record.Score == nil {
 			out.Not = append(out.Not, NotGraded{x.CaseID, g.Record.Reason})
 			return nil
@@ -86,6 +90,9 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 		out.Changed = append(out.Changed, *change)
 		return nil
 	})
+	if cerr := crossed.close(); err == nil {
+		err = cerr
+	}
 	if err != nil || o.DryRun || len(out.Changed) == 0 {
 		return out, err
 	}

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
-	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/judge"
 	"tallystick/internal/refusal"
@@ -98,21 +96,18 @@ func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error)
 	if err != nil {
 		return err
 	}
-	return harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
-		s.blocked(g.Crossings)
+	crossed := s.unattempted()
+	cfg.Crossed = crossed.write
+	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+		if err := crossed.add(g.Crossings, s.blocked); err != nil {
+			return err
+		}
 		return visit(g)
 	})
-}
-
-// blocked records what blocked while cases were driven or graded without an
-// attempt: a rubric that tries to get out does so in every command.
-func (s *Setup) blocked(crossings []harness.Crossing) {
-	for _, c := range crossings {
-		if e := c.Event; e.Severity == evidence.Block {
-			e.Detail = fmt.Sprintf("case %s: %s", c.Case, e.Detail)
-			s.place.Record(e)
-		}
+	if cerr := crossed.close(); err == nil {
+		err = cerr
 	}
+	return err
 }
 
 // config is that of a run which records nothing and in which no model answers.
