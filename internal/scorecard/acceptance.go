@@ -22,6 +22,7 @@ type run struct {
 	others   int // tasks with a record that are not
 	policies int
 	scratch  int
+	examples int // attempts on a bench that example signers may have signed
 	authored int
 	partial  int // attempts that are filtered or did not come to their end
 }
@@ -31,8 +32,11 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 	registrations := make(map[digest.Content]bool)
 	for _, a := range attempts {
 		registrations[a.Plan.RegistrationDigest] = true
-		if a.Level == history.Scratch {
+		switch a.Level {
+		case history.Scratch:
 			r.scratch++
+		case history.Example:
+			r.examples++
 		}
 		if a.Plan.Filtered || a.Finished == nil {
 			r.partial++
@@ -74,6 +78,7 @@ func (a *Acceptance) askOfRun(attempts []*history.Attempt, tasks []task) {
 		{"other_tasks", "==", r.others, 0, r.others == 0, fmt.Sprintf("%d tasks are not repository issues (tag %s)", r.others, RepositoryIssue)},
 		{"policies", "==", r.policies, 1, r.policies == 1, fmt.Sprintf("the tasks ran under %d registrations, needs one fixed policy", r.policies)},
 		{"scratch_attempts", "==", r.scratch, 0, r.scratch == 0, fmt.Sprintf("%d attempts are scratch", r.scratch)},
+		{"example_attempts", "==", r.examples, 0, r.examples == 0, fmt.Sprintf("%d attempts are of a bench that example signers may have signed", r.examples)},
 		{"authored_tasks", "==", r.authored, 0, r.authored == 0, fmt.Sprintf("%d tasks were answered by authored replies, not by a model", r.authored)},
 		{"partial_attempts", "==", r.partial, 0, r.partial == 0, fmt.Sprintf("%d attempts are filtered or unfinished", r.partial)},
 	} {

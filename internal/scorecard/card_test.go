@@ -190,6 +190,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 // missing.
 func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
 	const half = 50
+	examples := false // example people may sign; the level says so
 	for _, tt := range []struct {
 		name   string
 		n      int // of tasks in each of two attempts
@@ -205,6 +206,7 @@ func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
 		}, nil, "the tasks ran under 2 registrations, needs one fixed policy"},
 		{"scratch", half, func(n int, r *evidence.AttemptRegistered) { r.Scratch = n == 2 }, nil, "1 attempts are scratch"},
 		{"an authored reply", half, nil, func(s *evidence.CaseScored) { s.Provenance = "authored" }, "1 tasks were answered by authored replies, not by a model"},
+		{"example signers", half, func(n int, r *evidence.AttemptRegistered) { examples = true }, nil, "2 attempts are of a bench that example signers may have signed"},
 		{"filtered", half, func(n int, r *evidence.AttemptRegistered) { r.Plan.Filtered = n == 1 }, nil, "1 attempts are filtered or unfinished"},
 	} {
 		b := historytest.New(t)
@@ -227,7 +229,14 @@ func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
 			}
 			b.Finish(r)
 		}
-		c := cardOf(t, read(b, history.Options{}), View{Evidence: allThere})
+		h := read(b, history.Options{})
+		for _, a := range h.Attempts {
+			if examples {
+				a.Level, a.Examples = history.Example, true
+			}
+		}
+		examples = false
+		c := cardOf(t, h, View{Evidence: allThere})
 		if got := strings.Join(c.Acceptance.Reasons, "; "); c.Acceptance.Met != (tt.reason == "all criteria met") || got != tt.reason {
 			t.Errorf("%s: met %v, %s; want %s", tt.name, c.Acceptance.Met, got, tt.reason)
 		}

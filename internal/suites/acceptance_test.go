@@ -120,9 +120,9 @@ func (d *desk) run(solved float64) string {
 func checkVerdict(t *testing.T, card map[string]any, reason string) {
 	t.Helper()
 	verdict := card["acceptance"].(map[string]any)
-	// The model's side is written by hand, so nothing is accepted on it, and that
-	// is the last reason.
-	want := []any{reason, "100 tasks were answered by authored replies, not by a model"}
+	// Example people signed and the model's side is written by hand, so nothing is
+	// accepted on it, and these are the last reasons.
+	want := []any{reason, "1 attempts are of a bench that example signers may have signed", "100 tasks were answered by authored replies, not by a model"}
 	if reason == "all criteria met" {
 		want = want[1:]
 	}
