@@ -1,12 +1,15 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sequencer"
 	"tallystick/internal/workspace"
 )
 
@@ -17,8 +20,8 @@ import (
 //
 // What tells the two apart: this machine's memory, which knows in which folder a
 // ledger was last written; what a ledger leaves beside it in .tally, which git
-// does not carry; and anchors that git does not have, since only whoever has the
-// ledger publishes them.
+// does not carry; and, in a folder that git carries, a newest anchor that git does
+// not have, since only whoever has the ledger publishes one.
 func (p *Place) Fresh() (bool, error) {
 	_, err := os.Lstat(p.LedgerDir())
 	switch {
@@ -56,7 +59,45 @@ func (p *Place) lost() error {
 				WithHint("restore %s from a backup; for a checkout with a ledger of its own, clone into another folder", p.LedgerDir())
 		}
 	}
-	return nil
+	anchor, err := p.uncommitted()
+	if err != nil || anchor == "" {
+		return err
+	}
+	return refusal.Newf(refusal.HistoryRolledBack, "%s is gone and git does not have the anchor %s, which only a ledger here can have published", p.LedgerDir(), anchor).
+		WithHint("restore %s from a backup; for a checkout with a ledger of its own, clone into another folder", p.LedgerDir())
+}
+
+// uncommitted names the newest anchor of the workspace if git carries the
+// workspace and not the anchor; "" if git has it, or knows nothing of the folder.
+func (p *Place) uncommitted() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	defer cancel()
+	tracked, err := p.git(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
+	if err != nil || len(tracked) == 0 {
+		return "", nil // not from git, or there is no git to ask
+	}
+	anchors, err := sequencer.LoadAnchors(p.fs(), p.AnchorsDir())
+	anchors = slices.DeleteFunc(anchors, func(a sequencer.AnchorFile) bool { return a.Origin != p.Settings.Origin })
+	if err != nil || len(anchors) == 0 {
+		return "", err
+	}
+	committed, err := p.gitAnchors(ctx)
+	if err != nil {
+		return "", err
+	}
+	newest := &anchors[0]
+	for i := range anchors {
+		if anchors[i].Size > newest.Size {
+			newest = &anchors[i]
+		}
+	}
+	for _, a := range committed {
+		// Git may have changed the ends of lines, so the bytes are not compared.
+		if a.Size == newest.Size && a.Head == newest.Head {
+			return "", nil
+		}
+	}
+	return newest.Path, nil
 }
 
 // noLedger says that a fresh checkout has no ledger, and what to do.

@@ -104,7 +104,8 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := openCheckout(ctx, env, place); err != nil {
+	local, err := openCheckout(ctx, env, place)
+	if err != nil {
 		return err
 	}
 	past, began := &harness.Past{}, false
@@ -127,6 +128,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	answer := r.answer(ran)
+	answer.LocalLedger = local
 	// What stopped the run is said first; a gate that is not met comes after
 	// everything was shown.
 	reported := r.report(answer)
@@ -142,13 +144,17 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	return err
 }
 
-// openCheckout begins a ledger in a checkout that has none, and says so.
-func openCheckout(ctx context.Context, env *Env, place *archive.Place) error {
+// openCheckout begins a ledger in a checkout that has none, and says so. It
+// returns nil where the workspace has its ledger.
+func openCheckout(ctx context.Context, env *Env, place *archive.Place) (*recount.LocalLedger, error) {
 	begun, err := ceremony.OpenCheckout(ctx, place)
-	if begun && err == nil {
+	if err != nil || place.Shared == nil {
+		return nil, err
+	}
+	if begun {
 		env.Note("this checkout has no ledger of %s; began a local one, %s: its attempts are scratch, whatever was signed, and never count for promotion", place.Shared.Origin, place.Settings.Origin)
 	}
-	return err
+	return &recount.LocalLedger{Origin: place.Settings.Origin, Of: place.Shared.Origin, Begun: begun}, nil
 }
 
 func (o *runOptions) validate() error {

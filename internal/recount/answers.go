@@ -43,6 +43,15 @@ type Run struct {
 	Gate         *RunGates             `json:"gate,omitempty"`
 	Decision     *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
 	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
+	LocalLedger  *LocalLedger          `json:"local_ledger,omitempty"` // absent where the workspace has its ledger
+}
+
+// A LocalLedger is that of a checkout which has not got the workspace's own: its
+// attempts are scratch.
+type LocalLedger struct {
+	Origin string `json:"origin"`
+	Of     string `json:"of"`              // the origin of the ledger that it stands in for
+	Begun  bool   `json:"begun,omitempty"` // by this very run
 }
 
 // A RunAttempt says which attempt a run made.

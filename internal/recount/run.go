@@ -110,6 +110,9 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 			made.CostUSD = nil
 		}
 	}
+	if kept.LocalLedger != nil {
+		made.LocalLedger = &LocalLedger{h.Origin, kept.LocalLedger.Of, kept.LocalLedger.Begun}
+	}
 	// Others may append between the end of a run and its reading back.
 	if at := s.History.EntriesAt(kept.Head); at > a.Index && at <= h.Entries {
 		made.Head = kept.Head
