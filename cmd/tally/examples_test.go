@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -154,5 +156,37 @@ func TestRefundAgentExample(t *testing.T) {
 		if r == nil || r.Outcome != evidence.Passed || r.Vantage != "gateway" || r.ToolCalls == nil || *r.ToolCalls != calls {
 			t.Errorf("case %s: %+v, tool calls %+v", id, r, r.ToolCalls)
 		}
+	}
+}
+
+// The templates for CI do nothing themselves: each calls the script that
+// ci_templates.txtar runs, and hands over what it was given by the environment,
+// never inside a command, where a name could be a program. None has a secret.
+func TestCITemplatesOnlyCallTheScript(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]string{
+		"github-action/action.yml":   `'"$GITHUB_ACTION_PATH/tally-ci" "$TALLY_CLASS"'`,
+		"github-action/workflow.yml": "uses: ./.github/actions/tally",
+		"gitlab-ci.yml":              `- ci/tally-ci "$TALLY_CLASS"`,
+	} {
+		data, err := os.ReadFile(filepath.Join(examples, "ci", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var document map[string]any
+		if err := yaml.Unmarshal(data, &document); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text := string(data); !strings.Contains(text, call) || strings.Contains(text, "secrets.") || strings.Contains(text, "://") {
+			t.Errorf("%s does not call the script as %s, or holds a secret or an address", name, call)
+		}
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, "run:") && strings.Contains(line, "${{") {
+				t.Errorf("%s puts an expression into a command: %s", name, line)
+			}
+		}
+	}
+	if info, err := os.Stat(filepath.Join(examples, "ci", "tally-ci")); err != nil || info.Mode()&0o111 == 0 {
+		t.Errorf("tally-ci is not a program: %v", err)
 	}
 }
