@@ -62,6 +62,9 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 			check.Equal++
 			return nil
 		}
+		if former := archive.FormerGoldenDir(s.o.Class); former != "" && problem.Change == missingGolden {
+			problem.Detail += "; an earlier version wrote it to " + former
+		}
 		check.Problems = append(check.Problems, *problem)
 		return nil
 	})
@@ -77,10 +80,13 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 	return check, nil
 }
 
+// missingGolden is the problem of a case without a golden trace.
+const missingGolden = "missing_golden"
+
 func checkGolden(file string, g *harness.Graded) (*GoldenProblem, error) {
 	golden, err := store.ReadFile(store.OS{}, file, archive.MaxGolden)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &GoldenProblem{Case: g.Case.ID, Change: "missing_golden", Detail: "there is no golden trace"}, nil
+		return &GoldenProblem{Case: g.Case.ID, Change: missingGolden, Detail: "there is no golden trace"}, nil
 	}
 	if err != nil {
 		return nil, err
