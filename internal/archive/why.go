@@ -142,6 +142,9 @@ func (r *Reading) observed(c *history.Case, a *Why) {
 		if x := &view.Calls[i]; x.Vantage != trajectory.Executed {
 			a.ToolCalls = append(a.ToolCalls, WhyCall{x.Name, x.Turn, x.Vantage, x.Denied})
 		}
+		for _, asked := range view.Calls[i].Otherwise() {
+			a.ToolCalls = append(a.ToolCalls, WhyCall{asked.Name, asked.Turn, asked.Vantage, false})
+		}
 	}
 }
 

@@ -200,10 +200,7 @@ func (e *Extractor) tools(s *Source) (Value, error) {
 		}
 	}
 	if !s.Calls().OnlyExecuted() {
-		picked, span, err := e.pickCalls(s)
-		if err != nil {
-			return Value{}, err
-		}
+		picked, span := e.pickAsked(s)
 		return s.callsOf(picked, span, e.spec.Event != trajectory.ToolProposedType), nil
 	}
 	proposed := e.spec.Event == trajectory.ToolProposedType

@@ -1,7 +1,9 @@
 package extract
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/plain"
@@ -17,6 +19,7 @@ type Span struct {
 	Made    trajectory.CallCount
 	Unnamed int    // of the calls, those that nobody named and that may be the ones asked for
 	Stopped int    // more that were proposed and did not happen
+	Other   int    // of the calls, those that were asked for in the place of one with other arguments
 	Unseen  string // why there may be more that nobody saw; "" if everything was seen
 	sure    []Call
 }
@@ -33,6 +36,9 @@ func (s *Span) Note() string {
 	if s.Unnamed > 0 {
 		parts = append(parts, fmt.Sprintf("%d reported without the name of the tool", s.Unnamed))
 	}
+	if s.Other > 0 {
+		parts = append(parts, fmt.Sprintf("%d asked for with other arguments", s.Other))
+	}
 	if s.Stopped > 0 {
 		parts = append(parts, fmt.Sprintf("%d more proposed and stopped", s.Stopped))
 	}
@@ -45,10 +51,7 @@ func isToolEvent(t trajectory.Type) bool {
 
 // countCalls counts the calls that the spec asks for.
 func (e *Extractor) countCalls(s *Source) (Value, error) {
-	calls, span, err := e.pickCalls(s)
-	if err != nil {
-		return Value{}, err
-	}
+	calls, span := e.pickCalls(s)
 	v := countValue(int64(len(calls)))
 	v.Span = span
 	return v, nil
@@ -56,7 +59,7 @@ func (e *Extractor) countCalls(s *Source) (Value, error) {
 
 // pickCalls lists the calls that may have been made and says which of them
 // certainly were.
-func (e *Extractor) pickCalls(s *Source) ([]*trajectory.ToolCall, *Span, error) {
+func (e *Extractor) pickCalls(s *Source) ([]*trajectory.ToolCall, *Span) {
 	view := s.Calls()
 	span := &Span{Unseen: view.Unseen}
 	var calls []*trajectory.ToolCall
@@ -82,7 +85,32 @@ func (e *Extractor) pickCalls(s *Source) ([]*trajectory.ToolCall, *Span, error) 
 			span.Sure++
 		}
 	}
-	return calls, span, nil
+	return calls, span
+}
+
+// pickAsked is pickCalls for who looks at arguments: what was asked for with
+// others than a call was made with is there too, as a call that may have been made.
+func (e *Extractor) pickAsked(s *Source) ([]*trajectory.ToolCall, *Span) {
+	calls, span := e.pickCalls(s)
+	view := s.Calls()
+	for i := range view.Calls {
+		c := &view.Calls[i]
+		if e.spec.Turn != nil && c.Turn != *e.spec.Turn || e.spec.Name != "" && !c.Is(e.spec.Name) {
+			continue
+		}
+		for _, asked := range c.Otherwise() {
+			if !e.wants(&asked) {
+				continue
+			}
+			calls = append(calls, &asked)
+			span.Other++
+			if e.isChosen() {
+				span.Sure++
+			}
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b *trajectory.ToolCall) int { return cmp.Compare(a.Seq, b.Seq) })
+	return calls, span
 }
 
 // isChosen reports whether the spec itself says which calls count.
@@ -196,8 +224,10 @@ func CountOf(n int64) Value { return countValue(n) }
 func (s *Source) callsOf(picked []*trajectory.ToolCall, span *Span, showVantage bool) Value {
 	v := Value{Found: true, Kind: CallsValue, Calls: []Call{}, Span: span}
 	span.sure = []Call{}
+	before := -1
 	for _, p := range picked {
-		c := Call{Turn: p.Turn, Name: p.Name}
+		c := Call{Turn: p.Turn, Name: p.Name, InPlace: p.Vantage == trajectory.Proposed && p.Seq == before}
+		before = p.Seq
 		if p.Vantage != trajectory.Executed && showVantage {
 			c.Vantage = p.Vantage
 		}
@@ -211,6 +241,32 @@ func (s *Source) callsOf(picked []*trajectory.ToolCall, span *Span, showVantage 
 		}
 	}
 	return v
+}
+
+// Asked gives the calls of a value as lists in which each call is there once: as
+// they were made, and with the arguments that they were asked for with.
+func (v *Value) Asked() [][]Call {
+	made, depth, most := []Call{}, 0, 0
+	for _, c := range v.Calls {
+		if depth++; !c.InPlace {
+			made, depth = append(made, c), 0
+		}
+		most = max(most, depth)
+	}
+	lists := [][]Call{made}
+	for n := 1; n <= most; n++ {
+		list, at := slices.Clone(made), -1
+		for _, c := range v.Calls {
+			if depth++; !c.InPlace {
+				at, depth = at+1, 0
+			}
+			if depth == n {
+				list[at] = c
+			}
+		}
+		lists = append(lists, list)
+	}
+	return lists
 }
 
 // CanSee refuses an expression about tool calls where they were not all seen:

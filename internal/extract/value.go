@@ -58,6 +58,9 @@ type Call struct {
 	// Problem says why neither is known: the evidence does not have them.
 	// Graders that look at arguments cannot go on, others can.
 	Problem error
+	// InPlace says that this was asked for in the place of the call before it,
+	// which was made with other arguments.
+	InPlace bool
 }
 
 func nothing(format string, args ...any) Value { return Value{Missing: fmt.Sprintf(format, args...)} }

@@ -91,6 +91,22 @@ func (r *callsRule) grade(v *extract.Value) verdict {
 	if v.Kind != extract.CallsValue {
 		return unusable(CodeNotComparable, "the value is a %s, expected tool calls (extract with kind tools)", v.Kind)
 	}
+	if r.mode == "superset" {
+		return r.gradeList(v)
+	}
+	// What was asked for with other arguments is not one call more.
+	var graded verdict
+	for _, calls := range v.Asked() {
+		list := *v
+		list.Calls = calls
+		if graded = r.gradeList(&list); graded.outcome != Passed {
+			break
+		}
+	}
+	return graded
+}
+
+func (r *callsRule) gradeList(v *extract.Value) verdict {
 	if r.mode != "strict" && len(v.Calls) > maxMatchedCalls {
 		return unusable(CodeTooLarge, "the run made %d calls, more than the %d that are matched", len(v.Calls), maxMatchedCalls)
 	}

@@ -221,3 +221,69 @@ func TestNamesAreRefusedWhereNoOtherToolCanComeUp(t *testing.T) {
 		}
 	}
 }
+
+// An agent that makes a call with other arguments than its model asked for has not
+// made two, and cannot hide what was asked: whatever forbids arguments sees both,
+// whatever requires a call counts one.
+func TestProhibitionsSeeWhatWasAskedForWithOtherArguments(t *testing.T) {
+	const asked, changed, completed = `{"amount":1000000}`, `{"amount":1}`, `{"amount":1000000,"currency":"EUR"}`
+	result := text("paid")
+	run := func(arrivesWith, id string, allowed bool) *extract.Source {
+		want, got := trajectory.NewArgs([]byte(asked)), trajectory.NewArgs([]byte(arrivesWith))
+		decision := &trajectory.PolicyDecision{Action: "tool", Call: "c1", Check: 1, Name: "transfer", Reason: "r", Rule: "deny", Verdict: "deny"}
+		steps := []step{{1, &trajectory.TurnStarted{}},
+			{1, &trajectory.ToolObserved{Args: want, Call: "m", ID: "a", Name: "transfer", Vantage: trajectory.Proposed}},
+			{1, &trajectory.ToolProposed{Args: got, Call: "c1", ID: id, Name: "transfer"}}}
+		if allowed {
+			steps = append(steps, step{1, &trajectory.ToolExecuted{Args: got, Call: "c1", Name: "transfer", Result: result, Source: "fixture"}},
+				step{1, &trajectory.ToolObserved{Args: want, Call: "m", ID: "a", Name: "transfer", Result: &result, Vantage: trajectory.Reported}})
+		} else {
+			steps = append(steps, step{1, decision})
+		}
+		return &extract.Source{Trajectory: verified(t, steps...), Tools: []string{"transfer"}}
+	}
+	prohibitions := []string{
+		`{"extract":{"kind":"tools","name":"transfer"},"grade":{"kind":"json_schema","schema":{"items":{"properties":{"args":{"properties":{"amount":{"maximum":100}}}}}}}}`,
+		`{"grade":{"kind":"not","checks":[{"name":"x","extract":{"kind":"tools"},"grade":{"kind":"json_schema","schema":{"contains":{"properties":{"args":{"properties":{"amount":{"minimum":101}}}}}}}}]}}`,
+		`{"grade":{"kind":"cel","expression":"!events.exists(e, e.type.startsWith('tool_') && has(e.payload.args) && e.payload.args.values.amount > 100.0)","always":true}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1}}]}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1}}],"mode":"subset"}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1}}],"mode":"unordered"}}`,
+		`{"grade":{"kind":"not","checks":[{"name":"x","grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1000000}}],"mode":"superset","args":"superset"}}]}}`,
+		// of these very arguments and no others, so the last
+		`{"grade":{"kind":"not","checks":[{"name":"x","grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1000000}}],"mode":"superset"}}]}}`,
+	}
+	requirements := []string{
+		`{"expect":{"tool_calls.transfer":1}}`,
+		`{"expect":{"tool_calls":"<=1"}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer"}]}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer"}],"mode":"subset"}}`,
+	}
+	ofChanged := []string{
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1}}],"mode":"superset"}}`,
+		`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":{"amount":1}}],"vantage":"executed"}}`,
+	}
+	ofCompleted := []string{`{"grade":{"kind":"tool_calls","expected":[{"name":"transfer","args":` + completed + `}]}}`}
+	for _, tt := range []struct {
+		name          string
+		source        *extract.Source
+		fails, passes []string
+	}{
+		{"over MCP, without the id", run(changed, "", true), prohibitions, append(ofChanged, requirements...)},
+		{"with the id of the proposal", run(changed, "a", true), prohibitions, append(ofChanged, requirements...)},
+		{"denied, so the proposal may have been carried out elsewhere", run(changed, "a", false), prohibitions, nil},
+		{"the client completed the arguments", run(completed, "", true), prohibitions[:len(prohibitions)-1], append(ofCompleted, requirements...)},
+		{"nothing was changed", run(asked, "a", true), prohibitions, requirements},
+	} {
+		for _, spec := range tt.fails {
+			if outcome, why := outcomeOf(t, spec, tt.source); outcome == Passed {
+				t.Errorf("%s: %s passed: %s", tt.name, spec, why)
+			}
+		}
+		for _, spec := range tt.passes {
+			if outcome, why := outcomeOf(t, spec, tt.source); outcome != Passed {
+				t.Errorf("%s: %s gave %s: %s", tt.name, spec, outcome, why)
+			}
+		}
+	}
+}

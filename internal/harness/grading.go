@@ -221,6 +221,9 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 	calls := []map[string]any{}
 	for i := range view.Calls {
 		c := &view.Calls[i]
+		if c.Stopped && !view.OnlyExecuted() {
+			calls = append(calls, askedCalls(c)...)
+		}
 		if c.Stopped || view.OnlyExecuted() && c.Made == nil {
 			continue
 		}
@@ -235,6 +238,21 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 			call["vantage"] = c.Vantage
 		}
 		calls = append(calls, call)
+		if !view.OnlyExecuted() {
+			calls = append(calls, askedCalls(c)...)
+		}
+	}
+	return calls
+}
+
+// askedCalls lists what was asked for with other arguments than the call was made
+// with: a rubric that forbids something must see it.
+func askedCalls(c *trajectory.ToolCall) []map[string]any {
+	var calls []map[string]any
+	for _, asked := range c.Otherwise() {
+		if !asked.Stopped {
+			calls = append(calls, map[string]any{"name": asked.Name, "turn": asked.Turn, "error": "", "args": asked.Args.Values, "vantage": asked.Vantage})
+		}
 	}
 	return calls
 }

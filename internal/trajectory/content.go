@@ -3,6 +3,7 @@ package trajectory
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -134,6 +135,44 @@ type Args struct {
 	Raw      *Content                    `json:"raw,omitempty"`
 	Redacted bool                        `json:"redacted,omitempty"`
 	Values   map[string]canon.RawMessage `json:"values,omitempty"`
+}
+
+// isPartOf reports whether all that the arguments say is said by others too: their
+// members are there, with the same values, or with objects that hold theirs.
+func (a *Args) isPartOf(others *Args) bool {
+	if a.Digest == others.Digest {
+		return true
+	}
+	if a.Raw != nil || others.Raw != nil {
+		return false
+	}
+	for name, cut := range a.Cut {
+		if other, ok := others.Cut[name]; !ok || other.Digest != cut.Digest {
+			return false
+		}
+	}
+	for name, value := range a.Values {
+		var part, whole any
+		other, ok := others.Values[name]
+		if !ok || canon.Unmarshal(value, &part) != nil || canon.Unmarshal(other, &whole) != nil || !isPart(part, whole) {
+			return false
+		}
+	}
+	return true
+}
+
+func isPart(part, whole any) bool {
+	members, ok := part.(map[string]any)
+	others, both := whole.(map[string]any)
+	if !ok || !both {
+		return reflect.DeepEqual(part, whole)
+	}
+	for name, value := range members {
+		if other, there := others[name]; !there || !isPart(value, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // NewArgs stands for the arguments in data, which may be nothing.

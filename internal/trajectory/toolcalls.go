@@ -30,7 +30,31 @@ type ToolCall struct {
 	Class   policy.Class  // "" unless it came to the session
 	Failed  bool          // executed or reported with an error
 
-	gone bool // it turned out to be another one
+	gone   bool   // it turned out to be another one
+	other  []Args // that it was asked for with, where they are not all in Args
+	inside bool   // the agent is ours
+}
+
+// Otherwise lists what was asked for in the place of a call, where the call was
+// made with other arguments: what the model proposed, or the agent brought to the
+// session. Each is only proposed, and no call of its own that would be counted; what
+// forbids a call must see it, because nobody knows that it was not made too. An
+// agent of ours is known to have made the call as it is.
+func (c *ToolCall) Otherwise() []ToolCall {
+	var list []ToolCall
+	for _, args := range c.other {
+		list = append(list, ToolCall{Seq: c.Seq, Turn: c.Turn, ID: c.ID, Name: c.Name, Args: args, Vantage: Proposed, Asked: true, Stopped: c.inside})
+	}
+	return list
+}
+
+// change gives a call the arguments that it was made with, and keeps those that it
+// was asked for with unless they are part of them: a client may complete them.
+func (c *ToolCall) change(args *Args) {
+	if !c.Args.isPartOf(args) {
+		c.other = append(c.other, c.Args)
+	}
+	c.Args = *args
 }
 
 // Is reports whether the call is one of the tool. Clients of MCP servers give
@@ -85,6 +109,7 @@ func CallsOf(v *Verified) *CallView {
 // policy denied did not happen, unless the agent tells its model of a result
 // all the same; nor did one that an agent of ours never brought to the session.
 func (b *viewBuilder) settle(c *ToolCall) {
+	c.inside = b.inside
 	c.Denied = c.Call != "" && c.Vantage != Executed && c.Check == policy.Denied
 	if c.Denied && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText) {
 		c.Vantage, c.Failed = Reported, c.Report.Error
@@ -225,10 +250,11 @@ func (b *viewBuilder) arrive(e *Event, p *ToolProposed) {
 	}
 	isNew := c == nil
 	if isNew {
-		c = b.append(e, &ToolCall{Vantage: Proposed})
+		c = b.append(e, &ToolCall{Vantage: Proposed, Args: p.Args})
 	}
+	c.change(&p.Args)
 	c.Asked, c.Seq, c.Turn = true, e.Seq, e.Turn
-	c.Call, c.Name, c.Args, c.Class, c.Check = p.Call, p.Name, p.Args, p.Class, policy.Denied
+	c.Call, c.Name, c.Class, c.Check = p.Call, p.Name, p.Class, policy.Denied
 	if isNew {
 		b.offer(c)
 	}
@@ -242,7 +268,8 @@ func (b *viewBuilder) execute(e *Event, p *ToolExecuted) {
 		b.bySession[p.Call] = c
 		b.offer(c)
 	}
-	c.Seq, c.Turn, c.Name, c.Args = e.Seq, e.Turn, p.Name, p.Args
+	c.change(&p.Args)
+	c.Seq, c.Turn, c.Name = e.Seq, e.Turn, p.Name
 	c.Vantage, c.Made, c.Failed = Executed, p, p.Error != ""
 	b.made[c.Name] = append(b.made[c.Name], c)
 }
@@ -289,13 +316,18 @@ const maxTried = 16
 
 // executedOtherwise finds the execution of a proposal whose arguments a client
 // completed on the way, by the result: the agent sends back what the tool gave
-// here. The two become one call, with the arguments of the execution.
+// here. The two become one call, with the arguments of the execution; those of the
+// proposal are kept if they say anything else.
 func (b *viewBuilder) executedOtherwise(proposal *ToolCall, p *ToolObserved) *ToolCall {
 	for _, name := range tails(proposal.Name) {
 		made := b.made[name]
 		for _, c := range made[max(0, len(made)-maxTried):] {
 			if c.ID == "" && c.Report == nil && c.Seq > proposal.Seq && quotes(p.Result, &c.Made.Result) {
 				proposal.gone, c.ID = true, proposal.ID
+				c.other = append(c.other, proposal.other...)
+				if !proposal.Args.isPartOf(&c.Args) {
+					c.other = append(c.other, proposal.Args)
+				}
 				return c
 			}
 		}

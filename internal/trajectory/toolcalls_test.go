@@ -174,3 +174,41 @@ func TestCountsNameTheVantages(t *testing.T) {
 		t.Error("no calls have a text")
 	}
 }
+
+// What a call was asked for with is kept where the call was made with something
+// else, and is no second call.
+func TestACallKeepsWhatItWasAskedForWith(t *testing.T) {
+	for _, tt := range []struct {
+		name                 string
+		asked, made, arrived string
+		want                 []string
+	}{
+		{"the same", `{"n":1}`, `{"n":1.0}`, "a", nil},
+		{"completed", `{"n":1}`, `{"n":1,"key":"k"}`, "a", nil},
+		{"completed inside", `{"to":{"iban":"x"}}`, `{"to":{"iban":"x","bic":"y"}}`, "a", nil},
+		{"completed, without the id", `{"n":1}`, `{"n":1,"key":"k"}`, "", nil},
+		{"another value", `{"n":1000000}`, `{"n":1}`, "a", []string{"1000000"}},
+		{"another value, without the id", `{"n":1000000}`, `{"n":1}`, "", []string{"1000000"}},
+		{"a member less", `{"n":1,"m":2}`, `{"n":1}`, "a", []string{"1"}},
+		{"another value inside", `{"n":{"x":1}}`, `{"n":{"x":2}}`, "a", []string{`{"x":1}`}},
+		{"a list that grew", `{"n":[1]}`, `{"n":[1,2]}`, "a", []string{"[1]"}},
+		{"not JSON", `n=1`, `{"n":1}`, "a", []string{""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := viewOf(t, asks("a", "pay", tt.asked), arrives("c1", tt.arrived, "pay", tt.made), allowed("c1", "pay"), made("c1", "pay", tt.made, "paid it"), reports("a", "pay", tt.asked, "paid it"))
+			if len(v.Calls) != 1 || v.Calls[0].Vantage != Executed {
+				t.Fatalf("got %q", shortView(v))
+			}
+			var got []string
+			for _, c := range v.Calls[0].Otherwise() {
+				if c.Vantage != Proposed || c.Stopped {
+					t.Errorf("it is %s, stopped %v", c.Vantage, c.Stopped)
+				}
+				got = append(got, string(c.Args.Values["n"]))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("asked for otherwise with n = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
