@@ -1,9 +1,12 @@
 package archive
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"strings"
 
+	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -17,11 +20,23 @@ const MaxGolden = 64 << 20
 // do not change.
 var GoldenTrace = trajectory.Options{KeepCost: true}
 
-// GoldenFile is where the golden trace of a case lies. The folder's name is one
-// that every system takes and that no other class has: names have no "+", so
-// builtin:adversarial does not meet a class builtin-adversarial.
-func (p *Place) GoldenFile(class, caseID string) string {
-	return p.Path(GoldenDir, strings.ReplaceAll(class, ":", "+"), caseID+".golden")
+// GoldenFile is where the golden trace that a target has of a case lies. The
+// folder's name is one that every system takes and that no other class has: names
+// have no "+", so builtin:adversarial does not meet a class builtin-adversarial.
+// Without a target it is the old place, which is read when the target has no trace
+// of its own.
+func (p *Place) GoldenFile(class, target, caseID string) string {
+	return p.Path(GoldenDir, strings.ReplaceAll(class, ":", "+"), target, caseID+".golden")
+}
+
+// ReadGolden reads the golden trace that a target has of a case, or the one in
+// the old place.
+func (p *Place) ReadGolden(class, target, caseID string) ([]byte, error) {
+	golden, err := store.ReadFile(store.OS{}, p.GoldenFile(class, target, caseID), MaxGolden)
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.ReadFile(store.OS{}, p.GoldenFile(class, "", caseID), MaxGolden)
+	}
+	return golden, err
 }
 
 // FormerGoldenDir is where earlier versions kept the golden traces of a class that

@@ -11,7 +11,6 @@ import (
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -346,7 +345,7 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if err != nil {
 		return ""
 	}
-	if golden, err := store.ReadFile(store.OS{}, r.GoldenFile(a.Class, c.ID), MaxGolden); err == nil {
+	if golden, err := r.ReadGolden(a.Class, a.Target, c.ID); err == nil {
 		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
 			if d, err := trajectory.CheckGolden(golden, v, GoldenTrace); err == nil && d != nil {
 				return w.text(d.String())

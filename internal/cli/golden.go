@@ -27,7 +27,7 @@ func newGolden(env *Env) *cobra.Command {
 		Use:   "golden",
 		Short: "Canonical traces of cases: update them, or find the first divergence",
 		Long: `A golden trace is the event log of a case without what differs from run to run, as
-text for people to review: golden/CLASS/CASE.golden. "update" writes them, "check"
+text for people to review: golden/CLASS/TARGET/CASE.golden. "update" writes them, "check"
 drives every case again and reports the first divergence of each by turn and step.
 Model and tools are answered from recordings, and nothing is recorded. A held-out case
 has no golden trace unless --show-held-out is given: the file would tell what it asks.`,
@@ -130,7 +130,7 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 	}
 	return env.Answer(u, func(out io.Writer) {
 		for _, id := range u.Written {
-			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.class, id))
+			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.class, u.Target, id))
 			fmt.Fprintf(out, "wrote %s\n", plain.Line(file))
 		}
 		if u.HeldOut > 0 {

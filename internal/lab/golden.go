@@ -54,7 +54,7 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 			return nil
 		}
 		check.Checked++
-		problem, err := checkGolden(s.place.GoldenFile(s.o.Class, g.Case.ID), g)
+		problem, err := s.checkGolden(g)
 		if err != nil {
 			return fmt.Errorf("case %s: %w", g.Case.ID, err)
 		}
@@ -72,8 +72,10 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 		return nil, err
 	}
 	if s.o.selector() == nil {
-		if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, "x")), seen); err != nil {
-			return nil, err
+		for _, target := range []string{s.Target.Name, ""} {
+			if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, target, "x")), seen); err != nil {
+				return nil, err
+			}
 		}
 	}
 	check.Met = len(check.Problems) == 0
@@ -83,8 +85,8 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 // missingGolden is the problem of a case without a golden trace.
 const missingGolden = "missing_golden"
 
-func checkGolden(file string, g *harness.Graded) (*GoldenProblem, error) {
-	golden, err := store.ReadFile(store.OS{}, file, archive.MaxGolden)
+func (s *Setup) checkGolden(g *harness.Graded) (*GoldenProblem, error) {
+	golden, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &GoldenProblem{Case: g.Case.ID, Change: missingGolden, Detail: "there is no golden trace"}, nil
 	}
@@ -106,7 +108,8 @@ func (c *GoldenCheck) findStale(dir string, seen map[string]bool) error {
 		return refusal.Newf(refusal.Unreadable, "listing the golden traces: %w", err)
 	}
 	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".golden"); ok && !seen[id] {
+		if id, ok := strings.CutSuffix(e.Name(), ".golden"); ok && !e.IsDir() && !seen[id] {
+			seen[id] = true // in the old place too, perhaps
 			c.Problems = append(c.Problems, GoldenProblem{Case: id, Change: "stale_golden", Detail: "there is a golden trace and no such case"})
 		}
 	}
@@ -116,6 +119,7 @@ func (c *GoldenCheck) findStale(dir string, seen map[string]bool) error {
 // A GoldenUpdate says which traces were written.
 type GoldenUpdate struct {
 	Class   string   `json:"class"`
+	Target  string   `json:"target"`
 	Written []string `json:"written"`
 	Same    int      `json:"same"`
 	HeldOut int      `json:"held_out,omitempty"` // cases that were left out
@@ -123,7 +127,7 @@ type GoldenUpdate struct {
 
 // UpdateGolden drives every case and writes its golden trace, for review.
 func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
-	u := &GoldenUpdate{Class: s.o.Class, Written: []string{}}
+	u := &GoldenUpdate{Class: s.o.Class, Target: s.Target.Name, Written: []string{}}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
 		if g.Suspended {
 			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
@@ -138,8 +142,8 @@ func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
 			return err
 		}
 		text := trace.Format()
-		file := s.place.GoldenFile(s.o.Class, g.Case.ID)
-		if old, err := store.ReadFile(store.OS{}, file, archive.MaxGolden); err == nil && string(old) == string(text) {
+		file := s.place.GoldenFile(s.o.Class, s.Target.Name, g.Case.ID)
+		if old, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
 			u.Same++
 			return nil
 		}
