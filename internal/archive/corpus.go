@@ -99,6 +99,7 @@ func (p *Place) openCorpus(trustRoot string, read func(*Corpus) error) (*Corpus,
 		return nil, refusal.Newf(refusal.Unreadable, "opening the workspace: %w", err)
 	}
 	c := &Corpus{Place: p, Root: root, Options: bench.Options{Now: p.Now(), Blobs: store.NewBlobs(store.OS{}, filepath.Join(p.EvidenceDir(), "cassettes"))}}
+	c.Options.Made = func(d digest.Content) bench.CassetteProvenance { return bench.CassetteProvenance(c.Recorded[d]) }
 	err = c.find(read)
 	if err == nil {
 		err = p.requireTrustRoot(trustRoot)

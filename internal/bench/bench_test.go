@@ -179,7 +179,7 @@ func TestLargeCassettesGoToTheStoreAndAreComparedAgain(t *testing.T) {
 	f.write("cassettes/greet/hard.cassette.zst", large)
 	f.seal()
 	f.opt.Blobs = store.NewBlobs(store.OS{}, f.path(".tally/evidence/cassettes"))
-	c := f.accepts().Cases()[1].Cassette()
+	c := f.accepts().Cases()[1].draft.Cassette
 	if data, err := c.Data(); err != nil || !bytes.Equal(data, large) || c.data != nil {
 		t.Fatalf("%d bytes, %v", len(data), err)
 	}

@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/strictyaml"
 )
 
 // Bounds of rubric_limits: the harness enforces them, whatever a case asks for.
@@ -37,8 +39,10 @@ type Case struct {
 
 	CassetteDigest     *digest.Content    `json:"cassette_digest,omitempty"`
 	CassetteProvenance CassetteProvenance `json:"cassette_provenance,omitempty"`
-	CaseDigest         *digest.Content    `json:"case_digest,omitempty"`
-	RubricLimits       *RubricLimits      `json:"rubric_limits,omitempty"`
+	// Cassettes pins what single targets replay, by the name of the target.
+	Cassettes    map[string]TargetCassette `json:"cassettes,omitempty"`
+	CaseDigest   *digest.Content           `json:"case_digest,omitempty"`
+	RubricLimits *RubricLimits             `json:"rubric_limits,omitempty"`
 }
 
 // Disposition says what a right answer is like: the agent does the work, or it
@@ -188,6 +192,15 @@ func (p *Person) validate(path string) error {
 }
 
 func (c *Case) validateCassette() error {
+	for _, target := range slices.Sorted(keysOf(c.Cassettes)) {
+		err := CheckID(target)
+		if err == nil {
+			err = oneOf("provenance", c.Cassettes[target].Provenance, Recorded, Edited, Authored)
+		}
+		if err != nil {
+			return strictyaml.At([]string{"cassettes", target}, err)
+		}
+	}
 	if c.CassetteDigest == nil {
 		if c.CassetteProvenance != "" {
 			return badField("cassette_provenance", "found %q and there is no cassette_digest", string(c.CassetteProvenance))

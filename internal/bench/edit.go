@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
 	"tallystick/internal/refusal"
@@ -156,8 +157,10 @@ func (c *DraftCase) WithDigests() ([]byte, error) {
 	switch {
 	case c.Pending:
 		// Cassettes are looked at once the draft is a case.
+	case c.Cassette == nil && c.CassetteDigest != nil && c.hasPinned():
+		// It lies in the folder of a target.
 	case c.Cassette == nil && c.CassetteDigest != nil:
-		return nil, refusal.Newf(refusal.CassetteDigestMismatch, "case.yaml field cassette_digest says %s, there is no %s", c.CassetteDigest, CassetteFile(c.class, c.CaseID)).
+		return nil, refusal.Newf(refusal.CassetteDigestMismatch, "case.yaml field cassette_digest says %s, there is no %s", c.CassetteDigest, CassetteFile(c.class, "", c.CaseID)).
 			WithHint("restore the cassette, or take cassette_digest and cassette_provenance out of case.yaml")
 	case c.Cassette != nil && (c.CassetteDigest == nil || *c.CassetteDigest != c.Cassette.Digest):
 		want.CassetteDigest, changed = &c.Cassette.Digest, true
@@ -172,6 +175,12 @@ func (c *DraftCase) WithDigests() ([]byte, error) {
 		// It was recorded, and an earlier program did not look.
 		want.CassetteProvenance, changed = Recorded, true
 		set("cassette_provenance", string(Recorded))
+	}
+	if pins := c.pinTargets(); !c.Pending && !maps.Equal(pins, c.Cassettes) {
+		want.Cassettes, changed = pins, true
+		if err == nil {
+			data, err = setMember(CaseFile, data, nil, "cassettes", targetsText(pins))
+		}
 	}
 	if err != nil || !changed {
 		return nil, err

@@ -337,7 +337,7 @@ func TestVerifyAcceptsWhatTwoPeopleSigned(t *testing.T) {
 		fmt.Sprintf(`TB-1 task_class.registered {"class":"greet","registration_digest":"%s","trust":"signed"}`, v.RegistrationDigest()),
 		fmt.Sprintf(`TB-1 case.verified {"case_digest":"%s","case_id":"greeting","class":"greet"}`, greeting.Digest()),
 		fmt.Sprintf(`TB-1 case.verified {"case_digest":"%s","case_id":"hard","class":"greet"}`, hard.Digest()),
-		fmt.Sprintf(`TB-8 case.verified {"case_id":"hard","cassette_digest":"%s","class":"greet"}`, hard.Cassette().Digest),
+		fmt.Sprintf(`TB-8 case.verified {"case_id":"hard","cassette_digest":"%s","class":"greet"}`, hard.draft.Cassette.Digest),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -355,7 +355,7 @@ func TestVerifiedOwnsItsBytes(t *testing.T) {
 	if data := hard.Files()[0].Data; string(data) != "goodbye\n" {
 		t.Errorf("the expected file is %q", data)
 	}
-	if data, err := hard.Cassette().Data(); err != nil || string(data) != "a recording" {
+	if data, err := hard.draft.Cassette.Data(); err != nil || string(data) != "a recording" {
 		t.Errorf("the cassette is %q, %v", data, err)
 	}
 	if !strings.Contains(string(v.Rubric().Files["rubric.star"]), "wrong_answer") {

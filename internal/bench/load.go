@@ -60,7 +60,8 @@ type Draft struct {
 	Digests    *CaseDigests
 	Signatures [][]byte // beside the manifest
 
-	registration []byte // canonical JSON
+	lineTapes    map[string]map[string]*Cassette // of lines of the dataset, by target and id
+	registration []byte                          // canonical JSON
 	files        map[string][]byte
 }
 
@@ -89,10 +90,14 @@ type DraftCase struct {
 	Digest  digest.Content // of the tree of these files
 	YAML    []byte         // case.yaml as it is
 
-	Cassette *Cassette // nil when there is none
+	// Cassette is the one in the old place, which targets share; nil when there
+	// is none. ByTarget are those that belong to one target each.
+	Cassette *Cassette
+	ByTarget map[string]*Cassette
 	// Made is how the cassette came to be, as far as whoever digests the class
 	// can tell; "" if nobody looked.
-	Made CassetteProvenance
+	Made    CassetteProvenance
+	MadeFor map[string]CassetteProvenance // the same for those of targets
 
 	class string
 }
@@ -163,7 +168,11 @@ func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 			return err
 		}
 	}
-	if err := d.loadCases(root, blobs); err != nil {
+	t := &tapes{root: root, class: d.Class, blobs: blobs}
+	if err := d.loadCases(t); err != nil {
+		return err
+	}
+	if err := d.loadTargets(t); err != nil {
 		return err
 	}
 	return d.checkLinesAgainstFolders()
@@ -384,7 +393,7 @@ func signaturesIn(files map[string][]byte, file string) ([][]byte, error) {
 	return sigs, nil
 }
 
-func (d *Draft) loadCases(root *os.Root, blobs *store.Blobs) error {
+func (d *Draft) loadCases(t *tapes) error {
 	for _, p := range slices.Sorted(keysOf(d.files)) {
 		id, ok := strings.CutPrefix(p, CasesDir+"/")
 		if !ok {
@@ -400,7 +409,7 @@ func (d *Draft) loadCases(root *os.Root, blobs *store.Blobs) error {
 		if err != nil {
 			return fmt.Errorf("case %s: %w", id, err)
 		}
-		if c.Cassette, err = loadCassette(root, d.Class, id, blobs); err != nil {
+		if c.Cassette, err = t.load("", id); err != nil {
 			return fmt.Errorf("case %s: %w", id, err)
 		}
 		d.Cases = append(d.Cases, c)
@@ -488,31 +497,6 @@ func (d *Draft) LooksTaken(id string) string {
 	return seen.find(id)
 }
 
-// CassetteFile is where the cassette of a case lies, relative to the
-// workspace.
-func CassetteFile(class, id string) string {
-	return path.Join("cassettes", class, id+".cassette.zst")
-}
-
-func loadCassette(root *os.Root, class, id string, blobs *store.Blobs) (*Cassette, error) {
-	name := CassetteFile(class, id)
-	data, err := readPlain(root, name, maxCassetteBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &Cassette{Digest: digest.ContentOf(data), Bytes: int64(len(data)), data: data}
-	if blobs != nil && len(data) > keptCassette {
-		if _, err := blobs.Put(data); err != nil {
-			return nil, err
-		}
-		c.data, c.blobs = nil, blobs
-	}
-	return c, nil
-}
-
 // readPlain reads a regular file of the workspace that is reached without any
 // link.
 func readPlain(root *os.Root, name string, most int64) ([]byte, error) {
@@ -574,6 +558,10 @@ func (d *Draft) Compute() (*Manifest, *CaseDigests, error) {
 	}
 	if d.Dataset != nil {
 		m.Dataset = &d.Dataset.Digest
+	}
+	var err error
+	if m.DatasetCassettes, err = d.lineDigests(); err != nil {
+		return nil, nil, err
 	}
 	digests := &CaseDigests{SchemaVersion: 1, Cases: map[string]digest.Content{}}
 	for _, c := range d.Cases {

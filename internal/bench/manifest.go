@@ -15,12 +15,15 @@ import (
 // SHA-256 of that is the bench digest. A case that is not listed is not part
 // of the bench, so dropping a hard case is a signed act too.
 type Manifest struct {
-	Version      int                     `json:"version"`
-	Class        string                  `json:"class"`
-	Registration digest.Content          `json:"registration"`
-	Rubric       *digest.Content         `json:"rubric,omitempty"` // absent when every case says how it is graded
-	Dataset      *digest.Content         `json:"dataset,omitempty"`
-	Cases        map[string]ManifestCase `json:"cases"`
+	Version      int             `json:"version"`
+	Class        string          `json:"class"`
+	Registration digest.Content  `json:"registration"`
+	Rubric       *digest.Content `json:"rubric,omitempty"` // absent when every case says how it is graded
+	Dataset      *digest.Content `json:"dataset,omitempty"`
+	// DatasetCassettes pins, for each target, its cassettes of lines of the
+	// dataset, as one digest; absent when there are none.
+	DatasetCassettes map[string]digest.Content `json:"dataset_cassettes,omitempty"`
+	Cases            map[string]ManifestCase   `json:"cases"`
 	// Documents pins the documents of signed.json; absent in manifests that
 	// were signed before there was one.
 	Documents *digest.Content `json:"documents,omitempty"`
@@ -45,6 +48,11 @@ func (m *Manifest) validate() error {
 			return strictyaml.At([]string{"cases", id}, err)
 		}
 	}
+	for target := range m.DatasetCassettes {
+		if err := CheckID(target); err != nil {
+			return strictyaml.At([]string{"dataset_cassettes", target}, err)
+		}
+	}
 	return nil
 }
 
@@ -67,6 +75,9 @@ func (m *Manifest) Format() []byte {
 	}
 	if m.Dataset != nil {
 		fmt.Fprintf(&b, "dataset: %q\n", *m.Dataset)
+	}
+	if m.DatasetCassettes != nil {
+		writeMap(&b, "dataset_cassettes", m.DatasetCassettes, func(d digest.Content) string { return fmt.Sprintf("%q", d) })
 	}
 	if m.Documents != nil {
 		fmt.Fprintf(&b, "documents: %q\n", *m.Documents)

@@ -380,6 +380,7 @@ var otherValue = map[string]any{
 	"disposition":                "positive",
 	"difficulty":                 "easy",
 	"cassette_provenance":        "authored",
+	"cassettes.robot.provenance": "edited",
 	"provenance.source":          "regression-converted",
 	"provenance.source_ref.type": "commit",
 	"provenance.added_at":        "2026-05-11T14:00:00Z",
@@ -388,16 +389,19 @@ var otherValue = map[string]any{
 // refusedBy lists the fields whose change something notices before the
 // signatures do.
 var refusedBy = map[string]refusal.Name{
-	"schema_version":  refusal.Malformed,
-	"case_id":         refusal.Malformed,
-	"case_digest":     refusal.BenchCaseDigestMismatch,
-	"cassette_digest": refusal.CassetteDigestMismatch,
+	"schema_version":         refusal.Malformed,
+	"case_id":                refusal.Malformed,
+	"case_digest":            refusal.BenchCaseDigestMismatch,
+	"cassette_digest":        refusal.CassetteDigestMismatch,
+	"cassettes.robot.digest": refusal.CassetteDigestMismatch,
 }
 
 // No field of case.yaml can change alone. The fields come from the type, so a
 // new one is tested the day it is added, or this test says that it is not.
 func TestNoFieldOfACaseChangesAlone(t *testing.T) {
 	f := newFixture(t)
+	f.write("cassettes/greet/robot/hard.cassette.zst", []byte("of a robot"))
+	f.seal()
 	honest := f.read(hardYAML)
 	c, err := f.load().Case("hard")
 	f.must(err)

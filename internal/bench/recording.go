@@ -29,7 +29,7 @@ func VerifyForRecording(root *os.Root, class string, opt Options, how func(diges
 	d.Registration.Trust = Scratch
 	d.Manifest, d.Digests, d.Signatures = nil, nil, nil
 	for _, c := range d.Cases {
-		c.CaseDigest, c.CassetteDigest = nil, nil
+		c.CaseDigest, c.CassetteDigest, c.Cassettes = nil, nil, nil
 		if c.Cassette == nil {
 			c.CassetteProvenance = ""
 			continue
@@ -39,7 +39,7 @@ func VerifyForRecording(root *os.Root, class string, opt Options, how func(diges
 			c.CassetteProvenance = Authored
 		}
 	}
-	v = &Verified{draft: d, shipped: true} // no pins, no warnings about signatures
+	v = &Verified{draft: d, shipped: true, made: opt.Made} // no pins, no warnings about signatures
 	if verr := v.verify(root, opt); verr != nil {
 		return nil, nil, fmt.Errorf("class %s: %w", class, verr)
 	}

@@ -64,7 +64,7 @@ func (v *Verified) Signers() []string {
 func (v *Verified) Cases() []VerifiedCase {
 	cases := make([]VerifiedCase, len(v.draft.Cases))
 	for i, c := range v.draft.Cases {
-		cases[i] = VerifiedCase{c, v.manifest.Cases[c.CaseID].Signed}
+		cases[i] = VerifiedCase{c, v.manifest.Cases[c.CaseID].Signed, v.made}
 	}
 	return cases
 }
@@ -73,6 +73,7 @@ func (v *Verified) Cases() []VerifiedCase {
 type VerifiedCase struct {
 	draft  *DraftCase
 	signed digest.ID
+	made   madeHow
 }
 
 // Case is what case.yaml says.
@@ -87,9 +88,6 @@ func (c VerifiedCase) Signed() digest.ID { return c.signed }
 // Files are everything in the case's folder but case.yaml: input/ and
 // expected/.
 func (c VerifiedCase) Files() []digest.File { return slices.Clone(c.draft.Files) }
-
-// Cassette is the recording to replay, nil if the case has none.
-func (c VerifiedCase) Cassette() *Cassette { return c.draft.Cassette }
 
 // Warnings lists what a person should look at.
 func (v *Verified) Warnings() []Warning { return slices.Clone(v.warnings) }

@@ -46,6 +46,10 @@ type Options struct {
 	// See [Acceptances], which has both.
 	SignersThen func(class, caseID string, signed digest.ID) *seal.Signers
 
+	// Made tells how the ledger says that a cassette was made, "" if it does not
+	// know. It may be nil: then no cassette that nobody pinned is recorded.
+	Made func(digest.Content) CassetteProvenance
+
 	// Blobs, if set, takes cassettes that are too large to keep in memory.
 	Blobs *store.Blobs
 }
@@ -62,6 +66,7 @@ type Verified struct {
 	warnings []Warning
 	events   []evidence.IntegrityEvent
 	shipped  bool
+	made     madeHow
 }
 
 // A Warning is something a person should look at that does not refuse a class.
@@ -87,7 +92,7 @@ func Verify(root *os.Root, class string, opt Options) (*Verified, error) {
 	if _, err := Classes(root); err != nil {
 		return nil, err
 	}
-	v := &Verified{draft: d}
+	v := &Verified{draft: d, made: opt.Made}
 	if err := v.verify(root, opt); err != nil {
 		return nil, fmt.Errorf("class %s: %w", class, err)
 	}
@@ -214,21 +219,25 @@ func (v *Verified) verifyCase(c *DraftCase, opt Options, scratch bool) error {
 		v.event("case.verified", "TB-8", evidence.Info, fmt.Sprintf("cassette of case %s is %s", c.CaseID, c.CassetteDigest),
 			map[string]any{"class": c.class, "case_id": c.CaseID, "cassette_digest": c.CassetteDigest})
 	}
+	for _, target := range slices.Sorted(keysOf(c.Cassettes)) {
+		pin := c.Cassettes[target].Digest
+		v.event("case.verified", "TB-8", evidence.Info, fmt.Sprintf("cassette of case %s for target %s is %s", c.CaseID, target, pin),
+			map[string]any{"class": c.class, "case_id": c.CaseID, "target": target, "cassette_digest": pin})
+	}
 	return nil
 }
 
 func (c *DraftCase) checkCassette(scratch bool) error {
-	const hint = "a cassette changes only by recording it again and signing the case again; restore the file"
-	name := CassetteFile(c.class, c.CaseID)
+	name := CassetteFile(c.class, "", c.CaseID)
 	switch {
 	case c.CassetteDigest == nil && c.Cassette != nil && !scratch:
-		return refusal.Newf(refusal.CassetteDigestMismatch, "%s is %s, case.yaml pins no cassette_digest", name, c.Cassette.Digest).WithHint(hint)
-	case c.CassetteDigest != nil && c.Cassette == nil:
-		return refusal.Newf(refusal.CassetteDigestMismatch, "case.yaml field cassette_digest says %s, there is no %s", c.CassetteDigest, name).WithHint(hint)
-	case c.CassetteDigest != nil && *c.CassetteDigest != c.Cassette.Digest:
-		return refusal.Newf(refusal.CassetteDigestMismatch, "%s is %s, case.yaml field cassette_digest says %s", name, c.Cassette.Digest, c.CassetteDigest).WithHint(hint)
+		return refusal.Newf(refusal.CassetteDigestMismatch, "%s is %s, case.yaml pins no cassette_digest", name, c.Cassette.Digest).WithHint(tapeHint)
+	case c.CassetteDigest != nil && c.Cassette == nil && !c.hasPinned():
+		return refusal.Newf(refusal.CassetteDigestMismatch, "case.yaml field cassette_digest says %s, there is no %s", c.CassetteDigest, name).WithHint(tapeHint)
+	case c.CassetteDigest != nil && c.Cassette != nil && *c.CassetteDigest != c.Cassette.Digest:
+		return refusal.Newf(refusal.CassetteDigestMismatch, "%s is %s, case.yaml field cassette_digest says %s", name, c.Cassette.Digest, c.CassetteDigest).WithHint(tapeHint)
 	}
-	return nil
+	return c.checkTargets(scratch)
 }
 
 // VerifySignatures verifies the two signatures of a case: by the people it
@@ -389,6 +398,9 @@ func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 	}
 	if got, want := optional(computed.Dataset), optional(pinned.Dataset); got != want {
 		return refusal.Newf(refusal.DatasetDigestMismatch, "%s is %s, %s says %s", DatasetFile, got, ManifestFile, want).WithHint(hint)
+	}
+	if err := checkLineTapes(computed, pinned); err != nil {
+		return err
 	}
 	for _, id := range slices.Sorted(keysOf(computed.Cases)) {
 		got := computed.Cases[id]

@@ -176,7 +176,7 @@ func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
 		cases = append(cases, draft)
 	}
 	for _, x := range cases {
-		x.Made = madeHow(c, x)
+		x.Made, x.MadeFor = madeHow(c, x.CaseID, x.Cassette, x.CassetteDigest), madeFor(c, x)
 		data, err := x.WithDigests()
 		if err != nil {
 			return nil, fmt.Errorf("class %s: case %s: %w", d.Class, x.CaseID, err)
@@ -193,24 +193,38 @@ func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
 	return changed, nil
 }
 
-// madeHow says how the cassette of a case came to be. Only a recording that the
+// madeHow says how a cassette of a case came to be. Only a recording that the
 // ledger has an entry of is recorded, whatever people sign; else it is what its
 // own header says at most: written by hand, or recorded once and changed since.
-func madeHow(c *archive.Corpus, x *bench.DraftCase) bench.CassetteProvenance {
-	if x.Cassette == nil {
+// Pinned is what the case says now.
+func madeHow(c *archive.Corpus, id string, found *bench.Cassette, pinned *digest.Content) bench.CassetteProvenance {
+	if found == nil {
 		return ""
 	}
-	if how, ok := c.Recorded[x.Cassette.Digest]; ok {
+	if how, ok := c.Recorded[found.Digest]; ok {
 		return bench.CassetteProvenance(how)
 	}
 	made := bench.Edited
-	if data, err := x.Cassette.Data(); err != nil {
+	if data, err := found.Data(); err != nil {
 		return ""
 	} else if tape, err := cassette.Parse(data, cassette.Limits{}); err != nil || tape.Header.Provenance == cassette.Authored {
 		made = bench.Authored
 	}
-	if made == bench.Edited && (x.CassetteDigest == nil || *x.CassetteDigest != x.Cassette.Digest) {
-		c.Note("case %s: no cassette.recorded entry of this ledger names its cassette, %s: it is called edited and does not count as recorded", x.CaseID, x.Cassette.Digest)
+	if made == bench.Edited && (pinned == nil || *pinned != found.Digest) {
+		c.Note("case %s: no cassette.recorded entry of this ledger names its cassette, %s: it is called edited and does not count as recorded", id, found.Digest)
+	}
+	return made
+}
+
+// madeFor is madeHow for what single targets replay.
+func madeFor(c *archive.Corpus, x *bench.DraftCase) map[string]bench.CassetteProvenance {
+	made := map[string]bench.CassetteProvenance{}
+	for target, tape := range x.ByTarget {
+		pinned := x.CassetteDigest
+		if pin, ok := x.Cassettes[target]; ok {
+			pinned = &pin.Digest
+		}
+		made[target] = madeHow(c, x.CaseID, tape, pinned)
 	}
 	return made
 }

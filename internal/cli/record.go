@@ -24,6 +24,7 @@ type recordOptions struct {
 	class, target, cases string
 	unsafeRecord         bool
 	onlyMissing          bool
+	overwrite            bool
 	discard              bool
 	unsafeAgent          bool
 	maxCost              float64
@@ -36,8 +37,9 @@ func newRecord(env *Env) *cobra.Command {
 		Use:   "record CLASS --unsafe-record",
 		Short: "Record cassettes from live models and tools",
 		Long: `Drive the target through each case with live models and live MCP servers, and write
-what they answered to cassettes/CLASS/CASE.cassette.zst. The network is on and money is
-spent: where requests go and the most they can cost is shown first, and a person types
+what they answered to cassettes/CLASS/TARGET/CASE.cassette.zst, for cases in folders and
+for lines of a dataset. A recording that is there is not overwritten without --overwrite,
+and that of another target never. The network is on and money is spent: where requests go and the most they can cost is shown first, and a person types
 the answer at a terminal. Refused when CI is set.
 
 Keys never leave this process except to their provider, and secrets are removed before
@@ -54,7 +56,8 @@ class need not be signed before: read what would be sent, since nobody has vouch
 	f.BoolVar(&o.unsafeRecord, "unsafe-record", false, "allow the network and the cost; nothing is recorded without it")
 	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
 	f.StringVar(&o.cases, "case", "", "record only cases whose id matches `GLOB`")
-	f.BoolVar(&o.onlyMissing, "only-missing", false, "replay what the cassette has, record just the calls that miss")
+	f.BoolVar(&o.onlyMissing, "only-missing", false, "record only what is missing: cases without a recording, and calls that a recording does not have")
+	f.BoolVar(&o.overwrite, "overwrite", false, "record again cases that the target has a recording of")
 	f.BoolVar(&o.discard, "discard", false, "throw the recordings away; the ledger still has their entries")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "the most that all calls together may cost, in `USD` (default: the class's limit for a case, times the cases)")
 	f.IntVar(&o.jobs, "jobs", 1, "record `N` cases at once")
@@ -69,6 +72,8 @@ func (o *recordOptions) validate() error {
 			WithHint("give --unsafe-record if that is meant; a replay of what is recorded is \"tally run\"")
 	case o.maxCost < 0 || o.maxCost > 1e6:
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", o.maxCost)
+	case o.onlyMissing && o.overwrite:
+		return refusal.Newf(refusal.Usage, "--only-missing and --overwrite exclude each other").WithHint("--only-missing keeps what is recorded, --overwrite records it again")
 	case o.jobs < 1:
 		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", o.jobs)
 	}
@@ -104,7 +109,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	}
 	defer c.Close()
 	setup := lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Harness()}
-	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
+	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Overwrite: o.overwrite, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
 	if err != nil {
 		return err
 	}
@@ -165,7 +170,10 @@ func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording)
 	if o.discard {
 		fmt.Fprint(&b, "  writes   nothing but an entry in the ledger for each case\n")
 	} else {
-		fmt.Fprintf(&b, "  writes   cassettes/%s/, and an entry in the ledger for each case\n", o.class)
+		fmt.Fprintf(&b, "  writes   cassettes/%s/%s/, and an entry in the ledger for each case\n", o.class, target.Name)
+	}
+	for _, file := range r.Replaces {
+		fmt.Fprintf(&b, "  OVERWRITES  %s\n", file)
 	}
 	for line := range strings.Lines(b.String()) {
 		fmt.Fprintln(env.Stderr, plain.Line(strings.TrimSuffix(line, "\n")))
@@ -232,10 +240,12 @@ func (a *recordAnswer) print(out io.Writer) {
 			}
 		}
 		fmt.Fprintln(out)
-		if c.Kept {
+		switch {
+		case c.Unchanged:
+		case c.Kept:
 			kept++
 			fmt.Fprintf(out, "  %s %s\n", plain.Line(c.File), c.Digest)
-		} else if c.Reason != "" {
+		case c.Reason != "":
 			fmt.Fprintf(out, "  %s\n", plain.Line(c.Reason))
 		}
 	}

@@ -172,7 +172,7 @@ func (s *studio) entries() []string {
 
 func (s *studio) cassette(id string) *cassette.Cassette {
 	s.t.Helper()
-	data, err := os.ReadFile(filepath.Join(s.dir, "cassettes", "hello", id+".cassette.zst"))
+	data, err := os.ReadFile(filepath.Join(s.dir, "cassettes", "hello", "default", id+".cassette.zst"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/bench"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -183,7 +184,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	if stop != nil {
-		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000)
+		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000) + r.recordIt(stop)
 		g.Record.Outcome = evidence.Errored
 		if stop.Kind == session.Truncated {
 			g.Record.Outcome = evidence.Truncated
@@ -204,6 +205,16 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	return g, g.close()
+}
+
+// recordIt is the command that records what an attempt missed. A case that has
+// its own replies, and a class that comes with the program, are not recorded.
+func (r *run) recordIt(stop *session.Stop) string {
+	class := r.w.cfg.Bench.Class()
+	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || len(r.c.Scenario.Model) > 0 || bench.IsShipped(class) {
+		return ""
+	}
+	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing --unsafe-record", class, r.w.cfg.Target.Name, r.c.ID)
 }
 
 // newRecord fills in everything that does not depend on the grade.

@@ -38,7 +38,7 @@ const manyAtOnce = 256
 func prepare(cfg Config) (*Worker, error) {
 	reg := cfg.Bench.Registration()
 	cfg.Repeat = max(1, cfg.Repeat)
-	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench), limits: limitsOf(reg), memory: session.NewMemory()}
+	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
 	var err error
 	if w.rules, err = rulesOf(reg); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ func Validate(b *bench.Verified) error {
 	if _, err := rulesOf(b.Registration()); err != nil {
 		return err
 	}
-	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b)}
+	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b, "")}
 	for _, l := range w.lookAtAll() {
 		if l.err != nil {
 			return l.err

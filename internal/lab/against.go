@@ -82,7 +82,7 @@ func againOf(c *archive.Corpus, first trajectory.RunStarted, s *scenario.Scenari
 	}
 	reg := v.Registration()
 	again.Registration = &reg
-	cases := scenario.Of(v)
+	cases := scenario.Of(v, first.Target)
 	for i := range cases.Len() {
 		if cases.Ref(i).ID != first.Case {
 			continue

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"tallystick/internal/archive"
@@ -24,7 +26,8 @@ import (
 
 // RecordOptions say what becomes of recordings.
 type RecordOptions struct {
-	OnlyMissing     bool  // replay what the cassette has, record just the calls that miss
+	OnlyMissing     bool  // replay what is recorded, record just what is missing
+	Overwrite       bool  // record again what the target has a recording of
 	Discard         bool  // throw the recordings away; the ledger still has their entries
 	MaxCostMicroUSD int64 // 0 for the class's limit for a case, times the cases
 }
@@ -37,6 +40,7 @@ type Recording struct {
 	Cases     []string        // ids, in the order of the class
 	Most      int64           // micro-dollars that may be spent
 	Unsigned  error           // why the class is not signed as it is; nil if it is
+	Replaces  []string        // files that are written over
 
 	o      RecordOptions
 	access *provider.Access
@@ -45,6 +49,7 @@ type Recording struct {
 
 	mu    sync.Mutex
 	begun map[string]*provider.Case // that have not ended
+	bases map[string]int            // how many calls of a case were recorded before
 	done  []Recorded
 }
 
@@ -52,7 +57,8 @@ type Recording struct {
 type Recorded struct {
 	Case       string          `json:"case"`
 	Kept       bool            `json:"kept"`
-	Outcome    string          `json:"outcome"` // how the case went, unrecorded as an attempt
+	Unchanged  bool            `json:"unchanged,omitempty"` // nothing was missing, and nothing was written
+	Outcome    string          `json:"outcome"`             // how the case went, unrecorded as an attempt
 	Reason     string          `json:"reason,omitempty"`
 	Digest     *digest.Content `json:"digest,omitempty"`
 	Provenance string          `json:"provenance,omitempty"`
@@ -76,7 +82,7 @@ func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recordi
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{Setup: s, Unsigned: unsigned, o: o, begun: map[string]*provider.Case{}}
+	r := &Recording{Setup: s, Unsigned: unsigned, o: o, begun: map[string]*provider.Case{}, bases: map[string]int{}}
 	if r.access, err = s.access(); err != nil {
 		return nil, err
 	}
@@ -128,7 +134,7 @@ func (r *Recording) config() (harness.Config, error) {
 
 // choose finds the cases that a recording makes sense for.
 func (r *Recording) choose() error {
-	cases := scenario.Of(r.Bench)
+	cases := scenario.Of(r.Bench, r.Target.Name)
 	wanted := r.Setup.o.selector()
 	for i := range cases.Len() {
 		c, err := cases.Case(i)
@@ -143,30 +149,64 @@ func (r *Recording) choose() error {
 			continue
 		}
 		r.Cases = append(r.Cases, c.ID)
+		if r.isThere(c.ID) {
+			r.Replaces = append(r.Replaces, r.cassetteFile(c.ID))
+		}
 	}
 	if len(r.Cases) == 0 {
 		return refusal.Newf(refusal.NotFound, "class %s has no case to record", r.Bench.Class()).
 			WithHint(`"tally bench list %s" shows the cases; --case chooses among them`, r.Bench.Class())
 	}
-	return nil
+	return r.checkReplaces()
+}
+
+// isThere reports whether the target has a recording of a case.
+func (r *Recording) isThere(id string) bool {
+	_, err := os.Lstat(r.place.Path(filepath.FromSlash(r.cassetteFile(id))))
+	return err == nil
+}
+
+// checkReplaces refuses to write over recordings unless somebody said so. What
+// is missing is added to a recording: that loses nothing.
+func (r *Recording) checkReplaces() error {
+	if r.o.OnlyMissing || r.o.Discard {
+		r.Replaces = nil
+	}
+	if len(r.Replaces) == 0 || r.o.Overwrite {
+		return nil
+	}
+	const most = 5
+	shown := strings.Join(r.Replaces[:min(most, len(r.Replaces))], ", ")
+	if more := len(r.Replaces) - most; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	command := fmt.Sprintf("tally record %s --target %s", r.Bench.Class(), r.Target.Name)
+	if r.Setup.o.Cases != "" {
+		command += " --case '" + r.Setup.o.Cases + "'"
+	}
+	return refusal.Newf(refusal.AlreadyExists, "this would overwrite %d of the recordings that target %s has: %s; nothing was sent", len(r.Replaces), r.Target.Name, shown).
+		WithHint(`record only what is missing with "%s --only-missing --unsafe-record", or everything again with "%s --overwrite --unsafe-record"`, command, command)
 }
 
 // notFor says why a case is not recorded. What somebody wrote by hand is never
 // written over.
 func (r *Recording) notFor(c *scenario.Case) string {
-	inFolder := slices.ContainsFunc(r.Bench.Cases(), func(v bench.VerifiedCase) bool { return v.Case().CaseID == c.ID })
 	switch {
-	case !inFolder:
-		return "it is a line of the dataset, and those have no cassettes"
 	case len(c.Scenario.Model) > 0:
 		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
 	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.OnlyMissing:
-		return "its cassette was written by hand; remove " + r.cassetteFile(c.ID) + " first, or add to it with --only-missing"
+		file := r.cassetteFile(c.ID)
+		if !r.isThere(c.ID) {
+			file = bench.CassetteFile(r.Bench.Class(), "", c.ID)
+		}
+		return "its cassette was written by hand; remove " + file + " first, or add to it with --only-missing"
 	}
 	return ""
 }
 
-func (r *Recording) cassetteFile(id string) string { return bench.CassetteFile(r.Bench.Class(), id) }
+func (r *Recording) cassetteFile(id string) string {
+	return bench.CassetteFile(r.Bench.Class(), r.Target.Name, id)
+}
 
 // Record drives the cases, with the network on. Whatever happens, every case that
 // was begun has its entry in the ledger when it returns, unless the ledger itself
@@ -245,6 +285,9 @@ func (r *Recording) Case(c *scenario.Case) (harness.Recording, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun[c.ID] = live
+	if o.Base != nil {
+		r.bases[c.ID] = len(o.Base.Interactions)
+	}
 	return live, nil
 }
 
@@ -297,7 +340,10 @@ func (r *Recording) end(id string, keep bool, outcome, reason string) error {
 
 // Fate says in words what became of a recording.
 func (r *Recorded) Fate() string {
-	if r.Kept {
+	switch {
+	case r.Unchanged:
+		return "unchanged"
+	case r.Kept:
 		return "recorded"
 	}
 	return "thrown away"
@@ -315,6 +361,10 @@ func (r *Recording) put(live *provider.Case, out *Recorded) error {
 	h, d := c.Header, cassette.Digest(file)
 	out.Digest, out.Provenance, out.Redactions = &d, string(h.Provenance), h.Redactions
 	out.Calls, out.CostMicro, out.Unpriced = int64(len(c.Interactions)), h.Totals.CostMicrodollars, h.Totals.UnpricedCalls
+	if before, ok := r.bases[out.Case]; ok && out.Kept && before == len(c.Interactions) {
+		out.Unchanged, out.Digest = true, nil // that of another file, made now
+		return nil
+	}
 	entry := &evidence.CassetteRecorded{Class: r.Bench.Class(), CaseID: out.Case, Digest: d, Provenance: out.Provenance, Kept: out.Kept,
 		Calls: len(c.Interactions), CostMicro: out.CostMicro}
 	if _, err := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry); err != nil {

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 )
 
 // People sign that a cassette was recorded; only the ledger's own entry of the
@@ -198,6 +199,31 @@ func TestAProgramOfUnknownSourceDoesNotCount(t *testing.T) {
 		told := strings.Contains(strings.Join(rec.Notes, "\n"), "made by a program that no version or commit names")
 		if (rec.RecommendedTier == string(bench.Silver)) != counts || told == counts {
 			t.Errorf("%q: recommended %s: %q", version, rec.RecommendedTier, rec.Rationale)
+		}
+	}
+}
+
+// What two people signed for one target says nothing about another.
+func TestARecordIsOfTheCassetteThatWasSignedForItsTarget(t *testing.T) {
+	shared, own, others := digest.ContentOf([]byte("shared")), digest.ContentOf([]byte("own")), digest.ContentOf([]byte("other's"))
+	said := &bench.Case{CassetteDigest: &shared, CassetteProvenance: bench.Recorded, Cassettes: map[string]bench.TargetCassette{
+		"robot": {Digest: own, Provenance: bench.Recorded}, "other": {Digest: others, Provenance: bench.Authored}}}
+	for _, tt := range []struct {
+		target string
+		played *digest.Content
+		want   string
+	}{
+		{"robot", &own, ""},
+		{"robot", &shared, "of another cassette"},
+		{"robot", &others, "of another cassette"},
+		{"robot", nil, "of another cassette"},
+		{"third", &shared, ""},
+		{"third", &own, "of another cassette"},
+		{"other", &others, "cassette_provenance is authored"},
+	} {
+		c := &history.Case{Cassette: tt.played, Context: &history.Context{Provenance: "recorded"}}
+		if got := cassetteProblem(c, said, tt.target); got != tt.want {
+			t.Errorf("target %s with %v: %q, want %q", tt.target, tt.played, got, tt.want)
 		}
 	}
 }

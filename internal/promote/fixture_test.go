@@ -161,7 +161,7 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 		yaml := bench.NewCase(id, "Fix it", &bench.Person{Identity: "alice"}, &bench.Person{Identity: "bob"}, c.validated).YAML()
 		if c.provenance != "" {
 			yaml = fmt.Appendf(yaml, "cassette_digest: %q\ncassette_provenance: %s\n", digest.Content{}, c.provenance)
-			write(bench.CassetteFile(class, id), []byte("tape "+id))
+			write(bench.CassetteFile(class, "", id), []byte("tape "+id))
 		}
 		write("bench/fix/cases/"+id+"/case.yaml", yaml)
 		write("bench/fix/cases/"+id+"/input/prompt.txt", []byte(prompt))

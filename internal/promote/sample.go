@@ -180,7 +180,7 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.rubricProblem(c.Context, s.grading); why != "" {
 		return why
 	}
-	if why := cassetteProblem(c, s.said); why != "" || r.rules == 1 {
+	if why := cassetteProblem(c, s.said, a.Target); why != "" || r.rules == 1 {
 		return why
 	}
 	if why := r.imageProblem(c.Context); why != "" {
@@ -252,21 +252,30 @@ func (r *review) rubricProblem(c *history.Context, ownGrading bool) string {
 // cassetteProblem compares what was replayed with what two people signed. A
 // case without a cassette is answered by the agent alone, unless its record
 // says that somebody wrote the answers.
-func cassetteProblem(c *history.Case, said *bench.Case) string {
+func cassetteProblem(c *history.Case, said *bench.Case, target string) string {
 	provenance := bench.CassetteProvenance(c.Context.Provenance)
 	if said != nil {
-		want := said.CassetteDigest
+		want, signed := pinnedCassette(said, target)
 		if (want == nil) != (c.Cassette == nil) || want != nil && *want != *c.Cassette {
 			return "of another cassette"
 		}
 		if want != nil && provenance == bench.Recorded {
-			provenance = said.CassetteProvenance
+			provenance = signed
 		}
 	}
 	if (c.Cassette != nil || provenance != "") && provenance != bench.Recorded {
 		return "cassette_provenance is " + orNone(string(provenance))
 	}
 	return ""
+}
+
+// pinnedCassette is what two people signed that a target replays, and how they
+// said it was made: the target's own, or the one that targets share.
+func pinnedCassette(said *bench.Case, target string) (*digest.Content, bench.CassetteProvenance) {
+	if pin, ok := said.Cassettes[target]; ok {
+		return &pin.Digest, pin.Provenance
+	}
+	return said.CassetteDigest, said.CassetteProvenance
 }
 
 // distinct joins cases with the same files: a copy under another name is the

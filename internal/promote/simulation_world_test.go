@@ -224,7 +224,7 @@ func (w *world) sign(dir string, classes []simClass) {
 			id := simCase(i)
 			yaml := bench.NewCase(id, "Fix it", &bench.Person{Identity: "alice"}, &bench.Person{Identity: "bob"}, firstDay.Add(-10*day)).YAML()
 			yaml = fmt.Appendf(yaml, "cassette_digest: %q\ncassette_provenance: recorded\n", digest.Content{})
-			write(bench.CassetteFile(c.name, id), []byte("tape "+id))
+			write(bench.CassetteFile(c.name, "", id), []byte("tape "+id))
 			write(at+"cases/"+id+"/case.yaml", yaml)
 			write(at+"cases/"+id+"/input/prompt.txt", fmt.Appendf(nil, "%s number %d\n", c.name, i))
 		}

@@ -82,6 +82,8 @@ var gradingRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/gradi
 // the dataset. A case is taken apart when it is asked for, so a large dataset
 // takes little more memory than its bytes.
 type Set struct {
+	bench   *bench.Verified
+	target  string
 	folders []bench.VerifiedCase
 	lines   []bench.DatasetLine
 }
@@ -93,9 +95,9 @@ type Ref struct {
 	Cassette *digest.Content
 }
 
-// Of returns the cases of a bench.
-func Of(v *bench.Verified) *Set {
-	s := &Set{folders: v.Cases()}
+// Of returns the cases of a bench, with what a target replays of them.
+func Of(v *bench.Verified, target string) *Set {
+	s := &Set{bench: v, target: target, folders: v.Cases()}
 	if d := v.Dataset(); d != nil {
 		s.lines = d.Lines
 	}
@@ -110,28 +112,37 @@ func (s *Set) Ref(i int) Ref {
 	if i < len(s.folders) {
 		c := s.folders[i]
 		ref := Ref{ID: c.Case().CaseID, Digest: c.Digest()}
-		if cassette := c.Cassette(); cassette != nil {
+		if cassette, _ := c.CassetteFor(s.target); cassette != nil {
 			ref.Cassette = &cassette.Digest
 		}
 		return ref
 	}
 	line := s.lines[i-len(s.folders)]
-	return Ref{ID: line.ID, Digest: digest.ContentOf(line.JSON)}
+	ref := Ref{ID: line.ID, Digest: digest.ContentOf(line.JSON)}
+	if cassette, _ := s.bench.LineCassette(s.target, line.ID); cassette != nil {
+		ref.Cassette = &cassette.Digest
+	}
+	return ref
 }
 
 // Case takes case i apart.
 func (s *Set) Case(i int) (*Case, error) {
 	if i < len(s.folders) {
-		return fromFolder(s.folders[i])
+		return fromFolder(s.folders[i], s.target)
 	}
 	n := i - len(s.folders)
-	return fromLine(n+1, s.lines[n].JSON)
+	c, err := fromLine(n+1, s.lines[n].JSON)
+	if err == nil {
+		c.Cassette, c.Provenance = s.bench.LineCassette(s.target, c.ID)
+	}
+	return c, err
 }
 
-func fromFolder(v bench.VerifiedCase) (*Case, error) {
+func fromFolder(v bench.VerifiedCase, target string) (*Case, error) {
 	about := v.Case()
 	c := &Case{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
-		Rubric: about.Limits(), Cassette: v.Cassette(), Provenance: about.CassetteProvenance}
+		Rubric: about.Limits()}
+	c.Cassette, c.Provenance = v.CassetteFor(target)
 	var said, grading []byte
 	for _, f := range v.Files() {
 		switch name := f.Path; {

@@ -65,7 +65,7 @@ func load(t *testing.T, files map[string]string) (*Set, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Of(v), nil
+	return Of(v, "default"), nil
 }
 
 // folder is a class of one case folder with a scenario, or none if it is "".

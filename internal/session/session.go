@@ -378,7 +378,7 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 	}
 	if s.cfg.Models == nil {
 		return nil, refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
-			WithHint(`record one with "tally record", or write the replies in the scenario`)
+			WithHint(`record one with "tally record CLASS --target TARGET --only-missing --unsafe-record", or write the replies in the scenario`)
 	}
 	return s.cfg.Models.Call(ctx, api, body, onChunk)
 }
