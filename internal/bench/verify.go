@@ -135,6 +135,11 @@ func (v *Verified) verify(root *os.Root, opt Options) error {
 	if err != nil {
 		return err
 	}
+	for _, target := range slices.Sorted(keysOf(computed.DatasetCassettes)) {
+		pin := computed.DatasetCassettes[target]
+		v.event("case.verified", "TB-8", evidence.Info, fmt.Sprintf("cassettes of lines for target %s are %s", target, pin),
+			map[string]any{"class": d.Class, "target": target, "dataset_cassettes": pin})
+	}
 	v.manifest, v.digest = computed, digest.IDOf(message)
 	if v.shipped {
 		return nil

@@ -48,9 +48,14 @@ type Recording struct {
 	ledger *sequencer.Ledger
 
 	mu    sync.Mutex
-	begun map[string]*provider.Case // that have not ended
-	bases map[string]int            // how many calls of a case were recorded before
+	begun map[string]*begun // that have not ended
 	done  []Recorded
+}
+
+// A begun is a case that is being recorded.
+type begun struct {
+	*provider.Case
+	base *cassette.Cassette // that is added to; nil if there is none
 }
 
 // A Recorded is what became of the recording of one case.
@@ -82,7 +87,7 @@ func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recordi
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{Setup: s, Unsigned: unsigned, o: o, begun: map[string]*provider.Case{}, bases: map[string]int{}}
+	r := &Recording{Setup: s, Unsigned: unsigned, o: o, begun: map[string]*begun{}}
 	if r.access, err = s.access(); err != nil {
 		return nil, err
 	}
@@ -284,10 +289,7 @@ func (r *Recording) Case(c *scenario.Case) (harness.Recording, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[c.ID] = live
-	if o.Base != nil {
-		r.bases[c.ID] = len(o.Base.Interactions)
-	}
+	r.begun[c.ID] = &begun{live, o.Base}
 	return live, nil
 }
 
@@ -349,7 +351,7 @@ func (r *Recorded) Fate() string {
 	return "thrown away"
 }
 
-func (r *Recording) put(live *provider.Case, out *Recorded) error {
+func (r *Recording) put(live *begun, out *Recorded) error {
 	file, err := live.Cassette()
 	if err != nil {
 		return err
@@ -361,7 +363,7 @@ func (r *Recording) put(live *provider.Case, out *Recorded) error {
 	h, d := c.Header, cassette.Digest(file)
 	out.Digest, out.Provenance, out.Redactions = &d, string(h.Provenance), h.Redactions
 	out.Calls, out.CostMicro, out.Unpriced = int64(len(c.Interactions)), h.Totals.CostMicrodollars, h.Totals.UnpricedCalls
-	if before, ok := r.bases[out.Case]; ok && out.Kept && before == len(c.Interactions) {
+	if live.base != nil && out.Kept && len(live.base.Interactions) == len(c.Interactions) {
 		out.Unchanged, out.Digest = true, nil // that of another file, made now
 		return nil
 	}
