@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"tallystick/internal/exchange/jsonstream"
 	"tallystick/internal/exchange/results"
@@ -44,13 +43,9 @@ func (s *session) lmEval(g []*file) error {
 	return nil
 }
 
-var lmEvalDate = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?$`)
-})
-
 // date is the moment in the name of a file, which results and samples share.
 func (f *file) date() string {
-	if m := lmEvalDate().FindStringSubmatch(f.base()); m != nil {
+	if m := regexp.MustCompile(`_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?$`).FindStringSubmatch(f.base()); m != nil {
 		return m[1]
 	}
 	return ""
