@@ -266,6 +266,9 @@ A document is looked at in canonical JSON, which is what is hashed and signed; c
 // TestBenchKeepsItsRules changes documents in thousands of ways: the file of
 // rules and the program must think the same of each.
 func TestBenchKeepsItsRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of documents in one goroutine: nothing for the race detector")
+	}
 	f, err := rules.Load(filepath.Join(formats, "rules", "bench.json"))
 	if err != nil {
 		t.Fatal(err)

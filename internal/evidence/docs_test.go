@@ -274,6 +274,9 @@ A record is [canonical JSON](canonical-json.md), at most 63 arrays and objects i
 // TestRecordsKeepTheirRules changes records of every kind in thousands of ways:
 // the file of rules and the program must think the same of each.
 func TestRecordsKeepTheirRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of documents in one goroutine: nothing for the race detector")
+	}
 	f, err := rules.Load(filepath.Join(formats, "rules", "records.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -372,6 +372,9 @@ func readAloneIn(format string, line []byte) error {
 // TestEventsKeepTheirRules changes events of every type in thousands of ways:
 // the file of rules and the program must think the same of each.
 func TestEventsKeepTheirRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of documents in one goroutine: nothing for the race detector")
+	}
 	f, err := rules.Load(filepath.Join(formats, "rules", "events.json"))
 	if err != nil {
 		t.Fatal(err)
