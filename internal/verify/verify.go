@@ -54,6 +54,7 @@ type Trust struct {
 
 	witnessKeys map[string]string // key to name
 	assumed     *[]string         // see Item.Assumed
+	claim       **Claim           // see Item.Claim
 }
 
 // AddLog trusts a ledger's key in the form NAME+ID+KEY.
@@ -132,13 +133,11 @@ func (i Item) Err() error { return i.err }
 
 // Path recognises what is at path and verifies it.
 func Path(path string, t Trust) Item {
-	if data, err := store.ReadFile(store.OS{}, path, maxFileBytes); err == nil && ledger.IsProofs(data) {
-		return proof(path, data, t)
-	}
 	var assumed []string
-	t.assumed = &assumed
+	var said *Claim
+	t.assumed, t.claim = &assumed, &said
 	kind, detail, err := recognise(path, t)
-	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, err: err}
+	item := Item{Path: path, Type: kind, Verified: err == nil, Detail: detail, Claim: said, err: err}
 	if err == nil {
 		item.Assumed = assumed
 	}
@@ -149,22 +148,16 @@ func Path(path string, t Trust) Item {
 }
 
 // proof verifies a file that [ledger.MarshalProofs] wrote.
-func proof(path string, data []byte, t Trust) Item {
-	var assumed []string
-	t.assumed = &assumed
+func proof(data []byte, t Trust) (string, string, error) {
 	c, detail, err := claim(data, t)
-	if err == nil {
+	if *t.claim = c; err == nil {
 		err = t.checkOrigin(c.Origin)
 	}
-	item := Item{Path: path, Type: "receipt", Verified: err == nil, Detail: detail, Claim: c, err: err}
-	if err == nil {
-		t.assume("the tree of %d entries is still part of the ledger, and holds the newest registration of the class: only its newest copy tells", c.TreeSize)
-		item.Assumed = assumed
-	}
 	if err != nil {
-		item.Detail, item.Name = err.Error(), refusal.Of(err).Name
+		return "receipt", "", err
 	}
-	return item
+	t.assume("the tree of %d entries is still part of the ledger, and holds the newest registration of the class: only its newest copy tells", c.TreeSize)
+	return "receipt", detail, nil
 }
 
 func recognise(path string, t Trust) (kind, detail string, err error) {
@@ -188,6 +181,8 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	// A bundle goes first: it may carry a receipt, and with it a checkpoint.
 	case witness.IsBundle(data):
 		return bundle(data, t)
+	case ledger.IsProofs(data):
+		return proof(data, t)
 	case ledger.IsReceipt(data):
 		return receipt(path, data, t)
 	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
