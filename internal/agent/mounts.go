@@ -51,6 +51,9 @@ func (t *Target) Mounted() []Mounted {
 		}
 		out = append(out, one)
 	}
+	if t.venv != nil {
+		out = append(out, Mounted{Inside: venvInside, Why: "of an environment only what is installed is digested, not its interpreter, links and caches"})
+	}
 	return out
 }
 

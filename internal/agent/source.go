@@ -33,7 +33,7 @@ func readSource(root, name string) (*digest.Tree, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "source: %w", err)
 	}
-	s := &source{workspace: root, top: found}
+	s := &source{top: found}
 	if !info.IsDir() {
 		s.top = filepath.Dir(found)
 		err = s.add(found)
@@ -51,9 +51,9 @@ func readSource(root, name string) (*digest.Tree, error) {
 
 // A source is a folder while it is read.
 type source struct {
-	workspace, top string
-	tree           digest.Tree
-	bytes          int64
+	top   string
+	tree  digest.Tree
+	bytes int64
 }
 
 func (s *source) visit(name string, d fs.DirEntry, err error) error {
