@@ -79,6 +79,8 @@ func (c *Claim) registered(proved []*ledger.Proved, t Trust) error {
 	return nil
 }
 
+const levelSigned = "signed"
+
 // levelOf is what can be said without the signers: whether the key that seals
 // the ledger signed the registration of a bench that people signed.
 func levelOf(r *evidence.AttemptRegistered, t Trust) string {
@@ -93,7 +95,7 @@ func levelOf(r *evidence.AttemptRegistered, t Trust) string {
 	pub, ok := key.Ed25519()
 	for _, l := range t.Logs {
 		if ok && pub.Equal(l.Key) {
-			return "signed"
+			return levelSigned
 		}
 	}
 	return "scratch"

@@ -156,6 +156,9 @@ func proof(data []byte, t Trust) (string, string, error) {
 	if err != nil {
 		return "receipt", "", err
 	}
+	if c.Level == levelSigned {
+		t.assume("people signed the bench, and not example people: the proof shows that the ledger's key signed the registration, and no more")
+	}
 	t.assume("the tree of %d entries is still part of the ledger, and holds the newest registration of the class: only its newest copy tells", c.TreeSize)
 	return "receipt", detail, nil
 }
