@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -9,13 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/attest"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/exchange/export"
 	"tallystick/internal/history"
-	"tallystick/internal/ledger"
-	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
@@ -192,79 +188,4 @@ func (g *attested) finish() {
 		g.out.Isolation = append(g.out.Isolation, i)
 	}
 	slices.SortFunc(g.out.Isolation, func(a, b export.Isolation) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-}
-
-// RecordCredential appends that a credential was issued, about an attempt of ours
-// or about none, and says where.
-func (p *Place) RecordCredential(ctx context.Context, v *attest.Verified, attempt string) (*Appended, error) {
-	pos, err := p.Append(ctx, evidence.CredentialIssuedKind, &evidence.CredentialIssued{
-		Attempt: attempt, Credential: v.Digest, ID: v.ID, Issuer: v.Issuer, Method: v.IssuerProof.Method, Run: v.Body.RunID})
-	if err != nil {
-		return nil, fmt.Errorf("recording the credential: %w", err)
-	}
-	p.Note(`recorded as entry %d; "tally ledger prove %d -o FILE" gives the receipt that shows its age`, pos.Index, pos.Index)
-	return &Appended{pos.Index, pos.Head}, nil
-}
-
-// Revoke appends that a credential is revoked. The ledger must have issued it: a
-// revocation of something unknown is a mistake in the digest.
-func (p *Place) Revoke(ctx context.Context, credential digest.ID, reason string) (Appended, error) {
-	found, err := p.Credentials()
-	if err != nil {
-		return Appended{}, err
-	}
-	if !found.Issued[credential] {
-		return Appended{}, refusal.Newf(refusal.UnknownName, "the ledger %s has not issued a credential %s", p.Settings.Origin, credential).
-			WithHint("the digest is SHA-256 of the canonical credential, proofs included; name the file itself")
-	}
-	if err := found.Revoked(credential); err != nil {
-		return Appended{}, err
-	}
-	pos, err := p.Append(ctx, evidence.CredentialRevokedKind, &evidence.CredentialRevoked{Credential: credential, Reason: reason})
-	return Appended{pos.Index, pos.Head}, err
-}
-
-// Credentials are those that a ledger issued and revoked.
-type Credentials struct {
-	Issued  map[digest.ID]bool
-	origin  string
-	revoked map[digest.ID]revocation
-}
-
-type revocation struct {
-	index int64
-	body  *evidence.CredentialRevoked
-}
-
-// Credentials reads which credentials the verified ledger issued and revoked.
-func (p *Place) Credentials() (*Credentials, error) {
-	out := &Credentials{Issued: map[digest.ID]bool{}, origin: p.Settings.Origin, revoked: map[digest.ID]revocation{}}
-	_, err := p.Verify(func(rec ledger.Record) error {
-		switch rec.Envelope.Kind {
-		case evidence.CredentialIssuedKind, evidence.CredentialRevokedKind:
-		default:
-			return nil
-		}
-		b, err := decoded(rec)
-		if err != nil {
-			return err
-		}
-		switch b := b.(type) {
-		case *evidence.CredentialIssued:
-			out.Issued[b.Credential] = true
-		case *evidence.CredentialRevoked:
-			out.revoked[b.Credential] = revocation{rec.Index, b}
-		}
-		return nil
-	})
-	return out, err
-}
-
-// Revoked refuses a credential that the ledger says is revoked.
-func (c *Credentials) Revoked(credential digest.ID) error {
-	r, ok := c.revoked[credential]
-	if !ok {
-		return nil
-	}
-	return refusal.Newf(refusal.CredentialRevoked, "credential %s: entry %d of %s revokes it: %s", credential, r.index, c.origin, r.body.Reason)
 }

@@ -33,9 +33,9 @@ const (
 // tell which credential somebody asks about.
 const MinStatusBytes = 16 << 10
 
-// maxStatusBytes bounds what a list unpacks to: 32 Mi credentials. A gzip stream
+// MaxStatusBytes bounds what a list unpacks to: 32 Mi credentials. A gzip stream
 // of our bounded input could otherwise give gigabytes.
-const maxStatusBytes = 4 << 20
+const MaxStatusBytes = 4 << 20
 
 // A StatusEntry says where to look whether a credential is revoked.
 type StatusEntry struct {
@@ -250,12 +250,12 @@ func decodeBits(text string) ([]byte, error) {
 		return nil, bad("not gzip")
 	}
 	zip.Multistream(false)
-	bits, err := io.ReadAll(io.LimitReader(zip, maxStatusBytes+1))
+	bits, err := io.ReadAll(io.LimitReader(zip, MaxStatusBytes+1))
 	switch {
 	case err != nil:
 		return nil, bad("the gzip stream is damaged")
-	case len(bits) > maxStatusBytes:
-		return nil, refusal.Newf(refusal.TooLarge, "encodedList: unpacks to more than %d bytes", maxStatusBytes)
+	case len(bits) > MaxStatusBytes:
+		return nil, refusal.Newf(refusal.TooLarge, "encodedList: unpacks to more than %d bytes", MaxStatusBytes)
 	case source.Len() > 0:
 		return nil, bad("bytes after the gzip stream")
 	case len(bits) < MinStatusBytes:
@@ -280,9 +280,9 @@ func IssueStatusList(d StatusDraft, s Signer) ([]byte, error) {
 		return nil, err
 	}
 	controller, _, err := splitMethod(method)
-	if err != nil || controller != d.Issuer || len(d.Bits) < MinStatusBytes || len(d.Bits) > maxStatusBytes {
+	if err != nil || controller != d.Issuer || len(d.Bits) < MinStatusBytes || len(d.Bits) > MaxStatusBytes {
 		return nil, refusal.Newf(refusal.Usage, "status list of %d bytes by %.120q with the key %s: expected %d to %d bytes and a key of the issuer's",
-			len(d.Bits), d.Issuer, method, MinStatusBytes, maxStatusBytes)
+			len(d.Bits), d.Issuer, method, MinStatusBytes, MaxStatusBytes)
 	}
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)

@@ -176,7 +176,7 @@ func TestEncodedListIsBounded(t *testing.T) {
 		name, text string
 		want       refusal.Name
 	}{
-		{"a bomb", pack(make([]byte, maxStatusBytes+1)), refusal.TooLarge},
+		{"a bomb", pack(make([]byte, MaxStatusBytes+1)), refusal.TooLarge},
 		{"too short", pack(make([]byte, MinStatusBytes-1)), refusal.CredentialInvalid},
 		{"two streams", pack(make([]byte, MinStatusBytes), make([]byte, 1)), refusal.CredentialInvalid},
 		{"cut", good[:len(good)-8], refusal.CredentialInvalid},

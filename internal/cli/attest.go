@@ -12,9 +12,9 @@ import (
 	"tallystick/internal/attest"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
 )
 
 type attestOptions struct {
@@ -22,8 +22,10 @@ type attestOptions struct {
 	what        string
 	key         string
 	method      string
+	issuerKey   string
+	issuer      claim.Party
 	statusList  string
-	statusIndex int
+	statusIndex int64
 	validUntil  string
 	schemaURL   string
 	manifest    string
@@ -52,8 +54,10 @@ hashed. What no file says and no flag gives is missing, and nothing is signed: n
 filled in. --dry-run shows the body before there is a key.
 
 The key is an OpenSSH ed25519 key or a file with 32 bytes in hexadecimal, readable by you
-alone. It signs the body as the runner and the credential as its issuer. In a workspace
-the credential is also recorded in the ledger, so that a receipt can show its age later.`,
+alone. It signs the body as the runner, and the credential as its issuer unless
+--issuer-key names the key of somebody else. In a workspace the credential is also recorded
+in the ledger, so that a receipt can show its age later. With --status-list-url it gets a
+place in a status list, which "tally attest status" makes from the ledger.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.what = args[0]
@@ -64,6 +68,9 @@ the credential is also recorded in the ledger, so that a receipt can show its ag
 	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it: did:key:… or did:web:… (default: the did:key of the key)")
 	f.StringVar(&o.key, "key", "", "`FILE` with the key that signs")
 	f.StringVar(&o.method, "key-id", "", "`NAME` of the key among those of a did:web (default: the key itself)")
+	f.StringVar(&o.issuerKey, "issuer-key", "", "`FILE` with the key of whoever issues the credential, if that is not the runner")
+	f.StringVar(&o.issuer.DID, "issuer-did", "", "the `DID` of that issuer (default: the did:key of --issuer-key)")
+	f.StringVar(&o.issuer.Method, "issuer-key-id", "", "`NAME` of the issuer's key among those of a did:web")
 	f.StringVar(&o.Harness, "harness", "", "the `ID` of the harness, where the file only passes on another's results")
 	f.StringVar(&o.Task, "task", "", "only the run of this `TASK`")
 	f.IntVar(&o.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
@@ -76,7 +83,7 @@ the credential is also recorded in the ledger, so that a receipt can show its ag
 	contentFlags(f, &o.Content)
 	f.StringVar(&o.schemaURL, "schema-url", "", "where the body's schema is published, as `URL`")
 	f.StringVar(&o.statusList, "status-list-url", "", "status list `URL` that will say whether the credential is revoked")
-	f.IntVar(&o.statusIndex, "status-index", 0, "the credential's `N` in that list")
+	f.Int64Var(&o.statusIndex, "status-index", -1, "the credential's `N` in that list (default: the next that the ledger has not given away)")
 	f.StringVar(&o.validUntil, "valid-until", "", "last moment of validity, in RFC 3339: `TIME`")
 	f.StringVar(&o.manifest, "manifest", "", "write the registry manifest to `FILE` too")
 	f.StringVar(&o.paths.Artifact, "artifact-path", "", "`PATH` of the model in the registry, for --manifest")
@@ -85,7 +92,7 @@ the credential is also recorded in the ledger, so that a receipt can show its ag
 	f.StringVarP(&o.out, "out", "o", "", "write the credential to `FILE` in place of standard output")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the body, and what is missing; no key is needed")
 	f.BoolVar(&o.record, "record", true, "in a workspace, record in the ledger that the credential was issued")
-	cmd.AddCommand(newAttestDryRun(env), newAttestVerify(env), newAttestRevoke(env), newAttestSchema(env))
+	cmd.AddCommand(newAttestDryRun(env), newAttestVerify(env), newAttestRevoke(env), newAttestStatus(env), newAttestSchema(env))
 	return cmd
 }
 
@@ -102,12 +109,15 @@ type attestAnswer struct {
 }
 
 func runAttest(ctx context.Context, env *Env, o attestOptions) error {
-	var key *seal.Key
+	runner := claim.Party{DID: o.RunnerDID, Method: o.method}
 	if !o.dryRun || o.key != "" {
-		var err error
-		if key, err = claim.LoadKey(o.key, &o.RunnerDID); err != nil {
+		if err := runner.LoadKey(o.key); err != nil {
 			return err
 		}
+		o.RunnerDID = runner.DID
+	}
+	if err := o.loadIssuer(); err != nil {
+		return err
 	}
 	ask := archive.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
 	draft, attempt, err := archive.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, ask)
@@ -126,9 +136,13 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		}
 		return env.Answer(rawJSON(draft.Body), func(w io.Writer) { w.Write(append(plain.JSON(draft.Body), '\n')) })
 	}
-	s := claim.Signing{Key: key, DID: o.RunnerDID, Method: o.method, Now: env.Now(), SchemaURL: o.schemaURL, Until: o.validUntil}
-	if o.statusList != "" {
-		s.Status = []attest.StatusEntry{attest.NewStatusEntry(o.statusList, o.statusIndex, attest.Revocation)}
+	s := claim.Signing{Runner: runner, Issuer: o.issuer, Now: env.Now(), SchemaURL: o.schemaURL, Until: o.validUntil}
+	status, err := o.statusPlace(env)
+	if err != nil {
+		return err
+	}
+	if status != nil {
+		s.Status = []attest.StatusEntry{attest.NewStatusEntry(status.List, int(status.Index), attest.Revocation)}
 	}
 	text, signed, err := claim.Issue(draft, s)
 	if err != nil {
@@ -145,7 +159,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	}
 	a := &attestAnswer{File: o.out, Credential: signed.Digest, Issuer: signed.Issuer, RunID: signed.Body.RunID, Imported: signed.Imported, Hashed: draft.Hashed}
 	if o.record {
-		if a.Entry, err = recordIssue(ctx, env, signed, attempt); err != nil {
+		if a.Entry, err = recordIssue(ctx, env, signed, attempt, status); err != nil {
 			return err
 		}
 	}
@@ -161,7 +175,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 
 // recordIssue records the credential in the ledger of the workspace, if there is
 // one.
-func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string) (*archive.Appended, error) {
+func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string, status *evidence.StatusPlace) (*archive.Appended, error) {
 	p, err := openPlace(env)
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, nil
@@ -169,7 +183,7 @@ func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt stri
 	if err != nil {
 		return nil, err
 	}
-	return p.RecordCredential(ctx, v, attempt)
+	return p.RecordCredential(ctx, v, attempt, status)
 }
 
 // showRerun tells how to repeat the run.

@@ -12,6 +12,22 @@ type CredentialIssued struct {
 	Issuer     string    `json:"issuer"`
 	Method     string    `json:"method"` // the verification method of the issuer's key
 	Run        string    `json:"run"`    // the runId of its body
+	// Status is where a status list speaks of it, if one does. The list is made
+	// from these entries.
+	Status *StatusPlace `json:"status,omitempty"`
+}
+
+// A StatusPlace is one bit of a status list.
+type StatusPlace struct {
+	Index int64  `json:"index"`
+	List  string `json:"list"` // the URL of the list
+}
+
+func (p *StatusPlace) validate() error {
+	if p == nil {
+		return nil
+	}
+	return firstError(required("status.list", p.List), notNegative("status.index", p.Index))
 }
 
 // Kind is credential.issued.
@@ -19,7 +35,7 @@ func (*CredentialIssued) Kind() Kind { return CredentialIssuedKind }
 
 // Validate checks that the strings are there.
 func (c *CredentialIssued) Validate() error {
-	return firstError(required("issuer", c.Issuer), required("method", c.Method), required("run", c.Run))
+	return firstError(required("issuer", c.Issuer), required("method", c.Method), required("run", c.Run), c.Status.validate())
 }
 
 // CredentialRevoked records that an issuer no longer stands by a credential.

@@ -169,7 +169,7 @@ func TestNothingIsFilledIn(t *testing.T) {
 	if err := d.Refuse(); !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), "nothing gives submittedAt") {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := Issue(d, Signing{Key: key(t), DID: "did:web:a.example", Now: time.Now()}); err == nil {
+	if _, _, err := Issue(d, Signing{Runner: Party{Key: key(t), DID: "did:web:a.example"}, Now: time.Now()}); err == nil {
 		t.Error("it was signed")
 	}
 	// Times without a zone, and digests of another kind, do not count.
@@ -277,7 +277,7 @@ func TestAttemptGivesTheSameRunEveryTime(t *testing.T) {
 	if err != nil || !bytes.Equal(d.Body, again.Body) {
 		t.Errorf("%s\n%s\n%v", d.Body, again.Body, err)
 	}
-	text, v, err := Issue(d, Signing{Key: key(t), DID: "did:web:a.example", Method: "k1", Now: time.Now()})
+	text, v, err := Issue(d, Signing{Runner: Party{Key: key(t), DID: "did:web:a.example", Method: "k1"}, Now: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestForgedSandboxAttestation(t *testing.T) {
 		if change != nil {
 			change(d)
 		}
-		_, v, err := Issue(d, Signing{Key: key(t), DID: o.RunnerDID, Now: time.Now()})
+		_, v, err := Issue(d, Signing{Runner: Party{Key: key(t), DID: o.RunnerDID}, Now: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}

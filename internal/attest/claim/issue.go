@@ -12,13 +12,19 @@ import (
 	"tallystick/internal/seal"
 )
 
-// Signing is who signs a draft, and what the credential says besides.
-type Signing struct {
+// A Party is somebody who signs: a key, and the name that verifiers find it by.
+type Party struct {
 	Key *seal.Key
-	DID string // the runner's, which is the issuer's too
+	DID string
 	// Method names the key among those of a did:web, in full or after the #. Empty
 	// means the key itself in multibase.
 	Method string
+}
+
+// Signing is who signs a draft, and what the credential says besides.
+type Signing struct {
+	Runner Party
+	Issuer Party // without a key: the runner
 	Now    time.Time
 
 	SchemaURL string
@@ -26,101 +32,133 @@ type Signing struct {
 	Status    []attest.StatusEntry
 }
 
-// LoadKey reads the key that signs. A DID that is empty becomes the did:key of the
+// LoadKey reads the key of a party. A DID that is empty becomes the did:key of the
 // key.
-func LoadKey(path string, did *string) (*seal.Key, error) {
+func (p *Party) LoadKey(path string) (err error) {
 	if path == "" {
-		return nil, refusal.Newf(refusal.Usage, "--key is missing").WithHint(`name a key file, or give --dry-run; "tally keys new credential" makes one in .tally/keys`)
+		return refusal.Newf(refusal.Usage, "--key is missing").WithHint(`name a key file, or give --dry-run; "tally keys new credential" makes one in .tally/keys`)
 	}
-	key, err := seal.LoadKeyOrSeed(path)
-	if err != nil {
-		return nil, err
+	if p.Key, err = seal.LoadKeyOrSeed(path); err != nil {
+		return err
 	}
-	if pub, ok := key.Public().Ed25519(); ok && *did == "" {
-		*did = seal.DIDKey(pub)
+	if pub, ok := p.Key.Public().Ed25519(); ok && p.DID == "" {
+		p.DID = seal.DIDKey(pub)
 	}
-	return key, nil
+	return nil
 }
 
 // signer is the key under the name that verifiers find it by.
-func (s Signing) signer() (attest.Signer, error) {
-	pub, ok := s.Key.Public().Ed25519()
+func (p Party) signer(now time.Time) (attest.Signer, error) {
+	pub, ok := p.Key.Public().Ed25519()
 	if !ok {
-		return attest.Signer{}, refusal.Newf(refusal.Usage, "the key is of type %s, credentials are signed with ssh-ed25519", s.Key.Public().Type())
+		return attest.Signer{}, refusal.Newf(refusal.Usage, "the key is of type %s, credentials are signed with ssh-ed25519", p.Key.Public().Type())
 	}
-	out := attest.Signer{Key: s.Key, Created: s.Now}
+	out := attest.Signer{Key: p.Key, Created: now}
 	switch {
-	case strings.HasPrefix(s.DID, "did:key:"):
-		if own := seal.DIDKey(pub); s.DID != own {
-			return out, refusal.Newf(refusal.Usage, "--runner-did is %.120q, and the key is of %s", s.DID, own)
+	case strings.HasPrefix(p.DID, "did:key:"):
+		if own := seal.DIDKey(pub); p.DID != own {
+			return out, refusal.Newf(refusal.Usage, "the DID is %.120q, and the key is of %s", p.DID, own)
 		}
-	case s.Method == "":
-		out.Method = s.DID + "#" + seal.Multikey(pub)
-	case strings.Contains(s.Method, "#"):
-		out.Method = s.Method
+	case p.Method == "":
+		out.Method = p.DID + "#" + seal.Multikey(pub)
+	case strings.Contains(p.Method, "#"):
+		out.Method = p.Method
 	default:
-		out.Method = s.DID + "#" + s.Method
+		out.Method = p.DID + "#" + p.Method
 	}
 	return out, nil
 }
 
-// Issue signs a draft: the runner's proof over the body, and the credential around
-// it by the same key. The credential was verified with that key before it is
+// Issue signs a draft: the runner's proof over the body, and the issuer's
+// credential around it. The credential was verified with those keys before it is
 // returned.
 func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	if err := d.Refuse(); err != nil {
 		return nil, nil, err
 	}
-	signer, err := s.signer()
+	if s.Issuer.Key == nil {
+		s.Issuer = s.Runner
+	}
+	runner, err := s.Runner.signer(s.Now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the runner: %w", err)
+	}
+	issuer, err := s.Issuer.signer(s.Now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the issuer: %w", err)
+	}
+	draft, err := s.draft(d, runner)
 	if err != nil {
 		return nil, nil, err
 	}
-	var until time.Time
-	if s.Until != "" {
-		if until, err = time.Parse(time.RFC3339, s.Until); err != nil {
-			return nil, nil, refusal.Newf(refusal.Usage, "--valid-until %q: expected a time such as 2027-01-31T00:00:00Z", s.Until)
-		}
-	}
-	body, err := attest.SignBody(d.Body, signer)
+	text, err := attest.Issue(draft, issuer)
 	if err != nil {
 		return nil, nil, err
 	}
-	var evidence []canon.RawMessage
-	for _, item := range d.Evidence {
-		if item, err = signSandbox(item, signer); err != nil {
-			return nil, nil, err
-		}
-		evidence = append(evidence, item)
-	}
-	parsed, err := attest.ParseBody(d.Body)
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := attest.Issue(attest.Draft{
-		ID: "urn:uuid:" + parsed.RunID, Issuer: s.DID, Imported: d.Imported, Body: body, SchemaURL: s.SchemaURL,
-		ValidFrom: s.Now, ValidUntil: until, Status: s.Status, Evidence: evidence,
-	}, signer)
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := s.verify(text, signer)
+	v, err := s.verify(text, runner, issuer)
 	return text, v, err
 }
 
-// verify checks the credential as a stranger would who has the signer's key.
-func (s Signing) verify(text []byte, signer attest.Signer) (*attest.Verified, error) {
-	keys := &attest.Keys{}
-	if signer.Method != "" {
-		pub, _ := s.Key.Public().Ed25519()
-		set, err := canon.Marshal(map[string]any{"keys": []any{seal.NewJWK(pub, signer.Method)}})
-		if err != nil {
-			return nil, err
+// draft is the credential before its issuer signs it.
+func (s Signing) draft(d *Draft, runner attest.Signer) (out attest.Draft, err error) {
+	out = attest.Draft{Issuer: s.Issuer.DID, Imported: d.Imported, SchemaURL: s.SchemaURL, ValidFrom: s.Now, Status: s.Status}
+	if s.Until != "" {
+		if out.ValidUntil, err = time.Parse(time.RFC3339, s.Until); err != nil {
+			return out, refusal.Newf(refusal.Usage, "--valid-until %q: expected a time such as 2027-01-31T00:00:00Z", s.Until)
 		}
-		if err := keys.AddJWKS(s.DID, set); err != nil {
+	}
+	if out.Body, err = attest.SignBody(d.Body, runner); err != nil {
+		return out, err
+	}
+	for _, item := range d.Evidence {
+		if item, err = signSandbox(item, runner); err != nil {
+			return out, err
+		}
+		out.Evidence = append(out.Evidence, item)
+	}
+	parsed, err := attest.ParseBody(d.Body)
+	if err != nil {
+		return out, err
+	}
+	out.ID = "urn:uuid:" + parsed.RunID
+	return out, nil
+}
+
+// verify checks the credential as a stranger would who has the signers' keys.
+func (s Signing) verify(text []byte, runner, issuer attest.Signer) (*attest.Verified, error) {
+	keys := &attest.Keys{}
+	if err := s.Runner.publish(keys, runner); err != nil {
+		return nil, err
+	}
+	if issuer.Method != runner.Method {
+		if err := s.Issuer.publish(keys, issuer); err != nil {
 			return nil, err
 		}
 	}
 	return attest.Verify(text, attest.Trust{Keys: keys, Now: s.Now, UnsafeSkipStatus: true})
+}
+
+// publish adds the key set that a did:web would publish; a did:key needs none.
+func (p Party) publish(keys *attest.Keys, as attest.Signer) error {
+	if as.Method == "" {
+		return nil
+	}
+	pub, _ := p.Key.Public().Ed25519()
+	set, err := canon.Marshal(map[string]any{"keys": []any{seal.NewJWK(pub, as.Method)}})
+	if err != nil {
+		return err
+	}
+	return keys.AddJWKS(p.DID, set)
+}
+
+// IssueStatusList signs a status list under its URL, valid until a moment or for
+// ever.
+func IssueStatusList(url string, bits []byte, by Party, from, until time.Time) ([]byte, error) {
+	signer, err := by.signer(from)
+	if err != nil {
+		return nil, err
+	}
+	return attest.IssueStatusList(attest.StatusDraft{ID: url, Issuer: by.DID, Purpose: attest.Revocation, Bits: bits, ValidFrom: from, ValidUntil: until}, signer)
 }
 
 // Envelopes puts in-toto statements into DSSE envelopes that a key signs.
