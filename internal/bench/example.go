@@ -25,7 +25,11 @@ func Example(class string, trust Trust, added, reviewed *Person, now time.Time) 
 // ExampleDataset returns the files of a small real class in the light form: no
 // rubric, and each case a line of dataset.jsonl.
 func ExampleDataset(class string, trust Trust) map[string][]byte {
-	return map[string][]byte{RegistrationFile: exampleRegistration(class, trust, ""), DatasetFile: []byte(exampleDataset)}
+	registration := exampleRegistration(class, trust, "")
+	if trust == Scratch {
+		registration = ShortRegistration(class)
+	}
+	return map[string][]byte{RegistrationFile: registration, DatasetFile: []byte(exampleDataset)}
 }
 
 // Passing returns the files of a class that lives for one command: nobody signs
@@ -137,6 +141,19 @@ isolation:
 judged_scores_count: false
 `, strictyaml.Quote(class), trust, Bronze, names)
 }
+
+// shortDefaults are what a scratch class has that leaves them out. Nobody signs
+// such a class, so they need not be good for everybody: every case has to pass,
+// and a machine without gVisor may use a weaker sandbox, which the records say.
+const shortDefaults = `version: 1
+current_tier: bronze
+gates:
+  - {tag: "*", metric: solve_rate, threshold: 1}
+limits: {wall_clock_seconds: 300, memory_bytes: 2147483648, turns: 50, tokens: 1000000, cost_microdollars: 1000000}
+governance: restricted
+isolation: {classes: [gvisor, microvm], scope: case, allow_weaker: true}
+judged_scores_count: false
+`
 
 const exampleNames = `# What a rubric may report, and how bad it is: block, warn or info.
 failure_modes:

@@ -275,7 +275,7 @@ func (d *Draft) loadRegistration() error {
 	if !ok {
 		return incomplete("there is no %s", RegistrationFile)
 	}
-	doc, err := decode(RegistrationFile, data, &d.Registration)
+	doc, err := decodeRegistration(data, &d.Registration)
 	if err != nil {
 		return err
 	}

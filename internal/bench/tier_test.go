@@ -50,6 +50,10 @@ func TestNothingWritesATier(t *testing.T) {
 			t.Errorf("a new class is %s, %v", r.CurrentTier, err)
 		}
 	}
+	var short Registration
+	if _, err := decodeRegistration(ShortRegistration("x"), &short); err != nil || short.CurrentTier != Bronze {
+		t.Errorf("a short registration is %s, %v", short.CurrentTier, err)
+	}
 }
 
 // tierWrites lists the places where a file could set a tier.

@@ -37,6 +37,13 @@ type Digested struct {
 
 // Digest computes the digests of what is in a class and writes them.
 func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
+	if err := bench.CheckID(o.Class); err != nil {
+		return nil, refusal.Newf(refusal.Usage, "class: %w", err).WithHint(`list the classes with "tally bench list"`)
+	}
+	written, err := bench.WriteOut(c.ClassDir(o.Class))
+	if err != nil {
+		return nil, fmt.Errorf("class %s: %w", o.Class, err)
+	}
 	d, err := bench.Load(c.Root, o.Class)
 	if err != nil {
 		return nil, err
@@ -57,6 +64,7 @@ func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
 	if done.Changed, err = digestCases(c, d); err != nil {
 		return nil, err
 	}
+	done.Changed = append(written, done.Changed...)
 	if d, err = bench.Load(c.Root, o.Class); err != nil {
 		return nil, err
 	}

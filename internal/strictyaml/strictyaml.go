@@ -18,7 +18,6 @@ package strictyaml
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -145,11 +144,8 @@ func Decode(name string, data []byte, rules Rules, v any) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkShape(d.Top, reflect.TypeOf(v).Elem(), nil); err != nil {
-		return nil, d.Refuse(err)
-	}
-	if err := canon.UnmarshalCanonical(d.JSON, v); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := d.Decode(v); err != nil {
+		return nil, err
 	}
 	return d, nil
 }
