@@ -62,6 +62,10 @@ type Command struct {
 	// covered by the target's digest.
 	Venv string `json:"venv,omitempty"`
 
+	// NodeModules are the installed packages of a program for node: a folder in
+	// the workspace, or above it in the same repository. It is treated as Venv is.
+	NodeModules string `json:"node_modules,omitempty"`
+
 	Env map[string]string `json:"env,omitempty"`
 
 	// Input is what standard input carries: text, the user's words, or json,
@@ -102,6 +106,9 @@ func (c *Command) validate() error {
 	if err := checkVenv(c.Venv); err != nil {
 		return err
 	}
+	if c.NodeModules != "" && !fs.ValidPath(c.NodeModules) {
+		return fmt.Errorf("node_modules: found %q, expected a folder of the repository", c.NodeModules)
+	}
 	for name := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return fmt.Errorf("env: found the name %q", name)
@@ -134,7 +141,8 @@ func (c *Command) readFiles(root *os.Root) (*digest.Tree, error) {
 // A commandRun is one case of a command target.
 type commandRun struct {
 	c       *Command
-	venv    *venv  // nil without one
+	venv    *venv // nil without one
+	modules *modules
 	root    string // of the workspace
 	s       *session.Session
 	o       Options
@@ -145,7 +153,7 @@ type commandRun struct {
 }
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
-	r := &commandRun{c: t.Command, venv: t.venv, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
+	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
 	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
 	if err := s.Hide(r.token); err != nil {
 		return driven, err
@@ -274,6 +282,9 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
 	if r.venv != nil {
 		o.ReadOnly, o.Command, o.Env = append(o.ReadOnly, r.venv.mounts()...), r.venv.command(o.Command), r.venv.env(o.Env)
+	}
+	if r.modules != nil {
+		o.ReadOnly = append(o.ReadOnly, r.modules.mount())
 	}
 	o.Env = append(o.Env, gateway.Environment(base, r.token)...)
 	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {

@@ -54,6 +54,9 @@ func (t *Target) Mounted() []Mounted {
 	if t.venv != nil {
 		out = append(out, Mounted{Inside: venvInside, Why: "of an environment only what is installed is digested, not its interpreter, links and caches"})
 	}
+	if t.modules != nil {
+		out = append(out, Mounted{Inside: modulesInside, Why: "of installed packages only the files are digested, not links and caches"})
+	}
 	return out
 }
 

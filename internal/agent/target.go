@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"time"
 
 	"tallystick/internal/bench"
@@ -48,8 +49,11 @@ type Target struct {
 	HTTP    *HTTP
 
 	tree *digest.Tree // of the files of a command, as they were hashed
-	venv *venv        // of a command that has one
 	root string       // of the workspace
+
+	// What is installed for a command, nil where it names none.
+	venv    *venv
+	modules *modules
 }
 
 // targetFile is targets/NAME.yaml.
@@ -79,24 +83,34 @@ func Load(root *os.Root, name string) (*Target, error) {
 		return nil, err
 	}
 	if t.Command != nil {
-		t.root = root.Name()
-		if t.tree, err = t.Command.readFiles(root); err != nil {
+		if err := t.open(root); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		if t.Command.Venv != "" {
-			if t.venv, err = openVenv(t.root, t.Command.Venv); err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
 		}
 	}
 	return t, t.computeDigest()
 }
 
+// open reads what a command brings along.
+func (t *Target) open(root *os.Root) (err error) {
+	t.root = root.Name()
+	if t.tree, err = t.Command.readFiles(root); err != nil {
+		return err
+	}
+	if name := t.Command.Venv; name != "" {
+		if t.venv, err = openVenv(t.root, name); err != nil {
+			return err
+		}
+	}
+	if name := t.Command.NodeModules; name != "" {
+		t.modules, err = openModules(t.root, name)
+	}
+	return err
+}
+
 func readTarget(root *os.Root, file string) ([]byte, error) {
 	f, err := root.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refusal.Newf(refusal.UnknownName, "there is no target %s", file).
-			WithHint(`write the file; docs/agents.md shows one of each kind`)
+		return nil, unknownTarget(root, file)
 	}
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", file, err)
@@ -107,6 +121,34 @@ func readTarget(root *os.Root, file string) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", file, err)
 	}
 	return data, nil
+}
+
+// unknownTarget says which targets there are, and which one may be meant.
+func unknownTarget(root *os.Root, file string) error {
+	err := refusal.Newf(refusal.UnknownName, "there is no target %s", file)
+	names := Names(root)
+	if near, ok := refusal.Closest(strings.TrimSuffix(path.Base(file), ".yaml"), names); ok {
+		return err.WithHint("did you mean --target %s?", near)
+	}
+	if len(names) > 0 {
+		return err.WithHint("give --target one of %s; docs/agents.md shows how to write another", strings.Join(names, ", "))
+	}
+	return err.WithHint(`"tally init --agent python:PATH" writes one for an agent that you have; docs/agents.md shows one of each kind`)
+}
+
+// Names lists the targets of a workspace, in order.
+func Names(root *os.Root) []string {
+	files, err := fs.Glob(root.FS(), path.Join(TargetsDir, "*.yaml"))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, file := range files {
+		if name := strings.TrimSuffix(path.Base(file), ".yaml"); bench.CheckID(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Parse reads the text of a target.
@@ -169,6 +211,9 @@ func (t *Target) computeDigest() error {
 		}
 		if t.venv != nil {
 			settings["venv"] = t.venv.digest
+		}
+		if t.modules != nil {
+			settings["node_modules"] = t.modules.digest
 		}
 	case t.HTTP != nil:
 		settings["http"] = t.HTTP

@@ -63,6 +63,11 @@ func exists(name string) bool {
 
 // openVenv looks at the environment that a target names.
 func openVenv(root, name string) (*venv, error) {
+	if variable, ok := strings.CutPrefix(name, "$"); ok {
+		if name = os.Getenv(variable); name == "" {
+			return nil, refusal.Newf(refusal.NotFound, "venv: $%s is not set", variable).WithHint("activate the environment of the agent, and run this again")
+		}
+	}
 	dir, err := findAbove(root, name)
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "venv: %w", err).
@@ -132,41 +137,47 @@ const (
 	maxInstalledBytes = 8 << 30
 )
 
-// installed names what is installed: a line with the path and the digest of each
-// file of site-packages, without the caches that Python writes by itself.
+// installed names what is installed, without the caches that Python writes by
+// itself.
 func (v *venv) installed() (digest.Content, error) {
-	var b bytes.Buffer
-	files, size := 0, int64(0)
 	libs, err := filepath.Glob(v.host("lib*", "python*", "site-packages"))
 	if err != nil {
 		return digest.Content{}, err
 	}
-	for _, lib := range libs {
-		err := filepath.WalkDir(lib, func(name string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
-			case d.IsDir() && d.Name() == "__pycache__":
-				return fs.SkipDir
-			case !d.Type().IsRegular():
-				return nil
-			}
-			data, err := os.ReadFile(name)
-			if err != nil {
-				return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
-			}
-			if files++; files > maxInstalledFiles || size+int64(len(data)) > maxInstalledBytes {
-				return refusal.Newf(refusal.TooLarge, "%s has more than %d files or %d bytes", v.dir, maxInstalledFiles, int64(maxInstalledBytes))
-			}
-			size += int64(len(data))
-			short, err := filepath.Rel(v.dir, name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, "%s %q\n", digest.ContentOf(data), filepath.ToSlash(short))
+	return digestInstalled(v.dir, libs)
+}
+
+// digestInstalled names the files of some folders: a line for each, with its
+// digest and its path in dir. Links and caches are left out.
+func digestInstalled(dir string, folders []string) (digest.Content, error) {
+	var b bytes.Buffer
+	files, size := 0, int64(0)
+	visit := func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
+		case d.IsDir() && (d.Name() == "__pycache__" || d.Name() == ".cache"):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
 			return nil
-		})
+		}
+		data, err := os.ReadFile(name)
 		if err != nil {
+			return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
+		}
+		if files++; files > maxInstalledFiles || size+int64(len(data)) > maxInstalledBytes {
+			return refusal.Newf(refusal.TooLarge, "%s has more than %d files or %d bytes", dir, maxInstalledFiles, int64(maxInstalledBytes))
+		}
+		size += int64(len(data))
+		short, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s %q\n", digest.ContentOf(data), filepath.ToSlash(short))
+		return nil
+	}
+	for _, folder := range folders {
+		if err := filepath.WalkDir(folder, visit); err != nil {
 			return digest.Content{}, err
 		}
 	}
@@ -214,8 +225,8 @@ func checkVenv(name string) error {
 	if name == "" {
 		return nil
 	}
-	if !filepath.IsAbs(name) && !fs.ValidPath(name) {
-		return errors.New("venv: expected a folder relative to the workspace, or an absolute path")
+	if strings.HasPrefix(name, "$") && name != "$VIRTUAL_ENV" && name != "$CONDA_PREFIX" || !filepath.IsAbs(name) && !fs.ValidPath(name) {
+		return errors.New("venv: expected a folder relative to the workspace, an absolute path, $VIRTUAL_ENV or $CONDA_PREFIX")
 	}
 	return nil
 }

@@ -32,6 +32,13 @@ func ExampleDataset(class string, trust Trust) map[string][]byte {
 	return map[string][]byte{RegistrationFile: registration, DatasetFile: []byte(exampleDataset)}
 }
 
+// FirstCases returns the files of a class for an agent that nobody has tested yet:
+// five questions that any agent can be asked, to be replaced by a person's own,
+// and a gate that wants them all.
+func FirstCases(class string) map[string][]byte {
+	return map[string][]byte{DatasetFile: []byte(firstDataset), RegistrationFile: append(ShortRegistration(class), firstGate...)}
+}
+
 // Passing returns the files of a class that lives for one command: nobody signs
 // it, its cases are the lines of a dataset, and its limits are those of somebody
 // who sits and waits.
@@ -166,6 +173,18 @@ breakdown: [exact]
 // The model's words stand in the lines, so that the class runs as it is.
 const exampleDataset = `{"id":"greeting","input":"Reply with exactly the word hello, in lower case.","expected":"hello","grade":{"kind":"exact"},"model":[{"text":"hello","tokens_in":14,"tokens_out":1,"cost_microdollars":3,"latency_ms":120}]}
 {"id":"capital","input":"What is the capital of Norway? One word.","tags":["geography"],"expected":"Oslo","grade":{"kind":"normalised"},"model":[{"text":"Oslo.","tokens_in":12,"tokens_out":2,"cost_microdollars":3,"latency_ms":120}]}
+`
+
+const firstGate = `# What a run must reach, else "tally run" ends with exit 4: all of the cases.
+gates:
+  - {tag: "*", metric: solve_rate, threshold: 1}
+`
+
+const firstDataset = `{"id":"capital","input":"What is the capital of Norway? Answer with one word.","expected":"oslo","grade":{"kind":"contains","normalised":true}}
+{"id":"sum","input":"What is 17 + 25? Answer with the number.","expected":"42","grade":{"kind":"contains"}}
+{"id":"opposite","input":"What is the opposite of hot? Answer with one word.","expected":"cold","grade":{"kind":"contains","normalised":true}}
+{"id":"repeat","input":"Repeat this word and nothing else: tallystick","expected":"tallystick","grade":{"kind":"contains","normalised":true}}
+{"id":"order","input":"Which comes first in the alphabet, pear or apple? Answer with one word.","expected":"apple","grade":{"kind":"contains","normalised":true}}
 `
 
 // ExampleGrading is a grading.yaml for a new case of a class without a rubric.

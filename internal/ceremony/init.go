@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
@@ -26,6 +27,8 @@ type InitOptions struct {
 	Origin   string // of the ledger; "" for a random local one
 	Operator string // name of the person who runs evaluations
 	Signers  string // file of people to start from; "" for the example people
+
+	bare bool // no example class and no example target
 }
 
 // examplePeople sign in examples and demos. Their keys lie beside the ledger,
@@ -60,24 +63,25 @@ func Init(ctx context.Context, o InitOptions, world archive.World) (*archive.Pla
 	if err := writeOperators(w, o.Operator); err != nil {
 		return nil, err
 	}
-	if err := writeFrame(w); err != nil {
+	if err := writeFrame(w, o.bare); err != nil {
 		return nil, err
 	}
-	if o.Signers != "" {
+	if o.Signers != "" || o.bare {
 		return w, nil
 	}
 	return w, exampleBench(w)
 }
 
-// writeFrame writes the files that every workspace has.
-func writeFrame(w *archive.Place) error {
-	if err := WriteIfMissing(w.Path(".gitignore"), []byte("/.tally/\n"), 0o644); err != nil {
+// writeFrame writes the files that every workspace has. In a repository git has
+// files of its own already: without these lines it would publish the keys.
+func writeFrame(w *archive.Place, bare bool) error {
+	if _, err := addLines(w.Path(".gitignore"), "/.tally/"); err != nil {
 		return err
 	}
-	if err := WriteIfMissing(w.Path(".gitattributes"), []byte(gitAttributes), 0o644); err != nil {
+	if _, err := addLines(w.Path(".gitattributes"), strings.Split(strings.TrimSpace(gitAttributes), "\n")...); err != nil {
 		return err
 	}
-	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil {
+	if err := store.WriteFile(store.OS{}, w.Path(workspace.SettingsFile), w.Settings.Format(), 0o644); err != nil || bare {
 		return err
 	}
 	if err := store.MakeDir(store.OS{}, w.Path(agent.TargetsDir), 0o755); err != nil {

@@ -68,6 +68,7 @@ func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Target = t.Name
 	if t.HTTP != nil && !t.HTTP.Local() && !o.Live {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
 	}

@@ -16,7 +16,7 @@ import (
 // see how their own agent does.
 func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
 	if !bench.IsShipped(class) {
-		return agent.Load(c.Root, name)
+		return agent.Load(c.Root, onlyTarget(c, name))
 	}
 	t, err := suites.Target(name)
 	if t == nil && err == nil {
@@ -30,4 +30,14 @@ func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
 		c.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
 	}
 	return t, err
+}
+
+// onlyTarget is the one target of a workspace, where nobody named another and
+// there is no default: nothing else can be meant.
+func onlyTarget(c *archive.Corpus, name string) string {
+	names := agent.Names(c.Root)
+	if name == agent.DefaultTarget && len(names) == 1 {
+		return names[0]
+	}
+	return name
 }
