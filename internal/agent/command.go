@@ -143,6 +143,7 @@ type commandRun struct {
 	c       *Command
 	venv    *venv // nil without one
 	modules *modules
+	shown   view   // what the sandbox of the last turn had
 	root    string // of the workspace
 	s       *session.Session
 	o       Options
@@ -165,7 +166,7 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 		}
 		defer remove()
 		r.files = filepath.Join(dir, "agent")
-		if err := store.PlantTree(r.files, t.tree.Files); err != nil {
+		if err := store.PlantProgram(r.files, t.tree.Files); err != nil {
 			return driven, err
 		}
 	}
@@ -290,6 +291,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {
 		o.Env = append(o.Env, name+"="+r.c.Env[name])
 	}
+	r.shown = view{o.ReadOnly, o.Command[0]}
 	return o
 }
 
@@ -316,6 +318,9 @@ func (r *commandRun) answer(number int, result sandbox.AgentResult) (answer, std
 	}
 	fail := func(format string, args ...any) (string, string, error) {
 		detail := fmt.Sprintf(format, args...)
+		if lack := r.lacks(result); lack != "" {
+			detail += "; " + lack
+		}
 		if result.StderrHead != "" {
 			detail += "; its standard error begins: " + clip(result.StderrHead, 500)
 		}

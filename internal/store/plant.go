@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 
@@ -31,6 +32,23 @@ func PlantTree(dir string, files []digest.File) error {
 		}
 		if err := root.WriteFile(name, f.Data, 0o644); err != nil {
 			return writeError("writing", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
+}
+
+// PlantProgram is PlantTree for files that are run and not only read: scripts
+// with a first line that names their interpreter, and ELF programs, may be
+// started. A tree does not say which could be where it was read.
+func PlantProgram(dir string, files []digest.File) error {
+	if err := PlantTree(dir, files); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if name := filepath.Join(dir, filepath.FromSlash(f.Path)); bytes.HasPrefix(f.Data, []byte("#!")) || bytes.HasPrefix(f.Data, []byte("\x7fELF")) {
+			if err := os.Chmod(name, 0o755); err != nil {
+				return writeError("changing the mode of", name, err)
+			}
 		}
 	}
 	return nil
