@@ -34,7 +34,12 @@ func (d *Draft) loadDataset() error {
 	}
 	set := &Dataset{Digest: digest.ContentOf(data)}
 	if !bytes.HasSuffix(data, []byte("\n")) {
-		return refusal.Newf(refusal.Malformed, "%s: the last line has no newline", DatasetFile)
+		// Many editors leave it out. Of what people sign there is one form.
+		if d.Registration.Trust != Scratch {
+			return refusal.Newf(refusal.Malformed, "%s:%d: the last line has no newline", DatasetFile, bytes.Count(data, []byte("\n"))+1).
+				WithHint("add one with \"echo >> %s/%s/%s\", then run \"tally bench digest %s\"", Dir, d.Class, DatasetFile, d.Class)
+		}
+		data = append(bytes.Clone(data), '\n')
 	}
 	ids, lookAlike := map[string]int{}, nameSet{}
 	for n := 1; len(data) > 0; n++ {
@@ -47,10 +52,12 @@ func (d *Draft) loadDataset() error {
 			return refusal.Newf(refusal.Malformed, "%s: %w", DatasetPlace(n, line, at), err).WithHint("each line is one JSON object with an id of its own")
 		}
 		if first, ok := ids[id]; ok {
-			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q is that of line %d", DatasetFile, n, id, first)
+			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q is that of line %d", DatasetFile, n, id, first).
+				WithHint("rename one of them: results are recorded by id")
 		}
 		if other := lookAlike.add(id); other != "" {
-			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q looks like %q in line %d", DatasetFile, n, id, other, ids[other])
+			return refusal.Newf(refusal.Malformed, "%s:%d: the id %q looks like %q in line %d", DatasetFile, n, id, other, ids[other]).
+				WithHint("rename one: ids differ in more than case, 0 and O, 1 and l and I, rn and m, vv and w, - and _")
 		}
 		ids[id] = n
 		set.Lines = append(set.Lines, DatasetLine{ID: id, JSON: line})

@@ -144,8 +144,12 @@ func load(root *os.Root, class string, blobs *store.Blobs) (*Draft, error) {
 func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 	dir := path.Join(Dir, d.Class)
 	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return refusal.Newf(refusal.UnknownName, "there is no folder %s", dir).
-			WithHint(`"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
+		err := refusal.Newf(refusal.UnknownName, "there is no folder %s", dir)
+		classes, _ := Classes(root)
+		if near, ok := refusal.Closest(d.Class, classes); ok {
+			return err.WithHint("did you mean %q?", near)
+		}
+		return err.WithHint(`"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
 	}
 	// One reading gives every byte that is looked at below: nothing can change
 	// between a check and a use.

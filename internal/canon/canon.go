@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -257,11 +258,29 @@ func refuseLibraryError(doing string, err error) error {
 	if e, ok := errors.AsType[*json.SemanticError](err); ok {
 		r := refusal.Newf(refusal.Malformed, "%s: %w", doing, &placed{e.ByteOffset, within(e.JSONPointer), cause(e)})
 		if errors.Is(err, json.ErrUnknownName) {
-			return r.WithHint("remove the member or correct its name; names are case-sensitive")
+			return r.WithHint("remove the member or correct its name; %snames are case-sensitive", namesOf(e.GoType))
 		}
 		return r.WithHint("correct the document at that place")
 	}
 	return refusal.Newf(refusal.Malformed, "%s: %w", doing, err)
+}
+
+// IsUnknownName reports whether a document was refused for a member that it may
+// not have.
+func IsUnknownName(err error) bool { return errors.Is(err, json.ErrUnknownName) }
+
+// namesOf lists the members that an object may have, for a hint.
+func namesOf(t reflect.Type) string {
+	if t == nil || t.Kind() != reflect.Struct {
+		return ""
+	}
+	var names []string
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return "expected one of " + strings.Join(names, ", ") + "; "
 }
 
 func within(p jsontext.Pointer) string {

@@ -139,7 +139,12 @@ func gateText(out io.Writer, g gate.Answer) {
 // class that is meant.
 func (o gateOptions) choose(p *archive.Reading) (*history.Attempt, error) {
 	if o.attempt != "" {
-		return p.Attempt(o.attempt)
+		a, err := p.Attempt(o.attempt)
+		isClass := func(a *history.Attempt) bool { return a.Class == o.attempt }
+		if refusal.Is(err, refusal.UnknownName) && slices.ContainsFunc(p.History.Attempts, isClass) {
+			return nil, refusal.Newf(refusal.UnknownName, "%w", err).WithHint("it is a class: tally gate --class %s", o.attempt)
+		}
+		return a, err
 	}
 	var newest *history.Attempt
 	var classes []string

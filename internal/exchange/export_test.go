@@ -68,7 +68,7 @@ func run(t testing.TB, api wire.API) session.Result {
 	s, err := session.New(session.Config{Rules: rules, Source: "authored", Tools: box,
 		Run: trajectory.RunStarted{Attempt: "chat.default.1", Case: "a", Class: "chat", Target: "default", Repeat: 1, Execution: 1},
 		Models: session.NewScript([]scenario.Reply{
-			{ToolCalls: []scenario.Call{{Name: "Read", Args: map[string]any{"what": "it"}}, {Name: "Bash", Args: map[string]any{"c": "rm"}}}, TokensIn: 10, TokensOut: 5, CostMicroUSD: 7, LatencyMS: 120},
+			{ToolCalls: []scenario.Call{{Name: "Read", Args: &map[string]any{"what": "it"}}, {Name: "Bash", Args: &map[string]any{"c": "rm"}}}, TokensIn: 10, TokensOut: 5, CostMicroUSD: 7, LatencyMS: 120},
 			{Text: "here", TokensIn: 20, TokensOut: 1},
 			{Text: long, TokensIn: 30, TokensOut: 2}})})
 	if err != nil {

@@ -117,13 +117,17 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 // judgeNeeded says which model judges a case of the config, nil if none does, and
 // that it can be called and its price is known.
 func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
-	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
-	if err != nil || settings == nil {
-		return nil, err
-	}
 	needed, err := harness.NeedsJudge(cfg)
 	if err != nil || !needed {
 		return nil, err
+	}
+	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
+	if err != nil {
+		return nil, err
+	}
+	if settings == nil {
+		return nil, refusal.Newf(refusal.NotFound, "class %s has cases that a model judges, and there is no %s: nothing was sent", s.o.Class, judge.SettingsFile).
+			WithHint("say in %s which model judges; docs/formats/judge.md has the format", s.place.Path(judge.SettingsFile))
 	}
 	if err := access.CheckModel(settings.API, settings.Model, settings.MaxOutput); err != nil {
 		return nil, fmt.Errorf("the judge of %s: %w", judge.SettingsFile, err)

@@ -76,6 +76,9 @@ func (c *Case) RefuseGrading(member []string, err error) error {
 	return refuseLine(c.written.line, c.written.json, strictyaml.At(member, err), gradingRules.Hint)
 }
 
+// OfDataset reports whether the case is a line of a dataset.
+func (c *Case) OfDataset() bool { return c.written.line > 0 }
+
 var gradingRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/grading.md has the format"}
 
 // A Set is the cases of a verified bench: those in folders, then the lines of
@@ -291,6 +294,9 @@ func refuseLine(n int, text []byte, err error, hint string) error {
 	at, ok := canon.Offset(err)
 	if !ok {
 		at = canon.OffsetOf(text, strictyaml.PathOf(err))
+	}
+	if canon.IsUnknownName(err) {
+		hint = refusal.Of(err).Hint + "; " + hint
 	}
 	return refusal.Newf(refusal.Malformed, "%s: %w", bench.DatasetPlace(n, text, at), err).WithHint("%s", hint)
 }

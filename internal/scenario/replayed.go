@@ -148,8 +148,9 @@ func (r *replayed) modelReply(p *trajectory.ModelCallCompleted) error {
 	if json.Unmarshal([]byte(text), &said) == nil && len(said.ToolCalls) > 0 {
 		reply.Text = said.Text
 		for _, c := range said.ToolCalls {
-			call := Call{Name: c.Name, Args: map[string]any{}}
-			if err := canon.Unmarshal([]byte(c.Args), &call.Args); err != nil {
+			args := map[string]any{}
+			call := Call{Name: c.Name, Args: &args}
+			if err := canon.Unmarshal([]byte(c.Args), &args); err != nil {
 				return fmt.Errorf("the arguments of a call of %s: %w", c.Name, err)
 			}
 			reply.ToolCalls = append(reply.ToolCalls, call)

@@ -148,8 +148,28 @@ type When struct {
 
 // A Call is a tool call that an authored reply makes.
 type Call struct {
-	Name string         `json:"name"`
-	Args map[string]any `json:"args"`
+	Name string          `json:"name"`
+	Args *map[string]any `json:"args,omitempty"`
+	// Arguments is another name of Args, the one that every API has.
+	Arguments *map[string]any `json:"arguments,omitempty"`
+}
+
+// Given are the arguments, by whichever name.
+func (c *Call) Given() map[string]any {
+	switch {
+	case c.Args != nil:
+		return *c.Args
+	case c.Arguments != nil:
+		return *c.Arguments
+	}
+	return nil
+}
+
+func (c *Call) validate() error {
+	if c.Args != nil && c.Arguments != nil {
+		return field("arguments", "args is there too, expected one of the two")
+	}
+	return nil
 }
 
 func field(name string, format string, args ...any) error {
@@ -262,6 +282,9 @@ func (r *Reply) validate() error {
 	for _, c := range r.ToolCalls {
 		if c.Name == "" {
 			return fmt.Errorf("a tool call without a name")
+		}
+		if err := c.validate(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -140,10 +140,11 @@ func answer(r *scenario.Reply, n int, u wire.Usage) *wire.Answer {
 }
 
 func argumentsOf(c scenario.Call) []byte {
-	if c.Args == nil {
+	given := c.Given()
+	if given == nil {
 		return []byte("{}")
 	}
-	b, err := canon.Marshal(c.Args)
+	b, err := canon.Marshal(given)
 	if err != nil {
 		return []byte("{}")
 	}

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"tallystick/internal/canon"
@@ -99,6 +100,19 @@ func (n *Node) isEmpty() bool {
 		return len(n.Members) == 0
 	case List:
 		return len(n.Items) == 0
+	}
+	return false
+}
+
+// isZero reports whether a number or a truth value is the one that a type has
+// without any.
+func (n *Node) isZero(t reflect.Type) bool {
+	switch n.Kind {
+	case Number:
+		value, err := strconv.ParseFloat(n.Text, 64)
+		return err == nil && value == 0 && t.Kind() != reflect.Interface
+	case Bool:
+		return n.Text == "false" && t.Kind() == reflect.Bool
 	}
 	return false
 }

@@ -115,6 +115,8 @@ func checkStruct(n *Node, t reflect.Type, path []string) error {
 			continue
 		case optional && m.Value.isEmpty() && f.Type.Kind() != reflect.Pointer:
 			return &fieldError{at, errors.New("is empty; leave it out")}
+		case optional && f.Type.Kind() != reflect.Pointer && m.Value.isZero(f.Type):
+			return &fieldError{at, fmt.Errorf("found %s, which cannot be told from a key that is left out: leave it out for the default, or give another value", m.Value.Text)}
 		}
 		if err := checkShape(m.Value, f.Type, at); err != nil {
 			return err
