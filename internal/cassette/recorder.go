@@ -223,6 +223,15 @@ func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
 	return &cost
 }
 
+// Again keeps an interaction that an earlier recorder kept, as the answer to a
+// request, and returns it. It has no secrets any more.
+func (r *Recorder) Again(it Interaction, request Request) (*Interaction, error) {
+	if key, err := it.computeKey(); err != nil || key != request.Key {
+		return nil, malformed("it does not answer the request %s", request.Key)
+	}
+	return r.keep(it, 0, time.Duration(it.LatencyMS)*time.Millisecond)
+}
+
 // Tool keeps a tool call and returns it as it is kept.
 func (r *Recorder) Tool(t ToolTraffic) (*Interaction, error) {
 	req, err := ToolRequest(t.Name, t.Arguments, r.redactor)

@@ -37,6 +37,9 @@ type Plan struct {
 	// Filtered says that a case or tag filter was given: such an attempt is
 	// shown and never counts for promotion.
 	Filtered bool `json:"filtered,omitempty"`
+	// Retries is the attempt whose errors this one runs again; its cases are the
+	// plan's, and it is filtered.
+	Retries string `json:"retries,omitempty"`
 	// Mounts are what the target shows its program of the machine.
 	Mounts []PlannedMount `json:"mounts,omitempty"`
 }
@@ -106,7 +109,10 @@ type AttemptRegistered struct {
 	Mode          string `json:"mode"` // replay or live
 	Scratch       bool   `json:"scratch,omitempty"`
 	Rules         int    `json:"rules,omitempty"` // see RegistrationRules; absent is 1
-	Plan          Plan   `json:"plan"`
+	// Journal says that a journal of paid calls is kept, so that one that is not
+	// there was taken away.
+	Journal bool `json:"journal,omitempty"`
+	Plan    Plan `json:"plan"`
 	// Operator is a salted hash of the operator's identity; the signature is
 	// the operator's, over this record without it.
 	Operator  digest.ID `json:"operator"`
@@ -222,9 +228,11 @@ type CaseScored struct {
 	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
 	Operator        digest.ID        `json:"operator"`
 	Outcome         Outcome          `json:"outcome"`
+	Paid            *Paid            `json:"paid,omitempty"` // by all executions of this repetition; nil if nothing was live
 	Policy          PolicyCount      `json:"policy"`
 	Reason          string           `json:"reason,omitempty"`
 	Repeat          int              `json:"repeat"`
+	Resumed         int              `json:"resumed,omitempty"` // how often the execution was resumed from its journal of paid calls
 	Retries         int              `json:"retries"`
 	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
 	SchemaVersion   int              `json:"schema_version"`
@@ -264,7 +272,8 @@ func (c *CaseScored) Validate() error {
 		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
 		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
-		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), c.Policy.validate(), c.ToolCalls.validate())
+		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
+		c.Policy.validate(), c.ToolCalls.validate(), c.Paid.validate())
 }
 
 func (p PolicyCount) validate() error {
@@ -290,6 +299,9 @@ type AttemptFinished struct {
 	Events       *digest.Content `json:"events,omitempty"`
 	RuntimeMS    int64           `json:"runtime_ms"`
 	CostMicroUSD int64           `json:"cost_microdollars"`
+	// Paid is what the attempt cost whether it was scored or not, the judge
+	// included; nil if nothing was live.
+	Paid *Paid `json:"paid,omitempty"`
 }
 
 // Kind is attempt.finished.
@@ -311,7 +323,7 @@ func (a *AttemptFinished) Validate() error {
 		}
 	}
 	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
-		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD))
+		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD), a.Paid.validate())
 }
 
 // AttemptReproduced says that an attempt was run again from its evidence by

@@ -131,7 +131,7 @@ func (r *run) models() (session.Models, string, error) {
 	switch {
 	case r.w.cfg.Live != nil:
 		var err error
-		r.live, err = r.w.cfg.Live.Case(r.c)
+		r.live, err = r.w.cfg.Live.Case(r.c, r.job)
 		return r.live, "live", err
 	case len(r.c.Scenario.Model) > 0:
 		return session.NewScript(r.c.Scenario.Model), "authored", nil
@@ -228,6 +228,8 @@ func (r *run) newRecord() evidence.CaseScored {
 	if again, ok := r.live.(Retrier); ok {
 		rec.Retries += again.Retries()
 	}
+	rec.Retries += r.job.Paid.Retries()
+	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
 		rec.Vantage = cfg.Target.Vantage()
 	}

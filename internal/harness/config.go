@@ -80,13 +80,17 @@ type Judge interface {
 
 // Live answers model calls from real models, or as if they were real ones.
 type Live interface {
-	// Case begins the live side of a case. The recording that it makes goes to
-	// the evidence.
-	Case(c *scenario.Case) (Recording, error)
+	// Case begins the live side of one execution of a case. The recording that
+	// it makes goes to the evidence.
+	Case(c *scenario.Case, j Job) (Recording, error)
 	// Redactor takes secrets, such as the keys of providers, out of events; nil
 	// if nothing of the events is kept.
 	Redactor() *cassette.Redactor
 }
+
+// A Spender is a live side that costs money: its calls are kept in a journal, and
+// it is told, before the first case, what the attempt has spent already.
+type Spender interface{ Spent(microUSD int64) }
 
 // A Recording is a live provider and the cassette that it makes.
 type Recording interface {

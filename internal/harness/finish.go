@@ -19,6 +19,7 @@ type brief struct {
 	outcome evidence.Outcome
 	score   float64
 	cost    int64
+	journal *digest.ID // the head that the record names; nil if it names none
 	*circumstances
 }
 
@@ -37,6 +38,9 @@ type circumstances struct {
 // are the same, and sets last.
 func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD}
+	if r.Paid != nil {
+		b.journal = &r.Paid.Journal
+	}
 	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage}
 	if r.Score != nil {
 		b.score = r.Score.Score
@@ -66,9 +70,10 @@ type Summary struct {
 	MeanScore      *float64 // over scored cases; nil if there is none
 	FailureModes   []string
 	CostMicroUSD   int64
-	CostUnknown    bool   // of some case: its agent's calls could not be seen
-	IsolationClass string // of the grading; "mixed" if cases differ
-	ByRubric       bool   // a rubric graded some of them
+	CostUnknown    bool           // of some case: its agent's calls could not be seen
+	Paid           *evidence.Paid // by every execution and the judge; nil if nothing was live
+	IsolationClass string         // of the grading; "mixed" if cases differ
+	ByRubric       bool           // a rubric graded some of them
 	Finished       bool
 	Head           digest.ID // of the ledger when the summary was made
 }
@@ -78,6 +83,10 @@ func (a *attempt) summary() *Summary {
 	defer a.mu.Unlock()
 	s := &Summary{Attempt: a.id, Number: a.number, Class: a.cfg.Bench.Class(), Target: a.cfg.Target.Name, Planned: a.plan.CaseCount * a.plan.Repeat,
 		Outcomes: map[evidence.Outcome]int{}, FailureModes: []string{}, Finished: a.finished, Head: a.books.Ledger.Head()}
+	if a.paid != nil {
+		paid := a.paid.Paid()
+		s.Paid = &paid
+	}
 	sum, scored := 0.0, 0
 	modes := map[string]bool{}
 	// In the order of the plan, so that the mean does not depend on which case
@@ -140,7 +149,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD}
+		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid}
 	if err := a.sets(f); err != nil {
 		return err
 	}

@@ -178,8 +178,8 @@ func (a answering) Approve(_ context.Context, caseID string, q session.Question)
 // playing is a live side that a test plays.
 type playing func(*scenario.Case) (Recording, error)
 
-func (p playing) Case(c *scenario.Case) (Recording, error) { return p(c) }
-func (playing) Redactor() *cassette.Redactor               { return nil }
+func (p playing) Case(c *scenario.Case, _ Job) (Recording, error) { return p(c) }
+func (playing) Redactor() *cassette.Redactor                      { return nil }
 
 // records verifies the ledger and lists its records of some kinds.
 func (p *place) records(kinds ...evidence.Kind) []ledger.Record {

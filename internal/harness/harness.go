@@ -24,6 +24,7 @@ import (
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/evidence"
+	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 )
@@ -70,6 +71,7 @@ type attempt struct {
 
 	pack    *store.Pack
 	journal *store.Journal
+	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
 
 	mu        sync.Mutex
@@ -92,6 +94,7 @@ type job struct {
 	id        string
 	repeat    int
 	execution int
+	resumed   bool // an earlier process began this execution and paid for calls
 }
 
 // runAll runs the cases of the plan that are not recorded yet.
@@ -135,11 +138,16 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if ctx.Err() != nil {
 		return nil // stopped: what has not begun is left for a resume
 	}
-	started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
-	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
-		return err
+	if !j.resumed {
+		started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
+		if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+			return err
+		}
 	}
 	g, err := a.execute(ctx, n, j)
+	if j.resumed && refusal.Is(err, refusal.JournalDiffers) {
+		return a.startAgain(ctx, n, j, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,8 +173,16 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 // is spent. It gives nil if the attempt was stopped meanwhile.
 func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 	given := Job{Attempt: a.id, Case: j.id, Repeat: j.repeat, Execution: j.execution}
-	if a.overBudget() {
+	// What was paid for already is brought to its end: nothing new is sent that
+	// does not fit into the limit.
+	if !j.resumed && a.overBudget() {
 		return a.skip(j.index, given, a.books.MaxCostMicroUSD)
+	}
+	if a.paid != nil {
+		var err error
+		if given.Paid, err = a.paid.Case(journal.Execution{Case: j.id, Repeat: j.repeat, Number: j.execution}); err != nil {
+			return nil, err
+		}
 	}
 	if a.spools != nil {
 		if err := a.spools[n].Restart(); err != nil {
@@ -185,7 +201,12 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 func (a *attempt) overBudget() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.books.MaxCostMicroUSD > 0 && a.spent >= a.books.MaxCostMicroUSD
+	spent := a.spent
+	if a.paid != nil {
+		paid := a.paid.Paid()
+		spent = paid.Most()
+	}
+	return a.books.MaxCostMicroUSD > 0 && spent >= a.books.MaxCostMicroUSD
 }
 
 // record puts the evidence of a case on disk, and then its record.
@@ -198,6 +219,10 @@ func (a *attempt) record(j job, g *Graded) error {
 	}
 	if err := a.noteRecording(j, g); err != nil {
 		return err
+	}
+	if a.paid != nil {
+		paid := a.paid.PaidFor(j.id, j.repeat)
+		g.Record.Paid = &paid
 	}
 	pos, err := a.books.Ledger.AppendRecord(evidence.CaseScoredKind, &g.Record)
 	if err != nil {

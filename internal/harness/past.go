@@ -96,15 +96,6 @@ func (p *Past) newestOpen(class, target string) *unfinished {
 	return nil
 }
 
-// Spent is what the cases of the newest unfinished attempt cost: a resume goes on
-// with what they left of its limit.
-func (p *Past) Spent(class, target string) int64 {
-	if u := p.newestOpen(class, target); u != nil {
-		return u.spent()
-	}
-	return 0
-}
-
 func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
 
 func (u *unfinished) spent() (sum int64) {
@@ -206,6 +197,9 @@ func (a *attempt) resume() error {
 		return err
 	}
 	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()
+	if err := a.resumePaid(u); err != nil {
+		return err
+	}
 	parts := 2
 	left := a.jobs[:0]
 	for _, j := range a.jobs {
@@ -213,8 +207,7 @@ func (a *attempt) resume() error {
 		if _, done := u.results[key]; done {
 			continue
 		}
-		j.execution = u.executions[key] + 1
-		left = append(left, j)
+		left = append(left, a.left(j, u.executions[key]))
 	}
 	a.jobs = left
 	for {

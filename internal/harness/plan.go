@@ -210,11 +210,15 @@ func (a *attempt) register(ctx context.Context) error {
 		a.plan.Cases, a.plan.CasesDigest = nil, &d
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
-		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator}
+		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
 	if err := a.sign(r); err != nil {
 		return err
 	}
 	if _, err := a.books.Ledger.AppendRecord(evidence.AttemptRegisteredKind, r); err != nil {
+		return err
+	}
+	// A kill before this leaves an attempt of which no case was started.
+	if err := a.openPaid(r, false); err != nil {
 		return err
 	}
 	a.plan.Cases = full
@@ -321,6 +325,9 @@ func (a *attempt) close() {
 	}
 	if a.journal != nil {
 		a.journal.Close()
+	}
+	if a.paid != nil {
+		a.paid.Close()
 	}
 	if a.pack != nil {
 		a.pack.Close()

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
+	"tallystick/internal/journal"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
@@ -71,6 +72,10 @@ type Job struct {
 	Execution int
 	// Spool, if not nil, is given the trajectory line by line as it grows.
 	Spool func(line []byte) error
+	// Paid is the journal of the execution's paid calls; nil if none is kept. An
+	// execution that an earlier process began goes on as far as it is the same:
+	// otherwise there is a refusal of the name JournalDiffers.
+	Paid *journal.Case
 }
 
 // A Graded is one case that was driven and graded, and is not recorded. Record,
@@ -168,7 +173,18 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return r.finish(ctx)
+	// Before a judge is paid for an answer that is thrown away.
+	if err := j.Paid.Equalled(journal.Agent); err != nil {
+		return nil, err
+	}
+	g, err = r.finish(ctx)
+	if err == nil && !g.Suspended {
+		err = j.Paid.Equalled(journal.Judge)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // skip makes the record of a case that is not run because the attempt has spent

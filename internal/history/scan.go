@@ -251,6 +251,9 @@ func (s *scanner) fast(body []byte) bool {
 	p.id(&c.operator)
 	p.lit(`,"outcome":`)
 	name := p.text()
+	if p.try(`,"paid":{"calls":`) {
+		p.paid()
+	}
 	p.lit(`,"policy":{"rollbacks":`)
 	f.rollbacks = p.count()
 	p.lit(`,"rollbacks_verified":`)
@@ -264,6 +267,7 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	p.lit(`,"repeat":`)
 	repeat := p.count()
+	p.optional(`,"resumed":`)
 	p.lit(`,"retries":`)
 	f.retries = p.count()
 	if p.try(`,"rubric_digest":`) {
@@ -326,6 +330,28 @@ func (s *scanner) fast(body []byte) bool {
 	f.execution, f.repeat = small(execution), small(repeat)
 	f.context = s.contextOf(&c)
 	return true
+}
+
+// paid walks over what was paid, after its first name. Only who shows the record
+// wants to know it.
+func (p *pos) paid() {
+	p.count()
+	p.lit(`,"cost_microdollars":`)
+	p.count()
+	p.lit(`,"journal":`)
+	var head digest.ID
+	p.id(&head)
+	p.optional(`,"refused_calls":`)
+	p.optional(`,"unknown_calls":`)
+	p.optional(`,"unknown_ceiling_microdollars":`)
+	p.lit("}")
+}
+
+// optional walks over a count that is left out when it is 0.
+func (p *pos) optional(name string) {
+	if p.try(name) && p.count() == 0 {
+		p.bad = true
+	}
 }
 
 // score reads the score from its breakdown on.

@@ -28,12 +28,15 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	full.Retries, full.Tokens = 4, 1<<49
 	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
+	full.Resumed = 2
+	full.Paid = &evidence.Paid{Calls: 3, CostMicroUSD: 1200, Journal: digest.IDOf([]byte("j")), Refused: 1, Unknown: 2, UnknownMicroUSD: 900}
 	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
 	odd := historytest.Score(r, 2, 1, 0)
 	odd.CaseID, odd.Vantage, odd.HarnessVersion = "käse \"1\"", "a\nb", ""
 	odd.Score.CostUSD, odd.Score.DurationSeconds, odd.CostMicroUSD = 1e-6, 1e-7, 12345678901234567>>4
 	none := historytest.UnscoredCase(r, 0, 1, evidence.Truncated)
 	none.EvidenceDigests = nil
+	none.Paid = &evidence.Paid{Journal: digest.IDOf([]byte("j"))}
 	return []*evidence.CaseScored{plain, full, odd, none, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored)}
 }
 

@@ -361,7 +361,7 @@ func (w *work) draw(ctx context.Context, number int) (*Document, [][]byte, error
 		if it != nil {
 			w.seen++
 		}
-		if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) {
+		if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.JournalDiffers) {
 			d.Unscored = "the judge was stopped before its verdict was complete"
 			if err == nil {
 				err = context.Cause(ctx)

@@ -156,6 +156,11 @@ func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, e
 	if err != nil {
 		return harness.Judged{}, fmt.Errorf("case %s: asking the judge: %w", j.Case.ID, err)
 	}
+	if live, ok := j.Models.(*provider.Live); ok && o.Cached {
+		if err := live.Settle(b.settings.API, o.Evidence[1]); err != nil {
+			return harness.Judged{}, err
+		}
+	}
 	for _, e := range o.Events {
 		b.note("warning: %s", e.Detail)
 	}

@@ -26,11 +26,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, 
 	if o.MaxCostMicroUSD == 0 {
 		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	left := o.MaxCostMicroUSD
-	if o.Resume { // the limit is the attempt's, not the process's
-		left = max(0, left-draws.past.Spent(s.Bench.Class(), s.Target.Name))
-	}
-	l := &live{s, access, provider.NewBudget(left)}
+	l := &live{s, access, provider.NewBudget(o.MaxCostMicroUSD)}
 	cfg.Live = l
 	settings, err := s.judgeNeeded(*cfg, access)
 	if err != nil || settings == nil {
@@ -63,13 +59,18 @@ func (s *Setup) access() (*provider.Access, error) {
 }
 
 // Case begins the live side of a case.
-func (l *live) Case(c *scenario.Case) (harness.Recording, error) {
-	begun, err := l.access.Case(l.s.caseOptions(c, l.budget))
+func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
+	o := l.s.caseOptions(c, l.budget)
+	o.Journal = j.Paid
+	begun, err := l.access.Case(o)
 	if err != nil {
 		return nil, err
 	}
 	return liveCase{begun}, nil
 }
+
+// Spent takes what the attempt has spent before this process from its limit.
+func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
 
 // Redactor takes the keys of the providers out of events.
 func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }

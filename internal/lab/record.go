@@ -272,7 +272,7 @@ func (r *Recording) blocked(e evidence.IntegrityEvent) error {
 }
 
 // Case begins the live side of one case, for the harness.
-func (r *Recording) Case(c *scenario.Case) (harness.Recording, error) {
+func (r *Recording) Case(c *scenario.Case, _ harness.Job) (harness.Recording, error) {
 	o := r.caseOptions(c, r.budget)
 	if r.o.OnlyMissing && c.Cassette != nil {
 		data, err := c.Cassette.Data()

@@ -200,7 +200,7 @@ type relived struct {
 func (*relived) Redactor() *cassette.Redactor { return nil }
 
 // Case finds the recording of a case.
-func (l *relived) Case(of *scenario.Case) (harness.Recording, error) {
+func (l *relived) Case(of *scenario.Case, _ harness.Job) (harness.Recording, error) {
 	c := l.recorded[caseKey{of.ID, 1}]
 	if c == nil {
 		return nil, refusal.Newf(refusal.NotFound, "the case has no record to replay")

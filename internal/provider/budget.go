@@ -36,6 +36,9 @@ func (b *Budget) Spent() int64 {
 	return b.spent
 }
 
+// Spend counts what was spent before this process began, at the most.
+func (b *Budget) Spend(microUSD int64) { b.settle(0, microUSD) }
+
 func (b *Budget) reserve(amount int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

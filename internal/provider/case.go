@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tallystick/internal/cassette"
+	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
@@ -20,6 +21,7 @@ type CaseOptions struct {
 	Base *cassette.Cassette
 
 	Budget  *Budget
+	Journal *journal.Case // nil for none
 	OnRetry func(Retry)
 	Now     time.Time // when the recording began; left out if zero
 	Dir     string    // that MCP servers start in; the settings' own if empty
@@ -44,7 +46,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 		player, judges = cassette.NewPlayer(o.Base), cassette.NewJudgePlayer(o.Base)
 	}
 	c := &Case{}
-	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, OnRetry: o.OnRetry}
+	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
 	if c.Live, err = New(cfg); err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (c *Case) Unused() int {
 // Stats counts what was done for the agent and for the judge.
 func (c *Case) Stats() Stats {
 	s, j := c.Live.Stats(), c.Judges.Stats()
-	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
 }
 
 // JudgeModels answers the judge of the case.

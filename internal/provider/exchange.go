@@ -29,6 +29,8 @@ type reply struct {
 	passed bool  // the client has seen a part
 	final  bool  // another try would give the same error
 	client error // the client did not want any more
+
+	held *string // the newest event of a stream, kept back until the reply is on disk
 }
 
 // cost is what a try is counted with: what is known, else the most.
@@ -139,10 +141,7 @@ func (c *call) read(ctx context.Context, body io.Reader, r *reply, alive func())
 	arrival := cassette.NewArrival(c.live.cfg.Access.Redactor())
 	pass := func(events []string, err error) {
 		for _, event := range events {
-			if c.onChunk != nil && r.client == nil {
-				r.passed = true
-				r.client = c.onChunk(event)
-			}
+			c.pass(r, event)
 		}
 		if err != nil && r.client == nil {
 			r.client = err
@@ -176,6 +175,31 @@ func (c *call) read(ctx context.Context, body io.Reader, r *reply, alive func())
 	}
 	if r.err != nil {
 		r.body = wholeRunes(r.body)
+	}
+}
+
+// pass gives an event to the client. With a journal it is the one before, so that
+// the last waits until the reply is on disk.
+func (c *call) pass(r *reply, event string) {
+	if c.onChunk == nil || r.client != nil {
+		return
+	}
+	if c.paid != nil {
+		last := r.held
+		r.held = &event
+		if last == nil {
+			return
+		}
+		event = *last
+	}
+	r.passed = true
+	r.client = c.onChunk(event)
+}
+
+// release gives the event that was kept back to the client.
+func (c *call) release(r *reply) {
+	if r.held != nil && r.client == nil {
+		r.client = c.onChunk(*r.held)
 	}
 }
 

@@ -15,6 +15,8 @@
 //     and nowhere else: redirects are refused. It is in no error, event, reply
 //     or cassette, even if the provider repeats it.
 //   - Nothing is sent that does not fit into the [Budget].
+//   - With a [journal.Case], nothing is sent before its intent is on disk, and
+//     no reply is seen before it is: of a stream, its last event and its end.
 //   - Tries are bounded and counted, and only what has not been passed on is
 //     tried again.
 //
@@ -34,6 +36,7 @@ import (
 	"time"
 
 	"tallystick/internal/cassette"
+	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
 	"tallystick/internal/wire"
 )
@@ -61,6 +64,10 @@ type Config struct {
 	// With nil nothing is bounded here.
 	Budget *Budget
 
+	// Journal, if not nil, has each call before it is sent and each reply
+	// before anybody sees it, and answers what an earlier process has asked.
+	Journal *journal.Case
+
 	// OnRetry, if not nil, is told before a call is tried again.
 	OnRetry func(Retry)
 }
@@ -79,6 +86,7 @@ type Live struct {
 type Stats struct {
 	Calls    int // that were answered by a provider, whatever the answer
 	Replayed int // that a recording answered
+	Recalled int // that the journal answered: an earlier process paid for them
 	Retries  int
 	Refused  int // calls whose last answer has an error status
 	Broken   int // streams that are not complete
@@ -138,8 +146,16 @@ func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 	if err != nil {
 		return nil, err
 	}
-	if it, err := l.replay(request, onChunk); it != nil || err != nil {
+	// What this very execution has asked already comes first: a recording may
+	// have got it since.
+	paid := l.recall(request)
+	if it, err := l.recalled(paid, request, onChunk); it != nil || err != nil {
 		return it, err
+	}
+	if paid == nil {
+		if it, err := l.replay(request, onChunk); it != nil || err != nil {
+			return it, err
+		}
 	}
 	e, err := l.cfg.Access.Settings.endpoint(api)
 	if err != nil {
@@ -153,11 +169,13 @@ func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 		return nil, refusal.Newf(refusal.TooLarge, "the request to %s has %d bytes, the most is %d", api, len(body), maxRequestBytes).
 			WithHint("a cassette keeps request and reply in one line; send less in one call")
 	}
-	c := &call{live: l, endpoint: e, key: key, api: api, body: body, onChunk: onChunk}
-	if l.cfg.Budget != nil {
-		if c.most, err = e.mostCost(api, request.Canonical()); err != nil {
-			return nil, err
-		}
+	c := &call{live: l, endpoint: e, key: key, api: api, body: body, asked: request, onChunk: onChunk, paid: paid}
+	if c.most, err = e.mostCost(api, request.Canonical()); err != nil && l.cfg.Budget != nil {
+		return nil, err
+	}
+	c.bounded = err == nil
+	if err := c.begin(); err != nil {
+		return nil, err
 	}
 	return c.run(ctx)
 }
@@ -203,8 +221,13 @@ type call struct {
 	key      string
 	api      wire.API
 	body     []byte
+	asked    cassette.Request // in its canonical form
 	onChunk  func(string) error
-	most     int64 // micro-dollars, if there is a budget
+	most     int64 // micro-dollars
+	bounded  bool  // most is known
+
+	paid *journal.Call // nil without a journal
+	sent *journal.Sent // the try that is under way
 }
 
 // run tries until there is something to keep.
@@ -216,12 +239,19 @@ func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 				return nil, err
 			}
 		}
+		if err := c.intend(); err != nil {
+			c.settle(0) // and it was not sent
+			return nil, err
+		}
 		r := c.try(ctx)
 		wait, again := c.again(ctx, r, number)
 		if !again {
 			return c.keep(ctx, r)
 		}
 		c.settle(r.cost(nil, c.most))
+		if err := c.failed(r); err != nil {
+			return nil, err
+		}
 		l.count(func(s *Stats) { s.Retries++ })
 		if l.cfg.OnRetry != nil {
 			l.cfg.OnRetry(Retry{Number: number, Reason: r.reason(), Wait: wait})
@@ -257,15 +287,28 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 	if r.err != nil && !r.streamed {
 		c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })
+		if err := c.failed(r); err != nil {
+			return nil, err
+		}
 		return nil, c.failure(ctx, r.err)
 	}
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
 		Body: r.body, Streamed: r.streamed, Latency: r.latency, Purpose: l.cfg.Purpose})
-	c.settle(r.cost(it, c.most))
 	if err != nil {
+		c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })
+		if err := c.failed(r); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("the reply of %s: %w", c.endpoint.Provider, c.live.cfg.Access.clean(err))
 	}
+	if err := c.replied(it); err != nil {
+		c.settle(c.most) // the books have it as sent, and no more
+		l.count(func(s *Stats) { s.Failed++ })
+		return nil, err
+	}
+	c.settle(r.cost(it, c.most))
+	c.release(r)
 	l.count(func(s *Stats) {
 		s.Calls++
 		if r.status >= 400 {

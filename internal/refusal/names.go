@@ -35,6 +35,7 @@ const (
 	AgentFailed        Name = "AgentFailed"
 	FolderUnreadable   Name = "FolderUnreadable"
 	PlanChanged        Name = "PlanChanged"
+	JournalDiffers     Name = "JournalDiffers"
 	ProviderFailed     Name = "ProviderFailed"
 
 	RecordingInCI         Name = "RecordingInCI"
@@ -149,6 +150,7 @@ var meanings = map[Name]meaning{
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
 	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and nobody answered"},
 	PlanChanged:        {ExitFailed, "an attempt cannot be gone on with: its bench, target or selection is not what it was registered with"},
+	JournalDiffers:     {ExitFailed, "an interrupted case was resumed and made other requests than its journal of paid calls has; it is started again"},
 	FolderUnreadable:   {ExitFailed, "what an agent left in its working folder cannot be compared with its start: a socket, a pipe, too much, a name that is too long; the case fails"},
 	AgentFailed:        {ExitFailed, "the agent under test died, never answered, or answered with something that cannot be read"},
 

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/journal"
+	"tallystick/internal/ledger"
+	"tallystick/internal/provider/faketest"
+	"tallystick/internal/sequencer"
+	"tallystick/internal/store"
+	"tallystick/internal/workspace"
+)
+
+// A paidWorkspace has a class whose cases have four turns and a judge, and a
+// provider of models on this machine that counts its calls.
+type paidWorkspace struct {
+	*killedWorkspace
+	server *faketest.Server
+
+	more chan struct{} // a call came
+}
+
+const paidVotes = 3
+
+func newPaidWorkspace(t *testing.T, cases int) *paidWorkspace {
+	t.Helper()
+	w := &paidWorkspace{killedWorkspace: newKilledWorkspace(t), more: make(chan struct{}, 1<<16)}
+	w.server = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+		w.more <- struct{}{}
+		time.Sleep(2 * time.Millisecond)
+		if strings.Contains(string(r.Body), "judge-1") {
+			return faketest.Reply{Text: `{"score":0.75,"passed":true,"reason":"It counts."}`}
+		}
+		return faketest.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`))}
+	})
+	var lines bytes.Buffer
+	for i := range cases {
+		fmt.Fprintf(&lines, `{"id":"case-%03d","turns":[{"text":"Count for %d."},{"text":"On."},{"text":"On."},{"text":"On."}],"expected":"turn 4","checks":[{"name":"exact","grade":{"kind":"exact"}},{"name":"judge","grade":{"kind":"judge","criteria":"It counts.","votes":%d}}]}`+"\n", i, i, paidVotes)
+	}
+	for name, text := range map[string]string{
+		"bench/paid/registration.yaml": strings.ReplaceAll(bulkRegistration, "class: bulk", "class: paid"),
+		"bench/paid/dataset.jsonl":     lines.String(),
+		"targets/default.yaml":         "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\n",
+		"judge.yaml":                   "version: 1\nmodel: judge-1\napi: openai.chat\ntemperature: 0\nmax_output_tokens: 200\n",
+		"providers.yaml":               "version: 1\nopenai:\n  base_url: " + w.server.OpenAI() + "\n  prices:\n    fake-1: {input: 1000000, output: 4000000}\n    judge-1: {input: 1000000, output: 4000000}\n",
+	} {
+		file := filepath.Join(w.dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// paidScore is what of a record may not depend on how often the run was killed.
+type paidScore struct {
+	Outcome   evidence.Outcome
+	Score     float64
+	Cost      int64
+	Tokens    int64
+	Turns     int
+	Execution int
+}
+
+// A paidBooks is what the ledger has of a live attempt.
+type paidBooks struct {
+	scores   map[string]paidScore
+	finished *evidence.Paid
+	resumed  int // records of executions that were resumed
+}
+
+func (w *paidWorkspace) books(attempt string) paidBooks {
+	w.t.Helper()
+	ws, err := workspace.Load(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b := paidBooks{scores: map[string]paidScore{}}
+	place := sequencer.Place{FS: store.OS{}, Dir: ws.LedgerDir(), StateDir: w.state}
+	_, err = place.Verify(ledger.Options{Origin: ws.Settings.Origin, TrustRoot: ws.Settings.TrustRoot, Decode: true, Visit: func(r ledger.Record) error {
+		switch x := r.Body.(type) {
+		case *evidence.CaseScored:
+			if x.Attempt != attempt {
+				return nil
+			}
+			s := paidScore{x.Outcome, -1, x.CostMicroUSD, x.Tokens, x.Turns, x.Execution}
+			if x.Score != nil {
+				s.Score = x.Score.Score
+			}
+			b.scores[x.CaseID] = s
+			if x.Resumed > 0 {
+				b.resumed++
+			}
+		case *evidence.AttemptFinished:
+			if x.Attempt == attempt {
+				b.finished = x.Paid
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+// journal reads the lines of an attempt's journal.
+func (w *paidWorkspace) journal(attempt string) []journal.Line {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.dir, ".tally", "runs", attempt, journal.File))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var lines []journal.Line
+	for line := range bytes.Lines(data) {
+		var l journal.Line
+		if err := json.Unmarshal(line, &l); err != nil {
+			w.t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// keyOf is the key of a request, as the journal has it.
+func keyOf(t *testing.T, r faketest.Request) digest.ID {
+	t.Helper()
+	q, err := cassette.ModelRequest(r.API, r.Body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Key
+}
+
+// liveRun starts a live run, and kills it after so many calls and a while if
+// calls is not negative. It reports whether it came to its end.
+func (w *paidWorkspace) liveRun(calls int, wait time.Duration, args ...string) (done bool) {
+	w.t.Helper()
+	cmd := w.command(append([]string{"--workspace", w.dir, "run", "paid", "--live", "--max-cost", "5", "--jobs", "4", "--json"}, args...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	for n := 0; n < calls; n++ {
+		select {
+		case <-w.more:
+			continue
+		case err = <-ended:
+			ended <- err
+		}
+		break
+	}
+	if calls >= 0 {
+		time.Sleep(wait)
+		cmd.Process.Signal(syscall.SIGKILL)
+	}
+	err = <-ended
+	for len(w.more) > 0 {
+		<-w.more
+	}
+	w.repairIfTorn()
+	if err != nil && (calls < 0 || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
+		w.t.Fatalf("tally run %v: %v\n%s", args, err, out.Bytes())
+	}
+	return err == nil
+}
+
+// TestKilledLiveRunLosesNothingThatWasPaid kills a live run again and again, and
+// resumes it. Every call that the provider counted must be in the books, as paid
+// or as sent with an outcome that nobody knows; no call that was answered may be
+// made again; and the scores must be those of a run that nobody killed.
+// TALLY_JOURNAL_KILLS says how often; .ci/conformance does it fifty times.
+func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
+	t.Parallel()
+	kills, seed := 8, uint64(13)
+	if n, err := strconv.Atoi(os.Getenv("TALLY_JOURNAL_KILLS")); err == nil {
+		kills = n
+	}
+	cases := 2 + kills*3/2
+	w := newPaidWorkspace(t, cases)
+	random := rand.New(rand.NewPCG(seed, 1))
+	killed := 0
+	for ; killed < kills; killed++ {
+		args := []string{}
+		if killed > 0 {
+			args = append(args, "--resume")
+		}
+		// The first is killed after its first call: before it is registered there
+		// would be nothing to resume.
+		if w.liveRun(1+random.IntN(10), time.Duration(random.IntN(6000))*time.Microsecond, args...) {
+			break
+		}
+	}
+	if killed < kills {
+		t.Fatalf("the run came to its end after %d kills", killed)
+	}
+	w.liveRun(-1, 0, "--resume")
+	counted := len(w.server.Requests())
+
+	const attempt = "paid.default.1"
+	got := w.books(attempt)
+	w.checkEveryCallIsThere(attempt, got)
+	if want := cases * (4 + paidVotes); got.finished.Calls != want {
+		t.Errorf("%d calls were paid, a run that nobody kills pays %d", got.finished.Calls, want)
+	}
+	if got.resumed == 0 {
+		t.Error("no execution was resumed, so nothing was tested")
+	}
+	if out, err := w.command("--workspace", w.dir, "ledger", "verify", "--strict").CombinedOutput(); err != nil {
+		t.Errorf("the ledger does not verify: %v\n%s", err, out)
+	}
+
+	w.liveRun(-1, 0)
+	want := w.books("paid.default.2")
+	for id, s := range got.scores {
+		s.Execution = 1 // of a case that was killed before its first call it is 2
+		got.scores[id] = s
+	}
+	if diff := cmp.Diff(want.scores, got.scores); diff != "" {
+		t.Errorf("the scores differ (-undisturbed +killed):\n%s", diff)
+	}
+	t.Logf("%d kills: the provider counted %d calls; the books have %d paid, %d unknown; %d records were resumed", killed, counted, got.finished.Calls, got.finished.Unknown, got.resumed)
+}
+
+// checkEveryCallIsThere holds the journal against what the provider counted.
+func (w *paidWorkspace) checkEveryCallIsThere(attempt string, b paidBooks) {
+	w.t.Helper()
+	served, intents, replies := map[digest.ID]int{}, map[digest.ID]int{}, map[digest.ID]int{}
+	for _, r := range w.server.Requests() {
+		served[keyOf(w.t, r)]++
+	}
+	of := map[int]journal.Line{}
+	var calls, unknown int
+	for _, l := range w.journal(attempt) {
+		switch l.Kind {
+		case journal.Intent:
+			of[l.Line] = l
+			intents[*l.Request]++
+			unknown++
+			votes := 1
+			if l.Pays == journal.Judge {
+				votes = paidVotes
+			}
+			if replies[*l.Request] >= votes {
+				w.t.Errorf("line %d: the call %s was answered and is paid again", l.Line, l.Request)
+			}
+		case journal.Reply:
+			replies[*of[l.Intent].Request]++
+			calls++
+			unknown--
+		case journal.Failed:
+			w.t.Errorf("line %d: %s %s", l.Line, l.Outcome, l.Reason)
+		}
+	}
+	for key, n := range served {
+		if n > intents[key] {
+			w.t.Errorf("the provider counted %d calls of %s, the journal has %d", n, key, intents[key])
+		}
+	}
+	p := b.finished
+	if p == nil || p.Calls != calls || p.Unknown != unknown || p.Calls+p.Unknown < len(w.server.Requests()) || p.Calls > len(w.server.Requests()) {
+		w.t.Errorf("the books have %+v; the journal %d answered and %d unknown, the provider %d", p, calls, unknown, len(w.server.Requests()))
+	}
+	if p != nil && p.CostMicroUSD != int64(calls)*30 {
+		w.t.Errorf("the books have a cost of %d for %d calls of 30 micro-dollars", p.CostMicroUSD, calls)
+	}
+}
