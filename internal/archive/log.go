@@ -31,7 +31,9 @@ type Logged struct {
 	Truncated int           `json:"truncated"`
 	Skipped   int           `json:"skipped"`
 	NotRun    int           `json:"not_run"`
-	CostUSD   *float64      `json:"cost_usd"` // null if it is not known
+	CostUSD   *float64      `json:"cost_usd"` // of the scored executions; null if it is not known
+	// Paid is what a live attempt that has ended cost in all.
+	Paid *history.Paid `json:"paid,omitempty"`
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
@@ -98,7 +100,7 @@ func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 		l.count(c.Effective())
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
-	l.CostUSD, l.Qualifications = dollarsOf(cost, known), history.Qualify(a)
+	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), history.PaidBy(a), history.Qualify(a)
 	met, err := r.gateMet(a)
 	l.GateMet = met
 	return l, err
@@ -221,12 +223,16 @@ type ShownStep struct {
 // A ShownRun is one case of an attempt: why it ended as it did, and every step.
 type ShownRun struct {
 	*Why
-	Class   string      `json:"class"`
-	Target  string      `json:"target"`
-	Score   *float64    `json:"score"`
-	Turns   int         `json:"turns"`
-	CostUSD *float64    `json:"cost_usd"` // null if it is not known
-	Steps   []ShownStep `json:"steps"`
+	Class   string   `json:"class"`
+	Target  string   `json:"target"`
+	Score   *float64 `json:"score"`
+	Turns   int      `json:"turns"`
+	CostUSD *float64 `json:"cost_usd"` // null if it is not known
+	// Paid is what all executions of the case cost, if it was live; Resumed how
+	// often the one of the record was resumed from its journal.
+	Paid    *history.Paid `json:"paid,omitempty"`
+	Resumed int           `json:"resumed,omitempty"`
+	Steps   []ShownStep   `json:"steps"`
 }
 
 // ShowCase gathers what there is to see of one case. It needs what [Reading.Why]
@@ -240,6 +246,13 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 	if c.IsScored() {
 		score := c.EffectiveScore()
 		s.Score = &score
+	}
+	records, err := r.Records(func(yield func(*history.Case) bool) { yield(c) })
+	if err != nil {
+		return nil, err
+	}
+	if record := records[c.Index]; record != nil {
+		s.Paid, s.Resumed = history.PaidOf(record.Paid), record.Resumed
 	}
 	v, err := history.TrajectoryOf(c, r.Piece)
 	switch {

@@ -56,7 +56,7 @@ func logText(out io.Writer, attempts []archive.Logged) {
 	fmt.Fprintln(w, "attempt\twhen\tlevel\tpassed\tgate\tcost\t")
 	for _, a := range attempts {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d%s\t%s\t%s\t%s\n", plain.Line(a.ID), a.StartedAt.Go().Format("2006-01-02 15:04"), a.Level,
-			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), costOf(a.CostUSD), attemptMarks(a))
+			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), costOf(a.CostUSD), attemptMarks(a)+paidMark(a))
 	}
 	w.Flush()
 }
@@ -74,6 +74,18 @@ func gateWord(met *bool) string {
 		return "met"
 	}
 	return "NOT MET"
+}
+
+// paidMark tells what was paid where that is not what was scored.
+func paidMark(a archive.Logged) string {
+	if a.Paid.Beside(a.CostUSD) == "" {
+		return ""
+	}
+	s := fmt.Sprintf(", $%.6f paid", a.Paid.CostUSD)
+	if a.Paid.UnknownCalls > 0 {
+		s += ", " + plural(a.Paid.UnknownCalls, "unknown call")
+	}
+	return s
 }
 
 // attemptMarks are what a reader must not miss about an attempt.

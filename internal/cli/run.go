@@ -281,7 +281,7 @@ func (r *runner) answer(s *lab.Ran) *recount.Run {
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
-		Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
+		Paid: history.PaidOf(s.Paid), Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
 	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
 	if !s.CostUnknown {
 		cost := float64(s.CostMicroUSD) / 1e6
@@ -398,6 +398,14 @@ func runCostText(out io.Writer, a *recount.Run) {
 		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
 	}
 	fmt.Fprintln(out)
+	paidText(out, a.Paid, a.CostUSD)
+}
+
+// paidText prints what was paid, where that is not what was scored.
+func paidText(out io.Writer, p *history.Paid, scored *float64) {
+	if text := p.Beside(scored); text != "" {
+		fmt.Fprintf(out, "paid     %s\n", text)
+	}
 }
 
 // qualified is of how many tasks of a run a qualification is true.

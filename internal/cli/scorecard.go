@@ -160,6 +160,12 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 	}
 	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
 	row("cost", "%s, %s a solve; %d tokens", costText(c.Totals), perSolve(c.Solved, money(c.CostPerSolve)), c.TotalTokens)
+	if p := c.Paid; p != nil {
+		scored := float64(c.TotalCostMicro.Micro) / 1e6
+		if text := p.Beside(&scored); text != "" {
+			row("paid", "%s", text)
+		}
+	}
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
 	if n := c.ToolCalls; n != nil {
 		row("tool calls", "%d executed, %d reported by the agent, %d only proposed%s", n.Executed, n.Reported, n.Proposed, unknownCalls(n.Unknown))

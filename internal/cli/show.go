@@ -89,6 +89,7 @@ func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
+	paidText(out, a.Paid, a.CostUSD)
 	qualificationsText(out, "note     ", a.Qualifications)
 	for _, problem := range a.Problems {
 		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
@@ -120,6 +121,10 @@ func scoreText(score *float64) string {
 func showCaseText(out io.Writer, a *archive.ShownRun) {
 	whyText(out, a.Why)
 	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
+	paidText(out, a.Paid, a.CostUSD)
+	if a.Resumed > 0 {
+		fmt.Fprintf(out, "resumed  %s from its journal of paid calls\n", plural(a.Resumed, "time"))
+	}
 	turn := -1
 	for _, s := range a.Steps {
 		if s.Turn != turn {

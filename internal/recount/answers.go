@@ -36,6 +36,7 @@ type Run struct {
 	NotRun       int                   `json:"not_run,omitempty"`
 	CostUSD      *float64              `json:"cost_usd"`                 // null if it is not known
 	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
+	Paid         *history.Paid         `json:"paid,omitempty"`           // by every execution and the judge, if the run was live
 	Isolation    string                `json:"isolation_class"`
 	Head         digest.ID             `json:"head"`
 	Finished     bool                  `json:"finished"`

@@ -110,6 +110,10 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 			made.CostUSD = nil
 		}
 	}
+	// Before its end only the journal knows what an attempt paid.
+	if made.Paid = kept.Paid; a.Finished != nil {
+		made.Paid = history.PaidBy(a)
+	}
 	if kept.LocalLedger != nil {
 		made.LocalLedger = &LocalLedger{h.Origin, kept.LocalLedger.Of, kept.LocalLedger.Begun}
 	}

@@ -159,12 +159,13 @@ type Card struct {
 	EvidenceChecked  bool              `json:"evidence_checked"`
 	EvidenceMissing  []MissingEvidence `json:"evidence_missing"`
 
-	Executions int        `json:"executions"` // case.started entries
-	Abandoned  int        `json:"abandoned_executions"`
-	Excluded   int        `json:"excluded_records"`
-	Draws      int        `json:"judge_draws,omitempty"`   // verdicts drawn from a model
-	Redraws    int        `json:"judge_redraws,omitempty"` // of these, of questions that had one
-	Amendments Amendments `json:"amendments"`
+	Executions int           `json:"executions"` // case.started entries
+	Abandoned  int           `json:"abandoned_executions"`
+	Excluded   int           `json:"excluded_records"`
+	Paid       *history.Paid `json:"paid,omitempty"`          // by live attempts that have ended, scored or not
+	Draws      int           `json:"judge_draws,omitempty"`   // verdicts drawn from a model
+	Redraws    int           `json:"judge_redraws,omitempty"` // of these, of questions that had one
+	Amendments Amendments    `json:"amendments"`
 	// Corrected are the tasks whose score is not the recorded one because people
 	// signed another.
 	Corrected []CorrectedCase `json:"corrected,omitempty"`
@@ -341,7 +342,7 @@ func Of(h *history.History, v View) (*Card, error) {
 	}
 
 	if c.Rules > 0 {
-		c.Properties = history.Common(v.Attempts)
+		c.Properties, c.Paid = history.Common(v.Attempts), history.PaidBy(v.Attempts...)
 	}
 	tasks := tasksOf(v.Attempts)
 	count := totalsOf
