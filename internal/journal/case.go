@@ -178,6 +178,12 @@ func (s *Sent) Reply(interaction canon.RawMessage, cost *int64) error {
 	return s.write(&Line{Kind: Reply, Interaction: interaction, Cost: cost})
 }
 
+// Refused writes a reply with an error status, which is seen like any other and
+// is not billed.
+func (s *Sent) Refused(interaction canon.RawMessage) error {
+	return s.write(&Line{Kind: Reply, Interaction: interaction, Outcome: Refused})
+}
+
 // Failed writes that nothing came that could be kept.
 func (s *Sent) Failed(o Outcome, reason string) error {
 	return s.write(&Line{Kind: Failed, Outcome: o, Reason: reason})

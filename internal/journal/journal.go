@@ -266,10 +266,10 @@ func (j *Journal) takeOutcome(l *Line, at int64, size int) {
 	}
 	known := evidence.Paid{Unknown: -1, UnknownMicroUSD: -s.ceiling}
 	switch {
-	case l.Kind == Failed && l.Outcome == Unknown, l.Kind == Reply && l.Cost == nil:
-		return // it stays the most that it can have cost
-	case l.Kind == Failed && l.Outcome == Refused:
+	case l.Outcome == Refused:
 		known.Refused = 1
+	case l.Outcome == Unknown, l.Kind == Reply && l.Cost == nil:
+		return // it stays the most that it can have cost
 	case l.Kind == Reply:
 		known.Calls, known.CostMicroUSD = 1, *l.Cost
 	}

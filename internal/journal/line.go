@@ -19,7 +19,7 @@ type Kind string
 const (
 	Opened  Kind = "journal" // the first line: whose journal it is
 	Intent  Kind = "intent"  // a request is about to be sent
-	Reply   Kind = "reply"   // its reply came, as it is kept
+	Reply   Kind = "reply"   // its reply came, as it is kept; of an error status with the outcome refused
 	Failed  Kind = "failed"  // it gave nothing to keep
 	Resumed Kind = "resumed" // an execution is begun again, from its journal
 )
@@ -92,8 +92,8 @@ func (l *Line) validate() error {
 			return errors.New("it does not say which call is meant")
 		}
 	case Reply:
-		if l.Intent < 1 || l.Interaction == nil {
-			return errors.New("it has no intent or no reply")
+		if l.Intent < 1 || l.Interaction == nil || l.Outcome != "" && (l.Outcome != Refused || l.Cost != nil) {
+			return errors.New("it has no intent or no reply, or a refused call has a cost")
 		}
 	case Failed:
 		if l.Intent < 1 || l.Outcome != NotSent && l.Outcome != Refused && l.Outcome != Unknown {

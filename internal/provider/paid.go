@@ -108,5 +108,8 @@ func (c *call) replied(it *cassette.Interaction) error {
 	if err != nil {
 		return err
 	}
+	if it.Model.Response.Status >= 400 {
+		return c.sent.Refused(text)
+	}
 	return c.sent.Reply(text, it.Model.CostMicrodollars)
 }

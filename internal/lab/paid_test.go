@@ -1,0 +1,253 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/harness"
+	"tallystick/internal/journal"
+	"tallystick/internal/ledger"
+	"tallystick/internal/provider/faketest"
+	"tallystick/internal/refusal"
+)
+
+// A till is a workspace with a case of two turns, in whose first the model pays
+// a bill, which needs an approval; and a provider that may be cut off.
+type till struct {
+	*place
+	server *faketest.Server
+	cutAt  atomic.Int64 // the call at which the run is interrupted
+	cut    context.CancelFunc
+}
+
+const bill = `{"id":%q,"turns":[{"text":"Pay the bill %s."},{"text":"And now?"}],"tools":[{"name":"pay","class":"financial","replies":[{"result":{"paid":true}}]}],"expected":"done","grade":{"kind":"exact"}}`
+
+func newTill(t *testing.T, cases ...string) *till {
+	t.Helper()
+	w := &till{place: newPlace(t)}
+	w.server = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+		if w.cutAt.Add(-1) == 0 {
+			w.cut()
+			return faketest.Reply{Hang: true}
+		}
+		switch {
+		case strings.Contains(string(r.Body), "And now?"):
+			return faketest.Reply{Text: "done"}
+		case strings.Contains(string(r.Body), `"tool"`):
+			return faketest.Reply{Text: "paid"}
+		}
+		return faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "pay", Arguments: `{"amount":5}`}}}
+	})
+	w.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+w.server.OpenAI()+"\n  key_env: BENCH_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000}\n")
+	w.write("bench/cities/registration.yaml", strings.ReplaceAll(registration, "governance: autonomous", "governance: approved"))
+	var lines []string
+	for _, id := range cases {
+		lines = append(lines, fmt.Sprintf(bill, id, id))
+	}
+	w.dataset(lines...)
+	return w
+}
+
+// live runs or resumes an attempt, which is interrupted at a call if cutAt is not
+// 0. The person answers approvals with yes or no; "" is nobody.
+func (w *till) live(resume bool, person string, cutAt int64, change ...func(*RunOptions)) (*Ran, error) {
+	w.t.Helper()
+	s, err := w.setup(func(o *Options) { o.Live, o.Jobs = true, 1 })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w.cut = cancel
+	w.cutAt.Store(cutAt)
+	o := RunOptions{Resume: resume, MaxCostMicroUSD: 1_000_000}
+	if person != "" {
+		o.People = saying(person == "yes")
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return s.Run(ctx, o)
+}
+
+type saying bool
+
+func (s saying) Approve(context.Context, string, harness.Question) (approve, answered bool, err error) {
+	return bool(s), true, nil
+}
+
+// story is what the ledger has of the cases, and what was paid in the end.
+func (w *till) story() (story []string, paid *evidence.Paid) {
+	w.t.Helper()
+	w.visit(func(r ledger.Record) {
+		switch b := r.Body.(type) {
+		case *evidence.CaseStarted:
+			story = append(story, fmt.Sprintf("%s started %d", b.CaseID, b.Execution))
+		case *evidence.CaseScored:
+			story = append(story, fmt.Sprintf("%s %s %d resumed %d", b.CaseID, b.Outcome, b.Execution, b.Resumed))
+		case *evidence.AttemptFinished:
+			paid = b.Paid
+		}
+	})
+	return story, paid
+}
+
+func (w *till) require(calls, paid, unknown int, want ...string) {
+	w.t.Helper()
+	story, p := w.story()
+	if strings.Join(story, ", ") != strings.Join(want, ", ") {
+		w.t.Errorf("the ledger has\n\t%s\nwant\n\t%s", strings.Join(story, ", "), strings.Join(want, ", "))
+	}
+	if n := len(w.server.Requests()); n != calls {
+		w.t.Errorf("the provider counted %d calls, want %d", n, calls)
+	}
+	if p == nil || p.Calls != paid || p.Unknown != unknown || p.CostMicroUSD != int64(paid)*30 {
+		w.t.Errorf("the books have %+v, want %d paid and %d unknown", p, paid, unknown)
+	}
+}
+
+func (w *till) journalFile() string {
+	return filepath.Join(w.dir, ".tally", "runs", "cities.default.1", journal.File)
+}
+
+func TestSuspendedLiveCaseGoesOnWithTheSameReply(t *testing.T) {
+	w := newTill(t, "rent")
+	if _, err := w.live(false, "", 0); !refusal.Is(err, refusal.ApprovalPending) {
+		t.Fatal(err)
+	}
+	ran, err := w.live(true, "yes", 0)
+	if err != nil || ran.Outcomes[evidence.Passed] != 1 {
+		t.Fatalf("%+v, %v", ran, err)
+	}
+	w.require(3, 3, 0, "rent started 1", "rent passed 1 resumed 1")
+}
+
+func TestInterruptedCallIsCountedAndMadeAgain(t *testing.T) {
+	w := newTill(t, "rent", "power")
+	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	if _, err := w.live(true, "yes", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.require(7, 6, 1, "rent started 1", "rent passed 1 resumed 1", "power started 1", "power passed 1 resumed 0")
+}
+
+func TestAgentThatGoesAnotherWayIsStartedAgain(t *testing.T) {
+	w := newTill(t, "rent")
+	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	// The person thinks better of it, so the second request is another one.
+	if _, err := w.live(true, "no", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.require(6, 5, 1, "rent started 1", "rent started 2", "rent passed 2 resumed 0")
+	data, err := os.ReadFile(filepath.Join(w.dir, ".tally", "runs", "cities.default.1", "events.jsonl"))
+	if err != nil || !bytes.Contains(data, []byte("bench.case.restarted")) || !bytes.Contains(data, []byte("went another way")) {
+		t.Errorf("the events do not say why: %s %v", data, err)
+	}
+}
+
+func TestLimitOfAResumedAttemptCountsWhatNobodyKnows(t *testing.T) {
+	w := newTill(t, "rent")
+	var lines []byte
+	if _, err := w.live(false, "yes", 2); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	// The ceiling of the call that was cut off and the cost of the one before
+	// it are spent: no third call fits beside them.
+	lines, _ = os.ReadFile(w.journalFile())
+	ceiling := int64(0)
+	for line := range bytes.Lines(lines) {
+		if at := bytes.Index(line, []byte(`"ceiling_microdollars":`)); at >= 0 {
+			fmt.Sscanf(string(line[at+len(`"ceiling_microdollars":`):]), "%d", &ceiling)
+		}
+	}
+	limit := func(o *RunOptions) { o.MaxCostMicroUSD = 2*ceiling + 29 }
+	if _, err := w.live(true, "yes", 0, limit); err != nil {
+		t.Fatal(err)
+	}
+	w.require(2, 1, 1, "rent started 1", "rent truncated 1 resumed 1")
+}
+
+func TestForgedJournalIsNotResumedFrom(t *testing.T) {
+	w := newTill(t, "rent", "power")
+	// Rent is recorded, power is cut off in its second call.
+	if _, err := w.live(false, "yes", 5); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(w.journalFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(w.journalFile())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	asked := len(w.server.Requests())
+	header := good[:bytes.IndexByte(good, '\n')+1]
+	for name, tt := range map[string]struct {
+		forged []byte
+		refuse refusal.Name
+		want   string
+	}{
+		"a cheaper call":     {bytes.Replace(good, []byte(`"cost_microdollars":30`), []byte(`"cost_microdollars":3`), 1), refusal.ChainTamperDetected, "does not follow the line before it"},
+		"a better answer":    {bytes.Replace(good, []byte("done"), []byte("DONE"), 1), refusal.ChainTamperDetected, "does not follow the line before it"},
+		"cut to its header":  {header, refusal.ChainTamperDetected, "lines were cut off or changed"},
+		"of another attempt": {bytes.Replace(good, []byte(`"attempt":"cities.default.1"`), []byte(`"attempt":"cities.default.2"`), 1), refusal.ChainTamperDetected, "it is the journal of cities.default.2"},
+		"none":               {nil, refusal.NotFound, "is gone"},
+	} {
+		if bytes.Equal(tt.forged, good) {
+			t.Fatalf("%s: nothing was changed", name)
+		}
+		if err := os.WriteFile(w.journalFile(), tt.forged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if tt.forged == nil {
+			os.Remove(w.journalFile())
+		}
+		_, err := w.live(true, "yes", 0)
+		if !refusal.Is(err, tt.refuse) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), journal.File) {
+			t.Errorf("%s: got %v, want %s %q", name, err, tt.refuse, tt.want)
+		}
+	}
+	if n := len(w.server.Requests()); n != asked {
+		t.Errorf("%d calls were made on forged journals", n-asked)
+	}
+	if err := os.WriteFile(w.journalFile(), good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.live(true, "yes", 0); err != nil {
+		t.Error(err)
+	}
+	w.require(7, 6, 1, "rent started 1", "rent passed 1 resumed 0", "power started 1", "power passed 1 resumed 1")
+}
+
+// TestJournalOfSomebodyElseIsRefused: two people run the same class; the attempts
+// have one name, and not one registration.
+func TestJournalOfSomebodyElseIsRefused(t *testing.T) {
+	mine, theirs := newTill(t, "rent"), newTill(t, "rent")
+	for _, w := range []*till{mine, theirs} {
+		if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(theirs.journalFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mine.journalFile(), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mine.live(true, "yes", 0); !refusal.Is(err, refusal.ChainTamperDetected) || !strings.Contains(err.Error(), "it is the journal of") {
+		t.Error(err)
+	}
+}
