@@ -23,6 +23,7 @@ type Logged struct {
 	StartedAt evidence.Time `json:"started_at"`
 	Finished  bool          `json:"finished"`
 	Filtered  bool          `json:"filtered"`
+	Retries   string        `json:"retries,omitempty"` // the attempt whose errors it runs again
 	Total     int           `json:"total"`
 	Passed    int           `json:"passed"`
 	Failed    int           `json:"failed"`
@@ -94,7 +95,7 @@ func unknownAmong(what, name string, known []string) error {
 
 func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
-		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known := int64(0), true
 	for c := range a.Cases() {
 		l.count(c.Effective())

@@ -94,7 +94,10 @@ func attemptMarks(a archive.Logged) string {
 	if !a.Finished {
 		s += ", NOT FINISHED"
 	}
-	if a.Filtered {
+	switch {
+	case a.Retries != "":
+		s += ", ERRORS OF " + plain.Line(a.Retries)
+	case a.Filtered:
 		s += ", FILTERED"
 	}
 	if n := len(a.Problems); n > 0 {

@@ -36,6 +36,7 @@ type runOptions struct {
 	repeat  int
 	jobs    int
 	resume  bool
+	errors  string // the attempt whose errors are run again
 	maxCost float64
 
 	sandbox     string
@@ -66,7 +67,8 @@ their targets are mitigated (if none is named), vulnerable, forgetful and crampe
 any other --target is one of the workspace. docs/suites.md describes them.
 
 Nothing touches the network unless --live is given. Ctrl-C leaves an attempt that
-"--resume" goes on with; no recorded case is run again.`,
+"--resume" resumes; no recorded case is run again. A live case resumes at the call where
+it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
@@ -81,7 +83,9 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
 	f.BoolVar(&o.resume, "resume", false, "go on with the newest unfinished attempt of this class and target")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "stop starting cases after `USD` dollars; what is left is recorded as truncated")
+	f.StringVar(&o.errors, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
+	f.Lookup("retry-errors").NoOptDefVal = lab.Newest
+	f.Float64Var(&o.maxCost, "max-cost", 0, "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")
 	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
 	f.StringVar(&o.scope, "sandbox-scope", "", "`SCOPE` of the rubric's sandbox: case or attempt")
 	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox; labelled, never counts")
@@ -208,7 +212,7 @@ func requiredLevel(list string) ([]history.Property, error) {
 
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
-	return lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Tag: o.tag, Repeat: o.repeat, Jobs: o.jobs,
+	return lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Tag: o.tag, Errors: o.errors, Repeat: o.repeat, Jobs: o.jobs,
 		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness()}
 }
 

@@ -166,7 +166,7 @@ func (o *runOptions) asks(past *harness.Past, began *bool) archive.Ask {
 		return past.Visit(r)
 	}
 	return archive.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
-		return *began || a.ID == o.baseline || o.files().Any() || o.resume && a.Class == o.class && a.Target == o.target
+		return *began || a.ID == o.baseline || o.files().Any() || (o.resume || o.errors != "") && a.Class == o.class && a.Target == o.target
 	}}
 }
 

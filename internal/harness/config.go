@@ -40,6 +40,8 @@ type Work struct {
 	Target *agent.Target
 	Select func(*scenario.Case) bool // nil for all cases
 	Repeat int                       // how often each case runs
+	// Retries is the attempt whose errors Select selects; "" if it is none.
+	Retries string
 }
 
 // Means are how it is run.

@@ -134,6 +134,7 @@ func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
 		{"the number of cases", was.CaseCount, now.CaseCount},
 		{"the list of cases that --case and --tag select", listWas, listNow},
 		{"that cases were selected", was.Filtered, now.Filtered},
+		{"the attempt whose errors it runs again", was.Retries, now.Retries},
 		{"the number of repeats", was.Repeat, now.Repeat},
 		{"what the target mounts", u.mounts(now), mountsText(now)},
 		{"the mode", u.registered.Mode, mode},

@@ -48,7 +48,7 @@ func prepare(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil}
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil, Retries: cfg.Retries}
 	w.plan.Mounts = mountsOf(cfg.Target)
 	if r := cfg.Bench.Rubric(); r.Main != "" {
 		w.plan.RubricDigest = &r.Digest

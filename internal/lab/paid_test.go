@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/journal"
@@ -25,6 +26,7 @@ type till struct {
 	server *faketest.Server
 	cutAt  atomic.Int64 // the call at which the run is interrupted
 	cut    context.CancelFunc
+	down   string // the case whose calls fail
 }
 
 const bill = `{"id":%q,"turns":[{"text":"Pay the bill %s."},{"text":"And now?"}],"tools":[{"name":"pay","class":"financial","replies":[{"result":{"paid":true}}]}],"expected":"done","grade":{"kind":"exact"}}`
@@ -38,6 +40,8 @@ func newTill(t *testing.T, cases ...string) *till {
 			return faketest.Reply{Hang: true}
 		}
 		switch {
+		case w.down != "" && strings.Contains(string(r.Body), "Pay the bill "+w.down):
+			return faketest.Reply{Status: 500, Headers: map[string]string{"retry-after-ms": "0"}, Body: `{"error":{"message":"down"}}`}
 		case strings.Contains(string(r.Body), "And now?"):
 			return faketest.Reply{Text: "done"}
 		case strings.Contains(string(r.Body), `"tool"`):
@@ -249,5 +253,44 @@ func TestJournalOfSomebodyElseIsRefused(t *testing.T) {
 	}
 	if _, err := mine.live(true, "yes", 0); !refusal.Is(err, refusal.ChainTamperDetected) || !strings.Contains(err.Error(), "it is the journal of") {
 		t.Error(err)
+	}
+}
+
+// TestErrorsAreRunAgainAsAnAttemptOfTheirOwn: an outage ends one case; only that
+// one is paid for again, and what counts stays the first attempt.
+func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
+	w := newTill(t, "rent", "power")
+	w.down = "power"
+	if ran, err := w.live(false, "yes", 0); err != nil || ran.Outcomes[evidence.Errored] != 1 || ran.Paid.Refused != 5 {
+		t.Fatalf("%+v, %v", ran, err)
+	}
+	w.down = ""
+	retry := func(name string) (*Ran, error) {
+		c, err := w.open().ReadCorpus("", archive.Ask{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s, err := New(c, Options{Class: "cities", Target: "default", Version: "test", Live: true, Errors: name})
+		if err != nil {
+			return nil, err
+		}
+		return s.Run(context.Background(), RunOptions{MaxCostMicroUSD: 1_000_000, People: saying(true)})
+	}
+	ran, err := retry(Newest)
+	if err != nil || ran.Attempt != "cities.default.2" || ran.Planned != 1 || ran.Outcomes[evidence.Passed] != 1 {
+		t.Fatalf("%+v, %v", ran, err)
+	}
+	w.visit(func(r ledger.Record) {
+		if b, ok := r.Body.(*evidence.AttemptRegistered); ok && b.Number == 2 {
+			if b.Plan.Retries != "cities.default.1" || !b.Plan.Filtered || len(b.Plan.Cases) != 1 || b.Plan.Cases[0].ID != "power" {
+				t.Errorf("the plan is %+v", b.Plan)
+			}
+		}
+	})
+	for name, want := range map[string]refusal.Name{Newest: refusal.NotFound, "cities.default.2": refusal.NotFound, "cities.default.9": refusal.UnknownName} {
+		if _, err := retry(name); !refusal.Is(err, want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 		return nil, c.Refused(err)
 	}
 	// Nothing is driven, so the target may be gone, or be one of the network.
-	s := &Setup{v, &agent.Target{Name: original.Target}, c, Options{Class: original.Class, Version: o.Version}}
+	s := &Setup{Bench: v, Target: &agent.Target{Name: original.Target}, place: c, o: Options{Class: original.Class, Version: o.Version}}
 	cfg, err := s.config()
 	if err != nil {
 		return nil, err

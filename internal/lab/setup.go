@@ -23,6 +23,7 @@ type Options struct {
 	Target string
 	Cases  string // only cases whose id matches this pattern; "" for all
 	Tag    string // only cases with this tag; "" for all
+	Errors string // only cases that ended as errors in this attempt, or in the [Newest]; "" for all
 	Repeat int    // how often each case runs; 0 for once
 	Jobs   int    // cases at once; 0 for a number that suits the target
 
@@ -43,6 +44,7 @@ type Setup struct {
 
 	place *archive.Corpus
 	o     Options
+	retry *retry // nil unless the errors of an attempt are run again
 }
 
 // New verifies the class and finds the target. The corpus stays the caller's.
@@ -72,7 +74,11 @@ func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 	if t.HTTP != nil && !t.HTTP.Local() && !o.Live {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
 	}
-	return &Setup{v, t, c, o}, nil
+	s := &Setup{Bench: v, Target: t, place: c, o: o}
+	if o.Errors != "" {
+		s.retry, err = errorsOf(c.Reading, v.Class(), t.Name, o.Errors)
+	}
+	return s, err
 }
 
 // checkSandbox refuses a class that is weaker than every one that people signed
@@ -118,9 +124,12 @@ func (s *Setup) config() (harness.Config, error) {
 		return harness.Config{}, err
 	}
 	cfg := harness.Config{
-		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Select: s.o.selector(), Repeat: s.o.Repeat},
+		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Select: s.selector(), Repeat: s.o.Repeat},
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
+	}
+	if s.retry != nil {
+		cfg.Retries = s.retry.attempt
 	}
 	if s.o.Sandbox != "" {
 		cfg.Sandbox = []sandbox.Class{s.o.Sandbox}
@@ -130,6 +139,14 @@ func (s *Setup) config() (harness.Config, error) {
 }
 
 // selector is the filter that the options describe, nil if there is none.
+func (s *Setup) selector() func(*scenario.Case) bool {
+	chosen := s.o.selector()
+	if s.retry == nil {
+		return chosen
+	}
+	return func(c *scenario.Case) bool { return s.retry.cases[c.ID] && (chosen == nil || chosen(c)) }
+}
+
 func (o *Options) selector() func(*scenario.Case) bool {
 	if o.Cases == "" && o.Tag == "" {
 		return nil
