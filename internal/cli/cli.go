@@ -43,6 +43,7 @@ func commands(env *Env) []*cobra.Command {
 		newBench(env),
 		newTry(env),
 		newRun(env),
+		newWatch(env),
 		newRecord(env),
 		newJudge(env),
 		newGolden(env),

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/judge"
 	"tallystick/internal/refusal"
@@ -99,14 +100,20 @@ func (o *Options) checkSandbox(signed bench.Isolation) error {
 // Rehearse drives and grades the cases without recording anything, and gives
 // them in their order.
 func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error) error {
+	return s.rehearse(ctx, s.o.selector(), s.blocked, visit)
+}
+
+// rehearse is Rehearse for the chosen cases; blocked is told what blocked.
+func (s *Setup) rehearse(ctx context.Context, choose func(*scenario.Case) bool, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
+	cfg.Select = choose
 	crossed := s.unattempted()
 	cfg.Crossed = crossed.write
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
-		if err := crossed.add(g.Crossings, s.blocked); err != nil {
+		if err := crossed.add(g.Crossings, blocked); err != nil {
 			return err
 		}
 		return visit(g)

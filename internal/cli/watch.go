@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/evidence"
+	"tallystick/internal/lab"
+	"tallystick/internal/plain"
+)
+
+func newWatch(env *Env) *cobra.Command {
+	o := runOptions{}
+	cmd := &cobra.Command{
+		Use:   "watch CLASS",
+		Short: "Run a class again whenever something that it depends on changes",
+		Long: `Run a class against a target, and again whenever its bench folder, the target, the
+files that the target names, recordings, golden traces or judge.yaml change. Each run
+shows what changed, the cases that did not pass, those that pass now and did not before
+or the reverse, and where a case first parted from when it last passed.
+
+Nothing is recorded: no attempt is registered and no score counts. A class that people
+signed and that is being edited runs all the same, as a scratch class. No model is paid.
+"tally run" makes an attempt; the last line of each run has its flags.
+
+Cases that changed run first. In a pipe each run is one line, with --json one JSON
+document a line. Ctrl-C ends it with exit code 0.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.class = args[0]
+			chooseTarget(cmd, o.class, &o.target)
+			return runWatch(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
+	f.StringVar(&o.cases, "case", "", "run only cases whose id matches `GLOB`")
+	f.StringVar(&o.tag, "tag", "", "run only cases with this `TAG`")
+	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
+	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
+	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
+	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox")
+	addHeldOutFlag(cmd, &o.showHeldOut)
+	addTrustRootFlag(cmd, &o.trustRoot)
+	return cmd
+}
+
+func runWatch(ctx context.Context, env *Env, o runOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	place, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	options := o.setup()
+	options.ShowHeldOut = o.showHeldOut
+	s := &watchScreen{env: env, command: o.again(), terminal: !env.JSON && isTerminal(env.Stdout)}
+	w := &lab.Watch{Options: options, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended}
+	return w.Loop(ctx, place)
+}
+
+// again is the command of an attempt with the same flags.
+func (o *runOptions) again() string {
+	words := []string{"tally run", o.class}
+	if o.target != agent.DefaultTarget {
+		words = append(words, "--target", o.target)
+	}
+	for _, f := range []struct{ flag, value string }{{"--case", o.cases}, {"--tag", o.tag}, {"--sandbox", o.sandbox}} {
+		if f.value != "" {
+			words = append(words, f.flag, shellWord(f.value))
+		}
+	}
+	if o.repeat > 1 {
+		words = append(words, "--repeat", fmt.Sprint(o.repeat))
+	}
+	if o.unsafeAgent {
+		words = append(words, "--unsafe-agent")
+	}
+	return strings.Join(words, " ")
+}
+
+// shellWord quotes what a shell would take apart or expand.
+func shellWord(s string) string {
+	if !strings.ContainsAny(s, " \t*?[]{}$\"'`\\|&;<>()#~!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// A watchScreen shows runs as they happen: on a terminal the newest alone, with
+// cases as they end; in a pipe a line for each.
+type watchScreen struct {
+	env      *Env
+	command  string
+	terminal bool
+	err      error // of writing
+}
+
+func (s *watchScreen) began(changed []string) {
+	if !s.terminal {
+		return
+	}
+	s.print(func(w io.Writer) {
+		io.WriteString(w, "\x1b[H\x1b[2J\x1b[3J")
+		if len(changed) > 0 {
+			fmt.Fprintf(w, "changed  %s\n", changedText(changed))
+		}
+		fmt.Fprintln(w, "running  ...")
+	})
+}
+
+func (s *watchScreen) oneCase(c lab.WatchedCase) {
+	if s.terminal {
+		s.print(func(w io.Writer) { watchedCaseText(w, c) })
+	}
+}
+
+func (s *watchScreen) ended(run *lab.Watched) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.env.Answer(run, func(w io.Writer) {
+		if s.terminal {
+			watchedText(w, run, s.command)
+		} else {
+			fmt.Fprintln(w, watchedLine(run))
+		}
+	})
+}
+
+func (s *watchScreen) print(text func(io.Writer)) {
+	if s.err == nil {
+		s.err = s.env.Answer(nil, text)
+	}
+}
+
+// changedText lists a few of the files.
+func changedText(changed []string) string {
+	const most = 5
+	text := strings.Join(changed[:min(most, len(changed))], ", ")
+	if more := len(changed) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return plain.Line(text)
+}
+
+func watchedCaseText(w io.Writer, c lab.WatchedCase) {
+	word := c.Outcome
+	if c.Outcome != string(evidence.Passed) {
+		word = strings.ToUpper(word)
+	}
+	fmt.Fprintf(w, "%-8s %s%s", word, plain.Line(c.Case), repeatMark(c.Repeat))
+	if c.Was != "" && c.Was != c.Outcome {
+		fmt.Fprintf(w, ", %s before", c.Was)
+	}
+	switch {
+	case c.HeldOut && c.Why == "" && c.Outcome != string(evidence.Passed):
+		fmt.Fprint(w, ", held out")
+	case c.Why != "":
+		fmt.Fprintf(w, ": %s", plain.Line(short(c.Why)))
+	}
+	fmt.Fprintln(w)
+	for line := range strings.Lines(c.Divergence) {
+		fmt.Fprintf(w, "         %s\n", plain.Line(strings.TrimRight(line, "\n")))
+	}
+}
+
+func watchedText(w io.Writer, run *lab.Watched, command string) {
+	if run.Error != "" {
+		fmt.Fprintf(w, "no run   %s\n", plain.Line(run.Error))
+		if run.Hint != "" {
+			fmt.Fprintf(w, "hint     %s\n", plain.Line(run.Hint))
+		}
+	} else {
+		fmt.Fprintf(w, "cases    %s\n", watchedCounts(run))
+	}
+	if run.Unsigned != "" {
+		fmt.Fprintf(w, "note     not signed as it is: %s\n", plain.Line(run.Unsigned))
+	}
+	fmt.Fprintf(w, "NOT RECORDED: to record an attempt, %s\n", plain.Line(command))
+	fmt.Fprintln(w, "waiting for a change; Ctrl-C ends")
+}
+
+func watchedCounts(run *lab.Watched) string {
+	text := fmt.Sprintf("%d: %d passed, %d failed", run.Total, run.Passed, run.Failed)
+	for _, n := range []count{{run.Other, "neither"}, {run.Flips, "changed sides"}} {
+		if n.n > 0 {
+			text += fmt.Sprintf(", %d %s", n.n, n.what)
+		}
+	}
+	return text
+}
+
+// watchedLine is a run in a pipe.
+func watchedLine(run *lab.Watched) string {
+	text := plain.Line(run.Class + " by " + run.Target + ": ")
+	if run.Error != "" {
+		text += "no run: " + plain.Line(run.Error)
+	} else {
+		text += watchedCounts(run)
+	}
+	for i, c := range run.Cases {
+		if i == 5 {
+			text += fmt.Sprintf("; and %d more", len(run.Cases)-i)
+			break
+		}
+		text += "; " + plain.Line(c.Case) + repeatMark(c.Repeat) + " " + c.Outcome
+		if c.Flipped() {
+			text += ", was " + c.Was
+		}
+	}
+	if run.Unsigned != "" {
+		text += "; not signed as it is"
+	}
+	if len(run.Changed) > 0 {
+		text += "; changed " + changedText(run.Changed)
+	}
+	return text + " (not recorded)"
+}

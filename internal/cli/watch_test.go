@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tallystick/internal/lab"
+)
+
+// A stopWriter ends a watch after its first answer.
+type stopWriter struct {
+	strings.Builder
+	stop context.CancelFunc
+}
+
+func (w *stopWriter) Write(p []byte) (int, error) {
+	defer w.stop()
+	return w.Builder.Write(p)
+}
+
+func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "w")
+	vars := map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOME": t.TempDir()}
+	getenv := func(name string) string { return vars[name] }
+	if code := Main([]string{"init", dir, "--quiet"}, strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, getenv); code != 0 {
+		t.Fatalf("init: exit %d", code)
+	}
+	for _, tt := range []struct {
+		json bool
+		want string
+	}{
+		{false, "builtin:adversarial by vulnerable: 9: 0 passed, 9 failed; "},
+		{true, `"recorded":false`},
+	} {
+		ctx, stop := context.WithCancel(context.Background())
+		out := &stopWriter{stop: stop}
+		env := newEnv(strings.NewReader(""), out, &strings.Builder{}, getenv)
+		env.WorkspaceDir, env.JSON = dir, tt.json
+		if err := runWatch(ctx, env, runOptions{class: "builtin:adversarial", target: "vulnerable", repeat: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, tt.want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
+			t.Errorf("json %v: %s", tt.json, got)
+		}
+		var run lab.Watched
+		if err := json.Unmarshal([]byte(out.String()), &run); tt.json && (err != nil || run.Failed != 9) {
+			t.Errorf("%v, %+v", err, run)
+		}
+	}
+	var log strings.Builder
+	if Main([]string{"log", "--workspace", dir}, strings.NewReader(""), &log, &strings.Builder{}, getenv); !strings.Contains(log.String(), "no attempts yet") {
+		t.Errorf("a watch recorded something: %s", log.String())
+	}
+}
+
+func TestWatchSaysTheCommandOfAnAttempt(t *testing.T) {
+	o := runOptions{class: "cities", target: "mine", cases: "a*", repeat: 3}
+	if got := o.again(); got != "tally run cities --target mine --case 'a*' --repeat 3" {
+		t.Errorf("%s", got)
+	}
+}
