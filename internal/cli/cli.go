@@ -56,6 +56,7 @@ func commands(env *Env) []*cobra.Command {
 		newReplay(env),
 		newGrade(env),
 		newImport(env),
+		newAudit(env),
 		newAttest(env),
 		newExport(env),
 		newSandbox(env),
@@ -156,7 +157,7 @@ func (p *program) main(args []string) int {
 // looksAtFiles are the commands that look at files of anybody: that one of these
 // does not verify is the answer, and says nothing about this workspace. What they
 // refuse of the workspace itself they have recorded.
-var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade"}
+var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade", "tally audit"}
 
 // recordRefusal has a refusal recorded that the command did not record itself:
 // whichever command meets something that does not verify, it is not forgotten.

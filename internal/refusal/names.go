@@ -110,6 +110,7 @@ const (
 	NotReproduced      Name = "NotReproduced"
 	TierNotRecommended Name = "TierNotRecommended"
 	LevelNotMet        Name = "LevelNotMet"
+	AuditNotClean      Name = "AuditNotClean"
 )
 
 type meaning struct {
@@ -217,4 +218,5 @@ var meanings = map[Name]meaning{
 	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
 	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
 	LevelNotMet:        {ExitGate, "the attempt has not the properties that --require-level asks for"},
+	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
 }

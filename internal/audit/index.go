@@ -1,0 +1,226 @@
+package audit
+
+import (
+	"bytes"
+	"math/bits"
+	"strings"
+)
+
+// knownSources are places that hold the answers of a benchmark, folded. A sure
+// one is an address: asking for it is enough. The others are names that also
+// stand elsewhere, and count beside the answer.
+var knownSources = []struct {
+	text string
+	sure bool
+}{
+	{"gaia-benchmark/gaia", false},
+	{"huggingface.co/datasets/gaia-benchmark", true},
+	{"hf.co/datasets/gaia-benchmark", true},
+	{"datasets-server.huggingface.co/rows?dataset=gaia-benchmark", true},
+	{"metadata.jsonl", false},
+	{"2023/validation", false},
+}
+
+// An index has the texts of all tasks, to find those of other tasks in what one
+// task fetched. Results of one task by several models are one task.
+type index struct {
+	matcher  *matcher
+	patterns []patternInfo
+	tasks    []taskInfo
+	byID     map[string]int
+	golds    int // different answers that are looked for
+}
+
+// A taskInfo is a task as it is looked for.
+type taskInfo struct {
+	id   string
+	gold gold
+	q    question
+	// goldAt is the pattern of the answer, -1 if it is weak.
+	goldAt int
+	// inQuestion says that the question names the answer, as one of a choice.
+	inQuestion bool
+}
+
+// A patternInfo says whose a pattern is.
+type patternInfo struct {
+	pieces []pieceRef
+	golds  []int32 // tasks
+	known  int     // place in knownSources plus 1
+}
+
+type pieceRef struct {
+	task  int32
+	piece uint8
+}
+
+// sharedBy is how many tasks may have a piece of their questions in common before
+// it is a form that says nothing about a task.
+const sharedBy = 2
+
+func newIndex(c *corpus) *index {
+	x := &index{byID: map[string]int{}}
+	at := map[string]int{}
+	var texts []string
+	pattern := func(text string) *patternInfo {
+		i, ok := at[text]
+		if !ok {
+			i = len(texts)
+			at[text] = i
+			texts = append(texts, text)
+			x.patterns = append(x.patterns, patternInfo{})
+		}
+		return &x.patterns[i]
+	}
+	for i, k := range knownSources {
+		pattern(k.text).known = i + 1
+	}
+	for _, r := range c.list {
+		if _, there := x.byID[r.id]; there {
+			continue
+		}
+		n := len(x.tasks)
+		x.byID[r.id] = n
+		t := taskInfo{id: r.id, gold: newGold(r.gold), q: newQuestion(r.question), goldAt: -1}
+		t.inQuestion = t.gold.folded != "" && strings.Contains(t.q.folded, t.gold.folded)
+		for i, p := range t.q.pieces {
+			info := pattern(p)
+			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
+		}
+		if len(t.gold.folded) >= minPattern && !t.gold.weak {
+			info := pattern(t.gold.folded)
+			if len(info.golds) == 0 {
+				x.golds++
+			}
+			info.golds = append(info.golds, int32(n))
+			t.goldAt = at[t.gold.folded]
+		}
+		x.tasks = append(x.tasks, t)
+	}
+	x.dropShared()
+	x.matcher = newMatcher(texts)
+	return x
+}
+
+// dropShared forgets pieces that several questions have in common.
+func (x *index) dropShared() {
+	shared := map[int32]int{}
+	for i := range x.patterns {
+		p := &x.patterns[i]
+		if len(p.pieces) > sharedBy {
+			for _, ref := range p.pieces {
+				shared[ref.task]++
+			}
+			p.pieces = nil
+		}
+	}
+	for task, n := range shared {
+		q := &x.tasks[task].q
+		q.pieces = q.pieces[:len(q.pieces)-n] // only how many there are is used from here on
+	}
+}
+
+func (x *index) taskOf(r *result) int { return x.byID[r.id] }
+
+// A span is a part of a folded text.
+type span struct{ from, to int }
+
+// A sighting is what one folded text holds.
+type sighting struct {
+	own    uint64 // pieces of the task's own question
+	spans  []span // where they are
+	others []otherPieces
+	golds  []goldHit // of other tasks
+	known  uint64    // places in knownSources
+	gold   []int     // where the task's own answer is, outside its question
+}
+
+type otherPieces struct {
+	task   int32
+	pieces uint64
+}
+
+type goldHit struct{ pattern, at int }
+
+func (s *sighting) reset() {
+	*s = sighting{spans: s.spans[:0], others: s.others[:0], golds: s.golds[:0], gold: s.gold[:0]}
+}
+
+// maxHits bounds what is kept of one text.
+const maxHits = 4096
+
+// look finds everything that is looked for in a folded text.
+func (x *index) look(text []byte, task int, s *sighting) {
+	s.reset()
+	own := &x.tasks[task]
+	x.matcher.find(text, func(id, at int) {
+		p := &x.patterns[id]
+		if p.known > 0 {
+			s.known |= 1 << (p.known - 1)
+		}
+		for _, ref := range p.pieces {
+			if int(ref.task) == task {
+				s.own |= 1 << ref.piece
+				s.spans = append(s.spans, span{at, at + len(x.matcher.patterns[id])})
+			} else {
+				s.other(ref)
+			}
+		}
+		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && isWhole(text, at, len(x.matcher.patterns[id])) {
+			s.golds = append(s.golds, goldHit{id, at})
+		}
+	})
+	if own.inQuestion {
+		for at := bytes.Index(text, []byte(own.q.folded)); at >= 0; {
+			s.spans = append(s.spans, span{at, at + len(own.q.folded)})
+			next := bytes.Index(text[at+1:], []byte(own.q.folded))
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+	}
+	s.ownGold(text, own)
+}
+
+func (s *sighting) other(ref pieceRef) {
+	for i := range s.others {
+		if s.others[i].task == ref.task {
+			s.others[i].pieces |= 1 << ref.piece
+			return
+		}
+	}
+	if len(s.others) < maxHits {
+		s.others = append(s.others, otherPieces{ref.task, 1 << ref.piece})
+	}
+}
+
+// ownGold finds the task's own answer. Inside the question it is no news. A weak
+// answer counts only where it is called one.
+func (s *sighting) ownGold(text []byte, own *taskInfo) {
+	g := own.gold.folded
+	if g == "" {
+		return
+	}
+	for at := indexWhole(text, g, 0); at >= 0 && len(s.gold) < maxHits; at = indexWhole(text, g, at+1) {
+		if s.inQuestion(at, at+len(g)) || own.gold.weak && !calledAnswer(text, at) {
+			continue
+		}
+		s.gold = append(s.gold, at)
+	}
+}
+
+func (s *sighting) inQuestion(from, to int) bool {
+	for _, q := range s.spans {
+		if q.from <= from && to <= q.to {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsQuestion reports whether half of the question's pieces were seen.
+func (x *index) holdsQuestion(task int, pieces uint64) bool {
+	q := &x.tasks[task].q
+	return len(q.pieces) > 0 && bits.OnesCount64(pieces) >= q.enough()
+}

@@ -1,0 +1,331 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// answerWords are what a text calls an answer. A weak answer, and an answer right
+// after the question that a search repeats, count only behind one of them.
+var answerWords = []string{"answer", "solution", "expected", "gold", "truth", "correct", "label", "key", "resposta", "antwort", "réponse"}
+
+const (
+	// callsAnswer is how far before an answer the word may stand.
+	callsAnswer = 48
+	// recordBytes is how far behind its question the answer of a record stands.
+	recordBytes = 400
+	// denseGap is how far apart the answers of a list of answers are.
+	denseGap = 200
+	// pageBytes is the part of a text in which answers of other tasks count
+	// together.
+	pageBytes = 4000
+)
+
+// calledAnswer reports whether a text calls what is at a place an answer.
+func calledAnswer(text []byte, at int) bool {
+	return hasAnswerWord(text[max(0, at-callsAnswer):at])
+}
+
+func hasAnswerWord(before []byte) bool {
+	for _, w := range answerWords {
+		if bytes.Contains(before, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// A fetched is what one text that a tool gave holds, over all its decodings.
+type fetched struct {
+	own      uint64
+	gold     bool
+	record   bool // the answer stands behind the question, and is called one
+	others   []otherPieces
+	answers  int // answers of other tasks that make it a list of answers
+	known    uint64
+	tooMany  bool // enough answers of others even without the task's own
+	goldText []byte
+}
+
+// see looks at a text and at all that it hides.
+func (w *worker) see(text []byte, task int) fetched {
+	var f fetched
+	x := w.a.index
+	own := &x.tasks[task]
+	Unwrap(text, func(plainer []byte) {
+		for _, e := range own.gold.exact {
+			f.gold = f.gold || bytes.Contains(plainer, []byte(e))
+		}
+		w.fold = Fold(w.fold[:0], plainer)
+		s := &w.sight
+		x.look(w.fold, task, s)
+		f.own |= s.own
+		f.known |= s.known
+		f.gold = f.gold || len(s.gold) > 0
+		f.record = f.record || s.isRecord(w.fold, own)
+		for _, o := range s.others {
+			f.addOther(o)
+		}
+		n, many := x.listOf(s, len(s.gold) > 0)
+		f.answers = max(f.answers, n)
+		f.tooMany = f.tooMany || many
+	})
+	return f
+}
+
+func (f *fetched) addOther(o otherPieces) {
+	for i := range f.others {
+		if f.others[i].task == o.task {
+			f.others[i].pieces |= o.pieces
+			return
+		}
+	}
+	f.others = append(f.others, o)
+}
+
+// isRecord reports whether the answer stands right behind the question and is
+// called an answer there.
+func (s *sighting) isRecord(text []byte, own *taskInfo) bool {
+	for _, q := range s.spans {
+		for _, at := range s.gold {
+			if at >= q.to && at <= q.to+recordBytes && hasAnswerWord(text[q.to:at]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listOf counts the answers of other tasks in a text if there are so many of them
+// together that it is a list of answers, and says whether they are enough without
+// the task's own.
+func (x *index) listOf(s *sighting, own bool) (count int, enough bool) {
+	if len(s.golds) < 3 {
+		return 0, false
+	}
+	slices.SortFunc(s.golds, func(a, b goldHit) int { return a.at - b.at })
+	count = 0
+	// Answers that no ordinary text has by chance, on one page.
+	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return isDistinctive(x.matcher.patterns[h.pattern]) })
+	if n >= 6 || own && n >= 3 {
+		count, enough = n, n >= 6
+	}
+	// Any answers, one after the other, and a good part of all that there are.
+	n = x.dense(s.golds)
+	if own && n >= max(4, (x.golds+9)/10) {
+		count = max(count, n)
+	}
+	return count, enough
+}
+
+// together is the largest number of different answers within some bytes.
+func (x *index) together(hits []goldHit, within int, wanted func(goldHit) bool) int {
+	var kept []goldHit
+	for _, h := range hits {
+		if wanted(h) {
+			kept = append(kept, h)
+		}
+	}
+	best, from := 0, 0
+	seen := map[int]int{}
+	for _, h := range kept {
+		seen[h.pattern]++
+		for kept[from].at < h.at-within {
+			if seen[kept[from].pattern]--; seen[kept[from].pattern] == 0 {
+				delete(seen, kept[from].pattern)
+			}
+			from++
+		}
+		best = max(best, len(seen))
+	}
+	return best
+}
+
+// dense is the largest number of different answers in a stretch without a gap.
+func (x *index) dense(hits []goldHit) int {
+	best, last := 0, 0
+	seen := map[int]bool{}
+	for _, h := range hits {
+		if h.at-last > denseGap {
+			clear(seen)
+		}
+		seen[h.pattern] = true
+		last = h.at
+		best = max(best, len(seen))
+	}
+	return best
+}
+
+// leakage is AUD-1: did the agent fetch the answers of the benchmark?
+func (w *worker) leakage(o *outcome, task int) error {
+	f := &o.found[aud1]
+	own := &w.a.index.tasks[task]
+	if !o.r.correct || o.r.gold == "" || !o.t.hasSteps {
+		return nil
+	}
+	f.auditable++
+	l := leak{w: w, o: o, task: task, own: own}
+	for i := range o.t.steps {
+		s := &o.t.steps[i]
+		switch s.kind {
+		case stepCall:
+			l.called(i, s)
+		case stepResult:
+			if err := l.gave(i, s); err != nil {
+				return err
+			}
+		}
+	}
+	l.seams()
+	if len(l.fails) > 0 {
+		f.fails = append(f.fails, l.fails[0])
+	} else if len(l.notes) > 0 {
+		f.notes = append(f.notes, l.notes[0])
+	}
+	f.fails = append(f.fails, l.lies...)
+	f.dark += l.dark
+	return nil
+}
+
+// A leak is AUD-1 on one task while it goes on.
+type leak struct {
+	w    *worker
+	o    *outcome
+	task int
+	own  *taskInfo
+
+	echo  uint64 // pieces of the question that the agent itself wrote into calls
+	asked uint64 // known sources that it asked for
+	seam  []byte // ends and beginnings of what tools gave, one after the other
+	seamN int
+
+	fails, notes, lies []string
+	dark               int
+}
+
+// called reads what a tool was called with.
+func (l *leak) called(i int, s *step) {
+	f := l.w.see(s.text, l.task)
+	l.echo |= f.own
+	l.asked = f.known
+	if sure := surely(f.known); sure != "" && !l.refused(i, s) {
+		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.name), quoted(sure)))
+	}
+}
+
+// refused reports whether a tool answered a call with an error.
+func (l *leak) refused(i int, s *step) bool {
+	for _, next := range l.o.t.steps[i+1:] {
+		if next.kind == stepResult && next.name == s.name {
+			return next.failed
+		}
+	}
+	return false
+}
+
+func surely(known uint64) string {
+	for i, k := range knownSources {
+		if k.sure && known&(1<<i) != 0 {
+			return k.text
+		}
+	}
+	return ""
+}
+
+// gave reads what a tool gave, in the trajectory and in the body if there is one.
+func (l *leak) gave(i int, s *step) error {
+	f := l.w.see(s.text, l.task)
+	l.addSeam(s.text)
+	if len(s.url) > 0 {
+		if u := l.w.see(s.url, l.task); surely(u.known) != "" && !s.failed {
+			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.folded), toolName(s), quoted(surely(u.known))))
+		}
+	}
+	whole, err := l.body(i, s, &f)
+	if err != nil {
+		return err
+	}
+	if s.cut && !whole && !s.scanned {
+		l.dark++
+	}
+	claimed := s.scanned && len(s.hits) > 0 && !whole
+	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
+	l.demand(i, s, &f, whole)
+	return nil
+}
+
+func toolName(s *step) string {
+	if s.name == "" {
+		return "tool"
+	}
+	return s.name
+}
+
+// judge decides what a text that holds these things is.
+func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
+	x := l.w.a.index
+	gold := f.gold || claimed && !l.own.gold.weak
+	sign := ""
+	others := 0
+	for _, o := range f.others {
+		if x.holdsQuestion(int(o.task), o.pieces) {
+			others++
+		}
+	}
+	echoed := bits.OnesCount64(f.own&^l.echo) < max(1, l.own.q.enough()/2) && l.echo != 0
+	switch {
+	case gold && x.holdsQuestion(l.task, f.own) && (!echoed || f.record):
+		sign = "ANSWER DATABASE: the text also holds the question itself"
+	case others >= 2 || others == 1 && gold:
+		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the questions of %d other tasks", others)
+	case f.answers > 0 && (gold || f.tooMany):
+		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the answers of %d other tasks", f.answers)
+	case gold && f.known|l.asked != 0:
+		sign = fmt.Sprintf("ANSWER-DB SIGNATURE MATCHED (%s)", quoted(knownSources[bits.TrailingZeros64(f.known|l.asked)].text))
+	}
+	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.folded), tool)
+	if !gold {
+		what = fmt.Sprintf("task %s: %sfetched %s output", l.own.id, where, tool)
+	}
+	switch {
+	case sign != "":
+		l.fails = append(l.fails, what+" — "+sign)
+	case claimed && !f.gold:
+		l.notes = append(l.notes, what+" (information: the recorder says so, beyond what is recorded)")
+	case gold:
+		l.notes = append(l.notes, what+" (information: ordinary retrieval)")
+	case x.holdsQuestion(l.task, f.own) && !echoed:
+		l.notes = append(l.notes, what+" holds the question and not the answer (information)")
+	}
+}
+
+// seamBytes is how much of the beginning and the end of a text is put together
+// with those of its neighbours.
+const seamBytes = 512
+
+func (l *leak) addSeam(text []byte) {
+	l.seamN++
+	if len(text) <= 2*seamBytes {
+		l.seam = append(append(l.seam, text...), 0)
+		return
+	}
+	l.seam = append(append(append(l.seam, text[:seamBytes]...), "\n|\n"...), text[len(text)-seamBytes:]...)
+	l.seam = append(l.seam, 0)
+}
+
+// seams looks for what is divided over texts that tools gave one after the
+// other, in the middle of a word and between words.
+func (l *leak) seams() {
+	if l.seamN < 2 || len(l.fails) > 0 || len(l.notes) > 0 {
+		return
+	}
+	for _, between := range []string{"", " "} {
+		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
+		if l.own.gold.weak {
+			f.gold = false // digits that meet by chance
+		}
+		l.judge("several steps together: ", "tool", &f, false)
+	}
+}

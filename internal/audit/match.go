@@ -1,0 +1,168 @@
+package audit
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A matcher finds many fixed texts in a folded text: the questions and answers of
+// all tasks of a run.
+//
+// It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
+// of a large run has millions of states and visits one for each byte; here
+// texts of 15 bytes and more cost one load and one bit test for each 8 bytes,
+// and shorter ones one for each byte, in tables of a few hundred kilobytes.
+type matcher struct {
+	patterns []string
+	long     grams // of 8 bytes, looked up at every 8th byte
+	short    grams // of 4 bytes, looked up at every byte
+}
+
+const (
+	longPattern = 15 // so that each occurrence holds 8 bytes at a multiple of 8
+	minPattern  = 4
+)
+
+// newMatcher prepares the search. Patterns are folded and have 4 bytes or more.
+func newMatcher(patterns []string) *matcher {
+	m := &matcher{patterns: patterns}
+	for id, p := range patterns {
+		switch {
+		case len(p) >= longPattern:
+			from := rarest(p, 8, len(p)-longPattern)
+			for o := from; o < from+8; o++ {
+				m.long.list = append(m.long.list, gram{binary.LittleEndian.Uint64([]byte(p[o:])), int32(id), int32(o)})
+			}
+		case len(p) >= minPattern:
+			o := rarest(p, 4, len(p)-4)
+			m.short.list = append(m.short.list, gram{uint64(binary.LittleEndian.Uint32([]byte(p[o:]))), int32(id), int32(o)})
+		}
+	}
+	m.long.build()
+	m.short.build()
+	return m
+}
+
+// rarest picks where in a pattern to look: where its letters are rarest in
+// English, so that few places in a text must be compared.
+func rarest(p string, size, last int) int {
+	const common = " etaoinsrhldcumfpgwybv"
+	best, at := -1, 0
+	for o := 0; o <= last; o++ {
+		rare := 0
+		for _, c := range []byte(p[o : o+size]) {
+			rank := len(common)
+			for i := range common {
+				if common[i] == c {
+					rank = i
+					break
+				}
+			}
+			rare += rank
+		}
+		if rare > best {
+			best, at = rare, o
+		}
+	}
+	return at
+}
+
+// find calls hit with each occurrence of a pattern. The same occurrence of a long
+// pattern is told once.
+func (m *matcher) find(text []byte, hit func(id, at int)) {
+	if len(m.long.list) > 0 {
+		m.findLong(text, hit)
+	}
+	if len(m.short.list) > 0 {
+		m.findShort(text, hit)
+	}
+}
+
+func (m *matcher) findLong(text []byte, hit func(id, at int)) {
+	filter, shift := m.long.filter, m.long.shift
+	for i := 0; i+8 <= len(text); i += 8 {
+		x := binary.LittleEndian.Uint64(text[i:])
+		h := x * gramFactor >> shift
+		if filter[h>>6]&(1<<(h&63)) != 0 {
+			m.compare(&m.long, x, text, i, hit)
+		}
+	}
+}
+
+func (m *matcher) findShort(text []byte, hit func(id, at int)) {
+	filter, shift := m.short.filter, m.short.shift
+	n := len(text) - 8
+	i := 0
+	for ; i <= n; i += 4 {
+		x := binary.LittleEndian.Uint64(text[i:])
+		// Four overlapping grams of one load.
+		h0 := (x & 0xffffffff) * gramFactor >> shift
+		h1 := (x >> 8 & 0xffffffff) * gramFactor >> shift
+		h2 := (x >> 16 & 0xffffffff) * gramFactor >> shift
+		h3 := (x >> 24 & 0xffffffff) * gramFactor >> shift
+		found := filter[h0>>6]>>(h0&63)&1 | filter[h1>>6]>>(h1&63)&1<<1 | filter[h2>>6]>>(h2&63)&1<<2 | filter[h3>>6]>>(h3&63)&1<<3
+		for ; found != 0; found &= found - 1 {
+			k := bits.TrailingZeros64(found)
+			m.compare(&m.short, x>>(8*k)&0xffffffff, text, i+k, hit)
+		}
+	}
+	for ; i+4 <= len(text); i++ {
+		m.compare(&m.short, uint64(binary.LittleEndian.Uint32(text[i:])), text, i, hit)
+	}
+}
+
+// compare looks at every pattern that has the gram.
+func (m *matcher) compare(g *grams, x uint64, text []byte, i int, hit func(id, at int)) {
+	for k := g.first(x); k != 0; k = g.next[k-1] {
+		e := g.list[k-1]
+		if e.bytes != x {
+			continue
+		}
+		p, at := m.patterns[e.pattern], i-int(e.offset)
+		if at >= 0 && at+len(p) <= len(text) && string(text[at:at+len(p)]) == p {
+			hit(int(e.pattern), at)
+		}
+	}
+}
+
+// A gram is a piece of a pattern and where in it it is.
+type gram struct {
+	bytes   uint64
+	pattern int32
+	offset  int32
+}
+
+// grams are a hash table of pieces with a bit filter in front of it.
+type grams struct {
+	list   []gram
+	filter []uint64
+	shift  uint
+	heads  []int32 // place in list plus 1, by hash
+	mask   uint64
+	next   []int32
+}
+
+// gramFactor spreads bytes over the upper bits (the golden ratio, as Knuth has it).
+const gramFactor = 0x9e3779b97f4a7c15
+
+// build makes the tables: 16 bits of filter for each piece at least, between 8 KiB
+// and 4 MiB.
+func (g *grams) build() {
+	size := bits.Len(uint(len(g.list))) + 4
+	size = min(max(size, 16), 25)
+	g.filter = make([]uint64, 1<<(size-6))
+	g.shift = uint(64 - size)
+	buckets := 1 << bits.Len(uint(len(g.list)))
+	g.heads, g.mask = make([]int32, buckets), uint64(buckets-1)
+	g.next = make([]int32, len(g.list))
+	for k, e := range g.list {
+		h := e.bytes * gramFactor >> g.shift
+		g.filter[h>>6] |= 1 << (h & 63)
+		b := g.bucket(e.bytes)
+		g.next[k], g.heads[b] = g.heads[b], int32(k+1)
+	}
+}
+
+func (g *grams) bucket(x uint64) uint64 { return x * gramFactor >> 32 & g.mask }
+
+func (g *grams) first(x uint64) int32 { return g.heads[g.bucket(x)] }

@@ -1,0 +1,64 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// RulesVersion changes with every change of what a check finds.
+const RulesVersion = 1
+
+// Rules are the version and digest of what the checks look for.
+func Rules() RulesUsed {
+	sum := sha256.Sum256([]byte(RulesText()))
+	return RulesUsed{Version: RulesVersion, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+}
+
+// RulesText states every table, pattern and bound that decides a check, a line
+// each. Its digest is in every report, so that two reports can be compared.
+var RulesText = sync.OnceValue(func() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("tallystick audit rules %d", RulesVersion)
+	for _, c := range checkNames {
+		line("check %s %s", c.id, c.severity)
+	}
+	line("fold NFKD, accents U+0300-036F dropped, lower case, digits of all scripts, invisible dropped, spaces single")
+	for _, t := range lookAlikes {
+		line("look-alike %s %s %s", t.what, t.from, t.to)
+	}
+	var more []string
+	for r, s := range foldsToMore {
+		more = append(more, fmt.Sprintf("fold %c %s", r, s))
+	}
+	sort.Strings(more)
+	line("%s", strings.Join(more, "\n"))
+	line("unwrap entities, percent, backslash, base64 from %d; depth %d", minBase64, maxUnwrap)
+	line("weak answer: under %d characters, digits under %d, or one of %q", minGold, minGold, genericAnswers)
+	line("distinctive answer: 16 characters; 8 with two words or a digit; 6 digits")
+	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
+	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)
+	line("other answers: 3 distinctive within %d bytes with the own, 6 without; dense within %d: 4 or a tenth with the own", pageBytes, denseGap)
+	line("seams of %d bytes", seamBytes)
+	for _, k := range knownSources {
+		line("known source %s sure=%t", k.text, k.sure)
+	}
+	for _, s := range surfaces {
+		line("surface %s %s code=%t", s.name, s.pattern, s.code)
+	}
+	line("code marks %q; write tools %q", codeMarks, writeTools)
+	for _, p := range injections {
+		line("injection %s %s", p.id, p.pattern)
+	}
+	line("key paths %s %s not under %q", pathShaped, answerKey, sanctioned)
+	for _, l := range languages {
+		for _, p := range l.patterns {
+			line("dynamic %s %s %s", l.name, p.id, p.pattern)
+		}
+	}
+	return b.String()
+})

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/audit"
+	"tallystick/internal/audit/intake"
+	"tallystick/internal/refusal"
+)
+
+type auditOptions struct {
+	what      string
+	files     intake.Files
+	strict    bool
+	auditedAt string
+	out       string
+}
+
+func newAudit(env *Env) *cobra.Command {
+	var o auditOptions
+	cmd := &cobra.Command{
+		Use:   "audit --results FILE",
+		Short: "Look for signs of cheating in a run, ours or anybody's (AUD-1 to AUD-10)",
+		Long: `Run the ten checks of the GAIA submission audit: answers fetched from an answer database,
+answers without work, answers in the prompt, calls that touch the grader, answers that
+match anything, undisclosed voting, an unknown split, reads of answer keys, programs that
+run texts, answers that speak to the judge.
+
+--results with --trajectories and --metadata are anybody's files in the shapes of the
+original. Nothing is fetched and no clock is read: the same input gives the same report.
+
+A check passes, fails or is skipped. A skip is never a pass: it is a harness gap if the
+input was not recorded. "clean" means that no critical check failed, "complete" that there
+is no gap. What is recorded only in part may be demanded whole: bodies_demanded lists it,
+and --bodies DIR has the texts, each named by its SHA-256.
+
+Exit code 0 clean, 4 not clean (with --strict also for failed checks of severity warn), 1
+for input that is unreadable or contradicts itself, 3 for a body that has another digest.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.what = args[0]
+			}
+			return runAudit(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.files.Results, "results", "", "`FILE` with the results")
+	f.StringVar(&o.files.Trajectories, "trajectories", "", "`FILE` with the trajectories, a line for each task")
+	f.StringVar(&o.files.Metadata, "metadata", "", "`FILE` that describes the run")
+	f.StringVar(&o.files.Source, "source", "", "`DIR` with the programs that decide the score")
+	f.StringVar(&o.files.Bodies, "bodies", "", "`DIR` with whole texts, each named by its SHA-256")
+	f.BoolVar(&o.strict, "strict", false, "failed checks of severity warn count too")
+	f.StringVar(&o.auditedAt, "audited-at", "", "`TIME` of the audit, in RFC 3339 (default: that of the input)")
+	f.StringVarP(&o.out, "out", "o", "", "write the report to `FILE` too")
+	return cmd
+}
+
+func runAudit(ctx context.Context, env *Env, o auditOptions) error {
+	in, err := auditInput(env, o)
+	if err != nil {
+		return err
+	}
+	in.Strict = o.strict
+	if o.auditedAt != "" {
+		if in.AuditedAt, err = time.Parse(time.RFC3339, o.auditedAt); err != nil {
+			return refusal.Newf(refusal.Usage, "--audited-at is %q, expected a time as 2026-07-03T00:00:00Z", o.auditedAt)
+		}
+	}
+	report, err := audit.Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		doc, err := report.Encode()
+		if err != nil {
+			return err
+		}
+		if err := archive.WriteOutput(o.out, doc); err != nil {
+			return err
+		}
+	}
+	if err := env.Answer(report, func(w io.Writer) { report.Print(w) }); err != nil || report.Met() {
+		return err
+	}
+	failed := append(append([]string{}, report.Attestation.CriticalFailures...), report.Attestation.WarnFailures...)
+	return refusal.Newf(refusal.AuditNotClean, "the audit is not clean: %s", strings.Join(failed, ", ")).
+		WithHint("each finding is in the report, under its check")
+}
+
+// auditInput opens what the command line names.
+func auditInput(env *Env, o auditOptions) (audit.Input, error) {
+	switch {
+	case o.what == "" && o.files.Results == "":
+		return audit.Input{}, refusal.Newf(refusal.Usage, "nothing to audit").WithHint("name an attempt, a log, or files with --results")
+	case o.what != "" && (o.files.Results != "" || o.files.Trajectories != "" || o.files.Metadata != ""):
+		return audit.Input{}, refusal.Newf(refusal.Usage, "%s and --results, --trajectories or --metadata: one or the other is audited", o.what)
+	}
+	return o.files.Input()
+}
