@@ -22,12 +22,14 @@ const (
 	ToolCalls  Kind = "tool_calls"  // a sequence of tool calls
 	CEL        Kind = "cel"         // a condition holds at a turn, or at the end of each
 	Absent     Kind = "absent"      // there is no value
+	GAIA       Kind = "gaia"        // what the scorer of the GAIA leaderboard takes for the same
 	ByRubric   Kind = "rubric"      // the class's rubric says so
 	ByJudge    Kind = "judge"       // a model says so
 	All        Kind = "all"         // every check passes
 	Any        Kind = "any"         // one check passes
 	Not        Kind = "not"         // the one check does not match
 	Weighted   Kind = "weighted"    // the weighted mean of the checks reaches a threshold
+	Ungraded   Kind = "ungraded"    // nobody knows the answer: the case runs and has no score
 )
 
 // graders has every kind of grader, in the order of the documentation. A new
@@ -46,12 +48,14 @@ var graders = []kindRow{
 	{kind: ToolCalls, members: expectation + " mode args vantage", compare: callsGrader, fileIsJSON: true, looksAt: extract.Tools},
 	{kind: CEL, needs: "expression", members: "always at_turn", validate: validateCondition, prepare: (*compiler).condition, looksAt: nothing},
 	{kind: Absent, grade: (*run).absent},
+	{kind: GAIA, members: expectation, compare: gaiaGrader},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},
 	{kind: ByJudge, members: expectation + " criteria criteria_file votes threshold", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: All, needs: "checks", combine: (*combination).all, looksAt: nothing},
 	{kind: Any, needs: "checks", combine: (*combination).any, looksAt: nothing},
 	{kind: Not, needs: "checks", validate: validateNot, combine: (*combination).not, looksAt: nothing},
 	{kind: Weighted, needs: "checks", members: "threshold", weights: true, combine: (*combination).mean, looksAt: nothing},
+	{kind: Ungraded, validate: validateUngraded, grade: (*run).ungraded},
 }
 
 // A kindRow is a kind of grader: its rule, and one of compare, prepare and combine.

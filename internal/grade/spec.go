@@ -170,6 +170,8 @@ func (s *Spec) validate() error {
 		return at.in("version").bad("is %d, this program knows 1", s.Version)
 	case s.Grade != nil && len(s.Checks) > 0:
 		return at.in("checks").bad("there is a grade too; make it one of the checks")
+	case s.Grade != nil && s.Grade.Kind == Ungraded && len(s.Expect) > 0:
+		return at.in("expect").bad("there is something to grade by; take grade: {kind: %s} out", Ungraded)
 	case s.Extract != nil && s.Grade == nil:
 		return at.in("extract").bad("there is no grade for it")
 	case s.Grade == nil && len(s.Checks) == 0 && len(s.Expect) == 0:
