@@ -75,6 +75,10 @@ type Registration struct {
 	// but those of the case.
 	AgentTools []string `json:"agent_tools,omitempty"`
 
+	// DataSet says which published data the cases were made of; nil if somebody
+	// wrote them.
+	DataSet *DataSet `json:"data_set,omitempty"`
+
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
@@ -207,7 +211,7 @@ func (r *Registration) validate() error {
 		oneOf("current_tier", r.CurrentTier, Tiers()...),
 		oneOf("governance", r.Governance, Restricted, Approved, Autonomous),
 		r.validateTiers(), r.validateGates(), r.validateNames(), r.Limits.validate(), r.Isolation.validate(), r.validateOrigins(),
-		CheckAgentTools("agent_tools", r.AgentTools),
+		CheckAgentTools("agent_tools", r.AgentTools), r.DataSet.validate(),
 	} {
 		if check != nil {
 			return check

@@ -99,6 +99,11 @@ func source() *rules.Source {
 			"registration.origins":                   "each like origin",
 			"registration.runner_keys":               "each like ssh_public_key",
 			"registration.agent_tools":               "each not empty; distinct value; at most 1000",
+			"registration.data_set.name":             "like name",
+			"registration.data_set.split":            "like name",
+			"registration.data_set.revision":         "like visible; 1 to 200",
+			"registration.data_set.files":            "not empty; distinct path",
+			"registration.data_set.files.path":       "like relative_path; not empty",
 			"case.schema_version":                    "one of 1",
 			"case.case_id":                           "like name",
 			"case.title":                             "like visible; 1 to 300",
@@ -213,6 +218,7 @@ isolation: {classes: [gvisor, namespace], scope: attempt, allow_weaker: true}
 policy: {mode: approved}
 origins: [example.com/evals]
 runner_keys: ["RUNNER"]
+data_set: {name: gaia, split: validation, revision: "2023", files: [{path: "2023/validation/metadata.jsonl", sha256: "sha256:3333333333333333333333333333333333333333333333333333333333333333"}]}
 judge_digest: "blake3:1111111111111111111111111111111111111111111111111111111111111111"
 judged_scores_count: true
 `
