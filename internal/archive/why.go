@@ -4,11 +4,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
+	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/trajectory"
@@ -25,6 +28,7 @@ type Why struct {
 	FailureModes []string       `json:"failure_modes"`
 	Checks       []grade.Detail `json:"checks"`
 	ToolCalls    []WhyCall      `json:"tool_calls,omitempty"` // those that were not executed here
+	Denied       []WhyDenied    `json:"denied,omitempty"`     // what the policy did not let the agent do
 	Unseen       string         `json:"tool_calls_unseen,omitempty"`
 	RubricSaid   string         `json:"rubric_said,omitempty"` // on its standard error
 	Divergence   string         `json:"divergence,omitempty"`
@@ -59,6 +63,16 @@ type WhyCall struct {
 	Denied  bool               `json:"denied,omitempty"`
 }
 
+// A WhyDenied is something that the policy did not let the agent do, by which
+// rule, and what to change if it should have.
+type WhyDenied struct {
+	Name   string `json:"name"`
+	Turn   int    `json:"turn"`
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+	Change string `json:"change"`
+}
+
 // A Change is something that is not as it was when a case last passed.
 type Change struct {
 	What string `json:"what"`
@@ -87,8 +101,11 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
 		a.Missing = err.Error()
 	}
-	r.observed(c, a)
+	r.observed(attempt, c, a)
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
+	for i := range a.Denied {
+		a.Denied[i].Reason = w.text(a.Denied[i].Reason)
+	}
 	if corrected := c.Correction; corrected != nil {
 		a.Correction = &scorecard.CorrectedCase{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
 			By: corrected.By, Reason: corrected.Reason, Entry: c.Index, Index: corrected.Index}
@@ -127,10 +144,15 @@ func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) 
 
 // observed adds the tool calls that did not simply pass through the harness. It
 // is a help to people: without the trajectory they are left out.
-func (r *Reading) observed(c *history.Case, a *Why) {
+func (r *Reading) observed(attempt *history.Attempt, c *history.Case, a *Why) {
 	v, err := history.TrajectoryOf(c, r.Piece)
 	if err != nil {
 		return
+	}
+	for e := range v.Events() {
+		if d, ok := e.Payload.(*trajectory.PolicyDecision); ok && d.Verdict == policy.Deny {
+			a.Denied = append(a.Denied, WhyDenied{d.Name, e.Turn, d.Rule, d.Reason, changeOf(attempt.Class, d)})
+		}
 	}
 	view := trajectory.CallsOf(v)
 	if view.OnlyExecuted() {
@@ -145,6 +167,26 @@ func (r *Reading) observed(c *history.Case, a *Why) {
 			a.ToolCalls = append(a.ToolCalls, WhyCall{asked.Name, asked.Turn, asked.Vantage, false})
 		}
 	}
+}
+
+// changeOf says which line would have let the agent do what it was denied.
+func changeOf(class string, d *trajectory.PolicyDecision) string {
+	file := path.Join(bench.Dir, class, "registration.yaml")
+	listed := d.Name
+	if d.Action != policy.Tool {
+		listed = "action:" + string(d.Action)
+	}
+	switch d.Rule {
+	case policy.RuleAllowList:
+		return fmt.Sprintf("add %q to the list allow of policy in %s, or set governance to approved or autonomous there", listed, file)
+	case policy.RuleDenyList:
+		return fmt.Sprintf("take %q off the list deny of policy in %s; without a policy there, the mode's own list has it, and a policy replaces that", listed, file)
+	case policy.RuleApproval:
+		return "somebody was asked and refused, or nobody answered: the case's approvals, or whoever sits at the terminal"
+	case policy.RuleCall:
+		return "the call itself could not be understood"
+	}
+	return fmt.Sprintf("the rule %q of policy in %s", d.Rule, file)
 }
 
 // amendment adds the last amendment of a case.

@@ -114,8 +114,15 @@ func whyText(out io.Writer, a *archive.Why) {
 	}
 }
 
-// printCalls shows the tool calls that were not executed here.
+// printCalls shows the tool calls that were denied, and those that were not
+// executed here.
 func printCalls(out io.Writer, a *archive.Why) {
+	for _, d := range a.Denied[:min(len(a.Denied), 10)] {
+		fmt.Fprintf(out, "denied   %s in turn %d by %s: %s\n  change %s\n", plain.Line(d.Name), d.Turn, plain.Line(d.Rule), plain.Line(d.Reason), plain.Line(d.Change))
+	}
+	if more := len(a.Denied) - 10; more > 0 {
+		fmt.Fprintf(out, "denied   %d more\n", more)
+	}
 	for _, c := range a.ToolCalls {
 		how := vantageText(string(c.Vantage))
 		if c.Denied {

@@ -42,6 +42,11 @@ type Plan struct {
 	Retries string `json:"retries,omitempty"`
 	// Mounts are what the target shows its program of the machine.
 	Mounts []PlannedMount `json:"mounts,omitempty"`
+	// Policy is the digest of the policy if it is the restricted one and allows
+	// the tools that cases of the class offer besides its own. Absent, it is what
+	// the registration says by itself, as in every attempt before there was this
+	// member.
+	Policy *digest.ID `json:"policy,omitempty"`
 }
 
 // A PlannedMount is a folder of the machine as the agent finds it. Without a

@@ -37,7 +37,7 @@ func DriveAgain(ctx context.Context, t *agent.Target, again Again, o agent.Optio
 	rules, err := policy.Compile(policy.ForMode(again.First.Governance))
 	limits := session.Limits{Wall: againLimit}
 	if reg := again.Registration; reg != nil {
-		rules, err = rulesOf(*reg)
+		rules, err = rulesOf(*reg, offeredBy(again.First, *reg, s))
 		limits = limitsOf(*reg)
 	}
 	if err != nil {
@@ -90,4 +90,21 @@ func noteFindings(s *session.Session, box *tools.State) error {
 		}
 	}
 	return nil
+}
+
+// offeredBy are the tools that the policy of a run allowed because its cases offer
+// them: none if it was that of the mode alone.
+func offeredBy(first trajectory.RunStarted, reg bench.Registration, s *scenario.Scenario) []string {
+	alone, err := rulesOf(reg, nil)
+	if err != nil || len(reg.Policy) > 0 || reg.Governance != bench.Restricted {
+		return nil
+	}
+	if _, d := alone.Hashes(); d == first.Policy {
+		return nil
+	}
+	var names []string
+	for _, t := range s.Tools {
+		names = append(names, t.Name)
+	}
+	return names
 }

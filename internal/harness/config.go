@@ -42,6 +42,10 @@ type Work struct {
 	Repeat int                       // how often each case runs
 	// Retries is the attempt whose errors Select selects; "" if it is none.
 	Retries string
+
+	// FirstPolicy is for an attempt whose plan names no policy: without one of its
+	// own, the class has that of its mode, whatever tools its cases offer.
+	FirstPolicy bool
 }
 
 // Means are how it is run.

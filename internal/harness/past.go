@@ -136,6 +136,7 @@ func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
 		{"that cases were selected", was.Filtered, now.Filtered},
 		{"the attempt whose errors it runs again", was.Retries, now.Retries},
 		{"the number of repeats", was.Repeat, now.Repeat},
+		{"the policy", policyText(was), policyText(now)},
 		{"what the target mounts", u.mounts(now), mountsText(now)},
 		{"the mode", u.registered.Mode, mode},
 	} {
@@ -145,6 +146,13 @@ func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
 		}
 	}
 	return nil
+}
+
+func policyText(p *evidence.Plan) string {
+	if p.Policy == nil {
+		return "that of the registration"
+	}
+	return p.Policy.String()
 }
 
 // listDigest names the list of cases of a plan.
@@ -187,12 +195,19 @@ func orNone(d *digest.Content) string {
 // resume goes on with the newest unfinished attempt. Everything that its plan
 // fixed must be the same now: another bench, target or selection would be
 // another attempt.
-func (a *attempt) resume() error {
+func (a *attempt) resume() (err error) {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
 	u := a.books.Past.newestOpen(class, target)
 	if u == nil {
 		return refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by target %s", class, target).
 			WithHint(`start one with "tally run %s"`, class)
+	}
+	if u.registered.Plan.Policy == nil && a.plan.Policy != nil {
+		// It was registered before tools of cases were allowed, and ends so.
+		a.plan.Policy = nil
+		if a.rules, err = rulesOf(a.cfg.Bench.Registration(), nil); err != nil {
+			return err
+		}
 	}
 	if err := u.samePlan(&a.plan, a.mode()); err != nil {
 		return err

@@ -3,8 +3,10 @@ package harness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,16 +42,19 @@ func prepare(cfg Config) (*Worker, error) {
 	cfg.Repeat = max(1, cfg.Repeat)
 	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
 	var err error
-	if w.rules, err = rulesOf(reg); err != nil {
+	if w.rules, err = rulesOf(reg, nil); err != nil {
 		return nil, err
 	}
-	chosen, err := w.choose()
+	chosen, offered, err := w.choose()
 	if err != nil {
 		return nil, err
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil, Retries: cfg.Retries}
 	w.plan.Mounts = mountsOf(cfg.Target)
+	if err := w.allow(offered); err != nil {
+		return nil, err
+	}
 	if r := cfg.Bench.Rubric(); r.Main != "" {
 		w.plan.RubricDigest = &r.Digest
 	}
@@ -86,12 +91,36 @@ func mountsOf(t *agent.Target) []evidence.PlannedMount {
 	return out
 }
 
-// choose reads every case once and returns the places of those that are wanted.
-func (w *Worker) choose() ([]int, error) {
-	var chosen []int
+// allow lets agents use the tools that cases of the class offer them, where the
+// class has the restricted policy and none of its own: whoever wrote the cases put
+// them there to be used. The plan says so. It is one policy for the whole class,
+// whichever cases are run.
+func (w *Worker) allow(offered []string) error {
+	reg := w.cfg.Bench.Registration()
+	if len(offered) == 0 || w.cfg.FirstPolicy || len(reg.Policy) > 0 || reg.Governance != bench.Restricted {
+		return nil
+	}
+	rules, err := rulesOf(reg, offered)
+	if err != nil {
+		return err
+	}
+	_, was := w.rules.Hashes()
+	if _, now := rules.Hashes(); now != was {
+		w.rules, w.plan.Policy = rules, &now
+	}
+	return nil
+}
+
+// choose reads every case once and returns the places of those that are wanted,
+// and the names of the tools that any case offers.
+func (w *Worker) choose() (chosen []int, offered []string, err error) {
+	names := map[string]bool{}
 	for i, l := range w.lookAtAll() {
 		if l.err != nil {
-			return nil, l.err
+			return nil, nil, l.err
+		}
+		for _, name := range l.tools {
+			names[name] = true
 		}
 		if l.selected {
 			w.judged = w.judged || l.judged
@@ -101,15 +130,16 @@ func (w *Worker) choose() ([]int, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
+		return nil, nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
 			WithHint(`"tally bench list %s" shows the cases`, w.cfg.Bench.Class())
 	}
-	return chosen, nil
+	return chosen, slices.Sorted(maps.Keys(names)), nil
 }
 
 // A look is what choosing has to know of a case.
 type look struct {
 	selected, judged, rubric, test bool
+	tools                          []string // that the case offers
 	err                            error
 }
 
@@ -143,7 +173,11 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	return look{selected: w.cfg.Select == nil || w.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	l := look{selected: w.cfg.Select == nil || w.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	for _, t := range c.Scenario.Tools {
+		l.tools = append(l.tools, t.Name)
+	}
+	return l
 }
 
 // checkJudge refuses a judge that is not the one that the class pins. Without any
@@ -163,13 +197,19 @@ func limitsOf(reg bench.Registration) session.Limits {
 		KeptBytes: reg.Limits.KeptBytes, Events: reg.Limits.Events, ReadBytes: reg.Limits.ReadBytes}
 }
 
-// rulesOf compiles the policy that the bench sets. A target has no say in it.
-func rulesOf(reg bench.Registration) (*policy.Ruleset, error) {
+// rulesOf compiles the policy that the bench sets, with further tools that the
+// restricted one allows. A target has no say in it.
+func rulesOf(reg bench.Registration, offered []string) (*policy.Ruleset, error) {
 	mode, err := policy.ParseMode(string(reg.Governance))
 	if err != nil {
 		return nil, err
 	}
 	p := policy.ForMode(mode)
+	for _, name := range offered {
+		if !slices.Contains(p.Allow, name) && !slices.Contains(p.Deny, name) {
+			p.Allow = append(p.Allow, name)
+		}
+	}
 	if len(reg.Policy) > 0 {
 		if p, err = policy.Parse("policy of the registration", reg.Policy); err != nil {
 			return nil, err

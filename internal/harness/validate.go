@@ -9,7 +9,7 @@ import (
 // that cannot be read or that nothing grades, a policy that is none. It is for
 // those who verify a bench without running it.
 func Validate(b *bench.Verified) error {
-	if _, err := rulesOf(b.Registration()); err != nil {
+	if _, err := rulesOf(b.Registration(), nil); err != nil {
 		return err
 	}
 	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b, "")}

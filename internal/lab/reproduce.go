@@ -136,6 +136,7 @@ func (s *Setup) again(ctx context.Context, original Original, crossed *crossings
 	}
 	cfg.Crossed = crossed.write
 	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
+	cfg.FirstPolicy = original.Plan.Policy == nil
 	if original.Mode == "live" {
 		cfg.Live = &relived{original, recorded}
 	}
