@@ -112,7 +112,7 @@ func caseNamed(h *history.History, o CorrectOptions) (*history.Attempt, *history
 // draftCorrection is the correction without signatures. If the last one says
 // the same, it is that one: another person adds a signature to it.
 func draftCorrection(h *history.History, a *history.Attempt, c *history.Case, o CorrectOptions) (*evidence.ScoreCorrected, error) {
-	if !c.IsScored() {
+	if !c.WasScored() {
 		return nil, refusal.Newf(refusal.Usage, "case %s of %s is %s: it has no score to correct", c.ID, a.ID, c.Outcome()).
 			WithHint(`"tally rescore %s" grades what could not be scored; a case that did not end is run again`, a.ID)
 	}

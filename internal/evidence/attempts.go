@@ -394,6 +394,9 @@ type ScoreAmended struct {
 	Reason string `json:"reason"`
 	// Grading names what was compared with what this time, in the evidence.
 	Grading *digest.Content `json:"grading,omitempty"`
+	// Fills says that the record was unscored: scorecards and gates use the
+	// first score that it gets.
+	Fills bool `json:"fills,omitempty"`
 }
 
 // Kind is score.amended.

@@ -15,6 +15,7 @@ import (
 
 // A Stored case is what an earlier attempt left of a case.
 type Stored struct {
+	Attempt      string
 	CaseID       string
 	Repeat       int
 	CostMicroUSD int64
@@ -26,6 +27,10 @@ type Stored struct {
 type Regraded struct {
 	Record  evidence.CaseScored // only what grading fills in; without a score it says why
 	Grading []byte              // the grading document; nil when the case could not be graded
+
+	// Verdicts are the documents of a model that was asked just now, and what
+	// they name.
+	Verdicts [][]byte
 
 	Crossings []Crossing // the boundaries that were crossed on the way
 }
@@ -83,7 +88,7 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 	if err != nil {
 		return Regraded{}, err
 	}
-	r := &run{w: w, c: c, job: Job{Attempt: w.unnumbered(), Case: s.CaseID, Repeat: s.Repeat}, started: w.cfg.Now()}
+	r := &run{w: w, c: c, job: Job{Attempt: s.Attempt, Case: s.CaseID, Repeat: s.Repeat}, started: w.cfg.Now()}
 	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}}
 	for _, d := range s.Files.Contents {
 		if r.result.Contents[d], err = s.Read(d); err != nil {
@@ -131,6 +136,11 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 	out := Regraded{Record: g.Record, Crossings: g.Crossings}
 	if g.Files.Grading != nil {
 		out.Grading = g.Piece(*g.Files.Grading)
+	}
+	for _, v := range g.Files.Verdicts {
+		for _, d := range append([]digest.Content{v.Document}, v.Pieces...) {
+			out.Verdicts = append(out.Verdicts, g.Piece(d))
+		}
 	}
 	return out, nil
 }

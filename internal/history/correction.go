@@ -134,7 +134,7 @@ func (h *History) misplaced(m *correction, a *Attempt, c *Case) string {
 		return fmt.Sprintf("it was signed for the head %s, entry %d has %s", m.Head, m.Entry, c.Head)
 	case c.ID != m.CaseID || int(c.Repeat) != m.Repeat || a.find([]byte(c.ID), c.Repeat) != c:
 		return fmt.Sprintf("entry %d is of case %s, repetition %d, of its attempt", m.Entry, c.ID, c.Repeat)
-	case !c.IsScored():
+	case !c.WasScored():
 		return fmt.Sprintf("the record is %s and has no score to correct", c.Outcome())
 	case m.Was != evidence.Grade{Passed: c.recorded == passed, Score: c.Score}:
 		return "it says that the record has another score"

@@ -337,6 +337,9 @@ type Amendment struct {
 	Author string
 	Reason string
 	Count  int // amendments of this record
+	// Fills says that the record is unscored and this is its first score, or
+	// what a later amendment lowered that to.
+	Fills bool
 }
 
 // NotRun is the outcome of a planned repetition that has no record. No record
@@ -376,6 +379,10 @@ func (c *Case) Outcome() evidence.Outcome { return outcomes[c.recorded] }
 func (c *Case) Effective() evidence.Outcome {
 	k := c.Correction
 	switch {
+	case c.isFilled() && c.Amendment.Passed:
+		return evidence.Passed
+	case c.isFilled():
+		return evidence.Failed
 	case k == nil:
 		return c.Uncorrected()
 	case k.Now.Passed && !(c.amendedAfter(k) && !c.Amendment.Passed):
@@ -400,8 +407,18 @@ func (c *Case) amendedAfter(k *Correction) bool {
 // Passed reports whether the case counts as solved.
 func (c *Case) Passed() bool { return c.Effective() == evidence.Passed }
 
-// IsScored reports whether there is a score: a rubric judged the case.
-func (c *Case) IsScored() bool { return c.recorded == passed || c.recorded == failed }
+// IsScored reports whether there is a score, of the record or of an amendment
+// that fills it in.
+func (c *Case) IsScored() bool { return c.WasScored() || c.isFilled() }
+
+// WasScored reports whether the record has a score: a rubric judged the case.
+func (c *Case) WasScored() bool { return c.recorded == passed || c.recorded == failed }
+
+// isFilled reports whether an unscored record got its score later, as after an
+// outage of the judge. It counts for scorecards and gates, and not for promotion.
+func (c *Case) isFilled() bool {
+	return c.recorded == unscored && c.Amendment != nil && c.Amendment.Fills
+}
 
 // EffectiveScore is the score that counts for scorecards and gates: the
 // corrected one, else that of [Case.UncorrectedScore]. An amendment that came
@@ -409,6 +426,8 @@ func (c *Case) IsScored() bool { return c.recorded == passed || c.recorded == fa
 func (c *Case) EffectiveScore() float64 {
 	k := c.Correction
 	switch {
+	case c.isFilled():
+		return c.Amendment.Score
 	case k == nil:
 		return c.UncorrectedScore()
 	case c.amendedAfter(k):
@@ -420,7 +439,7 @@ func (c *Case) EffectiveScore() float64 {
 // UncorrectedScore is the score without corrections: the recorded one, or that
 // of the last amendment if it is lower.
 func (c *Case) UncorrectedScore() float64 {
-	if c.IsScored() && c.Amendment != nil {
+	if c.WasScored() && c.Amendment != nil {
 		return min(c.Score, c.Amendment.Score)
 	}
 	return c.Score
@@ -430,7 +449,7 @@ func (c *Case) UncorrectedScore() float64 {
 // shown and does not count.
 func (c *Case) Raises() bool {
 	a := c.Amendment
-	return a != nil && (a.Passed && c.recorded != passed || !c.IsScored() || a.Score > c.Score)
+	return a != nil && !c.isFilled() && (a.Passed && c.recorded != passed || !c.WasScored() || a.Score > c.Score)
 }
 
 // Tags are the case's tags as recorded. The list is shared.

@@ -651,6 +651,20 @@ func (h *History) cases() iter.Seq[*Case] {
 	}
 }
 
+// amendedBy is what stands beside the record after one more amendment. The first
+// score of an unscored record stays: whoever asks a judge again until it is
+// pleased can only lower it.
+func (c *Case) amendedBy(m *amendment) *Amendment {
+	next := &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, 1, m.Fills}
+	if last := c.Amendment; last != nil {
+		next.Count += last.Count
+		if c.isFilled() {
+			next.Fills, next.Passed, next.Score = true, last.Passed && next.Passed, min(last.Score, next.Score)
+		}
+	}
+	return next
+}
+
 // amend sets amendments, in their order, beside the records that are among
 // cases.
 func amend(amendments []amendment, cases iter.Seq[*Case]) {
@@ -673,10 +687,6 @@ func amend(amendments []amendment, cases iter.Seq[*Case]) {
 		if c == nil || m.index < m.Entry {
 			continue
 		}
-		count := 1
-		if c.Amendment != nil {
-			count += c.Amendment.Count
-		}
-		c.Amendment = &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, count}
+		c.Amendment = c.amendedBy(m)
 	}
 }

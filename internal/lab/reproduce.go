@@ -246,7 +246,7 @@ func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.
 	if g.Record.Score != nil {
 		score = g.Record.Score.Score
 	}
-	if c.IsScored() && c.Score != score {
+	if c.WasScored() && c.Score != score {
 		return fmt.Sprintf("the score was %v, is %v", c.Score, score), nil
 	}
 	before, err := history.TrajectoryOf(c, a.Read)

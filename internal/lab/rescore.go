@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 
 	"tallystick/internal/agent"
@@ -14,9 +15,12 @@ import (
 
 // RescoreOptions say whether new scores are recorded, and why.
 type RescoreOptions struct {
-	Reason  string
-	DryRun  bool   // show what would change and record nothing
-	Version string // of the program
+	Reason string
+	DryRun bool // show what would change and record nothing
+	Live   bool // ask the judge for verdicts that are missing, failed or new
+	// MaxCostMicroUSD bounds what that may cost; it is needed with Live.
+	MaxCostMicroUSD int64
+	Version         string // of the program
 }
 
 // A Rescored is an attempt under the graders of today.
@@ -26,6 +30,8 @@ type Rescored struct {
 	Changed []ScoreChange `json:"changed"`
 	Not     []NotGraded   `json:"not_graded"`
 	DryRun  bool          `json:"dry_run"`
+	// Paid is what the judge cost, if it was asked live.
+	Paid *history.Paid `json:"paid,omitempty"`
 }
 
 // A ScoreChange is a score that came out different.
@@ -36,6 +42,7 @@ type ScoreChange struct {
 	Was    *float64 `json:"was"` // null if it was unscored
 	Now    float64  `json:"now"`
 	Passed bool     `json:"passed"`
+	Fills  bool     `json:"fills,omitempty"`     // the record is unscored: gates use this score
 	Amends int64    `json:"amendment,omitempty"` // index of the new entry
 
 	score   evidence.Score
@@ -62,14 +69,51 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 	if err != nil {
 		return nil, err
 	}
-	out := &Rescored{Attempt: original.ID, Changed: []ScoreChange{}, Not: []NotGraded{}, DryRun: o.DryRun}
+	r := &rescoring{Rescored: Rescored{Attempt: original.ID, Changed: []ScoreChange{}, Not: []NotGraded{}, DryRun: o.DryRun}, s: s, o: o, blocked: s.blocked}
+	if o.Live {
+		asked, err := s.secondOpinion(ctx, cfg, original, o)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Judge, r.blocked = asked, asked.blocked
+		err = r.regrade(ctx, cfg, original)
+		r.Paid = asked.spent()
+		// The amendments are appended by who opens the ledger next.
+		if err = cmp.Or(err, asked.close()); err != nil {
+			return &r.Rescored, err
+		}
+	} else if err := r.regrade(ctx, cfg, original); err != nil {
+		return &r.Rescored, err
+	}
+	if o.DryRun || len(r.Changed) == 0 {
+		return &r.Rescored, nil
+	}
+	return &r.Rescored, r.amend(ctx, c, o.Reason)
+}
+
+// A rescoring is a rescore under way.
+type rescoring struct {
+	Rescored
+	s       *Setup
+	o       RescoreOptions
+	blocked func(evidence.IntegrityEvent) error
+}
+
+// regrade grades what is stored, and keeps what was compared.
+func (r *rescoring) regrade(ctx context.Context, cfg harness.Config, original Original) error {
+	out, s := &r.Rescored, r.s
 	stored, was := out.stored(original)
 	crossed := s.unattempted()
 	cfg.Crossed = crossed.write
-	vault := store.OpenVault(store.OS{}, c.EvidenceDir())
-	err = harness.Regrade(ctx, cfg, stored, func(x harness.Stored, g harness.Regraded) error {
-		if err := crossed.add(g.Crossings, s.blocked); err != nil {
+	vault := store.OpenVault(store.OS{}, s.place.EvidenceDir())
+	err := harness.Regrade(ctx, cfg, stored, func(x harness.Stored, g harness.Regraded) error {
+		if err := crossed.add(g.Crossings, r.blocked); err != nil {
 			return err
+		}
+		for _, piece := range g.Verdicts { // a draw is in the ledger, changed or not
+			if _, err := vault.Put(piece); err != nil {
+				return err
+			}
 		}
 		if g.Record.Score == nil {
 			out.Not = append(out.Not, NotGraded{x.CaseID, g.Record.Reason})
@@ -80,7 +124,7 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 		if change == nil {
 			return nil
 		}
-		if !o.DryRun {
+		if !r.o.DryRun {
 			name, err := vault.Put(g.Grading) // what was compared this time
 			if err != nil {
 				return err
@@ -93,16 +137,13 @@ func Rescore(ctx context.Context, c *archive.Corpus, original Original, o Rescor
 	if cerr := crossed.close(); err == nil {
 		err = cerr
 	}
-	if err != nil || o.DryRun || len(out.Changed) == 0 {
-		return out, err
-	}
-	return out, out.amend(ctx, c, o.Reason)
+	return err
 }
 
 // changeOf is what a score of today changes, nil if it is that of the record or
 // of its last amendment.
 func changeOf(c *history.Case, now *evidence.Score) *ScoreChange {
-	score, passed, scored := c.Score, c.Outcome() == evidence.Passed, c.IsScored()
+	score, passed, scored := c.Score, c.Outcome() == evidence.Passed, c.WasScored()
 	if a := c.Amendment; a != nil {
 		score, passed, scored = a.Score, a.Passed, true
 	}
@@ -113,6 +154,7 @@ func changeOf(c *history.Case, now *evidence.Score) *ScoreChange {
 	if scored {
 		change.Was = &score
 	}
+	change.Fills = c.Outcome() == evidence.Unscored
 	return change
 }
 
@@ -131,7 +173,7 @@ func (r *Rescored) stored(a Original) ([]harness.Stored, map[caseKey]*history.Ca
 			continue
 		}
 		was[caseKey{c.ID, int(c.Repeat)}] = c
-		stored = append(stored, harness.Stored{CaseID: c.ID, Repeat: int(c.Repeat), CostMicroUSD: c.CostMicro, Files: *files, Read: a.Read})
+		stored = append(stored, harness.Stored{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), CostMicroUSD: c.CostMicro, Files: *files, Read: a.Read})
 	}
 	return stored, was
 }
@@ -152,7 +194,7 @@ func (r *Rescored) amend(ctx context.Context, c *archive.Corpus, reason string) 
 	}
 	for i := range r.Changed {
 		x := &r.Changed[i]
-		pos, aerr := l.AppendRecord(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: x.Entry, Score: x.score, Author: author, Reason: reason, Grading: x.grading})
+		pos, aerr := l.AppendRecord(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: x.Entry, Score: x.score, Author: author, Reason: reason, Grading: x.grading, Fills: x.Fills})
 		if err = aerr; err != nil {
 			break
 		}

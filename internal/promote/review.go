@@ -147,7 +147,7 @@ func (r *review) pinned(key string) bool { return len(r.keys) == 0 || slices.Con
 func (r *review) weak(a *history.Attempt) bool {
 	records := 0
 	for c := range a.Cases() {
-		if !c.IsScored() {
+		if !c.WasScored() {
 			continue // nothing graded it, so nothing had to be isolated
 		}
 		if records++; r.isolationProblem(c.Context) == "" {

@@ -102,7 +102,7 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 		s.outcomes[c.Outcome()]++
 		s.cost = scorecard.Sum(s.cost, c.CostMicro)
 		s.costUnknown = s.costUnknown || !c.CostKnown()
-		if c.IsScored() {
+		if c.WasScored() {
 			total += c.Score
 			scored++
 		}
@@ -226,11 +226,11 @@ func (r *Recounted) calls(where string, c *history.Case, n *counts) {
 // document gives cannot be derived, which is a difference.
 func (r *Recounted) grade(where string, c *history.Case, g *gradeOf) {
 	switch {
-	case g == nil && c.IsScored():
+	case g == nil && c.WasScored():
 		r.Compare(where, "score", c.Score, "no grading document", false)
 	case g == nil:
-	case !c.IsScored() || g.Passed == nil || g.Score == nil:
-		r.Compare(where, "outcome", c.Outcome(), g, !c.IsScored() && g.Passed == nil)
+	case !c.WasScored() || g.Passed == nil || g.Score == nil:
+		r.Compare(where, "outcome", c.Outcome(), g, !c.WasScored() && g.Passed == nil)
 	default:
 		r.Compare(where, "judged_by_model", c.Context.JudgedByModel, g.Judged, c.Context.JudgedByModel == g.Judged)
 		r.Compare(where, "outcome", c.Outcome(), g, (c.Outcome() == evidence.Passed) == *g.Passed)
