@@ -16,6 +16,7 @@ docs:
 	go test ./internal/cli -run 'Docs$$' -update
 	go test ./internal/evidence -run RecordsPage -update
 	go test ./internal/trajectory -run SchemaFile -update
+	go test ./internal/audit -run AuditPage -update
 	go test ./internal/structure -run ImportGraph -update
 tidy:
 	go mod tidy && cd tools && go mod tidy

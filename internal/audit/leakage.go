@@ -318,7 +318,7 @@ func (l *leak) addSeam(text []byte) {
 // seams looks for what is divided over texts that tools gave one after the
 // other, in the middle of a word and between words.
 func (l *leak) seams() {
-	if l.seamN < 2 || len(l.fails) > 0 || len(l.notes) > 0 {
+	if l.seamN < 2 || len(l.fails) > 0 {
 		return
 	}
 	for _, between := range []string{"", " "} {

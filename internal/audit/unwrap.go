@@ -67,7 +67,8 @@ func unescape(text []byte) []byte {
 	return out
 }
 
-// unpercent resolves %41, and + in place of a space where there is such a thing.
+// unpercent resolves %41, and + in place of a space: in a text that has the one
+// or the other.
 func unpercent(text []byte) []byte {
 	i := bytes.IndexByte(text, '%')
 	for ; i >= 0; i = indexFrom(text, '%', i+1) {
@@ -75,7 +76,7 @@ func unpercent(text []byte) []byte {
 			break
 		}
 	}
-	if i < 0 {
+	if i < 0 && !hasFormSpace(text) {
 		return nil
 	}
 	out := make([]byte, 0, len(text))
@@ -91,6 +92,16 @@ func unpercent(text []byte) []byte {
 		}
 	}
 	return out
+}
+
+// hasFormSpace tells a form field: a + between two letters.
+func hasFormSpace(text []byte) bool {
+	for i := bytes.IndexByte(text, '+'); i >= 0; i = indexFrom(text, '+', i+1) {
+		if i > 0 && i+1 < len(text) && isWordByte(lowerASCII[text[i-1]]) && isWordByte(lowerASCII[text[i+1]]) {
+			return true
+		}
+	}
+	return false
 }
 
 func indexFrom(text []byte, c byte, from int) int {

@@ -1,0 +1,116 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A benchRun is a run of ordinary texts: 165 tasks with 12 tool results each, of
+// 4 KiB as a recorder keeps them.
+func benchRun(tasks, results, size int) (resultLines, trajectories []byte) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields(`the of and a to in is was he for it with as his on be at by had not are but from or have an they which one you were all her she there would their we him been has when who will no more if out so said what up its about than into them can only other time new some could these two may first then do any like my now over such our man me even most made after also did many off before must well back through years where much your way down should because long each just state those people too mr how little good world make very year still see own work men day get here old life both between being under three never know same last another while us might great go come since against right came take used himself few house American use place during high without again home around small however found Mrs thought went say part once general upon school every`)
+	write := func(n int) string {
+		var b strings.Builder
+		for b.Len() < n {
+			b.WriteString(words[rng.IntN(len(words))])
+			switch rng.IntN(14) {
+			case 0:
+				b.WriteString(".\n")
+			case 1:
+				b.WriteString(", ")
+			default:
+				b.WriteByte(' ')
+			}
+		}
+		return b.String()[:n]
+	}
+	var r, t bytes.Buffer
+	for i := range tasks {
+		fmt.Fprintf(&r, `{"task_id":"task-%06d","model":"m","question":%q,"correct":true,"answer":"answer number %d","expected_output":"answer number %d","turns":12,"outputTokens":100}`+"\n", i, write(180), i*7919, i*7919)
+		fmt.Fprintf(&t, `{"task_id":"task-%06d","model":"m","turns":12,"steps":[{"type":"prompt","content":%q}`, i, write(1500))
+		for range results {
+			fmt.Fprintf(&t, `,{"type":"llm_call","output":%q},{"type":"tool_call","name":"web_search","input":{"query":%q}},{"type":"tool_result","name":"web_search","output":%q}`, write(300), write(60), write(size))
+		}
+		t.WriteString("]}\n")
+	}
+	return r.Bytes(), t.Bytes()
+}
+
+func bytesFile(name string, b []byte) Source {
+	return Source{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}
+}
+
+// cpu reports what the work costs in time of the processors, which does not
+// depend on who else uses them: megabytes for each second of one processor.
+func cpu(b *testing.B, size int) func() {
+	begin := cpuTime()
+	return func() {
+		b.ReportMetric(float64(size)*float64(b.N)/1e6/(cpuTime()-begin).Seconds(), "MB/cpu-s")
+	}
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func BenchmarkFull(b *testing.B) {
+	r, t := benchRun(500, 12, 4096)
+	b.SetBytes(int64(len(t)))
+	defer cpu(b, len(t))()
+	for b.Loop() {
+		if _, err := Run(context.Background(), Input{Results: bytesFile("r", r), Trajectories: bytesFile("t", t)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPrefilter is the scan that every text goes through: folded, looked
+// through for anything encoded, and for every question and answer.
+func BenchmarkPrefilter(b *testing.B) {
+	r, t := benchRun(500, 12, 4096)
+	a := newAuditor(Input{Results: bytesFile("r", r)})
+	if err := a.readResults(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	a.index = newIndex(a.results)
+	text := bytes.ReplaceAll(t, []byte(`\n`), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte(`\"`), []byte(`"`))
+	b.SetBytes(int64(len(text)))
+	b.ResetTimer()
+	defer cpu(b, len(text))()
+	b.RunParallel(func(pb *testing.PB) {
+		w := newWorker(a)
+		for pb.Next() {
+			for rest := text; len(rest) > 0; {
+				n := min(4096, len(rest))
+				w.see(rest[:n], 0)
+				rest = rest[n:]
+			}
+		}
+	})
+}
+
+// BenchmarkFloor is what reading and hashing alone take.
+func BenchmarkFloor(b *testing.B) {
+	_, t := benchRun(500, 12, 4096)
+	b.SetBytes(int64(len(t)))
+	defer cpu(b, len(t))()
+	needle := []byte("cyclohexanecarboxylic acid")
+	for b.Loop() {
+		h := sha256.New()
+		io.Copy(h, bytes.NewReader(t))
+		h.Sum(nil)
+		bytes.Contains(t, needle)
+	}
+}
