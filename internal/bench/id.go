@@ -33,6 +33,10 @@ func CheckID(id string) error {
 	return nil
 }
 
+// TargetFolder is how a target is spelled in the names of files, of folders and of
+// attempts. It is the name, which is all that most targets have.
+func TargetFolder(target string) string { return target }
+
 // A nameSet finds names that look alike.
 type nameSet map[string]string
 

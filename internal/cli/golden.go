@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
+	"tallystick/internal/harness"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -65,7 +66,7 @@ func (o goldenOptions) words() string {
 // open finds the class and the target of the command. The caller closes the
 // corpus.
 func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
-	run := runOptions{class: o.class, target: o.target, cases: o.cases, jobs: o.jobs, repeat: 1}
+	run := runOptions{class: o.class, cases: harness.Selection{Cases: givenOne(o.cases)}, jobs: o.jobs, repeat: 1}
 	if err := run.validate(); err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +75,7 @@ func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
 		return nil, nil, err
 	}
 	options := run.setup()
-	options.ShowHeldOut = o.showHeldOut
+	options.Target, options.ShowHeldOut = o.target, o.showHeldOut
 	s, err := lab.New(c, options)
 	if err != nil {
 		c.Close()

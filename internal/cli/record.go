@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/harness"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
@@ -83,6 +84,14 @@ func (o *recordOptions) validate() error {
 	return refuseShipped(o.class)
 }
 
+// givenOne is the value of a flag that may be given once.
+func givenOne(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
 // mayRecord refuses where nobody can answer for what is sent and spent.
 func mayRecord(env *Env) error {
 	if env.Getenv("CI") != "" {
@@ -108,7 +117,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 		return err
 	}
 	defer c.Close()
-	setup := lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Harness()}
+	setup := lab.Options{Class: o.class, Target: o.target, Selection: harness.Selection{Cases: givenOne(o.cases)}, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Harness()}
 	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Overwrite: o.overwrite, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
 	if err != nil {
 		return err

@@ -3,15 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
@@ -25,18 +23,19 @@ import (
 	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
-	"tallystick/internal/scorecard"
 )
 
 type runOptions struct {
 	class   string
-	target  string
-	cases   string
-	tag     string
+	targets []string
+	cases   harness.Selection
+	seeded  bool // --seed is given
 	repeat  int
+	reduce  string
 	jobs    int
 	resume  bool
 	errors  string // the attempt whose errors are run again
+	again   string // the command that resumes this one
 	maxCost float64
 
 	sandbox     string
@@ -66,21 +65,34 @@ builtin:adversarial and builtin:long-horizon come with the program and need no f
 their targets are mitigated (if none is named), vulnerable, forgetful and cramped, and
 any other --target is one of the workspace. docs/suites.md describes them.
 
+Several targets run one after the other, each as an attempt of its own, and are set side
+by side: a table of cases by targets, totals, and each two compared. --case, --tag,
+--limit and --sample select cases; --repeat runs each several times, and --reduce says
+what the repetitions of a case amount to. An attempt with any of these four, or with a
+--reduce that is not mean, never counts for promotion. docs/running.md has all of it.
+
 Nothing touches the network unless --live is given. Ctrl-C leaves an attempt that
 "--resume" resumes; no recorded case is run again. A live case resumes at the call where
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.class = args[0]
-			chooseTarget(cmd, o.class, &o.target)
+			o.class, o.seeded, o.again = args[0], cmd.Flags().Changed("seed"), typed(cmd, "tally run", args)+" --resume"
+			if len(o.targets) == 0 {
+				o.targets = []string{agent.DefaultTarget}
+				chooseTarget(cmd, o.class, &o.targets[0])
+			}
 			return runRun(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-	f.StringVar(&o.cases, "case", "", "run only cases whose id matches `GLOB`; such an attempt never counts for promotion")
-	f.StringVar(&o.tag, "tag", "", "run only cases with this `TAG`; such an attempt never counts for promotion")
+	f.StringArrayVar(&o.targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); again, or with * and ?, for several")
+	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`, or with !GLOB not those; again for several")
+	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`, or with !TAG not those; again for several")
+	f.IntVar(&o.cases.Limit, "limit", 0, "of these run only the first `N`")
+	f.IntVar(&o.cases.Sample, "sample", 0, "of these run only `N` that --seed draws")
+	f.IntVar(&o.cases.Seed, "seed", 1, "draw the cases of --sample by the number `S`")
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
+	f.StringVar(&o.reduce, "reduce", reduceMean, "how the repetitions of a case count: `R` is mean, mode, max, all or at_least:K")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
 	f.BoolVar(&o.resume, "resume", false, "go on with the newest unfinished attempt of this class and target")
 	f.StringVar(&o.errors, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
@@ -112,40 +124,89 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	past, began := &harness.Past{}, false
-	c, err := place.ReadCorpus(o.trustRoot, o.asks(past, &began))
+	past, phase := &harness.Past{}, &runPhase{}
+	c, err := place.ReadCorpus(o.trustRoot, o.asks(past, phase))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	setup, err := lab.New(c, o.setup())
+	setups, err := lab.NewEach(c, o.setup(), o.targets)
 	if err != nil {
 		return err
 	}
-	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setup.Bench, past: past, reading: c.Reading}
-	if err := c.Reading.RequireProspect(o.required, setup.Bench); err != nil {
+	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setups[0].Bench, past: past, reading: c.Reading, local: local}
+	if err := c.Reading.RequireProspect(o.required, r.bench); err != nil {
 		return err
 	}
-	began = true
-	ran, err := r.run(ctx, setup)
-	if ran == nil {
+	phase.began, phase.several, r.several = true, len(setups) > 1, len(setups) > 1
+	if r.several {
+		return r.matrix(ctx, setups)
+	}
+	one, err := r.one(ctx, setups[0], o.resume)
+	if one == nil {
 		return err
 	}
-	answer := r.answer(ran)
-	answer.LocalLedger = local
-	// What stopped the run is said first; a gate that is not met comes after
-	// everything was shown.
-	reported := r.report(answer)
-	if err == nil || answer.Scorecard == nil {
-		err = cmp.Or(err, reported)
-	}
-	if serr := lab.KeepAnswer(c.Place, answer.Attempt.ID, answer); serr != nil {
-		return serr
-	}
-	if aerr := env.Answer(answer, func(out io.Writer) { runText(out, answer, ran.ByRubric) }); aerr != nil {
+	if aerr := env.Answer(one.answer, func(out io.Writer) { runText(out, one.answer, one.byRubric) }); aerr != nil {
 		return aerr
 	}
 	return err
+}
+
+// A oneRun is an attempt that was run, as it is shown.
+type oneRun struct {
+	answer   *recount.Run
+	byRubric bool
+	failed   bool // something stopped the run, and not a gate
+}
+
+// one runs one attempt, reads it back and keeps the answer. What was recorded
+// before an error is returned with it; nil if nothing was.
+func (r *runner) one(ctx context.Context, setup *lab.Setup, resume bool) (*oneRun, error) {
+	ran, err := r.run(ctx, setup, resume)
+	if ran == nil {
+		return nil, err
+	}
+	one := &oneRun{r.answer(ran), ran.ByRubric, err != nil}
+	one.answer.LocalLedger = r.local
+	// What stopped the run is said first; a gate that is not met comes after
+	// everything was shown.
+	reported := r.report(one.answer)
+	if err == nil || one.answer.Scorecard == nil {
+		err = cmp.Or(err, reported)
+	}
+	if serr := lab.KeepAnswer(r.reading.Place, one.answer.Attempt.ID, one.answer); serr != nil {
+		return nil, serr
+	}
+	return one, err
+}
+
+// typed is a command with every flag that was given, as a shell reads it, without
+// those that only say how the answer looks.
+func typed(cmd *cobra.Command, command string, args []string) string {
+	words := []string{command}
+	for _, a := range args {
+		words = append(words, plain.ShellWord(a))
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case f.Name == "resume", f.Name != "workspace" && cmd.InheritedFlags().Lookup(f.Name) != nil:
+			case f.Value.Type() == "bool" && v == "true":
+				words = append(words, "--"+f.Name)
+			case f.Value.Type() != "bool" && f.NoOptDefVal != "": // a word of its own would be an argument
+				words = append(words, plain.ShellWord("--"+f.Name+"="+v))
+			case f.Value.Type() == "bool":
+				words = append(words, "--"+f.Name+"="+v)
+			default:
+				words = append(words, "--"+f.Name, plain.ShellWord(v))
+			}
+		}
+	})
+	return strings.Join(words, " ")
 }
 
 // openCheckout begins a ledger in a checkout that has none, and says so. It
@@ -180,8 +241,37 @@ func (o *runOptions) validate() error {
 	if err := o.checkReports(); err != nil {
 		return err
 	}
-	if _, err := path.Match(o.cases, ""); err != nil {
-		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)
+	if err := o.cases.Validate(); err != nil {
+		return err
+	}
+	if o.seeded && o.cases.Sample == 0 {
+		return refusal.Newf(refusal.Usage, "--seed draws the cases of --sample, which is not given")
+	}
+	return o.checkReduce()
+}
+
+// reduceMean is the default of --reduce, which plans do not name: each repetition
+// counts by itself, so that rates and scores are means over all.
+const reduceMean = "mean"
+
+// reducer is what plans say of --reduce.
+func (o *runOptions) reducer() evidence.Reducer {
+	if o.reduce == reduceMean || o.reduce == "" {
+		return ""
+	}
+	return evidence.Reducer(o.reduce)
+}
+
+func (o *runOptions) checkReduce() error {
+	r := o.reducer()
+	switch {
+	case r == "":
+	case r.Needed(1) == 0:
+		return refusal.Newf(refusal.Usage, "--reduce %s: expected mean, mode, max, all or at_least:K", o.reduce)
+	case o.repeat < 2:
+		return refusal.Newf(refusal.Usage, "--reduce %s makes one outcome of several repetitions, and --repeat is %d", o.reduce, o.repeat).WithHint("give --repeat 3, for example")
+	case r.Needed(o.repeat) > o.repeat:
+		return refusal.Newf(refusal.Usage, "--reduce %s needs %d repetitions, and --repeat is %d", o.reduce, r.Needed(o.repeat), o.repeat)
 	}
 	return nil
 }
@@ -212,7 +302,7 @@ func requiredLevel(list string) ([]history.Property, error) {
 
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
-	return lab.Options{Class: o.class, Target: o.target, Cases: o.cases, Tag: o.tag, Errors: o.errors, Repeat: o.repeat, Jobs: o.jobs,
+	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), Jobs: o.jobs,
 		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness()}
 }
 
@@ -225,12 +315,14 @@ type runner struct {
 
 	past    *harness.Past    // what the harness must know of earlier attempts
 	reading *archive.Reading // the ledger as it was before the run
+	local   *recount.LocalLedger
+	several bool // targets
 }
 
 // run runs the attempt while the person looks on.
-func (r *runner) run(ctx context.Context, setup *lab.Setup) (*lab.Ran, error) {
+func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.Ran, error) {
 	m := newMeter(r.env, r.o.live)
-	o := lab.RunOptions{Resume: r.o.resume, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Past: r.past, Progress: m, Admit: r.checkBaseline}
+	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}
 	}
@@ -278,251 +370,3 @@ func (a *asker) Approve(ctx context.Context, caseID string, q harness.Question) 
 	}
 	return false, false, nil
 }
-
-// answer puts the summary into the form that is promised.
-func (r *runner) answer(s *lab.Ran) *recount.Run {
-	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
-		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
-		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
-		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
-		Paid: history.PaidOf(s.Paid), Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
-	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
-	if !s.CostUnknown {
-		cost := float64(s.CostMicroUSD) / 1e6
-		a.CostUSD = &cost
-	}
-	return a
-}
-
-func runText(out io.Writer, a *recount.Run, byRubric bool) {
-	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), levelText(a.Attempt.Level, a.Attempt.Properties))
-	othersText(out, a)
-	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
-	for _, n := range []count{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}, {a.NotRun, "not run"}} {
-		if n.n > 0 {
-			fmt.Fprintf(out, ", %d %s", n.n, n.what)
-		}
-	}
-	fmt.Fprintln(out)
-	runMeanText(out, a)
-	if len(a.FailureModes) > 0 {
-		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
-	}
-	runCostText(out, a)
-	if a.Isolation != "" {
-		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a, byRubric))
-	}
-	if a.Scorecard != nil {
-		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
-	}
-	runGatesText(out, a)
-	fmt.Fprintf(out, "head     %s\n", a.Head)
-	if a.Comparison != nil {
-		fmt.Fprintln(out)
-		compareText(out, a.Comparison)
-	}
-	switch a.Attempt.Level {
-	case history.Scratch.String():
-		fmt.Fprintln(out, "SCRATCH: nobody vouches for this bench or this ledger; the result never counts for promotion")
-	case history.Example.String():
-		fmt.Fprintln(out, "EXAMPLES: the signers come with \"tally init\" and their keys lie here; the result never counts for promotion")
-	}
-	if a.Passed < a.Total && a.Finished {
-		fmt.Fprintln(out, `Next: "tally why CASE" tells why a case failed`)
-	}
-}
-
-func ofClass(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of %d", n)
-}
-
-// levelText is the level and what else is known: each property adds something
-// of its own, and the level names only one.
-func levelText(level string, properties []history.Property) string {
-	text := level
-	for _, p := range properties {
-		if p != history.ExamplesProperty && string(p) != level {
-			text += ", " + string(p)
-		}
-	}
-	return text
-}
-
-// othersText lists the other attempts of the class, by every target: whoever
-// sees one result should know of the others. The newest come last, a few of them.
-func othersText(out io.Writer, a *recount.Run) {
-	if a.Scorecard == nil {
-		return
-	}
-	othersLines(out, a.Scorecard.Siblings, 10)
-}
-
-// othersLines prints at most the newest of some attempts; 0 means all.
-func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
-	if left := len(others) - most; most > 0 && left > 0 {
-		fmt.Fprintf(out, "besides  %d older attempts of the class: \"tally scorecard\" lists them\n", left)
-		others = others[left:]
-	}
-	for _, o := range others {
-		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
-	}
-}
-
-// runMeanText prints the mean, and what it could be if every case had a score.
-func runMeanText(out io.Writer, a *recount.Run) {
-	if a.MeanScore == nil {
-		return
-	}
-	fmt.Fprintf(out, "mean     %.4f", *a.MeanScore)
-	if c := a.Scorecard; c != nil && c.MeanScoreBounds != nil {
-		fmt.Fprintf(out, " of %d scored; with every case scored %.4f to %.4f", c.ScoredTasks, c.MeanScoreBounds[0], c.MeanScoreBounds[1])
-	}
-	fmt.Fprintln(out)
-}
-
-// runCostText prints what the agent cost, and the judge.
-func runCostText(out io.Writer, a *recount.Run) {
-	cost := "unknown"
-	if a.CostUSD != nil {
-		cost = fmt.Sprintf("$%.6f", *a.CostUSD)
-	}
-	if a.CostUSD != nil && *a.CostUSD > 0 {
-		switch {
-		case qualified(a, history.QualReplayed) > 0:
-			cost += " recorded cost, not paid now"
-		case qualified(a, history.QualAuthored) > 0:
-			cost += " authored cost, not paid now"
-		}
-	}
-	fmt.Fprintf(out, "cost     %s", cost)
-	if a.JudgeCostUSD > 0 {
-		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
-	}
-	fmt.Fprintln(out)
-	paidText(out, a.Paid, a.CostUSD)
-}
-
-// paidText prints what was paid, where that is not what was scored.
-func paidText(out io.Writer, p *history.Paid, scored *float64) {
-	if text := p.Beside(scored); text != "" {
-		fmt.Fprintf(out, "paid     %s\n", text)
-	}
-}
-
-// qualified is of how many tasks of a run a qualification is true.
-func qualified(a *recount.Run, name string) int {
-	if a.Scorecard != nil {
-		for _, q := range a.Scorecard.Qualifications {
-			if q.Name == name {
-				return q.Tasks
-			}
-		}
-	}
-	return 0
-}
-
-// qualificationsText prints what must be known beside the numbers, a line each,
-// but for the level, which is printed with the attempt's name.
-func qualificationsText(out io.Writer, label string, said []history.Qualification) {
-	for _, q := range said {
-		if q.Name != history.QualScratch {
-			fmt.Fprintf(out, "%s%s\n", label, plain.Line(q.Text))
-		}
-	}
-}
-
-// gradedWhere says in words where the scores were made.
-func gradedWhere(a *recount.Run, byRubric bool) string {
-	judged := qualified(a, history.QualJudged)
-	by := "by the rubric, in " + plain.Line(a.Isolation)
-	switch {
-	case a.Isolation == "builtin":
-		by = "by built-in graders"
-	case a.Isolation == "mixed":
-		by = "in several ways: see each case's record"
-	case !byRubric:
-		by = "by the tests of the cases, in " + plain.Line(a.Isolation)
-	}
-	switch {
-	case judged > 0 && judged == a.Total:
-		return "by a model"
-	case judged > 0:
-		return fmt.Sprintf("%s, %d cases by a model", by, judged)
-	}
-	return by
-}
-
-// A meter shows how an attempt is going: one line that is written over on a
-// terminal, and nothing in a pipe but the cases that did not pass.
-type meter struct {
-	env      *Env
-	terminal bool
-	total    int
-	began    time.Time
-
-	mu     sync.Mutex
-	shown  time.Time
-	count  int
-	passed int
-	cost   int64 // shown if it is paid now
-	live   bool
-}
-
-func newMeter(env *Env, live bool) *meter {
-	return &meter{env: env, live: live, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
-}
-
-// Recorded shows a case that was recorded.
-func (m *meter) Recorded(r harness.Result) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.total = max(m.total, r.Total)
-	m.count++
-	m.cost += r.Record.CostMicroUSD
-	if r.Record.Outcome == evidence.Passed {
-		m.passed++
-	} else {
-		m.clear()
-		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r))
-	}
-	if !m.terminal || time.Since(m.shown) < 100*time.Millisecond && m.count < m.total {
-		return
-	}
-	m.shown = time.Now()
-	rate := float64(m.count) / time.Since(m.began).Seconds()
-	left := time.Duration(float64(m.total-m.count)/rate) * time.Second
-	paid := ""
-	if m.live {
-		paid = fmt.Sprintf(", $%.4f", float64(m.cost)/1e6)
-	}
-	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
-}
-
-func because(result harness.Result) string {
-	switch r := result.Record; {
-	case r.Reason != "" && result.HeldOut:
-		return ", held out"
-	case r.Reason != "":
-		return ": " + r.Reason
-	case r.Score != nil && len(r.Score.FailureModes) > 0:
-		return ": " + strings.Join(r.Score.FailureModes, ", ")
-	}
-	return ""
-}
-
-func (m *meter) clear() {
-	if m.terminal {
-		io.WriteString(m.env.Stderr, "\r\x1b[K")
-	}
-}
-
-func (m *meter) pause() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.clear()
-}
-
-func (m *meter) end() { m.pause() }

@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/bench"
 	"tallystick/internal/gate"
 	"tallystick/internal/harness"
 	"tallystick/internal/history"
@@ -43,10 +45,10 @@ func (r *runner) report(a *recount.Run) error {
 		compared = r.compare(past, attempt, a)
 	}
 	if err := past.RequireProperties(o.required, attempt); err != nil {
-		return cmp.Or(past.WriteReports(attempt, nil, o.files()), err)
+		return cmp.Or(past.WriteReports(attempt, nil, r.files(attempt)), err)
 	}
 	if !a.Finished {
-		return cmp.Or(past.WriteReports(attempt, nil, o.files()), compared)
+		return cmp.Or(past.WriteReports(attempt, nil, r.files(attempt)), compared)
 	}
 	decision, err := gate.Decide(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
 	if err != nil {
@@ -56,7 +58,7 @@ func (r *runner) report(a *recount.Run) error {
 	if decision.Results != nil {
 		a.Gate = recount.NewRunGates(decision.Results)
 	}
-	if err := past.WriteReports(attempt, decision.Results, o.files()); err != nil {
+	if err := past.WriteReports(attempt, decision.Results, r.files(attempt)); err != nil {
 		return err
 	}
 	unmet := decision.Err(attempt)
@@ -153,24 +155,51 @@ func (o *runOptions) files() archive.ReportFiles {
 	return archive.ReportFiles{JUnit: o.junit, TAP: o.tap}
 }
 
+// files are where the reports of an attempt go: of several targets each has its
+// own, with the target's name before the ending.
+func (r *runner) files(a *history.Attempt) archive.ReportFiles {
+	f := r.o.files()
+	if r.several {
+		f.JUnit, f.TAP = named(f.JUnit, a.Target), named(f.TAP, a.Target)
+	}
+	return f
+}
+
+func named(file, target string) string {
+	if file == "" {
+		return ""
+	}
+	ending := filepath.Ext(file)
+	return strings.TrimSuffix(file, ending) + "." + bench.TargetFolder(target) + ending
+}
+
+// A runPhase is how far a "tally run" is.
+type runPhase struct {
+	began   bool // the first attempt
+	several bool // attempts are run, one after the other
+}
+
 // asks says what of the ledger the report of a run needs: of what is there
-// before the run, and once began is set, of what the run brings. A run that is
+// before the run, and once it began, of what the run brings. A run that is
 // resumed began earlier.
-func (o *runOptions) asks(past *harness.Past, began *bool) archive.Ask {
-	// The harness needs to know of earlier attempts; what this run brought it
+func (o *runOptions) asks(past *harness.Past, at *runPhase) archive.Ask {
+	// The harness needs to know of earlier attempts; what a single run brought it
 	// appended itself, and decoding a hundred thousand records again costs.
 	before := func(r ledger.Record) error {
-		if *began {
+		if at.began && !at.several {
 			return nil
 		}
 		return past.Visit(r)
 	}
 	return archive.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
-		return *began || a.ID == o.baseline || o.files().Any() || (o.resume || o.errors != "") && a.Class == o.class && a.Target == o.target
+		return at.began || a.ID == o.baseline || o.files().Any() || (o.resume || o.errors != "") && a.Class == o.class
 	}}
 }
 
 func (o *runOptions) checkReports() error {
+	if o.markdown != "" && len(o.targets) > 1 {
+		return refusal.Newf(refusal.Usage, "--markdown is of one comparison, and several targets are given").WithHint("\"tally compare A B\" compares two attempts")
+	}
 	if o.markdown != "" && o.baseline == "" {
 		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
 	}

@@ -231,6 +231,12 @@ func labels(a scorecard.AttemptLine) string {
 	s := ""
 	if a.Filtered {
 		s += ", FILTERED"
+		if a.Selection != "" {
+			s += " (" + plain.Line(a.Selection) + ")"
+		}
+	}
+	if a.Reduce != "" {
+		s += fmt.Sprintf(", REDUCED by %s", a.Reduce)
 	}
 	if !a.Finished {
 		s += ", NOT FINISHED"

@@ -15,7 +15,7 @@ import (
 )
 
 func newWatch(env *Env) *cobra.Command {
-	o := runOptions{}
+	o, target := runOptions{}, ""
 	cmd := &cobra.Command{
 		Use:   "watch CLASS",
 		Short: "Run a class again whenever something that it depends on changes",
@@ -32,15 +32,15 @@ Cases that changed run first. In a pipe each run is one line, with --json one JS
 document a line. Ctrl-C ends it with exit code 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.class = args[0]
-			chooseTarget(cmd, o.class, &o.target)
+			o.class, o.again, o.targets = args[0], typed(cmd, "tally run", args), []string{target}
+			chooseTarget(cmd, o.class, &o.targets[0])
 			return runWatch(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-	f.StringVar(&o.cases, "case", "", "run only cases whose id matches `GLOB`")
-	f.StringVar(&o.tag, "tag", "", "run only cases with this `TAG`")
+	f.StringVar(&target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
+	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`, or with !GLOB not those; again for several")
+	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`, or with !TAG not those; again for several")
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
 	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
@@ -59,38 +59,10 @@ func runWatch(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	options := o.setup()
-	options.ShowHeldOut = o.showHeldOut
-	s := &watchScreen{env: env, command: o.again(), terminal: !env.JSON && isTerminal(env.Stdout)}
+	options.Target, options.ShowHeldOut = o.targets[0], o.showHeldOut
+	s := &watchScreen{env: env, command: o.again, terminal: !env.JSON && isTerminal(env.Stdout)}
 	w := &lab.Watch{Options: options, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended}
 	return w.Loop(ctx, place)
-}
-
-// again is the command of an attempt with the same flags.
-func (o *runOptions) again() string {
-	words := []string{"tally run", o.class}
-	if o.target != agent.DefaultTarget {
-		words = append(words, "--target", o.target)
-	}
-	for _, f := range []struct{ flag, value string }{{"--case", o.cases}, {"--tag", o.tag}, {"--sandbox", o.sandbox}} {
-		if f.value != "" {
-			words = append(words, f.flag, shellWord(f.value))
-		}
-	}
-	if o.repeat > 1 {
-		words = append(words, "--repeat", fmt.Sprint(o.repeat))
-	}
-	if o.unsafeAgent {
-		words = append(words, "--unsafe-agent")
-	}
-	return strings.Join(words, " ")
-}
-
-// shellWord quotes what a shell would take apart or expand.
-func shellWord(s string) string {
-	if !strings.ContainsAny(s, " \t*?[]{}$\"'`\\|&;<>()#~!") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // A watchScreen shows runs as they happen: on a terminal the newest alone, with

@@ -39,7 +39,7 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 		out := &stopWriter{stop: stop}
 		env := newEnv(strings.NewReader(""), out, &strings.Builder{}, getenv)
 		env.WorkspaceDir, env.JSON = dir, tt.json
-		if err := runWatch(ctx, env, runOptions{class: "builtin:adversarial", target: "vulnerable", repeat: 1}); err != nil {
+		if err := runWatch(ctx, env, runOptions{class: "builtin:adversarial", targets: []string{"vulnerable"}, repeat: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, tt.want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
@@ -57,8 +57,11 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 }
 
 func TestWatchSaysTheCommandOfAnAttempt(t *testing.T) {
-	o := runOptions{class: "cities", target: "mine", cases: "a*", repeat: 3}
-	if got := o.again(); got != "tally run cities --target mine --case 'a*' --repeat 3" {
+	cmd := newWatch(&Env{})
+	if err := cmd.ParseFlags([]string{"--target", "mine", "--case", "a*", "--case", "!b", "--repeat", "3"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := typed(cmd, "tally run", []string{"cities"}); got != "tally run cities --case 'a*' --case '!b' --repeat 3 --target mine" {
 		t.Errorf("%s", got)
 	}
 }

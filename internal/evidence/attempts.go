@@ -34,12 +34,21 @@ type Plan struct {
 	CasesDigest *digest.Content `json:"cases_digest,omitempty"`
 	CaseCount   int             `json:"case_count"`
 	Repeat      int             `json:"repeat"`
-	// Filtered says that a case or tag filter was given: such an attempt is
-	// shown and never counts for promotion.
-	Filtered bool `json:"filtered,omitempty"`
+	// Filtered says that only some cases of the bench were selected: such an
+	// attempt is shown and never counts for promotion. Selection says how.
+	Filtered  bool       `json:"filtered,omitempty"`
+	Selection *Selection `json:"selection,omitempty"`
 	// Retries is the attempt whose errors this one runs again; its cases are the
 	// plan's, and it is filtered.
 	Retries string `json:"retries,omitempty"`
+	// Reduce says how the repetitions of a case make its outcome; absent, each
+	// counts by itself. An attempt that has it never counts for promotion.
+	Reduce Reducer `json:"reduce,omitempty"`
+	// Parameters are those of the target's variant.
+	Parameters []PlannedParameter `json:"parameters,omitempty"`
+	// ScoringDigest names what of the bench decides a score, which is all of it
+	// but tiers, thresholds and gates. Plans of before November 2026 have none.
+	ScoringDigest *digest.Content `json:"scoring_digest,omitempty"`
 	// Mounts are what the target shows its program of the machine.
 	Mounts []PlannedMount `json:"mounts,omitempty"`
 	// Policy is the digest of the policy if it is the restricted one and allows
@@ -77,6 +86,12 @@ func (p *Plan) validate() error {
 		return errors.New("plan: expected either cases or cases_digest")
 	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
 		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
+	}
+	if err := firstError(p.Selection.validate(), p.Reduce.validate(), validateParameters(p.Parameters)); err != nil {
+		return err
+	}
+	if p.Selection != nil && !p.Filtered {
+		return errors.New("plan: there is a selection, and filtered is not true")
 	}
 	for _, m := range p.Mounts {
 		if err := required("plan: mounts: inside", m.Inside); err != nil {

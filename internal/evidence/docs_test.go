@@ -53,6 +53,13 @@ func source() *rules.Source {
 			"attempt.registered.plan.case_count": "from 1",
 			"attempt.registered.plan.repeat":     "from 1",
 
+			"attempt.registered.plan.parameters":      "distinct name",
+			"attempt.registered.plan.reduce":          "pattern mode|max|all|at_least:[1-9][0-9]{0,8}",
+			"attempt.registered.plan.selection.cases": "each not empty",
+			"attempt.registered.plan.selection.of":    "from 1",
+			"attempt.registered.plan.selection.seed":  "any number",
+			"attempt.registered.plan.selection.tags":  "each not empty",
+
 			"case.started.execution": "from 1",
 			"case.started.repeat":    "from 1",
 
@@ -103,7 +110,8 @@ func source() *rules.Source {
 			"entry.v":    "one of 1",
 		},
 		Relations: map[string][][]any{
-			"attempt.registered.plan": {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}},
+			"attempt.registered.plan":           {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}},
+			"attempt.registered.plan.selection": {{"together", "sample", "seed"}},
 			"case.scored": {
 				{"there_when", "score", "outcome", "passed", "failed"},
 				{"true_when", "score.passed", "outcome", "passed"},
@@ -150,7 +158,7 @@ func indexRules(s *rules.Source) *rules.Shape {
 
 // meanings say of members what no rule does.
 var meanings = map[Kind]string{
-	AttemptRegisteredKind: "`plan.cases_digest` is the `blake3:` of the canonical JSON of the list that `plan.cases` would be, which lies in the evidence. `signature` is the operator's, one armoured SSHSIG in the namespace `tallystick-attempt` over the canonical JSON of the record with an empty `signature`.",
+	AttemptRegisteredKind: "`plan.cases_digest` is the `blake3:` of the canonical JSON of the list that `plan.cases` would be, which lies in the evidence. `plan.selection` says how cases were selected: any of the patterns in `cases` and any of `tags`, and none of those that begin with `!`; of the `of` cases that are left, the first `limit`, or `sample` of them by `seed`. `plan.reduce` says how repetitions make the outcome of a case ([scorecard.md](scorecard.md)). `plan.parameters` are those of the target's variant; one that names a file has the digest of its bytes. `plan.scoring_digest` names all of the bench but tiers, thresholds and gates ([digests.md](digests.md)). `signature` is the operator's, one armoured SSHSIG in the namespace `tallystick-attempt` over the canonical JSON of the record with an empty `signature`.",
 	CaseScoredKind:        "`case_digest` and `cassette_digest` are those of the plan: a record that names others, or a cassette where none was planned, or none where one was, does not count ([scorecard.md](scorecard.md)), and a strict verification names it. The first of `evidence` is the [index](#index).",
 	AttemptFinishedKind:   "A *set of digests* is the list of the distinct digests as texts, in the order of their bytes. `case_digests` is the `blake3:` of the canonical JSON of the set of the `case_digest` of every planned case, as its record names it, or the plan where it has no record; `cassette_digests` likewise of the cassettes, of the cases that have one. `rubric_digests` and `image_digests` are the sets of what the records name. `events` is the `blake3:` of the file of boundary events, a piece of the evidence with one integrity.event on each line. `mean_score` is over the records with a score, and absent without any; `failure_modes` are sorted.",
 }
@@ -361,7 +369,11 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	long.Plan.Cases, long.Plan.CasesDigest = nil, &content
 	two := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
 	two.Plan.Cases, two.Plan.CaseCount = append(two.Plan.Cases, PlannedCase{ID: "b", Digest: content}), 2
-	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &long), mustMarshal(t, &two))
+	variant, seed := *examples()[AttemptRegisteredKind].(*AttemptRegistered), 1
+	variant.Plan.Selection = &Selection{Cases: []string{"a*", "!b"}, Tags: []string{"easy"}, Sample: 1, Seed: &seed, Of: 2}
+	variant.Plan.Reduce, variant.Plan.Repeat, variant.Plan.ScoringDigest = "at_least:2", 3, &content
+	variant.Plan.Parameters = []PlannedParameter{{Name: "model", Value: "m"}, {Name: "prompt_file", Value: "prompts/a.md", Digest: &content}}
+	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &long), mustMarshal(t, &two), mustMarshal(t, &variant))
 	agrees := *examples()[AttemptReproducedKind].(*AttemptReproduced)
 	agrees.Agrees, agrees.Divergence = true, ""
 	out[AttemptReproducedKind] = append(out[AttemptReproducedKind], mustMarshal(t, &agrees))

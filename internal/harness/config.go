@@ -36,10 +36,12 @@ type Config struct {
 
 // Work is what is run.
 type Work struct {
-	Bench  *bench.Verified
-	Target *agent.Target
-	Select func(*scenario.Case) bool // nil for all cases
-	Repeat int                       // how often each case runs
+	Bench     *bench.Verified
+	Target    *agent.Target
+	Selection Selection                 // which cases
+	Select    func(*scenario.Case) bool // and which of these; nil for all
+	Repeat    int                       // how often each case runs
+	Reduce    evidence.Reducer          // what readers make of repetitions; "" for nothing
 	// Retries is the attempt whose errors Select selects; "" if it is none.
 	Retries string
 
@@ -130,8 +132,9 @@ type Books struct {
 	Packs string // folder for the evidence
 	Runs  string // folder for what is under way
 
-	Resume          bool  // go on with the newest unfinished attempt of this class and target
-	MaxCostMicroUSD int64 // for the whole attempt; 0 for no limit
+	Resume          bool   // go on with the newest unfinished attempt of this class and target
+	Again           string // the command that resumes the attempt, for hints
+	MaxCostMicroUSD int64  // for the whole attempt; 0 for no limit
 
 	Progress Progress // nil if nobody looks on
 }

@@ -17,14 +17,17 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/evidence"
 	"tallystick/internal/journal"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 )
@@ -47,7 +50,7 @@ func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
 	}
 	if len(a.suspended) > 0 {
 		return a.summary(), refusal.Newf(refusal.ApprovalPending, "attempt %s waits for an approval in %d of its cases: %s", a.id, len(a.suspended), list(a.suspended)).
-			WithHint(`answer with "tally run %s --resume" at a terminal`, a.cfg.Bench.Class())
+			WithHint("answer at a terminal, with %s", a.again())
 	}
 	if err := a.finish(); err != nil {
 		return a.summary(), err
@@ -56,6 +59,11 @@ func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
 	// must not lack its anchor.
 	err = books.Ledger.Publish(context.WithoutCancel(ctx))
 	return a.summary(), err
+}
+
+// again is the command that resumes the attempt.
+func (a *attempt) again() string {
+	return cmp.Or(a.books.Again, fmt.Sprintf("tally run %s --target %s --resume", a.cfg.Bench.Class(), plain.ShellWord(a.cfg.Target.Name)))
 }
 
 // An attempt is one execution of a bench while it is under way. It gives cases to
@@ -128,7 +136,7 @@ func (a *attempt) runAll(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {
 		return refusal.Newf(refusal.Interrupted, "attempt %s was stopped after %d of %d cases", a.id, len(a.results), a.plan.CaseCount*a.plan.Repeat).
-			WithHint(`go on with "tally run %s --resume"; nothing that was recorded is run again`, a.cfg.Bench.Class())
+			WithHint("resume with %s; nothing that was recorded is run again", a.again())
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -22,6 +23,7 @@ type Past struct {
 	open   map[string]*unfinished
 	order  []string // ids of all attempts, oldest first
 	Noted  []string // attempts that were left open, for a message
+	next   int64    // entries before this one were seen
 
 	mu    sync.Mutex // of what changes while an attempt runs
 	draws map[question]drawn
@@ -35,8 +37,13 @@ type unfinished struct {
 	last       *circumstances // of the last of these
 }
 
-// Visit is for sequencer.Config.Visit.
+// Visit is for sequencer.Config.Visit. An entry that is shown again, as to
+// somebody who reads the ledger before a run and after it, counts once.
 func (p *Past) Visit(r ledger.Record) error {
+	if r.Index < p.next {
+		return nil
+	}
+	p.next = r.Index + 1
 	if r.Envelope.Manual {
 		return nil
 	}
@@ -111,8 +118,8 @@ func (u *unfinished) total() int { return u.registered.Plan.CaseCount * u.regist
 // samePlan refuses to resume with another plan than the one that was registered.
 // Everything that it fixes is compared, the list of cases too: as many others
 // would be another attempt.
-func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
-	was := &u.registered.Plan
+func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode string) error {
+	was := &registered.Plan
 	listWas, err := listDigest(was)
 	if err != nil {
 		return err
@@ -132,16 +139,17 @@ func (u *unfinished) samePlan(now *evidence.Plan, mode string) error {
 		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},
-		{"the list of cases that --case and --tag select", listWas, listNow},
+		{"the list of cases that --case, --tag, --limit and --sample select", listWas, listNow},
 		{"that cases were selected", was.Filtered, now.Filtered},
 		{"the attempt whose errors it runs again", was.Retries, now.Retries},
 		{"the number of repeats", was.Repeat, now.Repeat},
 		{"the policy", policyText(was), policyText(now)},
-		{"what the target mounts", u.mounts(now), mountsText(now)},
-		{"the mode", u.registered.Mode, mode},
+		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
+		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
+		{"the mode", registered.Mode, mode},
 	} {
 		if same.was != same.now {
-			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", u.registered.Attempt, same.what, same.was, same.now).
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", registered.Attempt, same.what, same.was, same.now).
 				WithHint("restore what the attempt was registered with, or start a new attempt; the unfinished one stays in the ledger")
 		}
 	}
@@ -155,6 +163,18 @@ func policyText(p *evidence.Plan) string {
 	return p.Policy.String()
 }
 
+func reducer(p *evidence.Plan) string { return cmp.Or(string(p.Reduce), "not at all") }
+
+// CheckPlan refuses unless the config is what an attempt of that mode was
+// registered with.
+func CheckPlan(cfg Config, registered *evidence.AttemptRegistered, mode string) error {
+	w, err := prepare(cfg)
+	if err != nil {
+		return err
+	}
+	return samePlan(registered, &w.plan, mode)
+}
+
 // listDigest names the list of cases of a plan.
 func listDigest(p *evidence.Plan) (digest.Content, error) {
 	if p.CasesDigest != nil {
@@ -164,13 +184,13 @@ func listDigest(p *evidence.Plan) (digest.Content, error) {
 	return digest.ContentOf(data), err
 }
 
-// mounts says what was mounted. Registrations by the first rules did not say, and
+// mountsThen says what was mounted. Registrations by the first rules did not say, and
 // then it is taken to be what is there now.
-func (u *unfinished) mounts(now *evidence.Plan) string {
-	if u.registered.Rules < 2 {
+func mountsThen(registered *evidence.AttemptRegistered, now *evidence.Plan) string {
+	if registered.Rules < 2 {
 		return mountsText(now)
 	}
-	return mountsText(&u.registered.Plan)
+	return mountsText(&registered.Plan)
 }
 
 func mountsText(p *evidence.Plan) string {
@@ -209,7 +229,7 @@ func (a *attempt) resume() (err error) {
 			return err
 		}
 	}
-	if err := u.samePlan(&a.plan, a.mode()); err != nil {
+	if err := samePlan(&u.registered, &a.plan, a.mode()); err != nil {
 		return err
 	}
 	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()

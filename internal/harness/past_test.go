@@ -23,6 +23,7 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 		"the case is another one":   func(p *evidence.Plan) { p.Cases[0].Digest = other },
 		"another cassette":          func(p *evidence.Plan) { p.Cases[0].Cassette = &other },
 		"a filter":                  func(p *evidence.Plan) { p.Filtered = true },
+		"another reducer":           func(p *evidence.Plan) { p.Reduce = evidence.ReduceMax },
 		"another target":            func(p *evidence.Plan) { p.TargetDigest = other },
 		"another rubric":            func(p *evidence.Plan) { p.RubricDigest = &other },
 		"another image":             func(p *evidence.Plan) { p.ImageDigest = &other },
@@ -36,11 +37,11 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 	} {
 		u := &unfinished{registered: evidence.AttemptRegistered{Attempt: "a.b.1", Rules: evidence.RegistrationRules, Mode: "replay", Plan: plan()}}
 		now := plan()
-		if err := u.samePlan(&now, "replay"); err != nil {
+		if err := samePlan(&u.registered, &now, "replay"); err != nil {
 			t.Fatalf("the same plan: %v", err)
 		}
 		change(&now)
-		if err := u.samePlan(&now, "replay"); !refusal.Is(err, refusal.PlanChanged) {
+		if err := samePlan(&u.registered, &now, "replay"); !refusal.Is(err, refusal.PlanChanged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -52,7 +53,7 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 	}
 	long.Cases, long.CasesDigest = nil, &list
 	u := &unfinished{registered: evidence.AttemptRegistered{Rules: evidence.RegistrationRules, Mode: "replay", Plan: long}}
-	if err := u.samePlan(&short, "replay"); err != nil {
+	if err := samePlan(&u.registered, &short, "replay"); err != nil {
 		t.Errorf("a list in the evidence: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func prepare(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil, Retries: cfg.Retries}
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries}
 	w.plan.Mounts = mountsOf(cfg.Target)
 	if err := w.allow(offered); err != nil {
 		return nil, err
@@ -115,7 +115,8 @@ func (w *Worker) allow(offered []string) error {
 // and the names of the tools that any case offers.
 func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	names := map[string]bool{}
-	for i, l := range w.lookAtAll() {
+	looked := w.lookAtAll()
+	for i, l := range looked {
 		if l.err != nil {
 			return nil, nil, l.err
 		}
@@ -123,11 +124,17 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 			names[name] = true
 		}
 		if l.selected {
-			w.judged = w.judged || l.judged
-			w.usesRubric = w.usesRubric || l.rubric
-			w.usesTest = w.usesTest || l.test
 			chosen = append(chosen, i)
 		}
+	}
+	if err := w.cfg.Selection.check(w.cfg.Bench.Class(), looked); err != nil {
+		return nil, nil, err
+	}
+	w.of = len(chosen)
+	chosen = w.cfg.Selection.take(chosen, func(i int) string { return looked[i].id })
+	for _, i := range chosen {
+		l := looked[i]
+		w.judged, w.usesRubric, w.usesTest = w.judged || l.judged, w.usesRubric || l.rubric, w.usesTest || l.test
 	}
 	if len(chosen) == 0 {
 		return nil, nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
@@ -138,6 +145,8 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 
 // A look is what choosing has to know of a case.
 type look struct {
+	id                             string
+	tags                           []string
 	selected, judged, rubric, test bool
 	tools                          []string // that the case offers
 	err                            error
@@ -173,7 +182,8 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	l := look{selected: w.cfg.Select == nil || w.cfg.Select(c), judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}

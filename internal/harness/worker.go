@@ -35,6 +35,8 @@ type Worker struct {
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
 
+	of int // cases that the patterns of the selection fit
+
 	rubrics *rubrics
 	specs   grade.Specs
 

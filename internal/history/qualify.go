@@ -20,6 +20,7 @@ type Qualification struct {
 const (
 	QualScratch     = "scratch"
 	QualFiltered    = "filtered"
+	QualReduced     = "reduced"
 	QualUnfinished  = "unfinished"
 	QualMounts      = "mounts_not_digested"
 	QualReplayed    = "replayed"
@@ -54,10 +55,12 @@ func Qualify(attempts ...*Attempt) []Qualification {
 	var said []Qualification
 	counts, total := make(map[string]int), 0
 	whole := make(map[string]int)
+	how := make(map[string]string) // more about the one attempt
 	for _, a := range attempts {
 		for _, name := range a.labels() {
 			whole[name]++
 		}
+		how[QualFiltered], how[QualReduced] = a.Plan.Selection.Text(a.Plan.CaseCount), a.Plan.ReducedText()
 		if !a.Kept {
 			continue
 		}
@@ -72,10 +75,13 @@ func Qualify(attempts ...*Attempt) []Qualification {
 	for _, l := range []struct{ name, one, many string }{
 		{QualScratch, "scratch: nobody vouches for the bench or the ledger", "%d attempts are scratch: nobody vouches for their bench or ledger"},
 		{QualFiltered, "filtered: only some cases of the bench were selected", "%d attempts are filtered: only some cases of the bench were selected"},
+		{QualReduced, "reduced: the repetitions of a case make one outcome", "%d attempts are reduced: the repetitions of a case make one outcome"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
 		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
 	} {
 		switch n := whole[l.name]; {
+		case n == 1 && len(attempts) == 1 && how[l.name] != "":
+			said = append(said, Qualification{Name: l.name, Text: l.one + ": " + how[l.name]})
 		case n == 1:
 			said = append(said, Qualification{Name: l.name, Text: l.one})
 		case n > 1:
@@ -96,7 +102,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}} {
 		if l.is {
 			names = append(names, l.name)
 		}

@@ -71,7 +71,7 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.o.selector() == nil {
+	if s.o.Selection.IsAll() {
 		for _, target := range []string{s.Target.Name, ""} {
 			if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, target, "x")), seen); err != nil {
 				return nil, err

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/judge"
+	"tallystick/internal/plain"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
@@ -140,13 +141,12 @@ func (r *Recording) config() (harness.Config, error) {
 // choose finds the cases that a recording makes sense for.
 func (r *Recording) choose() error {
 	cases := scenario.Of(r.Bench, r.Target.Name)
-	wanted := r.Setup.o.selector()
 	for i := range cases.Len() {
 		c, err := cases.Case(i)
 		if err != nil {
 			return err
 		}
-		if wanted != nil && !wanted(c) {
+		if !r.Setup.o.Matches(c.ID, c.Tags) {
 			continue
 		}
 		if reason := r.notFor(c); reason != "" {
@@ -185,9 +185,9 @@ func (r *Recording) checkReplaces() error {
 	if more := len(r.Replaces) - most; more > 0 {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
-	command := fmt.Sprintf("tally record %s --target %s", r.Bench.Class(), r.Target.Name)
-	if r.Setup.o.Cases != "" {
-		command += " --case '" + r.Setup.o.Cases + "'"
+	command := fmt.Sprintf("tally record %s --target %s", r.Bench.Class(), plain.ShellWord(r.Target.Name))
+	for _, pattern := range r.Setup.o.Cases {
+		command += " --case " + plain.ShellWord(pattern)
 	}
 	return refusal.Newf(refusal.AlreadyExists, "this would overwrite %d of the recordings that target %s has: %s; nothing was sent", len(r.Replaces), r.Target.Name, shown).
 		WithHint(`record only what is missing with "%s --only-missing --unsafe-record", or everything again with "%s --overwrite --unsafe-record"`, command, command)

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/history"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
@@ -44,7 +45,7 @@ type Reproduced struct {
 func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Options) (*Reproduced, error) {
 	if original.Finished == nil {
 		return nil, refusal.Newf(refusal.NotFound, "attempt %s was never finished, so there is nothing to agree with", original.ID).
-			WithHint(`finish it with "tally run %s --resume"`, original.Class)
+			WithHint("finish it with tally run %s --target %s --resume, and the flags that it was run with", original.Class, plain.ShellWord(original.Target))
 	}
 	key, err := c.OperatorKey()
 	if err != nil {

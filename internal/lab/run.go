@@ -17,8 +17,9 @@ import (
 
 // RunOptions say how an attempt is run and recorded.
 type RunOptions struct {
-	Resume          bool  // the newest unfinished attempt of the class and target
-	MaxCostMicroUSD int64 // for the whole attempt; 0 for no limit
+	Resume          bool   // the newest unfinished attempt of the class and target
+	Again           string // the command that resumes it, for hints
+	MaxCostMicroUSD int64  // for the whole attempt; 0 for no limit
 
 	People   harness.People   // nil if nobody is there to answer
 	Progress harness.Progress // nil if nobody looks on
@@ -55,6 +56,7 @@ func (s *Setup) Run(ctx context.Context, o RunOptions) (*Ran, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.resume = o.Again
 	ran, err := s.runOn(ctx, &book{l, s}, past, cfg.Key, o)
 	if cerr := l.Close(); err == nil {
 		err = cerr
@@ -88,7 +90,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 	}
 	summary, err := harness.Run(ctx, cfg, harness.Books{Ledger: l, Past: past, Origin: s.place.Settings.Origin, Key: key, Scratch: s.place.Shared != nil,
 		Packs: filepath.Join(s.place.EvidenceDir(), "packs"), Runs: s.place.Private("runs"),
-		Resume: o.Resume, MaxCostMicroUSD: o.MaxCostMicroUSD, Progress: o.Progress})
+		Resume: o.Resume, Again: o.Again, MaxCostMicroUSD: o.MaxCostMicroUSD, Progress: o.Progress})
 	if summary == nil {
 		return nil, err
 	}
@@ -125,7 +127,7 @@ func (b *book) Cosign(ctx context.Context) error {
 		// No case has run: the result cannot be of the level witnessed, so the
 		// attempt waits. It is in the ledger already.
 		return refusal.Newf(refusal.WitnessFailed, "the attempt is registered and no case has run: %w", err).
-			WithHint(`when the witnesses can be reached, go on with "tally run %s --target %s --resume"`, b.s.o.Class, b.s.o.Target)
+			WithHint("when the witnesses can be reached, resume with %s", b.s.resume)
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 
@@ -22,11 +21,13 @@ import (
 type Options struct {
 	Class  string
 	Target string
-	Cases  string // only cases whose id matches this pattern; "" for all
-	Tag    string // only cases with this tag; "" for all
-	Errors string // only cases that ended as errors in this attempt, or in the [Newest]; "" for all
-	Repeat int    // how often each case runs; 0 for once
-	Jobs   int    // cases at once; 0 for a number that suits the target
+
+	harness.Selection        // which cases
+	Errors            string // of these only those that ended as errors in this attempt, or in the [Newest]; "" for all
+
+	Repeat int              // how often each case runs; 0 for once
+	Reduce evidence.Reducer // what makes one outcome of the repetitions of a case; "" for nothing
+	Jobs   int              // cases at once; 0 for a number that suits the target
 
 	Sandbox     sandbox.Class // in place of those of the registration; "" for those
 	Scope       sandbox.Scope // the same
@@ -43,9 +44,10 @@ type Setup struct {
 	Bench  *bench.Verified
 	Target *agent.Target
 
-	place *archive.Corpus
-	o     Options
-	retry *retry // nil unless the errors of an attempt are run again
+	place  *archive.Corpus
+	o      Options
+	retry  *retry // nil unless the errors of an attempt are run again
+	resume string // the command that resumes a run of it
 }
 
 // New verifies the class and finds the target. The corpus stays the caller's.
@@ -58,17 +60,26 @@ func New(c *archive.Corpus, o Options) (*Setup, error) {
 }
 
 func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
+	o.warn(c, v)
+	t, err := FindTarget(c, o.Class, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	return setupOf(c, v, t, o)
+}
+
+// warn tells what people should know of a class before it runs.
+func (o *Options) warn(c *archive.Corpus, v *bench.Verified) {
 	for _, w := range v.Warnings() {
 		if w.Case == "" && v.Level() == string(bench.Scratch) {
 			continue // the answer says it, at its end
 		}
 		c.Note("%s", strings.TrimPrefix(w.Case+": "+w.Detail, ": "))
 	}
+}
+
+func setupOf(c *archive.Corpus, v *bench.Verified, t *agent.Target, o Options) (*Setup, error) {
 	if err := o.checkSandbox(v.Registration().Isolation); err != nil {
-		return nil, err
-	}
-	t, err := FindTarget(c, o.Class, o.Target)
-	if err != nil {
 		return nil, err
 	}
 	o.Target = t.Name
@@ -76,6 +87,7 @@ func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
 	}
 	s := &Setup{Bench: v, Target: t, place: c, o: o}
+	var err error
 	if o.Errors != "" {
 		s.retry, err = errorsOf(c.Reading, v.Class(), t.Name, o.Errors)
 	}
@@ -100,7 +112,7 @@ func (o *Options) checkSandbox(signed bench.Isolation) error {
 // Rehearse drives and grades the cases without recording anything, and gives
 // them in their order.
 func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error) error {
-	return s.rehearse(ctx, s.o.selector(), s.blocked, visit)
+	return s.rehearse(ctx, nil, s.blocked, visit)
 }
 
 // rehearse is Rehearse for the chosen cases; blocked is told what blocked.
@@ -131,7 +143,7 @@ func (s *Setup) config() (harness.Config, error) {
 		return harness.Config{}, err
 	}
 	cfg := harness.Config{
-		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Select: s.selector(), Repeat: s.o.Repeat},
+		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce},
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
 	}
@@ -145,25 +157,10 @@ func (s *Setup) config() (harness.Config, error) {
 	return cfg, err
 }
 
-// selector is the filter that the options describe, nil if there is none.
-func (s *Setup) selector() func(*scenario.Case) bool {
-	chosen := s.o.selector()
+// retried chooses the cases that are run again, nil unless there are such.
+func (s *Setup) retried() func(*scenario.Case) bool {
 	if s.retry == nil {
-		return chosen
-	}
-	return func(c *scenario.Case) bool { return s.retry.cases[c.ID] && (chosen == nil || chosen(c)) }
-}
-
-func (o *Options) selector() func(*scenario.Case) bool {
-	if o.Cases == "" && o.Tag == "" {
 		return nil
 	}
-	return func(c *scenario.Case) bool {
-		if o.Cases != "" {
-			if ok, _ := path.Match(o.Cases, c.ID); !ok {
-				return false
-			}
-		}
-		return o.Tag == "" || slices.Contains(c.Tags, o.Tag)
-	}
+	return func(c *scenario.Case) bool { return s.retry.cases[c.ID] }
 }

@@ -153,7 +153,7 @@ func TestOptionsChooseCases(t *testing.T) {
 		{"by both", "n*", "big", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := p.setup(func(o *Options) { o.Cases, o.Tag = tt.cases, tt.tag })
+			s, err := p.setup(func(o *Options) { o.Cases, o.Tags = list(tt.cases), list(tt.tag) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,6 +167,14 @@ func TestOptionsChooseCases(t *testing.T) {
 	if got := p.kinds(); got != "" {
 		t.Errorf("a rehearsal recorded %s", got)
 	}
+}
+
+// list is a list of one, or of nothing.
+func list(one string) []string {
+	if one == "" {
+		return nil
+	}
+	return []string{one}
 }
 
 // TestShippedClassesHaveTheirOwnTargetsFirst: and then those of the workspace.

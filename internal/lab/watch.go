@@ -185,7 +185,7 @@ func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error
 		}
 	}
 	if out.Total == 0 { // the harness says how to select some
-		return nil, s.rehearse(ctx, s.o.selector(), onlyListed, func(*harness.Graded) error { return nil })
+		return nil, s.rehearse(ctx, nil, onlyListed, func(*harness.Graded) error { return nil })
 	}
 	w.last = now
 	return out, nil
@@ -193,8 +193,7 @@ func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error
 
 // part rehearses some of the selected cases.
 func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Case) bool, out *Watched) error {
-	wanted := s.o.selector()
-	choose := func(c *scenario.Case) bool { return some(c) && (wanted == nil || wanted(c)) }
+	choose := func(c *scenario.Case) bool { return some(c) && s.o.Matches(c.ID, c.Tags) }
 	any, err := anyCase(s, choose)
 	if err != nil || !any {
 		return err

@@ -247,6 +247,8 @@ type AttemptLine struct {
 	Properties   []history.Property `json:"properties,omitzero"`
 	Witnessed    bool               `json:"witnessed"`
 	Filtered     bool               `json:"filtered"`
+	Selection    string             `json:"selection,omitempty"` // how, in words
+	Reduce       evidence.Reducer   `json:"reduce,omitempty"`
 	Finished     bool               `json:"finished"`
 	Entry        int64              `json:"entry"`
 	RegisteredAt evidence.Time      `json:"registered_at"`
@@ -384,7 +386,7 @@ func kindOf(a *history.Attempt) [2]string {
 // LineOf says which attempt it is.
 func LineOf(a *history.Attempt) AttemptLine {
 	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
-		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
+		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Selection: a.Plan.Selection.Text(a.Plan.CaseCount), Reduce: a.Plan.Reduce, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
 		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
 }

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/harness"
+)
+
+// A meter shows how an attempt is going: one line that is written over on a
+// terminal, and nothing in a pipe but the cases that did not pass.
+type meter struct {
+	env      *Env
+	terminal bool
+	total    int
+	began    time.Time
+
+	mu     sync.Mutex
+	shown  time.Time
+	count  int
+	passed int
+	cost   int64 // shown if it is paid now
+	live   bool
+}
+
+func newMeter(env *Env, live bool) *meter {
+	return &meter{env: env, live: live, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
+}
+
+// Recorded shows a case that was recorded.
+func (m *meter) Recorded(r harness.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total = max(m.total, r.Total)
+	m.count++
+	m.cost += r.Record.CostMicroUSD
+	if r.Record.Outcome == evidence.Passed {
+		m.passed++
+	} else {
+		m.clear()
+		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r))
+	}
+	if !m.terminal || time.Since(m.shown) < 100*time.Millisecond && m.count < m.total {
+		return
+	}
+	m.shown = time.Now()
+	rate := float64(m.count) / time.Since(m.began).Seconds()
+	left := time.Duration(float64(m.total-m.count)/rate) * time.Second
+	paid := ""
+	if m.live {
+		paid = fmt.Sprintf(", $%.4f", float64(m.cost)/1e6)
+	}
+	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
+}
+
+func because(result harness.Result) string {
+	switch r := result.Record; {
+	case r.Reason != "" && result.HeldOut:
+		return ", held out"
+	case r.Reason != "":
+		return ": " + r.Reason
+	case r.Score != nil && len(r.Score.FailureModes) > 0:
+		return ": " + strings.Join(r.Score.FailureModes, ", ")
+	}
+	return ""
+}
+
+func (m *meter) clear() {
+	if m.terminal {
+		io.WriteString(m.env.Stderr, "\r\x1b[K")
+	}
+}
+
+func (m *meter) pause() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+}
+
+func (m *meter) end() { m.pause() }

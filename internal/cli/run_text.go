@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/lab"
+	"tallystick/internal/plain"
+	"tallystick/internal/recount"
+	"tallystick/internal/scorecard"
+)
+
+// answer puts the summary into the form that is promised.
+func (r *runner) answer(s *lab.Ran) *recount.Run {
+	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
+		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
+		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
+		Paid: history.PaidOf(s.Paid), Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
+	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
+	if !s.CostUnknown {
+		cost := float64(s.CostMicroUSD) / 1e6
+		a.CostUSD = &cost
+	}
+	return a
+}
+
+func runText(out io.Writer, a *recount.Run, byRubric bool) {
+	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), levelText(a.Attempt.Level, a.Attempt.Properties))
+	othersText(out, a)
+	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
+	for _, n := range []count{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}, {a.NotRun, "not run"}} {
+		if n.n > 0 {
+			fmt.Fprintf(out, ", %d %s", n.n, n.what)
+		}
+	}
+	fmt.Fprintln(out)
+	runMeanText(out, a)
+	if len(a.FailureModes) > 0 {
+		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
+	}
+	runCostText(out, a)
+	if a.Isolation != "" {
+		fmt.Fprintf(out, "graded   %s\n", gradedWhere(a, byRubric))
+	}
+	if a.Scorecard != nil {
+		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
+	}
+	runGatesText(out, a)
+	fmt.Fprintf(out, "head     %s\n", a.Head)
+	if a.Comparison != nil {
+		fmt.Fprintln(out)
+		compareText(out, a.Comparison)
+	}
+	switch a.Attempt.Level {
+	case history.Scratch.String():
+		fmt.Fprintln(out, "SCRATCH: nobody vouches for this bench or this ledger; the result never counts for promotion")
+	case history.Example.String():
+		fmt.Fprintln(out, "EXAMPLES: the signers come with \"tally init\" and their keys lie here; the result never counts for promotion")
+	}
+	if a.Passed < a.Total && a.Finished {
+		fmt.Fprintln(out, `Next: "tally why CASE" tells why a case failed`)
+	}
+}
+
+func ofClass(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %d", n)
+}
+
+// levelText is the level and what else is known: each property adds something
+// of its own, and the level names only one.
+func levelText(level string, properties []history.Property) string {
+	text := level
+	for _, p := range properties {
+		if p != history.ExamplesProperty && string(p) != level {
+			text += ", " + string(p)
+		}
+	}
+	return text
+}
+
+// othersText lists the other attempts of the class, by every target: whoever
+// sees one result should know of the others. The newest come last, a few of them.
+func othersText(out io.Writer, a *recount.Run) {
+	if a.Scorecard == nil {
+		return
+	}
+	othersLines(out, a.Scorecard.Siblings, 10)
+}
+
+// othersLines prints at most the newest of some attempts; 0 means all.
+func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
+	if left := len(others) - most; most > 0 && left > 0 {
+		fmt.Fprintf(out, "besides  %d older attempts of the class: \"tally scorecard\" lists them\n", left)
+		others = others[left:]
+	}
+	for _, o := range others {
+		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
+	}
+}
+
+// runMeanText prints the mean, and what it could be if every case had a score.
+func runMeanText(out io.Writer, a *recount.Run) {
+	if a.MeanScore == nil {
+		return
+	}
+	fmt.Fprintf(out, "mean     %.4f", *a.MeanScore)
+	if c := a.Scorecard; c != nil && c.MeanScoreBounds != nil {
+		fmt.Fprintf(out, " of %d scored; with every case scored %.4f to %.4f", c.ScoredTasks, c.MeanScoreBounds[0], c.MeanScoreBounds[1])
+	}
+	fmt.Fprintln(out)
+}
+
+// runCostText prints what the agent cost, and the judge.
+func runCostText(out io.Writer, a *recount.Run) {
+	cost := "unknown"
+	if a.CostUSD != nil {
+		cost = fmt.Sprintf("$%.6f", *a.CostUSD)
+	}
+	if a.CostUSD != nil && *a.CostUSD > 0 {
+		switch {
+		case qualified(a, history.QualReplayed) > 0:
+			cost += " recorded cost, not paid now"
+		case qualified(a, history.QualAuthored) > 0:
+			cost += " authored cost, not paid now"
+		}
+	}
+	fmt.Fprintf(out, "cost     %s", cost)
+	if a.JudgeCostUSD > 0 {
+		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
+	}
+	fmt.Fprintln(out)
+	paidText(out, a.Paid, a.CostUSD)
+}
+
+// paidText prints what was paid, where that is not what was scored.
+func paidText(out io.Writer, p *history.Paid, scored *float64) {
+	if text := p.Beside(scored); text != "" {
+		fmt.Fprintf(out, "paid     %s\n", text)
+	}
+}
+
+// qualified is of how many tasks of a run a qualification is true.
+func qualified(a *recount.Run, name string) int {
+	if a.Scorecard != nil {
+		for _, q := range a.Scorecard.Qualifications {
+			if q.Name == name {
+				return q.Tasks
+			}
+		}
+	}
+	return 0
+}
+
+// qualificationsText prints what must be known beside the numbers, a line each,
+// but for the level, which is printed with the attempt's name.
+func qualificationsText(out io.Writer, label string, said []history.Qualification) {
+	for _, q := range said {
+		if q.Name != history.QualScratch {
+			fmt.Fprintf(out, "%s%s\n", label, plain.Line(q.Text))
+		}
+	}
+}
+
+// gradedWhere says in words where the scores were made.
+func gradedWhere(a *recount.Run, byRubric bool) string {
+	judged := qualified(a, history.QualJudged)
+	by := "by the rubric, in " + plain.Line(a.Isolation)
+	switch {
+	case a.Isolation == "builtin":
+		by = "by built-in graders"
+	case a.Isolation == "mixed":
+		by = "in several ways: see each case's record"
+	case !byRubric:
+		by = "by the tests of the cases, in " + plain.Line(a.Isolation)
+	}
+	switch {
+	case judged > 0 && judged == a.Total:
+		return "by a model"
+	case judged > 0:
+		return fmt.Sprintf("%s, %d cases by a model", by, judged)
+	}
+	return by
+}

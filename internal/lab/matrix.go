@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/evidence"
+	"tallystick/internal/harness"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/suites"
+)
+
+// FindTargets finds the agents that somebody named, in that order: by name, or by
+// a pattern with * and ?, which stands for all whose file fits, by name.
+func FindTargets(c *archive.Corpus, class string, names []string) ([]*agent.Target, error) {
+	var found []*agent.Target
+	for _, name := range names {
+		some, err := targetsNamed(c, class, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range some {
+			if slices.ContainsFunc(found, func(o *agent.Target) bool { return o.Name == t.Name }) {
+				return nil, refusal.Newf(refusal.Usage, "target %s is named twice", t.Name).WithHint("each target runs once; --repeat runs each case several times")
+			}
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+func targetsNamed(c *archive.Corpus, class, name string) ([]*agent.Target, error) {
+	if !strings.ContainsAny(name, "*?") || strings.Contains(name, "[") {
+		t, err := FindTarget(c, class, name)
+		return []*agent.Target{t}, err
+	}
+	known, err := targetNames(c, class)
+	if err != nil {
+		return nil, err
+	}
+	var found []*agent.Target
+	for _, k := range known {
+		if ok, err := path.Match(name, k); err != nil || !ok {
+			continue
+		}
+		t, err := FindTarget(c, class, k)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	if len(found) == 0 {
+		return nil, refusal.Newf(refusal.UnknownName, "no target is named like %s", name).WithHint("there are %s", strings.Join(known, ", "))
+	}
+	return found, nil
+}
+
+// targetNames are the targets that a class can be run against.
+func targetNames(c *archive.Corpus, class string) ([]string, error) {
+	var names []string
+	if bench.IsShipped(class) {
+		names = suites.Targets()
+	}
+	dir, err := c.Root.Open(agent.TargetsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "listing the targets: %w", err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "listing the targets: %w", err)
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok && bench.CheckID(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// NewEach is New for several targets, of a class that is verified once.
+func NewEach(c *archive.Corpus, o Options, names []string) ([]*Setup, error) {
+	v, err := c.Bench(o.Class)
+	if err != nil {
+		return nil, c.Refused(err)
+	}
+	o.warn(c, v)
+	targets, err := FindTargets(c, o.Class, names)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Setup
+	for _, t := range targets {
+		of := o
+		of.Target = t.Name
+		s, err := setupOf(c, v, t, of)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// A Round is one run of a matrix as the ledger has it: for each target its
+// attempt, or nil if it was not begun.
+type Round []*history.Attempt
+
+// LastRound finds the last run of these targets, one after the other, in the
+// ledger. The last attempt of the class by any of them belongs to it, and what
+// came before as long as the targets stand in their order. It refuses a round of
+// which a finished attempt had another plan, and one with nothing left to do.
+func LastRound(h *history.History, setups []*Setup) (Round, error) {
+	round, next := make(Round, len(setups)), len(setups)
+	for _, a := range slices.Backward(h.Attempts) {
+		at := slices.IndexFunc(setups, func(s *Setup) bool { return s.Target.Name == a.Target && s.Bench.Class() == a.Class })
+		if at < 0 {
+			continue
+		}
+		if at >= next {
+			break
+		}
+		round[at], next = a, at
+	}
+	left := 0
+	for i, a := range round {
+		if a == nil || a.Finished == nil {
+			left++
+			continue
+		}
+		if err := setups[i].madeAs(a); err != nil {
+			return nil, err
+		}
+	}
+	if left == 0 || next == len(setups) {
+		return nil, refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by these %d targets", setups[0].Bench.Class(), len(setups)).
+			WithHint("leave out --resume to start new attempts")
+	}
+	return round, nil
+}
+
+// madeAs refuses unless a finished attempt had the plan that the setup has now.
+func (s *Setup) madeAs(a *history.Attempt) error {
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	mode := "replay"
+	if s.o.Live {
+		mode = "live"
+	}
+	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode, Rules: a.Rules}, mode)
+}
