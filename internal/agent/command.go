@@ -149,6 +149,9 @@ type commandRun struct {
 	o       Options
 	token   string
 	files   string // copy of the program's files
+	params  string // copy of the files of the target's parameters
+	vars    []string
+	told    map[string]any // the parameters, for those who read JSON
 	history []httpMessage
 	class   sandbox.Class
 }
@@ -159,17 +162,12 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 	if err := s.Hide(r.token); err != nil {
 		return driven, err
 	}
-	if t.tree != nil {
-		dir, remove, err := store.TempDir("tally-agent-")
-		if err != nil {
-			return driven, err
-		}
-		defer remove()
-		r.files = filepath.Join(dir, "agent")
-		if err := store.PlantProgram(r.files, t.tree.Files); err != nil {
-			return driven, err
-		}
+	r.vars, r.told = t.variables(), t.told(true)
+	remove, err := r.plant(t)
+	if err != nil {
+		return driven, err
 	}
+	defer remove()
 	for i, turn := range sc.Turns {
 		if err := s.StartTurn("", turn.Text); err != nil {
 			return driven, err
@@ -189,6 +187,32 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 		}
 	}
 	return driven, nil
+}
+
+// plant copies what the program brings along, from memory: what was hashed is what
+// runs.
+func (r *commandRun) plant(t *Target) (remove func() error, err error) {
+	params := t.parameterFiles()
+	if t.tree == nil && len(params) == 0 {
+		return func() error { return nil }, nil
+	}
+	dir, remove, err := store.TempDir("tally-agent-")
+	if err != nil {
+		return nil, err
+	}
+	if t.tree != nil {
+		r.files = filepath.Join(dir, "agent")
+		err = store.PlantProgram(r.files, t.tree.Files)
+	}
+	if err == nil && len(params) > 0 {
+		r.params = filepath.Join(dir, "params")
+		err = store.PlantTree(r.params, params)
+	}
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
 }
 
 // isolationNone is what a record says of an agent that ran bare.
@@ -262,7 +286,7 @@ func (r *commandRun) input(number int, text string) ([]byte, error) {
 	if r.c.Input != "json" {
 		return []byte(text), nil
 	}
-	return json.Marshal(newHTTPTurn(number, text, r.history))
+	return json.Marshal(newHTTPTurn(number, text, r.history, r.told))
 }
 
 func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
@@ -271,6 +295,9 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	o.Limits.Timeout = r.o.Timeout
 	if r.files != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
+	}
+	if r.params != "" {
+		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.params, Inside: paramsInside})
 	}
 	for _, m := range r.c.Mounts {
 		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside, Within: m.Within}
@@ -287,7 +314,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	if r.modules != nil {
 		o.ReadOnly = append(o.ReadOnly, r.modules.mount())
 	}
-	o.Env = append(o.Env, gateway.Environment(base, r.token)...)
+	o.Env = append(append(o.Env, gateway.Environment(base, r.token)...), r.vars...)
 	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {
 		o.Env = append(o.Env, name+"="+r.c.Env[name])
 	}

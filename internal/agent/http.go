@@ -84,10 +84,12 @@ type httpTurn struct {
 	Input    string        `json:"input"`
 	History  []httpMessage `json:"history"`
 	Messages []chatMessage `json:"messages"`
+	// Parameters are those of the target's variant; absent without any.
+	Parameters map[string]any `json:"parameters,omitempty"`
 }
 
-func newHTTPTurn(number int, input string, history []httpMessage) httpTurn {
-	t := httpTurn{Turn: number, Input: input, History: history}
+func newHTTPTurn(number int, input string, history []httpMessage, parameters map[string]any) httpTurn {
+	t := httpTurn{Turn: number, Input: input, History: history, Parameters: parameters}
 	for _, m := range history {
 		role := m.Role
 		if role == "agent" {
@@ -99,7 +101,7 @@ func newHTTPTurn(number int, input string, history []httpMessage) httpTurn {
 	return t
 }
 
-func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenario) (Outcome, error) {
+func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenario, parameters map[string]any) (Outcome, error) {
 	client := &http.Client{
 		Timeout: time.Duration(max(h.TimeoutSeconds, 0)) * time.Second,
 		// An agent that sends us elsewhere is not the agent that was named.
@@ -116,7 +118,7 @@ func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenar
 		if err := s.StartTurn("", turn.Text); err != nil {
 			return out, err
 		}
-		answer, refused, err := h.turn(ctx, client, s, newHTTPTurn(i+1, turn.Text, history))
+		answer, refused, err := h.turn(ctx, client, s, newHTTPTurn(i+1, turn.Text, history, parameters))
 		if err != nil {
 			return out, err
 		}

@@ -34,7 +34,7 @@ func TestAnswersOfHTTPAgents(t *testing.T) {
 }
 
 func TestATurnCarriesMessagesThatAModelTakes(t *testing.T) {
-	got, err := json.Marshal(newHTTPTurn(2, "and?", []httpMessage{{"user", "hi"}, {"agent", "yes"}}))
+	got, err := json.Marshal(newHTTPTurn(2, "and?", []httpMessage{{"user", "hi"}, {"agent", "yes"}}, nil))
 	want := `{"turn":2,"input":"and?","history":[{"role":"user","text":"hi"},{"role":"agent","text":"yes"}],` +
 		`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"and?"}]}`
 	if err != nil || string(got) != want {

@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
@@ -48,6 +49,11 @@ type Target struct {
 	Command *Command
 	HTTP    *HTTP
 
+	// Parameters are those of a variant, whose name has them too; none of a
+	// target without any.
+	Parameters []Parameter
+
+	base string       // the name without parameters
 	tree *digest.Tree // of the files of a command, as they were hashed
 	root string       // of the workspace
 
@@ -63,14 +69,33 @@ type targetFile struct {
 	Builtin *Builtin `json:"builtin,omitempty"`
 	Command *Command `json:"command,omitempty"`
 	HTTP    *HTTP    `json:"http,omitempty"`
+
+	Parameters parameters `json:"parameters,omitempty"`
 }
 
 var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has the format of a target"}
 
-// Load reads a target of the workspace. Files that a command brings along are
-// read and hashed now; what was hashed is what runs.
+// Load reads a target of the workspace, or, given NAME[PARAMETER=VALUE,…], the one
+// variant that this chooses. Files that a command brings along are read and hashed
+// now; what was hashed is what runs.
 func Load(root *os.Root, name string) (*Target, error) {
-	if err := bench.CheckID(name); err != nil {
+	all, err := LoadAll(root, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 {
+		return nil, refusal.Newf(refusal.Usage, "%s stands for %d variants, and one is needed", name, len(all)).WithHint("name one of them, for example %s", plain.ShellWord(all[0].Name))
+	}
+	return all[0], nil
+}
+
+// LoadAll is Load for every variant that the name chooses, which is at least one.
+func LoadAll(root *os.Root, text string) ([]*Target, error) {
+	name, choice, err := ParseChoice(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := bench.CheckTarget(name); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "target: %w", err)
 	}
 	file := path.Join(TargetsDir, name+".yaml")
@@ -78,21 +103,19 @@ func Load(root *os.Root, name string) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := Parse(name, file, data)
+	all, err := parse(root, name, file, data)
 	if err != nil {
 		return nil, err
 	}
-	if t.Command != nil {
-		if err := t.open(root); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	return t, t.computeDigest()
+	return choice.Of(all)
 }
 
 // open reads what a command brings along.
 func (t *Target) open(root *os.Root) (err error) {
 	t.root = root.Name()
+	if t.Command == nil {
+		return nil
+	}
 	if t.tree, err = t.Command.readFiles(root); err != nil {
 		return err
 	}
@@ -151,8 +174,21 @@ func Names(root *os.Root) []string {
 	return names
 }
 
-// Parse reads the text of a target.
+// Parse reads the text of a target without parameters, and without files.
 func Parse(name, file string, data []byte) (*Target, error) {
+	all, err := parse(nil, name, file, data)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 || len(all[0].Parameters) > 0 {
+		return nil, refusal.Newf(refusal.Usage, "%s has parameters, which it cannot have here", file)
+	}
+	return all[0], nil
+}
+
+// parse reads the text of a target, with the files that it names unless root is
+// nil, and makes its variants.
+func parse(root *os.Root, name, file string, data []byte) ([]*Target, error) {
 	var f targetFile
 	doc, err := strictyaml.Decode(file, data, targetRules, &f)
 	if err != nil {
@@ -161,8 +197,49 @@ func Parse(name, file string, data []byte) (*Target, error) {
 	if err := f.validate(); err != nil {
 		return nil, doc.Refuse(err)
 	}
-	t := &Target{Name: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP}
-	return t, t.computeDigest()
+	base := &Target{Name: name, base: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP}
+	if root != nil {
+		if err := base.open(root); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	sets, err := f.Parameters.product()
+	if err != nil {
+		return nil, doc.Refuse(err)
+	}
+	var all []*Target
+	for _, set := range sets {
+		if err := readParameters(root, set); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		t, err := base.vary(set)
+		if err == nil {
+			err = t.validate()
+		}
+		if err != nil {
+			return nil, doc.Refuse(err)
+		}
+		if err := t.computeDigest(); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// validate checks what parameters may have changed.
+func (t *Target) validate() error {
+	var err error
+	switch {
+	case t.Builtin != nil:
+		err = t.Builtin.Validate()
+	case t.Command != nil:
+		err = t.Command.validate()
+	}
+	if err != nil {
+		return strictyaml.At([]string{string(t.Kind)}, err)
+	}
+	return nil
 }
 
 func (f *targetFile) validate() error {
@@ -178,16 +255,10 @@ func (f *targetFile) validate() error {
 			return strictyaml.At([]string{string(kind)}, fmt.Errorf("the kind is %s, expected a section of that name and no other", f.Kind))
 		}
 	}
-	var err error
-	switch f.Kind {
-	case KindBuiltin:
-		err = f.Builtin.Validate()
-	case KindCommand:
-		err = f.Command.validate()
-	case KindHTTP:
-		err = f.HTTP.validate()
+	if f.Kind != KindHTTP {
+		return nil // with its parameters
 	}
-	if err != nil {
+	if err := f.HTTP.validate(); err != nil {
 		return strictyaml.At([]string{string(f.Kind)}, err)
 	}
 	return nil
@@ -197,6 +268,13 @@ func (f *targetFile) validate() error {
 // we can see.
 func (t *Target) computeDigest() error {
 	settings := map[string]any{"kind": t.Kind}
+	if len(t.Parameters) > 0 {
+		given := map[string]any{}
+		for _, p := range t.Parameters {
+			given[p.Name] = p.settings()
+		}
+		settings["parameters"] = given
+	}
 	switch {
 	case t.Builtin != nil:
 		settings["builtin"] = t.Builtin
@@ -256,7 +334,7 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 	case t.Command != nil:
 		return t.driveCommand(ctx, s, c, o)
 	case t.HTTP != nil:
-		out, err := t.HTTP.drive(ctx, s, c)
+		out, err := t.HTTP.drive(ctx, s, c, t.told(false))
 		return Driven{Outcome: out, Isolation: "remote", Vantage: t.Vantage()}, err
 	}
 	return Driven{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
@@ -282,6 +360,6 @@ func OfCommand(name string, c Command) (*Target, error) {
 	if err := c.validate(); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "%w", err)
 	}
-	t := &Target{Name: name, Kind: KindCommand, Command: &c}
+	t := &Target{Name: name, base: name, Kind: KindCommand, Command: &c}
 	return t, t.computeDigest()
 }

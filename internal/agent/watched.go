@@ -12,14 +12,19 @@ import (
 const maxWatched = 5_000
 
 // Watched lists the files on this machine that decide how the target behaves
-// besides its own settings: those of its program, of its mounts, and the folders
+// besides its own settings: those of its parameters, of its program, of its mounts, and the folders
 // that its environment installs into. What a folder has above a bound is left out.
 func (t *Target) Watched() []string {
+	var out []string
+	for _, p := range t.Parameters {
+		if p.file {
+			out = append(out, filepath.Join(t.root, filepath.FromSlash(p.Text)))
+		}
+	}
 	c := t.Command
 	if c == nil {
-		return nil
+		return out
 	}
-	var out []string
 	if c.Files != "" {
 		out = append(out, filesBelow(filepath.Join(t.root, TargetsDir, filepath.FromSlash(c.Files)))...)
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
@@ -26,7 +27,7 @@ var GoldenTrace = trajectory.Options{KeepCost: true}
 // Without a target it is the old place, which is read when the target has no trace
 // of its own.
 func (p *Place) GoldenFile(class, target, caseID string) string {
-	return p.Path(GoldenDir, strings.ReplaceAll(class, ":", "+"), target, caseID+".golden")
+	return p.Path(GoldenDir, strings.ReplaceAll(class, ":", "+"), bench.TargetFolder(target), caseID+".golden")
 }
 
 // ReadGolden reads the golden trace that a target has of a case, or the one in

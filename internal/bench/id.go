@@ -1,14 +1,20 @@
 package bench
 
 import (
+	"encoding/hex"
 	"fmt"
+	"strings"
 
+	"tallystick/internal/digest"
 	"tallystick/internal/plain"
 )
 
 // maxIDBytes bounds the name of a case or a class; it is part of paths, of
 // entries and of lines on a terminal.
 const maxIDBytes = 100
+
+// maxVariantBytes bounds the name of a variant of a target.
+const maxVariantBytes = 1000
 
 // CheckID refuses a name of a case or a class that is not 1 to 100 ASCII
 // letters, digits, dots, dashes and underscores, or that begins with a dot or
@@ -33,9 +39,48 @@ func CheckID(id string) error {
 	return nil
 }
 
+// variantHash is how many digits of a digest end the folder of a variant.
+const variantHash = 16
+
 // TargetFolder is how a target is spelled in the names of files, of folders and of
-// attempts. It is the name, which is all that most targets have.
-func TargetFolder(target string) string { return target }
+// attempts. For most it is the name. A variant of a target, NAME[PARAMETER=VALUE,…],
+// has NAME, a dot, letters and digits of the parameters for people to read, two
+// dashes and the first digits of the BLAKE3 of its whole name; no target can have
+// such a name itself.
+func TargetFolder(target string) string {
+	base, rest, isVariant := strings.Cut(target, "[")
+	if !isVariant {
+		return target
+	}
+	sum := digest.ContentOf([]byte(target))
+	hash := "--" + hex.EncodeToString(sum[:variantHash/2])
+	words := strings.FieldsFunc(rest, func(c rune) bool { return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') })
+	slug := "." + strings.Join(words, "-")
+	slug = strings.TrimRight(slug[:min(len(slug), 41, max(0, maxIDBytes-len(base)-len(hash)))], ".-")
+	return base + slug + hash
+}
+
+// CheckTarget refuses a name that no target has: as [CheckID], and names that look
+// like the folder of a variant.
+func CheckTarget(name string) error {
+	if at := len(name) - variantHash - 2; at > 0 && name[at:at+2] == "--" && strings.Trim(name[at+2:], "0123456789abcdef") == "" {
+		return fmt.Errorf("the name %q ends in two dashes and %d hexadecimal digits, as folders of variants do; give the target another name", name, variantHash)
+	}
+	return CheckID(name)
+}
+
+// CheckVariant refuses the name of a target with parameters that is too long for a
+// folder or a line.
+func CheckVariant(name string) error {
+	base, _, isVariant := strings.Cut(name, "[")
+	switch {
+	case isVariant && len(base) > maxIDBytes-variantHash-2:
+		return fmt.Errorf("a target with parameters has a name of at most %d characters, found %d", maxIDBytes-variantHash-2, len(base))
+	case len(name) > maxVariantBytes:
+		return fmt.Errorf("the parameters of %.60s… take %d characters, at most %d; put long values into files", name, len(name), maxVariantBytes)
+	}
+	return CheckTarget(base)
+}
 
 // A nameSet finds names that look alike.
 type nameSet map[string]string

@@ -35,7 +35,7 @@ type TargetCassette struct {
 // lies, relative to the workspace. Without a target it is the old place, which
 // all targets without a cassette of their own share.
 func CassetteFile(class, target, id string) string {
-	return path.Join(cassettesDir, class, target, id+cassetteSuffix)
+	return path.Join(cassettesDir, class, TargetFolder(target), id+cassetteSuffix)
 }
 
 // tapes reads the cassettes of a class.
@@ -283,7 +283,7 @@ func targetsText(pins map[string]TargetCassette) string {
 // CassetteFor is the recording that a target replays, and how it was made: the
 // target's own, or the one in the old place; nil if there is neither.
 func (c VerifiedCase) CassetteFor(target string) (*Cassette, CassetteProvenance) {
-	d := c.draft
+	d, target := c.draft, TargetFolder(target)
 	own := d.ByTarget[target]
 	pin, pinned := d.Cassettes[target]
 	switch {
@@ -302,7 +302,7 @@ func (c VerifiedCase) CassetteFor(target string) (*Cassette, CassetteProvenance)
 // LineCassette is the recording that a target replays of a line of the dataset,
 // and how it was made; nil if there is none.
 func (v *Verified) LineCassette(target, id string) (*Cassette, CassetteProvenance) {
-	tape := v.draft.lineTapes[target][id]
+	tape := v.draft.lineTapes[TargetFolder(target)][id]
 	if tape == nil {
 		return nil, ""
 	}

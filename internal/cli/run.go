@@ -28,6 +28,7 @@ import (
 type runOptions struct {
 	class   string
 	targets []string
+	params  []string
 	cases   harness.Selection
 	seeded  bool // --seed is given
 	repeat  int
@@ -86,6 +87,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); again, or with * and ?, for several")
+	f.StringArrayVar(&o.params, "param", nil, "of a target with parameters only the variants with this `NAME=VALUE`; again for several")
 	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`, or with !GLOB not those; again for several")
 	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`, or with !TAG not those; again for several")
 	f.IntVar(&o.cases.Limit, "limit", 0, "of these run only the first `N`")
@@ -130,7 +132,11 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	defer c.Close()
-	setups, err := lab.NewEach(c, o.setup(), o.targets)
+	options := o.setup()
+	if options.Params, err = o.choice(); err != nil {
+		return err
+	}
+	setups, err := lab.NewEach(c, options, o.targets)
 	if err != nil {
 		return err
 	}
@@ -298,6 +304,19 @@ func requiredLevel(list string) ([]history.Property, error) {
 		return nil, refusal.Newf(refusal.Usage, "--require-level: %w", err)
 	}
 	return needed, nil
+}
+
+// choice reads --param.
+func (o *runOptions) choice() (agent.Choice, error) {
+	c := agent.Choice{}
+	for _, p := range o.params {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok {
+			return nil, refusal.Newf(refusal.Usage, "--param %s: expected NAME=VALUE", p)
+		}
+		c[name] = append(c[name], value)
+	}
+	return c, nil
 }
 
 // setup is what the flags say about the class, the target and how they are run.

@@ -51,7 +51,7 @@ func prepare(cfg Config) (*Worker, error) {
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries}
-	w.plan.Mounts = mountsOf(cfg.Target)
+	w.plan.Mounts, w.plan.Parameters = mountsOf(cfg.Target), parametersOf(cfg.Target)
 	if err := w.allow(offered); err != nil {
 		return nil, err
 	}
@@ -76,6 +76,15 @@ func prepare(cfg Config) (*Worker, error) {
 		}
 	}
 	return w, nil
+}
+
+// parametersOf are the parameters of a target's variant, for the plan.
+func parametersOf(t *agent.Target) []evidence.PlannedParameter {
+	var out []evidence.PlannedParameter
+	for _, p := range t.Parameters {
+		out = append(out, evidence.PlannedParameter{Name: p.Name, Value: p.Text, Digest: p.Digest})
+	}
+	return out
 }
 
 // mountsOf digests what the target mounts, for the plan.
@@ -304,7 +313,7 @@ func (w *Worker) mode() string {
 // program is "builtin+adversarial".
 func attemptID(class, target string, number int) string {
 	plain := strings.NewReplacer(".", "~", ":", "+")
-	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(target), number)
+	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.TargetFolder(target)), number)
 }
 
 // keepPlan puts the list of cases into the evidence.

@@ -1,8 +1,6 @@
 package lab
 
 import (
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -17,12 +15,17 @@ import (
 	"tallystick/internal/suites"
 )
 
-// FindTargets finds the agents that somebody named, in that order: by name, or by
-// a pattern with * and ?, which stands for all whose file fits, by name.
-func FindTargets(c *archive.Corpus, class string, names []string) ([]*agent.Target, error) {
+// FindTargets finds the agents that somebody named, in that order: by name, which
+// stands for all variants of one with parameters; by NAME[PARAMETER=VALUE,…]; or by
+// a pattern with * and ?, which stands for all whose file fits, by name. Of each,
+// only the variants are taken that params chooses.
+func FindTargets(c *archive.Corpus, class string, names []string, params agent.Choice) ([]*agent.Target, error) {
 	var found []*agent.Target
 	for _, name := range names {
 		some, err := targetsNamed(c, class, name)
+		if err == nil {
+			some, err = params.Of(some)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -38,23 +41,19 @@ func FindTargets(c *archive.Corpus, class string, names []string) ([]*agent.Targ
 
 func targetsNamed(c *archive.Corpus, class, name string) ([]*agent.Target, error) {
 	if !strings.ContainsAny(name, "*?") || strings.Contains(name, "[") {
-		t, err := FindTarget(c, class, name)
-		return []*agent.Target{t}, err
+		return findVariants(c, class, name)
 	}
-	known, err := targetNames(c, class)
-	if err != nil {
-		return nil, err
-	}
+	known := targetNames(c, class)
 	var found []*agent.Target
 	for _, k := range known {
 		if ok, err := path.Match(name, k); err != nil || !ok {
 			continue
 		}
-		t, err := FindTarget(c, class, k)
+		some, err := findVariants(c, class, k)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, t)
+		found = append(found, some...)
 	}
 	if len(found) == 0 {
 		return nil, refusal.Newf(refusal.UnknownName, "no target is named like %s", name).WithHint("there are %s", strings.Join(known, ", "))
@@ -63,30 +62,14 @@ func targetsNamed(c *archive.Corpus, class, name string) ([]*agent.Target, error
 }
 
 // targetNames are the targets that a class can be run against.
-func targetNames(c *archive.Corpus, class string) ([]string, error) {
+func targetNames(c *archive.Corpus, class string) []string {
 	var names []string
 	if bench.IsShipped(class) {
 		names = suites.Targets()
 	}
-	dir, err := c.Root.Open(agent.TargetsDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return names, nil
-	}
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "listing the targets: %w", err)
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "listing the targets: %w", err)
-	}
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok && bench.CheckID(name) == nil {
-			names = append(names, name)
-		}
-	}
+	names = append(names, agent.Names(c.Root)...)
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names)
 }
 
 // NewEach is New for several targets, of a class that is verified once.
@@ -96,7 +79,7 @@ func NewEach(c *archive.Corpus, o Options, names []string) ([]*Setup, error) {
 		return nil, c.Refused(err)
 	}
 	o.warn(c, v)
-	targets, err := FindTargets(c, o.Class, names)
+	targets, err := FindTargets(c, o.Class, names, o.Params)
 	if err != nil {
 		return nil, err
 	}

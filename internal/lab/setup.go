@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Class  string
 	Target string
+	Params agent.Choice // of the variants of several targets; nil for all
 
 	harness.Selection        // which cases
 	Errors            string // of these only those that ended as errors in this attempt, or in the [Newest]; "" for all

@@ -6,6 +6,7 @@ import (
 	"tallystick/internal/agent"
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/suites"
 	"tallystick/internal/workspace"
@@ -15,21 +16,34 @@ import (
 // with it or, if there is none of that name, one of the workspace: people want to
 // see how their own agent does.
 func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
+	all, err := findVariants(c, class, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 {
+		return nil, refusal.Newf(refusal.Usage, "target %s has %d variants, and one is needed", name, len(all)).
+			WithHint("name one of them, as in --target %s", plain.ShellWord(all[0].Name))
+	}
+	return all[0], nil
+}
+
+// findVariants is FindTarget for all the variants that the name stands for.
+func findVariants(c *archive.Corpus, class, name string) ([]*agent.Target, error) {
 	if !bench.IsShipped(class) {
-		return agent.Load(c.Root, onlyTarget(c, name))
+		return agent.LoadAll(c.Root, onlyTarget(c, name))
 	}
 	t, err := suites.Target(name)
 	if t == nil && err == nil {
-		t, err = agent.Load(c.Root, name)
+		all, err := agent.LoadAll(c.Root, name)
 		if refusal.Is(err, refusal.UnknownName) {
 			err = refusal.Newf(refusal.UnknownName, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
 		}
-		return t, err
+		return all, err
 	}
 	if workspace.Exists(c.Path(agent.TargetsDir, name+".yaml")) {
 		c.Note("target %s is the one that comes with %s; give yours another name to run it", name, class)
 	}
-	return t, err
+	return []*agent.Target{t}, err
 }
 
 // onlyTarget is the one target of a workspace, where nobody named another and

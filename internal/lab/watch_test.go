@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/harness"
 	"tallystick/internal/refusal"
 )
 
@@ -105,7 +106,7 @@ func TestWatchIsRefusedLikeARun(t *testing.T) {
 	}{
 		{"an unknown class", Options{Class: "citis", Target: "default"}},
 		{"an unknown target", Options{Class: "cities", Target: "defualt"}},
-		{"no such case", Options{Class: "cities", Target: "default", Cases: "x*"}},
+		{"no such case", Options{Class: "cities", Target: "default", Selection: harness.Selection{Cases: []string{"x*"}}}},
 	} {
 		w := &Watch{Options: tt.o, Began: func([]string) {}, Case: func(WatchedCase) {}, Ended: func(run *Watched) error { return fmt.Errorf("ran: %+v", run) }}
 		if err := w.Loop(context.Background(), p.open()); refusal.ExitCode(err) != refusal.ExitUsage {

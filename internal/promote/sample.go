@@ -272,7 +272,7 @@ func cassetteProblem(c *history.Case, said *bench.Case, target string) string {
 // pinnedCassette is what two people signed that a target replays, and how they
 // said it was made: the target's own, or the one that targets share.
 func pinnedCassette(said *bench.Case, target string) (*digest.Content, bench.CassetteProvenance) {
-	if pin, ok := said.Cassettes[target]; ok {
+	if pin, ok := said.Cassettes[bench.TargetFolder(target)]; ok {
 		return &pin.Digest, pin.Provenance
 	}
 	return said.CassetteDigest, said.CassetteProvenance
