@@ -13,26 +13,27 @@ import (
 
 // A Logged is one attempt at a glance.
 type Logged struct {
-	ID        string        `json:"id"`
-	Class     string        `json:"class"`
-	Target    string        `json:"target"`
-	Number    int           `json:"number"`
-	Of        int           `json:"of"`
-	Mode      string        `json:"mode"`
-	Level     history.Level `json:"level"`
-	StartedAt evidence.Time `json:"started_at"`
-	Finished  bool          `json:"finished"`
-	Filtered  bool          `json:"filtered"`
-	Retries   string        `json:"retries,omitempty"` // the attempt whose errors it runs again
-	Total     int           `json:"total"`
-	Passed    int           `json:"passed"`
-	Failed    int           `json:"failed"`
-	Errors    int           `json:"errors"`
-	Unscored  int           `json:"unscored"`
-	Truncated int           `json:"truncated"`
-	Skipped   int           `json:"skipped"`
-	NotRun    int           `json:"not_run"`
-	CostUSD   *float64      `json:"cost_usd"` // of the scored executions; null if it is not known
+	ID        string           `json:"id"`
+	Class     string           `json:"class"`
+	Target    string           `json:"target"`
+	Number    int              `json:"number"`
+	Of        int              `json:"of"`
+	Mode      string           `json:"mode"`
+	Level     history.Level    `json:"level"`
+	StartedAt evidence.Time    `json:"started_at"`
+	Finished  bool             `json:"finished"`
+	Filtered  bool             `json:"filtered"`
+	Reduce    evidence.Reducer `json:"reduce,omitempty"`
+	Retries   string           `json:"retries,omitempty"` // the attempt whose errors it runs again
+	Total     int              `json:"total"`
+	Passed    int              `json:"passed"`
+	Failed    int              `json:"failed"`
+	Errors    int              `json:"errors"`
+	Unscored  int              `json:"unscored"`
+	Truncated int              `json:"truncated"`
+	Skipped   int              `json:"skipped"`
+	NotRun    int              `json:"not_run"`
+	CostUSD   *float64         `json:"cost_usd"` // of the scored executions; null if it is not known
 	// Paid is what a live attempt that has ended cost in all.
 	Paid *history.Paid `json:"paid,omitempty"`
 
@@ -95,7 +96,7 @@ func unknownAmong(what, name string, known []string) error {
 
 func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
-		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known := int64(0), true
 	for c := range a.Cases() {
 		l.count(c.Effective())

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/gate"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
 )
 
@@ -26,6 +28,9 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 	records, err := r.Records(a.Cases())
 	if err != nil {
 		return report, err
+	}
+	if a.Plan.Reduce != "" {
+		return report, r.reducedCases(&report, a, records)
 	}
 	looked := 0
 	for c := range a.Cases() {
@@ -60,6 +65,36 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun, Qualifications: []string{history.QualNotRun}})
 	}
 	return report, nil
+}
+
+// reducedCases adds one test for each case whose repetitions make one outcome.
+func (r *Reading) reducedCases(report *gate.Report, a *history.Attempt, records map[int64]*evidence.CaseScored) error {
+	for _, x := range scorecard.ReducedCases(a) {
+		t := gate.Case{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
+		var first *history.Case // that did not pass
+		for _, c := range x.Cases {
+			t.Duration += c.Latency()
+			if first == nil && !c.Passed() {
+				first = c
+			}
+		}
+		if first != nil {
+			t.FailureModes = first.FailureModes()
+			if record := records[first.Index]; record != nil {
+				t.Reason = record.Reason
+			}
+			if first.IsScored() {
+				r.compared(first, &t)
+			}
+			if err := r.withholdIn(a, first, &t); err != nil {
+				return err
+			}
+		}
+		t.Reason = strings.TrimSuffix(fmt.Sprintf("%d of %d repetitions passed, reduced by %s: %s", x.Passed, x.Of, a.Plan.ReducedText(), t.Reason), ": ")
+		t.Qualifications = a.QualificationsOf(x.Cases[0])
+		report.Cases = append(report.Cases, t)
+	}
+	return nil
 }
 
 // compared adds to a case that did not pass what the grader compared that decided

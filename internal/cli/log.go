@@ -100,6 +100,9 @@ func attemptMarks(a archive.Logged) string {
 	case a.Filtered:
 		s += ", FILTERED"
 	}
+	if a.Reduce != "" {
+		s += ", REDUCED by " + string(a.Reduce)
+	}
 	if n := len(a.Problems); n > 0 {
 		s += ", " + plural(n, "problem")
 	}

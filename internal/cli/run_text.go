@@ -38,6 +38,7 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 		}
 	}
 	fmt.Fprintln(out)
+	reducedText(out, a)
 	runMeanText(out, a)
 	if len(a.FailureModes) > 0 {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
@@ -103,6 +104,15 @@ func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
 	for _, o := range others {
 		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
 	}
+}
+
+// reducedText prints what the repetitions of each case amount to.
+func reducedText(out io.Writer, a *recount.Run) {
+	c := a.Scorecard
+	if c == nil || len(c.Attempts) == 0 || c.Attempts[0].Reduce == "" {
+		return
+	}
+	fmt.Fprintf(out, "reduced  by %s: %d cases, %d passed, %d failed, %d errors\n", c.Attempts[0].Reduce, c.TotalTasks, c.Solved, c.Failed, c.Errors)
 }
 
 // runMeanText prints the mean, and what it could be if every case had a score.

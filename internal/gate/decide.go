@@ -2,8 +2,10 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
@@ -30,13 +32,17 @@ const (
 // Of a filtered attempt the gates are held against the selected cases, and it is
 // enough that every one of them passed.
 func Decide(in Input) (*Decision, error) {
-	passed, total := 0, in.Attempt.Tasks()
-	for c := range in.Attempt.Cases() {
-		if c.Passed() {
+	units := in.units(slices.Collect(in.Attempt.Cases()))
+	passed, total := 0, len(units)+in.Attempt.Unlisted()
+	for _, u := range units {
+		if u.Outcome == evidence.Passed {
 			passed++
 		}
 	}
 	d := &Decision{By: ByEveryCase, Met: passed == total && total > 0, Reason: fmt.Sprintf("%d of %d tasks passed", passed, total)}
+	if how := in.Attempt.Plan.ReducedText(); how != "" {
+		d.Reason = fmt.Sprintf("%d of %d cases passed, reduced by %s", passed, total, how)
+	}
 	in.selected = in.Attempt.Plan.Filtered
 	if len(in.Bench.Registration().Gates) == 0 {
 		return d, nil

@@ -114,7 +114,7 @@ func (in *Input) uncovered(results []Result, tags map[string][]string) []Result 
 		}
 	}
 	r := Result{Tag: "*", Metric: NoErrors}
-	r.Errors, r.Unscored = without(left)
+	r.Errors, r.Unscored = in.without(left)
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Tag == "*" }) {
 		r.Errors += in.Attempt.Unlisted()
 	}
@@ -132,9 +132,9 @@ const NoErrors bench.Metric = "errors_and_unscored"
 
 // without counts the cases that errored, were truncated or not run, and those
 // without a score.
-func without(cases []*history.Case) (errors, unscored int) {
-	for _, c := range cases {
-		switch c.Effective() {
+func (in *Input) without(cases []*history.Case) (errors, unscored int) {
+	for _, u := range scorecard.Units(in.Attempt, cases) {
+		switch u.Outcome {
 		case evidence.Passed, evidence.Failed, evidence.Skipped:
 		case evidence.Unscored:
 			unscored++
@@ -237,7 +237,7 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	cases := in.tagged(g.Tag, tags)
 	if !in.first() {
 		r.MaxErrors, r.MaxUnscored = g.MaxErrors, g.MaxUnscored
-		r.Errors, r.Unscored = without(cases)
+		r.Errors, r.Unscored = in.without(cases)
 		if g.Tag == "*" {
 			r.Errors += in.Attempt.Unlisted()
 		}
@@ -310,7 +310,7 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 	case bench.SolveRate:
 		return float64(t.Solved) / float64(t.TotalTasks), "", nil
 	case bench.MeanScore:
-		return scorecard.Mean(in.scores(cases)), "", nil
+		return scorecard.Mean(in.scores(in.units(cases))), "", nil
 	case bench.LowerBound95:
 		lower, _ := scorecard.BCa(in.perCase(cases), scorecard.Seed)
 		return lower, "", nil
@@ -334,12 +334,18 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
 }
 
-// scores are those of the cases that have one, as a scorecard counts them.
-func (in *Input) scores(cases []*history.Case) []float64 {
+// units are what the outcomes of cases are counted by: repetitions, or cases if
+// the plan reduces them.
+func (in *Input) units(cases []*history.Case) []scorecard.Unit {
+	return scorecard.Units(in.Attempt, cases)
+}
+
+// scores are those of the units that have one, as a scorecard counts them.
+func (in *Input) scores(units []scorecard.Unit) []float64 {
 	var all []float64
-	for _, c := range cases {
-		if c.IsScored() || in.first() {
-			all = append(all, c.EffectiveScore()) // zero without a score
+	for _, u := range units {
+		if u.Scored || in.first() {
+			all = append(all, u.Score) // zero without a score
 		}
 	}
 	return all
@@ -348,9 +354,9 @@ func (in *Input) scores(cases []*history.Case) []float64 {
 // perCase gives one score for each distinct case: repetitions are not samples
 // of their own.
 func (in *Input) perCase(cases []*history.Case) []float64 {
-	groups := make(map[digest.Content][]*history.Case)
+	groups := make(map[digest.Content][]scorecard.Unit)
 	var order []digest.Content
-	for _, c := range cases {
+	for _, c := range in.units(cases) {
 		key := c.Digest
 		if key == (digest.Content{}) {
 			key = digest.ContentOf([]byte(c.ID))

@@ -423,6 +423,14 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 attempt does not count, run with a case or tag filter: fix.agent.1"},
 		},
 		{
+			name: "the best of several repetitions",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Plan.Reduce = evidence.ReduceMax }})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempt does not count, run with --reduce: fix.agent.1"},
+		},
+		{
 			name: "only the easy cases, and no word of a filter",
 			write: func(k *book) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) {

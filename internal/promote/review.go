@@ -118,6 +118,8 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "of another registration"
 	case a.Plan.Filtered:
 		return "run with a case or tag filter"
+	case a.Plan.Reduce != "":
+		return "run with --reduce"
 	case a.Mode != "replay":
 		return "run live: its replies are in nothing that two people signed"
 	case len(r.reg.Origins) > 0 && !slices.Contains(r.reg.Origins, a.Origin):

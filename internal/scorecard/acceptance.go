@@ -25,6 +25,7 @@ type run struct {
 	examples int // attempts on a bench that example signers may have signed
 	authored int
 	partial  int // attempts that are filtered or did not come to their end
+	reduced  int // attempts whose repetitions make one outcome
 }
 
 func runOf(attempts []*history.Attempt, tasks []task) run {
@@ -40,6 +41,9 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 		}
 		if a.Plan.Filtered || a.Finished == nil {
 			r.partial++
+		}
+		if a.Plan.Reduce != "" {
+			r.reduced++
 		}
 	}
 	r.policies = len(registrations)
@@ -67,12 +71,13 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 // not add up.
 func (a *Acceptance) askOfRun(attempts []*history.Attempt, tasks []task) {
 	r := runOf(attempts, tasks)
-	for _, x := range []struct {
+	type question struct {
 		metric, operator string
 		value, threshold int
 		met              bool
 		why              string
-	}{
+	}
+	asked := []question{
 		{"repository_issues", ">=", r.issues, acceptTasks, r.issues >= acceptTasks,
 			fmt.Sprintf("%d distinct tasks are repository issues (tag %s), needs %d", r.issues, RepositoryIssue, acceptTasks)},
 		{"other_tasks", "==", r.others, 0, r.others == 0, fmt.Sprintf("%d tasks are not repository issues (tag %s)", r.others, RepositoryIssue)},
@@ -81,7 +86,11 @@ func (a *Acceptance) askOfRun(attempts []*history.Attempt, tasks []task) {
 		{"example_attempts", "==", r.examples, 0, r.examples == 0, fmt.Sprintf("%d attempts are of a bench that example signers may have signed", r.examples)},
 		{"authored_tasks", "==", r.authored, 0, r.authored == 0, fmt.Sprintf("%d tasks were answered by authored replies, not by a model", r.authored)},
 		{"partial_attempts", "==", r.partial, 0, r.partial == 0, fmt.Sprintf("%d attempts are filtered or unfinished", r.partial)},
-	} {
+	}
+	if r.reduced > 0 {
+		asked = append(asked, question{"reduced_attempts", "==", r.reduced, 0, false, fmt.Sprintf("%d attempts are reduced: a case counts as solved though some of its repetitions were not", r.reduced)})
+	}
+	for _, x := range asked {
 		value := float64(x.value)
 		a.Criteria = append(a.Criteria, Criterion{x.metric, &value, x.operator, float64(x.threshold), x.met})
 		if x.met {

@@ -462,11 +462,11 @@ type sample struct {
 	sum                   float64
 }
 
-// samplesOf puts the tasks of one case together, in the order of first sight.
-func samplesOf(tasks []task) []sample {
-	ids := make([]uint32, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.sample
+// samplesOf puts the units of one case together, in the order of first sight.
+func samplesOf(units []unit) []sample {
+	ids := make([]uint32, len(units))
+	for i, u := range units {
+		ids[i] = u.sample
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -479,28 +479,29 @@ func samplesOf(tasks []task) []sample {
 		return i
 	}
 	samples := make([]sample, len(ids))
-	for _, t := range tasks {
-		s := &samples[at(t.sample)]
+	for _, u := range units {
+		s := &samples[at(u.sample)]
 		s.tasks++
-		if t.Passed() {
+		if u.Outcome == evidence.Passed {
 			s.solved++
 		}
-		if t.IsScored() {
+		if u.Scored {
 			s.scored++
-			s.sum += t.EffectiveScore()
+			s.sum += u.Score
 		}
 	}
 	return samples
 }
 
-// totalsOf counts tasks.
+// totalsOf counts tasks: what became of them by units, what they took by itself.
 func totalsOf(tasks []task) Totals {
 	var t Totals
 	unknown := 0 // tasks that do not tell their tool calls
 	var verified int64
 	latencies := make([]int64, 0, len(tasks))
-	for _, k := range tasks {
-		switch k.Effective() {
+	units := unitsOf(tasks)
+	for _, u := range units {
+		switch u.Outcome {
 		case evidence.Passed:
 			t.Solved++
 		case history.NotRun:
@@ -519,6 +520,8 @@ func totalsOf(tasks []task) Totals {
 		default:
 			t.Errors++
 		}
+	}
+	for _, k := range tasks {
 		t.PolicyViolations += int64(k.Violations)
 		if k.Index >= 0 && isUnwatched(k.Context.AgentIsolation) {
 			t.Unwatched++
@@ -536,7 +539,7 @@ func totalsOf(tasks []task) Totals {
 			latencies = append(latencies, k.LatencyMS)
 		}
 	}
-	t.TotalTasks = len(tasks)
+	t.TotalTasks = len(units)
 	if t.ToolCalls != nil {
 		t.ToolCalls.Unknown = unknown
 	}
@@ -554,7 +557,7 @@ func totalsOf(tasks []task) Totals {
 		known := t.TotalCostMicro.Micro
 		t.KnownCostMicro = &known
 	}
-	t.estimate(samplesOf(tasks))
+	t.estimate(samplesOf(units))
 	return t
 }
 
@@ -635,7 +638,7 @@ func passAtK(tasks []task, distinct int) []PassK {
 	if distinct == 0 || len(tasks) < 2*distinct {
 		return nil
 	}
-	samples := samplesOf(tasks)
+	samples := samplesOf(repetitions(tasks))
 	least := math.MaxInt
 	for _, s := range samples {
 		least = min(least, int(s.tasks))
@@ -689,8 +692,9 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 		return nil
 	}
 	c.EvidenceChecked = true
-	complete := 0
+	complete, solved := 0, 0
 	for t, err := range lookedAt(v, tasks) {
+		solved++
 		switch {
 		case err == nil:
 			complete++
@@ -701,11 +705,11 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 		}
 	}
 	coverage := 0.0
-	if c.Solved > 0 {
+	if solved > 0 {
 		// Cut and not rounded: all but one of a million is not all.
-		coverage = math.Floor(float64(complete)/float64(c.Solved)*1e6) / 1e6
+		coverage = math.Floor(float64(complete)/float64(solved)*1e6) / 1e6
 	}
-	c.EvidenceCoverage, c.missing = &coverage, c.Solved-complete
+	c.EvidenceCoverage, c.missing = &coverage, solved-complete
 	return nil
 }
 

@@ -312,6 +312,7 @@ type sideSum struct {
 	Tokens    int64
 	latencies []int64
 	corrected string
+	reduced   *ReducedCase // nil if each repetition counts by itself
 }
 
 func sidesOf(a *history.Attempt) sides {
@@ -348,14 +349,41 @@ func sidesOf(a *history.Attempt) sides {
 			x.latencies = append(x.latencies, c.LatencyMS)
 		}
 	}
+	if a.Plan.Reduce != "" {
+		for _, r := range ReducedCases(a) {
+			s.by[caseKey(r.Cases[0])].reduce(r)
+		}
+	}
 	slices.Sort(s.order)
 	return s
 }
 
-func share(x *sideSum) float64 { return float64(x.solved) / float64(x.tasks) }
+// reduce takes the outcome and the score of the case in place of those of its
+// repetitions.
+func (x *sideSum) reduce(r ReducedCase) {
+	x.reduced, x.scored, x.score = &r, 0, 0
+	if r.Score != nil {
+		x.scored, x.score = 1, *r.Score
+	}
+}
+
+// share is the share of the repetitions of a case that were solved; of a reduced
+// one all or nothing.
+func share(x *sideSum) float64 {
+	switch {
+	case x.reduced == nil:
+		return float64(x.solved) / float64(x.tasks)
+	case x.reduced.Outcome == evidence.Passed:
+		return 1
+	}
+	return 0
+}
 
 func (x *sideSum) side() Side {
 	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
+	if x.reduced != nil {
+		s.Outcome = x.reduced.Outcome
+	}
 	if x.scored > 0 {
 		mean := round(x.score / float64(x.scored))
 		s.Score = &mean

@@ -28,9 +28,13 @@ type ReducedCase struct {
 // order of the plan, by the reducer of its plan. Without one a case whose
 // repetitions do not all have one outcome is [Mixed], and its score is their mean.
 func ReducedCases(a *history.Attempt) []ReducedCase {
+	return reducedOf(slices.Collect(a.Cases()), a.Plan.Reduce)
+}
+
+func reducedOf(cases []*history.Case, by evidence.Reducer) []ReducedCase {
 	at := make(map[string]int)
 	var all []ReducedCase
-	for c := range a.Cases() {
+	for _, c := range cases {
 		i, known := at[c.ID]
 		if !known {
 			i = len(all)
@@ -43,9 +47,87 @@ func ReducedCases(a *history.Attempt) []ReducedCase {
 		}
 	}
 	for i := range all {
-		all[i].reduce(a.Plan.Reduce)
+		all[i].reduce(by)
 	}
 	return all
+}
+
+// A Unit is what one outcome of an attempt is counted by: a repetition of a case,
+// or, where a plan reduces them, a case.
+type Unit struct {
+	ID      string
+	Digest  digest.Content
+	Outcome evidence.Outcome
+	Scored  bool
+	Score   float64
+}
+
+// Units gives those of some cases of an attempt, all repetitions of each.
+func Units(a *history.Attempt, cases []*history.Case) []Unit {
+	if a.Plan.Reduce == "" {
+		units := make([]Unit, 0, len(cases))
+		for _, c := range cases {
+			units = append(units, Unit{c.ID, c.Digest, c.Effective(), c.IsScored(), c.EffectiveScore()})
+		}
+		return units
+	}
+	var units []Unit
+	for _, r := range reducedOf(cases, a.Plan.Reduce) {
+		u := Unit{ID: r.ID, Digest: r.Digest, Outcome: r.Outcome, Scored: r.Score != nil}
+		if u.Scored {
+			u.Score = *r.Score
+		}
+		units = append(units, u)
+	}
+	return units
+}
+
+// A unit is a [Unit] of tasks.
+type unit struct {
+	sample  uint32
+	Outcome evidence.Outcome
+	Scored  bool
+	Score   float64
+}
+
+// unitsOf gives what the outcomes of tasks are counted by.
+func unitsOf(tasks []task) []unit {
+	if !slices.ContainsFunc(tasks, func(t task) bool { return t.attempt.Plan.Reduce != "" }) {
+		return repetitions(tasks)
+	}
+	var units []unit
+	cases := make(map[*history.Attempt][]*history.Case)
+	samples := make(map[*history.Case]uint32)
+	var order []*history.Attempt
+	for _, t := range tasks {
+		switch {
+		case t.attempt.Plan.Reduce == "" || t.Case == noCase:
+			units = append(units, repetitions([]task{t})...)
+			continue
+		case cases[t.attempt] == nil:
+			order = append(order, t.attempt)
+		}
+		cases[t.attempt], samples[t.Case] = append(cases[t.attempt], t.Case), t.sample
+	}
+	for _, a := range order {
+		for _, r := range reducedOf(cases[a], a.Plan.Reduce) {
+			u := unit{sample: samples[r.Cases[0]], Outcome: r.Outcome, Scored: r.Score != nil}
+			if u.Scored {
+				u.Score = *r.Score
+			}
+			units = append(units, u)
+		}
+	}
+	return units
+}
+
+// repetitions counts each task by itself.
+func repetitions(tasks []task) []unit {
+	units := make([]unit, len(tasks))
+	for i, t := range tasks {
+		units[i] = unit{t.sample, t.Effective(), t.IsScored(), t.EffectiveScore()}
+	}
+	return units
 }
 
 func (r *ReducedCase) reduce(by evidence.Reducer) {
