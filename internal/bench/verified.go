@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 )
@@ -25,6 +26,23 @@ func (v *Verified) Registration() Registration { return v.draft.Registration }
 
 // RegistrationDigest is the BLAKE3 of the registration's canonical JSON.
 func (v *Verified) RegistrationDigest() digest.Content { return digest.ContentOf(v.draft.registration) }
+
+// ScoringDigest names what decides a score: the BLAKE3 of the canonical JSON of the
+// manifest and of the registration, but for what the registration says about how
+// good a score must be and whose counts. Two benches that have it in common give the
+// same scores to the same agent.
+func (v *Verified) ScoringDigest() (digest.Content, error) {
+	m := *v.manifest
+	m.Registration, m.Documents = digest.Content{}, nil
+	r := v.draft.Registration
+	r.Title, r.Trust, r.CurrentTier, r.Thresholds, r.MinimumCases, r.Gates = "", "", "", nil, nil, nil
+	r.Origins, r.RunnerKeys, r.PromotionWindowDays, r.JudgedScoresCount, r.DataSet = nil, nil, 0, false, nil
+	data, err := canon.Marshal(struct {
+		Manifest     *Manifest     `json:"manifest"`
+		Registration *Registration `json:"registration"`
+	}{&m, &r})
+	return digest.ContentOf(data), err
+}
 
 // Rubric is the program that scores.
 func (v *Verified) Rubric() Rubric { return v.draft.Rubric }

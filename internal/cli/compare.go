@@ -117,6 +117,9 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	if c.AcrossBenches {
 		fmt.Fprintf(out, "ACROSS BENCHES: A is of %s, B of %s; only cases that are the same in both are paired\n", c.A.BenchDigest, c.B.BenchDigest)
 	}
+	if c.ThresholdsChanged {
+		fmt.Fprintln(out, thresholdsChanged)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "result\t%s\n", compareHeadline(c))
 	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
@@ -148,6 +151,10 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 		}
 	}
 }
+
+// thresholdsChanged is said of a comparison across registrations that ask for
+// other scores of the same cases.
+const thresholdsChanged = "THRESHOLDS CHANGED between A and B: tiers, thresholds or gates of the class; cases, rubric, limits and policy are the same"
 
 // compareHeadline is the comparison in one sentence: scores and flips, because
 // either alone can hide what the other shows.

@@ -102,6 +102,9 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	fmt.Fprintf(&b, "%s\n", compareHeadline(c))
+	if c.ThresholdsChanged {
+		fmt.Fprintf(&b, "\n%s\n", thresholdsChanged)
+	}
 	for _, side := range []scorecard.AttemptLine{c.A, c.B} {
 		for _, q := range side.Qualifications {
 			if q.Name == history.QualScratch {

@@ -55,6 +55,11 @@ func prepare(cfg Config) (*Worker, error) {
 	if err := w.allow(offered); err != nil {
 		return nil, err
 	}
+	scoring, err := cfg.Bench.ScoringDigest()
+	if err != nil {
+		return nil, err
+	}
+	w.plan.ScoringDigest = &scoring
 	if r := cfg.Bench.Rubric(); r.Main != "" {
 		w.plan.RubricDigest = &r.Digest
 	}

@@ -321,7 +321,7 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 		out.Compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)
 		return nil, nil
 	}
-	o := scorecard.CompareOptions{AcrossBenches: true, Rules: rulesOf(kept.Rules)}
+	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches, Rules: rulesOf(kept.Rules)}
 	for _, c := range kept.Cases {
 		o.AllCases = o.AllCases || c.Change == scorecard.Same
 		if looked := c.Divergence != "" || c.DivergenceNote != ""; looked {

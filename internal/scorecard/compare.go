@@ -21,6 +21,9 @@ type Comparison struct {
 	// AcrossBenches says that the two are not of the same bench, and what
 	// differs besides the agent is in the numbers too.
 	AcrossBenches bool `json:"across_benches"`
+	// ThresholdsChanged says that the registration changed between the two in
+	// tiers, thresholds or gates, and in nothing that decides a score.
+	ThresholdsChanged bool `json:"thresholds_changed,omitempty"`
 
 	Paired int   `json:"paired"`
 	OnlyA  int   `json:"only_a"` // cases that the other did not plan, or another version of
@@ -147,12 +150,13 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	if a == b {
 		return nil, refusal.Newf(refusal.Usage, "%s is given twice", a.ID).WithHint("name two attempts")
 	}
-	across := a.Plan.BenchDigest != b.Plan.BenchDigest || a.Class != b.Class
+	differ := a.Plan.BenchDigest != b.Plan.BenchDigest || a.Class != b.Class
+	across := differ && (o.AcrossBenches || !sameScoring(a, b))
 	if across && !o.AcrossBenches {
 		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
 			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
 	}
-	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, Cases: []CaseChange{}}
+	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []CaseChange{}}
 	left, right := sidesOf(a), sidesOf(b)
 	var scores scoreSum
 	var differences []float64
@@ -214,6 +218,13 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		c.asFirst()
 	}
 	return c, c.diverge(o)
+}
+
+// sameScoring reports whether two attempts are of one class and the same things
+// decided their scores, as their plans say. Plans of before November 2026 do not.
+func sameScoring(a, b *history.Attempt) bool {
+	x, y := a.Plan.ScoringDigest, b.Plan.ScoringDigest
+	return a.Class == b.Class && x != nil && y != nil && *x == *y
 }
 
 // asFirst leaves out what the first rules did not have.
