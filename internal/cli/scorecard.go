@@ -36,7 +36,9 @@ func newScorecard(env *Env) *cobra.Command {
 		Short: "Totals, intervals and the acceptance verdict over verified records",
 		Long: `Count what the ledger says about attempts, after verifying it: tasks, solve rate with
 its interval, violations, cost, latency, retries, evidence, and whether the criteria of
-acceptance are met. Without ATTEMPT it is about every attempt but scratch ones.
+acceptance are met. Without ATTEMPT it is about every attempt but scratch ones; of
+several classes or targets it shows where each stands with its newest finished attempt,
+because totals over all of them would be of nothing.
 
 Every planned case is in the denominator: what was not run has failed. A repetition
 counts once, by its first record. Other attempts of the same class and target are listed
@@ -96,7 +98,37 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if o.failed {
 		answer.FailedCases = scorecard.FailedCases(chosen)
 	}
-	return env.Answer(answer, func(out io.Writer) { scorecardText(out, answer) })
+	if groups := scorecard.ByClassTarget(chosen); len(o.attempts) == 0 && len(groups) > 1 {
+		answer.Groups = groups
+	}
+	return env.Answer(answer, func(out io.Writer) {
+		if answer.Groups != nil {
+			groupsText(out, answer)
+			return
+		}
+		scorecardText(out, answer)
+	})
+}
+
+// groupsText prints where each target stands with each class.
+func groupsText(out io.Writer, s scorecard.Answer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "class\ttarget\tattempts\tnewest finished\tsolved\trate\tat 95 %\tcost\t")
+	for _, g := range s.Groups {
+		fmt.Fprintf(w, "%s\t%s\t%d%s\t", plain.Line(g.Class), plain.Line(g.Target), g.Attempts, ofWhich(count{g.Unfinished, "not finished"}))
+		if t := g.Totals; t != nil {
+			fmt.Fprintf(w, "%s\t%d of %d\t%.4f\t[%.4f, %.4f]\t%s\t%s", plain.Line(g.Newest.ID), t.Solved, t.TotalTasks, t.SolveRate, t.SolveRateCI95[0], t.SolveRateCI95[1],
+				money(t.TotalCostMicro), strings.TrimPrefix(labels(*g.Newest), ", "))
+		} else {
+			fmt.Fprint(w, "-\t-\t-\t-\t-\t")
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+	if s.FailedCases != nil {
+		failedText(out, *s.FailedCases)
+	}
+	fmt.Fprintln(out, `The whole card: "tally scorecard ATTEMPT", or with --class and --target; "tally log" lists every attempt`)
 }
 
 // choose returns the attempts that the card is about.

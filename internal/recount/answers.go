@@ -255,6 +255,9 @@ func (s *Source) card(name string, data []byte) (*Recounted, error) {
 		return out, err
 	}
 	answer := scorecard.Answer{Card: made}
+	if kept.Groups != nil {
+		answer.Groups = scorecard.ByClassTarget(attempts)
+	}
 	if kept.FailedCases != nil {
 		answer.FailedCases = scorecard.FailedCases(attempts)
 		if made.Rules == 0 {

@@ -10,6 +10,9 @@ import (
 type Answer struct {
 	*Card
 	FailedCases *[]FailedCase `json:"failed_cases,omitempty"`
+	// Groups are there where nobody named attempts and there are several classes
+	// or targets: each by itself.
+	Groups []ClassTarget `json:"groups,omitempty"`
 }
 
 // A FailedCase is a task that was not solved.
