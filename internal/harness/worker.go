@@ -179,6 +179,11 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 	if err := j.Paid.Equalled(journal.Agent); err != nil {
 		return nil, err
 	}
+	if stop := r.result.Stop; stop == nil || stop.Kind != session.Suspended {
+		if err := j.Paid.Ended(r.result.Head); err != nil {
+			return nil, err
+		}
+	}
 	g, err = r.finish(ctx)
 	if err == nil && !g.Suspended {
 		err = j.Paid.Equalled(journal.Judge)

@@ -120,12 +120,39 @@ func (c *Case) equalled(p Payer) error {
 	}
 	for _, k := range c.left {
 		if k.payer == p {
-			c.differs = refusal.Newf(refusal.JournalDiffers, "case %s, execution %d: the %s went another way than before it was interrupted: it did not make call %d of the journal again", c.e.Case, c.e.Number, p, k.number).
-				WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)
+			c.differs = c.differing("the %s went another way than before it was interrupted: it did not make call %d of the journal again", p, k.number)
 			return c.differs
 		}
 	}
 	return nil
+}
+
+// Ended says that the agent has come to its end, before anybody grades what it
+// did. An execution that an earlier process had brought as far must have the same
+// trajectory: whoever saw how it ended cannot have it end otherwise.
+func (c *Case) Ended(trajectory digest.ID) error {
+	if c == nil {
+		return nil
+	}
+	j := c.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	was, before := j.ended[c.e]
+	switch {
+	case len(j.calls[c.e]) == 0:
+		return nil // it is never resumed
+	case !before:
+		return j.append(&Line{Kind: Ended, Case: c.e.Case, Repeat: c.e.Repeat, Execution: c.e.Number, Trajectory: &trajectory, At: j.time()})
+	case was != trajectory:
+		c.differs = c.differing("its trajectory is %s, and was %s when it ended before it was interrupted", trajectory, was)
+		return c.differs
+	}
+	return nil
+}
+
+func (c *Case) differing(format string, args ...any) error {
+	return refusal.Newf(refusal.JournalDiffers, "case %s, execution %d: "+format, append([]any{c.e.Case, c.e.Number}, args...)...).
+		WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)
 }
 
 // Reply is the interaction that an earlier process got, nil if none came.

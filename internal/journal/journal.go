@@ -73,7 +73,8 @@ type Journal struct {
 
 	calls map[Execution][]*call
 	again map[Execution]int // how often it was resumed
-	sent  map[int]*sent     // by the line of the intent, while nothing is known of it
+	ended map[Execution]digest.ID
+	sent  map[int]*sent // by the line of the intent, while nothing is known of it
 	total evidence.Paid
 	tasks map[task]*evidence.Paid
 }
@@ -99,7 +100,7 @@ type sent struct {
 // Open opens the journal in an attempt's folder, and makes it if there is none.
 // Existing says that there must be one.
 func Open(fsys store.FS, dir string, owner Owner, existing bool, now func() time.Time) (*Journal, error) {
-	j := &Journal{path: filepath.Join(dir, File), now: now, heads: map[digest.ID]bool{}, calls: map[Execution][]*call{}, again: map[Execution]int{},
+	j := &Journal{path: filepath.Join(dir, File), now: now, heads: map[digest.ID]bool{}, calls: map[Execution][]*call{}, again: map[Execution]int{}, ended: map[Execution]digest.ID{},
 		sent: map[int]*sent{}, tasks: map[task]*evidence.Paid{}}
 	if _, err := fsys.Lstat(j.path); existing && err != nil {
 		return nil, j.lost()
@@ -214,6 +215,10 @@ func (j *Journal) admits(l *Line) error {
 		if j.sent[l.Intent] == nil {
 			return fmt.Errorf("line %d is not an intent whose outcome is open", l.Intent)
 		}
+	case Ended:
+		if _, twice := j.ended[l.of()]; twice {
+			return fmt.Errorf("execution %d of case %.100q has ended before", l.Execution, l.Case)
+		}
 	}
 	return nil
 }
@@ -240,6 +245,8 @@ func (j *Journal) take(l *Line, at int64, data []byte) {
 		j.takeOutcome(l, at, len(data))
 	case Resumed:
 		j.again[l.of()]++
+	case Ended:
+		j.ended[l.of()] = *l.Trajectory
 	}
 }
 

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -148,6 +150,26 @@ func TestAnotherRequestIsAnotherExecution(t *testing.T) {
 	c.Recall(Agent, key("one"))
 	if err := c.Equalled(Agent); !refusal.Is(err, refusal.JournalDiffers) || !strings.Contains(err.Error(), "call 2") {
 		t.Error(err)
+	}
+}
+
+func TestExecutionThatEndedMustEndTheSame(t *testing.T) {
+	disk := faultfs.New("/w")
+	c := begin(t, open(t, disk, false), first)
+	if err := c.Ended(key("nothing was paid")); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, c, "one", "1")
+	if err := c.Ended(key("a bad answer")); err != nil {
+		t.Fatal(err)
+	}
+	for answer, same := range map[string]bool{"a bad answer": true, "a better one": false} {
+		c := begin(t, open(t, disk.Crash(), true), first)
+		c.Recall(Agent, key("one"))
+		err := c.Ended(key(answer))
+		if (err == nil) != same || err != nil && (!refusal.Is(err, refusal.JournalDiffers) || c.Equalled(Judge) == nil) {
+			t.Errorf("%s: %v", answer, err)
+		}
 	}
 }
 
@@ -336,5 +358,37 @@ func TestEveryFaultLeavesWhatWasPromised(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the example of the page")
+
+// TestPageHasTheExample: the example of docs/formats/journal.md is what the
+// package writes.
+func TestPageHasTheExample(t *testing.T) {
+	disk := faultfs.New("/w")
+	c := begin(t, open(t, disk, false), first)
+	ask(t, c, "one", "Oslo")
+	ask(t, c, "two", "")
+	disk = disk.Crash()
+	j := open(t, disk, true)
+	begin(t, j, first)
+	example, head := strings.TrimSuffix(text(t, disk), "\n"), j.Paid().Journal.String()
+
+	const page = "../../docs/formats/journal.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.LastIndex(string(data), "The head is `")
+	made := fmt.Sprintf("%sThe head is `%s`.\n\n```\n%s\n```\n", data[:start], head, example)
+	if *update {
+		if err := os.WriteFile(page, []byte(made), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if made != string(data) {
+		t.Error("docs/formats/journal.md has another example: go test ./internal/journal -run Page -update")
 	}
 }

@@ -21,6 +21,7 @@ const (
 	Intent  Kind = "intent"  // a request is about to be sent
 	Reply   Kind = "reply"   // its reply came, as it is kept; of an error status with the outcome refused
 	Failed  Kind = "failed"  // it gave nothing to keep
+	Ended   Kind = "ended"   // the agent came to its end; it is not graded yet
 	Resumed Kind = "resumed" // an execution is begun again, from its journal
 )
 
@@ -68,8 +69,9 @@ type Line struct {
 	Reason      string           `json:"reason,omitempty"`
 	Registered  *digest.Content  `json:"registered,omitempty"` // of the registration's body
 	Repeat      int              `json:"repeat,omitempty"`
-	Request     *digest.ID       `json:"request,omitempty"` // key of the canonical request
-	Try         int              `json:"try,omitempty"`     // of the call, from 1
+	Request     *digest.ID       `json:"request,omitempty"`    // key of the canonical request
+	Trajectory  *digest.ID       `json:"trajectory,omitempty"` // its head when the agent had ended
+	Try         int              `json:"try,omitempty"`        // of the call, from 1
 }
 
 // parseLine reads one line and checks that it has what its kind needs.
@@ -99,8 +101,8 @@ func (l *Line) validate() error {
 		if l.Intent < 1 || l.Outcome != NotSent && l.Outcome != Refused && l.Outcome != Unknown {
 			return errors.New("it has no intent or no outcome")
 		}
-	case Resumed:
-		if l.Case == "" || l.Repeat < 1 || l.Execution < 1 {
+	case Resumed, Ended:
+		if l.Case == "" || l.Repeat < 1 || l.Execution < 1 || (l.Kind == Ended) != (l.Trajectory != nil) {
 			return errors.New("it does not say which execution is meant")
 		}
 	default:
