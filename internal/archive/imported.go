@@ -55,3 +55,66 @@ func LoadImportedRun(ctx context.Context, path, task, scorer string) (*scorecard
 	byRun[found].Run = runs[found]
 	return byRun[found], nil
 }
+
+// maxShownRows bounds the rows that are kept in memory to be shown.
+const maxShownRows = 500
+
+// ShownImport is a result file of another harness with its rows.
+type ShownImport struct {
+	Runs []results.Run `json:"runs"`
+	Rows []ShownRow    `json:"rows"`
+	// LeftOut counts the rows that are not in Rows.
+	LeftOut int `json:"rows_left_out"`
+}
+
+// A ShownRow is one sample of a run.
+type ShownRow struct {
+	Run   int    `json:"run"` // its place among the runs
+	State string `json:"state"`
+	results.Sample
+}
+
+// ShowImported reads a result file and its rows, or only those of one sample. Rows
+// that are not right come first where there are too many to show.
+func ShowImported(ctx context.Context, path, sample string) (*ShownImport, error) {
+	a := &ShownImport{Rows: []ShownRow{}}
+	var right []ShownRow
+	runs, err := importer.Read(ctx, []string{path}, importer.Options{Each: func(i int, s results.Sample) error {
+		if sample != "" && s.ID != sample {
+			return nil
+		}
+		row := ShownRow{Run: i, State: s.State(), Sample: s}
+		list := &a.Rows
+		if row.isRight() {
+			list = &right
+		}
+		if len(*list) == maxShownRows {
+			a.LeftOut++
+		} else {
+			*list = append(*list, row)
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	a.Runs = runs
+	a.Rows = append(a.Rows, right...)
+	if more := len(a.Rows) - maxShownRows; more > 0 {
+		a.Rows, a.LeftOut = a.Rows[:maxShownRows], a.LeftOut+more
+	}
+	if sample != "" && len(a.Rows) == 0 {
+		return nil, refusal.Newf(refusal.UnknownName, "%s has no sample %q", path, sample).WithHint("without --sample the rows are listed with their ids")
+	}
+	return a, nil
+}
+
+// isRight says that every score of a row is the best there is.
+func (r ShownRow) isRight() bool {
+	for _, s := range r.Scores {
+		if s.Value == nil || *s.Value < 1 {
+			return false
+		}
+	}
+	return r.State == results.Scored
+}

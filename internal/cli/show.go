@@ -18,6 +18,7 @@ import (
 type showOptions struct {
 	name   string
 	events bool
+	sample string
 
 	showHeldOut bool
 }
@@ -25,13 +26,16 @@ type showOptions struct {
 func newShow(env *Env) *cobra.Command {
 	var o showOptions
 	cmd := &cobra.Command{
-		Use:   "show ATTEMPT[:CASE]",
+		Use:   "show ATTEMPT[:CASE] | FILE",
 		Short: "Show one attempt, or one case of it step by step",
 		Long: `Show an attempt with its cases, those that did not pass first; or with ATTEMPT:CASE one
 case: its outcome, what was compared, and every step of its trajectory. The ledger is
 verified first, and the trajectory against the head that the ledger holds.
 
---events prints the trajectory as JSON lines, each exactly as it was hashed.`,
+--events prints the trajectory as JSON lines, each exactly as it was hashed.
+
+A FILE or folder is a result of another harness, as "tally import" reads it: its rows are
+shown, those that are not right first. It was imported, not observed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -39,11 +43,15 @@ verified first, and the trajectory against the head that the ledger holds.
 		},
 	}
 	cmd.Flags().BoolVar(&o.events, "events", false, "print the events of ATTEMPT:CASE as JSON lines, as hashed")
+	cmd.Flags().StringVar(&o.sample, "sample", "", "only the sample with this `ID` of FILE")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
 func runShow(ctx context.Context, env *Env, o showOptions) error {
+	if o.sample != "" || archive.AreFiles(o.name) {
+		return showImported(ctx, env, o)
+	}
 	p, err := read(env, archive.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/exchange/results"
+	"tallystick/internal/plain"
+)
+
+func showImported(ctx context.Context, env *Env, o showOptions) error {
+	a, err := archive.ShowImported(ctx, o.name, o.sample)
+	if err != nil {
+		return err
+	}
+	return env.showPaged(ctx, a, func(out io.Writer) { showImportedText(out, a) })
+}
+
+func showImportedText(out io.Writer, a *archive.ShownImport) {
+	importText(out, a.Runs)
+	for _, r := range a.Rows {
+		attempt := ""
+		if r.Attempt > 0 {
+			attempt = fmt.Sprintf(" attempt %d", r.Attempt)
+		}
+		if len(a.Runs) > 1 {
+			attempt += fmt.Sprintf(" of run %d", r.Run+1)
+		}
+		fmt.Fprintf(out, "\n%s%s  %s  %s\n", plain.Line(r.ID), attempt, r.State, plain.Line(scoresText(r.Scores)))
+		for _, part := range []struct {
+			name string
+			text results.Text
+		}{{"input", r.Input}, {"expected", r.Expected}, {"answer", r.Answer}} {
+			if part.text.SHA256 != "" {
+				fmt.Fprintf(out, "  %-8s  %s\n", part.name, plain.Line(part.text.Head)+cutMark(part.text))
+			}
+		}
+		if r.Error != "" {
+			fmt.Fprintf(out, "  error     %s\n", plain.Line(r.Error))
+		}
+	}
+	if a.LeftOut > 0 {
+		fmt.Fprintf(out, "\n%d more rows; --sample ID shows one\n", a.LeftOut)
+	}
+}
+
+// cutMark says that a text goes on.
+func cutMark(t results.Text) string {
+	if int64(len(t.Head)) >= t.Bytes {
+		return ""
+	}
+	return fmt.Sprintf(" … (%d bytes)", t.Bytes)
+}
+
+func scoresText(scores map[string]results.Score) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(scores)) {
+		value := "unscored"
+		if v := scores[name].Value; v != nil {
+			value = fmt.Sprint(*v)
+		}
+		out = append(out, name+" "+value)
+	}
+	return strings.Join(out, ", ")
+}
