@@ -142,11 +142,8 @@ func (p *packer) choose(caseID string) error {
 	}
 	switch {
 	case caseID != "" && !planned:
-		err := refusal.Newf(refusal.UnknownName, "attempt %s has no case %q", a.ID, caseID)
-		if near, ok := refusal.Closest(caseID, known); ok {
-			return err.WithHint("did you mean %q?", near)
-		}
-		return err
+		return refusal.Newf(refusal.UnknownName, "attempt %s has no case %q", a.ID, caseID).
+			Suggest(caseID, known, `"tally show %s" lists its cases`, a.ID)
 	case len(p.cases) == 0:
 		return refusal.Newf(refusal.NotFound, "attempt %s has no record of it: nothing was run, and there is no bundle of nothing", a.ID)
 	}

@@ -87,11 +87,8 @@ func unknownAmong(what, name string, known []string) error {
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
-	err := refusal.Newf(refusal.UnknownName, "no attempt of the %s %q", what, name)
-	if near, ok := refusal.Closest(name, known); ok {
-		return err.WithHint("did you mean %q?", near)
-	}
-	return err.WithHint("there are attempts of %s", listed(known))
+	return refusal.Newf(refusal.UnknownName, "no attempt of the %s %q", what, name).
+		Suggest(name, known, "there are attempts of %s", listed(known))
 }
 
 func (r *Reading) logged(a *history.Attempt) (Logged, error) {

@@ -284,8 +284,16 @@ func (r *Reading) Attempt(id string) (*history.Attempt, error) {
 		return a, nil
 	}
 	var known []string
+	newest := "" // of the class, if that is what was named
 	for _, a := range r.History.Attempts {
 		known = append(known, a.ID)
+		if a.Class == id {
+			newest = a.ID
+		}
+	}
+	if newest != "" {
+		return nil, refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s: it is a class", id, r.History.Origin).
+			WithHint("its newest attempt is %s; gate, scorecard and why choose one with --class %s", newest, id)
 	}
 	return nil, NoAttempt(r.History.Origin, known, id)
 }
@@ -293,11 +301,8 @@ func (r *Reading) Attempt(id string) (*history.Attempt, error) {
 // NoAttempt refuses a name that is none of the known attempts.
 func NoAttempt(origin string, known []string, id string) error {
 	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", id, origin)
-	if near, ok := refusal.Closest(id, known); ok {
-		return err.WithHint("did you mean %q?", near)
-	}
 	if n := len(known); n > 0 {
-		return err.WithHint("it has %d attempts, the last is %s", n, known[n-1])
+		return err.Suggest(id, known, "it has %d attempts, the last is %s", n, known[n-1])
 	}
 	return err.WithHint(`it has no attempts yet; "tally run CLASS" makes one`)
 }

@@ -98,11 +98,8 @@ func pickTrajectory(name string, all []foreign.Trajectory, pick string) (*foreig
 		ids = append(ids, all[i].ID)
 	}
 	if pick != "" {
-		err := refusal.Newf(refusal.UnknownName, "%s has no trajectory %q", name, pick)
-		if near, ok := refusal.Closest(pick, ids); ok {
-			return nil, err.WithHint("did you mean %q?", near)
-		}
-		return nil, err.WithHint("it has %s", listed(ids))
+		return nil, refusal.Newf(refusal.UnknownName, "%s has no trajectory %q", name, pick).
+			Suggest(pick, ids, "it has %s", listed(ids))
 	}
 	return nil, refusal.Newf(refusal.Usage, "%s has %d trajectories", name, len(all)).WithHint("name one with --pick: %s", listed(ids))
 }

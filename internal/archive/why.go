@@ -243,11 +243,8 @@ func (r *Reading) FindCase(q CaseQuery) (*history.Attempt, *history.Case, error)
 	case q.Class != "":
 		where = "no attempt of class " + q.Class + " has a record"
 	}
-	err := refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case)
-	if near, ok := refusal.Closest(q.Case, known); ok {
-		return nil, nil, err.WithHint("did you mean %q?", near)
-	}
-	return nil, nil, err.WithHint(`"tally scorecard" lists the attempts`)
+	return nil, nil, refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case).
+		Suggest(q.Case, known, `"tally log" lists the attempts`)
 }
 
 // Checks reads what was compared with what.

@@ -144,12 +144,9 @@ func load(root *os.Root, class string, blobs *store.Blobs) (*Draft, error) {
 func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 	dir := path.Join(Dir, d.Class)
 	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		err := refusal.Newf(refusal.UnknownName, "there is no folder %s", dir)
-		classes, _ := Classes(root)
-		if near, ok := refusal.Closest(d.Class, classes); ok {
-			return err.WithHint("did you mean %q?", near)
-		}
-		return err.WithHint(`"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
+		classes, _ := Classes(root) // to suggest one; that they cannot be listed is not the mistake here
+		return refusal.Newf(refusal.UnknownName, "there is no folder %s", dir).
+			Suggest(d.Class, classes, `"tally bench new %s" makes one; "tally bench list" shows what there is`, d.Class)
 	}
 	// One reading gives every byte that is looked at below: nothing can change
 	// between a check and a use.
@@ -444,6 +441,18 @@ func (d *Draft) loadCase(dir, id string) (*DraftCase, error) {
 	return c, err
 }
 
+// drafts are the names of the cases and of the drafts in cases-pending/.
+func (d *Draft) drafts() []string {
+	var names []string
+	for file := range d.files {
+		dir := path.Dir(file)
+		if path.Base(file) == CaseFile && (path.Dir(dir) == PendingDir || path.Dir(dir) == CasesDir) {
+			names = append(names, path.Base(dir))
+		}
+	}
+	return names
+}
+
 // Pending reads one draft of cases-pending/. Drafts are loaded one by one, on
 // request, and are never part of what [Verify] returns.
 func (d *Draft) Pending(id string) (*DraftCase, error) {
@@ -452,7 +461,7 @@ func (d *Draft) Pending(id string) (*DraftCase, error) {
 	}
 	if _, ok := d.files[path.Join(PendingDir, id, CaseFile)]; !ok {
 		return nil, refusal.Newf(refusal.UnknownName, "class %s has no case and no draft called %s", d.Class, id).
-			WithHint(`"tally bench list %s" shows what there is`, d.Class)
+			Suggest(id, d.drafts(), `"tally bench list %s" shows what there is`, d.Class)
 	}
 	c, err := d.loadCase(PendingDir, id)
 	if err != nil {

@@ -94,13 +94,15 @@ func caseNamed(h *history.History, o CorrectOptions) (*history.Attempt, *history
 		if !ok {
 			continue
 		}
+		var cases []string
 		for c := range a.Cases() {
 			if c.ID == id && int(c.Repeat) == o.Repeat {
 				return a, c, nil
 			}
+			cases = append(cases, c.ID)
 		}
 		return nil, nil, refusal.Newf(refusal.UnknownName, "attempt %s has no case %q with repetition %d", a.ID, id, o.Repeat).
-			WithHint(`"tally scorecard --failed %s" lists the cases that did not pass`, a.ID)
+			Suggest(id, cases, `"tally show %s" lists the cases`, a.ID)
 	}
 	attempt, _, ok := strings.Cut(o.Case, ":")
 	if !ok {

@@ -41,7 +41,8 @@ func LoadKey(p *archive.Place, name string) (*seal.Key, error) {
 		return nil, err
 	}
 	if !workspace.Exists(path) {
-		return nil, refusal.Newf(refusal.UnknownName, "no key %s in %s", name, p.KeysDir()).WithHint(`"tally keys list" lists them`)
+		names, _ := KeyNames(p) // to suggest one
+		return nil, refusal.Newf(refusal.UnknownName, "no key %s in %s", name, p.KeysDir()).Suggest(name, names, `"tally keys list" lists them`)
 	}
 	return seal.LoadKey(path)
 }
@@ -55,20 +56,15 @@ func KeyNames(p *archive.Place) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && !besideKey(e.Name()) {
+		if !e.IsDir() && !archive.BesideKey(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
 }
 
-// besideKey reports whether a file of the folder belongs to a key and is none.
-func besideKey(name string) bool {
-	return strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt")
-}
-
 func keyPath(p *archive.Place, name string) (string, error) {
-	if !isKeyName(name) || besideKey(name) {
+	if !isKeyName(name) || archive.BesideKey(name) {
 		return "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
 	}
 	return filepath.Join(p.KeysDir(), name), nil

@@ -125,6 +125,7 @@ func newProgram(env *Env) *program {
 		fmt.Fprintf(cmd.OutOrStdout(), "\n%s", exitCodes())
 	})
 	p.adopt(p.root)
+	_ = p.root.RegisterFlagCompletionFunc("workspace", only(cobra.ShellCompDirectiveFilterDirs))
 	return p
 }
 
@@ -188,6 +189,7 @@ func (p *program) adopt(cmd *cobra.Command) {
 		}
 		cmd.Run = nil
 	}
+	p.addCompletion(cmd)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p.started = true

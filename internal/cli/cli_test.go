@@ -289,7 +289,7 @@ func TestColorsNeedATerminalThatAllowsThem(t *testing.T) {
 func TestClosestNamesWhatWasMeantOrNothing(t *testing.T) {
 	names := []string{"anchor", "bench", "ledger", "run", "verify", "version", "witness-server"}
 	for typed, want := range map[string]string{
-		"versoin": "version", "verfy": "verify", "ldger": "ledger", "runn": "run", "witness": "witness-server",
+		"versoin": "version", "verfy": "verify", "ldger": "ledger", "runn": "run", "rnu": "run", "witness": "witness-server",
 		"xyzzy": "", "": "", "q": "", "help-me-please": "",
 	} {
 		if got, _ := refusal.Closest(typed, names); got != want {

@@ -81,11 +81,8 @@ func unknownTopic(parent *cobra.Command, name string) error {
 			known = append(known, t.name)
 		}
 	}
-	err := refusal.Newf(refusal.Usage, "no help for %q in %q", name, parent.CommandPath())
-	if near, ok := refusal.Closest(name, known); ok {
-		return err.WithHint("did you mean %q?", near)
-	}
-	return err.WithHint("list commands and topics with %q", "tally help help")
+	return refusal.Newf(refusal.Usage, "no help for %q in %q", name, parent.CommandPath()).
+		Suggest(name, known, "list commands and topics with %q", "tally help help")
 }
 
 func helpCompletions(root *cobra.Command, args []string) []cobra.Completion {

@@ -63,7 +63,7 @@ nothing can be required, because whoever asks could leave out the bad days.`,
 
 func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) error {
 	if o.require != "" && !slices.Contains(bench.Tiers(), bench.Tier(o.require)) {
-		return refusal.Newf(refusal.Usage, "--require %s: there is no such tier", o.require).WithHint("the tiers are bronze, silver, gold and platinum")
+		return unknownValue("require", o.require, words(bench.Tiers()...))
 	}
 	if o.window < 0 || o.window > bench.MaxPromotionWindow {
 		return refusal.Newf(refusal.Usage, "--window %d: expected 1 to %d days", o.window, bench.MaxPromotionWindow)

@@ -237,9 +237,9 @@ func (o *runOptions) validate() error {
 	case o.maxCost < 0:
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", o.maxCost)
 	case o.scope != "" && o.scope != string(sandbox.ScopeCase) && o.scope != string(sandbox.ScopeAttempt):
-		return refusal.Newf(refusal.Usage, "--sandbox-scope %s: expected case or attempt", o.scope)
+		return unknownValue("sandbox-scope", o.scope, words(sandbox.ScopeCase, sandbox.ScopeAttempt))
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
-		return refusal.Newf(refusal.Usage, "--sandbox %s: expected one of %v", o.sandbox, sandbox.Classes())
+		return unknownValue("sandbox", o.sandbox, words(sandbox.Classes()...))
 	}
 	if err := o.checkLevel(); err != nil {
 		return err
@@ -301,7 +301,7 @@ func requiredLevel(list string) ([]history.Property, error) {
 	}
 	needed, err := history.Required(list)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Usage, "--require-level: %w", err)
+		return nil, refusal.Newf(refusal.Usage, "--require-level: %w", err).Suggest(list, history.Levels(), "give one or more of them, with commas")
 	}
 	return needed, nil
 }

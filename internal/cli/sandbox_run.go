@@ -82,7 +82,7 @@ func runSandboxRun(ctx context.Context, env *Env, o sandboxRunOptions) error {
 	}
 	opts := sandbox.Options{Accept: []sandbox.Class{sandbox.Class(o.class)}, Scope: sandbox.Scope(o.scope), Rubric: rubric}
 	if opts.Scope != sandbox.ScopeCase && opts.Scope != sandbox.ScopeAttempt {
-		return refusal.Newf(refusal.Usage, "scope %q is unknown", o.scope).WithHint("the scopes are case and attempt")
+		return refusal.Newf(refusal.Usage, "scope %q is unknown", o.scope).Suggest(o.scope, words(sandbox.ScopeCase, sandbox.ScopeAttempt), "the scopes are case and attempt")
 	}
 	if lang, err := rubric.Language(); err != nil {
 		return err

@@ -120,6 +120,9 @@ var requirements = map[string][]Property{
 	"witnessed": {SignedProperty, WitnessedProperty}, "reproduced": {SignedProperty, ReproducedProperty},
 }
 
+// Levels are the names that can be required, the weakest first.
+func Levels() []string { return []string{"scratch", "signed", "pinned", "witnessed", "reproduced"} }
+
 // Required are the properties that a list of levels, separated by commas, asks
 // for.
 func Required(list string) ([]Property, error) {
@@ -127,7 +130,7 @@ func Required(list string) ([]Property, error) {
 	for _, name := range strings.Split(list, ",") {
 		properties, ok := requirements[strings.TrimSpace(name)]
 		if !ok {
-			return nil, fmt.Errorf("%q is not a level that can be required, expected one or more of scratch, signed, pinned, witnessed, reproduced", name)
+			return nil, fmt.Errorf("%q is not a level that can be required, expected one or more of %s", name, strings.Join(Levels(), ", "))
 		}
 		for _, p := range properties {
 			if !slices.Contains(needed, p) {

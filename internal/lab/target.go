@@ -36,7 +36,8 @@ func findVariants(c *archive.Corpus, class, name string) ([]*agent.Target, error
 	if t == nil && err == nil {
 		all, err := agent.LoadAll(c.Root, name)
 		if refusal.Is(err, refusal.UnknownName) {
-			err = refusal.Newf(refusal.UnknownName, "%w", err).WithHint("with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
+			err = refusal.Newf(refusal.UnknownName, "%w", err).Suggest(name, append(suites.Targets(), agent.Names(c.Root)...),
+				"with %s come %s; one of your own is a file, and docs/agents.md shows one of each kind", class, strings.Join(suites.Targets(), ", "))
 		}
 		return all, err
 	}

@@ -2,8 +2,18 @@ package refusal
 
 import "strings"
 
+// Suggest hints at the candidate that a person most likely meant by name, or
+// gives the other hint if none is close. It returns e.
+func (e *Error) Suggest(name string, candidates []string, format string, args ...any) *Error {
+	if near, ok := Closest(name, candidates); ok && near != name {
+		return e.WithHint("did you mean %q?", near)
+	}
+	return e.WithHint(format, args...)
+}
+
 // Closest returns the candidate that a person most likely meant by name: the
-// one with the fewest edits, as long as at least half of the name is right.
+// one with the fewest edits, as long as at least half of the name is right. Two
+// neighbours that changed places are one edit.
 func Closest(name string, candidates []string) (string, bool) {
 	best, bestEdits := "", len(name)/2+1
 	for _, c := range candidates {

@@ -44,6 +44,11 @@ func Classes() []string {
 	return names
 }
 
+// Glance lists the cases of a shipped class.
+func Glance(class string) []bench.Glanced {
+	return bench.Glance(files, strings.TrimPrefix(class, bench.ShippedPrefix))
+}
+
 // Targets lists the shipped targets.
 func Targets() []string {
 	var names []string
@@ -73,7 +78,7 @@ func Verify(class string, now time.Time) (v *bench.Verified, err error) {
 	tree, err := tree(path.Join(bench.Dir, name))
 	if !bench.IsShipped(class) || bench.CheckID(name) != nil || errors.Is(err, fs.ErrNotExist) {
 		return nil, refusal.Newf(refusal.UnknownName, "no class %q comes with this program", class).
-			WithHint("there are %s", strings.Join(Classes(), ", "))
+			Suggest(class, Classes(), "there are %s", strings.Join(Classes(), ", "))
 	}
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", class, err)

@@ -37,7 +37,8 @@ func (r Request) Validate() error {
 	case f == later:
 		return usage("--format %s is not built yet", f)
 	case !slices.Contains(All(), f):
-		return usage("--format %q: expected one of %s", f, strings.Join(All(), ", "))
+		return refusal.Newf(refusal.Usage, "--format %q: expected one of %s", f, strings.Join(All(), ", ")).
+			Suggest(f, All(), "give one of them")
 	case (f == VC || f == "in-toto") && !r.Key:
 		return usage("--format %s is signed: --key is missing", f)
 	case (IsFolder(f) || f == "inspect") && !r.Out:
