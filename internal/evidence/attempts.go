@@ -56,7 +56,21 @@ type Plan struct {
 	// the registration says by itself, as in every attempt before there was this
 	// member.
 	Policy *digest.ID `json:"policy,omitempty"`
+	// SubmitIntent says that the attempt is meant to be submitted: whoever looks
+	// at the result first and then decides has not said so before. Recording is
+	// what is noted of the texts while they pass; absent is nothing.
+	SubmitIntent bool          `json:"submit_intent,omitempty"`
+	Recording    RecordingKind `json:"recording,omitempty"`
 }
+
+// A RecordingKind says what a submission shows of the texts of an attempt.
+type RecordingKind string
+
+// The kinds: the beginnings and the digests, or the whole texts besides.
+const (
+	RecordHeads  RecordingKind = "heads"
+	RecordBodies RecordingKind = "bodies"
+)
 
 // A PlannedMount is a folder of the machine as the agent finds it. Without a
 // digest nobody knows what was in it, and the attempt never counts for promotion.
@@ -92,6 +106,15 @@ func (p *Plan) validate() error {
 	}
 	if p.Selection != nil && !p.Filtered {
 		return errors.New("plan: there is a selection, and filtered is not true")
+	}
+	switch p.Recording {
+	case RecordHeads, RecordBodies:
+	case "":
+		if p.SubmitIntent {
+			return errors.New("plan: submit_intent without recording")
+		}
+	default:
+		return fmt.Errorf("plan: recording is %q, expected heads or bodies", string(p.Recording))
 	}
 	for _, m := range p.Mounts {
 		if err := required("plan: mounts: inside", m.Inside); err != nil {

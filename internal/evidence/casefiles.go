@@ -28,6 +28,7 @@ type CaseFiles struct {
 	Trajectory TrajectoryFile   `json:"trajectory"`
 	Version    int              `json:"v"`
 	Verdicts   []VerdictFiles   `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
+	Watch      *digest.Content  `json:"watch,omitempty"`    // what was noted of the texts as they passed: a [Watched]
 }
 
 // A TrajectoryFile names the event log of a case. The head is what
@@ -80,7 +81,7 @@ func (c *CaseFiles) Validate() error {
 // All lists every piece that the index names.
 func (c *CaseFiles) All() []digest.Content {
 	all := []digest.Content{c.Trajectory.Digest}
-	for _, d := range []*digest.Content{c.Answer, c.Grading, c.Diff, c.TestLog, c.Plan, c.Recording} {
+	for _, d := range []*digest.Content{c.Answer, c.Grading, c.Diff, c.TestLog, c.Plan, c.Recording, c.Watch} {
 		if d != nil {
 			all = append(all, *d)
 		}

@@ -52,6 +52,7 @@ func source() *rules.Source {
 			"attempt.registered.plan.cases":      "distinct id",
 			"attempt.registered.plan.case_count": "from 1",
 			"attempt.registered.plan.repeat":     "from 1",
+			"attempt.registered.plan.recording":  "one of heads, bodies",
 
 			"attempt.registered.plan.parameters":      "distinct name",
 			"attempt.registered.plan.reduce":          "pattern mode|max|all|at_least:[1-9][0-9]{0,8}",
@@ -110,7 +111,7 @@ func source() *rules.Source {
 			"entry.v":    "one of 1",
 		},
 		Relations: map[string][][]any{
-			"attempt.registered.plan":           {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}},
+			"attempt.registered.plan":           {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}, {"needed_when", "recording", "submit_intent", true}},
 			"attempt.registered.plan.selection": {{"together", "sample", "seed"}},
 			"case.scored": {
 				{"there_when", "score", "outcome", "passed", "failed"},

@@ -46,6 +46,40 @@ func (g *Grader) UsesRubric() bool { return g.rubric }
 // UsesJudge reports whether grading asks a model.
 func (g *Grader) UsesJudge() bool { return g.judge }
 
+// Gold lists the answers that would pass, as far as they are texts or numbers that
+// stand in the case: who records a run looks for them in what the agent is shown.
+func (g *Grader) Gold() []string { return g.root.gold(nil) }
+
+func (n *node) gold(texts []string) []string {
+	switch n.kind {
+	case Exact, Normalised, Contains, OneOf, Number, GAIA:
+		texts = append(texts, goldTexts(n.expected)...)
+	}
+	for _, child := range n.children {
+		texts = child.gold(texts)
+	}
+	return texts
+}
+
+// goldTexts are a text, a number, or those of a list.
+func goldTexts(expected canon.RawMessage) []string {
+	switch expected.Kind() {
+	case '"', '0':
+		return []string{shownText(expected)}
+	case '[':
+		var items []canon.RawMessage
+		if canon.Unmarshal(expected, &items) != nil {
+			return nil
+		}
+		var texts []string
+		for _, item := range items {
+			texts = append(texts, goldTexts(item)...)
+		}
+		return texts
+	}
+	return nil
+}
+
 // A node is one check, or a combination of some.
 type node struct {
 	name        string // "" for a grade without a name

@@ -38,6 +38,7 @@ type run struct {
 	driven     agent.Driven
 	test       *testResult
 	result     session.Result
+	watch      *watcher // nil if nothing is noted
 	started    time.Time
 }
 
@@ -90,6 +91,14 @@ func (r *run) prepare() (remove func(), err error) {
 		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.cfg.Bench.Class(), Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
+	}
+	if w.cfg.Recording != "" {
+		grader, err := w.graderOf(c, nil)
+		if err != nil {
+			return fail(err)
+		}
+		r.watch = newWatcher(grader.Gold())
+		cfg.Watch = r.watch.see
 	}
 	if w.cfg.People != nil {
 		cfg.Person = func(ctx context.Context, q session.Question) (bool, bool, error) {
@@ -193,6 +202,9 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	if err := r.keepRecording(g); err != nil {
+		return nil, err
+	}
+	if err := r.keepWatch(g); err != nil {
 		return nil, err
 	}
 	finished := r.w.cfg.Now()

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
+	"tallystick/internal/store"
 	"tallystick/internal/tools"
 )
 
@@ -48,6 +49,11 @@ type Work struct {
 	// FirstPolicy is for an attempt whose plan names no policy: without one of its
 	// own, the class has that of its mode, whatever tools its cases offer.
 	FirstPolicy bool
+
+	// SubmitIntent and Recording go into the plan. What is to be submitted is
+	// recorded.
+	SubmitIntent bool
+	Recording    evidence.RecordingKind
 }
 
 // Means are how it is run.
@@ -129,8 +135,9 @@ type Books struct {
 	// is one that nobody signs for.
 	Scratch bool
 
-	Packs string // folder for the evidence
-	Runs  string // folder for what is under way
+	Disk  store.FS // that the evidence is written to; nil for the machine's
+	Packs string   // folder for the evidence
+	Runs  string   // folder for what is under way
 
 	Resume          bool   // go on with the newest unfinished attempt of this class and target
 	Again           string // the command that resumes the attempt, for hints

@@ -77,7 +77,8 @@ type attempt struct {
 	jobs    []job // what is to be run, in the order of the plan
 	started time.Time
 
-	pack    *store.Pack
+	pack    *store.Pack // guarded by mu once cases run
+	part    int         // of the packs of the attempt, the last that was made
 	journal *store.Journal
 	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
@@ -219,10 +220,7 @@ func (a *attempt) overBudget() bool {
 
 // record puts the evidence of a case on disk, and then its record.
 func (a *attempt) record(j job, g *Graded) error {
-	for _, p := range g.Pieces {
-		a.pack.Put(p)
-	}
-	if err := a.pack.Commit(); err != nil {
+	if err := a.keep(j, g); err != nil {
 		return err
 	}
 	if err := a.noteRecording(j, g); err != nil {
@@ -244,6 +242,63 @@ func (a *attempt) record(j job, g *Graded) error {
 		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
 	}
 	return nil
+}
+
+// keep puts the evidence of a case on disk. If that fails and texts were noted,
+// the case is kept without them, in another pack: a full disk costs the attempt
+// that it can be submitted, and an event says so, but not what was paid for.
+func (a *attempt) keep(j job, g *Graded) error {
+	pack := a.packNow()
+	err := putAll(pack, g.Pieces)
+	if err == nil || a.plan.Recording == "" {
+		return err
+	}
+	if g.Files.Watch != nil {
+		e, eerr := recordingFailed(a.id, j.id, j.repeat, err)
+		if eerr == nil {
+			eerr = a.crossed(Crossing{Case: j.id, Event: e, Time: evidence.At(a.cfg.Now())})
+		}
+		if eerr == nil {
+			eerr = g.leaveOut()
+		}
+		if eerr != nil {
+			return errors.Join(err, eerr)
+		}
+	}
+	next, nerr := a.packAfter(pack)
+	if nerr != nil {
+		return errors.Join(err, nerr)
+	}
+	return putAll(next, g.Pieces)
+}
+
+func putAll(pack *store.Pack, pieces [][]byte) error {
+	for _, p := range pieces {
+		pack.Put(p)
+	}
+	return pack.Commit()
+}
+
+func (a *attempt) packNow() *store.Pack {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pack
+}
+
+// packAfter is the pack in place of a broken one. Whoever comes first makes it.
+func (a *attempt) packAfter(broken *store.Pack) (*store.Pack, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pack != broken {
+		return a.pack, nil
+	}
+	next, err := a.newPack()
+	if err != nil {
+		return nil, err
+	}
+	broken.Close() // what it holds whole is found there
+	a.pack = next
+	return next, nil
 }
 
 // noteRecording records that a live run made a cassette. It is kept in the

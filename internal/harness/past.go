@@ -147,6 +147,8 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
 		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
 		{"the mode", registered.Mode, mode},
+		{"that it is to be submitted", was.SubmitIntent, now.SubmitIntent},
+		{"what is recorded of its texts", cmp.Or(was.Recording, "nothing"), cmp.Or(now.Recording, "nothing")},
 	} {
 		if same.was != same.now {
 			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %v when it was registered and is %v now", registered.Attempt, same.what, same.was, same.now).

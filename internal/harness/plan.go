@@ -50,7 +50,8 @@ func prepare(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries}
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries,
+		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
 	w.plan.Mounts, w.plan.Parameters = mountsOf(cfg.Target), parametersOf(cfg.Target)
 	if err := w.allow(offered); err != nil {
 		return nil, err
@@ -335,11 +336,8 @@ func (a *attempt) keepPlan(cases []evidence.PlannedCase) (digest.Content, error)
 // further pack.
 func (a *attempt) open(part int) error {
 	var err error
-	name := a.id
-	if part > 1 {
-		name = fmt.Sprintf("%s.part%d", a.id, part)
-	}
-	if a.pack, err = store.CreatePack(store.OS{}, filepath.Join(a.books.Packs, name+".pack")); err != nil {
+	a.part = part - 1
+	if a.pack, err = a.newPack(); err != nil {
 		return err
 	}
 	dir := filepath.Join(a.books.Runs, a.id)
@@ -357,6 +355,20 @@ func (a *attempt) open(part int) error {
 		}
 	}
 	return nil
+}
+
+// newPack makes the next pack of the attempt.
+func (a *attempt) newPack() (*store.Pack, error) {
+	a.part++
+	name := a.id
+	if a.part > 1 {
+		name = fmt.Sprintf("%s.part%d", a.id, a.part)
+	}
+	disk := a.books.Disk
+	if disk == nil {
+		disk = store.OS{}
+	}
+	return store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"))
 }
 
 // atOnce is how many cases run side by side.

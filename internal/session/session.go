@@ -84,6 +84,11 @@ type Config struct {
 	// Redactor takes secrets out of what events show.
 	Redactor *cassette.Redactor
 
+	// Watch, if not nil, is shown every text that an event stands for, whole and
+	// with its secrets, and the digest under which the event has it. It has no
+	// say in what happens.
+	Watch func(text string, known digest.Content, redacted bool)
+
 	// Sink is given each line of the trajectory before anything else happens.
 	// It must not keep the slice.
 	Sink func(line []byte) error
@@ -179,6 +184,9 @@ func (s *Session) event(p trajectory.Payload) error {
 func (s *Session) content(text string, limit int) trajectory.Content {
 	safe := s.safe(text)
 	c := trajectory.NewRedacted([]byte(text), []byte(safe), limit)
+	if s.cfg.Watch != nil {
+		s.cfg.Watch(text, c.Digest, c.Redacted)
+	}
 	if c.Truncated {
 		s.keepWhole(c.Digest, []byte(safe))
 	}
@@ -198,6 +206,9 @@ func (s *Session) keepWhole(d digest.Content, text []byte) {
 func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 	safe := s.safe(string(data))
 	a = trajectory.NewRedactedArgs(data, []byte(safe))
+	if s.cfg.Watch != nil {
+		s.cfg.Watch(string(data), a.Digest, a.Redacted)
+	}
 	if len(a.Cut) == 0 && (a.Raw == nil || !a.Raw.Truncated) {
 		return a, nil
 	}
