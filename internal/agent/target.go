@@ -267,6 +267,15 @@ func (f *targetFile) validate() error {
 // computeDigest names everything that decides how the target behaves and that
 // we can see.
 func (t *Target) computeDigest() error {
+	data, err := t.Settings()
+	t.Digest = digest.ContentOf(data)
+	return err
+}
+
+// Settings is what the digest of a target is of, in canonical JSON: all that
+// decides how a built-in or an HTTP one behaves, and of a command the digests of
+// its files.
+func (t *Target) Settings() ([]byte, error) {
 	settings := map[string]any{"kind": t.Kind}
 	if len(t.Parameters) > 0 {
 		given := map[string]any{}
@@ -283,7 +292,7 @@ func (t *Target) computeDigest() error {
 		if t.tree != nil {
 			d, err := t.tree.Digest()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			settings["files"] = d
 		}
@@ -296,12 +305,7 @@ func (t *Target) computeDigest() error {
 	case t.HTTP != nil:
 		settings["http"] = t.HTTP
 	}
-	data, err := canon.Marshal(settings)
-	if err != nil {
-		return err
-	}
-	t.Digest = digest.ContentOf(data)
-	return nil
+	return canon.Marshal(settings)
 }
 
 // A Driven is what came of one case.

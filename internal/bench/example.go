@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -60,7 +61,9 @@ type Template struct {
 	Disposition     Disposition
 	Source          Source
 	RefType, Ref    string
-	Expected        string // JSON of a mapping; none if empty
+	Expected        string     // JSON of a mapping; none if empty
+	Difficulty      Difficulty // easy if empty
+	Tags            []string
 	Added, Reviewed *Person
 	Now             time.Time
 }
@@ -103,8 +106,8 @@ schema_version: 1
 case_id: %s
 title: %s
 disposition: %s # positive, negative or ambiguous
-difficulty: easy # easy, medium or hard
-held_out: false # true keeps it from those who build agents
+difficulty: %s # easy, medium or hard
+%sheld_out: false # true keeps it from those who build agents
 provenance:
   source: %s # curated, outcome-ledger-derived or regression-converted
   source_ref:
@@ -112,7 +115,18 @@ provenance:
     value: %s
   added_at: "%s"
 %s  last_validated_at: "%s"
-%s`, strictyaml.Quote(t.ID), strictyaml.Quote(t.Title), t.Disposition, t.Source, t.RefType, strictyaml.Quote(t.Ref), at, people.String(), at, expected)
+%s`, strictyaml.Quote(t.ID), strictyaml.Quote(t.Title), t.Disposition, cmp.Or(t.Difficulty, Easy), tagsLine(t.Tags), t.Source, t.RefType, strictyaml.Quote(t.Ref), at, people.String(), at, expected)
+}
+
+func tagsLine(tags []string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	quoted := make([]string, len(tags))
+	for i, t := range tags {
+		quoted[i] = strictyaml.Quote(t)
+	}
+	return "tags: [" + strings.Join(quoted, ", ") + "]\n"
 }
 
 func exampleRegistration(class string, trust Trust, names string) []byte {

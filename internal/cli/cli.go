@@ -66,6 +66,8 @@ func commands(env *Env) []*cobra.Command {
 		newGate(env),
 		newPromote(env),
 		newProve(env),
+		newSubmit(env),
+		newGAIA(env),
 		newLedger(env),
 		newAnchor(env),
 		newWitness(env),

@@ -51,6 +51,9 @@ type runOptions struct {
 
 	requireLevel string
 	required     []history.Property
+
+	submitIntent, record, bodies bool
+	recordGiven                  bool
 }
 
 func newRun(env *Env) *cobra.Command {
@@ -77,6 +80,7 @@ Nothing touches the network unless --live is given. Ctrl-C leaves an attempt tha
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.recordGiven = cmd.Flags().Changed("record-evidence")
 			o.class, o.seeded, o.again = args[0], cmd.Flags().Changed("seed"), typed(cmd, "tally run", args)+" --resume"
 			if len(o.targets) == 0 {
 				o.targets = []string{agent.DefaultTarget}
@@ -86,6 +90,9 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&o.submitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
+	f.BoolVar(&o.record, "record-evidence", false, "note the SHA-256 of every text and where the expected answer stands in it (default with --submit-intent)")
+	f.BoolVar(&o.bodies, "evidence-full-bodies", false, "a submission of the attempt carries whole texts, named by SHA-256")
 	f.StringArrayVar(&o.targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); again, or with * and ?, for several")
 	f.StringArrayVar(&o.params, "param", nil, "of a target with parameters only the variants with this `NAME=VALUE`; again for several")
 	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`, or with !GLOB not those; again for several")
@@ -241,6 +248,9 @@ func (o *runOptions) validate() error {
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
 		return unknownValue("sandbox", o.sandbox, words(sandbox.Classes()...))
 	}
+	if o.submitIntent && o.recordGiven && !o.record {
+		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
+	}
 	if err := o.checkLevel(); err != nil {
 		return err
 	}
@@ -322,7 +332,20 @@ func (o *runOptions) choice() (agent.Choice, error) {
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
 	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), Jobs: o.jobs,
-		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness()}
+		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness(),
+		SubmitIntent: o.submitIntent, Recording: o.recording()}
+}
+
+// recording is what is noted of the texts: nothing, unless it was asked for or the
+// attempt is to be submitted.
+func (o *runOptions) recording() evidence.RecordingKind {
+	switch {
+	case o.bodies && (o.record || !o.recordGiven):
+		return evidence.RecordBodies
+	case o.record || o.submitIntent:
+		return evidence.RecordHeads
+	}
+	return ""
 }
 
 // A runner is one "tally run".

@@ -35,6 +35,9 @@ type Options struct {
 	UnsafeAgent bool          // run a command target without a sandbox
 	Live        bool          // the network may be used
 
+	SubmitIntent bool                   // part of the plan
+	Recording    evidence.RecordingKind // the same; "" for none
+
 	ShowHeldOut bool // golden traces of held-out cases too
 
 	Version string // of the program, for the records
@@ -144,7 +147,8 @@ func (s *Setup) config() (harness.Config, error) {
 		return harness.Config{}, err
 	}
 	cfg := harness.Config{
-		Work:  harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce},
+		Work: harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce,
+			SubmitIntent: s.o.SubmitIntent, Recording: s.o.Recording},
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
 	}

@@ -65,6 +65,7 @@ const (
 	CheckpointInvalid      Name = "CheckpointInvalid"
 	WitnessQuorumMissing   Name = "WitnessQuorumMissing"
 	ReceiptInvalid         Name = "ReceiptInvalid"
+	SubmissionInvalid      Name = "SubmissionInvalid"
 	TileMismatch           Name = "TileMismatch"
 	EntryInvalid           Name = "EntryInvalid"
 	StrictGap              Name = "StrictGap"
@@ -110,6 +111,7 @@ const (
 	NotReproduced      Name = "NotReproduced"
 	TierNotRecommended Name = "TierNotRecommended"
 	LevelNotMet        Name = "LevelNotMet"
+	NotSubmittable     Name = "NotSubmittable"
 	AuditNotClean      Name = "AuditNotClean"
 )
 
@@ -176,6 +178,7 @@ var meanings = map[Name]meaning{
 	CheckpointInvalid:      {ExitUnverified, "a checkpoint is malformed or not signed by a trusted key"},
 	WitnessQuorumMissing:   {ExitUnverified, "fewer witnesses cosigned than the policy asks for"},
 	ReceiptInvalid:         {ExitUnverified, "a receipt does not prove that its entry is in the ledger"},
+	SubmissionInvalid:      {ExitUnverified, "a submission package is not what its receipts and its evidence give"},
 	TileMismatch:           {ExitUnverified, "a published tile differs from the tree of the entries"},
 	EntryInvalid:           {ExitUnverified, "a sealed entry is not canonical or not in the form of its kind"},
 	StrictGap:              {ExitUnverified, "strict verification found a gap"},
@@ -217,6 +220,7 @@ var meanings = map[Name]meaning{
 	GoldenDiverged:     {ExitGate, "a case diverges from its golden trace, or has none"},
 	GateNotMet:         {ExitGate, "a threshold of the signed registration is not met"},
 	TierNotRecommended: {ExitGate, "the tier that was required is not the one that the evidence carries"},
+	NotSubmittable:     {ExitGate, "the attempt lacks what a submission needs: intent, level, recording or a task"},
 	LevelNotMet:        {ExitGate, "the attempt has not the properties that --require-level asks for"},
 	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
 }

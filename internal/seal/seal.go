@@ -49,6 +49,7 @@ const (
 	NamespaceAnchor     Namespace = "tallystick-anchor"     // an anchor
 	NamespaceCorrection Namespace = "tallystick-correction" // another score for a record
 	NamespaceOperators  Namespace = "tallystick-operators"  // the map from operator hashes to people
+	NamespaceSubmission Namespace = "tallystick-submission" // a submission package, by its operator
 )
 
 // A Role is something a person is trusted with beyond being known.

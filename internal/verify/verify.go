@@ -1,5 +1,6 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
-// folder, a receipt, an anchor, a checkpoint, a witness bundle, a credential. It is
+// folder, a receipt, an anchor, a checkpoint, a witness bundle, a submission package,
+// a credential. It is
 // what the stranger's program tally-verify consists of, and what "tally verify"
 // calls.
 //
@@ -174,6 +175,9 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		}
 	}
 	if info.IsDir() {
+		if isPackage(path) {
+			return submitted(path, t)
+		}
 		return folder(path, t)
 	}
 	data, err := store.ReadFile(store.OS{}, path, maxFileBytes)
@@ -198,7 +202,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, credentials and DSSE envelopes")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, credentials and DSSE envelopes")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that

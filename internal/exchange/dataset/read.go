@@ -52,6 +52,16 @@ func Import(path, split string, m Mapping) (*Imported, error) {
 	return t.Cases(m)
 }
 
+// ReadTable reads one table and makes nothing of it.
+func ReadTable(path string) (*Table, []byte, error) {
+	data, err := store.ReadFile(store.OS{}, path, maxFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := readTable(path, data)
+	return t, data, err
+}
+
 // pickFile finds the file of a split in a folder, as Hugging Face lays them out:
 // data/test-00000-of-00001.jsonl, test.csv.
 func pickFile(dir, split string) (string, error) {

@@ -1,0 +1,103 @@
+package archive
+
+import (
+	"slices"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/submission"
+)
+
+// Submission gathers what a package of an attempt is derived from, and the
+// receipts of it. It needs [Ask].Prove. What the target is, the caller adds.
+func (r *Reading) Submission(a *history.Attempt) (*submission.Attempt, *submission.Receipts, error) {
+	if a.Finished == nil {
+		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
+			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
+	}
+	var class, records []int64
+	for _, other := range r.History.Attempts {
+		if other.Class == a.Class {
+			class = append(class, other.Index)
+		}
+	}
+	for c := range a.Cases() {
+		if c.Index >= 0 {
+			records = append(records, c.Index)
+		}
+		if held, err := r.isHeldOut(a, c); err != nil || held && !r.ask.ShowHeldOut {
+			return nil, nil, heldOutSubmission(a.ID, c.ID, err)
+		}
+	}
+	slices.Sort(class)
+	slices.Sort(records)
+	proofs, _, err := r.Prove(slices.Concat([]int64{a.Index, a.Finished.Index}, class, records)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &submission.Attempt{Origin: r.History.Origin, Level: a.Level.String(), Read: r.Piece}
+	if s.Registered, err = bodyOf[*evidence.AttemptRegistered](a.Index, proofs[a.Index].Entry); err != nil {
+		return nil, nil, err
+	}
+	envelope, body, err := evidence.DecodeEntry(proofs[a.Finished.Index].Raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Finished, s.FinishedAt = body.(*evidence.AttemptFinished), envelope.Time
+	out := &submission.Receipts{Registered: whole(proofs[a.Index]), Finished: whole(proofs[a.Finished.Index])}
+	for _, i := range class {
+		other, err := bodyOf[*evidence.AttemptRegistered](i, proofs[i].Entry)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.Class, out.Class = append(s.Class, other), append(out.Class, whole(proofs[i]))
+	}
+	for _, i := range records {
+		rec, err := bodyOf[*evidence.CaseScored](i, proofs[i].Entry)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.Records, out.Records = append(s.Records, submission.Record{Entry: i, CaseScored: rec}), append(out.Records, whole(proofs[i]))
+	}
+	head, _ := r.BestCheckpoint(r.verified, slices.Max(slices.Concat(class, records, []int64{a.Finished.Index})))
+	s.TreeSize = head.Size
+	s.Registration, err = r.registrationOf(a)
+	return s, out, err
+}
+
+// whole is a receipt with its entry, however long.
+func whole(p Proof) *ledger.Receipt {
+	x := p.Receipt()
+	x.Entry = p.Raw
+	return x
+}
+
+func heldOutSubmission(attempt, id string, err error) error {
+	if err != nil {
+		return err
+	}
+	return refusal.Newf(refusal.NotSubmittable, "attempt %s: case %s is held out, and a package shows question and answer", attempt, id).
+		WithHint("ask for it with --show-held-out, if it may leave the workspace")
+}
+
+// registrationOf is the registration that an attempt was planned with, in
+// canonical JSON.
+func (r *Reading) registrationOf(a *history.Attempt) ([]byte, error) {
+	v, err := r.bench(a.Class)
+	if err != nil {
+		return nil, err
+	}
+	data, err := canon.Marshal(v.Registration())
+	if err != nil {
+		return nil, err
+	}
+	if got := digest.ContentOf(data); got != a.Plan.RegistrationDigest {
+		return nil, refusal.Newf(refusal.NotFound, "class %s: the registration is %s now, the attempt was planned with %s", a.Class, got, a.Plan.RegistrationDigest).
+			WithHint("check out the bench as it was when the attempt was registered")
+	}
+	return data, nil
+}

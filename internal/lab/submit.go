@@ -1,0 +1,148 @@
+package lab
+
+import (
+	"path/filepath"
+	"strings"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/digest"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+	"tallystick/internal/submission"
+	"tallystick/internal/workspace"
+)
+
+// SubmitOptions say what is packed, and where.
+type SubmitOptions struct {
+	Attempt     string
+	Out         string // folder; a name made of the attempt in the current one if empty
+	DryRun      bool   // everything but writing
+	AllowDirty  bool   // also if the audit found something
+	Strict      bool   // warnings of the audit count, too
+	ShowHeldOut bool
+}
+
+// A Submitted is a package that was made.
+type Submitted struct {
+	Package     string                   `json:"package"` // "" if nothing was written
+	Submittable bool                     `json:"submittable"`
+	Reason      string                   `json:"reason"`
+	Audit       SubmittedAudit           `json:"audit"`
+	PassRate    *float64                 `json:"pass_rate"`
+	N           int                      `json:"n"`
+	CI95        *[2]float64              `json:"ci95"`
+	Unscored    int                      `json:"unscored"`
+	MeanSteps   float64                  `json:"mean_steps"`
+	EmptyRate   float64                  `json:"empty_rate"`
+	Attempt     submission.AttemptNumber `json:"attempt"`
+	Files       int                      `json:"files"`
+	Bytes       int64                    `json:"bytes"`
+	Manifest    digest.ID                `json:"manifest_sha256"`
+	LedgerKey   string                   `json:"ledger_key"`
+}
+
+// SubmittedAudit says how the audit ended.
+type SubmittedAudit struct {
+	Clean       bool     `json:"clean"`
+	Complete    bool     `json:"complete"`
+	StrictClean bool     `json:"strict_clean"`
+	HarnessGaps []string `json:"harness_gaps"`
+}
+
+// Submit makes the package of an attempt. With an answer there may be an error: an
+// attempt that cannot be submitted, or whose audit is not clean, is shown and
+// nothing is written.
+func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
+	a, err := c.Reading.Attempt(o.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	from, receipts, err := c.Reading.Submission(a)
+	if err != nil {
+		return nil, c.Refused(err)
+	}
+	if from.Target, err = targetOf(c, a); err != nil {
+		return nil, err
+	}
+	p, err := submission.Build(from)
+	if err != nil {
+		return nil, c.Refused(err)
+	}
+	key, err := c.OperatorKey()
+	if err != nil {
+		return nil, err
+	}
+	if err := submission.Seal(from, p, *receipts, key); err != nil {
+		return nil, err
+	}
+	s := &Submitted{Submittable: p.Decision.Submittable, Reason: p.Decision.Reason, PassRate: p.Headline.PassRate, N: p.Headline.N, CI95: p.Headline.CI95,
+		Unscored: p.Headline.Unscored, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
+		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps},
+		Attempt: submission.AttemptNumber{ID: a.ID, Number: from.Registered.Number, Of: len(from.Class), Origin: from.Origin, TreeSize: from.TreeSize, Level: from.Level}}
+	if _, s.LedgerKey, err = c.Reading.Prove(a.Finished.Index); err != nil {
+		return nil, err
+	}
+	for _, data := range p.Files {
+		s.Bytes += int64(len(data))
+	}
+	if err := refuseSubmission(a, p, o); err != nil || o.DryRun {
+		return s, err
+	}
+	s.Package = o.Out
+	if s.Package == "" {
+		s.Package = "submission-" + from.FinishedAt.Go().Format("2006-01-02") + "-" + strings.NewReplacer("~", "-", "+", "-").Replace(a.ID)
+	}
+	return s, writePackage(s.Package, p.Files)
+}
+
+// refuseSubmission says why a package may not leave.
+func refuseSubmission(a *history.Attempt, p *submission.Package, o SubmitOptions) error {
+	switch {
+	case !p.Decision.Submittable:
+		return refusal.Newf(refusal.NotSubmittable, "attempt %s cannot be submitted: %s", a.ID, p.Decision.Reason).
+			WithHint(`"tally run %s --submit-intent" registers one that can; the class needs two people's signatures`, a.Class)
+	case o.AllowDirty:
+		return nil
+	case !p.Audit.Clean || o.Strict && !p.Audit.StrictClean:
+		return refusal.Newf(refusal.AuditNotClean, "attempt %s: the audit is not clean: %s", a.ID, strings.Join(p.Audit.Failures, ", ")).
+			WithHint(`"tally audit %s" shows what it found; --allow-dirty makes the package all the same, which then says so`, a.ID)
+	}
+	return nil
+}
+
+// targetOf is the settings of the attempt's target, nil if they have changed
+// since: then what decided its behaviour is not in the package.
+func targetOf(c *archive.Corpus, a *history.Attempt) ([]byte, error) {
+	t, err := FindTarget(c, a.Class, a.Target)
+	if err != nil || t.Digest != a.Plan.TargetDigest {
+		c.Note("target %s is not what the attempt ran with, or gone; the package goes without it, and the audit is not complete", a.Target)
+		return nil, nil
+	}
+	return t.Settings()
+}
+
+// writePackage writes the files into a folder that is not there yet. The manifest
+// comes last: what a crash leaves behind has none and is not a package.
+func writePackage(dir string, files map[string][]byte) error {
+	if workspace.Exists(dir) {
+		return refusal.Newf(refusal.AlreadyExists, "%s is there already", dir).WithHint("remove it, or name another folder with --out; a package is the same bytes each time")
+	}
+	made := map[string]bool{}
+	var all []store.Named
+	for path, data := range files {
+		if sub := filepath.Dir(filepath.Join(dir, filepath.FromSlash(path))); !made[sub] {
+			if err := store.MakeDir(store.OS{}, sub, 0o755); err != nil {
+				return err
+			}
+			made[sub] = true
+		}
+		if path != submission.ManifestFile {
+			all = append(all, store.Named{Name: filepath.Join(dir, filepath.FromSlash(path)), Data: data})
+		}
+	}
+	if err := store.WriteFiles(store.OS{}, all, 0o644); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, filepath.Join(dir, submission.ManifestFile), files[submission.ManifestFile], 0o644)
+}

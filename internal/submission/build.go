@@ -1,0 +1,257 @@
+package submission
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// The files of a package.
+const (
+	ResultsFile      = "results.jsonl"
+	TrajectoriesFile = "trajectories.jsonl"
+	MetadataFile     = "metadata.json"
+	AuditFile        = "audit-report.json"
+	ReadmeFile       = "README.md"
+	ManifestFile     = "manifest.json"
+	SignatureFile    = "manifest.json.sig"
+	RegistrationFile = "registration.json"
+	TargetFile       = "target.json"
+	CompatFile       = "compat/manifest.md.json"
+
+	evidenceDir = "evidence/"
+	bodiesDir   = "bodies/"
+	receiptsDir = "receipts/"
+)
+
+// A Package is what a submission consists of, but for its receipts, manifest and
+// signature.
+type Package struct {
+	Files    map[string][]byte // by path
+	Headline Headline
+	Audit    Audited
+	Decision Decision
+}
+
+// A Headline is the number that people quote, with what it takes to read it.
+type Headline struct {
+	PassRate  *float64    `json:"pass_rate"` // null on a split without answers
+	Passed    int         `json:"passed"`
+	N         int         `json:"n"`
+	CI95      *[2]float64 `json:"ci95"` // Wilson's interval
+	Unscored  int         `json:"unscored"`
+	MeanSteps float64     `json:"mean_steps"` // model calls of a task
+	EmptyRate float64     `json:"empty_rate"` // tasks without an answer
+	Seed      *int64      `json:"seed"`       // null: every task was run, none was drawn
+}
+
+// A Decision says whether an attempt can be submitted, and if not, why.
+type Decision struct {
+	Submittable bool   `json:"submittable"`
+	Reason      string `json:"reason"`
+}
+
+// Build derives a package. The audit is the last that is done, on the very bytes
+// of the other files.
+func Build(a *Attempt) (*Package, error) {
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	b := &builder{Attempt: a, files: map[string][]byte{}}
+	read := a.Read
+	with := *a
+	with.Read = func(d digest.Content) ([]byte, error) {
+		data, err := read(d)
+		if err == nil {
+			b.files[evidenceDir+hex.EncodeToString(d[:])] = data
+		}
+		return data, err
+	}
+	b.Attempt = &with
+	if err := b.rows(); err != nil {
+		return nil, err
+	}
+	if err := b.metadata(); err != nil {
+		return nil, err
+	}
+	b.files[RegistrationFile] = a.Registration
+	if a.Target != nil {
+		b.files[TargetFile] = a.Target
+	}
+	p := &Package{Files: b.files, Headline: b.headline, Decision: b.decide()}
+	var err error
+	if p.Audit, err = b.audit(); err != nil {
+		return nil, err
+	}
+	b.files[AuditFile] = p.Audit.Report
+	b.files[ReadmeFile] = b.readme(p)
+	b.files[CompatFile], err = b.compat(p)
+	return p, err
+}
+
+type builder struct {
+	*Attempt
+	files    map[string][]byte
+	tasks    []task
+	answers  []*told // that are submitted, in the order of the plan; nil for a task without a record
+	headline Headline
+	about    Metadata
+	partial  []string // tasks whose texts were not noted whole
+}
+
+// rows writes a line for each planned task into both files, also of those that
+// have no record.
+func (b *builder) rows() error {
+	var err error
+	if b.tasks, err = b.Attempt.tasks(); err != nil {
+		return err
+	}
+	var results, trajectories bytes.Buffer
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		one, err := b.tellTask(t)
+		if err != nil {
+			return err
+		}
+		b.answers = append(b.answers, one)
+		row := Result{TaskID: t.ID, ToolsUsed: []string{}, Correct: new(bool), Outcome: "not_run", Error: "the attempt has no record of it", Entry: -1}
+		if one != nil {
+			row = one.Result
+			row.Executions = t.executions()
+			if err := writeLine(&trajectories, &one.line); err != nil {
+				return err
+			}
+		}
+		if err := writeLine(&results, &row); err != nil {
+			return err
+		}
+	}
+	b.files[ResultsFile], b.files[TrajectoriesFile] = results.Bytes(), trajectories.Bytes()
+	return nil
+}
+
+func writeLine(to *bytes.Buffer, v any) error {
+	line, err := canon.Marshal(v)
+	to.Write(append(line, '\n'))
+	return err
+}
+
+// tellTask is the answer of a task that is submitted, nil if it has none.
+func (b *builder) tellTask(t *task) (*told, error) {
+	var all []*told
+	for _, r := range t.records {
+		one, err := b.tell(r)
+		if err != nil {
+			return nil, err
+		}
+		if !one.whole {
+			b.partial = appendNew(b.partial, t.ID)
+		}
+		all = append(all, one)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	best := chosen(all)
+	if b.Registered.Plan.Recording == evidence.RecordBodies {
+		return best, b.keepBodies(best)
+	}
+	return best, nil
+}
+
+// keepBodies puts the whole texts into the package that the steps have only the
+// beginning of, named as the steps name them. A text with secrets is not kept
+// anywhere.
+func (b *builder) keepBodies(t *told) error {
+	for _, c := range t.steps.bodies {
+		note, ok := t.steps.notes[c.Digest]
+		if !ok || note.Salted {
+			continue
+		}
+		data, err := b.Attempt.Read(c.Digest)
+		if err != nil {
+			return fmt.Errorf("task %s: the whole of a text: %w", t.Result.TaskID, err)
+		}
+		if digest.IDOf(data) != note.SHA256 {
+			return bad("task %s: a text has the SHA-256 %s, its note says %s", t.Result.TaskID, digest.IDOf(data), note.SHA256)
+		}
+		// It is there once, under the name that an auditor asks for.
+		delete(b.files, evidenceDir+hex.EncodeToString(c.Digest[:]))
+		b.files[bodiesDir+hex.EncodeToString(note.SHA256[:])] = data
+	}
+	return nil
+}
+
+// decide says whether the attempt can be submitted.
+func (b *builder) decide() Decision {
+	plan := &b.Registered.Plan
+	missing := 0
+	for _, t := range b.tasks {
+		if len(t.records) < plan.Repeat {
+			missing++
+		}
+	}
+	switch {
+	case !plan.SubmitIntent:
+		return Decision{Reason: "it was not registered with --submit-intent: who decides after seeing the result has chosen it"}
+	case b.Registered.Scratch || b.Level == "scratch" || b.Level == "example":
+		return Decision{Reason: "it is of the level " + b.Level + ": nobody vouches for the bench or the ledger"}
+	case missing > 0:
+		return Decision{Reason: fmt.Sprintf("%d of %d planned tasks have no record, or not of every repetition", missing, len(b.tasks))}
+	case len(b.partial) > 0:
+		return Decision{Reason: fmt.Sprintf("the texts of %d tasks were not recorded whole, the first is %s", len(b.partial), b.partial[0])}
+	}
+	return Decision{Submittable: true, Reason: "registered with --submit-intent, " + b.Level + ", recorded whole, every planned task has its record"}
+}
+
+// count makes the headline.
+func (b *builder) count() {
+	h := &b.headline
+	h.N = len(b.tasks)
+	steps, empty, scored := 0, 0, 0
+	for _, t := range b.answers {
+		if t == nil {
+			empty++
+			continue
+		}
+		steps += t.Result.Turns
+		if t.ModelAnswer == "" {
+			empty++
+		}
+		if t.Correct == nil {
+			h.Unscored++
+		} else {
+			scored++
+			if *t.Correct {
+				h.Passed++
+			}
+		}
+	}
+	h.MeanSteps, h.EmptyRate = float64(steps)/float64(h.N), float64(empty)/float64(h.N)
+	if scored == 0 {
+		return
+	}
+	// A task without a score counts as one that did not pass: n is what was planned.
+	rate := float64(h.Passed) / float64(h.N)
+	lo, hi := wilson(rate, float64(h.N))
+	h.PassRate, h.CI95 = &rate, &[2]float64{lo, hi}
+}
+
+// wilson is the 95 percent score interval of a rate p over n trials (Wilson
+// 1927): (p + z²/2n ± z·√(p(1-p)/n + z²/4n²)) / (1 + z²/n), as in scorecard, which
+// links too much for a stranger's verifier.
+func wilson(p, n float64) (lo, hi float64) {
+	const z = 1.959963984540054
+	middle, wide := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	scale := 1 + z*z/n
+	return max(0, (middle-wide)/scale), min(1, (middle+wide)/scale)
+}
+
+func sortedPaths(files map[string][]byte) []string { return slices.Sorted(maps.Keys(files)) }

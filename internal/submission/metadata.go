@@ -1,0 +1,134 @@
+package submission
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
+)
+
+// Metadata is metadata.json.
+type Metadata struct {
+	SubmittedAt    evidence.Time  `json:"submitted_at"` // when the attempt ended: the package reads no clock
+	Harness        string         `json:"harness"`
+	HarnessVersion string         `json:"harness_version"`
+	Model          string         `json:"model"`
+	Target         string         `json:"target"`
+	GAIALevel      int            `json:"gaia_level,omitempty"` // if there is only one
+	GAIALevels     map[string]int `json:"gaia_levels"`
+	GAIASplit      string         `json:"gaia_split,omitempty"`
+	Revision       string         `json:"dataset_revision,omitempty"`
+	DataSet        string         `json:"dataset,omitempty"`
+	ToolCatalogue  []string       `json:"tool_catalogue"`
+	TotalQuestions int            `json:"total_questions"`
+	EstCostUSD     float64        `json:"est_cost_usd"`
+	VotingAttempts int            `json:"voting_attempts"`
+	View           string         `json:"view"` // primary; majority if answers were chosen among repetitions
+	Abandoned      int            `json:"abandoned_executions"`
+	JudgeEvents    int            `json:"judge_cache_integrity_events"`
+	Recording      string         `json:"recording"`
+	ADRs           []string       `json:"adrs"`
+	Mode           string         `json:"mode"`
+	Headline
+	Attempt AttemptNumber `json:"attempt"`
+}
+
+// An AttemptNumber says which attempt of its class it is, and of how many there
+// are registrations in a tree of that size.
+type AttemptNumber struct {
+	ID       string `json:"id"`
+	Number   int    `json:"number"`
+	Of       int    `json:"of"`
+	Origin   string `json:"origin"`
+	TreeSize int64  `json:"tree_size"`
+	Level    string `json:"level"`
+}
+
+// metadata writes metadata.json.
+func (b *builder) metadata() error {
+	b.count()
+	data, err := b.data()
+	if err != nil {
+		return err
+	}
+	r := b.Registered
+	m := Metadata{SubmittedAt: b.FinishedAt, Harness: "tallystick", Target: r.Target, GAIALevels: map[string]int{}, TotalQuestions: len(b.tasks),
+		EstCostUSD: float64(b.Finished.CostMicroUSD) / 1e6, View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
+		ToolCatalogue: []string{}, Headline: b.headline,
+		Attempt: AttemptNumber{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, TreeSize: b.TreeSize, Level: b.Level}}
+	if data != nil {
+		m.DataSet, m.GAIASplit, m.Revision = data.Name, data.Split, data.Revision
+	}
+	if r.Plan.Repeat > 1 {
+		m.View = "majority"
+	}
+	var models []string
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		m.VotingAttempts = max(m.VotingAttempts, t.executions())
+		for _, rec := range t.records {
+			m.Abandoned += rec.Execution - 1
+			m.HarnessVersion = rec.HarnessVersion
+		}
+		if one := b.answers[i]; one != nil {
+			for _, name := range one.Result.ToolsUsed {
+				m.ToolCatalogue = appendNew(m.ToolCatalogue, name)
+			}
+			for _, name := range one.steps.models {
+				models = appendNew(models, name)
+			}
+			if one.Level > 0 {
+				m.GAIALevels[fmt.Sprint(one.Level)]++
+				m.GAIALevel = one.Level
+			}
+		}
+	}
+	m.Model = strings.Join(models, ", ")
+	if len(m.GAIALevels) != 1 {
+		m.GAIALevel = 0
+	}
+	if m.JudgeEvents, err = b.judgeEvents(); err != nil {
+		return err
+	}
+	b.about = m
+	b.files[MetadataFile], err = indented(&m)
+	return err
+}
+
+// judgeEvents counts what the judge's cache gave rise to, in the list of events
+// that the end of the attempt names.
+func (b *builder) judgeEvents() (n int, err error) {
+	if b.Finished.Events == nil {
+		return 0, nil
+	}
+	data, err := b.Attempt.Read(*b.Finished.Events)
+	if err != nil {
+		return 0, fmt.Errorf("the list of events: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var crossing struct {
+			Event struct {
+				Name string `json:"name"`
+			} `json:"event"`
+		}
+		if err := json.Unmarshal([]byte(line), &crossing); err != nil {
+			return 0, fmt.Errorf("the list of events: %w", err)
+		}
+		if strings.HasPrefix(crossing.Event.Name, "judge.cache_") {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// indented is JSON for people, with members in the order of their names: the one
+// spelling of canon with white space.
+func indented(v any) ([]byte, error) {
+	data, err := canon.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return indent(data)
+}

@@ -1,0 +1,61 @@
+package submission
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+func indent(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// readme tells a person what is in the package and what it may contain.
+func (b *builder) readme(p *Package) []byte {
+	var t bytes.Buffer
+	m := &b.about
+	fmt.Fprintf(&t, "# Submission of attempt %s\n\n", m.Attempt.ID)
+	if p.Headline.PassRate != nil {
+		fmt.Fprintf(&t, "Pass rate %.4f: %d of n = %d, 95 %% interval (Wilson) %.4f to %.4f, seed none (every task was run).\n", *p.Headline.PassRate, p.Headline.Passed, p.Headline.N, p.Headline.CI95[0], p.Headline.CI95[1])
+	} else {
+		fmt.Fprintf(&t, "n = %d, unscored: the split has no public answers.\n", p.Headline.N)
+	}
+	fmt.Fprintf(&t, "Mean steps (model calls) %.2f, empty answers %.4f. Split %s, revision %s, view %s, voting attempts %d.\n", p.Headline.MeanSteps, p.Headline.EmptyRate, orNone(m.GAIASplit), orNone(m.Revision), m.View, m.VotingAttempts)
+	fmt.Fprintf(&t, "Attempt %d of at least %d of its class, by target %s, in the ledger %s with %d entries.\n\n", m.Attempt.Number, m.Attempt.Of, m.Target, m.Attempt.Origin, m.Attempt.TreeSize)
+	if !p.Audit.Clean {
+		fmt.Fprint(&t, "**THE AUDIT IS NOT CLEAN.** audit-report.json says what it found. The package was made all the same, because its maker asked for that with --allow-dirty.\n\n")
+	} else if !p.Audit.Complete {
+		fmt.Fprint(&t, "The audit is clean and not complete: audit-report.json lists what it could not check.\n\n")
+	} else {
+		fmt.Fprint(&t, "The audit is clean and complete: no check failed, and none wanted an input. It shows that nothing was found, not that nothing is there.\n\n")
+	}
+	t.WriteString(readmeText)
+	return t.Bytes()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+const readmeText = "## What these files may contain\n\n" +
+	"trajectories.jsonl and evidence/ hold the beginnings of prompts (2 KiB), of tool results and model replies (4 KiB) and of arguments (8 KiB). " +
+	"They may contain text that the agent fetched, with names and other people's words. Secrets were taken out before anything was written, by shape and by name; a step says `redacted` where that happened, and its digest is then salted. " +
+	"bodies/ is there only if the attempt was registered to keep whole texts. " +
+	"results.jsonl holds the expected answers of a split that has them: keep them from crawlers.\n\n" +
+	"## What is what\n\n" +
+	"- results.jsonl, trajectories.jsonl: a line for each planned task; metadata.json; audit-report.json\n" +
+	"- receipts/: proofs that registration, records and end are in the ledger, and the registrations of all attempts of the class that are counted\n" +
+	"- evidence/, registration.json, target.json: what the lines are derived from, named by BLAKE3\n" +
+	"- manifest.json, manifest.json.sig: every file with its SHA-256, signed by the operator\n" +
+	"- compat/manifest.md.json: a manifest in the original's form. Its key follows from public data, so anybody can make one: it proves nothing\n\n" +
+	"## Check it\n\n" +
+	"    tally-verify --key LEDGER-KEY FOLDER\n\n" +
+	"verifies the receipts, derives every file again and compares. It needs nothing else.\n"

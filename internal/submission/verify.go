@@ -1,0 +1,276 @@
+package submission
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// A Verified is a package every file of which follows from its receipts. Only
+// [Verify] makes one.
+type Verified struct {
+	Manifest
+	Class      string
+	Target     string
+	Checkpoint *ledger.Checkpoint
+}
+
+// Verify verifies the files of a package, which are all that its folder has, by
+// path. The policy says whose ledger is believed; the manifest must be signed by
+// the key of one of its logs.
+func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
+	m, err := parseManifest(files[ManifestFile])
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSignature(files, policy); err != nil {
+		return nil, err
+	}
+	if err := m.checkFiles(files); err != nil {
+		return nil, err
+	}
+	a, checkpoint, err := provedAttempt(files, policy)
+	if err != nil {
+		return nil, err
+	}
+	// What the maker said of the level is his word; that the ledger's key signed
+	// the registration of a bench that people signed is not.
+	a.Level = m.Attempt.Level
+	if err := checkRegistration(a, policy); err != nil {
+		return nil, err
+	}
+	a.Registration, a.Target, a.Read = files[RegistrationFile], files[TargetFile], readFrom(files)
+	p, err := Build(a)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	for path, data := range files {
+		if strings.HasPrefix(path, receiptsDir) {
+			p.Files[path] = data
+		}
+	}
+	manifest, err := p.manifest(a)
+	if err != nil {
+		return nil, err
+	}
+	p.Files[ManifestFile], p.Files[SignatureFile] = manifest, files[SignatureFile]
+	if err := same(p.Files, files); err != nil {
+		return nil, err
+	}
+	if !p.Decision.Submittable {
+		return nil, bad("the attempt cannot be submitted: %s", p.Decision.Reason)
+	}
+	return &Verified{*m, a.Registered.Class, a.Registered.Target, checkpoint}, nil
+}
+
+// Text says what the package proves, for a person.
+func (v *Verified) Text() string {
+	a, h := v.Attempt, v.Headline
+	result := fmt.Sprintf("%d tasks, unscored", h.N)
+	if h.PassRate != nil {
+		result = fmt.Sprintf("pass rate %.4f, %d of n = %d, 95 %% interval %.4f to %.4f", *h.PassRate, h.Passed, h.N, h.CI95[0], h.CI95[1])
+	}
+	audit := "audit clean and complete"
+	switch {
+	case !v.Audit.Clean:
+		audit = "AUDIT NOT CLEAN"
+	case !v.Audit.Complete:
+		audit = "audit clean, not complete"
+	}
+	return fmt.Sprintf("class %s: %s; %s; attempt %s by target %s, number %d of at least %d of the class; %s; in %s, a tree of %d",
+		v.Class, result, audit, a.ID, v.Target, a.Number, a.Of, a.Level, a.Origin, a.TreeSize)
+}
+
+// checkSignature wants the manifest signed by the key of a trusted log.
+func checkSignature(files map[string][]byte, policy ledger.Policy) error {
+	key, err := seal.VerifySignature(files[SignatureFile], files[ManifestFile], seal.NamespaceSubmission)
+	if err != nil {
+		return bad("%s: %v", SignatureFile, err)
+	}
+	if pub, ok := key.Ed25519(); ok {
+		for _, l := range policy.Logs {
+			if ed25519.PublicKey(l.Key).Equal(pub) {
+				return nil
+			}
+		}
+	}
+	return bad("%s is signed by %s, which is not the key of a trusted ledger", ManifestFile, key)
+}
+
+// checkFiles compares what is there with what the manifest lists.
+func (m *Manifest) checkFiles(files map[string][]byte) error {
+	listed := map[string]bool{ManifestFile: true, SignatureFile: true}
+	for _, f := range m.Files {
+		listed[f.Path] = true
+		data, ok := files[f.Path]
+		if !ok {
+			return bad("%s is missing", f.Path)
+		}
+		if got := digest.IDOf(data); got != f.SHA256 || len(data) != f.Bytes {
+			return bad("%s has %d bytes and %s, the manifest says %d and %s", f.Path, len(data), got, f.Bytes, f.SHA256)
+		}
+	}
+	for _, path := range sortedPaths(files) {
+		if !listed[path] {
+			return bad("%s is not in the manifest", path)
+		}
+	}
+	return nil
+}
+
+// provedAttempt reads registration, end and records from the receipts.
+func provedAttempt(files map[string][]byte, policy ledger.Policy) (*Attempt, *ledger.Checkpoint, error) {
+	x := &proofs{files: files, policy: policy}
+	ends, class, records := x.all("attempt"), x.all("class"), x.all("record")
+	if x.err != nil {
+		return nil, nil, x.err
+	}
+	if len(ends) != 2 {
+		return nil, nil, bad("%d receipts of the attempt itself, expected its registration and its end", len(ends))
+	}
+	a := &Attempt{Origin: x.tree.Origin, TreeSize: x.tree.Size, FinishedAt: ends[1].Entry.Time}
+	var registered, finished bool
+	a.Registered, registered = ends[0].Body.(*evidence.AttemptRegistered)
+	a.Finished, finished = ends[1].Body.(*evidence.AttemptFinished)
+	if !registered || !finished || a.Registered.Origin != a.Origin {
+		return nil, nil, bad("the receipts of the attempt are of %s and %s, expected its registration in %s and its end", ends[0].Entry.Kind, ends[1].Entry.Kind, a.Origin)
+	}
+	for _, p := range class {
+		r, ok := p.Body.(*evidence.AttemptRegistered)
+		if !ok {
+			return nil, nil, bad("entry %d is of %s, expected a registration of the class", p.Index, p.Entry.Kind)
+		}
+		a.Class = append(a.Class, r)
+	}
+	last := ends[0].Index
+	for _, p := range records {
+		r, ok := p.Body.(*evidence.CaseScored)
+		if !ok || p.Index <= last || p.Index >= ends[1].Index {
+			return nil, nil, bad("entry %d is not a record between the registration and the end of the attempt, in order", p.Index)
+		}
+		last = p.Index
+		a.Records = append(a.Records, Record{p.Index, r})
+	}
+	return a, x.tree, nil
+}
+
+// proofs reads files of receipts, all of which are for one tree.
+type proofs struct {
+	files  map[string][]byte
+	policy ledger.Policy
+	tree   *ledger.Checkpoint
+	err    error
+}
+
+func (x *proofs) all(name string) []*ledger.Proved {
+	var out []*ledger.Proved
+	for n := 0; x.err == nil; n++ {
+		data, ok := x.files[proofFile(name, n)]
+		if !ok {
+			break
+		}
+		proved, err := ledger.VerifyProofs(data, x.policy)
+		if err != nil {
+			x.err = err
+			break
+		}
+		if x.tree == nil {
+			x.tree = proved[0].Checkpoint
+		}
+		if c := proved[0].Checkpoint; c.Origin != x.tree.Origin || c.Size != x.tree.Size || c.Root != x.tree.Root {
+			x.err = bad("%s is for another tree than the other receipts", proofFile(name, n))
+		}
+		out = append(out, proved...)
+	}
+	if len(out) == 0 && x.err == nil {
+		x.err = bad("%s is missing", proofFile(name, 0))
+	}
+	return out
+}
+
+// checkRegistration wants the registration signed by the key that seals the
+// ledger, as the harness signs it.
+func checkRegistration(a *Attempt, policy ledger.Policy) error {
+	message, err := a.Registered.Message()
+	if err != nil {
+		return err
+	}
+	key, err := seal.VerifySignature([]byte(a.Registered.Signature), message, seal.NamespaceAttempt)
+	if err != nil {
+		return bad("the registration: %v", err)
+	}
+	pub, ok := key.Ed25519()
+	for _, l := range policy.Logs {
+		if ok && ed25519.PublicKey(l.Key).Equal(pub) {
+			return nil
+		}
+	}
+	return bad("the registration is signed by %s, which is not the key of a trusted ledger", key)
+}
+
+// readFrom gives pieces that are in the package: in evidence/ by their names, and
+// in bodies/, which has other names.
+func readFrom(files map[string][]byte) func(digest.Content) ([]byte, error) {
+	bodies := map[digest.Content][]byte{}
+	for path, data := range files {
+		if strings.HasPrefix(path, bodiesDir) {
+			bodies[digest.ContentOf(data)] = data
+		}
+	}
+	return func(d digest.Content) ([]byte, error) {
+		data, ok := files[evidenceDir+hex.EncodeToString(d[:])]
+		if !ok {
+			if data, ok = bodies[d]; !ok {
+				return nil, bad("the piece %s of the evidence is missing", d)
+			}
+		}
+		if got := digest.ContentOf(data); got != d {
+			return nil, bad("evidence/%x is %s", d[:], got)
+		}
+		return data, nil
+	}
+}
+
+// same compares the package as it was built again with the one that is there.
+func same(made, there map[string][]byte) error {
+	for _, path := range sortedPaths(made) {
+		data, ok := there[path]
+		if !ok {
+			return bad("%s is missing", path)
+		}
+		if !bytes.Equal(data, made[path]) {
+			return bad("%s is not what the receipts and the evidence give: they differ from line %d on", path, differsAt(data, made[path]))
+		}
+	}
+	for _, path := range sortedPaths(there) {
+		if _, ok := made[path]; !ok {
+			return bad("%s is nothing that the attempt gives", path)
+		}
+	}
+	return nil
+}
+
+func differsAt(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return 1 + bytes.Count(a[:n], []byte("\n"))
+}
+
+// asInvalid makes a package whose content cannot even be read one that does not
+// verify: whoever signed it did not make it with this program.
+func asInvalid(err error) error {
+	if refusal.ExitCode(err) == refusal.ExitUnverified {
+		return err
+	}
+	return bad("%v", err)
+}

@@ -1,0 +1,67 @@
+package verify
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/store"
+	"tallystick/internal/submission"
+)
+
+// maxPackageBytes bounds all files of a submission together: they are in memory
+// while they are derived again.
+const maxPackageBytes = 2 << 30
+
+// isPackage reports whether a folder holds a submission. It is known by the file
+// that nobody else has, so that one without its manifest is refused as a package.
+func isPackage(dir string) bool {
+	return exists(filepath.Join(dir, submission.ManifestFile)) || exists(filepath.Join(dir, submission.SignatureFile)) ||
+		exists(filepath.Join(dir, submission.ResultsFile)) && exists(filepath.Join(dir, submission.AuditFile))
+}
+
+// submitted verifies a package and says what it proves.
+func submitted(dir string, t Trust) (string, string, error) {
+	const kind = "submission"
+	files, err := readPackage(dir)
+	if err != nil {
+		return kind, "", err
+	}
+	v, err := submission.Verify(files, t.Policy())
+	if err == nil {
+		err = t.checkOrigin(v.Checkpoint.Origin)
+	}
+	if err != nil {
+		return kind, "", err
+	}
+	a := v.Attempt
+	*t.claim = &Claim{Origin: a.Origin, TreeSize: a.TreeSize, Class: v.Class, Target: v.Target, Attempt: a.ID, Number: a.Number, Of: a.Of, Score: v.Headline.PassRate, Level: a.Level}
+	t.assume("people signed the bench, and not example people: the package shows that the ledger's key signed the registration, and no more")
+	t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many", a.TreeSize, a.Of)
+	return kind, v.Text(), nil
+}
+
+// readPackage reads every file of a folder.
+func readPackage(dir string) (map[string][]byte, error) {
+	files, left := map[string][]byte{}, int64(maxPackageBytes)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return refusal.Newf(refusal.Unreadable, "reading %s: %w", path, refusal.WithoutPath(err))
+		}
+		if d.IsDir() {
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return refusal.Newf(refusal.SubmissionInvalid, "submission: %s is not a regular file", name).WithHint("a package has no links")
+		}
+		data, err := store.ReadFile(store.OS{}, path, left)
+		left -= int64(len(data))
+		files[filepath.ToSlash(name)] = data
+		return err
+	})
+	return files, err
+}
