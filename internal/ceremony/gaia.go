@@ -74,7 +74,7 @@ func writeClass(c *archive.Corpus, class string, trust bench.Trust, files map[st
 	}
 	err := WriteFiles(c.ClassDir(class), files)
 	if err == nil && trust == bench.Signed {
-		_, err = pinClass(c, DigestOptions{Class: class})
+		_, err = Digest(c, DigestOptions{Class: class})
 	} else if err == nil {
 		_, _, err = VerifyClasses(c, []string{class})
 	}

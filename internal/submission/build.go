@@ -201,7 +201,7 @@ func (b *builder) decide() Decision {
 	switch {
 	case !plan.SubmitIntent:
 		return Decision{Reason: "it was not registered with --submit-intent: who decides after seeing the result has chosen it"}
-	case b.Registered.Scratch || b.Level == "scratch" || b.Level == "example":
+	case b.Registered.Scratch || !slices.Contains([]string{"signed", "witnessed", "reproduced"}, b.Level):
 		return Decision{Reason: "it is of the level " + b.Level + ": nobody vouches for the bench or the ledger"}
 	case missing > 0:
 		return Decision{Reason: fmt.Sprintf("%d of %d planned tasks have no record, or not of every repetition", missing, len(b.tasks))}
