@@ -66,6 +66,12 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"events": cmdEvents,
 		"exit":   cmdExit,
 		"flip":   cmdFlip,
+
+		"gaiadata":    cmdGAIAData,
+		"gaiareplies": cmdGAIAReplies,
+		"forge":       cmdForge,
+		"ledgerkey":   cmdLedgerKey,
+
 		"json":   cmdJSON,
 		"lines":  cmdLines,
 		"mode":   cmdMode,

@@ -40,6 +40,9 @@ func (r *Reading) Submission(a *history.Attempt) (*submission.Attempt, *submissi
 		return nil, nil, err
 	}
 	s := &submission.Attempt{Origin: r.History.Origin, Level: a.Level.String(), Read: r.Piece}
+	if a.Level > history.Signed {
+		s.Level = history.Signed.String() // more than that a package does not prove
+	}
 	if s.Registered, err = bodyOf[*evidence.AttemptRegistered](a.Index, proofs[a.Index].Entry); err != nil {
 		return nil, nil, err
 	}

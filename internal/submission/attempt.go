@@ -147,14 +147,9 @@ func (a *Attempt) tasks() ([]task, error) {
 	return tasks, nil
 }
 
-// executions are how often the task was begun, as the ledger has it: an answer
-// was chosen from that many.
-func (t *task) executions() (n int) {
-	for _, r := range t.records {
-		n += r.Execution
-	}
-	return n
-}
+// executions are those that gave an answer to choose from. One that was begun and
+// left no record gave none, and is counted as abandoned.
+func (t *task) executions() int { return len(t.records) }
 
 // level is the level of difficulty that a case is tagged with, 0 without one.
 func level(tags []string) int {

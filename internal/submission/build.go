@@ -160,11 +160,13 @@ func (b *builder) tellTask(t *task) (*told, error) {
 		return nil, nil
 	}
 	best := chosen(all)
-	if b.Registered.Plan.Recording == evidence.RecordBodies {
+	if b.keepsBodies() {
 		return best, b.keepBodies(best)
 	}
 	return best, nil
 }
+
+func (b *builder) keepsBodies() bool { return b.Registered.Plan.Recording == evidence.RecordBodies }
 
 // keepBodies puts the whole texts into the package that the steps have only the
 // beginning of, named as the steps name them. A text with secrets is not kept
@@ -201,7 +203,7 @@ func (b *builder) decide() Decision {
 	switch {
 	case !plan.SubmitIntent:
 		return Decision{Reason: "it was not registered with --submit-intent: who decides after seeing the result has chosen it"}
-	case b.Registered.Scratch || !slices.Contains([]string{"signed", "witnessed", "reproduced"}, b.Level):
+	case b.Registered.Scratch || b.Level != "signed":
 		return Decision{Reason: "it is of the level " + b.Level + ": nobody vouches for the bench or the ledger"}
 	case missing > 0:
 		return Decision{Reason: fmt.Sprintf("%d of %d planned tasks have no record, or not of every repetition", missing, len(b.tasks))}

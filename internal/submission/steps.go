@@ -41,8 +41,10 @@ type Step struct {
 	ContentSHA256 string `json:"content_sha256,omitempty"` // of a prompt
 	InputSHA256   string `json:"input_sha256,omitempty"`   // of what a model was sent
 	OutputSHA256  string `json:"output_sha256,omitempty"`
-	GoldHits      *Hits  `json:"gold_hits,omitempty"`
-	InputHits     *Hits  `json:"input_gold_hits,omitempty"`
+	// GoldHits are those in what the agent was shown: the prompt, what a model was
+	// sent, what a tool gave. OutputHits are those in what a model said.
+	GoldHits   *Hits `json:"gold_hits,omitempty"`
+	OutputHits *Hits `json:"output_gold_hits,omitempty"`
 
 	Content *string           `json:"content,omitempty"`
 	Input   any               `json:"input,omitempty"`
@@ -161,11 +163,13 @@ func (w *walk) event(e event, p *payload) {
 	case "model_call_started":
 		w.models = appendNew(w.models, p.Model)
 		s := w.add(&Step{Type: modelStep, Turn: e.Turn, Model: p.Model, Input: p.Prompt.Head, Truncated: p.Prompt.Truncated, Redacted: p.Prompt.Redacted})
-		s.InputSHA256, s.InputHits, s.Salted = w.noted(p.Prompt)
+		s.InputSHA256, s.GoldHits, s.Salted = w.noted(p.Prompt)
 		w.asked[p.Call] = s
 	case "model_call_completed":
 		if s := w.asked[p.Call]; s != nil {
+			shown := s.GoldHits
 			s.OutputSHA256 = w.text(s, p.Output)
+			s.GoldHits, s.OutputHits = shown, s.GoldHits
 			s.Output, s.TokensIn, s.TokensOut = s.Head, &p.In, &p.Out
 			w.in, w.out = w.in+p.In, w.out+p.Out
 		}

@@ -61,9 +61,12 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Files[ManifestFile], p.Files[SignatureFile] = manifest, files[SignatureFile]
+	p.Files[ManifestFile], p.Files[SignatureFile] = files[ManifestFile], files[SignatureFile]
 	if err := same(p.Files, files); err != nil {
 		return nil, err
+	}
+	if !bytes.Equal(manifest, files[ManifestFile]) { // last: the other files say better what was changed
+		return nil, bad("%s is not what the receipts and the evidence give: they differ from line %d on", ManifestFile, differsAt(files[ManifestFile], manifest))
 	}
 	if !p.Decision.Submittable {
 		return nil, bad("the attempt cannot be submitted: %s", p.Decision.Reason)

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/submission"
+	"tallystick/internal/verify"
+)
+
+// gaiadata DIR N [test] writes a data set in the shape of GAIA's level 1: N tasks,
+// every fifth with a file, with their answers, or without those of the test split.
+func cmdGAIAData(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: gaiadata DIR N [test]")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	split := "validation"
+	if len(args) > 2 {
+		split = args[2]
+	}
+	dir := filepath.Join(ts.MkAbs(args[0]), "2023", split)
+	ts.Check(os.MkdirAll(dir, 0o755))
+	var lines strings.Builder
+	for i := range n {
+		task := map[string]any{"task_id": fmt.Sprintf("%08x-0000-4000-8000-%012x", i+1, 7*i), "Level": 1, "Question": question(i), "Final answer": answer(i), "file_name": ""}
+		if i%2 == 0 {
+			task["Level"] = "1" // some copies have it so
+		}
+		if split == "test" {
+			task["Final answer"] = "?"
+		}
+		if i%5 == 0 {
+			name := fmt.Sprintf("table-%d.csv", i)
+			task["file_name"], task["file_path"] = name, "2023/"+split+"/"+name
+			ts.Check(os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "town,people\nNordby,%d\n", 4200+i), 0o644))
+		}
+		line, err := json.Marshal(task)
+		ts.Check(err)
+		lines.Write(append(line, '\n'))
+	}
+	ts.Check(os.WriteFile(filepath.Join(dir, "metadata.jsonl"), []byte(lines.String()), 0o644))
+}
+
+func question(i int) string {
+	return fmt.Sprintf("Which wind was logged at the lighthouse of Nordby on day %d of its journal? Answer with the letters of the direction and the number.", i+1)
+}
+
+func answer(i int) string { return fmt.Sprintf("northwest-%d", 300+i) }
+
+// gaiareplies CLASSDIR [wrong N] gives every case of a class tools and the words of
+// a model that searches, fetches a long page that holds the answer at its end,
+// computes, and answers; the first N answer wrongly.
+func cmdGAIAReplies(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: gaiareplies CLASSDIR [N]")
+	}
+	wrong := 0
+	if len(args) > 1 {
+		var err error
+		wrong, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	cases, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "cases", "*", "scenario.yaml"))
+	ts.Check(err)
+	for i, name := range cases {
+		said := answer(i)
+		if i < wrong {
+			said = "calm"
+		}
+		page, err := json.Marshal(strings.Repeat("The keeper wrote of fog and of gulls. ", 200) + "Day " + fmt.Sprint(i+1) + ": " + answer(i))
+		ts.Check(err)
+		old, err := os.ReadFile(name)
+		ts.Check(err)
+		ts.Check(os.WriteFile(name, append(old, fmt.Appendf(nil, gaiaReplies, page, i+1, i+1, i, said)...), 0o644))
+	}
+}
+
+const gaiaReplies = `tools:
+  - {name: web_search, class: read, trust: outside, default: {result: {hits: ["https://lights.example/journal"]}}}
+  - {name: fetch, class: read, trust: outside, default: {result: %s}}
+  - {name: calculate, class: read, default: {result: 17}}
+model:
+  - {tool_calls: [{name: web_search, args: {query: "journal lighthouse Nordby day %d"}}], tokens_in: 120, tokens_out: 20}
+  - {tool_calls: [{name: fetch, args: {url: "https://lights.example/journal/%d"}}, {name: calculate, args: {sum: "%d+0"}}], tokens_in: 180, tokens_out: 30}
+  - {text: "The journal has it.\nFINAL ANSWER: %s", tokens_in: 2300, tokens_out: 25}
+`
+
+// A forgery changes a package; the refusal must name what was done. Resigned says
+// that the operator signed the list of files again with his own key.
+type forgery struct {
+	name     string
+	resigned bool
+	change   func(files map[string][]byte)
+	want     string
+}
+
+func forgeries() []forgery {
+	edit := func(name, old, new string) func(map[string][]byte) {
+		return func(files map[string][]byte) {
+			files[name] = []byte(strings.Replace(string(files[name]), old, new, 1))
+		}
+	}
+	loseLast := func(name string) func(map[string][]byte) {
+		return func(files map[string][]byte) {
+			files[name] = files[name][:bytes.LastIndex(files[name], []byte("\nreceipt "))+1]
+		}
+	}
+	touch := func(folder string) func(map[string][]byte) {
+		return func(files map[string][]byte) {
+			for _, name := range slices.Sorted(maps.Keys(files)) {
+				if strings.HasPrefix(name, folder) {
+					data := bytes.Clone(files[name])
+					data[len(data)/2] ^= 1
+					files[name] = data
+					return
+				}
+			}
+		}
+	}
+	remove := func(name string) func(map[string][]byte) {
+		return func(files map[string][]byte) { delete(files, name) }
+	}
+	return []forgery{
+		{"a better headline", false, edit("README.md", "Pass rate 0.9062", "Pass rate 1.0000"), "README.md has"},
+		{"a better manifest", false, edit("manifest.json", `"pass_rate": 0.90625`, `"pass_rate": 1`), "manifest.json.sig"},
+		{"the report is gone", false, remove("audit-report.json"), "audit-report.json is missing"},
+		{"one more file", false, func(files map[string][]byte) { files["NOTE.md"] = []byte("x") }, "NOTE.md is not in the manifest"},
+		{"no manifest", false, remove("manifest.json"), "manifest.json"},
+		{"no signature", false, remove("manifest.json.sig"), "manifest.json.sig"},
+		{"a failed task counts", true, edit("results.jsonl", `"correct":false`, `"correct":true`), "results.jsonl is not what"},
+		{"another answer", true, edit("results.jsonl", `"model_answer":"calm"`, `"model_answer":"northwest-300"`), "results.jsonl is not what"},
+		{"a task is left out", true, func(files map[string][]byte) {
+			_, files["results.jsonl"], _ = bytes.Cut(files["results.jsonl"], []byte("\n"))
+		}, "results.jsonl is not what"},
+		{"a tool call becomes another", true, edit("trajectories.jsonl", `"name":"web_search"`, `"name":"calculate"`), "trajectories.jsonl is not what"},
+		{"hits are wiped out", true, edit("trajectories.jsonl", `"offsets":[7`, `"offsets":[8`), "trajectories.jsonl is not what"},
+		{"votes are denied", true, edit("metadata.json", `"voting_attempts": 1`, `"voting_attempts": 0`), "metadata.json is not what"},
+		{"the only attempt", true, edit("metadata.json", `"of": 2`, `"of": 1`), "metadata.json is not what"},
+		{"the report is cleaner", true, edit("audit-report.json", `"evidence": [`, `"evidence": [ `), "audit-report.json is not what"},
+		{"another split", true, edit("registration.json", `"split":"validation"`, `"split":"test"`), "registration.json is not the registration that the plan names"},
+		{"another target", true, edit("target.json", `"model":"`, `"model":"x`), "target.json is not the target"},
+		{"a record is held back", true, loseLast("receipts/record-0001.proof"), "records have the outcome"},
+		{"the attempt is not counted", true, loseLast("receipts/class-0001.proof"), "not among those of its class"},
+		{"the end is missing", true, loseLast("receipts/attempt-0001.proof"), "expected its registration and its end"},
+		{"a receipt is bent", true, touch("receipts/record"), "part "},
+		{"evidence is changed", true, touch("evidence/"), "evidence"},
+		{"a body is changed", true, touch("bodies/"), "missing"},
+		{"one more body", true, func(files map[string][]byte) { files["bodies/"+strings.Repeat("0", 64)] = []byte("x") }, "nothing that the attempt gives"},
+		{"the README says less", true, edit("README.md", "keep them from crawlers", "spread them"), "README.md is not what"},
+		{"the manifest claims more", true, edit("manifest.json", `"pass_rate": 0.90625`, `"pass_rate": 1`), "manifest.json is not what"},
+		{"a level that is none", true, edit("manifest.json", `"level": "signed"`, `"level": "witnessed"`), "is not what"},
+	}
+}
+
+// forge DIR KEY OTHER tries every forgery on a package that KEY signed and that
+// verifies with $LEDGERKEY, and has it signed by OTHER, whom nobody trusts.
+func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: forge DIR KEY OTHER")
+	}
+	var trust verify.Trust
+	ts.Check(trust.AddLog(ts.Getenv("LEDGERKEY")))
+	whole := readAll(ts, ts.MkAbs(args[0]))
+	if _, err := submission.Verify(whole, trust.Policy()); err != nil {
+		ts.Fatalf("forge: the package itself: %v", err)
+	}
+	for _, f := range forgeries() {
+		files := maps.Clone(whole)
+		f.change(files)
+		if maps.EqualFunc(files, whole, bytes.Equal) {
+			ts.Fatalf("forge: %s: nothing was changed", f.name)
+		}
+		if f.resigned {
+			resign(ts, files, args[1])
+		}
+		_, err := submission.Verify(files, trust.Policy())
+		if err == nil || refusal.ExitCode(err) != refusal.ExitUnverified || !strings.Contains(err.Error(), f.want) {
+			ts.Fatalf("forge: %s: %v, want %q", f.name, err, f.want)
+		}
+	}
+	files := maps.Clone(whole)
+	resign(ts, files, args[2])
+	if _, err := submission.Verify(files, trust.Policy()); err == nil || !strings.Contains(err.Error(), "not the key of a trusted ledger") {
+		ts.Fatalf("forge: signed by a stranger: %v", err)
+	}
+}
+
+func readAll(ts *testscript.TestScript, dir string) map[string][]byte {
+	files := map[string][]byte{}
+	ts.Check(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files[filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator)))], err = os.ReadFile(path)
+		return err
+	}))
+	return files
+}
+
+// resign lists the files as they are and signs the list.
+func resign(ts *testscript.TestScript, files map[string][]byte, keyFile string) {
+	key, err := seal.LoadKey(ts.MkAbs(keyFile))
+	ts.Check(err)
+	var m submission.Manifest
+	ts.Check(json.Unmarshal(files[submission.ManifestFile], &m))
+	m.Files = nil
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != submission.ManifestFile && name != submission.SignatureFile {
+			m.Files = append(m.Files, submission.File{Bytes: len(files[name]), Path: name, SHA256: digest.IDOf(files[name])})
+		}
+	}
+	plain, err := canon.Marshal(&m)
+	ts.Check(err)
+	var out bytes.Buffer
+	ts.Check(json.Indent(&out, plain, "", "  "))
+	out.WriteByte('\n')
+	files[submission.ManifestFile] = out.Bytes()
+	files[submission.SignatureFile], err = seal.SignWith(key.Signer(), seal.NamespaceSubmission, out.Bytes())
+	ts.Check(err)
+}
+
+// ledgerkey WORKSPACE sets $LEDGERKEY to the key of its ledger.
+func cmdLedgerKey(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("tally", "--workspace", args[0], "prove", "gaia-validation-l1.default.2", "--json", "-o", ts.MkAbs("key.proof")))
+	var proof struct{ Key string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &proof))
+	ts.Setenv("LEDGERKEY", proof.Key)
+}
