@@ -34,6 +34,7 @@ func (r *runner) report(a *recount.Run) error {
 		return err
 	}
 	a.Attempt = recount.RunAttemptOf(attempt)
+	a.TellGAIA(attempt)
 	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
 	if err != nil {
 		return past.Refused(err)

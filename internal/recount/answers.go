@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
@@ -45,6 +46,38 @@ type Run struct {
 	Decision     *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
 	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
 	LocalLedger  *LocalLedger          `json:"local_ledger,omitempty"` // absent where the workspace has its ledger
+
+	// Of a class that was made of GAIA, from the tags of its records. Voting is what
+	// the ledger shows: executions that an answer can be chosen from.
+	GAIASplit      string         `json:"gaia_split,omitempty"`
+	GAIALevels     map[string]int `json:"gaia_levels,omitempty"`
+	VotingAttempts int            `json:"voting_attempts,omitempty"`
+}
+
+// TellGAIA fills in what is said of GAIA, from the records of an attempt.
+func (r *Run) TellGAIA(a *history.Attempt) {
+	levels, records := map[string]int{}, map[string]int{}
+	for c := range a.Cases() {
+		if c.Index < 0 {
+			continue
+		}
+		records[c.ID]++
+		for _, tag := range c.Tags() {
+			if split, ok := strings.CutPrefix(tag, "split-"); ok {
+				r.GAIASplit = split
+			}
+			if level, ok := strings.CutPrefix(tag, "level-"); ok && records[c.ID] == 1 {
+				levels[level]++
+			}
+		}
+	}
+	if r.GAIASplit == "" {
+		return
+	}
+	r.GAIALevels = levels
+	for _, n := range records {
+		r.VotingAttempts = max(r.VotingAttempts, n)
+	}
 }
 
 // A LocalLedger is that of a checkout which has not got the workspace's own: its

@@ -35,6 +35,9 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 		unmade["scorecard"] = "the run could not read it back"
 		return out, out.document(name, data, made, unmade)
 	}
+	if kept.GAIASplit != "" {
+		made.TellGAIA(a)
+	}
 	if made.Scorecard, _, err = s.makeCard(out, name+": scorecard", h, kept.Scorecard); err != nil || made.Scorecard == nil {
 		return out, err
 	}
