@@ -51,12 +51,15 @@ func PaidBy(attempts ...*Attempt) *Paid {
 // Beside says what was paid, if that is more than what the scored executions
 // cost; else it is "".
 func (p *Paid) Beside(scoredUSD *float64) string {
-	if p == nil || p.UnknownCalls == 0 && scoredUSD != nil && *scoredUSD == p.CostUSD {
+	if p == nil || p.Calls+p.UnknownCalls == 0 || p.UnknownCalls == 0 && scoredUSD != nil && *scoredUSD == p.CostUSD {
 		return ""
 	}
 	text := fmt.Sprintf("$%.6f for %d calls by every execution and the judge", p.CostUSD, p.Calls)
 	if p.UnknownCalls > 0 {
 		text += fmt.Sprintf("; %d more were sent, outcome unknown, at most $%.6f", p.UnknownCalls, p.UnknownCeilingUSD)
+	}
+	if scoredUSD == nil {
+		text += "; what the agent paid elsewhere is not known"
 	}
 	return text
 }
