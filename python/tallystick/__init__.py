@@ -15,8 +15,8 @@ and nothing is verified in Python. ``tally`` is found on the path, or named by
 the environment variable ``TALLY``.
 """
 
-from .agent import agent
+from .agent import agent, parameters
 from .rubric import rubric
 from .tally import Attempt, Run, RunAttempt, Score, TallyError, attempts, attest, run, scores, tally
 
-__all__ = ["agent", "rubric", "run", "attempts", "scores", "attest", "tally", "Attempt", "Run", "RunAttempt", "Score", "TallyError"]
+__all__ = ["agent", "parameters", "rubric", "run", "attempts", "scores", "attest", "tally", "Attempt", "Run", "RunAttempt", "Score", "TallyError"]

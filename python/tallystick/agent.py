@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import runpy
 import sys
 from typing import Any, Callable, Dict, List
@@ -26,6 +27,12 @@ def agent(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function as the agent of its file."""
     _agents.append(function)
     return function
+
+
+def parameters() -> Dict[str, str]:
+    """The parameters of the target's variant, as texts; a file by its path."""
+    start = "TALLY_PARAM_"
+    return {k[len(start):].lower(): v for k, v in os.environ.items() if k.startswith(start)}
 
 
 def _messages(history: List[Dict[str, Any]]) -> List[Dict[str, str]]:
