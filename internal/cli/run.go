@@ -358,24 +358,43 @@ type runner struct {
 	past    *harness.Past    // what the harness must know of earlier attempts
 	reading *archive.Reading // the ledger as it was before the run
 	local   *recount.LocalLedger
-	several bool // targets
+	several bool  // targets
+	spent   int64 // micro-dollars, by the attempts before
 }
 
 // run runs the attempt while the person looks on.
 func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.Ran, error) {
 	m := newMeter(r.env, r.o.live)
-	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: int64(r.o.maxCost * 1e6), Past: r.past, Progress: m, Admit: r.checkBaseline}
+	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: r.left(), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}
 	}
 	ran, err := setup.Run(ctx, o)
 	m.end()
 	if ran != nil {
+		r.spent += spentBy(ran.Paid, ran.CostMicroUSD)
 		for _, id := range ran.Unfinished {
 			r.env.Note("attempt %s was never finished; it stays in the ledger and counts against its class", id)
 		}
 	}
 	return ran, err
+}
+
+// left is what is left of --max-cost, which is for all attempts of the command; 0
+// if there is no limit.
+func (r *runner) left() int64 {
+	if r.o.maxCost == 0 {
+		return 0
+	}
+	return max(1, int64(r.o.maxCost*1e6)-r.spent)
+}
+
+// spentBy is the most that an attempt can have cost.
+func spentBy(paid *evidence.Paid, cost int64) int64 {
+	if paid != nil {
+		return paid.Most()
+	}
+	return cost
 }
 
 // checkBaseline refuses an attempt to compare with that the ledger does not have,

@@ -76,6 +76,7 @@ func (r *runner) oneOf(ctx context.Context, s *lab.Setup, before *history.Attemp
 		r.env.Note("target %d of %d, %s: attempt %s is finished", i+1, n, s.Target.Name, before.ID)
 		one := &oneRun{answer: answerOf(before)}
 		one.answer.LocalLedger = r.local
+		r.spent += spentBy(before.Finished.Paid, before.Finished.CostMicroUSD)
 		return one, r.report(one.answer)
 	}
 	r.env.Note("target %d of %d, %s", i+1, n, s.Target.Name)
@@ -236,7 +237,7 @@ func answerOf(a *history.Attempt) *recount.Run {
 	cost := float64(f.CostMicroUSD) / 1e6
 	run := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttemptOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: f.Outcomes[evidence.Passed], Failed: f.Outcomes[evidence.Failed], Skipped: f.Outcomes[evidence.Skipped], Unscored: f.Outcomes[evidence.Unscored],
-		Truncated: f.Outcomes[evidence.Truncated], Errors: f.Outcomes[evidence.Errored], MeanScore: f.MeanScore, FailureModes: f.FailureModes, CostUSD: &cost, Head: f.Head, Finished: true}
+		Truncated: f.Outcomes[evidence.Truncated], Errors: f.Outcomes[evidence.Errored], MeanScore: f.MeanScore, FailureModes: f.FailureModes, CostUSD: &cost, Paid: history.PaidOf(f.Paid), Head: f.Head, Finished: true}
 	for c := range a.Cases() {
 		if !c.CostKnown() {
 			run.CostUSD = nil

@@ -5,6 +5,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 )
 
@@ -55,5 +56,23 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 	u := &unfinished{registered: evidence.AttemptRegistered{Rules: evidence.RegistrationRules, Mode: "replay", Plan: long}}
 	if err := samePlan(&u.registered, &short, "replay"); err != nil {
 		t.Errorf("a list in the evidence: %v", err)
+	}
+}
+
+// TestPastCountsAnEntryOnce: somebody who reads the ledger before a run and after
+// it shows entries twice, and no attempt gets a number too high for that.
+func TestPastCountsAnEntryOnce(t *testing.T) {
+	var p Past
+	entry := func(index int64, attempt string) ledger.Record {
+		body := &evidence.AttemptRegistered{Attempt: attempt, Class: "c", Target: "t"}
+		return ledger.Record{Position: ledger.Position{Index: index}, Envelope: evidence.Envelope{Kind: evidence.AttemptRegisteredKind}, Body: body}
+	}
+	for _, r := range []ledger.Record{entry(1, "c.t.1"), entry(2, "c.t.2"), entry(1, "c.t.1"), entry(2, "c.t.2"), entry(3, "c.t.3")} {
+		if err := p.Visit(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.count("c") != 3 || len(p.Attempts()) != 3 {
+		t.Errorf("%d attempts: %v", p.count("c"), p.Attempts())
 	}
 }
