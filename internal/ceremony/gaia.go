@@ -1,6 +1,7 @@
 package ceremony
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,8 +18,9 @@ import (
 // GAIAOptions say what class to make of GAIA.
 type GAIAOptions struct {
 	gaia.Options
-	Class               string // gaia-SPLIT, with the level, if empty
-	Scratch             bool   // nobody signs it, and it can never be submitted
+	Hub                 *gaia.Hub // download it; Path is empty then
+	Class               string    // gaia-SPLIT, with the level, if empty
+	Scratch             bool      // nobody signs it, and it can never be submitted
 	AddedBy, ReviewedBy string
 }
 
@@ -36,8 +38,12 @@ type NewGAIA struct {
 
 // ImportGAIA makes a class of a split of GAIA: a case for each task, with its file
 // in input/ and its level as a tag. Nothing is written unless all of it is.
-func ImportGAIA(c *archive.Corpus, o GAIAOptions) (*NewGAIA, error) {
-	data, err := gaia.Read(o.Options)
+func ImportGAIA(ctx context.Context, c *archive.Corpus, o GAIAOptions) (*NewGAIA, error) {
+	read := func() (*gaia.Data, error) { return gaia.Read(o.Options) }
+	if o.Hub != nil {
+		read = func() (*gaia.Data, error) { return gaia.ReadHub(ctx, *o.Hub, o.Options) }
+	}
+	data, err := read()
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ to a submission.`,
 
 func newGAIAImport(env *Env) *cobra.Command {
 	var o ceremony.GAIAOptions
+	var fromHub bool
+	var hub gaia.Hub
 	cmd := &cobra.Command{
 		Use:   "import [PATH]",
 		Short: "Make a class of a split of GAIA",
@@ -46,11 +48,17 @@ PATH: five tasks that come with the program, with the model's words, to see that
 			if len(args) > 0 {
 				o.Path = args[0]
 			}
+			if fromHub {
+				hub.Token, hub.Revision = env.Getenv("HF_TOKEN"), o.Revision
+				o.Hub = &hub
+			}
 			return runGAIAImport(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Split, "split", gaia.Validation, "`SPLIT`: "+strings.Join(gaia.Splits(), ", "))
+	f.BoolVar(&fromHub, "hub", false, "download the split from the hub, with the token in HF_TOKEN; this uses the network")
+	f.StringVar(&hub.URL, "hub-url", "", "`URL` of the hub (default: "+gaia.DefaultHub+")")
 	f.StringVar(&o.Revision, "revision", "", "`NAME` of the data set's revision, such as a commit (default: a digest of the files)")
 	f.IntVar(&o.Level, "level", 0, "only tasks of level `N`: 1, 2 or 3")
 	f.StringVar(&o.Class, "class", "", "`NAME` of the class (default: gaia-SPLIT, with -lN for one level)")
@@ -60,13 +68,15 @@ PATH: five tasks that come with the program, with the model's words, to see that
 	return cmd
 }
 
-func runGAIAImport(_ context.Context, env *Env, o ceremony.GAIAOptions) error {
+func runGAIAImport(ctx context.Context, env *Env, o ceremony.GAIAOptions) error {
 	switch {
 	case !slices.Contains(gaia.Splits(), o.Split):
 		return refusal.Newf(refusal.Usage, "--split %s: expected %s", o.Split, strings.Join(gaia.Splits(), ", "))
 	case o.Level < 0 || o.Level > 3:
 		return refusal.Newf(refusal.Usage, "--level %d: expected 1, 2 or 3", o.Level)
-	case (o.Path == "") != (o.Split == gaia.Smoke):
+	case o.Hub != nil && (o.Path != "" || o.Split == gaia.Smoke):
+		return refusal.Newf(refusal.Usage, "--hub downloads a split of GAIA: leave out PATH, and --split smoke")
+	case o.Hub == nil && (o.Path == "") != (o.Split == gaia.Smoke):
 		return refusal.Newf(refusal.Usage, "--split %s: expected PATH with validation and test, and none with smoke", o.Split)
 	}
 	c, err := openCorpus(env)
@@ -74,7 +84,7 @@ func runGAIAImport(_ context.Context, env *Env, o ceremony.GAIAOptions) error {
 		return err
 	}
 	defer c.Close()
-	made, err := ceremony.ImportGAIA(c, o)
+	made, err := ceremony.ImportGAIA(ctx, c, o)
 	if err != nil {
 		return err
 	}

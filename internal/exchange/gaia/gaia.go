@@ -1,5 +1,5 @@
 // Package gaia reads the GAIA benchmark: metadata.jsonl or Parquet with the files
-// that belong to its tasks, from a folder on disk.
+// that belong to its tasks, from a folder on disk or from the hub.
 //
 // Nothing is corrected: a task twice, a file that is missing or whose name leaves
 // the folder, a level that is none, a question that is not text are refused with
@@ -262,7 +262,7 @@ func (t *Task) answer(row dataset.Row, split string) error {
 // attachment reads a file that lies beside the metadata. Its name is a name and
 // nothing else: one with a separator could be any file of the machine.
 func (r *reader) attachment(dir, root, name string) (*File, error) {
-	if name != filepath.Base(name) || strings.ContainsAny(name, `/\:`) || name == "." || name == ".." || !filepath.IsLocal(name) || checkText("file_name", name) != nil {
+	if !isPlainName(name) {
 		return nil, bad("file_name is %.80q, expected the name of a file in the same folder", name)
 	}
 	path := filepath.Join(dir, name)
@@ -283,6 +283,10 @@ func (r *reader) attachment(dir, root, name string) (*File, error) {
 	}
 	r.note(root, path, data)
 	return &File{name, data}, nil
+}
+
+func isPlainName(name string) bool {
+	return name == filepath.Base(name) && !strings.ContainsAny(name, `/\:`) && name != "." && name != ".." && filepath.IsLocal(name) && checkText("file_name", name) == nil
 }
 
 // levelOf reads a level, which some copies have as a number and some as a text.
