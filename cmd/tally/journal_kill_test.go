@@ -232,6 +232,11 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 		t.Errorf("the ledger does not verify: %v\n%s", err, out)
 	}
 
+	if out, err := w.command("--workspace", w.dir, "verify", "--recompute").CombinedOutput(); err != nil {
+		t.Errorf("counted again it differs: %v\n%s", err, out)
+	}
+	w.checkForgedJournalIsFound(attempt)
+
 	w.liveRun(-1, 0)
 	want := w.books("paid.default.2")
 	for id, s := range got.scores {
@@ -242,6 +247,32 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 		t.Errorf("the scores differ (-undisturbed +killed):\n%s", diff)
 	}
 	t.Logf("%d kills: the provider counted %d calls; the books have %d paid, %d unknown; %d records were resumed", killed, counted, got.finished.Calls, got.finished.Unknown, got.resumed)
+}
+
+// checkForgedJournalIsFound makes a call cheaper in the journal of a finished
+// attempt, and cuts its last line off.
+func (w *paidWorkspace) checkForgedJournalIsFound(attempt string) {
+	w.t.Helper()
+	file := filepath.Join(w.dir, ".tally", "runs", attempt, journal.File)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for name, forged := range map[string][]byte{
+		"cheaper": bytes.Replace(good, []byte(`"cost_microdollars":30`), []byte(`"cost_microdollars":29`), 1),
+		"cut off": good[:bytes.LastIndexByte(good[:len(good)-1], '\n')+1],
+	} {
+		if err := os.WriteFile(file, forged, 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		out, err := w.command("--workspace", w.dir, "verify", "--recompute").CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("paid")) {
+			w.t.Errorf("a journal that is %s: %v\n%s", name, err, out)
+		}
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // checkEveryCallIsThere holds the journal against what the provider counted.

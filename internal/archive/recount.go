@@ -3,6 +3,7 @@ package archive
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/journal"
 	"tallystick/internal/promote"
 	"tallystick/internal/recount"
 	"tallystick/internal/refusal"
@@ -58,6 +60,7 @@ func (r *Reading) Recount() (*Recounted, error) {
 		all.Add(counted)
 	}
 	r.noteMissingRuns(all, runs)
+	r.recountPaid(all)
 	if err := r.recountAdvice(all); err != nil {
 		return nil, err
 	}
@@ -78,6 +81,25 @@ func (r *Reading) noteMissingRuns(all *Recounted, kept []string) {
 		name := filepath.Join(r.RunsDir(), a.ID+".json")
 		if a.Finished != nil && !slices.Contains(kept, name) {
 			all.Notes = append(all.Notes, "attempt "+a.ID+" has finished, and its answer is not kept in .tally/runs: what \"tally run\" said then is not compared")
+		}
+	}
+}
+
+// recountPaid adds up the journals of live attempts again. One that is not here is
+// not a difference: another machine may have run the attempt.
+func (r *Reading) recountPaid(all *Recounted) {
+	for _, a := range r.History.Attempts {
+		if a.Finished == nil || a.Finished.Paid == nil {
+			continue
+		}
+		paid, err := journal.Verify(store.OS{}, filepath.Join(r.RunsDir(), a.ID), journal.Owner{Attempt: a.ID, Origin: r.History.Origin})
+		switch where := fmt.Sprintf("entry %d (attempt.finished of %s)", a.Finished.Index, a.ID); {
+		case errors.Is(err, fs.ErrNotExist):
+			all.Notes = append(all.Notes, "attempt "+a.ID+" was live, and its journal is not in .tally/runs: what it paid is not counted again")
+		case err != nil:
+			all.Compare(where, "paid", a.Finished.Paid, err.Error(), false)
+		default:
+			all.Compare(where, "paid", a.Finished.Paid, paid, *a.Finished.Paid == paid)
 		}
 	}
 }

@@ -100,8 +100,8 @@ type sent struct {
 // Open opens the journal in an attempt's folder, and makes it if there is none.
 // Existing says that there must be one.
 func Open(fsys store.FS, dir string, owner Owner, existing bool, now func() time.Time) (*Journal, error) {
-	j := &Journal{path: filepath.Join(dir, File), now: now, heads: map[digest.ID]bool{}, calls: map[Execution][]*call{}, again: map[Execution]int{}, ended: map[Execution]digest.ID{},
-		sent: map[int]*sent{}, tasks: map[task]*evidence.Paid{}}
+	j := newJournal(dir)
+	j.now = now
 	if _, err := fsys.Lstat(j.path); existing && err != nil {
 		return nil, j.lost()
 	}
@@ -121,6 +121,19 @@ func Open(fsys store.FS, dir string, owner Owner, existing bool, now func() time
 		return nil, err
 	}
 	return j, nil
+}
+
+func newJournal(dir string) *Journal {
+	return &Journal{path: filepath.Join(dir, File), heads: map[digest.ID]bool{}, calls: map[Execution][]*call{}, again: map[Execution]int{},
+		ended: map[Execution]digest.ID{}, sent: map[int]*sent{}, tasks: map[task]*evidence.Paid{}}
+}
+
+// Verify reads the journal in an attempt's folder and gives what it adds up to.
+// Nothing is changed. Of the owner the registration need not be known.
+func Verify(fsys store.FS, dir string, owner Owner) (evidence.Paid, error) {
+	j := newJournal(dir)
+	err := store.ReadLines(fsys, j.path, maxLine, func(at int64, data []byte) error { return j.read(at, data, owner) })
+	return j.Paid(), err
 }
 
 func (j *Journal) lost() error {
@@ -167,7 +180,7 @@ func (j *Journal) read(at int64, data []byte, owner Owner) error {
 // belongs refuses the journal of another attempt, also of one with the same name
 // that another ledger or another person registered.
 func (j *Journal) belongs(l *Line, owner Owner) error {
-	if l.Attempt == owner.Attempt && l.Origin == owner.Origin && *l.Registered == owner.Registered {
+	if l.Attempt == owner.Attempt && l.Origin == owner.Origin && (*l.Registered == owner.Registered || owner.Registered.IsZero()) {
 		return nil
 	}
 	found, expected := l.Attempt+" of "+l.Origin, owner.Attempt+" of "+owner.Origin

@@ -43,6 +43,17 @@ func OpenLines(fsys FS, name string, most int, visit func(at int64, line []byte)
 	return &Lines{Log{fsys: fsys, dir: filepath.Dir(name), f: f, name: name, good: good}}, nil
 }
 
+// ReadLines shows the lines of a file as [OpenLines] does, and changes nothing.
+func ReadLines(fsys FS, name string, most int, visit func(at int64, line []byte) error) error {
+	f, _, err := openRegular(fsys, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, _, err = readLines(f, name, most, visit)
+	return err
+}
+
 // readLines shows the lines and returns where the last whole one begins and ends.
 func readLines(f File, name string, most int, visit func(at int64, line []byte) error) (last, good int64, err error) {
 	r := bufio.NewReaderSize(f, 1<<16)
