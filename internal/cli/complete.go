@@ -20,8 +20,8 @@ import (
 // Outside of a workspace, and wherever something cannot be read, there is nothing
 // to complete, and nothing is said about it.
 
-// A typed is what somebody has typed so far.
-type typed struct {
+// A partial line is what somebody has typed so far.
+type partial struct {
 	names  archive.Names
 	args   []string // complete ones
 	prefix string   // of the one being typed
@@ -29,7 +29,7 @@ type typed struct {
 }
 
 // class is the task class that the command line names: the argument, or --class.
-func (t typed) class() string {
+func (t partial) class() string {
 	for i, word := range argumentWords(t.cmd) {
 		if word == "CLASS" && i < len(t.args) {
 			return t.args[i]
@@ -41,16 +41,16 @@ func (t typed) class() string {
 	return ""
 }
 
-func completeClasses(t typed) []string  { return t.names.Classes() }
-func completeTargets(t typed) []string  { return t.names.Targets(t.class()) }
-func completeCases(t typed) []string    { return t.names.Cases(t.class()) }
-func completeTags(t typed) []string     { return t.names.Tags(t.class()) }
-func completeAttempts(t typed) []string { return t.names.Attempts() }
-func completeKeys(t typed) []string     { return t.names.Keys() }
-func completeTiers(typed) []string      { return words(bench.Tiers()...) }
+func completeClasses(t partial) []string  { return t.names.Classes() }
+func completeTargets(t partial) []string  { return t.names.Targets(t.class()) }
+func completeCases(t partial) []string    { return t.names.Cases(t.class()) }
+func completeTags(t partial) []string     { return t.names.Tags(t.class()) }
+func completeAttempts(t partial) []string { return t.names.Attempts() }
+func completeKeys(t partial) []string     { return t.names.Keys() }
+func completeTiers(partial) []string      { return words(bench.Tiers()...) }
 
 // completeAttemptCases offers attempts, and once one is there its cases.
-func completeAttemptCases(t typed) []string {
+func completeAttemptCases(t partial) []string {
 	attempts := t.names.Attempts()
 	for i := range len(t.prefix) {
 		if attempt := t.prefix[:i]; t.prefix[i] == ':' && slices.Contains(attempts, attempt) {
@@ -65,7 +65,7 @@ func completeAttemptCases(t typed) []string {
 }
 
 // completedArguments has the words of usage lines.
-var completedArguments = map[string]func(typed) []string{
+var completedArguments = map[string]func(partial) []string{
 	"CLASS":        completeClasses,
 	"CASE":         completeCases,
 	"ATTEMPT":      completeAttempts,
@@ -77,7 +77,7 @@ var completedArguments = map[string]func(typed) []string{
 }
 
 // completedFlags has the names of flags, or of one command's: "export format".
-var completedFlags = map[string]func(typed) []string{
+var completedFlags = map[string]func(partial) []string{
 	"class":              completeClasses,
 	"target":             completeTargets,
 	"case":               completeCases,
@@ -85,16 +85,16 @@ var completedFlags = map[string]func(typed) []string{
 	"attempt":            completeAttempts,
 	"baseline":           completeAttempts,
 	"require":            completeTiers,
-	"format":             func(typed) []string { return export.All() },
-	"sandbox":            func(typed) []string { return words(sandbox.Classes()...) },
-	"sandbox-scope":      func(typed) []string { return words(sandbox.ScopeCase, sandbox.ScopeAttempt) },
-	"require-level":      func(typed) []string { return history.Levels() },
-	"outcome":            func(typed) []string { return words(evidence.Passed, evidence.Failed) },
-	"ledger append kind": func(typed) []string { return words(evidence.Kinds()...) },
-	"sandbox run class":  func(typed) []string { return words(sandbox.Classes()...) },
-	"sandbox run scope":  func(typed) []string { return words(sandbox.ScopeCase, sandbox.ScopeAttempt) },
-	"try case":           func(typed) []string { return nil },
-	"bench import class": func(typed) []string { return nil },
+	"format":             func(partial) []string { return export.All() },
+	"sandbox":            func(partial) []string { return words(sandbox.Classes()...) },
+	"sandbox-scope":      func(partial) []string { return words(sandbox.ScopeCase, sandbox.ScopeAttempt) },
+	"require-level":      func(partial) []string { return history.Levels() },
+	"outcome":            func(partial) []string { return words(evidence.Passed, evidence.Failed) },
+	"ledger append kind": func(partial) []string { return words(evidence.Kinds()...) },
+	"sandbox run class":  func(partial) []string { return words(sandbox.Classes()...) },
+	"sandbox run scope":  func(partial) []string { return words(sandbox.ScopeCase, sandbox.ScopeAttempt) },
+	"try case":           func(partial) []string { return nil },
+	"bench import class": func(partial) []string { return nil },
 }
 
 // completeKeysOf are the commands whose argument NAME is a key.
@@ -193,8 +193,8 @@ func argumentWords(cmd *cobra.Command) []string {
 }
 
 // lookUp asks the workspace, if there is one.
-func (p *program) lookUp(cmd *cobra.Command, args []string, prefix string, lookup func(typed) []string) []cobra.Completion {
-	t := typed{args: args, prefix: prefix, cmd: cmd}
+func (p *program) lookUp(cmd *cobra.Command, args []string, prefix string, lookup func(partial) []string) []cobra.Completion {
+	t := partial{args: args, prefix: prefix, cmd: cmd}
 	if place, err := openPlace(p.env); err == nil {
 		t.names = place.Names()
 	}
