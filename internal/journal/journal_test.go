@@ -288,8 +288,12 @@ func follow(sixth, members string) string {
 }
 
 func TestLostJournalIsMissed(t *testing.T) {
-	if _, err := Open(faultfs.New("/w"), dir, owner, true, noon); !refusal.Is(err, refusal.NotFound) {
+	none := faultfs.New("/w")
+	if _, err := Open(none, dir, owner, true, noon); !refusal.Is(err, refusal.NotFound) {
 		t.Error(err)
+	}
+	if _, err := none.Lstat(filepath.Join(dir, File)); err == nil {
+		t.Error("a journal was made in the place of the lost one")
 	}
 	if _, err := Open(rewrite(t, ""), dir, owner, true, noon); !refusal.Is(err, refusal.NotFound) {
 		t.Error(err)
@@ -352,7 +356,14 @@ func TestEveryFaultLeavesWhatWasPromised(t *testing.T) {
 				break
 			}
 			for name, left := range map[string]*faultfs.Disk{"kill": disk.Crash(), "power cut": disk.PowerCut(uint64(at))} {
-				p := open(t, left, true).Paid()
+				next := open(t, left, true)
+				p := next.Paid()
+				// What it read it builds upon, also if a sync had failed.
+				begin(t, next, Execution{Case: "sweden", Repeat: 1, Number: 1})
+				ask(t, begin(t, next, Execution{Case: "sweden", Repeat: 1, Number: 2}), "more", "x")
+				if later := open(t, left.PowerCut(uint64(at)), true).Paid(); later.Calls != p.Calls+1 || later.Unknown != p.Unknown {
+					t.Errorf("%s at %d, %s: a power cut later %+v, before %+v", kind, at, name, later, p)
+				}
 				if p.Calls+p.Unknown < sent || p.Calls < replied {
 					t.Errorf("%s at %d, %s: %d were sent and %d answered, the journal has %+v", kind, at, name, sent, replied, p)
 				}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ type tribunal struct {
 	answer   string   // of the agent
 	verdicts []string // of the judge, one after the other; the last stays
 	asked    int      // times that the judge was
+	cut      context.CancelFunc
 }
 
 func verdict(score float64, reason string) string {
@@ -38,6 +40,10 @@ func newTribunal(t *testing.T) *tribunal {
 		text := b.verdicts[0]
 		if len(b.verdicts) > 1 {
 			b.verdicts = b.verdicts[1:]
+		}
+		if text == "cut" { // the run is interrupted meanwhile
+			b.cut()
+			return faketest.Reply{Hang: true}
 		}
 		if text == "500" {
 			return faketest.Reply{Status: 500, Headers: map[string]string{"retry-after-ms": "0"}, Body: `{"error":{"message":"down"}}`}

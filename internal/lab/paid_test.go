@@ -256,6 +256,39 @@ func TestJournalOfSomebodyElseIsRefused(t *testing.T) {
 	}
 }
 
+// TestVerdictThatIsKeptIsNotAskedForAgain: the run is cut off in the second of two
+// verdicts. The first is in the signed cache, and that its calls are not made again
+// does not make it another execution.
+func TestVerdictThatIsKeptIsNotAskedForAgain(t *testing.T) {
+	b := newTribunal(t)
+	check := `{"name":"%s","grade":{"kind":"judge","criteria":"%s."}}`
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","checks":[` + fmt.Sprintf(check, "a", "Right") + "," + fmt.Sprintf(check, "b", "Short") + `]}`)
+	s, err := b.setup(func(o *Options) { o.Live = true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.verdicts = []string{verdict(1, "It is right."), "cut", verdict(1, "It is short.")}
+	b.cut = cancel
+	if _, err := s.Run(ctx, RunOptions{MaxCostMicroUSD: 1_000_000}); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	ran, err := b.run(func(o *Options) { o.Live = true }, RunOptions{MaxCostMicroUSD: 1_000_000, Resume: true})
+	if err != nil || ran.Outcomes[evidence.Passed] != 1 || b.asked != 3 || len(b.server.Requests()) != 4 || ran.Paid.Calls != 3 || ran.Paid.Unknown != 1 {
+		t.Errorf("%+v, %v, asked %d times", ran, err, b.asked)
+	}
+	var started []int
+	b.visit(func(r ledger.Record) {
+		if c, ok := r.Body.(*evidence.CaseStarted); ok {
+			started = append(started, c.Execution)
+		}
+	})
+	if len(started) != 1 {
+		t.Errorf("executions %v, want one", started)
+	}
+}
+
 // TestErrorsAreRunAgainAsAnAttemptOfTheirOwn: an outage ends one case; only that
 // one is paid for again, and what counts stays the first attempt.
 func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
