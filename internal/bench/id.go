@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/hex"
 	"fmt"
+	"path"
 	"strings"
 
 	"tallystick/internal/digest"
@@ -40,13 +41,13 @@ func CheckID(id string) error {
 }
 
 // variantHash is how many digits of a digest end the folder of a variant.
-const variantHash = 16
+const variantHash = 12
 
 // TargetFolder is how a target is spelled in the names of files, of folders and of
 // attempts. For most it is the name. A variant of a target, NAME[PARAMETER=VALUE,…],
-// has NAME, a dot, letters and digits of the parameters for people to read, two
-// dashes and the first digits of the BLAKE3 of its whole name; no target can have
-// such a name itself.
+// has NAME, a dot, letters and digits of the values for people to read, two dashes
+// and the first digits of the BLAKE3 of its whole name; no target can have such a
+// name itself.
 func TargetFolder(target string) string {
 	base, rest, isVariant := strings.Cut(target, "[")
 	if !isVariant {
@@ -54,9 +55,14 @@ func TargetFolder(target string) string {
 	}
 	sum := digest.ContentOf([]byte(target))
 	hash := "--" + hex.EncodeToString(sum[:variantHash/2])
-	words := strings.FieldsFunc(rest, func(c rune) bool { return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') })
+	var words []string
+	for part := range strings.SplitSeq(strings.TrimSuffix(rest, "]"), ",") {
+		_, value, _ := strings.Cut(part, "=")
+		value = strings.TrimSuffix(path.Base(value), path.Ext(value))
+		words = append(words, strings.FieldsFunc(value, func(c rune) bool { return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') })...)
+	}
 	slug := "." + strings.Join(words, "-")
-	slug = strings.TrimRight(slug[:min(len(slug), 41, max(0, maxIDBytes-len(base)-len(hash)))], ".-")
+	slug = strings.TrimRight(slug[:min(len(slug), 31, max(0, maxIDBytes-len(base)-len(hash)))], ".-")
 	return base + slug + hash
 }
 

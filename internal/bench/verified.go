@@ -34,15 +34,23 @@ func (v *Verified) RegistrationDigest() digest.Content { return digest.ContentOf
 func (v *Verified) ScoringDigest() (digest.Content, error) {
 	m := *v.manifest
 	m.Registration, m.Documents = digest.Content{}, nil
-	r := v.draft.Registration
-	r.Title, r.Trust, r.CurrentTier, r.Thresholds, r.MinimumCases, r.Gates = "", "", "", nil, nil, nil
-	r.Origins, r.RunnerKeys, r.PromotionWindowDays, r.JudgedScoresCount, r.DataSet = nil, nil, 0, false, nil
+	var registration map[string]canon.RawMessage
+	if err := canon.Unmarshal(v.draft.registration, &registration); err != nil {
+		return digest.Content{}, err
+	}
+	for _, name := range notScoring {
+		delete(registration, name)
+	}
 	data, err := canon.Marshal(struct {
-		Manifest     *Manifest     `json:"manifest"`
-		Registration *Registration `json:"registration"`
-	}{&m, &r})
+		Manifest     *Manifest                   `json:"manifest"`
+		Registration map[string]canon.RawMessage `json:"registration"`
+	}{&m, registration})
 	return digest.ContentOf(data), err
 }
+
+// notScoring are the members of a registration that decide no score: how good one
+// must be, and whose counts. A member that is not here is taken to decide one.
+var notScoring = []string{"title", "trust", "current_tier", "thresholds", "minimum_cases", "gates", "origins", "runner_keys", "promotion_window_days", "judged_scores_count", "data_set"}
 
 // Rubric is the program that scores.
 func (v *Verified) Rubric() Rubric { return v.draft.Rubric }

@@ -146,6 +146,10 @@ func (r *runner) matrixText(out io.Writer, a *matrixAnswer) {
 }
 
 func matrixTable(out io.Writer, x *scorecard.Matrix, m marks) {
+	if len(x.Cases) > shortTable && x.Cases[0].AllPassed() { // the others come first
+		fmt.Fprintf(out, "%d cases, all passed\n", len(x.Cases))
+		return
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "case")
 	for i := range x.Targets {
@@ -217,6 +221,9 @@ func matrixPairs(out io.Writer, x *scorecard.Matrix) {
 		fmt.Fprintf(w, "%d to %d\t%d\t%d\t%.4g\t%+.4f\t[%+.4f, %+.4f]\t%d\n", number[p.A], number[p.B], len(p.Gained), len(p.Lost), p.McNemarP, p.Difference, p.DifferenceCI95[0], p.DifferenceCI95[1], p.Paired)
 	}
 	w.Flush()
+	if n := len(x.Targets); n > scorecard.MaxPaired {
+		fmt.Fprintf(out, "of %d targets only the first is compared with each; \"tally compare A B\" compares two others\n", n)
+	}
 	if len(x.Pairs) > 1 {
 		fmt.Fprintf(out, "p is not corrected for %d comparisons: expect one in twenty below 0.05 by chance\n", len(x.Pairs))
 	}

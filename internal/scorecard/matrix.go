@@ -14,9 +14,14 @@ type Matrix struct {
 	// Cases are those that any of them planned: first those that did not pass
 	// everywhere, then the others, each in the order of the first plan.
 	Cases []MatrixCase `json:"cases"`
-	// Pairs compares each two, in the order of the targets.
+	// Pairs compares each two, in the order of the targets; of more than
+	// [MaxPaired] the first with each.
 	Pairs []MatrixPair `json:"pairs"`
 }
+
+// MaxPaired is how many targets are compared each with each. Of more, the first is
+// compared with the others: nobody reads two thousand comparisons.
+const MaxPaired = 12
 
 // A MatrixTarget is one attempt of a matrix, by its scorecard.
 type MatrixTarget struct {
@@ -96,6 +101,9 @@ func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
 	}
 	slices.SortStableFunc(m.Cases, func(a, b MatrixCase) int { return m.rank(a) - m.rank(b) })
 	for i, a := range entries {
+		if i > 0 && len(entries) > MaxPaired {
+			break
+		}
 		for _, b := range entries[i+1:] {
 			if a.Attempt == nil || b.Attempt == nil {
 				continue
