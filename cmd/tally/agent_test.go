@@ -155,7 +155,7 @@ func TestTargetsOfEveryKind(t *testing.T) {
 		"bare":          {shTarget("cat"), "passed", "none", "", []string{"--unsafe-agent"}},
 		"http":          {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", server.URL) + "}\n", "passed", "remote", "", nil},
 		"http-garbage":  {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", broken.URL) + "}\n", "errored", "remote", "not JSON", nil},
-		"dead":          {shTarget("echo oops >&2; exit 3"), "errored", "gvisor", "exit status 3; its standard error begins: oops", nil},
+		"dead":          {shTarget("echo oops >&2; exit 3"), "errored", "gvisor", "exit status 3; its standard error:\noops", nil},
 		"missing":       {"version: 1\nkind: command\ncommand:\n  command: [/no/such/program]\n", "errored", "gvisor", "could not be started", nil},
 		"garbage":       {shTarget(`printf '\377\376'`), "errored", "gvisor", "not UTF-8", nil},
 		"answers-wrong": {shTarget("echo pong"), "failed", "gvisor", "", nil},

@@ -348,8 +348,8 @@ func (r *commandRun) answer(number int, result sandbox.AgentResult) (answer, std
 		if lack := r.lacks(result); lack != "" {
 			detail += "; " + lack
 		}
-		if result.StderrHead != "" {
-			detail += "; its standard error begins: " + clip(result.StderrHead, 500)
+		if said := strings.TrimSpace(result.StderrHead); said != "" {
+			detail += "; its standard error:\n" + headAndTail(said, 500, 1000)
 		}
 		return "", result.StderrHead, refusal.Newf(refusal.AgentFailed, "turn %d: %s", number, detail)
 	}
@@ -371,6 +371,25 @@ func (r *commandRun) answer(number int, result sandbox.AgentResult) (answer, std
 		return fail("the answer is not UTF-8 text; it begins %q", head(data))
 	}
 	return strings.TrimRight(string(data), "\n"), result.StderrHead, nil
+}
+
+// headAndTail shortens a text that was made safe already. The exception of a
+// traceback stands at its end.
+func headAndTail(s string, head, tail int) string {
+	if len(s) <= head+tail {
+		return s
+	}
+	first, at := clip(s, head), len(s)-tail
+	if i := strings.LastIndexByte(first, '\n'); i > 0 {
+		first = first[:i] // whole lines, where there are lines
+	}
+	if i := strings.IndexByte(s[at:], '\n'); i >= 0 && i < tail/2 {
+		at += i + 1
+	}
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", first, at-len(first), s[at:])
 }
 
 // readAnswer reads a file of the working folder. The agent owns the folder, so

@@ -261,8 +261,8 @@ func (e *Env) printError(err error) {
 	if a := (*archive.Alarm)(nil); errors.As(err, &a) {
 		io.WriteString(e.Stderr, plain.Block(a.Block))
 	}
-	fmt.Fprintf(e.Stderr, "tally: error: %s\n", plain.Line(r.Error()))
+	fmt.Fprintf(e.Stderr, "tally: error: %s\n", plain.Lines(r.Error(), said))
 	if r.Hint != "" {
-		fmt.Fprintf(e.Stderr, "tally: hint: %s\n", plain.Line(r.Hint))
+		fmt.Fprintf(e.Stderr, "tally: hint: %s\n", plain.Lines(r.Hint, said))
 	}
 }

@@ -201,8 +201,11 @@ func (e *Env) Note(format string, args ...any) {
 	if e.Quiet || e.JSON {
 		return
 	}
-	fmt.Fprintf(e.Stderr, "tally: %s\n", plain.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(e.Stderr, "tally: %s\n", plain.Lines(fmt.Sprintf(format, args...), said))
 }
+
+// said is the margin of what a program said in several lines, such as a traceback.
+const said = "       | "
 
 // Color reports whether w may be given colours: it is a terminal, and neither
 // --no-color, nor NO_COLOR (no-color.org: any value but the empty one), nor a

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/plain"
 )
 
 // A meter shows how an attempt is going: one line that is written over on a
@@ -62,7 +63,7 @@ func because(result harness.Result) string {
 	case r.Reason != "" && result.HeldOut:
 		return ", held out"
 	case r.Reason != "":
-		return ": " + r.Reason
+		return ": " + plain.Shorter(r.Reason, 10) // "tally why" shows all of it
 	case r.Score != nil && len(r.Score.FailureModes) > 0:
 		return ": " + strings.Join(r.Score.FailureModes, ", ")
 	}

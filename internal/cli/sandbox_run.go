@@ -160,7 +160,7 @@ func printRun(w io.Writer, a sandboxRunAnswer) {
 		fmt.Fprintf(w, "attempted: %s: %s\n", t.What, plain.Line(t.Detail))
 	}
 	if a.StderrHead != "" {
-		fmt.Fprintf(w, "the rubric said: %s\n", plain.Line(a.StderrHead))
+		fmt.Fprintf(w, "the rubric said: %s\n", plain.Lines(a.StderrHead, said))
 	}
 }
 

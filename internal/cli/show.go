@@ -106,7 +106,7 @@ func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
 	fmt.Fprintln(w, "case\toutcome\tscore\tturns\tms\twhy")
 	for _, c := range a.Cases {
 		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), repeatMark(c.Repeat), c.Outcome, scoreText(c.Score), c.Turns, c.LatencyMS,
-			plain.Line(short(strings.TrimSpace(strings.Join(c.Modes, ", ")+" "+c.Reason))))
+			short(plain.Gist(strings.TrimSpace(strings.Join(c.Modes, ", ")+" "+c.Reason))))
 	}
 	w.Flush()
 	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))

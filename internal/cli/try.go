@@ -102,7 +102,7 @@ func printTried(out io.Writer, c lab.Tried) {
 	}
 	fmt.Fprintf(out, "FAIL  %-12s %s -> %s\n", plain.Line(c.Case), plain.Line(short(c.Input)), plain.Line(short(c.Answer)))
 	if c.Why != "" {
-		fmt.Fprintf(out, "      %s\n", plain.Line(c.Why))
+		fmt.Fprintf(out, "      %s\n", plain.Lines(c.Why, said))
 	}
 }
 

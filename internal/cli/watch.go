@@ -135,7 +135,7 @@ func watchedCaseText(w io.Writer, c lab.WatchedCase) {
 	case c.HeldOut && c.Why == "" && c.Outcome != string(evidence.Passed):
 		fmt.Fprint(w, ", held out")
 	case c.Why != "":
-		fmt.Fprintf(w, ": %s", plain.Line(short(c.Why)))
+		fmt.Fprintf(w, ": %s", plain.Lines(plain.Shorter(c.Why, 10), said))
 	}
 	fmt.Fprintln(w)
 	for line := range strings.Lines(c.Divergence) {

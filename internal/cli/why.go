@@ -70,7 +70,7 @@ func whyText(out io.Writer, a *archive.Why) {
 		fmt.Fprintf(out, "held out salt %s\n", a.Salt)
 	}
 	if a.Reason != "" {
-		fmt.Fprintf(out, "reason   %s\n", plain.Line(a.Reason))
+		fmt.Fprintf(out, "reason   %s\n", plain.Lines(a.Reason, said))
 	}
 	if len(a.FailureModes) > 0 {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))

@@ -128,13 +128,13 @@ func (s *junitSuite) testcase(t test, class string) junitCase {
 	return c
 }
 
-// body lists message and details, one a line. Each line begins with our own
-// word, so that none can be an order to whoever copies it into a log.
+// body lists message and details. Each line begins with our own word or bar, so
+// that none can be an order to whoever copies it into a log.
 func (t test) body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "message: %s\n", plain.Line(t.message))
 	for _, d := range t.details {
-		fmt.Fprintf(&b, "%s: %s\n", d.label, plain.Line(cut(d.value, maxInDetail)))
+		fmt.Fprintf(&b, "%s: %s\n", d.label, plain.Lines(cut(d.value, maxInDetail), "  | "))
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
+	"tallystick/internal/plain"
 )
 
 // A Report is one attempt as a test reporter shows it: its cases, and its gates
@@ -103,7 +104,7 @@ func (c Case) test() test {
 		t.message = "failed"
 	case evidence.Skipped:
 		t.status = skip
-		t.message = c.Reason
+		t.message = plain.Gist(c.Reason)
 		return t
 	case history.NotRun:
 		t.status = broken
@@ -123,7 +124,10 @@ func (c Case) test() test {
 		t.message += ": " + strings.Join(c.FailureModes, ", ")
 	}
 	if c.Reason != "" {
-		t.message += ": " + c.Reason
+		t.message += ": " + plain.Gist(c.Reason)
+	}
+	if strings.Contains(strings.TrimSpace(c.Reason), "\n") {
+		t.add("reason", c.Reason)
 	}
 	// Most reasons name the values already.
 	if (c.Got != "" || c.Want != "") && (c.Got == "" || !strings.Contains(c.Reason, c.Got)) {

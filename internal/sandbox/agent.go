@@ -144,7 +144,7 @@ type AgentResult struct {
 	Wall       time.Duration // from before the sandbox's start to after its end
 	MaxRSS     int64         // bytes, of the whole sandbox; 0 when unknown
 	Stdout     []byte        // cut at the output limit
-	StderrHead string        // the first 4 KiB, cut on a rune
+	StderrHead string        // its first and last 4 KiB, and how much is missing between them
 	Attempted  []Attempt     // at most 100 different acts, and 100 others
 	Watched    bool          // whether attempts could be seen at all
 	// Discarded are what was taken out of the working folder because it cannot

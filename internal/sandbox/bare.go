@@ -43,7 +43,7 @@ func RunBare(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	if cmd.Process != nil {
 		_ = killAll()
 	}
-	r := AgentResult{Verdict: OK, Wall: time.Since(began), Stdout: stdout.Bytes(), StderrHead: strings.ToValidUTF8(string(stderr.Bytes()[:min(stderr.Len(), 4<<10)]), "\uFFFD")}
+	r := AgentResult{Verdict: OK, Wall: time.Since(began), Stdout: stdout.Bytes(), StderrHead: stderr.ends()}
 	var exit *exec.ExitError
 	switch {
 	case stdout.over || stderr.over:
@@ -78,6 +78,13 @@ type capped struct {
 	limit int64
 	over  bool
 	full  func()
+}
+
+// ends is the beginning and the end of what was written.
+func (c *capped) ends() string {
+	all := c.Bytes()
+	head := all[:min(len(all), stderrHeadBytes)]
+	return ends(head, all[max(len(head), len(all)-stderrTailBytes):], int64(len(all)))
 }
 
 func (c *capped) Write(p []byte) (int, error) {

@@ -234,7 +234,6 @@ type ending struct {
 }
 
 const (
-	stderrHeadBytes = 4 << 10
 	// afterKill is how long we wait for a killed sandbox before calling it
 	// stuck. gVisor's processes take up to a second.
 	afterKill = 10 * time.Second
@@ -310,7 +309,7 @@ func converse(ctx context.Context, t talk, over <-chan Verdict,
 
 	tooMuch := make(chan Verdict, 2)
 	stdout := streamHead{keep: t.output, limit: t.output, tell: t.onStdout}
-	stderr := streamHead{keep: stderrHeadBytes, limit: t.output}
+	stderr := streamHead{keep: stderrHeadBytes, limit: t.output, last: lastBytes{keep: stderrTailBytes}}
 	var readers sync.WaitGroup
 	readers.Go(func() { stdout.fill(outR, tooMuch) })
 	readers.Go(func() { stderr.fill(errR, tooMuch) })
@@ -363,33 +362,41 @@ func converse(ctx context.Context, t talk, over <-chan Verdict,
 		default:
 		}
 	}
-	e.stdout, e.stderr = stdout.bytes, headString(stderr.bytes)
+	e.stdout, e.stderr = stdout.bytes, stderr.text()
 	e.exit, e.maxRSS = r.exit, r.maxRSS
 	return e, nil
 }
 
-// A streamHead keeps the first bytes of a stream.
+// A streamHead keeps the first bytes of a stream, and the last if asked to.
 type streamHead struct {
 	keep, limit int64
 	tell        func([]byte) // given what is kept as it comes; may be nil
 	bytes       []byte
+	last        lastBytes // of what came after them
+	total       int64
 }
+
+// text is what was kept, as text.
+func (c *streamHead) text() string { return ends(c.bytes, c.last.end(), c.total) }
 
 // fill reads from r to its end, keeps the first bytes, and says so once when
 // more than the limit came.
 func (c *streamHead) fill(r io.Reader, over chan<- Verdict) {
-	var total int64
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
-		if kept := buf[:max(0, min(int64(n), c.keep-int64(len(c.bytes))))]; len(kept) > 0 {
+		kept := buf[:max(0, min(int64(n), c.keep-int64(len(c.bytes))))]
+		if c.last.keep > 0 {
+			c.last.write(buf[len(kept):n])
+		}
+		if len(kept) > 0 {
 			c.bytes = append(c.bytes, kept...)
 			if c.tell != nil {
 				c.tell(kept)
 			}
 		}
-		before := total
-		if total += int64(n); before <= c.limit && total > c.limit {
+		before := c.total
+		if c.total += int64(n); before <= c.limit && c.total > c.limit {
 			over <- OutputLimit
 		}
 		if err != nil {

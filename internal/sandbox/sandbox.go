@@ -239,7 +239,7 @@ type Result struct {
 	MaxRSS      int64         // bytes; of the sandbox's processes, its own machinery included
 	ImageDigest string        // empty for Starlark
 	Stdout      []byte        // the answer as it came, cut at the output limit
-	StderrHead  string        // the first 4 KiB, cut on a rune
+	StderrHead  string        // its first and last 4 KiB, and how much is missing between them
 	Attempted   []Attempt     // at most 100 different ones
 	Watched     bool          // whether attempts could be seen at all
 }

@@ -91,7 +91,7 @@ func vmExec(job vmJob, stdin *os.File) (vmAnswer, error) {
 		}
 	}
 	over := make(chan Verdict, 2)
-	out, errs := streamHead{keep: job.Keep, limit: job.Keep}, streamHead{keep: stderrHeadBytes, limit: job.Keep}
+	out, errs := streamHead{keep: job.Keep, limit: job.Keep}, streamHead{keep: stderrHeadBytes, limit: job.Keep, last: lastBytes{keep: stderrTailBytes}}
 	var readers sync.WaitGroup
 	readers.Go(func() { out.fill(stdout, over) })
 	readers.Go(func() { errs.fill(stderr, over) })
@@ -106,6 +106,6 @@ func vmExec(job vmJob, stdin *os.File) (vmAnswer, error) {
 	case <-done:
 	}
 	cmd.Wait()
-	a.Exit, a.Stdout, a.Stderr = exitCode(cmd.ProcessState), out.bytes, errs.bytes
+	a.Exit, a.Stdout, a.Stderr = exitCode(cmd.ProcessState), out.bytes, []byte(errs.text())
 	return a, nil
 }
