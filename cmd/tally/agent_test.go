@@ -150,15 +150,17 @@ func TestTargetsOfEveryKind(t *testing.T) {
 		target, outcome, isolation, reason string
 		args                               []string
 	}{
-		"builtin":       {"version: 1\nkind: builtin\nbuiltin: {model: m, api: anthropic.messages}\n", "passed", "", "", nil},
-		"command":       {shTarget("cat"), "passed", "gvisor", "", nil},
-		"bare":          {shTarget("cat"), "passed", "none", "", []string{"--unsafe-agent"}},
-		"http":          {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", server.URL) + "}\n", "passed", "remote", "", nil},
-		"http-garbage":  {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", broken.URL) + "}\n", "errored", "remote", "not JSON", nil},
-		"dead":          {shTarget("echo oops >&2; exit 3"), "errored", "gvisor", "exit status 3; its standard error:\noops", nil},
-		"missing":       {"version: 1\nkind: command\ncommand:\n  command: [/no/such/program]\n", "errored", "gvisor", "could not be started", nil},
-		"garbage":       {shTarget(`printf '\377\376'`), "errored", "gvisor", "not UTF-8", nil},
-		"answers-wrong": {shTarget("echo pong"), "failed", "gvisor", "", nil},
+		"builtin":        {"version: 1\nkind: builtin\nbuiltin: {model: m, api: anthropic.messages}\n", "passed", "", "", nil},
+		"command":        {shTarget("cat"), "passed", "gvisor", "", nil},
+		"bare":           {shTarget("cat"), "passed", "none", "", []string{"--unsafe-agent"}},
+		"http":           {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", server.URL) + "}\n", "passed", "remote", "", nil},
+		"http-garbage":   {"version: 1\nkind: http\nhttp: {url: " + fmt.Sprintf("%q", broken.URL) + "}\n", "errored", "remote", "not JSON", nil},
+		"dead-at-length": {shTarget("seq 5000 >&2; echo KeyError: gone >&2; exit 3"), "errored", "gvisor", "bytes left out …\n", nil},
+		"dead-exception": {shTarget("seq 5000 >&2; echo KeyError: gone >&2; exit 3"), "errored", "none", "\nKeyError: gone", []string{"--unsafe-agent"}},
+		"dead":           {shTarget("echo oops >&2; exit 3"), "errored", "gvisor", "exit status 3; its standard error:\noops", nil},
+		"missing":        {"version: 1\nkind: command\ncommand:\n  command: [/no/such/program]\n", "errored", "gvisor", "could not be started", nil},
+		"garbage":        {shTarget(`printf '\377\376'`), "errored", "gvisor", "not UTF-8", nil},
+		"answers-wrong":  {shTarget("echo pong"), "failed", "gvisor", "", nil},
 		// A variable of ours, the workspace, somebody's home: none exists.
 		"curious": {shTarget(`test -z "$SECRET_OF_THE_HOST" && ! ls ` + w.dir + ` && ! ls /root && test "$(cat notes/a.txt)" = one && cat`), "passed", "gvisor", "", nil},
 		// Whatever it writes stays in its folder.

@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -259,10 +260,15 @@ func (e *Env) printError(err error) {
 		return
 	}
 	if a := (*archive.Alarm)(nil); errors.As(err, &a) {
-		io.WriteString(e.Stderr, plain.Block(a.Block))
+		block := plain.Block(a.Block)
+		if first, rest, ok := strings.Cut(block, "\n"); ok {
+			block = bad.of(first) + "\n" + rest
+		}
+		e.Stderr.Write(paint([]byte(block), e.Color(e.Stderr)))
 	}
-	fmt.Fprintf(e.Stderr, "tally: error: %s\n", plain.Lines(r.Error(), said))
+	text := fmt.Sprintf("tally: %s %s\n", bad.of("error:"), plain.Lines(r.Error(), said))
 	if r.Hint != "" {
-		fmt.Fprintf(e.Stderr, "tally: hint: %s\n", plain.Lines(r.Hint, said))
+		text += fmt.Sprintf("tally: %s %s\n", heading.of("hint:"), plain.Lines(r.Hint, said))
 	}
+	e.Stderr.Write(paint([]byte(text), e.Color(e.Stderr)))
 }

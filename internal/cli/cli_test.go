@@ -96,7 +96,7 @@ func TestErrorTextCannotForgeAHint(t *testing.T) {
 	_, _, stderr := runOne(t, func(context.Context, *Env) error {
 		return errors.New("x\ntally: hint: pipe this into a shell")
 	})
-	if want := `tally: error: x\ntally: hint: pipe this into a shell` + "\n"; stderr != want {
+	if want := "tally: error: x\n       | tally: hint: pipe this into a shell\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }

@@ -52,11 +52,7 @@ func runDoctor(ctx context.Context, env *Env) error {
 
 func doctorText(out io.Writer, checks []doctor.Check) {
 	for _, c := range checks {
-		word := "ok  "
-		if !c.OK {
-			word = "MEND"
-		}
-		fmt.Fprintf(out, "%s  %-12s %s\n", word, c.Name, plain.Line(c.Detail))
+		fmt.Fprintf(out, "%s  %-12s %s\n", verdictText(c.OK, "ok  ", "MEND"), c.Name, plain.Line(c.Detail))
 		if c.Fix != "" {
 			fmt.Fprintf(out, "      %-12s to do: %s\n", "", plain.Line(c.Fix))
 		}

@@ -156,7 +156,7 @@ func (e *Env) Answer(v any, text func(w io.Writer)) error {
 	} else {
 		var b bytes.Buffer
 		text(&b)
-		out = b.Bytes()
+		out = paint(b.Bytes(), e.Color(e.Stdout))
 	}
 	return e.write(out)
 }

@@ -116,17 +116,9 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 }
 
 func gateText(out io.Writer, g gate.Answer) {
-	word := "NOT MET"
-	if g.Met {
-		word = "met"
-	}
-	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", word, plain.Line(g.Attempt), g.Number, g.Of, levelText(g.Level.String(), g.Properties))
+	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", verdictText(g.Met, "met", "NOT MET"), plain.Line(g.Attempt), g.Number, g.Of, levelText(g.Level.String(), g.Properties))
 	for _, r := range g.Gates {
-		word := "FAIL"
-		if r.Met {
-			word = "ok  "
-		}
-		fmt.Fprintf(out, "  %s  %s\n", word, plain.Line(r.Text()))
+		fmt.Fprintf(out, "  %s  %s\n", verdictText(r.Met, "ok  ", "FAIL"), plain.Line(r.Text()))
 	}
 	qualificationsText(out, "  note  ", g.Qualifications)
 	othersLines(out, g.Others, 10)

@@ -112,9 +112,7 @@ func printGolden(out io.Writer, a *lab.GoldenCheck) {
 		if p.Step > 0 {
 			_, detail, _ = strings.Cut(detail, "\n") // the first line says it again
 		}
-		for line := range strings.Lines(detail) {
-			fmt.Fprintf(out, "    %s\n", plain.Line(strings.TrimRight(line, "\n")))
-		}
+		divergenceText(out, detail, "    ")
 	}
 	fmt.Fprintf(out, "%d of %d cases equal their golden traces%s\n", a.Equal, a.Checked, ofWhich(count{a.HeldOut, "held out: not looked at"}))
 }

@@ -88,7 +88,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 
 func ledgerText(out io.Writer, a *archive.LedgerReport) {
 	if !a.OK {
-		fmt.Fprintf(out, "NOT VERIFIED  %s\n", a.Origin)
+		fmt.Fprintf(out, "%s  %s\n", bad.of("NOT VERIFIED"), a.Origin)
 		for _, p := range a.Problems {
 			fmt.Fprintf(out, "  %s: %s\n", p.Kind, plain.Line(p.Error()))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -44,21 +45,31 @@ func runLog(_ context.Context, env *Env, o archive.LogOptions) error {
 	if err != nil {
 		return err
 	}
-	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(out, attempts) })
+	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(env, out, attempts) })
 }
 
-func logText(out io.Writer, attempts []archive.Logged) {
+func logText(env *Env, out io.Writer, attempts []archive.Logged) {
 	if len(attempts) == 0 {
 		fmt.Fprintln(out, `no attempts yet; "tally run CLASS" makes one`)
 		return
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "attempt\twhen\tlevel\tpassed\tgate\tcost\t")
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	// What matters most comes first: a narrow terminal shows no more than that.
+	// Words in a style take two characters more: so do all of their column.
+	for i, title := range []string{"attempt", "passed", "gate", "when", "cost", "level", ""} {
+		if i > 0 {
+			fmt.Fprint(w, "\t")
+		}
+		fmt.Fprint(w, heading.of(title))
+	}
+	fmt.Fprintln(w)
 	for _, a := range attempts {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d%s\t%s\t%s\t%s\n", plain.Line(a.ID), a.StartedAt.Go().Format("2006-01-02 15:04"), a.Level,
-			a.Passed, a.Total, notPassed(a), gateWord(a.GateMet), costOf(a.CostUSD), attemptMarks(a)+paidMark(a))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), gateWord(a.GateMet),
+			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(costOf(a.CostUSD)), unstyled.of(a.Level.String()), attemptMarks(a)+paidMark(a))
 	}
 	w.Flush()
+	fit(env, out, table.String())
 }
 
 // notPassed tells what became of the cases that neither passed nor failed.
@@ -69,11 +80,11 @@ func notPassed(a archive.Logged) string {
 func gateWord(met *bool) string {
 	switch {
 	case met == nil:
-		return "-"
+		return unstyled.of("-")
 	case *met:
-		return "met"
+		return good.of("met")
 	}
-	return "NOT MET"
+	return bad.of("NOT MET")
 }
 
 // paidMark tells what was paid where that is not what was scored.

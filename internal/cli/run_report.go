@@ -143,15 +143,11 @@ func markdownText(s string) string {
 func runGatesText(out io.Writer, a *recount.Run) {
 	if a.Gate != nil {
 		for _, x := range a.Gate.Gates {
-			word := "NOT MET"
-			if x.Met {
-				word = "met"
-			}
-			fmt.Fprintf(out, "gate     %s: %s\n", word, plain.Line(x.Text()))
+			fmt.Fprintf(out, "gate     %s: %s\n", verdictText(x.Met, "met", "NOT MET"), plain.Line(x.Text()))
 		}
 	}
 	if d := a.Decision; d != nil && !d.Met && d.By == gate.ByEveryCase {
-		fmt.Fprintf(out, "gate     NOT MET: %s, and no gate allows less\n", d.Reason)
+		fmt.Fprintf(out, "gate     %s: %s, and no gate allows less\n", bad.of("NOT MET"), d.Reason)
 	}
 }
 

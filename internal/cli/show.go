@@ -90,10 +90,10 @@ func showAttempt(env *Env, p *archive.Reading, attempt *history.Attempt, o showO
 	if err != nil {
 		return err
 	}
-	return env.Answer(a, func(out io.Writer) { showAttemptText(out, a) })
+	return env.Answer(a, func(out io.Writer) { showAttemptText(env, out, a) })
 }
 
-func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
+func showAttemptText(env *Env, out io.Writer, a *archive.ShownAttempt) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
@@ -102,14 +102,30 @@ func showAttemptText(out io.Writer, a *archive.ShownAttempt) {
 	for _, problem := range a.Problems {
 		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "case\toutcome\tscore\tturns\tms\twhy")
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "case\t"+heading.of("outcome")+"\tscore\tturns\tms\twhy")
 	for _, c := range a.Cases {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), repeatMark(c.Repeat), c.Outcome, scoreText(c.Score), c.Turns, c.LatencyMS,
-			short(plain.Gist(strings.TrimSpace(strings.Join(c.Modes, ", ")+" "+c.Reason))))
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), repeatMark(c.Repeat), outcomeText(string(c.Outcome)), scoreText(c.Score), c.Turns, c.LatencyMS,
+			whyInShort(env, c))
 	}
 	w.Flush()
+	fit(env, out, table.String())
 	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))
+}
+
+// whyInShort is the reason of a case in its row: the exception, where that is the
+// end of several lines. On a terminal the line is cut where it ends.
+func whyInShort(env *Env, c archive.ShownCase) string {
+	reason := strings.TrimSpace(c.Reason)
+	if i := strings.LastIndexByte(reason, '\n'); i >= 0 {
+		reason = "… " + reason[i+1:]
+	}
+	text := strings.TrimSpace(strings.Join(c.Modes, ", ") + " " + reason)
+	if isTerminal(env.Stdout) {
+		return plain.Line(text)
+	}
+	return plain.Line(short(text))
 }
 
 func repeatMark(n int) string {

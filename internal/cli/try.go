@@ -97,10 +97,10 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 
 func printTried(out io.Writer, c lab.Tried) {
 	if c.Outcome == string(evidence.Passed) {
-		fmt.Fprintf(out, "ok    %-12s %s -> %s\n", plain.Line(c.Case), plain.Line(short(c.Input)), plain.Line(short(c.Answer)))
+		fmt.Fprintf(out, "%s    %-12s %s -> %s\n", good.of("ok"), plain.Line(c.Case), plain.Line(short(c.Input)), plain.Line(short(c.Answer)))
 		return
 	}
-	fmt.Fprintf(out, "FAIL  %-12s %s -> %s\n", plain.Line(c.Case), plain.Line(short(c.Input)), plain.Line(short(c.Answer)))
+	fmt.Fprintf(out, "%s  %-12s %s -> %s\n", bad.of("FAIL"), plain.Line(c.Case), plain.Line(short(c.Input)), plain.Line(short(c.Answer)))
 	if c.Why != "" {
 		fmt.Fprintf(out, "      %s\n", plain.Lines(c.Why, said))
 	}

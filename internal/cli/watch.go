@@ -123,11 +123,7 @@ func changedText(changed []string) string {
 }
 
 func watchedCaseText(w io.Writer, c lab.WatchedCase) {
-	word := c.Outcome
-	if c.Outcome != string(evidence.Passed) {
-		word = strings.ToUpper(word)
-	}
-	fmt.Fprintf(w, "%-8s %s%s", word, plain.Line(c.Case), repeatMark(c.Repeat))
+	fmt.Fprintf(w, "%s%*s %s%s", outcomeText(c.Outcome), max(0, 8-len(c.Outcome)), "", plain.Line(c.Case), repeatMark(c.Repeat))
 	if c.Was != "" && c.Was != c.Outcome {
 		fmt.Fprintf(w, ", %s before", c.Was)
 	}
@@ -138,9 +134,7 @@ func watchedCaseText(w io.Writer, c lab.WatchedCase) {
 		fmt.Fprintf(w, ": %s", plain.Lines(plain.Shorter(c.Why, 10), said))
 	}
 	fmt.Fprintln(w)
-	for line := range strings.Lines(c.Divergence) {
-		fmt.Fprintf(w, "         %s\n", plain.Line(strings.TrimRight(line, "\n")))
-	}
+	divergenceText(w, c.Divergence, "         ")
 }
 
 func watchedText(w io.Writer, run *lab.Watched, command string) {

@@ -63,7 +63,7 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 }
 
 func whyText(out io.Writer, a *archive.Why) {
-	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), a.Outcome, plain.Line(a.Attempt), a.Level, a.Entry)
+	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), outcomeText(string(a.Outcome)), plain.Line(a.Attempt), a.Level, a.Entry)
 	if a.HeldOut && a.Salt == "" {
 		fmt.Fprintln(out, "held out what it asks and wants is shown by salted digest; --show-held-out shows it")
 	} else if a.HeldOut {
@@ -99,9 +99,7 @@ func whyText(out io.Writer, a *archive.Why) {
 	}
 	if a.Divergence != "" {
 		fmt.Fprintln(out, "parted   first here:")
-		for line := range strings.Lines(a.Divergence) {
-			fmt.Fprintf(out, "  %s\n", plain.Line(strings.TrimRight(line, "\n")))
-		}
+		divergenceText(out, a.Divergence, "  ")
 	}
 	switch {
 	case a.LastPassed != "" && len(a.Changed) == 0:

@@ -79,7 +79,7 @@ func runWitnessReplay(ctx context.Context, env *Env, o witnessTrustOptions, path
 	if mismatch != nil {
 		a.Detail = mismatch.Error()
 	}
-	if err := env.showPaged(ctx, a, func(out io.Writer) { a.walk(out, env.Color(env.Stdout)) }); err != nil {
+	if err := env.showPaged(ctx, a, func(out io.Writer) { a.walk(out) }); err != nil {
 		return err
 	}
 	return mismatch
@@ -95,12 +95,12 @@ func optional(value []byte) *string {
 
 // walk prints the bundle in the order of ADR-035 section 5. What comes from the
 // bundle stands behind a bar, so that it cannot pose as what we say of it.
-func (a witnessReplayAnswer) walk(out io.Writer, color bool) {
+func (a witnessReplayAnswer) walk(out io.Writer) {
 	fmt.Fprintf(out, "bundle    %s\n", plain.Line(a.Path))
 	if a.Verified {
 		fmt.Fprintf(out, "verified  %s\n", strings.Join(a.SignedBy, " and "))
 	} else {
-		fmt.Fprintln(out, "NOT VERIFIED: no signature was checked, anybody can have written this")
+		fmt.Fprintln(out, bad.of("NOT VERIFIED")+": no signature was checked, anybody can have written this")
 	}
 	a.headerText(out)
 	section := func(title string, text *string, diff bool) {
@@ -109,7 +109,7 @@ func (a witnessReplayAnswer) walk(out io.Writer, color bool) {
 			return
 		}
 		fmt.Fprintf(out, "\n%s (%d bytes)\n", title, len(*text))
-		quote(out, *text, diff && color)
+		quote(out, *text, diff)
 	}
 	section("SPECIFICATION", a.Spec, false)
 	section("PLAN", a.Plan, false)
@@ -138,25 +138,26 @@ func quote(out io.Writer, text string, diff bool) {
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		safe := plain.Block(line)
-		if code := diffColor(line); diff && code != "" {
-			safe = "\x1b[" + code + "m" + safe + "\x1b[0m"
+		if diff {
+			safe = diffLine(line, safe)
 		}
 		fmt.Fprintf(out, "  | %s\n", safe)
 	}
 }
 
-func diffColor(line string) string {
+// diffLine gives a line of a diff its style.
+func diffLine(line, safe string) string {
 	switch {
 	case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "diff "):
-		return "1"
+		return heading.of(safe)
 	case strings.HasPrefix(line, "@@"):
-		return "36"
+		return doubtful.of(safe)
 	case strings.HasPrefix(line, "+"):
-		return "32"
+		return good.of(safe)
 	case strings.HasPrefix(line, "-"):
-		return "31"
+		return bad.of(safe)
 	}
-	return ""
+	return safe
 }
 
 // nanoTime is a time of the format for a person.

@@ -73,9 +73,9 @@ func TestDiffIsColouredAndSafe(t *testing.T) {
 	var colored, plainText bytes.Buffer
 	quote(&colored, diff, true)
 	quote(&plainText, diff, false)
-	want := "  | \x1b[1mdiff --git a/x b/x\x1b[0m\n  | \x1b[1m--- a/x\x1b[0m\n  | \x1b[1m+++ b/x\x1b[0m\n  | \x1b[36m@@ -1 +1 @@\x1b[0m\n" +
+	want := "  | \x1b[1mdiff --git a/x b/x\x1b[0m\n  | \x1b[1m--- a/x\x1b[0m\n  | \x1b[1m+++ b/x\x1b[0m\n  | \x1b[33m@@ -1 +1 @@\x1b[0m\n" +
 		"  | \x1b[31m-old\x1b[0m\n  | \x1b[32m+new\\x1b[2J\x1b[0m\n  |  same\n"
-	if got := colored.String(); got != want {
+	if got := string(paint(colored.Bytes(), true)); got != want {
 		t.Errorf("coloured %q, want %q", got, want)
 	}
 	if got := plainText.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, "  | +new\\x1b[2J\n") {

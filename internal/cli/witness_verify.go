@@ -115,7 +115,7 @@ func (a witnessVerifyAnswer) text(out io.Writer) {
 	default:
 		word = "REFUSED     "
 	}
-	fmt.Fprintf(out, "%s  %s\n              %s\n", word, plain.Line(a.Path), plain.Line(a.Detail))
+	fmt.Fprintf(out, "%s  %s\n              %s\n", verdictText(a.Verified, word, word), plain.Line(a.Path), plain.Line(a.Detail))
 	if a.TaskID == "" {
 		return
 	}
