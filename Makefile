@@ -4,7 +4,7 @@
 export GOFLAGS += -trimpath
 # The tests of the sandbox take longest, so they begin first, and mostly wait, so
 # there is a test program more than there are processors.
-.PHONY: build test bench docs tidy ci conformance
+.PHONY: build test bench docs tidy ci conformance release
 build:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 test:
@@ -24,3 +24,5 @@ ci:
 	.ci/run
 conformance:
 	.ci/conformance
+release:
+	.ci/release

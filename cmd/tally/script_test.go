@@ -167,6 +167,7 @@ func isolate(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("EXAMPLES", abs)
+	env.Setenv("INSTALL", filepath.Join(filepath.Dir(abs), "install.sh"))
 	env.Setenv("ESC", "\n::error::\x1b[31m\u202e") // what a script file cannot hold
 	const nobody = "http://127.0.0.1:1"
 	env.Setenv("HTTP_PROXY", nobody)
