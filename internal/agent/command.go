@@ -204,6 +204,9 @@ func (r *commandRun) plant(t *Target) (remove func() error, err error) {
 		r.files = filepath.Join(dir, "agent")
 		err = store.PlantProgram(r.files, t.tree.Files)
 	}
+	if err == nil && t.tree != nil && r.o.Unsafe && t.modules != nil { // node looks above the program
+		err = store.PlantLink(t.modules.dir, filepath.Join(dir, "node_modules"))
+	}
 	if err == nil && len(params) > 0 {
 		r.params = filepath.Join(dir, "params")
 		err = store.PlantTree(r.params, params)
@@ -308,6 +311,9 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 		o.ReadOnly = append(o.ReadOnly, mount)
 	}
 	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
+	if r.o.Unsafe { // its programs are wherever this machine has them
+		o.Env[0] += string(os.PathListSeparator) + os.Getenv("PATH")
+	}
 	if r.venv != nil {
 		o.ReadOnly, o.Command, o.Env = append(o.ReadOnly, r.venv.mounts()...), r.venv.command(o.Command), r.venv.env(o.Env)
 	}

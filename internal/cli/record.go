@@ -28,6 +28,7 @@ type recordOptions struct {
 	overwrite            bool
 	discard              bool
 	unsafeAgent          bool
+	sandbox              string
 	maxCost              float64
 	jobs                 int
 }
@@ -62,7 +63,8 @@ class need not be signed before: read what would be sent, since nobody has vouch
 	f.BoolVar(&o.discard, "discard", false, "throw the recordings away; the ledger still has their entries")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "the most that all calls together may cost, in `USD` (default: the class's limit for a case, times the cases)")
 	f.IntVar(&o.jobs, "jobs", 1, "record `N` cases at once")
-	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox")
+	f.StringVar(&o.sandbox, "sandbox", "", "none runs the agent without a sandbox (`CLASS`)")
+	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	return cmd
 }
 
@@ -77,6 +79,10 @@ func (o *recordOptions) validate() error {
 		return refusal.Newf(refusal.Usage, "--only-missing and --overwrite exclude each other").WithHint("--only-missing keeps what is recorded, --overwrite records it again")
 	case o.jobs < 1:
 		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", o.jobs)
+	case o.sandbox == noSandbox:
+		o.unsafeAgent = true
+	case o.sandbox != "":
+		return refusal.Newf(refusal.Usage, "--sandbox %s: a recording takes the class of the registration, or %s", o.sandbox, noSandbox)
 	}
 	if _, err := path.Match(o.cases, ""); err != nil {
 		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)

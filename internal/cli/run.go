@@ -107,9 +107,9 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.errors, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
 	f.Lookup("retry-errors").NoOptDefVal = lab.Newest
 	f.Float64Var(&o.maxCost, "max-cost", 0, "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")
-	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
+	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration; none runs the agent without a sandbox: labelled, never counts")
 	f.StringVar(&o.scope, "sandbox-scope", "", "`SCOPE` of the rubric's sandbox: case or attempt")
-	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox; labelled, never counts")
+	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
@@ -235,6 +235,10 @@ func openCheckout(ctx context.Context, env *Env, place *archive.Place) (*recount
 	return &recount.LocalLedger{Origin: place.Settings.Origin, Of: place.Shared.Origin, Begun: begun}, nil
 }
 
+// noSandbox stands for no isolation at all where a class can be named. It does what
+// --unsafe-agent does.
+const noSandbox = "none"
+
 func (o *runOptions) validate() error {
 	switch {
 	case o.repeat < 1:
@@ -245,8 +249,10 @@ func (o *runOptions) validate() error {
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", o.maxCost)
 	case o.scope != "" && o.scope != string(sandbox.ScopeCase) && o.scope != string(sandbox.ScopeAttempt):
 		return unknownValue("sandbox-scope", o.scope, words(sandbox.ScopeCase, sandbox.ScopeAttempt))
+	case o.sandbox == noSandbox:
+		o.sandbox, o.unsafeAgent = "", true
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
-		return unknownValue("sandbox", o.sandbox, words(sandbox.Classes()...))
+		return unknownValue("sandbox", o.sandbox, append(words(sandbox.Classes()...), noSandbox))
 	}
 	if o.submitIntent && o.recordGiven && !o.record {
 		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"tallystick/internal/evidence"
@@ -55,6 +56,9 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	if a.Comparison != nil {
 		fmt.Fprintln(out)
 		compareText(out, a.Comparison)
+	}
+	if a.Scorecard != nil && slices.ContainsFunc(a.Scorecard.Qualifications, func(q history.Qualification) bool { return q.Name == history.QualUnsandboxed }) {
+		fmt.Fprintln(out, "NOT ISOLATED: the agent ran without a sandbox and could do what you can; the result never counts for promotion")
 	}
 	switch a.Attempt.Level {
 	case history.Scratch.String():

@@ -41,10 +41,16 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 	if !w.usesTest && (w.cfg.Target.Command == nil || w.cfg.Unsafe) {
 		return nil
 	}
-	if err := sandbox.CheckAgent(ctx, w.rubrics.accept()); err != nil {
-		return fmt.Errorf("opening the sandbox of programs: %w", err)
+	err := sandbox.CheckAgent(ctx, w.rubrics.accept())
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("opening the sandbox of programs: %w", err)
+	if !w.usesTest && refusal.Is(err, refusal.SandboxUnavailable) {
+		return refusal.Newf(refusal.SandboxUnavailable, "%w", err).
+			WithHint(`"tally doctor" says what this machine lacks. To run the agent without any: tally run %s --target %s --sandbox none. It can then do what you can, the result says so, and it never counts for promotion`, w.cfg.Bench.Class(), w.cfg.Target.Name)
+	}
+	return err
 }
 
 // accept lists the isolation classes that the operator chose, or else those of

@@ -53,3 +53,11 @@ func PlantProgram(dir string, files []digest.File) error {
 	}
 	return nil
 }
+
+// PlantLink makes a link in a scratch folder.
+func PlantLink(to, name string) error {
+	if err := os.Symlink(to, name); err != nil {
+		return writeError("linking", name, err)
+	}
+	return nil
+}
