@@ -12,7 +12,7 @@ The rules, in their order:
      ("order" of lookup_order) calls it, with numbers and words of the question as
      arguments.
   3. A question of FACTS is answered with the fact.
-  4. A request that asks for a verdict in JSON gets one: good if the answer is polite.
+  4. A judge's question (docs/formats/judge.md) gets a verdict: whether the answer is polite.
   5. Anything else is answered with "I do not know."
 """
 
@@ -70,9 +70,10 @@ def answer(request):
     if result is not None:
         return "Here is what I found: " + result, []
     question = text_of(messages[-1].get("content")) if messages else ""
-    if "JSON" in json.dumps(request) and "score" in json.dumps(request):
-        good = "sorry" in question.lower() or "please" in question.lower() or "found" in question.lower()
-        return json.dumps({"score": 1 if good else 0, "passed": good, "verdict": "pass" if good else "fail", "reason": "it is polite" if good else "it is not polite"}), []
+    if "ANSWER UNDER JUDGEMENT" in question:
+        said = question.split("ANSWER UNDER JUDGEMENT", 1)[1].lower()
+        polite = any(word in said for word in ("please", "sorry", "here is what i found"))
+        return json.dumps({"score": int(polite), "passed": polite, "reason": "It is polite." if polite else "It is not polite."}), []
     for name, schema in tools_of(request):
         if any(word in question.lower() for word in name.lower().split("_") if len(word) > 3):
             return "", [(name, arguments_of(schema, question))]

@@ -23,6 +23,9 @@ type Draft struct {
 	Kind  Kind
 	YAML  []byte
 	Notes []string // what the person should know or do
+	// Installed are folders of the workspace that git should not have: they are
+	// made again by whoever clones it.
+	Installed []string
 }
 
 // DraftOptions say what to make a target of.
@@ -117,6 +120,11 @@ func (d *drafting) draft(name string) (*Draft, error) {
 		fmt.Fprintf(&b, "  env: {%s}\n", d.env)
 	}
 	t := &Draft{Name: name, Kind: KindCommand, YAML: []byte(b.String()), Notes: d.notes}
+	for _, dir := range []string{d.venv, d.modules} {
+		if found, err := findAbove(d.Root, dir); dir != "" && err == nil && found == filepath.Join(d.Root, filepath.FromSlash(dir)) {
+			t.Installed = append(t.Installed, dir)
+		}
+	}
 	if _, err := Parse(name, path.Join(TargetsDir, name+".yaml"), t.YAML); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,19 @@ type Price struct {
 // price. It is data of the caller: prices change and are not ours to know.
 type Prices map[string]Price
 
+// AnyModel in place of a name stands for every model that is not listed, as on a
+// server of one's own that costs nothing.
+const AnyModel = "*"
+
+// of is the price of a model, by its name or that of any.
+func (p Prices) of(model string) (Price, bool) {
+	price, known := p[model]
+	if !known {
+		price, known = p[AnyModel]
+	}
+	return price, known
+}
+
 // Validate refuses prices below zero and beyond 1,000 dollars for a million
 // tokens, which no one has meant so far.
 func (p Prices) Validate() error {

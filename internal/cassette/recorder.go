@@ -214,7 +214,7 @@ func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
 		price, known = r.prices[body.Str("model")]
 	}
 	if !known {
-		price, known = r.prices[m.modelName()]
+		price, known = r.prices.of(m.modelName())
 	}
 	if !known {
 		return nil

@@ -74,6 +74,11 @@ func Scaffold(ctx context.Context, o ScaffoldOptions, world archive.World) (*Sca
 	if err != nil {
 		return nil, err
 	}
+	for _, dir := range plan.draft.Installed {
+		if _, err := addLines(s.Path(".gitignore"), "/"+dir+"/"); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.write(plan.files)
 }
 

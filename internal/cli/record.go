@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/bench"
 	"tallystick/internal/harness"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
@@ -228,11 +229,12 @@ type recordAnswer struct {
 	SpentUSD   float64        `json:"most_cost_usd"` // counting the others with the most they can have cost
 	LimitUSD   float64        `json:"limit_usd"`
 
-	failed int
+	failed  int
+	scratch bool // nobody signs the class
 }
 
 func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAnswer {
-	a := &recordAnswer{Class: o.class, Target: o.target, Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
+	a := &recordAnswer{Class: o.class, Target: r.Target.Name, scratch: r.Bench.Level() == string(bench.Scratch), Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
 	for _, c := range done {
 		a.CostUSD += float64(c.CostMicro) / 1e6
 		if !c.Kept && !o.discard {
@@ -265,7 +267,9 @@ func (a *recordAnswer) print(out io.Writer) {
 		}
 	}
 	fmt.Fprintf(out, "spent    at most $%.6f of $%.2f\n", a.SpentUSD, a.LimitUSD)
-	if kept > 0 {
+	if kept > 0 && a.scratch {
+		fmt.Fprintf(out, "Next: look through the cassettes for secrets in plain words, then replay them: tally run %s --target %s\n", plain.Line(a.Class), plain.Line(a.Target))
+	} else if kept > 0 {
 		fmt.Fprintf(out, "Next: look through the cassettes for secrets in plain words, then \"tally bench digest %s\" and two signatures\n", plain.Line(a.Class))
 	}
 }

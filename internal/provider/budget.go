@@ -87,7 +87,7 @@ func (e *Endpoint) mostCost(api wire.API, request []byte) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the request: %w", err)
 	}
-	m, ok := e.Models[b.Model]
+	m, ok := e.model(b.Model)
 	if !ok {
 		return 0, unbounded("the model %.60q has no price", b.Model).
 			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)

@@ -123,7 +123,7 @@ func (a *Access) CheckModel(api wire.API, model string, maxOutput int64) error {
 	if _, err := a.key(e.Provider, e.KeyEnv, e.KeyFile); err != nil {
 		return err
 	}
-	m, ok := e.Models[model]
+	m, ok := e.model(model)
 	switch {
 	case !ok:
 		return refusal.Newf(refusal.NotFound, "%s: %s has no price for the model %.60q, so what it costs is not bounded", SettingsFile, e.Provider, model).

@@ -11,7 +11,10 @@ import (
 func Example() []byte {
 	var b strings.Builder
 	b.WriteString(`# Who answers model calls while "tally record" runs; a replay asks nobody. The keys
-# stay in your environment. docs/recording.md has other servers, prices and limits.
+# stay in your environment. A model that costs money needs its price, in micro-dollars
+# for a million tokens, as in
+#   prices: {"the-model": {input: 2500000, output: 10000000, max_output_tokens: 16384}}
+# docs/recording.md has the rest, and other servers.
 version: 1
 `)
 	for _, p := range wire.Providers() {

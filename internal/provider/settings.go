@@ -314,6 +314,15 @@ func (s *Settings) checkPrices() error {
 	return nil
 }
 
+// model is what a model costs: by its name, or as every model that is not listed.
+func (e *Endpoint) model(name string) (Model, bool) {
+	m, ok := e.Models[name]
+	if !ok && name != "" {
+		m, ok = e.Models[cassette.AnyModel]
+	}
+	return m, ok
+}
+
 // Prices lists what the models cost, for a recorder.
 func (s *Settings) Prices() cassette.Prices {
 	prices := cassette.Prices{}
