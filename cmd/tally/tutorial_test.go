@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -283,9 +284,12 @@ func TestTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newAgentWorkspace(t)
-	var blocks, inJob []pageBlock
+	var own, blocks, inJob []pageBlock
+	second := lineOf(t, "docs/tutorial.md", "# Any program, golden traces, CI, signatures")
 	for _, b := range all {
 		switch {
+		case b.line < second && b.mark != "by hand":
+			own = append(own, b)
 		case b.mark == "in the job":
 			inJob = append(inJob, b)
 		case b.mark == "needs python3" && !present("/usr/bin/python3"):
@@ -297,6 +301,7 @@ func TestTutorial(t *testing.T) {
 			blocks = append(blocks, b)
 		}
 	}
+	w.runOwnAgent(own)
 	dir := t.TempDir()
 	w.runShell(dir, blocks)
 
@@ -325,6 +330,63 @@ func TestTutorial(t *testing.T) {
 	if code, log := w.runJob(checkout); code != 3 || !strings.Contains(log, "REFUSED   example") {
 		t.Errorf("with a signed case changed the job ends with %d:\n%s", code, log)
 	}
+}
+
+// lineOf finds a line of a page.
+func lineOf(t *testing.T, page, line string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, found := strings.Cut(string(text), "\n"+line+"\n")
+	if !found {
+		t.Fatalf("%s: there is no line %q", page, line)
+	}
+	return strings.Count(before, "\n") + 2
+}
+
+// runOwnAgent runs the part of the tutorial with an agent on an SDK. The SDK comes
+// from wheels where those are, else it is a stand-in with the same calls; and the
+// person at the terminal, whom recording asks, is a program.
+func (w *agentWorkspace) runOwnAgent(blocks []pageBlock) {
+	w.t.Helper()
+	if exec.Command("python3", "-c", "import venv, pty").Run() != nil {
+		w.t.Log("only the part with an agent in Python is left out: there is no python3")
+		return
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	files := filepath.Join(here, "testdata", "firsthour")
+	venv, install := "python3 -m venv --without-pip .venv", "python3 '"+filepath.Join(files, "plant.py")+"' .venv"
+	if wheels := os.Getenv(wheelsVariable); wheels != "" {
+		venv, install = "python3 -m venv .venv", ".venv/bin/pip install -q --no-index --find-links '" + wheels + "' openai"
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	listener.Close()
+	inTest := strings.NewReplacer("8123", port, "python3 -m venv .venv", venv, ".venv/bin/pip install -q openai", install, "tally record", "python3 '"+filepath.Join(files, "terminal.py")+"' tally record",
+		"$TALLYSTICK", filepath.Join(here, "..", ".."))
+	said := strings.NewReplacer("8123", port)
+	for i := range blocks {
+		b := &blocks[i]
+		if b.text = said.Replace(b.text); b.file != "" {
+			continue
+		}
+		for j := range b.commands {
+			c := &b.commands[j]
+			c.text = inTest.Replace(c.text)
+			for k := range c.want {
+				c.want[k] = said.Replace(c.want[k])
+			}
+		}
+	}
+	w.runShell(w.t.TempDir(), blocks)
 }
 
 // TestReadmeTour runs the minute of README.md. Its first commands are run by
