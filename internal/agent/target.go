@@ -62,6 +62,14 @@ type Target struct {
 	modules *modules
 }
 
+// Files are those of a command, as they were hashed; none of other targets.
+func (t *Target) Files() []digest.File {
+	if t.tree == nil {
+		return nil
+	}
+	return t.tree.Files
+}
+
 // targetFile is targets/NAME.yaml.
 type targetFile struct {
 	Version int      `json:"version"`

@@ -27,6 +27,10 @@ type Input struct {
 	// is fs.ErrNotExist means that it is not there. Nil if nobody has bodies.
 	Bodies func(sha256 string) (io.ReadCloser, error)
 
+	// Log is the SHA-256, in hex, of another harness's log that results and
+	// trajectories were made of; "" if they are files of their own.
+	Log string
+
 	// Strict makes failures of severity warn count for [Report.Met].
 	Strict bool
 	// AuditedAt goes into the report. If it is zero the report takes the time

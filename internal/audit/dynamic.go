@@ -41,7 +41,7 @@ const (
 const execFamily = `(?:execSync|execFileSync|execFile|exec|spawnSync|spawn)`
 
 var languages = []language{
-	{name: "python", exts: []string{".py", ".pyw"}, shebang: []string{"python"}, line: "#", triple: true, patterns: []dynamicPattern{
+	{name: "python", exts: []string{".py", ".pyw", ".star"}, shebang: []string{"python"}, line: "#", triple: true, patterns: []dynamicPattern{
 		{"eval", `(?:^|[^.\w])eval\s*\(`, anyArgument},
 		{"exec", `(?:^|[^.\w])exec\s*\(`, anyArgument},
 		{"builtins-eval", `\b(?:builtins|__builtins__)(?:\.|\[["'])\s*(?:eval|exec)`, anyArgument},

@@ -21,12 +21,7 @@ func (a *auditor) trajectoryGaps() {
 		for _, i := range []int{aud1, aud3, aud4} {
 			a.found[i].gap = "no trajectories supplied"
 		}
-		if a.found[aud2].auditable == 0 && a.correct() > 0 {
-			a.found[aud2].gap = "no trajectories supplied, and the results state neither turns nor outputTokens"
-		}
-		if a.correct() == 0 && a.results.graded {
-			a.found[aud2].auditable++ // nothing was earned, so nothing was unearned
-		}
+		a.workGap("no trajectories supplied, and the results state neither turns nor outputTokens")
 		return
 	}
 	without, correctWithout := 0, 0
@@ -59,12 +54,25 @@ func (a *auditor) trajectoryGaps() {
 	}
 	if a.trajectories > 0 && a.correct() == 0 && a.results.graded {
 		a.found[aud1].auditable++
-		a.found[aud2].auditable++
 	}
+	a.workGap("the results that are marked correct have no trajectory, and state neither turns nor outputTokens")
 	if a.trajectories == 0 {
 		for _, i := range []int{aud1, aud3, aud4} {
 			a.found[i].gap = "the trajectories are empty"
 		}
+	}
+}
+
+// workGap is that of AUD-2. Where nothing is marked correct nothing was earned
+// without work.
+func (a *auditor) workGap(gap string) {
+	f := &a.found[aud2]
+	switch {
+	case f.auditable > 0:
+	case a.correct() > 0:
+		f.gap = gap
+	case a.results.graded:
+		f.auditable++
 	}
 }
 

@@ -154,6 +154,10 @@ func (a *auditor) splitIntegrity() {
 		f.gap = "no metadata.json supplied: the split is not recorded"
 		return
 	}
+	if v != nil && v.Split == "" && a.meta.split == nil {
+		f.notes = append(f.notes, "the class is not made of a data set with splits")
+		return
+	}
 	f.auditable++
 	claimed := "missing"
 	if a.meta.split != nil {
@@ -203,6 +207,7 @@ func (a *auditor) auditedAt() string {
 // vouched says which inputs receipts stand for.
 func (a *auditor) vouched() Inputs {
 	in := a.inputs
+	in.Log = a.in.Log
 	if v := a.in.Vouched; v != nil {
 		in.ByInput = InputsVouched{Results: v.Results, Trajectories: v.Trajectories && a.in.Trajectories.Given(), Metadata: v.Metadata && a.in.Metadata.Given()}
 		in.ByInput.Sources = len(a.in.Sources) > 0

@@ -83,6 +83,7 @@ type Inputs struct {
 	Trajectories string        `json:"trajectories_sha256,omitempty"`
 	Metadata     string        `json:"metadata_sha256,omitempty"`
 	Sources      string        `json:"sources_sha256,omitempty"`
+	Log          string        `json:"log_sha256,omitempty"`
 	Vouched      bool          `json:"vouched"`
 	ByInput      InputsVouched `json:"vouched_inputs"`
 }

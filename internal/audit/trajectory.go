@@ -38,6 +38,9 @@ type step struct {
 	// hits where it found it.
 	scanned bool
 	hits    []int64
+	// saidHits are those in what the model answered; hits of an llm_call are in
+	// what it was sent.
+	saidHits []int64
 }
 
 // A trajectory is what an agent did in one task.
@@ -192,7 +195,7 @@ type parts struct {
 }
 
 func readStep(dec *jsontext.Decoder, keep *arena) (step, error) {
-	s := step{bytes: -1}
+	s := stepReader{step: step{bytes: -1}}
 	var p parts
 	err := walk(dec, func(name string) error {
 		v, err := dec.ReadValue()
@@ -225,11 +228,18 @@ func readStep(dec *jsontext.Decoder, keep *arena) (step, error) {
 		return nil
 	})
 	s.join(p, keep)
-	return s, err
+	return s.step, err
+}
+
+// A stepReader is a step while it is read: which text gold_hits is about depends
+// on its type, which may come last.
+type stepReader struct {
+	step
+	goldHits, inputHits hitList
 }
 
 // take takes the members that say something about the text.
-func (s *step) take(name string, v jsontext.Value) error {
+func (s *stepReader) take(name string, v jsontext.Value) error {
 	switch name {
 	case "content_sha256", "output_sha256", "input_sha256":
 		if v.Kind() != 'n' && s.sha256 == "" {
@@ -248,12 +258,20 @@ func (s *step) take(name string, v jsontext.Value) error {
 		}
 		s.bytes = n
 	case "gold_hits":
-		return s.takeHits(v)
+		return takeHits(v, &s.goldHits)
+	case "input_gold_hits":
+		return takeHits(v, &s.inputHits)
 	}
 	return nil
 }
 
-func (s *step) takeHits(v jsontext.Value) error {
+// A hitList is gold_hits, or input_gold_hits of an llm_call.
+type hitList struct {
+	scanned bool
+	offsets []int64
+}
+
+func takeHits(v jsontext.Value, s *hitList) error {
 	if v.Kind() == 'n' {
 		return nil
 	}
@@ -270,7 +288,7 @@ func (s *step) takeHits(v jsontext.Value) error {
 				if err != nil || n < 0 {
 					return fmt.Errorf("gold_hits: offsets[%d] is %s, expected a whole number from 0", i, clip(string(v), 40))
 				}
-				s.hits = append(s.hits, n)
+				s.offsets = append(s.offsets, n)
 				return nil
 			})
 		}
@@ -280,8 +298,10 @@ func (s *step) takeHits(v jsontext.Value) error {
 
 // join puts the texts of a step together. A head beside a whole text is the
 // same text again.
-func (s *step) join(p parts, keep *arena) {
+func (s *stepReader) join(p parts, keep *arena) {
+	s.scanned, s.hits = s.goldHits.scanned, s.goldHits.offsets
 	if s.kind == stepModel {
+		s.scanned, s.hits, s.saidHits = s.inputHits.scanned, s.inputHits.offsets, s.goldHits.offsets
 		s.said = joinTexts(keep, p.output, orEmpty(p.output, p.head))
 		s.text = joinTexts(keep, p.input, p.content, p.args)
 		return

@@ -11,6 +11,8 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/audit"
 	"tallystick/internal/audit/intake"
+	"tallystick/internal/history"
+	"tallystick/internal/lab"
 	"tallystick/internal/refusal"
 )
 
@@ -20,20 +22,25 @@ type auditOptions struct {
 	strict    bool
 	auditedAt string
 	out       string
+
+	showHeldOut bool
 }
 
 func newAudit(env *Env) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
-		Use:   "audit --results FILE",
+		Use:   "audit ATTEMPT | PATH | --results FILE",
 		Short: "Look for signs of cheating in a run, ours or anybody's (AUD-1 to AUD-10)",
 		Long: `Run the ten checks of the GAIA submission audit: answers fetched from an answer database,
 answers without work, answers in the prompt, calls that touch the grader, answers that
 match anything, undisclosed voting, an unknown split, reads of answer keys, programs that
 run texts, answers that speak to the judge.
 
---results with --trajectories and --metadata are anybody's files in the shapes of the
-original. Nothing is fetched and no clock is read: the same input gives the same report.
+ATTEMPT is an attempt of this workspace: its ledger and evidence are verified first. PATH
+is the log of another harness, recognised by what is in it: an Inspect log, the folder of a
+Harbor job or trial, ATIF, OpenTelemetry traces. --results with --trajectories and
+--metadata are anybody's files in the shapes of docs/formats/audit.md. Nothing is fetched
+and no clock is read: the same input gives the same report.
 
 A check passes, fails or is skipped. A skip is never a pass: it is a harness gap if the
 input was not recorded. "clean" means that no critical check failed, "complete" that there
@@ -42,7 +49,7 @@ and --bodies DIR has the texts, each named by its SHA-256.
 
 Exit code 0 clean, 4 not clean (with --strict also for failed checks of severity warn), 1
 for input that is unreadable or contradicts itself, 3 for a body that has another digest.`,
-		Args: cobra.NoArgs,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.what = args[0]
@@ -59,6 +66,7 @@ for input that is unreadable or contradicts itself, 3 for a body that has anothe
 	f.BoolVar(&o.strict, "strict", false, "failed checks of severity warn count too")
 	f.StringVar(&o.auditedAt, "audited-at", "", "`TIME` of the audit, in RFC 3339 (default: that of the input)")
 	f.StringVarP(&o.out, "out", "o", "", "write the report to `FILE` too")
+	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
@@ -101,6 +109,19 @@ func auditInput(env *Env, o auditOptions) (audit.Input, error) {
 		return audit.Input{}, refusal.Newf(refusal.Usage, "nothing to audit").WithHint("name an attempt, a log, or files with --results")
 	case o.what != "" && (o.files.Results != "" || o.files.Trajectories != "" || o.files.Metadata != ""):
 		return audit.Input{}, refusal.Newf(refusal.Usage, "%s and --results, --trajectories or --metadata: one or the other is audited", o.what)
+	case o.what == "":
+		return o.files.Input()
+	case archive.AreFiles(o.what):
+		return o.files.Log(o.what)
 	}
-	return o.files.Input()
+	p, err := openPlace(env)
+	if err != nil {
+		return audit.Input{}, err
+	}
+	c, err := p.ReadCorpus("", archive.Ask{ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
+	if err != nil {
+		return audit.Input{}, err
+	}
+	defer c.Close()
+	return lab.AuditInput(c, o.what)
 }
