@@ -17,11 +17,26 @@ import (
 // 4 KiB as a recorder keeps them.
 func benchRun(tasks, results, size int) (resultLines, trajectories []byte) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields(`the of and a to in is was he for it with as his on be at by had not are but from or have an they which one you were all her she there would their we him been has when who will no more if out so said what up its about than into them can only other time new some could these two may first then do any like my now over such our man me even most made after also did many off before must well back through years where much your way down should because long each just state those people too mr how little good world make very year still see own work men day get here old life both between being under three never know same last another while us might great go come since against right came take used himself few house American use place during high without again home around small however found Mrs thought went say part once general upon school every`)
+	// 20,000 words, of which a few are frequent, as in a language.
+	words := strings.Fields(`the of and a to in is was he for it with as his on be at by had not are but from or have an they which one you were`)
+	syllables := strings.Fields(`ka ter min lo ver ant ble sho ri on dra pel ing com stra ble ti ous nat fer gen lim ual ment pre con tor ward ship ness`)
+	for len(words) < 20_000 {
+		word := ""
+		for range 2 + rng.IntN(3) {
+			word += syllables[rng.IntN(len(syllables))]
+		}
+		words = append(words, word)
+	}
+	pick := func() string {
+		if rng.IntN(2) == 0 {
+			return words[rng.IntN(30)]
+		}
+		return words[rng.IntN(len(words))]
+	}
 	write := func(n int) string {
 		var b strings.Builder
 		for b.Len() < n {
-			b.WriteString(words[rng.IntN(len(words))])
+			b.WriteString(pick())
 			switch rng.IntN(14) {
 			case 0:
 				b.WriteString(".\n")

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -146,8 +147,12 @@ func (s *sighting) reset() {
 	*s = sighting{spans: s.spans[:0], others: s.others[:0], golds: s.golds[:0], gold: s.gold[:0]}
 }
 
-// maxHits bounds what is kept of one text.
-const maxHits = 4096
+// maxHits bounds what is kept of one text, and maxOthers how many other tasks whose
+// questions it holds: two decide.
+const (
+	maxHits   = 4096
+	maxOthers = 64
+)
 
 // look finds everything that is looked for in a folded text.
 func (x *index) look(text []byte, task int, s *sighting) {
@@ -161,10 +166,13 @@ func (x *index) look(text []byte, task int, s *sighting) {
 		for _, ref := range p.pieces {
 			if int(ref.task) == task {
 				s.own |= 1 << ref.piece
-				s.spans = append(s.spans, span{at, at + len(x.matcher.patterns[id])})
+				s.addSpan(at, len(x.matcher.patterns[id]))
 			} else {
 				s.other(ref)
 			}
+		}
+		if id == own.goldAt && len(s.gold) < maxHits && isWhole(text, at, len(own.gold.folded)) {
+			s.gold = append(s.gold, at)
 		}
 		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && isWhole(text, at, len(x.matcher.patterns[id])) {
 			s.golds = append(s.golds, goldHit{id, at})
@@ -172,7 +180,7 @@ func (x *index) look(text []byte, task int, s *sighting) {
 	})
 	if own.inQuestion {
 		for at := bytes.Index(text, []byte(own.q.folded)); at >= 0; {
-			s.spans = append(s.spans, span{at, at + len(own.q.folded)})
+			s.addSpan(at, len(own.q.folded))
 			next := bytes.Index(text[at+1:], []byte(own.q.folded))
 			if next < 0 {
 				break
@@ -180,7 +188,14 @@ func (x *index) look(text []byte, task int, s *sighting) {
 			at += 1 + next
 		}
 	}
+	slices.SortFunc(s.spans, func(a, b span) int { return a.from - b.from })
 	s.ownGold(text, own)
+}
+
+func (s *sighting) addSpan(at, size int) {
+	if len(s.spans) < maxHits {
+		s.spans = append(s.spans, span{at, at + size})
+	}
 }
 
 func (s *sighting) other(ref pieceRef) {
@@ -190,16 +205,20 @@ func (s *sighting) other(ref pieceRef) {
 			return
 		}
 	}
-	if len(s.others) < maxHits {
+	if len(s.others) < maxOthers {
 		s.others = append(s.others, otherPieces{ref.task, 1 << ref.piece})
 	}
 }
 
-// ownGold finds the task's own answer. Inside the question it is no news. A weak
-// answer counts only where it is called one.
+// ownGold finds the task's own answer, unless the matcher did. Inside the question
+// it is no news. A weak answer counts only where it is called one.
 func (s *sighting) ownGold(text []byte, own *taskInfo) {
 	g := own.gold.folded
-	if g == "" {
+	if own.goldAt >= 0 {
+		s.gold = slices.DeleteFunc(s.gold, func(at int) bool { return s.inQuestion(at, at+len(g)) })
+		return
+	}
+	if g == "" || own.gold.weak && !hasAnswerWord(text) {
 		return
 	}
 	for at := indexWhole(text, g, 0); at >= 0 && len(s.gold) < maxHits; at = indexWhole(text, g, at+1) {
@@ -211,8 +230,10 @@ func (s *sighting) ownGold(text []byte, own *taskInfo) {
 }
 
 func (s *sighting) inQuestion(from, to int) bool {
-	for _, q := range s.spans {
-		if q.from <= from && to <= q.to {
+	// Spans are in order, and few overlap: a piece, and the whole question.
+	n, _ := slices.BinarySearchFunc(s.spans, from+1, func(q span, at int) int { return q.from - at })
+	for i := n - 1; i >= max(0, n-8); i-- {
+		if to <= s.spans[i].to {
 			return true
 		}
 	}

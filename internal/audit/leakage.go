@@ -82,7 +82,9 @@ func (f *fetched) addOther(o otherPieces) {
 			return
 		}
 	}
-	f.others = append(f.others, o)
+	if len(f.others) < maxOthers {
+		f.others = append(f.others, o)
+	}
 }
 
 // isRecord reports whether the answer stands right behind the question and is
@@ -210,7 +212,7 @@ func (l *leak) called(i int, s *step) {
 	f := l.w.see(s.text, l.task)
 	l.echo |= f.own
 	l.asked = f.known
-	if sure := surely(f.known); sure != "" && !l.refused(i, s) {
+	if sure := surely(f.known); sure != "" && len(l.fails) == 0 && !l.refused(i, s) {
 		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.name), quoted(sure)))
 	}
 }

@@ -145,10 +145,10 @@ type grams struct {
 // gramFactor spreads bytes over the upper bits (the golden ratio, as Knuth has it).
 const gramFactor = 0x9e3779b97f4a7c15
 
-// build makes the tables: 16 bits of filter for each piece at least, between 8 KiB
-// and 4 MiB.
+// build makes the tables: 64 bits of filter for each piece, so that one place in a
+// hundred is compared for nothing, between 8 KiB and 4 MiB.
 func (g *grams) build() {
-	size := bits.Len(uint(len(g.list))) + 4
+	size := bits.Len(uint(len(g.list))) + 6
 	size = min(max(size, 16), 25)
 	g.filter = make([]uint64, 1<<(size-6))
 	g.shift = uint(64 - size)

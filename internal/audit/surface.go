@@ -240,6 +240,9 @@ func (a *auditor) injectedAnswer(r *result) {
 	f.fails = append(f.fails, fmt.Sprintf("task %s: answer speaks to the judge (%s): %s", r.id, id, quoted(matched)))
 }
 
+// maxQuotes is how many quotations are told of one task.
+const maxQuotes = 8
+
 // injection is AUD-10 on what the model said. Words that the agent read before
 // are a quotation.
 func (w *worker) injection(o *outcome, task int) {
@@ -254,6 +257,11 @@ func (w *worker) injection(o *outcome, task int) {
 			continue
 		}
 		what := fmt.Sprintf("task %s: step %d: llm_call output speaks to the judge (%s): %s", o.r.id, i, id, quoted(matched))
+		// Looking for what it quotes reads everything before it, so that is done a
+		// few times and no more.
+		if len(f.notes) == maxQuotes {
+			return
+		}
 		if w.quotes(o, task, i, strings.TrimSpace(matched)) {
 			f.notes = append(f.notes, what+" (information: it quotes what it read)")
 			continue
