@@ -26,7 +26,7 @@ const minGold = 4
 func newGold(raw string) gold {
 	g := gold{folded: foldString(normaliseAnswer(raw))}
 	g.weak = isWeak(g.folded)
-	if !g.weak && len(raw) < 12 {
+	if !g.weak && len(raw) < minBase64*3/4 {
 		g.exact = base64Spellings(strings.TrimSpace(raw))
 	}
 	return g

@@ -47,6 +47,7 @@ type taskInfo struct {
 type patternInfo struct {
 	pieces []pieceRef
 	golds  []int32 // tasks
+	base64 []int32 // tasks whose answer by itself is this in base64
 	known  int     // place in knownSources plus 1
 }
 
@@ -96,6 +97,12 @@ func newIndex(c *corpus) *index {
 			info.golds = append(info.golds, int32(n))
 			t.goldAt = at[t.gold.folded]
 		}
+		for _, e := range t.gold.exact {
+			if e = strings.ToLower(e); len(e) >= minPattern {
+				info := pattern(e)
+				info.base64 = append(info.base64, int32(n))
+			}
+		}
 		x.tasks = append(x.tasks, t)
 	}
 	x.dropShared()
@@ -134,6 +141,7 @@ type sighting struct {
 	golds  []goldHit // of other tasks
 	known  uint64    // places in knownSources
 	gold   []int     // where the task's own answer is, outside its question
+	base64 bool      // the answer stands there in base64
 }
 
 type otherPieces struct {
@@ -170,6 +178,9 @@ func (x *index) look(text []byte, task int, s *sighting) {
 			} else {
 				s.other(ref)
 			}
+		}
+		for _, t := range p.base64 {
+			s.base64 = s.base64 || int(t) == task
 		}
 		if id == own.goldAt && len(s.gold) < maxHits && isWhole(text, at, len(own.gold.folded)) {
 			s.gold = append(s.gold, at)

@@ -55,15 +55,12 @@ func (w *worker) see(text []byte, task int) fetched {
 	x := w.a.index
 	own := &x.tasks[task]
 	Unwrap(text, func(plainer []byte) {
-		for _, e := range own.gold.exact {
-			f.gold = f.gold || bytes.Contains(plainer, []byte(e))
-		}
 		w.fold = Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
 		f.own |= s.own
 		f.known |= s.known
-		f.gold = f.gold || len(s.gold) > 0
+		f.gold = f.gold || len(s.gold) > 0 || s.base64
 		f.record = f.record || s.isRecord(w.fold, own)
 		for _, o := range s.others {
 			f.addOther(o)

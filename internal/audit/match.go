@@ -11,44 +11,54 @@ import (
 // It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
 // of a large run has millions of states and visits one for each byte; here
 // texts of 15 bytes and more cost one load and one bit test for each 8 bytes,
-// and shorter ones one for each byte, in tables of a few hundred kilobytes.
+// and shorter ones one for each 2, in tables of a few hundred kilobytes.
 type matcher struct {
 	patterns []string
 	long     grams // of 8 bytes, looked up at every 8th byte
-	short    grams // of 4 bytes, looked up at every byte
+	middle   grams // of 8 bytes, looked up at every 2nd byte
+	short    grams // of 4 bytes, looked up at every 2nd byte
 }
 
 const (
-	longPattern = 15 // so that each occurrence holds 8 bytes at a multiple of 8
-	minPattern  = 4
+	longPattern   = 15 // so that each occurrence holds 8 bytes at a multiple of 8
+	middlePattern = 9  // 8 at a multiple of 2
+	minPattern    = 5  // 4 at a multiple of 2
 )
 
-// newMatcher prepares the search. Patterns are folded and have 4 bytes or more.
+// newMatcher prepares the search. Patterns are folded and have 5 bytes or more.
 func newMatcher(patterns []string) *matcher {
 	m := &matcher{patterns: patterns}
 	for id, p := range patterns {
 		switch {
 		case len(p) >= longPattern:
-			from := rarest(p, 8, len(p)-longPattern)
+			from := rarest(p, longPattern)
 			for o := from; o < from+8; o++ {
 				m.long.list = append(m.long.list, gram{binary.LittleEndian.Uint64([]byte(p[o:])), int32(id), int32(o)})
 			}
+		case len(p) >= middlePattern:
+			from := rarest(p, middlePattern)
+			for o := from; o < from+2; o++ {
+				m.middle.list = append(m.middle.list, gram{binary.LittleEndian.Uint64([]byte(p[o:])), int32(id), int32(o)})
+			}
 		case len(p) >= minPattern:
-			o := rarest(p, 4, len(p)-4)
-			m.short.list = append(m.short.list, gram{uint64(binary.LittleEndian.Uint32([]byte(p[o:]))), int32(id), int32(o)})
+			from := rarest(p, minPattern)
+			for o := from; o < from+2; o++ {
+				m.short.list = append(m.short.list, gram{uint64(binary.LittleEndian.Uint32([]byte(p[o:]))), int32(id), int32(o)})
+			}
 		}
 	}
 	m.long.build()
+	m.middle.build()
 	m.short.build()
 	return m
 }
 
 // rarest picks where in a pattern to look: where its letters are rarest in
 // English, so that few places in a text must be compared.
-func rarest(p string, size, last int) int {
+func rarest(p string, size int) int {
 	const common = " etaoinsrhldcumfpgwybv"
 	best, at := -1, 0
-	for o := 0; o <= last; o++ {
+	for o := 0; o <= len(p)-size; o++ {
 		rare := 0
 		for _, c := range []byte(p[o : o+size]) {
 			rank := len(common)
@@ -73,6 +83,9 @@ func (m *matcher) find(text []byte, hit func(id, at int)) {
 	if len(m.long.list) > 0 {
 		m.findLong(text, hit)
 	}
+	if len(m.middle.list) > 0 {
+		m.findMiddle(text, hit)
+	}
 	if len(m.short.list) > 0 {
 		m.findShort(text, hit)
 	}
@@ -83,30 +96,39 @@ func (m *matcher) findLong(text []byte, hit func(id, at int)) {
 	for i := 0; i+8 <= len(text); i += 8 {
 		x := binary.LittleEndian.Uint64(text[i:])
 		h := x * gramFactor >> shift
-		if filter[h>>6]&(1<<(h&63)) != 0 {
+		if filter[h>>6]&(1<<(h&63)) != 0 && m.long.maybe(x) {
 			m.compare(&m.long, x, text, i, hit)
+		}
+	}
+}
+
+func (m *matcher) findMiddle(text []byte, hit func(id, at int)) {
+	filter, shift := m.middle.filter, m.middle.shift
+	for i := 0; i+8 <= len(text); i += 2 {
+		x := binary.LittleEndian.Uint64(text[i:])
+		h := x * gramFactor >> shift
+		if filter[h>>6]&(1<<(h&63)) != 0 && m.middle.maybe(x) {
+			m.compare(&m.middle, x, text, i, hit)
 		}
 	}
 }
 
 func (m *matcher) findShort(text []byte, hit func(id, at int)) {
 	filter, shift := m.short.filter, m.short.shift
-	n := len(text) - 8
 	i := 0
-	for ; i <= n; i += 4 {
+	for ; i+8 <= len(text); i += 4 {
 		x := binary.LittleEndian.Uint64(text[i:])
-		// Four overlapping grams of one load.
-		h0 := (x & 0xffffffff) * gramFactor >> shift
-		h1 := (x >> 8 & 0xffffffff) * gramFactor >> shift
-		h2 := (x >> 16 & 0xffffffff) * gramFactor >> shift
-		h3 := (x >> 24 & 0xffffffff) * gramFactor >> shift
-		found := filter[h0>>6]>>(h0&63)&1 | filter[h1>>6]>>(h1&63)&1<<1 | filter[h2>>6]>>(h2&63)&1<<2 | filter[h3>>6]>>(h3&63)&1<<3
-		for ; found != 0; found &= found - 1 {
-			k := bits.TrailingZeros64(found)
-			m.compare(&m.short, x>>(8*k)&0xffffffff, text, i+k, hit)
+		// Two grams of one load.
+		a, b := x&0xffffffff, x>>16&0xffffffff
+		h, k := a*gramFactor>>shift, b*gramFactor>>shift
+		if filter[h>>6]&(1<<(h&63)) != 0 && m.short.maybe(a) {
+			m.compare(&m.short, a, text, i, hit)
+		}
+		if filter[k>>6]&(1<<(k&63)) != 0 && m.short.maybe(b) {
+			m.compare(&m.short, b, text, i+2, hit)
 		}
 	}
-	for ; i+4 <= len(text); i++ {
+	for ; i+4 <= len(text); i += 2 {
 		m.compare(&m.short, uint64(binary.LittleEndian.Uint32(text[i:])), text, i, hit)
 	}
 }
@@ -143,7 +165,10 @@ type grams struct {
 }
 
 // gramFactor spreads bytes over the upper bits (the golden ratio, as Knuth has it).
-const gramFactor = 0x9e3779b97f4a7c15
+const (
+	gramFactor  = 0x9e3779b97f4a7c15
+	gramFactor2 = 0xc2b2ae3d27d4eb4f // another odd number
+)
 
 // build makes the tables: 64 bits of filter for each piece, so that one place in a
 // hundred is compared for nothing, between 8 KiB and 4 MiB.
@@ -156,11 +181,18 @@ func (g *grams) build() {
 	g.heads, g.mask = make([]int32, buckets), uint64(buckets-1)
 	g.next = make([]int32, len(g.list))
 	for k, e := range g.list {
-		h := e.bytes * gramFactor >> g.shift
-		g.filter[h>>6] |= 1 << (h & 63)
+		for _, h := range []uint64{e.bytes * gramFactor >> g.shift, e.bytes * gramFactor2 >> g.shift} {
+			g.filter[h>>6] |= 1 << (h & 63)
+		}
 		b := g.bucket(e.bytes)
 		g.next[k], g.heads[b] = g.heads[b], int32(k+1)
 	}
+}
+
+// maybe asks the filter a second time, with another hash.
+func (g *grams) maybe(x uint64) bool {
+	h := x * gramFactor2 >> g.shift
+	return g.filter[h>>6]&(1<<(h&63)) != 0
 }
 
 func (g *grams) bucket(x uint64) uint64 { return x * gramFactor >> 32 & g.mask }

@@ -15,10 +15,10 @@ import (
 // a bounded amount of work.
 const (
 	maxUnwrap = 3 // decodings one after the other
-	// minBase64 is the shortest run of base64 that is decoded: 12 bytes. Ordinary
+	// minBase64 is the shortest run of base64 that is decoded: 18 bytes. Ordinary
 	// words are shorter, and what is shorter is found only if it is the encoding
 	// of the answer alone.
-	minBase64 = 16
+	minBase64 = 24
 )
 
 // Unwrap calls visit with text as it is, and with each text that it hides: HTML
@@ -186,15 +186,23 @@ var base64Digit = func() (t [256]bool) {
 	return t
 }()
 
-// eachBase64 finds runs that may be base64. A run of 16 holds 8 bytes at a multiple
-// of 8, so only places with 8 bytes without a space are looked at: text in words has
-// few. Lines of a run are put together: a line break and the spaces after it do not
+// eachBase64 finds runs that may be base64. A run of 24 holds 16 bytes at a multiple
+// of 8, so only places with 16 bytes without a space are looked at: text in words
+// has few. Lines of a run are put together: a line break and the spaces after it do not
 // end one.
 func eachBase64(text []byte, visit func(run []byte)) {
 	end := 0 // of the last run
-	for i := 0; i+8 <= len(text); i += 8 {
+	for i := 0; i+16 <= len(text); i += 8 {
 		y := binary.LittleEndian.Uint64(text[i:]) ^ blanks
-		if (y-every)&^y&highs != 0 || i < end || !base64Digit[text[i]] || !base64Digit[text[i+4]] || !base64Digit[text[i+7]] {
+		if (y-every)&^y&highs != 0 {
+			continue
+		}
+		y = binary.LittleEndian.Uint64(text[i+8:]) ^ blanks
+		if (y-every)&^y&highs != 0 {
+			i += 8
+			continue
+		}
+		if i < end || !base64Digit[text[i]] || !base64Digit[text[i+7]] || !base64Digit[text[i+15]] {
 			continue
 		}
 		from := i
