@@ -2,7 +2,9 @@ package audit
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
+	"strings"
 )
 
 // A matcher finds many fixed texts in a folded text: the questions and answers of
@@ -28,23 +30,15 @@ const (
 // newMatcher prepares the search. Patterns are folded and have 5 bytes or more.
 func newMatcher(patterns []string) *matcher {
 	m := &matcher{patterns: patterns}
+	counts := countGrams(patterns)
 	for id, p := range patterns {
-		switch {
-		case len(p) >= longPattern:
-			from := rarest(p, longPattern)
-			for o := from; o < from+8; o++ {
-				m.long.list = append(m.long.list, gram{binary.LittleEndian.Uint64([]byte(p[o:])), int32(id), int32(o)})
-			}
-		case len(p) >= middlePattern:
-			from := rarest(p, middlePattern)
-			for o := from; o < from+2; o++ {
-				m.middle.list = append(m.middle.list, gram{binary.LittleEndian.Uint64([]byte(p[o:])), int32(id), int32(o)})
-			}
-		case len(p) >= minPattern:
-			from := rarest(p, minPattern)
-			for o := from; o < from+2; o++ {
-				m.short.list = append(m.short.list, gram{uint64(binary.LittleEndian.Uint32([]byte(p[o:]))), int32(id), int32(o)})
-			}
+		g, window, size := m.tableOf(p)
+		if g == nil {
+			continue
+		}
+		from := rarest(p, window, size, counts)
+		for o := from; o <= from+window-size; o++ {
+			g.list = append(g.list, gram{gramAt(p, o, size), int32(id), int32(o)})
 		}
 	}
 	m.long.build()
@@ -53,25 +47,61 @@ func newMatcher(patterns []string) *matcher {
 	return m
 }
 
-// rarest picks where in a pattern to look: where its letters are rarest in
-// English, so that few places in a text must be compared.
-func rarest(p string, size int) int {
-	const common = " etaoinsrhldcumfpgwybv"
-	best, at := -1, 0
-	for o := 0; o <= len(p)-size; o++ {
-		rare := 0
-		for _, c := range []byte(p[o : o+size]) {
-			rank := len(common)
-			for i := range common {
-				if common[i] == c {
-					rank = i
-					break
-				}
+// tableOf says in which table a pattern is, in how many bytes of it every
+// occurrence holds a gram where the text is looked at, and how long a gram is.
+func (m *matcher) tableOf(p string) (g *grams, window, size int) {
+	switch {
+	case len(p) >= longPattern:
+		return &m.long, longPattern, 8
+	case len(p) >= middlePattern:
+		return &m.middle, middlePattern, 8
+	case len(p) >= minPattern:
+		return &m.short, minPattern, 4
+	}
+	return nil, 0, 0
+}
+
+func gramAt(p string, o, size int) uint64 {
+	if size == 4 {
+		return uint64(binary.LittleEndian.Uint32([]byte(p[o : o+4])))
+	}
+	return binary.LittleEndian.Uint64([]byte(p[o : o+8]))
+}
+
+// gramCounts is how often grams stand in all patterns, by a hash: enough to tell
+// "according to the" from what only one question has.
+type gramCounts []uint16
+
+func countGrams(patterns []string) gramCounts {
+	c := make(gramCounts, 1<<18)
+	for _, p := range patterns {
+		for o := 0; o+8 <= len(p); o++ {
+			if n := &c[gramAt(p, o, 8)*gramFactor>>46]; *n < 1<<16-1 {
+				*n++
 			}
-			rare += rank
 		}
-		if rare > best {
-			best, at = rare, o
+	}
+	return c
+}
+
+// rarest picks where in a pattern to look: where few other patterns are the same,
+// and then where its letters are rarest in English, so that few places in a text
+// must be compared, each with few patterns.
+func rarest(p string, window, size int, counts gramCounts) int {
+	const common = " etaoinsrhldcumfpgwybv"
+	best, at := math.MaxInt, 0
+	for o := 0; o+window <= len(p); o++ {
+		cost := 0
+		for k := o; size == 8 && k <= o+window-size; k++ {
+			cost += 1000 * int(counts[gramAt(p, k, 8)*gramFactor>>46])
+		}
+		for _, c := range []byte(p[o : o+window]) {
+			if rank := strings.IndexByte(common, c); rank >= 0 {
+				cost += len(common) - rank
+			}
+		}
+		if cost < best {
+			best, at = cost, o
 		}
 	}
 	return at
