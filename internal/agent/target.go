@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox"
@@ -53,6 +55,10 @@ type Target struct {
 	// target without any.
 	Parameters []Parameter
 
+	// Normalise names what does not count when its model calls are looked up in
+	// its recordings, beside what the class names.
+	Normalise []evidence.Normaliser
+
 	base string       // the name without parameters
 	tree *digest.Tree // of the files of a command, as they were hashed
 	root string       // of the workspace
@@ -78,7 +84,8 @@ type targetFile struct {
 	Command *Command `json:"command,omitempty"`
 	HTTP    *HTTP    `json:"http,omitempty"`
 
-	Parameters parameters `json:"parameters,omitempty"`
+	Parameters parameters            `json:"parameters,omitempty"`
+	Normalise  []evidence.Normaliser `json:"normalise,omitempty"`
 }
 
 var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has the format of a target"}
@@ -205,7 +212,7 @@ func parse(root *os.Root, name, file string, data []byte) ([]*Target, error) {
 	if err := f.validate(); err != nil {
 		return nil, doc.Refuse(err)
 	}
-	base := &Target{Name: name, base: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP}
+	base := &Target{Name: name, base: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP, Normalise: f.Normalise}
 	if root != nil {
 		if err := base.open(root); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -263,6 +270,9 @@ func (f *targetFile) validate() error {
 			return strictyaml.At([]string{string(kind)}, fmt.Errorf("the kind is %s, expected a section of that name and no other", f.Kind))
 		}
 	}
+	if at, err := evidence.CheckNormalisers(f.Normalise); err != nil {
+		return strictyaml.At([]string{"normalise", strconv.Itoa(at)}, err)
+	}
 	if f.Kind != KindHTTP {
 		return nil // with its parameters
 	}
@@ -312,6 +322,9 @@ func (t *Target) Settings() ([]byte, error) {
 		}
 	case t.HTTP != nil:
 		settings["http"] = t.HTTP
+	}
+	if len(t.Normalise) > 0 {
+		settings["normalise"] = t.Normalise
 	}
 	return canon.Marshal(settings)
 }

@@ -78,6 +78,9 @@ type Registration struct {
 	// DataSet says which published data the cases were made of; nil if somebody
 	// wrote them.
 	DataSet *DataSet `json:"data_set,omitempty"`
+	// Normalise names what does not count when an agent's model calls are looked
+	// up in its recordings.
+	Normalise []evidence.Normaliser `json:"normalise,omitempty"`
 
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
@@ -216,6 +219,9 @@ func (r *Registration) validate() error {
 		if check != nil {
 			return check
 		}
+	}
+	if at, err := evidence.CheckNormalisers(r.Normalise); err != nil {
+		return badField(fieldAt("normalise", at), "%w", err)
 	}
 	if d := r.PromotionWindowDays; d < 0 || d > MaxPromotionWindow {
 		return badField("promotion_window_days", "found %d, expected 1 to %d, or nothing for the default", d, MaxPromotionWindow)

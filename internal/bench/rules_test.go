@@ -104,6 +104,7 @@ func source() *rules.Source {
 			"registration.data_set.revision":         "like visible; 1 to 200",
 			"registration.data_set.files":            "not empty; distinct path",
 			"registration.data_set.files.path":       "like relative_path; not empty",
+			"registration.normalise":                 "each one of dates, ids, parallel, paths, whitespace; distinct value",
 			"case.schema_version":                    "one of 1",
 			"case.case_id":                           "like name",
 			"case.title":                             "like visible; 1 to 300",

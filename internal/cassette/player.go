@@ -11,18 +11,30 @@ import (
 // recordings with equal keys the first request gets the first. It is safe for
 // concurrent use; equal requests at the same time get their recordings in the
 // order in which they arrive.
+//
+// With a [Matching], a request that no recording answers exactly is answered by
+// the first unused one that is equal to it when both are normalised. So
+// normalisers never change the answer to a request that has one without them.
 type Player struct {
 	cassette *Cassette
 	own      []int // the interactions that it plays
 	byKey    map[digest.ID][]int
 
-	mu   sync.Mutex
-	next map[digest.ID]int
-	used []bool
+	mu       sync.Mutex
+	next     map[digest.ID]int
+	used     []bool
+	matching *matching // nil if requests are compared as they are
 }
 
 // NewPlayer returns a player of the agent's calls at the beginning of c.
 func NewPlayer(c *Cassette) *Player { return newPlayer(c, false) }
+
+// NewMatchingPlayer is NewPlayer with normalisers.
+func NewMatchingPlayer(c *Cassette, m Matching) *Player {
+	p := newPlayer(c, false)
+	p.matching = newMatching(m)
+	return p
+}
 
 // NewJudgePlayer returns a player of the judge's calls at the beginning of c.
 func NewJudgePlayer(c *Cassette) *Player { return newPlayer(c, true) }
@@ -48,21 +60,24 @@ func newPlayer(c *Cassette, judges bool) *Player {
 // Next returns the recording that answers r, or a [*Miss]. The recording is
 // shared and must not be changed.
 func (p *Player) Next(r Request) (*Interaction, error) {
-	if i, ok := p.take(r.Key); ok {
+	if i, ok := p.take(&r); ok {
 		return &p.cassette.Interactions[i], nil
 	}
 	return nil, p.miss(r)
 }
 
-func (p *Player) take(key digest.ID) (int, bool) {
-	indexes := p.byKey[key]
+func (p *Player) take(r *Request) (int, bool) {
+	indexes := p.byKey[r.Key]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.next[key]
-	if n >= len(indexes) {
-		return 0, false
+	n := p.next[r.Key]
+	for n < len(indexes) && p.used[indexes[n]] {
+		n++ // a normalised request came first
 	}
-	p.next[key] = n + 1
+	p.next[r.Key] = n
+	if n == len(indexes) {
+		return p.takeNormalised(r)
+	}
 	p.used[indexes[n]] = true
 	return indexes[n], true
 }

@@ -61,6 +61,10 @@ type Plan struct {
 	// what is noted of the texts while they pass; absent is nothing.
 	SubmitIntent bool          `json:"submit_intent,omitempty"`
 	Recording    RecordingKind `json:"recording,omitempty"`
+	// Normalisers are what match keys were computed with.
+	Normalisers []PlannedNormaliser `json:"normalisers,omitempty"`
+	// Replies say that a live attempt uses recordings first.
+	Replies *PlannedReplies `json:"replies,omitempty"`
 }
 
 // A RecordingKind says what a submission shows of the texts of an attempt.
@@ -120,6 +124,9 @@ func (p *Plan) validate() error {
 		if err := required("plan: mounts: inside", m.Inside); err != nil {
 			return err
 		}
+	}
+	if err := firstError(p.validateNormalisers(), p.Replies.validate()); err != nil {
+		return err
 	}
 	seen := make(map[string]bool, len(p.Cases))
 	for _, c := range p.Cases {
@@ -255,6 +262,7 @@ func (n *ToolCallCount) validate() error {
 type CaseScored struct {
 	AgentIsolation  string           `json:"agent_isolation,omitempty"`
 	Attempt         string           `json:"attempt"`
+	Cached          *Cached          `json:"cached,omitempty"` // of a live case; nil if every reply was paid for
 	CaseDigest      digest.Content   `json:"case_digest"`
 	CaseID          string           `json:"case_id"`
 	CassetteDigest  *digest.Content  `json:"cassette_digest,omitempty"`
@@ -269,6 +277,7 @@ type CaseScored struct {
 	IsolationClass  string           `json:"isolation_class"`
 	IsolationScope  string           `json:"isolation_scope,omitempty"`
 	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
+	Normalised      *NormalisedCount `json:"normalised,omitempty"` // nil if every reply was found by its exact request
 	Operator        digest.ID        `json:"operator"`
 	Outcome         Outcome          `json:"outcome"`
 	Paid            *Paid            `json:"paid,omitempty"` // by all executions of this repetition; nil if nothing was live
@@ -316,7 +325,7 @@ func (c *CaseScored) Validate() error {
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
 		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
 		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
-		c.Policy.validate(), c.ToolCalls.validate(), c.Paid.validate())
+		c.Policy.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate())
 }
 
 func (p PolicyCount) validate() error {

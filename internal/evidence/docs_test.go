@@ -61,6 +61,10 @@ func source() *rules.Source {
 			"attempt.registered.plan.selection.seed":  "any number",
 			"attempt.registered.plan.selection.tags":  "each not empty",
 
+			"attempt.registered.plan.normalisers.from": "one of class, target",
+			"attempt.registered.plan.replies.from":     "one of cache, cassette",
+			"attempt.registered.plan.replies.on_miss":  "one of fail, live",
+
 			"case.started.execution": "from 1",
 			"case.started.repeat":    "from 1",
 
@@ -119,6 +123,7 @@ func source() *rules.Source {
 				{"needed_when", "reason", "outcome", "skipped", "errored", "unscored", "truncated"},
 				{"at_most", "started_at", "finished_at"},
 			},
+			"case.scored.cached": {{"at_most", "replies", "calls"}, {"absent_when", "recording", "replies", 0}, {"needs", "attempt", "recording"}},
 			"case.scored.policy": {{"at_most", "rollbacks_verified", "rollbacks"}},
 			"attempt.reproduced": {{"there_when", "divergence", "agrees", false}, {"together", "registered", "finished", "results"}},
 			"entry":              {{"document", "body", "kind"}, {"bytes", MaxEntryBytes}},

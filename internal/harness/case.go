@@ -134,7 +134,7 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player, r.judges = cassette.NewPlayer(parsed), cassette.NewJudgePlayer(parsed)
+		r.player, r.judges = cassette.NewMatchingPlayer(parsed, Matching(r.w.cfg.Bench, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
 		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
 	}
 	switch {
@@ -193,7 +193,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	if stop != nil {
-		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000) + r.recordIt(stop)
+		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000) + r.suggestion(stop) + r.recordIt(stop)
 		g.Record.Outcome = evidence.Errored
 		if stop.Kind == session.Truncated {
 			g.Record.Outcome = evidence.Truncated
@@ -249,6 +249,7 @@ func (r *run) newRecord() evidence.CaseScored {
 		n := view.Count()
 		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
 	}
+	r.noteNormalised(&rec)
 	if r.c.Cassette != nil {
 		rec.CassetteDigest = &r.c.Cassette.Digest
 		rec.Provenance = string(r.c.Provenance)

@@ -143,6 +143,8 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"that cases were selected", was.Filtered, now.Filtered},
 		{"the attempt whose errors it runs again", was.Retries, now.Retries},
 		{"the number of repeats", was.Repeat, now.Repeat},
+		{"where replies come from", was.Replies.String(), now.Replies.String()},
+		{"the normalisers", normalisersText(was), normalisersText(now)},
 		{"the policy", policyText(was), policyText(now)},
 		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
 		{"what the target mounts", mountsThen(registered, now), mountsText(now)},

@@ -283,6 +283,9 @@ type Case struct {
 	// Cassette is what was replayed, or nil. It is shared.
 	Cassette *digest.Content
 	Evidence []digest.Content
+	// Cached is how many replies of a live case were not paid for; nil in attempts
+	// that use no recordings.
+	Cached *Cached
 
 	Score     float64 // as recorded, 0 without one
 	Tokens    int64
@@ -309,6 +312,12 @@ type Case struct {
 	modes    *[]string
 }
 
+// A Cached says how many of the replies of a case came from a recording.
+type Cached struct {
+	Recording      digest.Content // that answered them; zero if none did
+	Replies, Calls int64
+}
+
 // A CallCount is how many tool calls a record has of each vantage, if it says.
 type CallCount struct {
 	Known                        bool
@@ -324,8 +333,12 @@ type Context struct {
 	Vantage        string
 	Provenance     string
 	JudgedByModel  bool
-	Operator       digest.ID
-	Rubric, Image  digest.Content // zero if the record has none
+	// Some of its replies were found only by normalisers: of the class, of the
+	// target.
+	ByClassNormalisers, ByTargetNormalisers bool
+
+	Operator      digest.ID
+	Rubric, Image digest.Content // zero if the record has none
 }
 
 // An Amendment is a score.amended entry. It stands beside the record; see

@@ -23,7 +23,10 @@ const (
 	QualReduced     = "reduced"
 	QualUnfinished  = "unfinished"
 	QualMounts      = "mounts_not_digested"
+	QualNormalisers = "target_normalisers"
+	QualReplies     = "replies_cached"
 	QualReplayed    = "replayed"
+	QualNormalised  = "normalised"
 	QualAuthored    = "authored"
 	QualEdited      = "edited"
 	QualUnsandboxed = "unsandboxed"
@@ -38,6 +41,7 @@ const (
 // saidOfTasks is what each qualification of tasks means, in words.
 var saidOfTasks = []struct{ name, words string }{
 	{QualReplayed, "replayed from a recording: the cost is the recorded one, not paid now"},
+	{QualNormalised, "answered by a recording whose request differs in what normalisers leave out"},
 	{QualAuthored, "answered by replies that a person wrote: this says nothing about a model"},
 	{QualEdited, "replayed from a recording that was edited"},
 	{QualUnsandboxed, "run by an agent without a sandbox, which may have done more than was seen"},
@@ -54,7 +58,7 @@ var saidOfTasks = []struct{ name, words string }{
 func Qualify(attempts ...*Attempt) []Qualification {
 	var said []Qualification
 	counts, total := make(map[string]int), 0
-	whole := make(map[string]int)
+	whole, cached := make(map[string]int), Cached{}
 	how := make(map[string]string) // more about the one attempt
 	for _, a := range attempts {
 		for _, name := range a.labels() {
@@ -70,6 +74,9 @@ func Qualify(attempts ...*Attempt) []Qualification {
 			for _, name := range a.QualificationsOf(c) {
 				counts[name]++
 			}
+			if c.Cached != nil {
+				cached.Calls, cached.Replies = cached.Calls+c.Cached.Calls, cached.Replies+c.Cached.Replies
+			}
 		}
 	}
 	for _, l := range []struct{ name, one, many string }{
@@ -78,6 +85,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		{QualReduced, "reduced: the repetitions of a case make one outcome", "%d attempts are reduced: the repetitions of a case make one outcome"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
 		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
+		{QualNormalisers, "normalisers of the target: nobody signed for what they leave out of requests, so the attempt never counts for promotion", "%d attempts used normalisers of their target, which nobody signed for: they never count for promotion"},
 	} {
 		switch n := whole[l.name]; {
 		case n == 1 && len(attempts) == 1 && how[l.name] != "":
@@ -87,6 +95,9 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		case n > 1:
 			said = append(said, Qualification{Name: l.name, Text: fmt.Sprintf(l.many, n)})
 		}
+	}
+	if cached.Replies > 0 {
+		said = append(said, Qualification{Name: QualReplies, Tasks: counts[QualReplies], Text: fmt.Sprintf("live, %d of %d replies from the cache: what was recorded once is one sample", cached.Replies, cached.Calls)})
 	}
 	for _, q := range saidOfTasks {
 		if n := counts[q.name]; n > 0 {
@@ -102,7 +113,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
 		if l.is {
 			names = append(names, l.name)
 		}
@@ -123,6 +134,8 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		name string
 	}{
 		{a.Mode == "replay" && c.Provenance() == "recorded", QualReplayed},
+		{c.Cached != nil && c.Cached.Replies > 0, QualReplies},
+		{x.ByClassNormalisers || x.ByTargetNormalisers, QualNormalised},
 		{c.Provenance() == "authored", QualAuthored},
 		{c.Provenance() == "edited", QualEdited},
 		{x.AgentIsolation == "none", QualUnsandboxed},

@@ -412,6 +412,10 @@ func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 	c.Execution, c.Retries, c.Turns = s.execution, small(s.retries), small(s.turns)
 	c.Violations, c.Rollbacks, c.RollbacksVerified = small(s.violations), small(s.rollbacks), small(s.rollbacksVerified)
 	c.ToolCalls = s.toolCalls
+	if s.hasCached {
+		cached := s.cached
+		c.Cached = &cached
+	}
 	c.tags, c.modes = s.tags, s.modes
 	switch {
 	case !s.hasCassette:

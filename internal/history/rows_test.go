@@ -96,6 +96,14 @@ func change(t *testing.T, v reflect.Value) {
 		n := **p
 		n.Reported++
 		*p = &n
+	case **evidence.NormalisedCount:
+		n := **p
+		n.Target++
+		*p = &n
+	case **evidence.Cached:
+		n := **p
+		n.Calls++
+		*p = &n
 	case **evidence.Paid:
 		n := **p
 		n.Calls++

@@ -45,6 +45,8 @@ type scoredFields struct {
 	rollbacks              int64
 	rollbacksVerified      int64
 	toolCalls              CallCount
+	cached                 Cached
+	hasCached              bool
 	repeat, execution      int32
 	startedMS, finishedMS  int64
 	tags, modes            *[]string
@@ -142,7 +144,16 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	if c.ImageDigest != nil {
 		ctx.Image = *c.ImageDigest
 	}
+	if n := c.Normalised; n != nil {
+		ctx.ByClassNormalisers, ctx.ByTargetNormalisers = n.Class > 0, n.Target > 0
+	}
 	f.context = s.intern(ctx)
+	if n := c.Cached; n != nil {
+		f.hasCached, f.cached = true, Cached{Replies: int64(n.Replies), Calls: int64(n.Calls)}
+		if n.Recording != nil {
+			f.cached.Recording = *n.Recording
+		}
+	}
 
 	var err error
 	if f.tags, err = s.remember(c.Tags); err != nil {
@@ -209,6 +220,9 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	p.lit(`"attempt":`)
 	f.attempt = p.some()
+	if f.hasCached = p.try(`,"cached":{`); f.hasCached && !f.cached.read(p) {
+		return false
+	}
 	p.lit(`,"case_digest":`)
 	p.content(&f.caseDigest)
 	p.lit(`,"case_id":`)
@@ -247,6 +261,12 @@ func (s *scanner) fast(body []byte) bool {
 		c.scope = p.some()
 	}
 	c.judged = p.try(`,"judged_by_model":true`)
+	if p.try(`,"normalised":{"class":`) {
+		c.byClass = p.count() > 0
+		p.lit(`,"target":`)
+		c.byTarget = p.count() > 0
+		p.lit("}")
+	}
 	p.lit(`,"operator":`)
 	p.id(&c.operator)
 	p.lit(`,"outcome":`)
@@ -354,6 +374,27 @@ func (p *pos) optional(name string) {
 	}
 }
 
+// read reads where replies came from, and reports whether it makes sense.
+func (c *Cached) read(p *pos) bool {
+	made := p.try(`"attempt":`)
+	if made {
+		p.some()
+		p.lit(",")
+	}
+	p.lit(`"calls":`)
+	c.Calls = p.count()
+	p.lit(`,"cost_microdollars":`)
+	p.count()
+	named := p.try(`,"recording":`)
+	if named {
+		p.content(&c.Recording)
+	}
+	p.lit(`,"replies":`)
+	c.Replies = p.count()
+	p.lit("}")
+	return c.Replies <= c.Calls && (c.Replies > 0 || !named) && (named || !made)
+}
+
 // score reads the score from its breakdown on.
 func (s *scanner) score(p *pos) (passes bool) {
 	p.lit("{")
@@ -419,7 +460,7 @@ func (s *scanner) list(p *pos) *[]string {
 // contextText is a Context as it stands in a record.
 type contextText struct {
 	harness, isolation, scope, agent, vantage, provenance []byte
-	judged                                                bool
+	judged, byClass, byTarget                             bool
 	operator                                              digest.ID
 	rubric, image                                         digest.Content
 }
@@ -429,11 +470,11 @@ type contextText struct {
 func (s *scanner) contextOf(c *contextText) *Context {
 	if k := s.last; k != nil && k.HarnessVersion == string(c.harness) && k.Isolation == string(c.isolation) && k.Scope == string(c.scope) &&
 		k.AgentIsolation == string(c.agent) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
-		k.JudgedByModel == c.judged && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image {
+		k.JudgedByModel == c.judged && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image {
 		return k
 	}
 	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.vantage), string(c.provenance),
-		c.judged, c.operator, c.rubric, c.image})
+		c.judged, c.byClass, c.byTarget, c.operator, c.rubric, c.image})
 }
 
 // A planned is a case of a case list, good until the next one is seen.

@@ -27,6 +27,8 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Score.Breakdown = map[string]float64{"tests": 0.125, "diff": -2.5, "lint": 0}
 	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
 	full.Retries, full.Tokens = 4, 1<<49
+	full.Normalised = &evidence.NormalisedCount{Class: 1}
+	full.Cached = &evidence.Cached{Attempt: "repo-fix.agent.0", Calls: 3, CostMicroUSD: 7, Recording: &d, Replies: 2}
 	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
 	full.Resumed = 2
 	full.Paid = &evidence.Paid{Calls: 3, CostMicroUSD: 1200, Journal: digest.IDOf([]byte("j")), Refused: 1, Unknown: 2, UnknownMicroUSD: 900}
@@ -53,7 +55,7 @@ func comparableFields(f *scoredFields) any {
 	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
 	numbers := []int64{c.cost, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
 		int64(c.toolCalls.Executed), int64(c.toolCalls.Reported), int64(c.toolCalls.Proposed)}
-	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists}
+	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached}
 }
 
 // agree checks that whatever the fast walk accepts the strict decoder accepts

@@ -76,7 +76,7 @@ func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
 func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }
 
 func (s *Setup) caseOptions(c *scenario.Case, budget *provider.Budget) provider.CaseOptions {
-	return provider.CaseOptions{Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
+	return provider.CaseOptions{Matching: harness.Matching(s.Bench, s.Target, c), Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
 		s.place.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
 	}}
 }

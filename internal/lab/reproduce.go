@@ -139,7 +139,8 @@ func (s *Setup) again(ctx context.Context, original Original, crossed *crossings
 	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
 	cfg.FirstPolicy = original.Plan.Policy == nil
 	if original.Mode == "live" {
-		cfg.Live = &relived{original, recorded}
+		match := func(c *scenario.Case) cassette.Matching { return harness.Matching(s.Bench, s.Target, c) }
+		cfg.Live = &relived{original, match, recorded}
 	}
 	divergence, results := "", []evidence.Compared{}
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
@@ -195,6 +196,7 @@ func comparedOf(c *history.Case, g *harness.Graded) (evidence.Compared, *traject
 // left in the evidence.
 type relived struct {
 	original Original
+	match    func(*scenario.Case) cassette.Matching
 	recorded map[caseKey]*history.Case
 }
 
@@ -202,8 +204,8 @@ type relived struct {
 func (*relived) Redactor() *cassette.Redactor { return nil }
 
 // Case finds the recording of a case.
-func (l *relived) Case(of *scenario.Case, _ harness.Job) (harness.Recording, error) {
-	c := l.recorded[caseKey{of.ID, 1}]
+func (l *relived) Case(of *scenario.Case, j harness.Job) (harness.Recording, error) {
+	c := l.recorded[caseKey{of.ID, max(1, j.Repeat)}]
 	if c == nil {
 		return nil, refusal.Newf(refusal.NotFound, "the case has no record to replay")
 	}
@@ -222,7 +224,7 @@ func (l *relived) Case(of *scenario.Case, _ harness.Job) (harness.Recording, err
 	if err != nil {
 		return nil, err
 	}
-	return &replayedRecording{session.Replay{Player: cassette.NewPlayer(parsed)}, cassette.NewJudgePlayer(parsed), data}, nil
+	return &replayedRecording{session.Replay{Player: cassette.NewMatchingPlayer(parsed, l.match(of))}, cassette.NewJudgePlayer(parsed), data}, nil
 }
 
 // A replayedRecording answers from a cassette, and gives it back as its own.

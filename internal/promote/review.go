@@ -126,6 +126,8 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "in a ledger that the registration does not name"
 	case len(a.Plan.Undigested()) > 0:
 		return "with mounts that were not digested"
+	case len(a.Plan.TargetNormalisers()) > 0:
+		return "with normalisers that only its target names"
 	case a.Pin == history.OtherPinned:
 		return "in a ledger that bench/digests.yaml does not name, or that was begun anew"
 	case a.Examples:

@@ -168,6 +168,8 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 		return "judged by a model"
 	case c.Context.JudgedByModel && (a.Plan.JudgeDigest == nil || *a.Plan.JudgeDigest != *r.reg.JudgeDigest):
 		return "judged by another model than the registration pins"
+	case c.Context.ByTargetNormalisers:
+		return "answered by a recording that only a normaliser of the target found"
 	case c.Violations > 0:
 		return "it violated its policy"
 	case amendedAgain(c):

@@ -19,6 +19,8 @@ type CaseOptions struct {
 	// Base is a cassette to which only what it misses is added; nil to record
 	// everything.
 	Base *cassette.Cassette
+	// Matching is how the agent's calls are looked up in it.
+	Matching cassette.Matching
 
 	Budget  *Budget
 	Journal *journal.Case // nil for none
@@ -43,7 +45,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 	}
 	var player, judges *cassette.Player
 	if o.Base != nil {
-		player, judges = cassette.NewPlayer(o.Base), cassette.NewJudgePlayer(o.Base)
+		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
 	}
 	c := &Case{}
 	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}

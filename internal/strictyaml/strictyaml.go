@@ -157,6 +157,11 @@ func (d *Document) Refuse(err error) error {
 	if path := PathOf(err); path != nil {
 		line, column = d.Top.find(path)
 	}
+	// A name that nothing has is the mistake of whoever wrote it, and stays one.
+	var inner *refusal.Error
+	if errors.As(err, &inner) && inner.Name == refusal.UnknownName {
+		return refusal.Newf(refusal.UnknownName, "%s:%d:%d: %w", d.file.name, line, column, err).WithHint("%s", inner.Hint)
+	}
 	return d.file.refuse(line, column, "%w", err)
 }
 

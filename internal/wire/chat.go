@@ -35,7 +35,17 @@ var openAIIrrelevant = []string{"metadata", "prompt_cache_key", "prompt_cache_re
 	"service_tier", "store", "stream", "stream_options", "user"}
 
 var chatRow = row{api: OpenAIChat, path: "/v1/chat/completions", provider: &openAI, list: "messages",
-	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", dialect: chat{}}
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: chatParallel, dialect: chat{}}
+
+// chatParallel finds the calls of each message and the results behind it.
+func chatParallel(n *Node) (calls, results []parallel) {
+	for i := range n.Items("messages") {
+		if list := n.Items("messages")[i].Items("tool_calls"); len(list) > 0 {
+			calls = append(calls, parallel{list, "id"})
+		}
+	}
+	return calls, runsOf(n.Items("messages"), "tool_call_id", func(m *Node) bool { return m.Str("role") == "tool" })
+}
 
 // chat is how openai.chat says things.
 type chat struct{}

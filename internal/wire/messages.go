@@ -35,7 +35,18 @@ var anthropic = Provider{
 
 var messagesRow = row{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", provider: &anthropic, list: "messages",
 	irrelevant: []string{"cache_control", "metadata", "service_tier", "stream"}, strip: dropCacheControl,
-	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, dialect: messages{}}
+	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, parallel: messagesParallel, dialect: messages{}}
+
+// messagesParallel finds the blocks of calls and of results that stand side by
+// side in a message.
+func messagesParallel(n *Node) (calls, results []parallel) {
+	for i := range n.Items("messages") {
+		blocks := n.Items("messages")[i].Items("content")
+		calls = append(calls, runsOf(blocks, "id", typed("tool_use"))...)
+		results = append(results, runsOf(blocks, "tool_use_id", typed("tool_result"))...)
+	}
+	return calls, results
+}
 
 // messages is how anthropic.messages says things.
 type messages struct{}

@@ -7,7 +7,13 @@ import (
 )
 
 var responsesRow = row{api: OpenAIResponses, path: "/v1/responses", provider: &openAI, list: "input",
-	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", dialect: responses{}}
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: responsesParallel, dialect: responses{}}
+
+// responsesParallel finds the calls and the results that stand side by side.
+func responsesParallel(n *Node) (calls, results []parallel) {
+	return runsOf(n.Items("input"), "call_id", typed("function_call", "custom_tool_call")),
+		runsOf(n.Items("input"), "call_id", typed("function_call_output", "custom_tool_call_output"))
+}
 
 // responses is how openai.responses says things.
 type responses struct{}

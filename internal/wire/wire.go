@@ -48,9 +48,12 @@ type row struct {
 	countPath string // where tokens are counted; "" if the API has none
 	provider  *Provider
 
-	list           string             // the member of a request that holds its messages
-	irrelevant     []string           // members that do not change what a model answers
-	strip          func(*Node)        // takes out of a request what else does not; may be nil
+	list       string      // the member of a request that holds its messages
+	irrelevant []string    // members that do not change what a model answers
+	strip      func(*Node) // takes out of a request what else does not; may be nil
+	// parallel finds the calls and results of a request that stand side by side;
+	// nil if an order of them always means something.
+	parallel       func(*Node) (calls, results []parallel)
 	words          []string           // members, at any depth of the messages, that hold what is said
 	elsewhere      func(m *Node) bool // a member names content that is not in the request; nil: anything may
 	idPrefixes     []string           // of ids that are drawn at random

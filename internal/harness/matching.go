@@ -1,0 +1,96 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/bench"
+	"tallystick/internal/cassette"
+	"tallystick/internal/evidence"
+	"tallystick/internal/scenario"
+	"tallystick/internal/session"
+)
+
+// Matching is how the model calls of a target in a case are looked up: by the
+// normalisers that the class and the target name, of which none touches what the
+// case itself says.
+func Matching(b *bench.Verified, t *agent.Target, c *scenario.Case) cassette.Matching {
+	return cassette.Matching{Class: b.Registration().Normalise, Target: t.Normalise, Given: c.Given}
+}
+
+// normalisersOf lists the normalisers in force, for the plan. One that both name
+// is the class's: people signed for it.
+func normalisersOf(b *bench.Verified, t *agent.Target) []evidence.PlannedNormaliser {
+	var out []evidence.PlannedNormaliser
+	class := b.Registration().Normalise
+	for _, n := range class {
+		out = append(out, evidence.PlannedNormaliser{From: evidence.FromClass, Name: n})
+	}
+	for _, n := range t.Normalise {
+		if !slices.Contains(class, n) {
+			out = append(out, evidence.PlannedNormaliser{From: evidence.FromTarget, Name: n})
+		}
+	}
+	return out
+}
+
+func normalisersText(p *evidence.Plan) string {
+	var out []string
+	for _, n := range p.Normalisers {
+		out = append(out, string(n.Name)+" of the "+n.From)
+	}
+	if out == nil {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+// noteNormalised says in the record how many replies were found only by
+// normalising.
+func (r *run) noteNormalised(rec *evidence.CaseScored) {
+	player := r.player
+	if live, ok := r.live.(interface{ Player() *cassette.Player }); ok {
+		player = live.Player()
+	}
+	if player == nil {
+		return
+	}
+	if n := player.Normalised(); n != (evidence.NormalisedCount{}) {
+		rec.Normalised = &n
+	}
+}
+
+// suggestion is the line that would have made a recording answer what was missed,
+// and where it goes; "" if no normaliser would.
+func (r *run) suggestion(stop *session.Stop) string {
+	var miss *cassette.Miss
+	if !errors.As(stop, &miss) || r.player == nil {
+		return ""
+	}
+	names := r.player.Suggest(miss.Request)
+	if names == nil {
+		return ""
+	}
+	target := r.w.cfg.Target
+	all := append(slices.Clone(target.Normalise), names...)
+	words := make([]string, len(all))
+	for i, n := range all {
+		words[i] = string(n)
+	}
+	what := fmt.Sprintf("if only %s changed, a recording answers it with the line \"normalise: [%s]\" in %s/%s.yaml", and(names), strings.Join(words, ", "), agent.TargetsDir, target.Name)
+	if len(target.Normalise) > 0 {
+		what += " in place of the one there"
+	}
+	return "; " + what + " (docs/recording.md)"
+}
+
+func and(names []evidence.Normaliser) string {
+	text := string(names[0])
+	for _, n := range names[1:] {
+		text += " and " + string(n)
+	}
+	return text
+}
