@@ -80,11 +80,13 @@ func (r *run) suggestion(stop *session.Stop) string {
 	for i, n := range all {
 		words[i] = string(n)
 	}
-	what := fmt.Sprintf("if only %s changed, a recording answers it with the line \"normalise: [%s]\" in %s/%s.yaml", and(names), strings.Join(words, ", "), agent.TargetsDir, target.Name)
+	line := fmt.Sprintf("\"normalise: [%s]\"", strings.Join(words, ", "))
+	file := fmt.Sprintf("%s/%s.yaml", agent.TargetsDir, target.Name)
+	what := "add " + line + " to " + file
 	if len(target.Normalise) > 0 {
-		what += " in place of the one there"
+		what = "make it " + line + " in " + file
 	}
-	return "; " + what + " (docs/recording.md)"
+	return fmt.Sprintf("; it differs from a recording only in %s: %s (docs/recording.md)", and(names), what)
 }
 
 func and(names []evidence.Normaliser) string {
