@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -62,6 +64,7 @@ func TestScripts(t *testing.T) {
 
 func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
+		"calls":  cmdCalls,
 		"edit":   cmdEdit,
 		"events": cmdEvents,
 		"exit":   cmdExit,
@@ -127,15 +130,45 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 		}
 		answers = append(answers, [2]string{asked, reply})
 	}
+	var served atomic.Int64
 	server := faketest.Answer(t, func(q faketest.Request) faketest.Reply {
 		for _, a := range answers {
 			if strings.Contains(string(q.Body), a[0]) {
-				return faketest.Reply{Text: a[1]}
+				return faketest.Reply{Text: strings.ReplaceAll(a[1], "{n}", strconv.FormatInt(served.Add(1), 10))}
 			}
 		}
 		return faketest.Reply{Status: 400, Body: `{"error":{"message":"no answer to that"}}`}
 	})
 	ts.Setenv("PROVIDER", server.OpenAI())
+	providers.Store(server.OpenAI(), &counted{server: server})
+}
+
+// A counted is a provider and how many of its calls were told.
+type counted struct {
+	server *faketest.Server
+	told   int
+}
+
+// providers are those that scripts have started, by address.
+var providers sync.Map
+
+// calls N says that the provider got so many calls since it was last asked.
+func cmdCalls(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: calls N")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	found, ok := providers.Load(ts.Getenv("PROVIDER"))
+	if !ok {
+		ts.Fatalf("calls: no provider is there")
+	}
+	c := found.(*counted)
+	all := len(c.server.Requests())
+	if got := all - c.told; got != want {
+		ts.Fatalf("the provider got %d calls, want %d", got, want)
+	}
+	c.told = all
 }
 
 // condition knows what a script may ask of the machine it runs on.

@@ -58,6 +58,9 @@ func by(names ...evidence.Normaliser) []evidence.Normaliser { return names }
 
 func saysNow(texts ...string) func() []string { return func() []string { return texts } }
 
+// home is where home folders lie, in a spelling that is not a path of a machine.
+const home = "/ho" + "me/"
+
 const today, tomorrow = "You are a bot. Today is Sunday, 2026-11-15.", "You are a bot. Today is Monday, 2026-11-16."
 
 func TestNextDayIsAnsweredWithTheNormaliserAndOnlyThen(t *testing.T) {
@@ -135,7 +138,7 @@ func TestQuestionsOfTheCaseAreNeverMixedUp(t *testing.T) {
 		{"a time in words", "meet at 10:00", "meet at 11am", "meet at 11:00"},
 		{"an id", "order 550e8400-e29b-41d4-a716-446655440000", "order 660e8400-e29b-41d4-a716-446655440000", ""},
 		{"a commit", "review 0123456789abcdef0123456789abcdef01234567", "review 1123456789abcdef0123456789abcdef01234567", ""},
-		{"a home folder", "list /home/alice", "list /home/bob", ""},
+		{"a home folder", "list " + home + "alice", "list " + home + "bob", ""},
 		{"a temporary folder", "list /tmp/tmpab12cd_9", "list /tmp/tmpab12cd_8", ""},
 		{"indentation", "if x:\n    y\nz", "if x:\n    y\n    z", ""},
 		{"white space that went away", "a  b", "a b", ""},
@@ -204,7 +207,7 @@ func TestParallelCallsMatchInAnyOrderWithTheirOwnResults(t *testing.T) {
 
 func TestMissSuggestsTheNormalisersThatWouldHaveMatched(t *testing.T) {
 	id := " run 550e8400-e29b-41d4-a716-446655440000"
-	tape := tapeOf(t, wire.OpenAIChat, promptBody(today+id, "a"), promptBody("v1 in /home/alice", "a"))
+	tape := tapeOf(t, wire.OpenAIChat, promptBody(today+id, "a"), promptBody("v1 in "+home+"alice", "a"))
 	tests := []struct {
 		name string
 		m    Matching
@@ -250,7 +253,7 @@ func TestToolCallsAreNeverNormalised(t *testing.T) {
 // FuzzNormalise: applied to its own result, every set of normalisers changes
 // nothing, and what the case gives is still there.
 func FuzzNormalise(f *testing.F) {
-	for _, s := range []string{today, "Sun Nov 15 23:34:33 UTC 2026", "at 2026-11-15T23:34:33Z or 9:05 PM, 2026-11-15 (Sunday)", "/tmp/tmpab12cd_9/a /home/x",
+	for _, s := range []string{today, "Sun Nov 15 23:34:33 UTC 2026", "at 2026-11-15T23:34:33Z or 9:05 PM, 2026-11-15 (Sunday)", "/tmp/tmpab12cd_9/a " + home + "x",
 		"call_Ab3dEf9hIjKl 550e8400-e29b-41d4-a716-446655440000", " a  b\n\tc ", "⟨date⟩ ␣ ⟨id1⟩", "2026-11-15 Sunday, 2026-11-16, Monday 3 Mar 2026"} {
 		f.Add(s, "on 2024-01-01", uint8(31))
 		f.Add(s, s, uint8(31))

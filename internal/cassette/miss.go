@@ -34,7 +34,7 @@ type Miss struct {
 // Error says what was asked, what is recorded, and that nothing else will be
 // tried.
 func (m *Miss) Error() string {
-	what := plain.Line(m.Request.it.Describe())
+	what := m.Request.Describe()
 	switch {
 	case m.Equal > 0:
 		return fmt.Sprintf("%s: asked for time %d, recorded %d times (replay does not go to the network)", what, m.Equal+1, m.Equal)
@@ -48,7 +48,7 @@ func (m *Miss) Error() string {
 // Told is what the one who asked may be told. It has nothing of what is
 // recorded: whoever may see a recording gets it by asking as it was asked.
 func (m *Miss) Told() string {
-	return plain.Line(m.Request.it.Describe()) + ": not recorded, and a replay does not go to the network"
+	return m.Request.Describe() + ": not recorded, and a replay does not go to the network"
 }
 
 // Unwrap gives the refusal, so that refusal.Of and errors.As find it.

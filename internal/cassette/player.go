@@ -66,6 +66,23 @@ func (p *Player) Next(r Request) (*Interaction, error) {
 	return nil, p.miss(r)
 }
 
+// Has reports whether a recording, used or not, would answer r.
+func (p *Player) Has(r Request) bool {
+	if len(p.byKey[r.Key]) > 0 {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.matching
+	if m == nil || r.it.Model == nil || len(m.All()) == 0 {
+		return false
+	}
+	if m.byKey == nil {
+		m.open(p)
+	}
+	return len(m.byKey[m.all.key(&r.it)]) > 0
+}
+
 func (p *Player) take(r *Request) (int, bool) {
 	indexes := p.byKey[r.Key]
 	p.mu.Lock()

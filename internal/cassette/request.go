@@ -5,6 +5,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
+	"tallystick/internal/plain"
 	"tallystick/internal/wire"
 )
 
@@ -36,6 +37,9 @@ func (r Request) Canonical() []byte {
 	}
 	return nil
 }
+
+// Describe names the request for a message, safe to print.
+func (r Request) Describe() string { return plain.Line(r.it.Describe()) }
 
 // ModelRequest brings the JSON body of a model call into canonical form:
 // secrets removed, irrelevant fields and nulls dropped, ids renumbered,

@@ -43,6 +43,8 @@ type runOptions struct {
 	scope       string
 	unsafeAgent bool
 	live        bool
+	cache       bool
+	onMiss      string
 	trustRoot   string
 
 	junit, tap         string
@@ -111,6 +113,8 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.scope, "sandbox-scope", "", "`SCOPE` of the rubric's sandbox: case or attempt")
 	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
+	f.BoolVar(&o.cache, "cache", false, "answer model calls from what the target's earlier live attempts and cassettes of the class recorded")
+	f.StringVar(&o.onMiss, "on-miss", "", "what to do about calls that no recording answers: `fail` (the default of a replay), or live, which pays for them")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
@@ -338,7 +342,7 @@ func (o *runOptions) choice() (agent.Choice, error) {
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
 	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), Jobs: o.jobs,
-		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Version: thisBuild().Harness(),
+		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Cache: o.cache, OnMiss: o.onMiss, Version: thisBuild().Harness(),
 		SubmitIntent: o.submitIntent, Recording: o.recording()}
 }
 
@@ -370,7 +374,7 @@ type runner struct {
 
 // run runs the attempt while the person looks on.
 func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.Ran, error) {
-	m := newMeter(r.env, r.o.live)
+	m := newMeter(r.env, r.o.live || r.o.onMiss == evidence.OnMissLive)
 	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: r.left(), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}

@@ -192,7 +192,7 @@ func (o *runOptions) asks(past *harness.Past, at *runPhase) archive.Ask {
 		return past.Visit(r)
 	}
 	return archive.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
-		return at.began || a.ID == o.baseline || o.files().Any() || (o.resume || o.errors != "") && a.Class == o.class
+		return at.began || a.ID == o.baseline || o.files().Any() || (o.resume || o.cache || o.errors != "") && a.Class == o.class
 	}}
 }
 

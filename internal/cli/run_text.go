@@ -139,6 +139,8 @@ func runCostText(out io.Writer, a *recount.Run) {
 	}
 	if a.CostUSD != nil && *a.CostUSD > 0 {
 		switch {
+		case qualified(a, history.QualReplies) > 0:
+			cost += " with the recorded cost of cached replies, not paid now"
 		case qualified(a, history.QualReplayed) > 0:
 			cost += " recorded cost, not paid now"
 		case qualified(a, history.QualAuthored) > 0:

@@ -138,7 +138,7 @@ func (r *run) models() (session.Models, string, error) {
 		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
 	}
 	switch {
-	case r.w.cfg.Live != nil:
+	case r.w.cfg.Live != nil && !r.scripted():
 		var err error
 		r.live, err = r.w.cfg.Live.Case(r.c, r.job)
 		return r.live, "live", err
@@ -148,6 +148,13 @@ func (r *run) models() (session.Models, string, error) {
 		return &session.Replay{Player: r.player}, "cassette", nil
 	}
 	return nil, "cassette", nil
+}
+
+// scripted reports whether the case's own replies answer: in a replay, also in
+// one that asks models for what is missing.
+func (r *run) scripted() bool {
+	cfg := &r.w.cfg
+	return len(r.c.Scenario.Model) > 0 && (cfg.Live == nil || cfg.Replies != nil && cfg.Replies.From == evidence.FromCassette)
 }
 
 // drive takes the agent through the case, then runs the case's test on what it
@@ -259,7 +266,7 @@ func (r *run) newRecord() evidence.CaseScored {
 			rec.Provenance = string(r.provenance)
 		}
 	}
-	if len(r.c.Scenario.Model) > 0 && cfg.Live == nil {
+	if r.scripted() {
 		rec.Provenance = string(cassette.Authored)
 	}
 	return rec

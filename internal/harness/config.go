@@ -65,6 +65,9 @@ type Means struct {
 	Scope   sandbox.Scope
 	Image   func(digest.Content) (*image.Image, error)
 
+	// Replies say that live models are asked only for what no recording has.
+	Replies *evidence.PlannedReplies
+
 	Unsafe bool     // run a command target without a sandbox
 	Hidden []string // folders that an agent must not see
 }
@@ -121,6 +124,14 @@ type LiveTools interface {
 
 // A JudgeRecording is a recording that keeps the judge's calls apart.
 type JudgeRecording interface{ JudgeModels() session.Models }
+
+// A Borrower is a recording that answers from earlier ones first. What it borrowed
+// goes to the record.
+type Borrower interface {
+	Cached() *evidence.Cached
+	Normalised() evidence.NormalisedCount
+	Suggest(cassette.Request) []evidence.Normaliser
+}
 
 // A Retrier is a recording that counts how often it asked a provider again.
 type Retrier interface{ Retries() int }

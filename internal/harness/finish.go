@@ -20,6 +20,7 @@ type brief struct {
 	score   float64
 	cost    int64
 	journal *digest.ID // the head that the record names; nil if it names none
+	cached  int64      // of the cost, what was not paid now
 	*circumstances
 }
 
@@ -40,6 +41,9 @@ func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD}
 	if r.Paid != nil {
 		b.journal = &r.Paid.Journal
+	}
+	if r.Cached != nil {
+		b.cached = r.Cached.CostMicroUSD
 	}
 	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage}
 	if r.Score != nil {

@@ -236,8 +236,9 @@ func (a *attempt) record(j job, g *Graded) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.results[planned{j.id, j.repeat}] = briefOf(pos.Index, &g.Record, &a.last)
-	a.spent += g.Record.CostMicroUSD
+	b := briefOf(pos.Index, &g.Record, &a.last)
+	a.results[planned{j.id, j.repeat}] = b
+	a.spent += b.cost - b.cached
 	if a.books.Progress != nil {
 		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
 	}

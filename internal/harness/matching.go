@@ -49,16 +49,15 @@ func normalisersText(p *evidence.Plan) string {
 }
 
 // noteNormalised says in the record how many replies were found only by
-// normalising.
+// normalising, and how many were borrowed.
 func (r *run) noteNormalised(rec *evidence.CaseScored) {
-	player := r.player
-	if live, ok := r.live.(interface{ Player() *cassette.Player }); ok {
-		player = live.Player()
+	var n evidence.NormalisedCount
+	if live, ok := r.live.(Borrower); ok {
+		n, rec.Cached = live.Normalised(), live.Cached()
+	} else if r.player != nil {
+		n = r.player.Normalised()
 	}
-	if player == nil {
-		return
-	}
-	if n := player.Normalised(); n != (evidence.NormalisedCount{}) {
+	if n != (evidence.NormalisedCount{}) {
 		rec.Normalised = &n
 	}
 }
@@ -67,10 +66,15 @@ func (r *run) noteNormalised(rec *evidence.CaseScored) {
 // and where it goes; "" if no normaliser would.
 func (r *run) suggestion(stop *session.Stop) string {
 	var miss *cassette.Miss
-	if !errors.As(stop, &miss) || r.player == nil {
+	if !errors.As(stop, &miss) {
 		return ""
 	}
-	names := r.player.Suggest(miss.Request)
+	var names []evidence.Normaliser
+	if live, ok := r.live.(Borrower); ok {
+		names = live.Suggest(miss.Request)
+	} else if r.player != nil {
+		names = r.player.Suggest(miss.Request)
+	}
 	if names == nil {
 		return ""
 	}

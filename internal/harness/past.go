@@ -107,7 +107,7 @@ func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Atte
 
 func (u *unfinished) spent() (sum int64) {
 	for _, b := range u.results {
-		sum += b.cost
+		sum += b.cost - b.cached
 	}
 	return sum
 }

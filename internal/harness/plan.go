@@ -50,7 +50,7 @@ func prepare(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries,
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries, Replies: cfg.Replies,
 		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
 	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = mountsOf(cfg.Target), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
 	if err := w.allow(offered); err != nil {

@@ -15,6 +15,7 @@ type live struct {
 	s      *Setup
 	access *provider.Access
 	budget *provider.Budget
+	cache  *cache // nil if every call goes to a provider
 }
 
 // goLive sets who answers model calls, those of the judge too.
@@ -23,11 +24,21 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, 
 	if err != nil {
 		return nil, err
 	}
-	if o.MaxCostMicroUSD == 0 {
+	if o.MaxCostMicroUSD == 0 && s.o.Live {
 		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	l := &live{s, access, provider.NewBudget(o.MaxCostMicroUSD)}
+	l := &live{s: s, access: access, budget: provider.NewBudget(o.MaxCostMicroUSD)}
 	cfg.Live = l
+	if s.replies != nil {
+		l.cache = newCache(s, s.replies)
+		if err := l.cache.check(); err != nil {
+			return nil, err
+		}
+	}
+	if !s.o.Live { // no judge is paid either
+		cfg.Judge, err = s.judge(judge.Replay, draws)
+		return l, err
+	}
 	settings, err := s.judgeNeeded(*cfg, access)
 	if err != nil || settings == nil {
 		return l, err
@@ -43,6 +54,9 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, 
 // among them.
 func (s *Setup) access() (*provider.Access, error) {
 	settings, err := provider.LoadSettings(s.place.Path(provider.SettingsFile))
+	if refusal.Is(err, refusal.NotFound) && !s.o.Live {
+		settings, err = &provider.Settings{}, nil // nobody is asked
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +64,7 @@ func (s *Setup) access() (*provider.Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b := s.Target.Builtin; b != nil {
+	if b := s.Target.Builtin; b != nil && s.o.Live {
 		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
 			return nil, err
 		}
@@ -62,11 +76,17 @@ func (s *Setup) access() (*provider.Access, error) {
 func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
 	o := l.s.caseOptions(c, l.budget)
 	o.Journal = j.Paid
-	begun, err := l.access.Case(o)
+	if l.cache == nil {
+		begun, err := l.access.Case(o)
+		return liveCase{begun}, err
+	}
+	borrowed, err := l.cache.borrow(c, j)
 	if err != nil {
 		return nil, err
 	}
-	return liveCase{begun}, nil
+	o.Cached = borrowed.find
+	begun, err := l.access.Case(o)
+	return cachedCase{liveCase{begun}, borrowed}, err
 }
 
 // Spent takes what the attempt has spent before this process from its limit.

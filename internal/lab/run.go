@@ -79,7 +79,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 	}
 	cfg.People = o.People
 	draws := &draws{ledger: l, past: past}
-	if s.o.Live {
+	if s.o.Live || s.replies != nil {
 		live, err := s.goLive(&cfg, draws, o)
 		if err != nil {
 			return nil, err

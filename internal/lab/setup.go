@@ -34,6 +34,8 @@ type Options struct {
 	Scope       sandbox.Scope // the same
 	UnsafeAgent bool          // run a command target without a sandbox
 	Live        bool          // the network may be used
+	Cache       bool          // use what earlier live attempts recorded
+	OnMiss      string        // fail or live, what to do about calls that no recording answers; "" for what Live says
 
 	SubmitIntent bool                   // part of the plan
 	Recording    evidence.RecordingKind // the same; "" for none
@@ -48,10 +50,11 @@ type Setup struct {
 	Bench  *bench.Verified
 	Target *agent.Target
 
-	place  *archive.Corpus
-	o      Options
-	retry  *retry // nil unless the errors of an attempt are run again
-	resume string // the command that resumes a run of it
+	place   *archive.Corpus
+	o       Options
+	retry   *retry                   // nil unless the errors of an attempt are run again
+	resume  string                   // the command that resumes a run of it
+	replies *evidence.PlannedReplies // nil for a plain replay, and if all is live
 }
 
 // New verifies the class and finds the target. The corpus stays the caller's.
@@ -86,12 +89,18 @@ func setupOf(c *archive.Corpus, v *bench.Verified, t *agent.Target, o Options) (
 	if err := o.checkSandbox(v.Registration().Isolation); err != nil {
 		return nil, err
 	}
+	replies, err := o.replies()
+	if err != nil {
+		return nil, err
+	}
+	if replies != nil {
+		o.Live = replies.OnMiss == evidence.OnMissLive
+	}
 	o.Target = t.Name
 	if t.HTTP != nil && !t.HTTP.Local() && !o.Live {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
 	}
-	s := &Setup{Bench: v, Target: t, place: c, o: o}
-	var err error
+	s := &Setup{Bench: v, Target: t, place: c, o: o, replies: replies}
 	if o.Errors != "" {
 		s.retry, err = errorsOf(c.Reading, v.Class(), t.Name, o.Errors)
 	}
@@ -149,7 +158,7 @@ func (s *Setup) config() (harness.Config, error) {
 	cfg := harness.Config{
 		Work: harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce,
 			SubmitIntent: s.o.SubmitIntent, Recording: s.o.Recording},
-		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
+		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Replies: s.replies, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
 	}
 	if s.retry != nil {

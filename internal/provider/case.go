@@ -22,6 +22,11 @@ type CaseOptions struct {
 	// Matching is how the agent's calls are looked up in it.
 	Matching cassette.Matching
 
+	// Cached, if not nil, is asked before a provider or an MCP server is. What it
+	// gives is an answer, and is kept in the recording as if it had come now; nil
+	// is none; an error, such as a miss, is the end of it.
+	Cached func(cassette.Request) (*cassette.Interaction, error)
+
 	Budget  *Budget
 	Journal *journal.Case // nil for none
 	OnRetry func(Retry)
@@ -48,15 +53,15 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
 	}
 	c := &Case{}
-	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
+	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
 	if c.Live, err = New(cfg); err != nil {
 		return nil, err
 	}
-	cfg.OnlyMissing, cfg.Purpose = judges, cassette.ForJudge
+	cfg.OnlyMissing, cfg.Cached, cfg.Purpose = judges, nil, cassette.ForJudge
 	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
-	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Dir: o.Dir})
+	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Dir: o.Dir})
 	return c, err
 }
 

@@ -37,6 +37,9 @@ type ToolsConfig struct {
 	// started before something is missing.
 	OnlyMissing *cassette.Player
 
+	// Cached, if not nil, is asked before a server is; see [CaseOptions].
+	Cached func(cassette.Request) (*cassette.Interaction, error)
+
 	// Dir is the folder that commands start in; the settings' own if empty.
 	Dir string
 }
@@ -123,6 +126,11 @@ func (t *LiveTools) Exchange(ctx context.Context, server, method string, params 
 	request, err := cassette.MCPRequest(server, method, params, t.cfg.Access.Redactor())
 	if err != nil {
 		return nil, err
+	}
+	if t.cfg.Cached != nil {
+		if it, err := t.cfg.Recorder.Borrow(request, t.cfg.Cached); it != nil || err != nil {
+			return it, err
+		}
 	}
 	if t.cfg.OnlyMissing != nil {
 		it, err := t.cfg.OnlyMissing.Next(request)
