@@ -376,7 +376,7 @@ func (c cachedCase) Cached() *evidence.Cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.Live.Stats()
-	out := &evidence.Cached{Calls: s.Calls + s.Replayed, CostMicroUSD: c.cost, Replies: s.Replayed}
+	out := &evidence.Cached{Calls: s.Calls + s.Recalled + s.Replayed, CostMicroUSD: c.cost, Replies: s.Replayed}
 	if c.tape != nil && s.Replayed > 0 {
 		out.Attempt, out.Recording = c.tape.attempt, &c.tape.digest
 	}

@@ -190,6 +190,20 @@ func TestOtherTargetsAreListed(t *testing.T) {
 	}
 }
 
+// Two people signed for what the class leaves out of a question.
+func TestNormalisersOfTheClassCount(t *testing.T) {
+	k := newBook(t, standard().verified(t))
+	k.reproduce(k.runs(run{
+		register: func(r *evidence.AttemptRegistered) {
+			r.Plan.Normalisers = []evidence.PlannedNormaliser{{From: evidence.FromClass, Name: "dates"}}
+		},
+		score: func(_ int, s *evidence.CaseScored) { s.Normalised = &evidence.NormalisedCount{Class: 3} },
+	}), "oscar", nil)
+	if rec := k.recommend(); rec.RecommendedTier != string(bench.Silver) {
+		t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
+	}
+}
+
 // Nobody can say what a program did that no commit holds.
 func TestAProgramOfUnknownSourceDoesNotCount(t *testing.T) {
 	for version, counts := range map[string]bool{"v1.2.3": true, "devel+0123456789abcdef": true, "devel": false, "": false, "devel+0123456789abcdef+modified": false} {

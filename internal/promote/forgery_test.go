@@ -79,6 +79,24 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, it violated its policy: case-01"},
 		},
 		{
+			name: "a recording that only a normaliser of the target finds, in a plan that names none",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Normalised = &evidence.NormalisedCount{Target: 1} })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 case counts as failed, answered by a recording that only a normaliser of the target found: case-01"},
+		},
+		{
+			name: "normalisers that only the target names",
+			write: func(k *book) {
+				again(k, run{register: func(r *evidence.AttemptRegistered) {
+					r.Plan.Normalisers = []evidence.PlannedNormaliser{{From: evidence.FromClass, Name: "ids"}, {From: evidence.FromTarget, Name: "dates"}}
+				}})
+			},
+			unmet: excluded,
+			notes: []string{"1 attempt does not count, with normalisers that only its target names: fix.agent.1"},
+		},
+		{
 			name: "violations in an earlier attempt, and in a case that failed",
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { fails(s); s.Policy.Violations = 1 })})
