@@ -103,6 +103,7 @@ type tape struct {
 	digest  digest.Content
 	attempt string // "" for a cassette of the class
 	player  *cassette.Player
+	judges  *cassette.Player
 }
 
 // A line is a recording and those that borrowed from it: they share replies, so
@@ -201,7 +202,7 @@ func (c *cache) tape(of *scenario.Case, data []byte, attempt string) (*tape, err
 		return nil, nil
 	}
 	player := cassette.NewMatchingPlayer(parsed, harness.Matching(c.s.Bench, c.s.Target, of))
-	return &tape{cassette.Digest(data), attempt, player}, nil
+	return &tape{cassette.Digest(data), attempt, player, cassette.NewJudgePlayer(parsed)}, nil
 }
 
 // answered reports whether a reply is one that a client could use.
@@ -261,6 +262,20 @@ func (b *borrowing) find(r cassette.Request) (*cassette.Interaction, error) {
 		return nil, nil
 	}
 	return nil, b.miss(r)
+}
+
+// findJudge answers the judge of a run that pays nothing, from the recording that
+// answered the agent.
+func (b *borrowing) findJudge(r cassette.Request) (*cassette.Interaction, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range slices.Backward(b.tapes()) {
+		if t.judges.Has(r) {
+			return t.judges.Next(r)
+		}
+	}
+	return nil, refusal.Newf(refusal.CassetteMiss, "the judge: %s: not recorded, and --on-miss fail asks no provider", r.Describe()).
+		WithHint("give --live --cache and --max-cost to pay for what is missing")
 }
 
 func (b *borrowing) used(t *tape, it *cassette.Interaction) {

@@ -85,6 +85,9 @@ func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) 
 		return nil, err
 	}
 	o.Cached = borrowed.find
+	if !l.s.o.Live {
+		o.JudgeCached = borrowed.findJudge
+	}
 	begun, err := l.access.Case(o)
 	return cachedCase{liveCase{begun}, borrowed}, err
 }

@@ -26,6 +26,8 @@ type CaseOptions struct {
 	// gives is an answer, and is kept in the recording as if it had come now; nil
 	// is none; an error, such as a miss, is the end of it.
 	Cached func(cassette.Request) (*cassette.Interaction, error)
+	// JudgeCached is the same for the judge.
+	JudgeCached func(cassette.Request) (*cassette.Interaction, error)
 
 	Budget  *Budget
 	Journal *journal.Case // nil for none
@@ -57,7 +59,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 	if c.Live, err = New(cfg); err != nil {
 		return nil, err
 	}
-	cfg.OnlyMissing, cfg.Cached, cfg.Purpose = judges, nil, cassette.ForJudge
+	cfg.OnlyMissing, cfg.Cached, cfg.Purpose = judges, o.JudgeCached, cassette.ForJudge
 	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
