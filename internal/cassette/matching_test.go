@@ -1,7 +1,9 @@
 package cassette
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +85,17 @@ func TestNextDayIsAnsweredWithTheNormaliserAndOnlyThen(t *testing.T) {
 	}
 	if n := len(p.Unused()); n != 0 {
 		t.Errorf("%d unused", n)
+	}
+}
+
+// A miss shows what makes it one, and not the date, which the normaliser leaves out.
+func TestMissBesideNormalisersShowsWhatReallyDiffers(t *testing.T) {
+	tape := tapeOf(t, wire.OpenAIChat, promptBody(today, "Where is my order?"))
+	p := NewMatchingPlayer(tape, Matching{Class: by("dates")})
+	_, err := p.Next(asked(t, wire.OpenAIChat, promptBody(tomorrow, "Where is our order?")))
+	var miss *Miss
+	if !errors.As(err, &miss) || miss.Path != "messages[1].content" || miss.Asked != `"Where is our order?"` {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -279,6 +292,53 @@ func FuzzNormalise(f *testing.F) {
 			t.Errorf("%v: %q given %q\nonce  %s\ntwice %s", names, text, said, first, second)
 		}
 	})
+}
+
+// Texts made of what normalisers look for, cut and joined at random: a second pass
+// finds nothing, whichever set is in force and whatever the case gives.
+func TestNormalisingTwiceChangesNothing(t *testing.T) {
+	pieces := []string{"2026-11-15", "T", "23:34", ":33", ".5", "Z", " ", ", ", "Sunday", "Sun", " (", ")", "15", "Nov", "November", " 2026", "9:05 PM", "-", "/", "_", ".", "\n", "\t",
+		"550e8400-e29b-41d4-a716-446655440000", "call_Ab3dEf9hIjKl", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "deadbeef0123456789", "/tmp/", "tmpab12cd_9", home, "alice", "/proc/", "42",
+		"⟨date⟩", "⟨time⟩", "⟨id1⟩", "⟨tmp⟩", "␣", "é", "—", "a", "UTC", "+01:00", "th", "of"}
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		var b strings.Builder
+		for range 1 + random.IntN(9) {
+			b.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		return b.String()
+	}
+	for range 20000 {
+		s, said, set := text(), text(), random.IntN(32)
+		var names []evidence.Normaliser
+		for i, n := range evidence.Normalisers() {
+			if set&(1<<i) != 0 {
+				names = append(names, n)
+			}
+		}
+		once := normalised(s, names, said)
+		if twice := normalised(once, names, said); twice != once {
+			t.Fatalf("%v: %q given %q\nonce  %q\ntwice %q", names, s, said, once, twice)
+		}
+	}
+}
+
+// A long text takes as long as its length, whatever is in it: with a
+// quadratic step in it this test would not end.
+func TestNormalisersTakeTheTimeOfTheLength(t *testing.T) {
+	const size = 1 << 18
+	for _, piece := range []string{"2026-11-15T", "2026-11-15 ", "Sunday, ", "1:", "11:11:", "1 Nov ", "Nov 1 ", "12", "a", "a-", "_", "call_", "call_a1", "0a", "550e8400-e29b-41d4-a716-",
+		"/", "/tmp/", "/tmp/a", home, "/var/folders/", "/proc/1", " ", "a ", "\u2003", "␣", "⟨date⟩", "+01:00", "é"} {
+		text := strings.Repeat(piece, size/len(piece))
+		normalised(text, evidence.Normalisers(), text[:len(text)/2])
+	}
+	calls := strings.Repeat(`{"id":"call_a","type":"function","function":{"name":"x","arguments":"{}"}},`, 5000)
+	results := strings.Repeat(`{"role":"tool","tool_call_id":"call_a","content":"1"},`, 5000)
+	body := `{"model":"m","messages":[{"role":"assistant","tool_calls":[` + calls[:len(calls)-1] + `]},` + results + `{"role":"tool","tool_call_id":"call_a","content":"` + strings.Repeat("x", size) + `"}]}`
+	p := NewMatchingPlayer(tapeOf(t, wire.OpenAIChat, body), Matching{Class: by("parallel", "ids")})
+	if _, err := p.Next(asked(t, wire.OpenAIChat, strings.Replace(body, "xxx", "yyy", 1))); err == nil {
+		t.Error("another result matches")
+	}
 }
 
 func chatBodyOf(text string) string {

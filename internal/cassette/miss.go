@@ -67,20 +67,25 @@ func (p *Player) miss(r Request) *Miss {
 	if m.Equal > 0 {
 		return m
 	}
-	asked := r.it.fields()
+	// What normalisers leave out is not what they differ in.
+	var n *normaliser
+	if p.matching != nil && len(p.matching.All()) > 0 {
+		n = newNormaliser(p.matching.All(), p.matching.given())
+	}
+	asked := r.it.fields(n)
 	best := -1
 	for _, i := range p.own {
 		it := &p.cassette.Interactions[i]
 		if !it.sameKind(&r.it) {
 			continue
 		}
-		recorded := it.fields()
+		recorded := it.fields(n)
 		if score := likeness(&asked, &recorded); score > best {
 			best, m.Nearest, m.nearest = score, i, it
 		}
 	}
 	if m.nearest != nil {
-		recorded := m.nearest.fields()
+		recorded := m.nearest.fields(n)
 		m.Path, m.Asked, m.Recorded = firstDifference("", &asked, &recorded)
 	}
 	return m
@@ -91,10 +96,13 @@ func (it *Interaction) sameKind(other *Interaction) bool {
 }
 
 // fields is the canonical request as a tree, with what else is in the key.
-func (it *Interaction) fields() wire.Node {
+func (it *Interaction) fields(by *normaliser) wire.Node {
 	switch {
 	case it.Model != nil:
 		n := wire.ParseCanonical(string(it.Model.Request))
+		if by != nil {
+			by.request(it.Model.API, &n)
+		}
 		n.Set("api", wire.StringNode(string(it.Model.API)))
 		return n
 	case it.Tool != nil:

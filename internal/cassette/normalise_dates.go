@@ -85,7 +85,7 @@ func (r *dateReader) read() {
 // at reads what begins at i and returns its end, i if nothing does.
 func (r *dateReader) at(i int) int {
 	c := r.text[i]
-	if !isDigit(c) && !isLetter(c) || !r.loose && i > 0 && joinsBefore(r.text[i-1]) || r.loose && i > 0 && isDigit(c) && isDigit(r.text[i-1]) {
+	if !isDigit(c) && !isLetter(c) || !r.loose && joinsBefore(r.text[:i]) || r.loose && i > 0 && isDigit(c) && isDigit(r.text[i-1]) {
 		return i
 	}
 	if end := r.date(i); end > i {
@@ -101,20 +101,26 @@ func (r *dateReader) at(i int) int {
 	return i
 }
 
-// joinsBefore reports whether what follows a byte is in the middle of a word, a
-// path or a number.
-func joinsBefore(c byte) bool { return isPathByte(c) || c == '/' || c == ':' || c == '\\' }
+// joinsBefore reports whether what follows a text is in the middle of a word, a
+// path or a number. What was replaced was one of these.
+func joinsBefore(s string) bool {
+	if s == "" {
+		return false
+	}
+	c := s[len(s)-1]
+	return isPathByte(c) || c == '/' || c == ':' || c == '\\' || strings.HasSuffix(s, "⟩")
+}
 
 // endsHere reports whether a date or time may end at i.
 func (r *dateReader) endsHere(i int) bool {
 	if i >= len(r.text) || r.loose {
 		return i >= len(r.text) || !isDigit(r.text[i])
 	}
-	switch c := r.text[i]; {
-	case isNameByte(c), c == '/', c == ':':
+	switch rest := r.text[i:]; {
+	case isNameByte(rest[0]), rest[0] == '/', rest[0] == ':', strings.HasPrefix(rest, "⟨"):
 		return false
-	case c == '.':
-		return i+1 == len(r.text) || !isNameByte(r.text[i+1])
+	case rest[0] == '.':
+		return len(rest) == 1 || !isNameByte(rest[1]) && !strings.HasPrefix(rest[1:], "⟨")
 	}
 	return true
 }

@@ -104,8 +104,8 @@ func idsOfWord(s string, start, end int, found func(start, end int)) {
 		return
 	}
 	if n := len(word) - uuidLength; n >= 0 && isUUID(word[n:]) && (n == 0 || isSeparator(word[n-1])) {
-		found(start+n, end)
-		return
+		word = word[:n]
+		defer found(start+n, end)
 	}
 	for from := 0; from <= len(word); {
 		to := from
