@@ -165,6 +165,12 @@ func TestQuestionsOfTheCaseAreNeverMixedUp(t *testing.T) {
 		if got := answer(t, NewMatchingPlayer(tape, m), promptBody(today, tt.askedNow)); got != "miss" {
 			t.Errorf("%s: %q answered %q", tt.name, tt.recorded, tt.askedNow)
 		}
+		for _, one := range evidence.Normalisers() {
+			m := Matching{Class: by(one), Given: saysNow(tt.now)}
+			if got := answer(t, NewMatchingPlayer(tape, m), promptBody(today, tt.askedNow)); got != "miss" {
+				t.Errorf("%s, by %s: %q answered %q", tt.name, one, tt.recorded, tt.askedNow)
+			}
+		}
 		m.Given = saysNow(tt.recorded)
 		if got := answer(t, NewMatchingPlayer(tape, m), promptBody(tomorrow, tt.recorded)); got != "1" {
 			t.Errorf("%s: the same question missed", tt.name)

@@ -287,15 +287,28 @@ func (r *Recorder) documentInto(into *canon.RawMessage, from []byte, count *int6
 	return err
 }
 
+// A Borrowed is an answer that was recorded before, none if Answer is nil. From is
+// where it comes from: what somebody wrote does not become a recording by being
+// borrowed.
+type Borrowed struct {
+	Answer *Interaction
+	From   Provenance
+}
+
 // Borrow asks for an answer that was recorded before, and keeps it as it is. The
 // request that it stands beside is the one of now: the two may differ in what
 // normalisers leave out. It gives nil if there is no answer.
-func (r *Recorder) Borrow(request Request, find func(Request) (*Interaction, error)) (*Interaction, error) {
+func (r *Recorder) Borrow(request Request, find func(Request) (Borrowed, error)) (*Interaction, error) {
 	found, err := find(request)
-	if found == nil || err != nil {
+	if found.Answer == nil || err != nil {
 		return nil, err
 	}
-	it := *found
+	if found.From != Recorded {
+		r.mu.Lock()
+		r.provenance = Edited
+		r.mu.Unlock()
+	}
+	it := *found.Answer
 	if m := it.Model; m != nil {
 		call := *m
 		call.Request = request.it.Model.Request

@@ -178,3 +178,30 @@ func TestRecordingAddsToABase(t *testing.T) {
 		}
 	}
 }
+
+// What somebody wrote does not become a recording by being borrowed, and the rest
+// stays one.
+func TestBorrowedAnswersKeepTheirProvenance(t *testing.T) {
+	tape := tapeOf(t, wire.OpenAIChat, promptBody(today, "a"))
+	for from, want := range map[Provenance]Provenance{Recorded: Recorded, Edited: Edited, Authored: Edited} {
+		r, err := NewRecorder(RecorderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := asked(t, wire.OpenAIChat, promptBody(tomorrow, "a"))
+		got, err := r.Borrow(request, func(Request) (Borrowed, error) { return Borrowed{&tape.Interactions[0], from}, nil })
+		if err != nil || got.Model.Response.Text != "1" {
+			t.Fatalf("borrowed %+v, %v", got, err)
+		}
+		none, err := r.Borrow(request, func(Request) (Borrowed, error) { return Borrowed{From: Authored}, nil })
+		if none != nil || err != nil {
+			t.Fatalf("nothing to borrow: %+v, %v", none, err)
+		}
+		made, err := r.Cassette()
+		if err != nil || made.Header.Provenance != want || len(made.Interactions) != 1 {
+			t.Errorf("from %s: %+v, %v", from, made, err)
+		} else if _, err := NewPlayer(made).Next(request); err != nil {
+			t.Errorf("the request of now does not find its answer: %v", err)
+		}
+	}
+}

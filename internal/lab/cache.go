@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"tallystick/internal/bench"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -102,6 +101,7 @@ func (c *cache) check() error {
 type tape struct {
 	digest  digest.Content
 	attempt string // "" for a cassette of the class
+	from    cassette.Provenance
 	player  *cassette.Player
 	judges  *cassette.Player
 }
@@ -136,7 +136,7 @@ func (c *cache) lines(of *scenario.Case, attempt string) ([]*line, error) {
 		byTape[first], byTape[t.digest] = l, l
 		return nil
 	}
-	if of.Cassette != nil && (of.Provenance == bench.Recorded || c.replies.From == evidence.FromCassette) {
+	if of.Cassette != nil {
 		data, err := of.Cassette.Data()
 		if err == nil {
 			err = add(data, nil, "")
@@ -182,15 +182,19 @@ func (c *cache) recording(record *history.Case) ([]byte, error) {
 }
 
 // tape reads a recording without what is no answer: errors of a provider, and
-// streams that broke off. What was not recorded from a model is not used as if it
-// had been.
+// streams that broke off. It was recorded from a model if it says so and the ledger
+// saw it recorded; what was not is not used as if it had been.
 func (c *cache) tape(of *scenario.Case, data []byte, attempt string) (*tape, error) {
 	parsed, err := cassette.Parse(data, cassette.Limits{})
 	if err != nil {
 		return nil, err
 	}
+	how := parsed.Header.Provenance
+	if c.s.place.Recorded[cassette.Digest(data)] != string(cassette.Recorded) && how == cassette.Recorded {
+		how = cassette.Edited
+	}
 	if c.replies.From == evidence.FromCache {
-		if parsed.Header.Provenance != cassette.Recorded {
+		if how != cassette.Recorded {
 			return nil, nil
 		}
 		good := slices.DeleteFunc(slices.Clone(parsed.Interactions), func(it cassette.Interaction) bool { return it.Model != nil && !answered(it.Model) })
@@ -202,7 +206,7 @@ func (c *cache) tape(of *scenario.Case, data []byte, attempt string) (*tape, err
 		return nil, nil
 	}
 	player := cassette.NewMatchingPlayer(parsed, harness.Matching(c.s.Bench, c.s.Target, of))
-	return &tape{cassette.Digest(data), attempt, player, cassette.NewJudgePlayer(parsed)}, nil
+	return &tape{cassette.Digest(data), attempt, how, player, cassette.NewJudgePlayer(parsed)}, nil
 }
 
 // answered reports whether a reply is one that a client could use.
@@ -240,41 +244,40 @@ func (c *cache) borrow(of *scenario.Case, j harness.Job) (*borrowing, error) {
 // chooses it: of the lines that have this request, repetition n takes the n-th.
 // Everything else of the repetition comes from the same line or is paid for, so
 // draws of several recordings never mix.
-func (b *borrowing) find(r cassette.Request) (*cassette.Interaction, error) {
+func (b *borrowing) find(r cassette.Request) (cassette.Borrowed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.begun {
 		b.begun, b.line = true, b.choose(r)
 	}
-	t := b.line.with(r)
-	var it *cassette.Interaction
-	err := error(nil)
-	if t != nil {
-		if it, err = t.player.Next(r); err == nil {
+	if t := b.line.with(r); t != nil {
+		it, err := t.player.Next(r)
+		if err == nil {
 			b.used(t, it)
-			return it, nil
+			return cassette.Borrowed{Answer: it, From: t.from}, nil
+		}
+		if !refusal.Is(err, refusal.CassetteMiss) {
+			return cassette.Borrowed{}, err
 		}
 	}
-	if err != nil && !refusal.Is(err, refusal.CassetteMiss) {
-		return nil, err
-	}
 	if b.cache.replies.OnMiss == evidence.OnMissLive {
-		return nil, nil
+		return cassette.Borrowed{}, nil
 	}
-	return nil, b.miss(r)
+	return cassette.Borrowed{}, b.miss(r)
 }
 
 // findJudge answers the judge of a run that pays nothing, from the recording that
 // answered the agent.
-func (b *borrowing) findJudge(r cassette.Request) (*cassette.Interaction, error) {
+func (b *borrowing) findJudge(r cassette.Request) (cassette.Borrowed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range slices.Backward(b.tapes()) {
 		if t.judges.Has(r) {
-			return t.judges.Next(r)
+			it, err := t.judges.Next(r)
+			return cassette.Borrowed{Answer: it, From: t.from}, err
 		}
 	}
-	return nil, refusal.Newf(refusal.CassetteMiss, "the judge: %s: not recorded, and --on-miss fail asks no provider", r.Describe()).
+	return cassette.Borrowed{}, refusal.Newf(refusal.CassetteMiss, "the judge: %s: not recorded, and --on-miss fail asks no provider", r.Describe()).
 		WithHint("give --live --cache and --max-cost to pay for what is missing")
 }
 

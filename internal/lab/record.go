@@ -282,6 +282,11 @@ func (r *Recording) Case(c *scenario.Case, _ harness.Job) (harness.Recording, er
 		if o.Base, err = cassette.Parse(data, cassette.Limits{}); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.cassetteFile(c.ID), err)
 		}
+		// What the ledger never saw recorded does not become a recording by having
+		// something added.
+		if h := &o.Base.Header; h.Provenance == cassette.Recorded && r.place.Recorded[c.Cassette.Digest] != string(cassette.Recorded) {
+			h.Provenance = cassette.Edited
+		}
 	}
 	live, err := r.access.Case(o)
 	if err != nil {

@@ -22,12 +22,12 @@ type CaseOptions struct {
 	// Matching is how the agent's calls are looked up in it.
 	Matching cassette.Matching
 
-	// Cached, if not nil, is asked before a provider or an MCP server is. What it
-	// gives is an answer, and is kept in the recording as if it had come now; nil
-	// is none; an error, such as a miss, is the end of it.
-	Cached func(cassette.Request) (*cassette.Interaction, error)
+	// Cached, if not nil, is asked before a provider or an MCP server is. The
+	// answer that it gives is kept in the recording as if it had come now; an
+	// error, such as a miss, is the end of it.
+	Cached func(cassette.Request) (cassette.Borrowed, error)
 	// JudgeCached is the same for the judge.
-	JudgeCached func(cassette.Request) (*cassette.Interaction, error)
+	JudgeCached func(cassette.Request) (cassette.Borrowed, error)
 
 	Budget  *Budget
 	Journal *journal.Case // nil for none

@@ -58,7 +58,7 @@ type Config struct {
 	OnlyMissing *cassette.Player
 
 	// Cached, if not nil, is asked before the provider; see [CaseOptions].
-	Cached func(cassette.Request) (*cassette.Interaction, error)
+	Cached func(cassette.Request) (cassette.Borrowed, error)
 
 	// Purpose is what these calls are recorded for.
 	Purpose cassette.Purpose

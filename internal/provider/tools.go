@@ -38,7 +38,7 @@ type ToolsConfig struct {
 	OnlyMissing *cassette.Player
 
 	// Cached, if not nil, is asked before a server is; see [CaseOptions].
-	Cached func(cassette.Request) (*cassette.Interaction, error)
+	Cached func(cassette.Request) (cassette.Borrowed, error)
 
 	// Dir is the folder that commands start in; the settings' own if empty.
 	Dir string
