@@ -77,7 +77,7 @@ by side: a table of cases by targets, totals, and each two compared. --case, --t
 what the repetitions of a case amount to. An attempt with any of these four, or with a
 --reduce that is not mean, never counts for promotion. docs/running.md has all of it.
 
-Nothing touches the network unless --live is given. Ctrl-C leaves an attempt that
+Nothing touches the network unless --live or --on-miss live is given. Ctrl-C leaves an attempt that
 "--resume" resumes; no recorded case is run again. A live case resumes at the call where
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
@@ -113,8 +113,8 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.scope, "sandbox-scope", "", "`SCOPE` of the rubric's sandbox: case or attempt")
 	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
-	f.BoolVar(&o.cache, "cache", false, "answer model calls from what the target's earlier live attempts and cassettes of the class recorded")
-	f.StringVar(&o.onMiss, "on-miss", "", "what to do about calls that no recording answers: `fail` (the default of a replay), or live, which pays for them")
+	f.BoolVar(&o.cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest")
+	f.StringVar(&o.onMiss, "on-miss", "", "`fail|live`: what a call that no recording answers does: it ends the case, the default without --live, or a provider is asked and paid")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
