@@ -176,13 +176,8 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 		return nil, context.Cause(ctx)
 	}
 	// Before a judge is paid for an answer that is thrown away.
-	if err := j.Paid.Equalled(journal.Agent); err != nil {
+	if err := r.sameAsBefore(); err != nil {
 		return nil, err
-	}
-	if stop := r.result.Stop; stop == nil || stop.Kind != session.Suspended {
-		if err := j.Paid.Ended(r.result.Head); err != nil {
-			return nil, err
-		}
 	}
 	g, err = r.finish(ctx)
 	if err == nil && !g.Suspended {
@@ -192,6 +187,19 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 		return nil, err
 	}
 	return g, nil
+}
+
+// sameAsBefore refuses an execution that went another way than its journal. One
+// that waits for an approval may still make the requests that are left.
+func (r *run) sameAsBefore() error {
+	paid := r.job.Paid
+	if stop := r.result.Stop; stop != nil && stop.Kind == session.Suspended {
+		return paid.Differs()
+	}
+	if err := paid.Equalled(journal.Agent); err != nil {
+		return err
+	}
+	return paid.Ended(r.result.Head)
 }
 
 // skip makes the record of a case that is not run because the attempt has spent

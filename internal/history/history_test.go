@@ -243,6 +243,44 @@ func TestAmendmentsMayLowerAndNeverRaise(t *testing.T) {
 	}
 }
 
+// TestUnscoredRecordGetsItsFirstScore: for scorecards and gates, and only from an
+// amendment that says so; the record stays what promotion goes by.
+func TestUnscoredRecordGetsItsFirstScore(t *testing.T) {
+	amend := func(entry int64, fills bool, value float64) *evidence.ScoreAmended {
+		return &evidence.ScoreAmended{Entry: entry, Author: "alice", Reason: "the judge was down", Fills: fills,
+			Score: evidence.Score{Passed: value >= 0.5, Score: value, Breakdown: map[string]float64{}, FailureModes: []string{}}}
+	}
+	for _, tt := range []struct {
+		name    string
+		outcome evidence.Outcome
+		fills   []bool
+		values  []float64
+		want    evidence.Outcome
+		score   float64
+	}{
+		{"an old amendment", evidence.Unscored, []bool{false}, []float64{1}, evidence.Unscored, 0},
+		{"filled in", evidence.Unscored, []bool{true}, []float64{0.75}, evidence.Passed, 0.75},
+		{"asked again until it is better", evidence.Unscored, []bool{true, true}, []float64{0.25, 1}, evidence.Failed, 0.25},
+		{"lowered", evidence.Unscored, []bool{true, false}, []float64{0.75, 0.25}, evidence.Failed, 0.25},
+		{"an error", evidence.Errored, []bool{true}, []float64{1}, evidence.Errored, 0},
+		{"truncated", evidence.Truncated, []bool{true}, []float64{1}, evidence.Truncated, 0},
+	} {
+		b := historytest.New(t)
+		r := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+		b.Register(r)
+		b.Start(r, 0, 1, 1)
+		entry := b.Add(evidence.CaseScoredKind, historytest.UnscoredCase(r, 0, 1, tt.outcome))
+		for i, fills := range tt.fills {
+			b.Add(evidence.ScoreAmendedKind, amend(entry, fills, tt.values[i]))
+		}
+		for c := range read(b, Options{}).Attempt(r.Attempt).Cases() {
+			if c.Effective() != tt.want || c.EffectiveScore() != tt.score || c.Uncorrected() != tt.outcome || c.WasScored() || c.IsScored() != (tt.want == evidence.Passed || tt.want == evidence.Failed) {
+				t.Errorf("%s: %s %v, without corrections %s; want %s %v", tt.name, c.Effective(), c.EffectiveScore(), c.Uncorrected(), tt.want, tt.score)
+			}
+		}
+	}
+}
+
 func TestACaseListInTheEvidence(t *testing.T) {
 	b := historytest.New(t)
 	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 4, 2)

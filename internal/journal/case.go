@@ -103,6 +103,16 @@ func (c *Case) Settle(p Payer, request digest.ID) {
 	c.left = slices.DeleteFunc(c.left, func(k *call) bool { return k.payer == p && k.request == request })
 }
 
+// Differs is why the execution is not the same any more, nil if it may be.
+func (c *Case) Differs() error {
+	if c == nil {
+		return nil
+	}
+	c.j.mu.Lock()
+	defer c.j.mu.Unlock()
+	return c.differs
+}
+
 // Equalled refuses an execution that did not make every request of its journal
 // again: what came of it is not what the earlier process began.
 func (c *Case) Equalled(p Payer) error {

@@ -9,14 +9,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/journal"
 	"tallystick/internal/ledger"
 	"tallystick/internal/provider/faketest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/store"
 )
 
 // A till is a workspace with a case of two turns, in whose first the model pays
@@ -131,6 +135,85 @@ func TestSuspendedLiveCaseGoesOnWithTheSameReply(t *testing.T) {
 		t.Fatalf("%+v, %v", ran, err)
 	}
 	w.require(3, 3, 0, "rent started 1", "rent passed 1 resumed 1")
+}
+
+// TestResumeWithNobodyToAskWaits: that the person who approved is away is not
+// another way to go.
+func TestResumeWithNobodyToAskWaits(t *testing.T) {
+	w := newTill(t, "rent")
+	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	if _, err := w.live(true, "", 0); !refusal.Is(err, refusal.ApprovalPending) {
+		t.Fatal(err)
+	}
+	if _, err := w.live(true, "yes", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.require(4, 3, 1, "rent started 1", "rent passed 1 resumed 2")
+}
+
+// TestWhatWasPaidIsBroughtToItsEnd: a case that has paid for calls is driven as
+// far as they go, also when nothing is left to spend.
+func TestWhatWasPaidIsBroughtToItsEnd(t *testing.T) {
+	w := newTill(t, "rent")
+	if _, err := w.live(false, "", 0); !refusal.Is(err, refusal.ApprovalPending) {
+		t.Fatal(err)
+	}
+	if _, err := w.live(true, "yes", 0, func(o *RunOptions) { o.MaxCostMicroUSD = 30 }); err != nil {
+		t.Fatal(err)
+	}
+	w.require(1, 1, 0, "rent started 1", "rent truncated 1 resumed 1")
+}
+
+// TestAgentThatNeedsFewerCallsIsStartedAgain: the journal has a call more than
+// the agent makes.
+func TestAgentThatNeedsFewerCallsIsStartedAgain(t *testing.T) {
+	w := newTill(t, "rent")
+	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	w.addCall()
+	if _, err := w.live(true, "yes", 0); err != nil {
+		t.Fatal(err)
+	}
+	// The call that was cut off is made again before anybody can know.
+	w.require(7, 6, 2, "rent started 1", "rent started 2", "rent passed 2 resumed 0")
+}
+
+// addCall writes a call into the journal that the agent never makes.
+func (w *till) addCall() {
+	w.t.Helper()
+	data, err := os.ReadFile(w.journalFile())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var header journal.Line
+	if err := canon.Unmarshal(data[:bytes.IndexByte(data, '\n')], &header); err != nil {
+		w.t.Fatal(err)
+	}
+	j, err := journal.Open(store.OS{}, filepath.Dir(w.journalFile()), journal.Owner{Attempt: header.Attempt, Origin: header.Origin, Registered: *header.Registered}, true, time.Now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer j.Close()
+	c, err := j.Case(journal.Execution{Case: "rent", Repeat: 1, Number: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, l := range bytes.Split(data, []byte("\n")) {
+		var line journal.Line
+		if canon.Unmarshal(l, &line) == nil && line.Kind == journal.Intent {
+			c.Recall(journal.Agent, *line.Request)
+		}
+	}
+	call, err := c.Call(journal.Agent, digest.IDOf([]byte("another request")))
+	if err == nil {
+		_, err = call.Send("openai.chat", "fake-1", nil)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func TestInterruptedCallIsCountedAndMadeAgain(t *testing.T) {
