@@ -331,6 +331,7 @@ func TestTornLastLineIsCut(t *testing.T) {
 // way, then cuts the power. An intent that was acknowledged is there, so is a
 // reply; and nobody is told to send what is not on disk.
 func TestEveryFaultLeavesWhatWasPromised(t *testing.T) {
+	long := `{"said":"` + strings.Repeat("x", 4*faultfs.Sector) + `"}` // nothing else is in some of its sectors
 	for _, kind := range faultfs.Kinds() {
 		for at := 0; ; at++ {
 			disk := faultfs.New("/w")
@@ -348,7 +349,7 @@ func TestEveryFaultLeavesWhatWasPromised(t *testing.T) {
 					continue
 				}
 				sent++
-				if s.Reply(canon.RawMessage(`{"said":"x"}`), micro(30)) == nil {
+				if s.Reply(canon.RawMessage(long), micro(30)) == nil {
 					replied++
 				}
 			}
