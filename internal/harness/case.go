@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
@@ -38,7 +39,8 @@ type run struct {
 	driven     agent.Driven
 	test       *testResult
 	result     session.Result
-	watch      *watcher // nil if nothing is noted
+	watch      *watcher      // nil if nothing is noted
+	grader     *grade.Grader // once it is needed
 	started    time.Time
 }
 
@@ -93,11 +95,10 @@ func (r *run) prepare() (remove func(), err error) {
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
 	if w.cfg.Recording != "" {
-		grader, err := w.graderOf(c, nil)
-		if err != nil {
+		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
 		}
-		r.watch = newWatcher(grader.Gold())
+		r.watch = newWatcher(r.grader.Gold())
 		cfg.Watch = r.watch.see
 	}
 	if w.cfg.People != nil {

@@ -58,9 +58,12 @@ func (w *Worker) toolsOf(c *scenario.Case) (names []string, closed bool) {
 
 // grade scores what the agent did, and keeps what was compared with what.
 func (r *run) grade(ctx context.Context, g *Graded) error {
-	grader, err := r.w.graderOf(r.c, nil)
-	if err != nil {
-		return err
+	grader := r.grader
+	if grader == nil {
+		var err error
+		if grader, err = r.w.graderOf(r.c, nil); err != nil {
+			return err
+		}
 	}
 	if r.folderGone && grader.UsesRubric() {
 		// A rubric is given the files that the agent changed. Without them it

@@ -81,6 +81,24 @@ func TestDigestOfASecretCannotBeGuessed(t *testing.T) {
 	}
 }
 
+func TestNotesAreWrittenCanonically(t *testing.T) {
+	w := newWatcher([]string{"answer"})
+	for i, text := range []string{"the answer, an answer", "nothing", "", strings.Repeat("answer", 100), "secret answer"} {
+		w.see(text, digest.ContentOf([]byte{byte(i)}), i == 4)
+	}
+	got, err := w.document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read evidence.Watched
+	if err := canon.UnmarshalCanonical(got, &read); err != nil || read.Validate() != nil || len(read.Texts) != 5 {
+		t.Errorf("%v, %v: %s", err, read.Validate(), got)
+	}
+	if none, _ := newWatcher(nil).document(); string(none) != `{"gold":false,"texts":[],"v":1}` {
+		t.Errorf("%s", none)
+	}
+}
+
 // watched reads what was noted of each case.
 func (p *place) watched() (notes map[string]*evidence.Watched, missing []string) {
 	p.t.Helper()

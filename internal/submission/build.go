@@ -205,6 +205,8 @@ func (b *builder) decide() Decision {
 		return Decision{Reason: "it was not registered with --submit-intent: who decides after seeing the result has chosen it"}
 	case b.Registered.Scratch || b.Level != "signed":
 		return Decision{Reason: "it is of the level " + b.Level + ": nobody vouches for the bench or the ledger"}
+	case plan.Filtered:
+		return Decision{Reason: "only some cases of the class were selected: a rate over a choice is no rate of the split"}
 	case missing > 0:
 		return Decision{Reason: fmt.Sprintf("%d of %d planned tasks have no record, or not of every repetition", missing, len(b.tasks))}
 	case len(b.partial) > 0:

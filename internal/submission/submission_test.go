@@ -220,6 +220,7 @@ func TestOnlyWhatWasMeantAndWholeIsSubmittable(t *testing.T) {
 		{"not meant", func(b *builder) { b.Registered.Plan.SubmitIntent = false }, "--submit-intent"},
 		{"scratch", func(b *builder) { b.Registered.Scratch = true }, "level"},
 		{"example signers", func(b *builder) { b.Level = "signed by example signers" }, "level"},
+		{"some cases only", func(b *builder) { b.Registered.Plan.Filtered = true }, "selected"},
 		{"a task without a record", func(b *builder) { b.tasks = append(b.tasks, task{}) }, "1 of 2 planned tasks"},
 		{"a repetition is missing", func(b *builder) { b.Registered.Plan.Repeat = 2 }, "1 of 1 planned tasks"},
 		{"not recorded whole", func(b *builder) { b.partial = []string{"t-9"} }, "the first is t-9"},
