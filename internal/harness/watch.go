@@ -118,23 +118,32 @@ type pattern struct {
 	runes []rune
 	back  []int // of Knuth, Morris and Pratt: how much of a match is left after a mismatch
 	alone bool
-	rare  string // the rarest letter, in both cases: a text without it has no match; "" if none will do
+	rare  [][2]byte // its rarest characters, in both cases: a text without one of them has no match
 }
 
 // byRarity has ASCII characters, those that texts seldom have first. White space
 // may be any other, and letters that are not ASCII may become i and k.
-const byRarity = "qzjxvbwyg9876543fpmucdlhr201sn-oat.,e"
+const byRarity = "qzjx987654vbwyg3fpmucdlhr201sn-oat.,e"
 
-func rarest(runes []rune) string {
+// rarest are at most four: each is looked for in the whole text.
+func rarest(runes []rune) (out [][2]byte) {
 	for _, c := range byRarity {
-		if slices.Contains(runes, c) {
-			if big := unicode.ToUpper(c); big != c {
-				return string([]rune{c, big})
-			}
-			return string(c)
+		if len(out) < 4 && slices.Contains(runes, c) {
+			out = append(out, [2]byte{byte(c), byte(unicode.ToUpper(c))})
 		}
 	}
-	return ""
+	return out
+}
+
+// cannotBeIn reports whether a text lacks a character of the pattern. Most texts
+// do, and this is much faster than looking at every character.
+func (p *pattern) cannotBeIn(text string) bool {
+	for _, c := range p.rare {
+		if strings.IndexByte(text, c[0]) < 0 && (c[0] == c[1] || strings.IndexByte(text, c[1]) < 0) {
+			return true
+		}
+	}
+	return false
 }
 
 func newPattern(gold string) pattern {
@@ -165,7 +174,7 @@ func newPattern(gold string) pattern {
 
 // find notes where the pattern begins in a text, in one pass over it.
 func (p *pattern) find(text string, note *evidence.WatchedText) {
-	if p.rare != "" && strings.IndexByte(text, p.rare[0]) < 0 && strings.IndexByte(text, p.rare[len(p.rare)-1]) < 0 {
+	if p.cannotBeIn(text) {
 		return
 	}
 	starts := make([]int, len(p.runes)) // of the last runes, by their number
