@@ -162,6 +162,7 @@ func forgeries() []forgery {
 		{"evidence is changed", true, touch("evidence/"), "evidence"},
 		{"a body is changed", true, touch("bodies/"), "missing"},
 		{"one more body", true, func(files map[string][]byte) { files["bodies/"+strings.Repeat("0", 64)] = []byte("x") }, "nothing that the attempt gives"},
+		{"one more file among the receipts", true, func(files map[string][]byte) { files["receipts/note.txt"] = []byte("x") }, "nothing that the attempt gives"},
 		{"the README says less", true, edit("README.md", "keep them from crawlers", "spread them"), "README.md is not what"},
 		{"the manifest claims more", true, edit("manifest.json", `"pass_rate": 0.90625`, `"pass_rate": 1`), "manifest.json is not what"},
 		{"a level that is none", true, edit("manifest.json", `"level": "signed"`, `"level": "witnessed"`), "is not what"},

@@ -37,7 +37,8 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if err := m.checkFiles(files); err != nil {
 		return nil, err
 	}
-	a, checkpoint, err := provedAttempt(files, policy)
+	x := &proofs{files: files, policy: policy, used: map[string]bool{}}
+	a, err := x.attempt()
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +53,8 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if err != nil {
 		return nil, asInvalid(err)
 	}
-	for path, data := range files {
-		if strings.HasPrefix(path, receiptsDir) {
-			p.Files[path] = data
-		}
+	for path := range x.used {
+		p.Files[path] = files[path]
 	}
 	manifest, err := p.manifest(a)
 	if err != nil {
@@ -71,7 +70,7 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if !p.Decision.Submittable {
 		return nil, bad("the attempt cannot be submitted: %s", p.Decision.Reason)
 	}
-	return &Verified{*m, a.Registered.Class, a.Registered.Target, checkpoint}, nil
+	return &Verified{*m, a.Registered.Class, a.Registered.Target, x.tree}, nil
 }
 
 // Text says what the package proves, for a person.
@@ -129,27 +128,26 @@ func (m *Manifest) checkFiles(files map[string][]byte) error {
 	return nil
 }
 
-// provedAttempt reads registration, end and records from the receipts.
-func provedAttempt(files map[string][]byte, policy ledger.Policy) (*Attempt, *ledger.Checkpoint, error) {
-	x := &proofs{files: files, policy: policy}
+// attempt reads registration, end and records from the receipts.
+func (x *proofs) attempt() (*Attempt, error) {
 	ends, class, records := x.all("attempt"), x.all("class"), x.all("record")
 	if x.err != nil {
-		return nil, nil, x.err
+		return nil, x.err
 	}
 	if len(ends) != 2 {
-		return nil, nil, bad("%d receipts of the attempt itself, expected its registration and its end", len(ends))
+		return nil, bad("%d receipts of the attempt itself, expected its registration and its end", len(ends))
 	}
 	a := &Attempt{Origin: x.tree.Origin, TreeSize: x.tree.Size, FinishedAt: ends[1].Entry.Time}
 	var registered, finished bool
 	a.Registered, registered = ends[0].Body.(*evidence.AttemptRegistered)
 	a.Finished, finished = ends[1].Body.(*evidence.AttemptFinished)
 	if !registered || !finished || a.Registered.Origin != a.Origin {
-		return nil, nil, bad("the receipts of the attempt are of %s and %s, expected its registration in %s and its end", ends[0].Entry.Kind, ends[1].Entry.Kind, a.Origin)
+		return nil, bad("the receipts of the attempt are of %s and %s, expected its registration in %s and its end", ends[0].Entry.Kind, ends[1].Entry.Kind, a.Origin)
 	}
 	for _, p := range class {
 		r, ok := p.Body.(*evidence.AttemptRegistered)
 		if !ok {
-			return nil, nil, bad("entry %d is of %s, expected a registration of the class", p.Index, p.Entry.Kind)
+			return nil, bad("entry %d is of %s, expected a registration of the class", p.Index, p.Entry.Kind)
 		}
 		a.Class = append(a.Class, r)
 	}
@@ -157,12 +155,12 @@ func provedAttempt(files map[string][]byte, policy ledger.Policy) (*Attempt, *le
 	for _, p := range records {
 		r, ok := p.Body.(*evidence.CaseScored)
 		if !ok || p.Index <= last || p.Index >= ends[1].Index {
-			return nil, nil, bad("entry %d is not a record between the registration and the end of the attempt, in order", p.Index)
+			return nil, bad("entry %d is not a record between the registration and the end of the attempt, in order", p.Index)
 		}
 		last = p.Index
 		a.Records = append(a.Records, Record{p.Index, r})
 	}
-	return a, x.tree, nil
+	return a, nil
 }
 
 // proofs reads files of receipts, all of which are for one tree.
@@ -170,6 +168,7 @@ type proofs struct {
 	files  map[string][]byte
 	policy ledger.Policy
 	tree   *ledger.Checkpoint
+	used   map[string]bool // the files that were read: no other may be there
 	err    error
 }
 
@@ -180,6 +179,7 @@ func (x *proofs) all(name string) []*ledger.Proved {
 		if !ok {
 			break
 		}
+		x.used[proofFile(name, n)] = true
 		proved, err := ledger.VerifyProofs(data, x.policy)
 		if err != nil {
 			x.err = err
