@@ -18,10 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wheelsVariable names a folder with wheels of the official SDKs. With it the first
-// hour is that of agents on the SDKs: .ci/conformance.d/firsthour sets it.
-const wheelsVariable = "TALLY_FIRST_HOUR_WHEELS"
-
 // The first hour with an agent of one's own: at most eight commands and three
 // files written by hand, from an empty folder to the same scores in a clone.
 func TestFirstHour(t *testing.T) {

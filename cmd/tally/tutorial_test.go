@@ -332,6 +332,10 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// wheelsVariable names a folder with wheels of the official SDKs. With it the first
+// hour is that of agents on the SDKs: .ci/conformance.d/firsthour sets it.
+const wheelsVariable = "TALLY_FIRST_HOUR_WHEELS"
+
 // lineOf finds a line of a page.
 func lineOf(t *testing.T, page, line string) int {
 	t.Helper()
@@ -362,7 +366,7 @@ func (w *agentWorkspace) runOwnAgent(blocks []pageBlock) {
 	files := filepath.Join(here, "testdata", "firsthour")
 	venv, install := "python3 -m venv --without-pip .venv", "python3 '"+filepath.Join(files, "plant.py")+"' .venv"
 	if wheels := os.Getenv(wheelsVariable); wheels != "" {
-		venv, install = "python3 -m venv .venv", ".venv/bin/pip install -q --no-index --find-links '" + wheels + "' openai"
+		venv, install = "python3 -m venv .venv", ".venv/bin/pip install -q --no-index --find-links '"+wheels+"' openai"
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
