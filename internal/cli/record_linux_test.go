@@ -238,7 +238,7 @@ func TestRecordShowsAsksWritesAndReplays(t *testing.T) {
 			t.Errorf("the screen does not show %q:\n%s", part, s.screen)
 		}
 	}
-	if !strings.Contains(s.out, "tally bench digest hello") {
+	if !strings.Contains(s.out, "replay them: tally run hello --target default") {
 		t.Errorf("the answer does not say what is next: %s", s.out)
 	}
 	s.requireEntries("a recorded kept=true calls=1 cost=30", "b recorded kept=true calls=1 cost=30")
