@@ -83,6 +83,7 @@ var completedFlags = map[string]func(partial) []string{
 	"case":               completeCases,
 	"tag":                completeTags,
 	"attempt":            completeAttempts,
+	"retry-errors":       completeAttempts,
 	"baseline":           completeAttempts,
 	"require":            completeTiers,
 	"format":             func(partial) []string { return export.All() },
