@@ -105,9 +105,15 @@ func (w *watchedFiles) stampOf(name string) (stamp, bool) {
 // files lists what there is: the class, the target and what it brings, recordings,
 // golden traces, judge and settings, signers.
 func (w *watchedFiles) files(t *agent.Target) []string {
-	p := w.place
-	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.SignersFile(), p.Path(agent.TargetsDir, w.target+".yaml")}
-	dirs := []string{filepath.Dir(p.GoldenFile(w.class, w.target, "x"))}
+	p, file, folder := w.place, w.target, w.target
+	if base, _, err := agent.ParseChoice(w.target); err == nil {
+		file = base // a variant is chosen from the file of all
+	}
+	if t != nil {
+		folder = t.Name
+	}
+	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.SignersFile(), p.Path(agent.TargetsDir, file+".yaml")}
+	dirs := []string{filepath.Dir(p.GoldenFile(w.class, folder, "x"))}
 	if !bench.IsShipped(w.class) {
 		dirs = append(dirs, p.ClassDir(w.class), filepath.Dir(p.Path(bench.CassetteFile(w.class, "", "x"))))
 	}

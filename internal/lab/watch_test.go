@@ -143,3 +143,25 @@ func TestWatchedFilesAreCompared(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchedFilesAreThoseOfAVariant: the file of all variants, and the prompt of
+// the one that runs.
+func TestWatchedFilesAreThoseOfAVariant(t *testing.T) {
+	p := newPlace(t)
+	p.dataset(norway)
+	p.write("prompts/a.md", "Be short.\n")
+	p.write("prompts/b.md", "Be long.\n")
+	p.write("targets/many.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  prompt_file: [prompts/a.md, prompts/b.md]\n")
+	const variant = "many[prompt_file=prompts/a.md]"
+	runs := p.watched(Options{Class: "cities", Target: variant, Version: "test"},
+		func() { p.write("prompts/b.md", "Longer.\n"); p.write("prompts/a.md", "Shorter.\n") },
+		func() {
+			p.write("targets/many.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-2, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  prompt_file: [prompts/a.md, prompts/b.md]\n")
+		},
+	)
+	for i, want := range []string{"changed []: ", "changed [prompts/a.md]: ", "changed [targets/many.yaml]: "} {
+		if i >= len(runs) || !strings.HasPrefix(runs[i], want) || strings.Contains(runs[i], "no run") {
+			t.Errorf("run %d does not begin %q: %q", i, want, runs)
+		}
+	}
+}
