@@ -54,7 +54,13 @@ func image(in Input) ([]byte, error) {
 		}
 		manifests = append(manifests, d)
 	}
-	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": manifests})
+	// One name stands for the images of all platforms, so it is that of an index.
+	all, err := l.putJSON(typeIndex, indexOf(manifests...))
+	if err != nil {
+		return nil, err
+	}
+	all.Annotations = map[string]string{"org.opencontainers.image.ref.name": in.Version}
+	index, err := json.Marshal(indexOf(all))
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +69,10 @@ func image(in Input) ([]byte, error) {
 		files = append(files, file{"blobs/sha256/" + hex, 0o644, l.blobs[hex]})
 	}
 	return tarOf(in.Time, "", files)
+}
+
+func indexOf(manifests ...descriptor) map[string]any {
+	return map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": manifests}
 }
 
 func (l *layout) platform(in Input, b Build) (descriptor, error) {
@@ -91,6 +101,5 @@ func (l *layout) platform(in Input, b Build) (descriptor, error) {
 	}
 	d, err := l.putJSON(typeManifest, map[string]any{"schemaVersion": 2, "mediaType": typeManifest, "config": config, "layers": []descriptor{l.put(typeLayer, packed)}})
 	d.Platform = map[string]string{"os": b.Platform.OS, "architecture": b.Platform.Arch}
-	d.Annotations = map[string]string{"org.opencontainers.image.ref.name": in.Version}
 	return d, err
 }

@@ -121,6 +121,9 @@ func checkImage(t *testing.T, data []byte) {
 	if err := json.Unmarshal(files["./index.json"], &index); err != nil || len(index.Manifests) != 1 {
 		t.Fatalf("%v: %s", err, files["./index.json"])
 	}
+	if err := json.Unmarshal(blob(index.Manifests[0]), &index); err != nil || len(index.Manifests) != 1 || index.Manifests[0].Platform["architecture"] != "amd64" {
+		t.Fatalf("%v: %+v", err, index)
+	}
 	var manifest struct {
 		Config descriptor
 		Layers []descriptor
