@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -376,6 +377,9 @@ func (t *Target) Vantage() string {
 	}
 	return trajectory.SeenInside
 }
+
+// File is where its settings stand in a workspace; variants share one.
+func (t *Target) File() string { return path.Join(TargetsDir, cmp.Or(t.base, t.Name)+".yaml") }
 
 // NeedsFolder reports whether the agent works on files.
 func (t *Target) NeedsFolder() bool { return t.Command != nil }

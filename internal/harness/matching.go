@@ -85,7 +85,7 @@ func (r *run) suggestion(stop *session.Stop) string {
 		words[i] = string(n)
 	}
 	line := fmt.Sprintf("\"normalise: [%s]\"", strings.Join(words, ", "))
-	file := fmt.Sprintf("%s/%s.yaml", agent.TargetsDir, target.Name)
+	file := target.File()
 	what := "add " + line + " to " + file
 	if len(target.Normalise) > 0 {
 		what = "make it " + line + " in " + file
