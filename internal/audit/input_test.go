@@ -234,3 +234,16 @@ func TestSourcesMustHaveTheirDigest(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAProgramThatNobodyReadsIsAGap: a target in another language is not a pass.
+func TestAProgramThatNobodyReadsIsAGap(t *testing.T) {
+	for name, gap := range map[string]bool{"target/main.rs": true, "target/agent": true, "target.json": false} {
+		s := newScene()
+		s.sources = map[string]string{name: "x"}
+		s.vouched = &Vouched{Number: 1, Of: 1, VotingAttempts: 1, Split: "validation"}
+		c := run(t, s.input(t)).Checks[aud9]
+		if (c.HarnessGap != "") != gap || (c.Status == Skip) != gap {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}

@@ -2,12 +2,16 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
 )
 
 // Schema names the form of a report.
@@ -111,6 +115,41 @@ type BodyDemand struct {
 	Reason string `json:"reason"`
 }
 
+// A Finding is one piece of evidence of a check that failed. Its id is the SHA-256,
+// in hex, of the check's id, a line break and the evidence.
+type Finding struct{ ID, Check, Evidence string }
+
+// Findings lists the evidence of the checks that failed.
+func (r *Report) Findings() []Finding {
+	var list []Finding
+	for _, c := range r.Checks {
+		if c.Status != Fail {
+			continue
+		}
+		for _, e := range c.Evidence {
+			list = append(list, Finding{findingID(c.ID, e), c.ID, e})
+		}
+	}
+	return list
+}
+
+func findingID(check, evidence string) string {
+	sum := sha256.Sum256([]byte(check + "\n" + evidence))
+	return hex.EncodeToString(sum[:])
+}
+
+// ParseReport reads a report's file.
+func ParseReport(data []byte) (*Report, error) {
+	r := &Report{}
+	if err := canon.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	if r.Schema != Schema {
+		return nil, refusal.Newf(refusal.Unrecognised, "the schema is %.80q, expected %s", r.Schema, Schema)
+	}
+	return r, nil
+}
+
 // Met reports whether the audit is clean, strictly if that was asked for.
 func (r *Report) Met() bool {
 	if r.strict {
@@ -137,7 +176,11 @@ func (r *Report) Print(out io.Writer) {
 	for _, c := range r.Checks {
 		fmt.Fprintf(out, "[%s] %s (%s)\n", map[string]string{Pass: "PASS", Fail: "FAIL", Skip: "SKIP"}[c.Status], c.ID, c.Severity)
 		for _, e := range c.Evidence {
-			fmt.Fprintf(out, "       %s\n", plain.Line(e))
+			id := ""
+			if c.Status == Fail {
+				id = findingID(c.ID, e)[:12] + "  "
+			}
+			fmt.Fprintf(out, "       %s%s\n", id, plain.Line(e))
 		}
 		if c.HarnessGap != "" {
 			fmt.Fprintf(out, "       gap: %s\n", plain.Line(c.HarnessGap))

@@ -83,7 +83,7 @@ func (a *auditor) sourceGaps() {
 		f := &a.found[i]
 		// Receipts say what decided the score of a run of ours. If no program is
 		// among it, there is nothing to read, and nothing is missing.
-		if f.auditable == 0 && a.in.HasSources && a.in.Vouched != nil {
+		if f.auditable == 0 && a.in.HasSources && a.in.Vouched != nil && !a.unreadSource() {
 			f.auditable++
 			f.notes = append(f.notes, "receipts name everything that decides the score, and no program but the harness is among it")
 		}
@@ -94,6 +94,17 @@ func (a *auditor) sourceGaps() {
 			}
 		}
 	}
+}
+
+// dataFiles are extensions of files that are not programs.
+var dataFiles = []string{".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".lock"}
+
+// unreadSource reports whether a source may be a program in a language that
+// nobody reads here.
+func (a *auditor) unreadSource() bool {
+	return slices.ContainsFunc(a.in.Sources, func(s SourceFile) bool {
+		return !slices.Contains(dataFiles, strings.ToLower(path.Ext(s.Path)))
+	})
 }
 
 // Paths of answer keys, as the original has them.

@@ -67,6 +67,7 @@ for input that is unreadable or contradicts itself, 3 for a body that has anothe
 	f.StringVar(&o.auditedAt, "audited-at", "", "`TIME` of the audit, in RFC 3339 (default: that of the input)")
 	f.StringVarP(&o.out, "out", "o", "", "write the report to `FILE` too")
 	addHeldOutFlag(cmd, &o.showHeldOut)
+	cmd.AddCommand(newAuditShow(env), newAuditDispose(env))
 	return cmd
 }
 

@@ -161,7 +161,7 @@ func (p *program) main(args []string) int {
 // looksAtFiles are the commands that look at files of anybody: that one of these
 // does not verify is the answer, and says nothing about this workspace. What they
 // refuse of the workspace itself they have recorded.
-var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade", "tally audit"}
+var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade", "tally audit", "tally audit show", "tally audit dispose"}
 
 // recordRefusal has a refusal recorded that the command did not record itself:
 // whichever command meets something that does not verify, it is not forgotten.

@@ -42,14 +42,15 @@ type Namespace string
 
 // The acts that people sign.
 const (
-	NamespaceCase       Namespace = "tallystick-case"       // one case
-	NamespaceBench      Namespace = "tallystick-bench"      // a bench manifest, the pinned digests
-	NamespaceSigners    Namespace = "tallystick-signers"    // the next version of the signers file
-	NamespaceAttempt    Namespace = "tallystick-attempt"    // an attempt, by its operator
-	NamespaceAnchor     Namespace = "tallystick-anchor"     // an anchor
-	NamespaceCorrection Namespace = "tallystick-correction" // another score for a record
-	NamespaceOperators  Namespace = "tallystick-operators"  // the map from operator hashes to people
-	NamespaceSubmission Namespace = "tallystick-submission" // a submission package, by its operator
+	NamespaceCase        Namespace = "tallystick-case"        // one case
+	NamespaceBench       Namespace = "tallystick-bench"       // a bench manifest, the pinned digests
+	NamespaceSigners     Namespace = "tallystick-signers"     // the next version of the signers file
+	NamespaceAttempt     Namespace = "tallystick-attempt"     // an attempt, by its operator
+	NamespaceAnchor      Namespace = "tallystick-anchor"      // an anchor
+	NamespaceCorrection  Namespace = "tallystick-correction"  // another score for a record
+	NamespaceOperators   Namespace = "tallystick-operators"   // the map from operator hashes to people
+	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
+	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
 )
 
 // A Role is something a person is trusted with beyond being known.

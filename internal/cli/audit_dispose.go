@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/audit"
+	"tallystick/internal/audit/disposition"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// maxReport bounds a report that somebody hands us.
+const maxReport = 256 << 20
+
+func newAuditShow(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show REPORT",
+		Short: "Show a report, and what people said about its findings",
+		Long: `Show the report of an audit with the dispositions beside it, in REPORT.dispositions.jsonl.
+Each must be signed, and be about a finding of this very report; otherwise the exit code is
+3. A disposition changes nothing: a check that failed stays failed. It says which key
+signed, and not whose key that is.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runAuditShow(cmd.Context(), env, args[0]) },
+	}
+}
+
+type auditShown struct {
+	Report       *audit.Report        `json:"report"`
+	Dispositions []disposition.Signed `json:"dispositions"`
+}
+
+func runAuditShow(_ context.Context, env *Env, name string) error {
+	data, file, err := readReport(name)
+	if err != nil {
+		return err
+	}
+	report, err := audit.ParseReport(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	list, err := disposition.Verify(data, file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", disposition.File(name), err)
+	}
+	return env.Answer(auditShown{report, list}, func(w io.Writer) {
+		report.Print(w)
+		for _, s := range list {
+			d := s.Disposition
+			fmt.Fprintf(w, "disposition of %.12s (%s), which stays failed: %s\n       signed by %s\n", d.Finding, d.Check, plain.Line(d.Reason), plain.Line(s.Key))
+		}
+	})
+}
+
+// readReport reads a report and the dispositions beside it, if there are any.
+func readReport(name string) (report, dispositions []byte, err error) {
+	if report, err = archive.ReadInput(name, maxReport); err != nil {
+		return nil, nil, err
+	}
+	if archive.AreFiles(disposition.File(name)) {
+		dispositions, err = archive.ReadInput(disposition.File(name), maxReport)
+	}
+	return report, dispositions, err
+}
+
+type disposeOptions struct {
+	report, finding, reason, key string
+}
+
+func newAuditDispose(env *Env) *cobra.Command {
+	var o disposeOptions
+	cmd := &cobra.Command{
+		Use:   "dispose REPORT --finding ID --reason TEXT --key FILE",
+		Short: "Sign what you say about a finding, beside the report",
+		Long: `Sign a disposition of a finding: why it is what it is. The signature is over the digest of
+the report, the finding and the reason, in the namespace tallystick-disposition, and goes to
+REPORT.dispositions.jsonl. The report itself stays as it is: a disposition is listed, and
+never turns a failed check into one that passes. "tally audit show" lists the findings with
+their ids.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.report = args[0]
+			return runAuditDispose(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.finding, "finding", "", "the `ID` of the finding, or its first characters")
+	f.StringVar(&o.reason, "reason", "", "why, in a sentence; it is signed")
+	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who says so")
+	return cmd
+}
+
+func runAuditDispose(_ context.Context, env *Env, o disposeOptions) error {
+	if o.finding == "" || o.reason == "" || o.key == "" {
+		return refusal.Newf(refusal.Usage, "--finding, --reason and --key are needed")
+	}
+	report, file, err := readReport(o.report)
+	if err != nil {
+		return err
+	}
+	// What is there already must verify, or the new line would stand behind a
+	// forged one.
+	if _, err := disposition.Verify(report, file); err != nil {
+		return fmt.Errorf("%s: %w", disposition.File(o.report), err)
+	}
+	key, err := seal.LoadKey(o.key)
+	if err != nil {
+		return err
+	}
+	s, err := disposition.New(report, o.finding, o.reason, key)
+	if err != nil {
+		return err
+	}
+	if file, err = disposition.Append(file, s); err != nil {
+		return err
+	}
+	if err := archive.WriteOutput(disposition.File(o.report), file); err != nil {
+		return err
+	}
+	return env.Answer(s, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: finding %.12s of %s, which stays failed\n", plain.Line(disposition.File(o.report)), s.Disposition.Finding, s.Disposition.Check)
+	})
+}
