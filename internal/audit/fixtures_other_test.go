@@ -99,6 +99,9 @@ func oracleFixtures() []fixture {
 	h.add(nearMiss, "a choice whose words are in the question", func(s *scene) {
 		s.task("Was the bridge over the gorge near the old mill built of granite, of sandstone or of local limestone?", "sandstone")
 	})
+	h.add(nearMiss, "a choice of short words in the question", func(s *scene) {
+		s.task("Which was the colour of the second door of the old house by the harbour: red, blue or green?", "blue")
+	})
 	h.add(nearMiss, "a choice in a short question", func(s *scene) { s.task("Granite or sandstone?", "sandstone") })
 	h.add(nearMiss, "a short answer among the numbers of a prompt", func(s *scene) {
 		s.task("How many of the seventeen lamps in the northern gallery of the museum were lit on the evening of the visit?", "11")
