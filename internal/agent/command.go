@@ -66,6 +66,10 @@ type Command struct {
 	// the workspace, or above it in the same repository. It is treated as Venv is.
 	NodeModules string `json:"node_modules,omitempty"`
 
+	// Warm is python for a program whose imports are made once for all cases of
+	// an attempt: see Warm.
+	Warm string `json:"warm,omitempty"`
+
 	Env map[string]string `json:"env,omitempty"`
 
 	// Input is what standard input carries: text, the user's words, or json,
@@ -108,6 +112,9 @@ func (c *Command) validate() error {
 	}
 	if c.NodeModules != "" && !fs.ValidPath(c.NodeModules) {
 		return fmt.Errorf("node_modules: found %q, expected a folder of the repository", c.NodeModules)
+	}
+	if err := c.checkWarm(); err != nil {
+		return err
 	}
 	for name := range c.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -154,6 +161,7 @@ type commandRun struct {
 	told    map[string]any // the parameters, for those who read JSON
 	history []httpMessage
 	class   sandbox.Class
+	preload *sandbox.Preload // of a warm one
 }
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
@@ -161,6 +169,9 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
 	if err := s.Hide(r.token); err != nil {
 		return driven, err
+	}
+	if o.Warm != nil {
+		driven.Scope = evidence.ScopeAttempt
 	}
 	r.vars, r.told = t.variables(), t.told(true)
 	remove, err := r.plant(t)
@@ -177,6 +188,7 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 		if r.class != "" {
 			driven.Isolation = string(r.class)
 		}
+		driven.Preload = r.preload
 		if err != nil {
 			return driven, err
 		}
@@ -193,7 +205,7 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 // runs.
 func (r *commandRun) plant(t *Target) (remove func() error, err error) {
 	params := t.parameterFiles()
-	if t.tree == nil && len(params) == 0 {
+	if r.o.Warm != nil || t.tree == nil && len(params) == 0 { // a warm one has them
 		return func() error { return nil }, nil
 	}
 	dir, remove, err := store.TempDir("tally-agent-")
@@ -254,7 +266,7 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		go server.Serve(way)
 		o := r.options(input, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
 		o.Gateway = way
-		result, err = sandbox.RunAgent(ctx, o)
+		result, err = r.start(ctx, o)
 		way.Close()
 		if err := RecordAttempts(r.s, result.Attempted); err != nil {
 			return "", "", err
@@ -268,6 +280,23 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		return "", result.StderrHead, err
 	}
 	return r.answer(number, result)
+}
+
+// start runs the program in a sandbox of its own, or in the one that it is
+// preloaded in.
+func (r *commandRun) start(ctx context.Context, o sandbox.AgentOptions) (sandbox.AgentResult, error) {
+	if r.o.Warm == nil {
+		return sandbox.RunAgent(ctx, o)
+	}
+	preload, attempts, err := r.o.Warm.box.Preload(ctx)
+	if err != nil {
+		return sandbox.AgentResult{Class: r.o.Warm.box.Class()}, warmFailure(err)
+	}
+	r.preload = &preload
+	result, err := r.o.Warm.box.Run(ctx, o)
+	// Started cold, it would have tried the same in every case.
+	result.Attempted = append(attempts, result.Attempted...)
+	return result, err
 }
 
 // folder records what the sandbox did to the working folder, and ends a case
@@ -292,10 +321,17 @@ func (r *commandRun) input(number int, text string) ([]byte, error) {
 	return json.Marshal(newHTTPTurn(number, text, r.history, r.told))
 }
 
+// options are how the program is started for one turn.
 func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
-	o := sandbox.AgentOptions{Accept: r.o.Accept, Command: r.c.Command, Stdin: strings.NewReader(string(input)), WorkFolder: r.s.Folder(), System: true,
-		Hidden: r.o.Hidden, Limits: sandbox.AgentLimits{MemoryBytes: r.c.MemoryBytes}}
-	o.Limits.Timeout = r.o.Timeout
+	o := r.sandbox(gateway.Environment(base, r.token))
+	o.Stdin, o.WorkFolder = strings.NewReader(string(input)), r.s.Folder()
+	return o
+}
+
+// sandbox is what the program finds in every case, and further variables.
+func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
+	o := sandbox.AgentOptions{Accept: r.o.Accept, Command: r.c.Command, System: true, Hidden: r.o.Hidden,
+		Limits: sandbox.AgentLimits{MemoryBytes: r.c.MemoryBytes, Timeout: r.o.Timeout}}
 	if r.files != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
 	}
@@ -320,7 +356,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 	if r.modules != nil {
 		o.ReadOnly = append(o.ReadOnly, r.modules.mount())
 	}
-	o.Env = append(append(o.Env, gateway.Environment(base, r.token)...), r.vars...)
+	o.Env = append(append(o.Env, env...), r.vars...)
 	for _, name := range slices.Sorted(maps.Keys(r.c.Env)) {
 		o.Env = append(o.Env, name+"="+r.c.Env[name])
 	}

@@ -333,6 +333,8 @@ func (t *Target) Settings() ([]byte, error) {
 // A Driven is what came of one case.
 type Driven struct {
 	Outcome
+	Scope     string // "attempt" for a command that was preloaded
+	Preload   *sandbox.Preload
 	Isolation string // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
 	Vantage   string // what could be seen of it
 }
@@ -348,6 +350,7 @@ type Options struct {
 	Accept  []sandbox.Class
 	Timeout time.Duration // of one start of a command
 	Live    bool          // replies come from real models
+	Warm    *Warm         // the sandbox of a preloaded command; nil starts the program for every turn
 	Models  []string      // that the recording has, for agents that ask for a list
 }
 

@@ -104,7 +104,7 @@ func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
 		s.Reason, s.Judged = record.Reason, record.JudgedByModel
 	}
 	if x := c.Context; x != nil {
-		g.isolation[export.Isolation{Class: x.Isolation, AgentIsolation: x.AgentIsolation, Scope: x.Scope, Vantage: x.Vantage}]++
+		g.isolation[export.Isolation{Class: x.Isolation, AgentIsolation: x.AgentIsolation, AgentScope: x.AgentScope, Scope: x.Scope, Vantage: x.Vantage}]++
 		if !x.Image.IsZero() {
 			g.images[x.Image.String()] = true
 		}

@@ -261,6 +261,7 @@ func (n *ToolCallCount) validate() error {
 // written, or compared with how it would be written.
 type CaseScored struct {
 	AgentIsolation  string           `json:"agent_isolation,omitempty"`
+	AgentScope      string           `json:"agent_scope,omitempty"` // attempt, if the agent was preloaded for all cases of it
 	Attempt         string           `json:"attempt"`
 	Cached          *Cached          `json:"cached,omitempty"` // of a live case; nil if every reply was paid for
 	CaseDigest      digest.Content   `json:"case_digest"`
@@ -282,6 +283,7 @@ type CaseScored struct {
 	Outcome         Outcome          `json:"outcome"`
 	Paid            *Paid            `json:"paid,omitempty"` // by all executions of this repetition; nil if nothing was live
 	Policy          PolicyCount      `json:"policy"`
+	Preload         *Preload         `json:"preload,omitempty"`
 	Reason          string           `json:"reason,omitempty"`
 	Repeat          int              `json:"repeat"`
 	Resumed         int              `json:"resumed,omitempty"` // how often the execution was resumed from its journal of paid calls
@@ -296,6 +298,25 @@ type CaseScored struct {
 	Turns           int              `json:"turns"`
 	Vantage         string           `json:"vantage"`
 }
+
+// A Preload is what a preloaded agent imported before the first case, as it says
+// itself: imported code could say otherwise.
+type Preload struct {
+	Digest       string `json:"digest"` // SHA-256 of the sorted names, one to a line, in hexadecimal
+	Milliseconds int64  `json:"milliseconds"`
+	Modules      int    `json:"modules"`
+	Stderr       string `json:"stderr,omitempty"` // the beginning of what imports printed
+}
+
+func (p *Preload) validate() error {
+	if p == nil {
+		return nil
+	}
+	return firstError(required("preload: digest", p.Digest), notNegative("preload: milliseconds", p.Milliseconds), notNegative("preload: modules", int64(p.Modules)))
+}
+
+// ScopeAttempt is the agent_scope of an agent that was preloaded.
+const ScopeAttempt = "attempt"
 
 // Kind is case.scored.
 func (*CaseScored) Kind() Kind { return CaseScoredKind }
@@ -312,6 +333,8 @@ func (c *CaseScored) Validate() error {
 		return fmt.Errorf("outcome is %s and there is no reason", c.Outcome)
 	case c.FinishedAt.Before(c.StartedAt):
 		return fmt.Errorf("finished at %s, before it started at %s", c.FinishedAt, c.StartedAt)
+	case c.AgentScope != "" && c.AgentScope != ScopeAttempt:
+		return fmt.Errorf("agent_scope is %q, expected %s or none", c.AgentScope, ScopeAttempt)
 	case scored && c.Score.Passed != (c.Outcome == Passed):
 		return fmt.Errorf("outcome is %s and the score says passed %v", c.Outcome, c.Score.Passed)
 	}
@@ -325,7 +348,7 @@ func (c *CaseScored) Validate() error {
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
 		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
 		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
-		c.Policy.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate())
+		c.Policy.validate(), c.Preload.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate())
 }
 
 func (p PolicyCount) validate() error {

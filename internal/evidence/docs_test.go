@@ -68,6 +68,7 @@ func source() *rules.Source {
 			"case.started.execution": "from 1",
 			"case.started.repeat":    "from 1",
 
+			"case.scored.agent_scope":     "one of attempt",
 			"case.scored.execution":       "from 1",
 			"case.scored.harness_version": "may be empty",
 			"case.scored.repeat":          "from 1",

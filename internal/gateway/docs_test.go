@@ -38,8 +38,8 @@ func TestTheAgentsPageIsRight(t *testing.T) {
 	}
 
 	targets := regexp.MustCompile("(?s)```yaml target\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(targets) != 3 {
-		t.Errorf("%d targets on the page, want 3", len(targets))
+	if len(targets) != 4 {
+		t.Errorf("%d targets on the page, want 4", len(targets))
 	}
 	for _, m := range targets {
 		if _, err := agent.Parse("example", "targets/example.yaml", []byte(m[1])); err != nil {

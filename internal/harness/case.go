@@ -51,12 +51,12 @@ func (r *run) prepare() (remove func(), err error) {
 	w, c := r.w, r.c
 	remove = func() {}
 	if needsFolder(w.cfg.Target, &c.Scenario) {
-		dir, clear, err := store.TempDir("tally-work-")
+		dir, clear, err := w.workFolder()
 		if err != nil {
 			return nil, err
 		}
 		remove = func() { _ = clear() }
-		if r.folder, err = session.NewFolder(filepath.Join(dir, "work"), c.Files); err != nil {
+		if r.folder, err = session.NewFolder(dir, c.Files); err != nil {
 			remove()
 			return nil, err
 		}
@@ -115,6 +115,16 @@ func (r *run) prepare() (remove func(), err error) {
 	return remove, nil
 }
 
+// workFolder names a fresh working folder. Those of a preloaded agent lie
+// together: its one sandbox can only show what is below a folder that it has.
+func (w *Worker) workFolder() (dir string, remove func() error, err error) {
+	if w.warm != nil {
+		return store.Fresh(w.warm.Folders)
+	}
+	dir, remove, err = store.TempDir("tally-work-")
+	return filepath.Join(dir, "work"), remove, err
+}
+
 // needsFolder reports whether a target has a working folder in a scenario.
 func needsFolder(t *agent.Target, s *scenario.Scenario) bool {
 	if t.NeedsFolder() || s.Test != nil {
@@ -162,7 +172,7 @@ func (r *run) scripted() bool {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	w := r.w
-	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, agent.Options{Unsafe: w.cfg.Unsafe, Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: r.modelNames})
+	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, w.agentOptions(r.modelNames))
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
 		limit := w.cfg.Bench.Registration().Limits.WallClockSeconds * 1000
@@ -183,6 +193,11 @@ func (r *run) drive(ctx context.Context) {
 		return
 	}
 	r.result = r.s.Complete(driven.Answer, driven.Refused)
+}
+
+// agentOptions are how the target is driven.
+func (w *Worker) agentOptions(models []string) agent.Options {
+	return agent.Options{Unsafe: w.cfg.Unsafe, Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
 }
 
 // finish grades the case and gathers its record and evidence.
@@ -245,6 +260,10 @@ func (r *run) newRecord() evidence.CaseScored {
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
 		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
+	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
+		p := r.driven.Preload
+		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Stderr: head(strings.ToValidUTF8(r.s.Safe(p.StderrHead), "\uFFFD"), 500)}
+	}
 	if again, ok := r.live.(Retrier); ok {
 		rec.Retries += again.Retries()
 	}

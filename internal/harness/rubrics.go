@@ -43,7 +43,7 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 	}
 	err := sandbox.CheckAgent(ctx, w.rubrics.accept())
 	if err == nil {
-		return nil
+		return w.openWarm(ctx)
 	}
 	err = fmt.Errorf("opening the sandbox of programs: %w", err)
 	if !w.usesTest && refusal.Is(err, refusal.SandboxUnavailable) {
@@ -51,6 +51,21 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 			WithHint(`"tally doctor" says what this machine lacks. To run the agent without any: tally run %s --target %s --sandbox none. It can then do what you can, the result says so, and it never counts for promotion`, w.cfg.Bench.Class(), w.cfg.Target.Name)
 	}
 	return err
+}
+
+// openWarm preloads an agent that asks for it.
+func (w *Worker) openWarm(ctx context.Context) error {
+	if !w.cfg.Target.IsWarm() || w.cfg.Unsafe {
+		return nil
+	}
+	var err error
+	if w.warm, err = w.cfg.Target.OpenWarm(ctx, w.agentOptions(nil), atOnce(w.cfg.Jobs, len(w.jobs))); err != nil {
+		return fmt.Errorf("opening the sandbox of the preloaded agent: %w", err)
+	}
+	if err := w.warm.Preload(ctx); err != nil {
+		return fmt.Errorf("preloading the agent: %w", err)
+	}
+	return nil
 }
 
 // accept lists the isolation classes that the operator chose, or else those of

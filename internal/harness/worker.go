@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -38,6 +39,7 @@ type Worker struct {
 	of int // cases that the patterns of the selection fit
 
 	rubrics *rubrics
+	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
 	specs   grade.Specs
 
 	index sync.Once
@@ -61,6 +63,7 @@ func NewWorker(ctx context.Context, cfg Config) (*Worker, error) {
 // Close closes the sandboxes.
 func (w *Worker) Close() {
 	w.rubrics.close()
+	_ = w.warm.Close()
 	if w.unlimit != nil {
 		w.unlimit()
 	}

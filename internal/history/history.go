@@ -330,6 +330,7 @@ type Context struct {
 	Isolation      string
 	Scope          string
 	AgentIsolation string
+	AgentScope     string
 	Vantage        string
 	Provenance     string
 	JudgedByModel  bool

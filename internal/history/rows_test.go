@@ -35,6 +35,7 @@ var notKept = map[string]string{
 	"schema_version": "there is one",
 	"paid":           "for people; \"tally show\" reads it from the record, and the end of the attempt has the sum",
 	"resumed":        "for people; \"tally show\" reads it from the record",
+	"preload":        "for people, as the preloader said it",
 	"reason":         "for people; \"tally why\" reads it from the record",
 }
 
@@ -92,6 +93,10 @@ func change(t *testing.T, v reflect.Value) {
 		*p = evidence.At(p.Go().Add(time.Millisecond))
 	case *evidence.PolicyCount:
 		p.Violations++
+	case **evidence.Preload:
+		n := **p
+		n.Modules++
+		*p = &n
 	case **evidence.ToolCallCount:
 		n := **p
 		n.Reported++

@@ -65,9 +65,11 @@ func newScanner() *scanner {
 func (s *scanner) attemptOf(rec ledger.Record) ([]byte, bool) {
 	p := pos{data: rec.Envelope.Body}
 	p.lit("{")
-	if p.try(`"agent_isolation":`) {
-		p.text()
-		p.lit(",")
+	for _, optional := range []string{`"agent_isolation":`, `"agent_scope":`} {
+		if p.try(optional) {
+			p.text()
+			p.lit(",")
+		}
 	}
 	p.lit(`"attempt":`)
 	id := p.text()
@@ -136,7 +138,7 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	f.repeat, f.execution = small(int64(c.Repeat)), small(int64(c.Execution))
 	f.startedMS, f.finishedMS = c.StartedAt.Go().UnixMilli(), c.FinishedAt.Go().UnixMilli()
 
-	ctx := Context{HarnessVersion: c.HarnessVersion, Isolation: c.IsolationClass, Scope: c.IsolationScope, AgentIsolation: c.AgentIsolation,
+	ctx := Context{HarnessVersion: c.HarnessVersion, Isolation: c.IsolationClass, Scope: c.IsolationScope, AgentIsolation: c.AgentIsolation, AgentScope: c.AgentScope,
 		Vantage: c.Vantage, Provenance: c.Provenance, JudgedByModel: c.JudgedByModel, Operator: c.Operator}
 	if c.RubricDigest != nil {
 		ctx.Rubric = *c.RubricDigest
@@ -218,6 +220,11 @@ func (s *scanner) fast(body []byte) bool {
 		c.agent = p.some()
 		p.lit(",")
 	}
+	if p.try(`"agent_scope":`) {
+		c.agentScope = p.some()
+		p.bad = p.bad || string(c.agentScope) != evidence.ScopeAttempt
+		p.lit(",")
+	}
 	p.lit(`"attempt":`)
 	f.attempt = p.some()
 	if f.hasCached = p.try(`,"cached":{`); f.hasCached && !f.cached.read(p) {
@@ -281,6 +288,9 @@ func (s *scanner) fast(body []byte) bool {
 	p.lit(`,"violations":`)
 	f.violations = p.count()
 	p.lit("}")
+	if p.try(`,"preload":`) {
+		p.preload()
+	}
 	hasReason := p.try(`,"reason":`)
 	if hasReason {
 		p.some()
@@ -459,21 +469,21 @@ func (s *scanner) list(p *pos) *[]string {
 
 // contextText is a Context as it stands in a record.
 type contextText struct {
-	harness, isolation, scope, agent, vantage, provenance []byte
-	judged, byClass, byTarget                             bool
-	operator                                              digest.ID
-	rubric, image                                         digest.Content
+	harness, isolation, scope, agent, agentScope, vantage, provenance []byte
+	judged, byClass, byTarget                                         bool
+	operator                                                          digest.ID
+	rubric, image                                                     digest.Content
 }
 
 // contextOf finds the Context without making strings: nearly always it is that
 // of the record before.
 func (s *scanner) contextOf(c *contextText) *Context {
 	if k := s.last; k != nil && k.HarnessVersion == string(c.harness) && k.Isolation == string(c.isolation) && k.Scope == string(c.scope) &&
-		k.AgentIsolation == string(c.agent) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
+		k.AgentIsolation == string(c.agent) && k.AgentScope == string(c.agentScope) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
 		k.JudgedByModel == c.judged && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image {
 		return k
 	}
-	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.vantage), string(c.provenance),
+	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.agentScope), string(c.vantage), string(c.provenance),
 		c.judged, c.byClass, c.byTarget, c.operator, c.rubric, c.image})
 }
 
@@ -549,6 +559,20 @@ type pos struct {
 	data []byte
 	at   int
 	bad  bool
+}
+
+// preload walks over what an agent imported, which is not kept.
+func (p *pos) preload() {
+	p.lit(`{"digest":`)
+	p.some()
+	p.lit(`,"milliseconds":`)
+	p.count()
+	p.lit(`,"modules":`)
+	p.count()
+	if p.try(`,"stderr":`) {
+		p.some()
+	}
+	p.lit("}")
 }
 
 func (p *pos) done() bool { return !p.bad && p.at == len(p.data) }

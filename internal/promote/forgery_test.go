@@ -294,6 +294,14 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, isolation_scope is attempt: case-01"},
 		},
 		{
+			name: "an agent that was preloaded for all cases together",
+			write: func(k *book) {
+				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentScope = "attempt" })})
+			},
+			unmet: oneLess,
+			notes: []string{"1 case counts as failed, agent_scope is attempt: case-01"},
+		},
+		{
 			name: "an agent that ran bare",
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation = "none" })})

@@ -181,6 +181,8 @@ func (r *review) isolationProblem(c *history.Context) string {
 		return "isolation_scope is " + orNone(c.Scope)
 	}
 	switch {
+	case c.AgentScope != "":
+		return "agent_scope is " + c.AgentScope
 	case c.AgentIsolation == "gvisor", c.AgentIsolation == "microvm":
 	case c.AgentIsolation == "" && c.Vantage == "inside":
 		// The built-in agent is part of tally and runs nothing of its own.

@@ -19,6 +19,7 @@ type build struct {
 	Root    string       // a folder that becomes /
 	Mounts  []buildMount // the first one is mounted at Root
 	TmpSize int64        // of an agent's /tmp
+	Keep    bool         // for the keeper of a warm sandbox
 	Rlimits map[int]uint64
 	Policy  calls.Policy
 }
@@ -56,7 +57,10 @@ func (b *build) build() error {
 			return fmt.Errorf("limiting resource %d: %w", resource, err)
 		}
 	}
-	if b.Policy.Agent {
+	switch {
+	case b.Keep: // what the keeper starts gives up what it does not need
+		return nil
+	case b.Policy.Agent:
 		return dropForGood()
 	}
 	return dropToBecome()
@@ -295,7 +299,13 @@ func (b *build) restrict() error {
 	} else {
 		landlock() // best effort: what it denies is denied by other means as well
 	}
-	filter, err := b.Policy.Filter()
+	return installFilter(b.Policy)
+}
+
+// installFilter puts the calling thread under the filter and hands its listener
+// over.
+func installFilter(policy calls.Policy) error {
+	filter, err := policy.Filter()
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,11 @@ type plan struct {
 	Dir     string
 	Stay    bool // be the parent of the program; otherwise become it
 	Port    int  // of the gateway; 0 for none
+	Keep    bool // be the keeper of a warm sandbox
+	// Room is what to make of the namespaces that this process was started in:
+	// see room. Hold says to stay, as the first process of a case's.
+	Room *room `json:",omitempty"`
+	Hold bool  `json:",omitempty"`
 	// Build is set when the process must build the sandbox itself; in gVisor
 	// it is there already.
 	Build *build
@@ -36,6 +41,9 @@ const (
 	saysNotStarted = 'S' // to us: the program could not be started
 	wantsConn      = 'C' // to us: one for the gateway
 	grantsConn     = 'G' // from us, with the connection
+	saysRoom       = 'M' // to us: the name of a room's mount namespace
+	knowsRoom      = 'K' // from us: we know it
+	saysUse        = 'U' // to us: memory and tasks of a room
 	refusesConn    = 'N' // from us: no gateway, or it is closed
 )
 
@@ -44,6 +52,10 @@ type channel struct {
 	conn    *os.File
 	theirs  *os.File // the other end, until the sandbox has it
 	gateway *Gateway
+
+	// onRoom and onUse are told what a room says of itself; nil for nobody.
+	onRoom func(name string)
+	onUse  func(bytes int64, tasks int)
 
 	serving bool
 	done    chan struct{} // closed when the other end is, or we are
@@ -129,6 +141,19 @@ func (c *channel) serve() {
 			}
 		case saysNotStarted:
 			c.notStarted = headString([]byte(text))
+		case saysRoom:
+			if c.onRoom != nil {
+				c.onRoom(text)
+			}
+			if unix.Sendto(fd, []byte{knowsRoom}, unix.MSG_NOSIGNAL, nil) != nil {
+				return
+			}
+		case saysUse:
+			var bytes int64
+			var tasks int
+			if _, err := fmt.Sscan(text, &bytes, &tasks); err == nil && c.onUse != nil {
+				c.onUse(bytes, tasks)
+			}
 		case wantsConn:
 			if c.grant(fd, slots) != nil {
 				return

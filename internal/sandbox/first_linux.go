@@ -69,6 +69,19 @@ func follow() (status int, err error) {
 			return 0, err
 		}
 	}
+	if p.Keep {
+		return keep()
+	}
+	if p.Room != nil {
+		if err := p.Room.furnish(); err != nil {
+			unix.Sendto(roomSocket, []byte(err.Error()), unix.MSG_NOSIGNAL, nil)
+			return 0, err
+		}
+		if p.Hold {
+			return hold(p)
+		}
+		return becomePreloader(p)
+	}
 	if !p.Stay {
 		return become(p)
 	}

@@ -274,12 +274,19 @@ func (g *gvisor) ociRlimits() []specs.POSIXRlimit {
 // capabilities are none; a first process that only waits may exist in spite of
 // the limit on processes.
 func (g *gvisor) capabilities() *specs.LinuxCapabilities {
+	if g.warm {
+		return &specs.LinuxCapabilities{Bounding: keeperCaps, Effective: keeperCaps, Permitted: keeperCaps}
+	}
 	if !g.kept || !g.python {
 		return &specs.LinuxCapabilities{}
 	}
 	set := []string{"CAP_SYS_RESOURCE"}
 	return &specs.LinuxCapabilities{Bounding: set, Effective: set, Permitted: set, Ambient: set}
 }
+
+// keeperCaps are what the keeper of a warm sandbox needs, of gVisor's kernel, to
+// make rooms and to give up in them what it has.
+var keeperCaps = []string{"CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_NET_ADMIN", "CAP_SETPCAP"}
 
 // gvisorSeccomp is a filter inside gVisor, in front of its own kernel. Only
 // what gVisor itself would let pass and we do not want is in it: a call that

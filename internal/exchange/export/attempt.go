@@ -43,6 +43,7 @@ type Attempt struct {
 type Isolation struct {
 	Class          string `json:"class"`
 	AgentIsolation string `json:"agent_isolation,omitempty"`
+	AgentScope     string `json:"agent_scope,omitempty"`
 	Scope          string `json:"scope,omitempty"`
 	Vantage        string `json:"vantage"`
 	Cases          int    `json:"cases"`

@@ -43,6 +43,11 @@ type Supervisor struct {
 	Watch        bool
 	AddressSpace uint64 // of a rubric, set when it begins; 0 for none
 
+	// Room finds the log of the room that a process is in, if several share the
+	// sandbox, and reports whether it may join one. Nil means that there are no
+	// rooms.
+	Room func(pid int) (log *Log, joins bool)
+
 	// Err says why it could not do its work; to be read after Listen.
 	Err error
 
@@ -96,7 +101,14 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 	}
 	opens := isOpen(uintptr(n.nr))
 	if s.Log.agent != nil {
-		s.noteAgent(n)
+		log := s.Log
+		if s.Room != nil {
+			var joins bool
+			if log, joins = s.Room(int(n.pid)); joins && n.nr == unix.SYS_SETNS {
+				return true
+			}
+		}
+		log.noteAgent(n)
 		return opens || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
 	}
 	if s.Watch || opens || n.nr == unix.SYS_EXECVE {
@@ -126,8 +138,8 @@ func (s *Supervisor) begin(pid int) error {
 }
 
 // noteAgent records a call of an agent if it is an attempt.
-func (s *Supervisor) noteAgent(n *notification) {
-	l, pid := s.Log, int(n.pid)
+func (l *Log) noteAgent(n *notification) {
+	pid := int(n.pid)
 	v := view{pid}
 	open := func(descriptor int32, at, flags uint64) {
 		if name := readString(pid, at); name != "" {

@@ -29,6 +29,7 @@ type Trace struct {
 	conn    int // -1 before and after
 	dropped uint32
 	byUser  map[uint32]*Log // for a sandbox that several runs share
+	byRoom  map[string]*Log // the same for agents, by mount namespace
 }
 
 // tracePoints are the calls to watch, each reported with its user if several
@@ -81,7 +82,7 @@ func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *T
 	if err != nil {
 		return nil, nil, err
 	}
-	t = &Trace{log: log, listener: fd, done: make(chan struct{}), conn: -1, byUser: map[uint32]*Log{}}
+	t = &Trace{log: log, listener: fd, done: make(chan struct{}), conn: -1, byUser: map[uint32]*Log{}, byRoom: map[string]*Log{}}
 	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err == nil {
 		err = os.Chown(socket, uid, gid)
 	}
@@ -94,7 +95,7 @@ func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *T
 			"points": tracePoints(log.agent != nil, shared),
 			// Rather slow down a rubric that floods the socket than miss a call.
 			"sinks": []map[string]any{{"name": SinkName, "config": map[string]any{
-				"agent": log.agent != nil, "endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
+				"agent": log.agent != nil, "rooms": log.agent != nil && shared, "endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
 		}})
 	}
 	if err != nil {
@@ -205,8 +206,21 @@ func (t *Trace) Unshare(user uint32) {
 	delete(t.byUser, user)
 }
 
+// ShareRoom makes the calls in one mount namespace go to a. It is called before
+// the first of them; a nil log undoes it.
+func (t *Trace) ShareRoom(name string, a *Log) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	if t.byRoom[name] = a; a == nil {
+		delete(t.byRoom, name)
+	}
+}
+
 // of finds whose call it is.
 func (t *Trace) of(c *pb.ContextData) *Log {
+	if a, ok := t.byRoom[c.GetContainerId()]; ok {
+		return a
+	}
 	if a, ok := t.byUser[c.GetCredentials().GetRealUid()]; ok {
 		return a
 	}

@@ -10,6 +10,7 @@ import (
 	"gvisor.dev/gvisor/pkg/fd"
 	"gvisor.dev/gvisor/pkg/fspath"
 	"gvisor.dev/gvisor/pkg/hostarch"
+	"gvisor.dev/gvisor/pkg/sentry/fsimpl/nsfs"
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 	"gvisor.dev/gvisor/pkg/sentry/seccheck"
 	pb "gvisor.dev/gvisor/pkg/sentry/seccheck/points/points_go_proto"
@@ -30,7 +31,8 @@ func init() {
 				return nil, err
 			}
 			agent, _ := config["agent"].(bool)
-			return &sink{Sink: to, agent: agent}, nil
+			rooms, _ := config["rooms"].(bool)
+			return &sink{Sink: to, agent: agent, rooms: rooms}, nil
 		},
 	})
 }
@@ -43,6 +45,7 @@ func init() {
 type sink struct {
 	seccheck.Sink
 	agent bool
+	rooms bool // several agents share the sandbox; tell in whose mount namespace a call is made
 }
 
 // Name is our own.
@@ -52,6 +55,7 @@ func (*sink) Name() string { return calls.SinkName }
 func (s *sink) Syscall(ctx context.Context, fields seccheck.FieldSet, data *pb.ContextData, kind pb.MessageType, msg proto.Message) error {
 	if data != nil {
 		data.Cwd = valid(data.Cwd)
+		s.room(ctx, data)
 	}
 	switch m := msg.(type) {
 	case *pb.Open:
@@ -62,6 +66,21 @@ func (s *sink) Syscall(ctx context.Context, fields seccheck.FieldSet, data *pb.C
 		m.Pathname = valid(m.Pathname)
 	}
 	return s.Sink.Syscall(ctx, fields, data, kind, msg)
+}
+
+// room names the mount namespace of the caller, where /proc/self/ns/mnt has the
+// same name.
+func (s *sink) room(ctx context.Context, data *pb.ContextData) {
+	if !s.rooms || data == nil {
+		return
+	}
+	if t := kernel.TaskFromContext(ctx); t != nil {
+		if ns := t.MountNamespace(); ns != nil {
+			if i, ok := ns.Refs.(*nsfs.Inode); ok {
+				data.ContainerId = i.Name()
+			}
+		}
+	}
 }
 
 // open puts the file that is meant in place of its name.
@@ -84,6 +103,7 @@ func (s *sink) address(ctx context.Context, raw []byte) []byte {
 // RawSyscall tells a call that gVisor knows by numbers as one that it
 // describes, if it is such a one.
 func (s *sink) RawSyscall(ctx context.Context, fields seccheck.FieldSet, m *pb.Syscall) error {
+	s.room(ctx, m.ContextData)
 	t := kernel.TaskFromContext(ctx)
 	if t == nil || !s.agent {
 		return s.Sink.RawSyscall(ctx, fields, m)

@@ -1,0 +1,344 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An order is what the harness tells the keeper of a warm sandbox.
+//
+// To start something it sends the descriptors of a channel to the room's first
+// process, which has its plan in it already, and of three streams. So nothing
+// of a case passes through the keeper or the preloader: not its words, not its
+// token.
+type order struct {
+	Case    int  // 0 is the preloader
+	End     bool // kill what runs in the room
+	Streams int  // how many descriptors came with it
+}
+
+// A report is what the keeper tells the harness.
+type report struct {
+	Case   int
+	Status int    // 128+n when signal n ended it
+	Failed string `json:",omitempty"` // our own part could not be done
+	// Preloaded is what the preloader says of its imports. It is the agent's
+	// word: imported code runs in there.
+	Preloaded json.RawMessage `json:",omitempty"`
+	Left      int             `json:",omitempty"` // processes that the imports had left behind
+	Threads   int             `json:",omitempty"` // of the preloader after its imports
+}
+
+const saysReport = 'W' // to us, from the keeper: a report
+
+// A keeper is the first process of a warm sandbox. It has the capabilities that
+// make a room for a case (mount, pid, network and other namespaces of its own,
+// inside the sandbox), and starts in each a first process that has none. The
+// agent's code runs in none of these: the preloader forks it into the room.
+type keeper struct {
+	zygote  int // our end of the socket to the preloader; -1 before
+	preload int // its process
+
+	mu    sync.Mutex
+	rooms map[int]int           // the first process of each case's room
+	ends  map[int]chan struct{} // closed at its end
+}
+
+// keep does what the harness orders until it is gone.
+func keep() (status int, err error) {
+	k := &keeper{zygote: -1, rooms: map[int]int{}, ends: map[int]chan struct{}{}}
+	tell(saysReady, "")
+	for {
+		buf := make([]byte, 4096)
+		n, rights, err := receiveMany(firstSocket, buf, 8)
+		if err != nil {
+			return 0, nil // the harness is gone, or wants us gone
+		}
+		var o order
+		if json.Unmarshal(buf[:n], &o) != nil || len(rights) != o.Streams {
+			closeFds(rights)
+			return 0, errors.New("an order cannot be read")
+		}
+		switch {
+		case o.End:
+			k.end(o.Case)
+		case o.Case == 0:
+			err = k.startPreloader(rights)
+		default:
+			err = k.startCase(o.Case, rights)
+		}
+		closeFds(rights)
+		if err != nil {
+			k.say(report{Case: o.Case, Failed: err.Error()})
+		}
+	}
+}
+
+func closeFds(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+func (k *keeper) say(r report) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return
+	}
+	unix.Sendto(firstSocket, append([]byte{saysReport}, b...), unix.MSG_NOSIGNAL, nil)
+}
+
+// receiveMany reads one message and the descriptors that came with it.
+func receiveMany(fd int, buf []byte, most int) (n int, rights []int, err error) {
+	oob := make([]byte, unix.CmsgSpace(4*most))
+	var on int
+	for {
+		n, on, _, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if cmsgs, err := unix.ParseSocketControlMessage(oob[:on]); err == nil {
+		for i := range cmsgs {
+			if fds, err := unix.ParseUnixRights(&cmsgs[i]); err == nil {
+				rights = append(rights, fds...)
+			}
+		}
+	}
+	if n == 0 {
+		closeFds(rights)
+		return 0, nil, errors.New("the other side is gone")
+	}
+	return n, rights, nil
+}
+
+// roomSocket is the descriptor of a room's socket to the keeper.
+const roomSocket = 4
+
+// The namespaces of a room. The preloader stays where it can join every room's.
+const (
+	preloadNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	caseNamespaces    = preloadNamespaces | unix.CLONE_NEWPID
+)
+
+// startRoom starts a room's first process, with a socket to us.
+func startRoom(namespaces uintptr, stdin, stdout, stderr, channel int) (pid, socket int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer unix.Close(fds[1])
+	for range 100 {
+		pid, err = forkRoom(namespaces, stdin, stdout, stderr, channel, fds[1])
+		if err != syscall.EAGAIN { // a case that forks without end is ended soon
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		unix.Close(fds[0])
+		return 0, -1, fmt.Errorf("making a room: %w", err)
+	}
+	return pid, fds[0], nil
+}
+
+func forkRoom(namespaces uintptr, files ...int) (pid int, err error) {
+	var inherited []uintptr
+	for _, fd := range files {
+		inherited = append(inherited, uintptr(fd))
+	}
+	return syscall.ForkExec(firstPath, []string{firstName}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{}, Files: inherited, Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}})
+}
+
+// startPreloader starts the process that imports and forks.
+func (k *keeper) startPreloader(rights []int) error {
+	if len(rights) != 4 || k.zygote >= 0 {
+		return errors.New("the preloader was ordered wrongly")
+	}
+	var err error
+	if k.preload, k.zygote, err = startRoom(preloadNamespaces, rights[1], rights[2], rights[3], rights[0]); err != nil {
+		return err
+	}
+	go k.listen()
+	return nil
+}
+
+// listen hears the preloader: what it imported, then the end of each case.
+func (k *keeper) listen() {
+	buf := make([]byte, 64<<10)
+	for first := true; ; first = false {
+		n, rights, err := receiveMany(k.zygote, buf, 1)
+		closeFds(rights)
+		if err != nil {
+			var ws syscall.WaitStatus
+			syscall.Wait4(k.preload, &ws, 0, nil)
+			k.say(report{Failed: "the preloader ended " + said(ws)})
+			os.Exit(1)
+		}
+		if first {
+			r := report{Preloaded: json.RawMessage(append([]byte{}, buf[:n]...)), Left: k.killOthers(), Threads: threadsOf(k.preload)}
+			if !json.Valid(r.Preloaded) {
+				r.Preloaded, r.Failed = nil, headString(buf[:min(n, 1000)])
+			}
+			k.say(r)
+			continue
+		}
+		var id, status int
+		if _, err := fmt.Sscanf(string(buf[:n]), "%d %d", &id, &status); err == nil {
+			go k.finish(id, status)
+		}
+	}
+}
+
+func said(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "by signal " + strconv.Itoa(int(ws.Signal()))
+	}
+	return "with status " + strconv.Itoa(ws.ExitStatus())
+}
+
+// killOthers ends what imports started: a process that outlived them would see
+// every case that comes.
+func (k *keeper) killOthers() (killed int) {
+	for range 100 {
+		entries, err := os.ReadDir("/proc")
+		if err != nil {
+			return killed
+		}
+		found := false
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil || pid == os.Getpid() || pid == k.preload || gone(pid) {
+				continue
+			}
+			if unix.Kill(pid, unix.SIGKILL) == nil {
+				found = true
+				killed++
+			}
+		}
+		reapOrphans()
+		if !found {
+			return killed
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return killed
+}
+
+// reapOrphans takes the status of processes that lost their parent.
+func reapOrphans() {
+	for {
+		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != nil || pid <= 0 {
+			return
+		}
+	}
+}
+
+func threadsOf(pid int) (n int) {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for _, line := range strings.Split(string(b), "\n") {
+		if rest, ok := strings.CutPrefix(line, "Threads:"); ok {
+			n, _ = strconv.Atoi(strings.TrimSpace(rest))
+		}
+	}
+	return n
+}
+
+// startCase makes a room and asks the preloader for a process in it.
+func (k *keeper) startCase(id int, rights []int) error {
+	if len(rights) != 4 || k.zygote < 0 {
+		return errors.New("a case was ordered wrongly")
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	fd := int(null.Fd())
+	pid, socket, err := startRoom(caseNamespaces, fd, fd, fd, rights[0])
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	k.mu.Lock()
+	k.rooms[id], k.ends[id] = pid, ended
+	k.mu.Unlock()
+	streams := make([]int, 3)
+	for i := range streams {
+		if streams[i], err = unix.FcntlInt(uintptr(rights[1+i]), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return err
+		}
+	}
+	go func() {
+		var ws syscall.WaitStatus
+		syscall.Wait4(pid, &ws, 0, nil)
+		close(ended)
+	}()
+	go k.join(id, socket, streams)
+	return nil
+}
+
+// join waits until the room is ready and hands its namespaces to the preloader.
+func (k *keeper) join(id, socket int, streams []int) {
+	defer closeFds(streams)
+	defer unix.Close(socket)
+	buf := make([]byte, 4096)
+	n, doors, err := receiveMany(socket, buf, len(roomDoors)+1)
+	defer closeFds(doors)
+	if err == nil && len(doors) != len(roomDoors)+1 {
+		err = errors.New(string(buf[:n]))
+	}
+	if err == nil {
+		err = unix.Sendmsg(k.zygote, []byte(strconv.Itoa(id)), unix.UnixRights(append(doors, streams...)...), nil, unix.MSG_NOSIGNAL)
+	}
+	if err != nil {
+		k.end(id)
+		k.say(report{Case: id, Failed: "making a room: " + err.Error()})
+	}
+}
+
+// end kills everything in a room: with the first process of its pid namespace
+// the kernel ends all of them.
+func (k *keeper) end(id int) {
+	k.mu.Lock()
+	pid, ended := k.rooms[id], k.ends[id]
+	k.mu.Unlock()
+	if pid == 0 {
+		return
+	}
+	select {
+	case <-ended:
+	default:
+		unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// finish empties the room of a case whose process has ended, and tells.
+func (k *keeper) finish(id, status int) {
+	k.mu.Lock()
+	ended := k.ends[id]
+	k.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	k.end(id)
+	<-ended
+	k.mu.Lock()
+	delete(k.rooms, id)
+	delete(k.ends, id)
+	k.mu.Unlock()
+	k.say(report{Case: id, Status: status})
+}
