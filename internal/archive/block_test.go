@@ -10,7 +10,7 @@ import (
 // or about a stranger's file, which crosses none.
 func TestEveryRefusalHasItsBoundary(t *testing.T) {
 	strangers := map[refusal.Name]bool{refusal.ReceiptInvalid: true, refusal.BundleInvalid: true, refusal.BundleUnsigned: true, refusal.OutcomeMismatch: true,
-		refusal.CredentialInvalid: true, refusal.CredentialRevoked: true, refusal.ResultsHashMismatch: true, refusal.WitnessQuorumMissing: true,
+		refusal.CredentialInvalid: true, refusal.CredentialRevoked: true, refusal.ResultsHashMismatch: true, refusal.SubmissionInvalid: true, refusal.WitnessQuorumMissing: true,
 		// A gap is something that is missing, which "--strict" asks about.
 		refusal.StrictGap: true}
 	for _, row := range refusal.Table() {

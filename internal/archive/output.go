@@ -3,6 +3,7 @@ package archive
 import (
 	"crypto/ed25519"
 	"encoding/hex"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -63,4 +64,20 @@ func WriteOutputs(dir string, files []export.File) error {
 // WriteSecret is [WriteOutput] for what only the person who asked may read.
 func WriteSecret(path string, data []byte) error {
 	return store.WriteFile(store.OS{}, path, data, 0o600)
+}
+
+// AreFiles reports whether all of the names are of files or folders that are there.
+func AreFiles(names ...string) bool {
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// BesideKey reports whether a file of the folder of keys belongs to a key and is
+// none.
+func BesideKey(name string) bool {
+	return strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt")
 }

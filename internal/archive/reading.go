@@ -351,3 +351,14 @@ func (r *Reading) bench(class string) (*bench.Verified, error) {
 	r.benches[class] = benchOrWhy{v, err}
 	return v, err
 }
+
+// ReadAttempt is [Place.Read] for the records of one attempt.
+func (p *Place) ReadAttempt(id string, ask Ask) (*Reading, *history.Attempt, error) {
+	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
+	r, err := p.Read(ask)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := r.Attempt(id)
+	return r, a, err
+}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -53,6 +54,44 @@ governance: autonomous
 isolation: {classes: [gvisor], scope: case, allow_weaker: true}
 judged_scores_count: false
 `, strictyaml.Quote(class))}
+}
+
+// Published returns the registration of a class whose cases are made of published
+// data: as bronze, and under a gate that every finished run meets.
+func Published(class, title string, trust Trust, data DataSet) (map[string][]byte, error) {
+	files, err := json.MarshalIndent(data.Files, "  ", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{RegistrationFile: fmt.Appendf(nil, `# %s. Two people sign it, with the manifest; one of them holds the
+# security role.
+version: 1
+class: %s
+title: %s
+trust: %s
+current_tier: bronze
+# A run that ends without errors and scores every task meets this; how good it is
+# says the scorecard.
+gates:
+  - {tag: "*", metric: solve_rate, threshold: 0}
+limits:
+  wall_clock_seconds: 3600
+  memory_bytes: 4294967296
+  turns: 20
+  tokens: 5000000
+  cost_microdollars: 20000000
+governance: autonomous
+isolation:
+  classes: [gvisor, microvm]
+  scope: case
+  allow_weaker: false
+data_set:
+  name: %s
+  split: %s
+  revision: %s
+  files: %s
+judged_scores_count: false
+`, title, strictyaml.Quote(class), strictyaml.Quote(title), trust, strictyaml.Quote(data.Name), strictyaml.Quote(data.Split), strictyaml.Quote(data.Revision), files)}, nil
 }
 
 // A Template is a new case before somebody fills it in.

@@ -94,11 +94,10 @@ func writeClass(c *archive.Corpus, class string, trust bench.Trust, files map[st
 }
 
 func gaiaFiles(c *archive.Corpus, o GAIAOptions, data *gaia.Data, trust bench.Trust) (map[string][]byte, error) {
-	registration, err := gaiaRegistration(o.Class, trust, data)
+	files, err := bench.Published(o.Class, "GAIA, split "+data.Split, trust, bench.DataSet{Name: "gaia", Split: data.Split, Revision: data.Revision, Files: data.Files})
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{bench.RegistrationFile: registration}
 	var added, reviewed *bench.Person
 	if trust == bench.Signed {
 		if added, reviewed, err = bench.People(o.AddedBy, o.ReviewedBy, c.Options); err != nil {
@@ -156,40 +155,4 @@ func gaiaScenario(t *gaia.Task) []byte {
 		}
 	}
 	return []byte(b.String())
-}
-
-func gaiaRegistration(class string, trust bench.Trust, data *gaia.Data) ([]byte, error) {
-	files, err := json.MarshalIndent(data.Files, "  ", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, `# GAIA, split %s. Two people sign it, with the manifest; one of them holds the
-# security role.
-version: 1
-class: %s
-title: %s
-trust: %s
-current_tier: %s
-# A run that ends without errors and scores every task meets this; how good it is
-# says the scorecard.
-gates:
-  - {tag: "*", metric: solve_rate, threshold: 0}
-limits:
-  wall_clock_seconds: 3600
-  memory_bytes: 4294967296
-  turns: 20
-  tokens: 5000000
-  cost_microdollars: 20000000
-governance: autonomous
-isolation:
-  classes: [gvisor, microvm]
-  scope: case
-  allow_weaker: false
-data_set:
-  name: gaia
-  split: %s
-  revision: %s
-  files: %s
-judged_scores_count: false
-`, data.Split, strictyaml.Quote(class), strictyaml.Quote("GAIA, split "+data.Split), trust, bench.Bronze, strictyaml.Quote(data.Split), strictyaml.Quote(data.Revision), files), nil
 }

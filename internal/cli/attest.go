@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/archive/abroad"
 	"tallystick/internal/attest"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
@@ -119,8 +120,8 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	if err := o.loadIssuer(); err != nil {
 		return err
 	}
-	ask := archive.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
-	draft, attempt, err := archive.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, ask)
+	ask := abroad.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
+	draft, attempt, err := abroad.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, ask)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/archive/abroad"
 	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -90,11 +91,11 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 
 // compareImported compares two result files.
 func compareImported(ctx context.Context, env *Env, o compareOptions) error {
-	a, err := archive.LoadImportedRun(ctx, o.a, o.task, o.scorer)
+	a, err := abroad.LoadImportedRun(ctx, o.a, o.task, o.scorer)
 	if err != nil {
 		return err
 	}
-	b, err := archive.LoadImportedRun(ctx, o.b, o.task, o.scorer)
+	b, err := abroad.LoadImportedRun(ctx, o.b, o.task, o.scorer)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/archive/abroad"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/digest"
 	"tallystick/internal/exchange/export"
@@ -115,7 +116,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	a, err := p.ForExport(archive.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut, Withhold: o.withhold, Salts: o.salts})
+	a, err := abroad.ForExport(p, abroad.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut, Withhold: o.withhold, Salts: o.salts})
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 
 // exportImportedBadge draws the badge of somebody else's results.
 func exportImportedBadge(ctx context.Context, env *Env, o exportOptions) error {
-	files, samples, err := archive.ImportedBadge(ctx, o.attempt)
+	files, samples, err := abroad.ImportedBadge(ctx, o.attempt)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func exportSpans(env *Env, o exportOptions) error {
 		return err
 	}
 	if answer.Cases == 0 {
-		return archive.NoCase(a.ID, o.glob)
+		return abroad.NoCase(a.ID, o.glob)
 	}
 	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
 }

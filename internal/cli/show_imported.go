@@ -8,20 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/archive"
+	"tallystick/internal/archive/abroad"
 	"tallystick/internal/exchange/results"
 	"tallystick/internal/plain"
 )
 
 func showImported(ctx context.Context, env *Env, o showOptions) error {
-	a, err := archive.ShowImported(ctx, o.name, o.sample)
+	a, err := abroad.ShowImported(ctx, o.name, o.sample)
 	if err != nil {
 		return err
 	}
 	return env.showPaged(ctx, a, func(out io.Writer) { showImportedText(out, a) })
 }
 
-func showImportedText(out io.Writer, a *archive.ShownImport) {
+func showImportedText(out io.Writer, a *abroad.ShownImport) {
 	importText(out, a.Runs)
 	for _, r := range a.Rows {
 		attempt := ""

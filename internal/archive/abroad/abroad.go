@@ -1,13 +1,15 @@
-package archive
+// Package abroad is about results of other people: what leaves a workspace in their
+// formats, and what was never in one.
+package abroad
 
 import (
 	"context"
 	"io"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/attest/claim"
 	"tallystick/internal/exchange/export"
 	"tallystick/internal/exchange/importer"
-	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
 
@@ -21,8 +23,8 @@ type DraftAsk struct {
 }
 
 // Draft drafts the body of what was asked for. With an attempt it gives its id.
-func Draft(ctx context.Context, open func() (*Place, error), ask DraftAsk) (*claim.Draft, string, error) {
-	if !ask.AttemptOnly && (ask.What == "-" || AreFiles(ask.What)) {
+func Draft(ctx context.Context, open func() (*archive.Place, error), ask DraftAsk) (*claim.Draft, string, error) {
+	if !ask.AttemptOnly && (ask.What == "-" || archive.AreFiles(ask.What)) {
 		runs, err := importer.Read(ctx, []string{ask.What}, importer.Options{Stdin: ask.Stdin, Setup: true})
 		if err != nil {
 			return nil, "", err
@@ -38,7 +40,7 @@ func Draft(ctx context.Context, open func() (*Place, error), ask DraftAsk) (*cla
 	if err != nil {
 		return nil, "", err
 	}
-	r, a, err := p.ReadAttempt(ask.What, Ask{Prove: true})
+	r, a, err := p.ReadAttempt(ask.What, archive.Ask{Prove: true})
 	if err != nil {
 		return nil, "", err
 	}
@@ -48,17 +50,6 @@ func Draft(ctx context.Context, open func() (*Place, error), ask DraftAsk) (*cla
 	}
 	draft, err := claim.OfAttempt(out, ask.Options)
 	return draft, a.ID, err
-}
-
-// ReadAttempt is [Place.Read] for the records of one attempt.
-func (p *Place) ReadAttempt(id string, ask Ask) (*Reading, *history.Attempt, error) {
-	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
-	r, err := p.Read(ask)
-	if err != nil {
-		return nil, nil, err
-	}
-	a, err := r.Attempt(id)
-	return r, a, err
 }
 
 // An ExportAsk says what of an attempt is to leave, and how.
@@ -71,8 +62,8 @@ type ExportAsk struct {
 
 // ForExport verifies the ledger, gathers the attempt and withholds what is to be
 // withheld.
-func (p *Place) ForExport(ask ExportAsk) (*export.Attempt, error) {
-	r, found, err := p.ReadAttempt(ask.Attempt, Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+func ForExport(p *archive.Place, ask ExportAsk) (*export.Attempt, error) {
+	r, found, err := p.ReadAttempt(ask.Attempt, archive.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +85,7 @@ func (p *Place) ForExport(ask ExportAsk) (*export.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, WriteSecret(ask.Salts, data)
-}
-
-// NoCase refuses a pattern that matches no case of an attempt.
-func NoCase(attempt, glob string) error {
-	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
+	return a, archive.WriteSecret(ask.Salts, data)
 }
 
 // ImportedBadge draws the badge of a result file, which says that nobody observed
@@ -111,4 +97,9 @@ func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error)
 	}
 	files, err := claim.ImportedBadge(runs)
 	return files, int(runs[0].Samples), err
+}
+
+// NoCase refuses a pattern that matches no case of an attempt.
+func NoCase(attempt, glob string) error {
+	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
 }

@@ -1,4 +1,5 @@
-package archive
+// Package names lists what can be named in a workspace, for somebody who is typing.
+package names
 
 import (
 	"os"
@@ -7,6 +8,7 @@ import (
 	"strings"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/suites"
 )
@@ -17,8 +19,8 @@ import (
 // zero value lists nothing.
 type Names struct{ dir, packs, keys string }
 
-// Names are those of the workspace.
-func (p *Place) Names() Names {
+// Of are those of a workspace.
+func Of(p *archive.Place) Names {
 	return Names{dir: p.Dir, packs: filepath.Join(p.EvidenceDir(), "packs"), keys: p.KeysDir()}
 }
 
@@ -124,15 +126,9 @@ func (n Names) Keys() []string {
 	var names []string
 	entries, _ := os.ReadDir(n.keys)
 	for _, e := range entries {
-		if !e.IsDir() && !BesideKey(e.Name()) {
+		if !e.IsDir() && !archive.BesideKey(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	return names
-}
-
-// BesideKey reports whether a file of the folder of keys belongs to a key and is
-// none.
-func BesideKey(name string) bool {
-	return strings.HasSuffix(name, ".pub") || strings.HasSuffix(name, ".salt")
 }

@@ -1,9 +1,8 @@
-package archive
+package abroad
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"tallystick/internal/exchange/importer"
@@ -11,16 +10,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 )
-
-// AreFiles reports whether all of the names are of files or folders that are there.
-func AreFiles(names ...string) bool {
-	for _, name := range names {
-		if _, err := os.Stat(name); err != nil {
-			return false
-		}
-	}
-	return true
-}
 
 // LoadImportedRun reads the one run of a result file that is of a task, or the only
 // one, for a comparison by a scorer.
