@@ -182,7 +182,7 @@ func (x *proofs) all(name string) []*ledger.Proved {
 		x.used[proofFile(name, n)] = true
 		proved, err := ledger.VerifyProofs(data, x.policy)
 		if err != nil {
-			x.err = err
+			x.err = notVerified(proofFile(name, n), err)
 			break
 		}
 		if x.tree == nil {
@@ -197,6 +197,15 @@ func (x *proofs) all(name string) []*ledger.Proved {
 		x.err = bad("%s is missing", proofFile(name, 0))
 	}
 	return out
+}
+
+// notVerified says which file was not verified. One that is not even well formed is
+// a package that does not verify: its maker had whole files.
+func notVerified(file string, err error) error {
+	if refusal.ExitCode(err) != refusal.ExitUnverified {
+		return bad("%s: %v", file, err)
+	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 // checkRegistration wants the registration signed by the key that seals the
