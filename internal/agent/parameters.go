@@ -159,7 +159,7 @@ func parseValue(name string, raw canon.RawMessage) (Parameter, error) {
 // see: the folders of the workspace itself hold answers and keys.
 func checkParameterFile(name string) error {
 	if !isWorkspaceFile(name) || len(name) > maxParameterBytes || plain.Line(name) != name {
-		return fmt.Errorf("found %.60q, expected the path of a file in the workspace, without . and ..", name)
+		return fmt.Errorf("found %.60q, expected the path of a file in the workspace, with no step up or to itself", name)
 	}
 	first, _, _ := strings.Cut(name, "/")
 	if strings.HasPrefix(first, ".") || slices.Contains(ours, first) && first != TargetsDir {

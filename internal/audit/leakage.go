@@ -39,14 +39,13 @@ func hasAnswerWord(before []byte) bool {
 
 // A fetched is what one text that a tool gave holds, over all its decodings.
 type fetched struct {
-	own      uint64
-	gold     bool
-	record   bool // the answer stands behind the question, and is called one
-	others   []otherPieces
-	answers  int // answers of other tasks that make it a list of answers
-	known    uint64
-	tooMany  bool // enough answers of others even without the task's own
-	goldText []byte
+	own     uint64
+	gold    bool
+	record  bool // the answer stands behind the question, and is called one
+	others  []otherPieces
+	answers int // answers of other tasks that make it a list of answers
+	known   uint64
+	tooMany bool // enough answers of others even without the task's own
 }
 
 // see looks at a text and at all that it hides.

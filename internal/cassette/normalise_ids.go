@@ -125,7 +125,7 @@ func isProviderID(word string) bool {
 	}
 	for _, p := range drawnPrefixes() {
 		rest, ok := strings.CutPrefix(word, p)
-		if ok && (isUUID(rest) || hasLetterAndDigit(rest) && strings.IndexAny(rest, "_-") < 0) {
+		if ok && (isUUID(rest) || hasLetterAndDigit(rest) && !strings.ContainsAny(rest, "_-")) {
 			return true
 		}
 	}
