@@ -58,3 +58,20 @@ func TestTheOriginalsDirtyRunFails(t *testing.T) {
 		t.Log(string(doc))
 	}
 }
+
+// What the words clean and strict_clean mean is the original's choice.
+func TestAWarningLeavesAReportCleanAndNotStrictlySo(t *testing.T) {
+	for _, tt := range []struct {
+		severity, status string
+		clean, strict    bool
+	}{
+		{Critical, Fail, false, false},
+		{Warn, Fail, true, false},
+		{Critical, Skip, true, true},
+		{Warn, Pass, true, true},
+	} {
+		if a := attest([]Check{{ID: "x", Severity: tt.severity, Status: tt.status}}); a.Clean != tt.clean || a.StrictClean != tt.strict {
+			t.Errorf("%s %s: clean %t, strictly %t", tt.severity, tt.status, a.Clean, a.StrictClean)
+		}
+	}
+}

@@ -68,8 +68,9 @@ type Check struct {
 	HarnessGap string   `json:"harness_gap,omitempty"`
 }
 
-// An Attestation sums the checks up. Clean: no critical check failed. Complete:
-// no check wanted an input.
+// An Attestation sums the checks up. Clean: no critical check failed, which is what
+// the original means by it. StrictClean: no check failed. Complete: no check wanted
+// an input.
 type Attestation struct {
 	Clean            bool     `json:"clean"`
 	StrictClean      bool     `json:"strict_clean"`
@@ -193,6 +194,9 @@ func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "attestation: clean=%t strict_clean=%t complete=%t\n", a.Clean, a.StrictClean, a.Complete)
 	if len(a.CriticalFailures) > 0 {
 		fmt.Fprintf(out, "CRITICAL failures: %s\n", joined(a.CriticalFailures))
+	}
+	if len(a.WarnFailures) > 0 {
+		fmt.Fprintf(out, "warnings that failed: %s\n", joined(a.WarnFailures))
 	}
 }
 

@@ -75,7 +75,7 @@ func submitText(out io.Writer, s *lab.Submitted) {
 		fmt.Fprintf(out, "result   unscored, n %d", s.N)
 	}
 	fmt.Fprintf(out, "; mean steps %.2f, empty %.4f\n", s.MeanSteps, s.EmptyRate)
-	fmt.Fprintf(out, "audit    clean %t, complete %t\n", s.Audit.Clean, s.Audit.Complete)
+	fmt.Fprintf(out, "audit    clean %t, strictly %t, complete %t\n", s.Audit.Clean, s.Audit.StrictClean, s.Audit.Complete)
 	if len(s.Audit.HarnessGaps) > 0 {
 		fmt.Fprintf(out, "gaps     %s\n", plain.Line(strings.Join(s.Audit.HarnessGaps, "; ")))
 	}

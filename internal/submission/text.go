@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 func indent(data []byte) ([]byte, error) {
@@ -27,11 +28,19 @@ func (b *builder) readme(p *Package) []byte {
 	}
 	fmt.Fprintf(&t, "Mean steps (model calls) %.2f, empty answers %.4f. Split %s, revision %s, view %s, voting attempts %d.\n", p.Headline.MeanSteps, p.Headline.EmptyRate, orNone(m.GAIASplit), orNone(m.Revision), m.View, m.VotingAttempts)
 	fmt.Fprintf(&t, "Attempt %d of at least %d of its class, by target %s, in the ledger %s with %d entries.\n\n", m.Attempt.Number, m.Attempt.Of, m.Target, m.Attempt.Origin, m.Attempt.TreeSize)
-	if !p.Audit.Clean {
+	switch {
+	case !p.Audit.Clean:
 		fmt.Fprint(&t, "**THE AUDIT IS NOT CLEAN.** audit-report.json says what it found. The package was made all the same, because its maker asked for that with --allow-dirty.\n\n")
-	} else if !p.Audit.Complete {
+	case !p.Audit.StrictClean:
+		fmt.Fprintf(&t, "The audit is clean, **with warnings**: no critical check failed, and these did: %s. ", strings.Join(p.Audit.Failures, ", "))
+		if p.Audit.Complete {
+			fmt.Fprint(&t, "No check wanted an input.\n\n")
+		} else {
+			fmt.Fprint(&t, "It is not complete: audit-report.json lists what it could not check.\n\n")
+		}
+	case !p.Audit.Complete:
 		fmt.Fprint(&t, "The audit is clean and not complete: audit-report.json lists what it could not check.\n\n")
-	} else {
+	default:
 		fmt.Fprint(&t, "The audit is clean and complete: no check failed, and none wanted an input. It shows that nothing was found, not that nothing is there.\n\n")
 	}
 	t.WriteString(readmeText)

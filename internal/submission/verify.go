@@ -84,6 +84,10 @@ func (v *Verified) Text() string {
 	switch {
 	case !v.Audit.Clean:
 		audit = "AUDIT NOT CLEAN"
+	case !v.Audit.StrictClean && !v.Audit.Complete:
+		audit = "audit clean with warnings, not complete"
+	case !v.Audit.StrictClean:
+		audit = "audit clean with warnings, complete"
 	case !v.Audit.Complete:
 		audit = "audit clean, not complete"
 	}
