@@ -256,8 +256,9 @@ const (
 // boundary is what a verdict crosses on its way to a score.
 const boundary = "TB-3"
 
-// missEvent is the finding that a miss is, nil for those that are none.
-func missEvent(a *Asked, key digest.ID, s state, why string) (*evidence.IntegrityEvent, error) {
+// missEvent is the finding that a miss is, nil for those that are none. It names
+// the attempt that came upon it: an audit counts them by attempt.
+func missEvent(attempt string, a *Asked, key digest.ID, s state, why string) (*evidence.IntegrityEvent, error) {
 	e := &evidence.IntegrityEvent{Boundary: boundary, Severity: evidence.Block}
 	switch s {
 	case tampered:
@@ -274,7 +275,7 @@ func missEvent(a *Asked, key digest.ID, s state, why string) (*evidence.Integrit
 		return nil, nil
 	}
 	e.Detail = cut("case "+a.CaseID+": the judge cache's entry "+key.String()+" is not used: "+why, 1000)
-	data, err := canon.Marshal(map[string]any{"case": a.CaseID, "class": a.Class, "key": key})
+	data, err := canon.Marshal(map[string]any{"attempt": attempt, "case": a.CaseID, "class": a.Class, "key": key})
 	e.Data = data
 	return e, err
 }

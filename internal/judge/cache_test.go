@@ -154,6 +154,9 @@ func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 				if err := e.Validate(); err != nil {
 					t.Error(err)
 				}
+				if !strings.Contains(string(e.Data), `"attempt":"`+q.Attempt+`"`) {
+					t.Errorf("it does not name the attempt: %s", e.Data)
+				}
 			}
 			// The new verdict has taken the forgery's place.
 			if again := c.ask(Live, q); !again.Cached || again.Score != 1 || len(again.Events) > 0 {

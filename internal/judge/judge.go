@@ -267,7 +267,7 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 	if s == hit {
 		return d, nil, nil
 	}
-	e, err := missEvent(w.asked, w.key, s, why)
+	e, err := missEvent(w.q.Attempt, w.asked, w.key, s, why)
 	if e == nil || err != nil {
 		return nil, nil, err
 	}

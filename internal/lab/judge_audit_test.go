@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/audit"
+	"tallystick/internal/evidence"
+	"tallystick/internal/judge"
+	"tallystick/internal/ledger"
+)
+
+// isolation is what AUD-4 makes of an attempt.
+func (b *tribunal) isolation(attempt string) string {
+	b.t.Helper()
+	c, err := b.open().ReadCorpus("", archive.Ask{Prove: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer c.Close()
+	in, err := AuditInput(c, attempt)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := audit.Run(context.Background(), in)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, check := range r.Checks {
+		if check.ID == "grader-isolation" {
+			return strings.Join(append([]string{check.Status}, check.Evidence...), ": ")
+		}
+	}
+	return "no such check"
+}
+
+// What the judge's cache gave rise to is the attempt's that came upon it: it names
+// the attempt, and AUD-4 fails on it, also on what is no more than a warning.
+func TestTheAuditFailsTheAttemptWhoseJudgeCacheDidNotVerify(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(b *tribunal, file string) error
+	}{
+		{"edited by hand", func(b *tribunal, file string) error {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(file, append(data, '\n'), 0o600)
+		}},
+		{"signed by another key", func(b *tribunal, file string) error {
+			for _, suffix := range []string{"", ".pub"} {
+				if err := os.Remove(filepath.Join(b.dir, ".tally", "keys", judgeKey+suffix)); err != nil && !os.IsNotExist(err) {
+					return err
+				}
+			}
+			return nil // the next live run makes another
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newTribunal(t)
+			b.must(b.live())
+			if err := tt.spoil(b, b.verdictFile()); err != nil {
+				t.Fatal(err)
+			}
+			b.must(b.live())
+			b.must(b.live())
+			for attempt, want := range map[string]string{"cities.default.1": "pass", "cities.default.2": "fail: judge_cache_integrity_events=1", "cities.default.3": "pass"} {
+				if got := b.isolation(attempt); !strings.HasPrefix(got, want) {
+					t.Errorf("%s: AUD-4 is %q, expected %q", attempt, got, want)
+				}
+			}
+			b.visit(func(r ledger.Record) {
+				if e, ok := r.Body.(*evidence.IntegrityEvent); ok && e.Name == judge.EventTampered && !strings.Contains(string(e.Data), `"attempt":"cities.default.2"`) {
+					t.Errorf("the event names no attempt: %s", e.Data)
+				}
+			})
+		})
+	}
+}
