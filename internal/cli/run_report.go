@@ -35,6 +35,9 @@ func (r *runner) report(a *recount.Run) error {
 	}
 	a.Attempt = recount.RunAttemptOf(attempt)
 	a.TellGAIA(attempt)
+	if err := a.TellSubmittable(attempt, past.Piece); err != nil {
+		return past.Refused(err)
+	}
 	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
 	if err != nil {
 		return past.Refused(err)

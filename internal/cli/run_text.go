@@ -52,6 +52,9 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
 	}
 	runGatesText(out, a)
+	if a.Submittable != nil {
+		fmt.Fprintf(out, "submit   %s: %s\n", map[bool]string{true: "possible", false: "NOT POSSIBLE"}[*a.Submittable], plain.Line(a.Reason))
+	}
 	fmt.Fprintf(out, "head     %s\n", a.Head)
 	if a.Comparison != nil {
 		fmt.Fprintln(out)

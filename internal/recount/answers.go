@@ -52,6 +52,10 @@ type Run struct {
 	GAIASplit      string         `json:"gaia_split,omitempty"`
 	GAIALevels     map[string]int `json:"gaia_levels,omitempty"`
 	VotingAttempts int            `json:"voting_attempts,omitempty"`
+
+	// Of an attempt that was registered to be submitted: whether it can be, and why.
+	Submittable *bool  `json:"submittable,omitempty"`
+	Reason      string `json:"reason,omitempty"`
 }
 
 // TellGAIA fills in what is said of GAIA, from the records of an attempt.
@@ -163,6 +167,8 @@ type Source struct {
 	At func(entries int64) (*history.History, error)
 	// Evidence is that of [scorecard.View], looked at now.
 	Evidence func(*history.Attempt, *history.Case) error
+	// Piece gives a piece of evidence by its digest.
+	Piece func(digest.Content) ([]byte, error)
 	// Divergence is that of [scorecard.CompareOptions].
 	Divergence func(a, b *history.Case) (string, error)
 	// Bench verifies a class as it is now.

@@ -38,6 +38,11 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 	if kept.GAIASplit != "" {
 		made.TellGAIA(a)
 	}
+	if kept.Submittable != nil {
+		if err := made.TellSubmittable(a, s.Piece); err != nil {
+			unmade["submittable"], unmade["reason"] = "evidence: "+err.Error(), "evidence: "+err.Error()
+		}
+	}
 	if made.Scorecard, _, err = s.makeCard(out, name+": scorecard", h, kept.Scorecard); err != nil || made.Scorecard == nil {
 		return out, err
 	}

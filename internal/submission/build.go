@@ -52,12 +52,6 @@ type Headline struct {
 	Seed      *int64      `json:"seed"`       // null: every task was run, none was drawn
 }
 
-// A Decision says whether an attempt can be submitted, and if not, why.
-type Decision struct {
-	Submittable bool   `json:"submittable"`
-	Reason      string `json:"reason"`
-}
-
 // Build derives a package. The audit is the last that is done, on the very bytes
 // of the other files.
 func Build(a *Attempt) (*Package, error) {
@@ -189,30 +183,6 @@ func (b *builder) keepBodies(t *told) error {
 		b.files[bodiesDir+hex.EncodeToString(note.SHA256[:])] = data
 	}
 	return nil
-}
-
-// decide says whether the attempt can be submitted.
-func (b *builder) decide() Decision {
-	plan := &b.Registered.Plan
-	missing := 0
-	for _, t := range b.tasks {
-		if len(t.records) < plan.Repeat {
-			missing++
-		}
-	}
-	switch {
-	case !plan.SubmitIntent:
-		return Decision{Reason: "it was not registered with --submit-intent: who decides after seeing the result has chosen it"}
-	case b.Registered.Scratch || b.Level != "signed":
-		return Decision{Reason: "it is of the level " + b.Level + ": nobody vouches for the bench or the ledger"}
-	case plan.Filtered:
-		return Decision{Reason: "only some cases of the class were selected: a rate over a choice is no rate of the split"}
-	case missing > 0:
-		return Decision{Reason: fmt.Sprintf("%d of %d planned tasks have no record, or not of every repetition", missing, len(b.tasks))}
-	case len(b.partial) > 0:
-		return Decision{Reason: fmt.Sprintf("the texts of %d tasks were not recorded whole, the first is %s", len(b.partial), b.partial[0])}
-	}
-	return Decision{Submittable: true, Reason: "registered with --submit-intent, " + b.Level + ", recorded whole, every planned task has its record"}
 }
 
 // count makes the headline.
