@@ -6,7 +6,7 @@
 FILE is a credential, or a body that its runner signed. --key names a key that you trust
 for a verification method, as in did:web:a.example#key-1=z6Mk...; a did:key needs none.
 It prints one line and exits with 0 (verified), 3 (does not verify), 1 (unreadable or
-malformed) or 2 (asked wrongly).
+malformed) or 2 (usage error).
 
 It was written from credential.md. It needs Python 3.9 and verify.py beside it, which has
 the canonical JSON and the Ed25519. Nothing is fetched.

@@ -447,7 +447,7 @@ func readAnswer(folder, name string) ([]byte, error) {
 		return nil, fmt.Errorf("it left no %s: %w", name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := root.Open(name)
 	if err != nil {

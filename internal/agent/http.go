@@ -45,7 +45,7 @@ func (h *HTTP) validate() error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("url: found %q, expected http:// or https://", h.URL)
 	case u.User != nil:
-		return errors.New("url: holds a user name or a password; a target is no place for secrets")
+		return errors.New("url: holds a user name or a password; a target must not hold secrets")
 	case u.Scheme == "http" && !h.Local():
 		return errors.New("url: http:// is accepted for this machine only; use https://")
 	case h.TimeoutSeconds < 0 || h.TimeoutSeconds > 24*60*60:

@@ -145,7 +145,7 @@ func (p *packer) choose(caseID string) error {
 		return refusal.Newf(refusal.UnknownName, "attempt %s has no case %q", a.ID, caseID).
 			Suggest(caseID, known, `"tally show %s" lists its cases`, a.ID)
 	case len(p.cases) == 0:
-		return refusal.Newf(refusal.NotFound, "attempt %s has no record of it: nothing was run, and there is no bundle of nothing", a.ID)
+		return refusal.Newf(refusal.NotFound, "attempt %s: no case ran, so there is nothing to bundle", a.ID)
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func (d *Draft) checkNames() error {
 		case p == DigestsFile:
 		case top == CasesDir && strings.Contains(rest, "/"):
 		default:
-			return invalidTree("%s is no part of a task class", p).
+			return invalidTree("%s does not belong in a task class", p).
 				WithHint("a class has %s, %s, rubric.star or rubric.py, rubric/, %s, %s/ID/, %s/ID/ and %s", RegistrationFile, ManifestFile, DatasetFile, CasesDir, PendingDir, readmeFile)
 		}
 	}
@@ -653,7 +653,7 @@ func Classes(root *os.Root) ([]string, error) {
 			classes = append(classes, e.Name())
 		case e.Type().IsRegular() && (e.Name() == path.Base(PinsFile) || e.Name() == SignedFile || isSignatureOf(path.Base(PinsFile), e.Name()) || e.Name() == readmeFile):
 		default:
-			return nil, invalidTree("%s/%s is no class and no pins", Dir, e.Name()).
+			return nil, invalidTree("%s/%s is neither a class nor a file of pins", Dir, e.Name()).
 				WithHint("%s/ holds one folder for each class, %s and its signatures", Dir, PinsFile)
 		}
 	}

@@ -36,7 +36,7 @@ is refused. templates/CODEOWNERS is written if there is none.`,
 }
 
 func addPeopleFlags(cmd *cobra.Command, added, reviewed *string) {
-	cmd.Flags().StringVar(added, "added-by", "", "`NAME` of the curator who adds the case (default: if only one choice exists)")
+	cmd.Flags().StringVar(added, "added-by", "", "`NAME` of the curator who adds the case (may be left out together with --reviewed-by if only two people can sign)")
 	cmd.Flags().StringVar(reviewed, "reviewed-by", "", "`NAME` of the curator or security person who reviews it")
 }
 

@@ -66,7 +66,7 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 			answer, err = pendingOf(ctx, env, loaded, o)
 		}
 	case o.id != "":
-		err = refusal.Newf(refusal.Usage, "--id names the draft of a trajectory, and %s is none", o.from).WithHint("an incident has its id in it")
+		err = refusal.Newf(refusal.Usage, "--id names the draft of a trajectory, and %s is not a trajectory", o.from).WithHint("leave --id out: the file of an incident has the id in it")
 	default:
 		answer, err = addPending(ctx, env, o.draft(), data)
 	}

@@ -85,7 +85,7 @@ func refusalDoc() string {
 
 Every way Tallystick says no has a name that never changes. With ` + "`--json`" + ` the
 error on standard error is ` + "`{\"error\", \"name\", \"hint\", \"code\"}`" + `; branch on ` + "`name`" + `,
-or on the exit code alone. No flag continues past a refusal of code 3.
+or on the exit code alone. No flag overrides a refusal of code 3.
 
 Written from the program by ` + "`make docs`" + `; a test compares the two.
 

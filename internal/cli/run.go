@@ -105,7 +105,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
 	f.StringVar(&o.reduce, "reduce", reduceMean, "how the repetitions of a case count: `R` is mean, mode, max, all or at_least:K")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
-	f.BoolVar(&o.resume, "resume", false, "go on with the newest unfinished attempt of this class and target")
+	f.BoolVar(&o.resume, "resume", false, "resume the newest unfinished attempt of this class and target")
 	f.StringVar(&o.errors, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
 	f.Lookup("retry-errors").NoOptDefVal = lab.Newest
 	f.Float64Var(&o.maxCost, "max-cost", 0, "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")

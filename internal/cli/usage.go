@@ -108,7 +108,7 @@ var exitCodeMeanings = []struct {
 }{
 	{refusal.ExitDone, "done"},
 	{refusal.ExitFailed, "could not do the work (unreadable or malformed input included)"},
-	{refusal.ExitUsage, "asked wrongly (flags, arguments, unknown names)"},
+	{refusal.ExitUsage, "usage error (flags, arguments, unknown names)"},
 	{refusal.ExitUnverified, "evidence does not verify"},
 	{refusal.ExitGate, "evidence verifies and the gate is not met"},
 }

@@ -94,7 +94,7 @@ func SplitEntry(line []byte) (Envelope, error) {
 	}
 	env.Body, env.Kind = rest[:i], kindOf(rest[i+len(kindField):])
 	if !env.Kind.wellFormed() {
-		return Envelope{}, fmt.Errorf("not an entry: %q is no kind", string(env.Kind))
+		return Envelope{}, fmt.Errorf("not an entry: the kind %q is unknown", string(env.Kind))
 	}
 	return env, nil
 }

@@ -394,7 +394,7 @@ func (c *compiler) expectation(at place, name string, raw canon.RawMessage) (*no
 		spec.Name = tool
 	}
 	if !ok {
-		return nil, at.bad("is nothing that can be expected; there are %s, and tool_calls.NAME", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		return nil, at.bad("cannot be expected; what can be: %s, and tool_calls.NAME", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	comparing, err := parseComparator(raw)
 	if err != nil {

@@ -399,7 +399,7 @@ func numberGrader(expected canon.RawMessage, r *Rule) (grader, error) {
 	}
 	want, ok := parseDecimal(string(expected))
 	if !ok {
-		return nil, fmt.Errorf("expected %s is no number", quoted(string(expected)))
+		return nil, fmt.Errorf("expected %s is not a number", quoted(string(expected)))
 	}
 	rule := &numberRule{want: want, tolerance: new(big.Rat), relative: new(big.Rat), unit: r.Unit, unitRequired: r.UnitRequired, find: r.Find}
 	if r.Tolerance != nil {
@@ -409,7 +409,7 @@ func numberGrader(expected canon.RawMessage, r *Rule) (grader, error) {
 		rule.relative = decimal(*r.Relative)
 	}
 	if _, known := units()[r.Unit]; r.Unit != "" && !known {
-		return nil, place{"unit"}.bad("%.40q is no unit that is known (docs/formats/grading.md lists them)", r.Unit)
+		return nil, place{"unit"}.bad("the unit %.40q is unknown (docs/formats/grading.md lists the units)", r.Unit)
 	}
 	return rule.grade, nil
 }

@@ -135,7 +135,7 @@ func TestCompileRefusesWithThePlace(t *testing.T) {
 		{`{"extract":{"kind":"memory"},"grade":{"kind":"absent"}}`, "extract: an extractor of kind memory needs tier"},
 		{`{"checks":[{"name":"a","extract":{"kind":"file","path":"/x"},"grade":{"kind":"absent"}}]}`, "checks.0.extract.path: is"},
 		{`{"checks":[{"name":"a","failure_mode":"slow","grade":{"kind":"absent"}}]}`, `checks.0.failure_mode: "slow" is not in the registration`},
-		{`{"expect":{"luck":1}}`, "expect.luck: is nothing that can be expected; there are answer"},
+		{`{"expect":{"luck":1}}`, "expect.luck: cannot be expected; what can be: answer"},
 		{`{"expect":{"tokens":">lots"}}`, "expect.tokens:"},
 		{`{"expect":{"tokens":null}}`, "expect.tokens:"},
 	} {

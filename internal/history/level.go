@@ -374,7 +374,7 @@ func (r *Reader) signerOf(rec ledger.Record, message []byte, signature string) (
 		return seal.Signature{}, err
 	}
 	if !s.Holds(seal.Operator) {
-		return seal.Signature{}, fmt.Errorf("signed by %s, who is no operator", s.Principal())
+		return seal.Signature{}, fmt.Errorf("signed by %s, who is not an operator", s.Principal())
 	}
 	return s, nil
 }

@@ -67,7 +67,7 @@ func retried(r *archive.Reading, class, target, name string) (*history.Attempt, 
 		return nil, refusal.Newf(refusal.Usage, "--retry-errors %s: it is of class %s by target %s, expected class %s by target %s", a.ID, a.Class, a.Target, class, target).
 			WithHint("name the class and --target of that attempt")
 	case a.Finished == nil:
-		return nil, refusal.Newf(refusal.Usage, "--retry-errors %s: the attempt is not finished", a.ID).WithHint("go on with it with --resume")
+		return nil, refusal.Newf(refusal.Usage, "--retry-errors %s: the attempt is not finished", a.ID).WithHint("resume it first: the same command with --resume in place of --retry-errors")
 	}
 	return a, nil
 }

@@ -74,7 +74,7 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	}
 	var a Anchor
 	if err := canon.UnmarshalCanonical(body, &a); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "anchor: %w", err).WithHint("it was cut or changed, or is no anchor")
+		return nil, refusal.Newf(refusal.Malformed, "anchor: %w", err).WithHint("the file was cut or changed, or is not an anchor")
 	}
 	if a.Schema != AnchorSchema {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: schema is %q, expected %q", a.Schema, AnchorSchema)

@@ -133,7 +133,7 @@ func ParseReceipt(data []byte) (*Receipt, error) {
 	}
 	r, err := parseReceipt(data)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "receipt: %w", err).WithHint("it was cut or changed, or is no receipt")
+		return nil, refusal.Newf(refusal.Malformed, "receipt: %w", err).WithHint("the file was cut or changed, or is not a receipt")
 	}
 	return r, nil
 }

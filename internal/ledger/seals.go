@@ -90,7 +90,7 @@ func (w *walk) checkSeal(s *pendingSeal) error {
 		}
 		return sealProblem(s, refusal.ChainTamperDetected, "the seal over %d entries is not the operator's signature over their root: an entry was changed after it was sealed, or the seal was", s.head.Size)
 	}
-	return sealProblem(s, refusal.SealInvalid, "the seal over %d entries is by key %08x, which is no operator in force there", s.head.Size, s.keyHash)
+	return sealProblem(s, refusal.SealInvalid, "the seal over %d entries was made with key %08x, which does not belong to an operator in force there", s.head.Size, s.keyHash)
 }
 
 func sealProblem(s *pendingSeal, name refusal.Name, format string, args ...any) *Problem {

@@ -17,7 +17,7 @@ import (
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Opaque != "" {
-		return errors.New("is no URL, expected one such as https://api.example.com/v1")
+		return errors.New("is not a URL, expected one such as https://api.example.com/v1")
 	}
 	switch {
 	case u.User != nil:

@@ -288,12 +288,12 @@ func (f serverFile) server(name string) (Server, error) {
 	}
 	for variable := range f.Env {
 		if !isVariable(variable) || slices.Contains(f.Secrets, variable) {
-			return Server{}, at("env", fmt.Errorf("%q is no name of a variable, or stands in secrets too", variable))
+			return Server{}, at("env", fmt.Errorf("%q is not the name of a variable, or stands in secrets too", variable))
 		}
 	}
 	for _, variable := range f.Secrets {
 		if !isVariable(variable) {
-			return Server{}, at("secrets", fmt.Errorf("%q is no name of a variable", variable))
+			return Server{}, at("secrets", fmt.Errorf("%q is not the name of a variable", variable))
 		}
 	}
 	return s, nil
@@ -368,7 +368,7 @@ func checkKeyNames(env, file string) *keyError {
 	case env != "" && !isVariable(env):
 		// Somebody who takes key_env for the place of the key itself must not
 		// read it in a log.
-		return &keyError{"key_env", "is no name of a variable, expected one such as " + wire.Providers()[0].KeyEnv + "; the key itself never stands here"}
+		return &keyError{"key_env", "is not the name of a variable, expected one such as " + wire.Providers()[0].KeyEnv + "; the key itself never stands here"}
 	}
 	return nil
 }
@@ -388,7 +388,7 @@ func isVariable(name string) bool {
 func checkName(name string) error {
 	for _, c := range name {
 		if !(c == '-' || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
-			return fmt.Errorf("%q is no name of a server, expected letters, digits, - and _", name)
+			return fmt.Errorf("%q is not the name of a server, expected letters, digits, - and _", name)
 		}
 	}
 	if len(name) > 64 {
@@ -402,7 +402,7 @@ func checkName(name string) error {
 func checkHeader(name, value string) error {
 	for _, c := range name {
 		if !(c == '-' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9') {
-			return errors.New("is no name of a header, expected lower-case letters, digits and -")
+			return errors.New("is not the name of a header, expected lower-case letters, digits and -")
 		}
 	}
 	// Kept in step with what send sets itself.

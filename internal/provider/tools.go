@@ -87,7 +87,7 @@ func (t *LiveTools) Tools(ctx context.Context, server string) ([]canon.RawMessag
 			NextCursor string             `json:"nextCursor"`
 		}
 		if err := json.Unmarshal(it.MCP.Result, &page); err != nil {
-			return nil, mcpFailure(server, "the answer to tools/list is no list of tools: %v", err)
+			return nil, mcpFailure(server, "the answer to tools/list is not a list of tools: %v", err)
 		}
 		all = append(all, page.Tools...)
 		if page.NextCursor == "" {
@@ -362,14 +362,14 @@ type rpcMessage struct {
 func parseRPC(data []byte) (rpcMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
-		return rpcMessage{}, fmt.Errorf("it sent something that is no JSON-RPC message: %.100q", data)
+		return rpcMessage{}, fmt.Errorf("it sent something that is not a JSON-RPC message: %.100q", data)
 	}
 	m := rpcMessage{id: string(fields["id"]), result: fields["result"], failure: fields["error"]}
 	if m.id == "null" {
 		m.id = ""
 	}
 	if raw, ok := fields["method"]; ok && (json.Unmarshal(raw, &m.method) != nil || m.method == "") {
-		return rpcMessage{}, fmt.Errorf("it sent a message whose method is no text: %.100q", raw)
+		return rpcMessage{}, fmt.Errorf("it sent a message whose method is not a text: %.100q", raw)
 	}
 	if m.method == "" && (m.result == nil) == (m.failure == nil) {
 		return rpcMessage{}, fmt.Errorf("it sent an answer with both or neither of result and error: %.100q", data)

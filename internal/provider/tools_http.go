@@ -120,7 +120,7 @@ func (w *httpWire) take(resp *http.Response) error {
 		if len(bytes.TrimSpace(body)) == 0 {
 			return nil
 		}
-		return fmt.Errorf("it sent something that is no JSON-RPC message: %.100q", body)
+		return fmt.Errorf("it sent something that is not a JSON-RPC message: %.100q", body)
 	}
 	return fmt.Errorf("the status is %d: %.200q", resp.StatusCode, body)
 }

@@ -150,8 +150,8 @@ func TestAServerThatMisbehavesIsNamedAndNotAskedAgain(t *testing.T) {
 		{"no handshake", func() *toolBed { return overCommand(t, "refuse=initialize") }, "refuses initialize"},
 		{"it dies at once", func() *toolBed { return overCommand(t, "die=initialize") }, "closed its output (exit status 3); it wrote: told to end, with [redacted"},
 		{"it dies in a call", func() *toolBed { return overCommand(t, "die=tools/call") }, "closed its output"},
-		{"garbage", func() *toolBed { return overCommand(t, "garbage=tools/call") }, "no JSON-RPC message"},
-		{"garbage over HTTP", func() *toolBed { return overHTTP(t, &faketest.MCP{Garbage: "tools/call", Secret: testKey}) }, "no JSON-RPC message"},
+		{"garbage", func() *toolBed { return overCommand(t, "garbage=tools/call") }, "not a JSON-RPC message"},
+		{"garbage over HTTP", func() *toolBed { return overHTTP(t, &faketest.MCP{Garbage: "tools/call", Secret: testKey}) }, "not a JSON-RPC message"},
 		{"HTTP that dies", func() *toolBed { return overHTTP(t, &faketest.MCP{Die: "tools/call"}) }, "EOF"},
 		{"not there", func() *toolBed {
 			return newToolBed(t, "version: 1\nmcp: {s: {command: [no-such-program-anywhere]}}", nil, nil)
@@ -183,7 +183,7 @@ func TestAServerThatMisbehavesIsNamedAndNotAskedAgain(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`)
 			}))
-		}, "no JSON-RPC message"},
+		}, "not a JSON-RPC message"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := tt.open()

@@ -199,7 +199,7 @@ func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error)
 	}
 	again, ok := map[Kind]func(string, []byte) (*Recounted, error){RunKind: s.run, ScorecardKind: s.card, ComparisonKind: s.comparison, GateKind: s.gate}[kind]
 	if !ok {
-		return nil, NotKept(name, errors.New("it is none of run, scorecard, compare, gate and promote recommend"))
+		return nil, NotKept(name, errors.New("it does not come from run, scorecard, compare, gate or promote recommend"))
 	}
 	out, err = again(name, data)
 	if out != nil {

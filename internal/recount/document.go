@@ -30,8 +30,8 @@ func NotKept(where string, err error) error {
 			why += " at " + kind.Field
 		}
 	}
-	return refusal.Newf(refusal.Malformed, "%s: no answer of this program: %s", where, why).
-		WithHint("an answer is what a command prints with --json; what is none does not belong among them")
+	return refusal.Newf(refusal.Malformed, "%s: not an answer of this program: %s", where, why).
+		WithHint("an answer is what a command prints with --json; remove files that are not answers")
 }
 
 // document compares a kept JSON document with the one made now, member by

@@ -65,7 +65,7 @@ func (r *Recounted) NotRecounted() error {
 		return nil
 	}
 	return refusal.Newf(refusal.NotFound, "not recounted: %s", strings.Join(r.Unchecked, "; ")).
-		WithHint("bring back what is missing, for example the bench of then from git, or take the program of then, and ask again")
+		WithHint("bring back what is missing, for example the bench as it was when the answer was given (from git), or use the version of the program that gave the answer; then ask again")
 }
 
 // maxDifferences bounds the list; one is enough to refuse.

@@ -28,7 +28,7 @@ type Rule struct {
 // person's signatures carry.
 func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at time.Time, rule Rule) ([]Signature, error) {
 	if rule.People < 1 {
-		return nil, refusal.Newf(refusal.Failed, "verifying signatures: a rule of %d people asks for nothing", rule.People)
+		return nil, refusal.Newf(refusal.Failed, "verifying signatures: the rule asks for %d signers, expected at least 1", rule.People)
 	}
 	if len(sigs) > maxSignatures {
 		return nil, refusal.Newf(refusal.TooLarge, "verifying signatures: %d signatures, at most %d are accepted", len(sigs), maxSignatures)
@@ -215,7 +215,7 @@ func (s *Signers) canChange(name string) error {
 	}
 	rule := succession(s)
 	if n := len(s.people("")); n < rule.People {
-		return refusal.Newf(refusal.SignersChainBroken, "%s: version %d names %d people who count, and could never be changed again", name, s.version, n).
+		return refusal.Newf(refusal.SignersChainBroken, "%s: too few people count in version %d (%d), so nobody could ever change it again", name, s.version, n).
 			WithHint("keep at least two people in the file who are curators or hold the security role")
 	}
 	for _, role := range rule.Roles {

@@ -268,7 +268,7 @@ func same(made, there map[string][]byte) error {
 	}
 	for _, path := range sortedPaths(there) {
 		if _, ok := made[path]; !ok {
-			return bad("%s is nothing that the attempt gives", path)
+			return bad("%s does not come from the attempt", path)
 		}
 	}
 	return nil

@@ -496,7 +496,7 @@ func (t *Trace) addPiece(piece string) error {
 	}
 	value := &s.Fields[len(s.Fields)-1].Value
 	if !strings.HasSuffix(*value, `"`) {
-		return errors.New("a text continues a value that is none")
+		return errors.New("a text continues a value that is not a text")
 	}
 	*value = strings.TrimSuffix(*value, `"`) + f.Value[1:]
 	return nil

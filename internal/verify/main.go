@@ -129,7 +129,7 @@ func helpText(flags *flag.FlagSet) string {
 	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints, witness bundles, submission\npackages and credentials, offline.\nThere is no default trust: name a key or a trust root.\n\n")
 	flags.SetOutput(&b)
 	flags.PrintDefaults()
-	fmt.Fprintf(&b, "\nExit codes: 0 verified, 1 could not be read, 2 asked wrongly or not recognised, 3 does not verify.\n")
+	fmt.Fprintf(&b, "\nExit codes: 0 verified, 1 could not be read, 2 usage error or file not recognised, 3 does not verify.\n")
 	return b.String()
 }
 

@@ -201,7 +201,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	case bytes.Contains(data, []byte("\n\n— ")):
 		return checkpoint(data, t)
 	}
-	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is nothing that this program knows", path).
+	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is not a kind of file that this program knows", path).
 		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, credentials and DSSE envelopes")
 }
 

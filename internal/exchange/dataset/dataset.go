@@ -294,7 +294,7 @@ func (c *Case) choose(options []any, expected any) error {
 		want = n // the place in the list, from 0, as many data sets have it
 	}
 	if want < 0 {
-		return fmt.Errorf("the expected answer %.60q is none of the choices", textOf(expected))
+		return fmt.Errorf("the expected answer %.60q is not one of the choices", textOf(expected))
 	}
 	b.WriteString("\nEnd with a line \"ANSWER: \" and the letter of your choice.")
 	c.Input, c.Expected = b.String(), string(letters[want])

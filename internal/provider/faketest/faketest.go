@@ -122,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	route, ok := wire.RouteOf(r.URL.Path)
 	if !ok || route.CountTokens || r.Method != http.MethodPost {
-		s.t.Errorf("faketest: %s %s is no call of a model", r.Method, r.URL.Path)
+		s.t.Errorf("faketest: %s %s is not a call of a model", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}

@@ -165,7 +165,7 @@ func (d *Description) addFile(dir, name string) error {
 	}
 	member, ok := bundleFiles[name]
 	if !ok {
-		return refusal.Newf(refusal.Malformed, "%s is no part of a bundle", path).
+		return refusal.Newf(refusal.Malformed, "%s does not belong in a bundle", path).
 			WithHint("a folder holds %s and any of spec.txt, plan.txt, %s, diff.patch, test.log, postmortem.txt", MetaFile, traceFile)
 	}
 	if *member(d) != nil {
