@@ -29,6 +29,7 @@ var (
 		"golang.org/x/crypto":                "SSH keys and certificates",
 		"golang.org/x/mod":                   "the tree, its proofs, and signed notes",
 		"golang.org/x/sys":                   "locks and processor features",
+		"golang.org/x/text":                  "the one spelling of look-alike letters that the audit of a submission compares",
 	}
 	trustedPackages = map[string]string{
 		"internal/canon":     "reads documents in their one spelling",
@@ -43,6 +44,10 @@ var (
 		"internal/store":     "reads files within bounds",
 		"internal/verify":    "recognises what is given and verifies it",
 		"internal/witness":   "parses and verifies bundles; pure",
+
+		// A submission is derived again, its audit report among the rest.
+		"internal/audit":      "makes the audit report of a submission again; pure",
+		"internal/submission": "derives every file of a submission from its receipts; pure",
 	}
 )
 

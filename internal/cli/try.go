@@ -79,7 +79,7 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 			a.Passed++
 		}
 		if !env.JSON && !env.Quiet {
-			printTried(env.Stdout, c)
+			return env.Answer(c, func(out io.Writer) { printTried(out, c) })
 		}
 		return nil
 	})
