@@ -49,10 +49,10 @@ an attempt of this workspace: its ledger and evidence are verified first, and th
 credential carries the receipt, the attempt's number, the digests of its evidence and the
 attestation of its sandbox.
 
-A body names what was run on what by SHA-256. --harness-file, --eval-code, --dataset and
---model-file take a file, a folder or the digest itself, and each is told with how it was
-hashed. What no file says and no flag gives is missing, and nothing is signed: nothing is
-filled in. --dry-run shows the body before there is a key.
+A body names the harness, the code, the data and the model by SHA-256. --harness-file,
+--eval-code, --dataset and --model-file take a file, a folder or the digest itself, and the
+answer says how each was hashed. If a value is in no file and no flag gives it, nothing is
+signed: no value is made up. --dry-run shows the body before there is a key.
 
 The key is an OpenSSH ed25519 key or a file with 32 bytes in hexadecimal, readable by you
 alone. It signs the body as the runner, and the credential as its issuer unless

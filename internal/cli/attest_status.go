@@ -80,7 +80,7 @@ expires. The key is the issuer's, and a current one: a list under a retired key 
 	f.StringVar(&o.key, "key", "", "`FILE` with the issuer's key")
 	f.StringVar(&o.issuer.DID, "issuer-did", "", "the issuer's `DID` (default: the did:key of the key)")
 	f.StringVar(&o.issuer.Method, "key-id", "", "`NAME` of the key among those of a did:web (default: the key itself)")
-	f.IntVar(&o.days, "days", 7, "for how many `DAYS` the list is valid: so long an old one can hide a revocation")
+	f.IntVar(&o.days, "days", 7, "how many `DAYS` the list is valid; an old list can hide a revocation for that long")
 	f.StringVarP(&o.out, "out", "o", "", "write the list to `FILE` in place of standard output")
 	return cmd
 }

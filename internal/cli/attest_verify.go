@@ -62,8 +62,8 @@ credential.issued, and one of the key.published entry that retired the key; the 
 trusted by --key. Dates inside the credential prove nothing.
 
 --harness-file, --eval-code, --dataset and --model-file are hashed again and compared with
-the body; which were not given is told. In a workspace its ledger is asked whether the
-credential was revoked.`,
+the body; the answer lists those that were not given. In a workspace the ledger is asked
+whether the credential was revoked.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]

@@ -37,7 +37,7 @@ Three jobs keep each other honest:
   2  tally bench fence --ci FILE --job-ran MARKER             the fence is unchanged; leaves MARKER
   3  tally bench fence --ci FILE --check-ran MARKER           job 2 ran, for this commit and this file
 
-Job 3 belongs into another CI file, or into the repository host's required checks,
+Job 3 belongs in another CI file, or into the repository host's required checks,
 with a --trust-root of its own. --workflow prints both files for GitHub; the fence is
 accepted in that shape, or as the first command of a GitLab job, and in no other.
 FILE is relative to the workspace. The commit is --commit, or GITHUB_SHA, or

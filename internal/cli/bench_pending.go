@@ -31,9 +31,10 @@ object with id, outcome and input, and maybe title, disposition (positive, negat
 or ambiguous; the last if it is not given) and expected. The whole object is kept
 beside the draft, and the ledger records that it was made.
 
-FILE may be a trajectory too: its turns become the input, and what the model and the
-tools said is answered again. Its draft is called as its case, or as --id says. For one
-of another system, or of the evidence, there is "tally replay --pending".
+FILE may also be a trajectory: its turns become the input, and the replies of the model
+and the tools are used again. The draft gets the name of its case, or the one that --id
+gives. For a trajectory of another system, or one in the evidence, use
+"tally replay --pending".
 
 A draft is never scored. It becomes a case when two people have signed it and
 "tally bench accept" is run.`,

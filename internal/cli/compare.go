@@ -52,8 +52,8 @@ samples are paired by id. Such numbers are imported, not observed, and the answe
 	f.BoolVar(&o.allCases, "all-cases", false, "list also the cases that did not change")
 	f.BoolVar(&o.noEvidence, "no-evidence", false, "do not look where flipped cases part")
 	f.IntVar(&o.divergences, "divergences", 20, "look where at most `N` flipped cases part")
-	f.StringVar(&o.task, "task", "", "of result files with several runs, that of `TASK`")
-	f.StringVar(&o.scorer, "scorer", "", "of result files with several scorers, the scores of `SCORER`")
+	f.StringVar(&o.task, "task", "", "compare the run of `TASK`, if the result files have several runs")
+	f.StringVar(&o.scorer, "scorer", "", "compare the scores of `SCORER`, if the result files have several scorers")
 	return cmd
 }
 

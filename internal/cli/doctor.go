@@ -19,7 +19,7 @@ func newDoctor(env *Env) *cobra.Command {
 		Short: "Say what this machine and this workspace lack, and what to do",
 		Long: `Look at this machine and at the workspace: which sandbox works, whether keys, ledger and
 benches are sound, whether alarms are waiting. Each line that needs something done says
-what. Exit 1 if something does.`,
+what to do. The exit code is 1 if there is such a line.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env) },
 	}

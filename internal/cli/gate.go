@@ -41,8 +41,9 @@ The bench and the ledger are verified first. A tag without a scored case fails. 
 that errored or have no score fail a gate unless its max_errors and max_unscored allow
 them; cases of the bench that the attempt left out fail the gates that they belong to.
 
-An attempt at other cases, or under another rubric than the class has now, is refused,
-because it says nothing about them. After "tally rescore" it may: --across-benches.
+If the cases or the rubric of the class have changed since the attempt, it is refused,
+because it says nothing about the class as it is now. After "tally rescore" you can allow
+it with --across-benches.
 
 --junit and --tap write the cases and the gates for a test reporter.`,
 		Args: cobra.MaximumNArgs(1),

@@ -28,7 +28,7 @@ called; a folder is searched, and - is standard input.
 
 What a file states and its rows show is computed again: means, pass@k, counts. Each
 check says pass, fail or skip, and why. Nothing here was observed by Tallystick: the
-numbers are whatever the file says. A check that fails is told and is not an error.
+numbers are whatever the file says. A check that fails is reported; it is not an error.
 docs/formats/import.md has the formats.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runImport(cmd.Context(), env, args) },

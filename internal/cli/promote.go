@@ -56,7 +56,7 @@ nothing can be required, because whoever asks could leave out the bad days.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.require, "require", "", "exit 4 unless at least this `TIER` is recommended")
-	cmd.Flags().IntVar(&o.window, "window", 0, "look at this number of `DAYS` instead of those that the registration says; not with --require")
+	cmd.Flags().IntVar(&o.window, "window", 0, "look at this many `DAYS` instead of the number in the registration; not with --require")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }

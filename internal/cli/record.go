@@ -60,7 +60,7 @@ class need not be signed before: read what would be sent, since nobody has vouch
 	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
 	f.StringVar(&o.cases, "case", "", "record only cases whose id matches `GLOB`")
 	f.BoolVar(&o.onlyMissing, "only-missing", false, "record only what is missing: cases without a recording, and calls that a recording does not have")
-	f.BoolVar(&o.overwrite, "overwrite", false, "record again cases that the target has a recording of")
+	f.BoolVar(&o.overwrite, "overwrite", false, "record cases again that already have a recording of this target")
 	f.BoolVar(&o.discard, "discard", false, "throw the recordings away; the ledger still has their entries")
 	f.Float64Var(&o.maxCost, "max-cost", 0, "the most that all calls together may cost, in `USD` (default: the class's limit for a case, times the cases)")
 	f.IntVar(&o.jobs, "jobs", 1, "record `N` cases at once")

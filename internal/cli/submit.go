@@ -36,7 +36,7 @@ An attempt that cannot be submitted, or whose audit is not clean, is shown and n
 	f := cmd.Flags()
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what the package would be, and write nothing")
 	f.BoolVar(&o.AllowDirty, "allow-dirty", false, "make the package although the audit is not clean; it says so")
-	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count, too")
+	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count too")
 	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make (default: submission-DATE-ATTEMPT)")
 	addHeldOutFlag(cmd, &o.ShowHeldOut)
 	return cmd

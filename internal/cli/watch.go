@@ -39,8 +39,8 @@ document a line. Ctrl-C ends it with exit code 0.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`, or with !GLOB not those; again for several")
-	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`, or with !TAG not those; again for several")
+	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
+	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
 	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
