@@ -27,15 +27,17 @@ type Why struct {
 	Reason       string         `json:"reason,omitempty"`
 	FailureModes []string       `json:"failure_modes"`
 	Checks       []grade.Detail `json:"checks"`
-	ToolCalls    []WhyCall      `json:"tool_calls,omitempty"` // those that were not executed here
-	Denied       []WhyDenied    `json:"denied,omitempty"`     // what the policy did not let the agent do
-	Unseen       string         `json:"tool_calls_unseen,omitempty"`
-	RubricSaid   string         `json:"rubric_said,omitempty"` // on its standard error
-	Divergence   string         `json:"divergence,omitempty"`
-	LastPassed   string         `json:"last_passed,omitempty"` // attempt
-	Changed      []Change       `json:"changed"`
-	Missing      string         `json:"evidence_missing,omitempty"`
-	Amendment    *Amendment     `json:"amendment,omitempty"` // the last
+	// SecondViews are made now and stand in no record.
+	SecondViews []grade.SecondView `json:"second_views,omitempty"`
+	ToolCalls   []WhyCall          `json:"tool_calls,omitempty"` // those that were not executed here
+	Denied      []WhyDenied        `json:"denied,omitempty"`     // what the policy did not let the agent do
+	Unseen      string             `json:"tool_calls_unseen,omitempty"`
+	RubricSaid  string             `json:"rubric_said,omitempty"` // on its standard error
+	Divergence  string             `json:"divergence,omitempty"`
+	LastPassed  string             `json:"last_passed,omitempty"` // attempt
+	Changed     []Change           `json:"changed"`
+	Missing     string             `json:"evidence_missing,omitempty"`
+	Amendment   *Amendment         `json:"amendment,omitempty"` // the last
 	// HeldOut says that the case is held out. Texts are then salted digests, or
 	// they are shown with the salt, because somebody asked.
 	HeldOut bool   `json:"held_out,omitempty"`
@@ -103,6 +105,7 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 	}
 	r.observed(attempt, c, a)
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
+	a.SecondViews = grade.SecondViews(a.Checks) // after hiding: of what is hidden there is none
 	for i := range a.Denied {
 		a.Denied[i].Reason = w.text(a.Denied[i].Reason)
 	}

@@ -76,6 +76,9 @@ func whyText(out io.Writer, a *archive.Why) {
 		fmt.Fprintf(out, "modes    %s\n", plain.Line(strings.Join(a.FailureModes, ", ")))
 	}
 	printChecks(out, a.Checks)
+	for _, v := range a.SecondViews {
+		fmt.Fprintf(out, "view     %s: %s: %s\n", v.View, map[bool]string{true: "same", false: "not the same"}[v.Same], plain.Line(v.Why))
+	}
 	printCalls(out, a)
 	for line := range strings.Lines(a.RubricSaid) {
 		fmt.Fprintf(out, "rubric   %s\n", plain.Line(strings.TrimSuffix(line, "\n")))

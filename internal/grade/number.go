@@ -328,6 +328,11 @@ func (n *numberRule) grade(v *extract.Value) verdict {
 			return unusable(CodeNotComparable, "%v", err)
 		}
 	}
+	return n.against(got)
+}
+
+// against compares a number in the unit of the rule.
+func (n *numberRule) against(got *big.Rat) verdict {
 	difference := new(big.Rat).Sub(got, n.want)
 	difference.Abs(difference)
 	allowed := new(big.Rat).Mul(n.relative, new(big.Rat).Abs(n.want))
