@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"net/url"
 	"os"
@@ -215,6 +216,9 @@ func (d *drafting) python(name string) (string, error) {
 		return stemOf(file, top), err
 	}
 	d.command = []string{program, path.Join(filesInside, inside)}
+	if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("tallystick")) && decorated().Match(text) {
+		d.command = []string{program, "-m", "tallystick", path.Join(filesInside, inside)}
+	}
 	d.source, err = d.sourceOf(file, top, pythonImports(), func(module string) bool {
 		return exists(filepath.Join(top, module+".py")) || exists(filepath.Join(top, module, "__init__.py"))
 	})
@@ -240,6 +244,9 @@ func (d *drafting) entry(name string, usual ...string) (string, error) {
 	return "", refusal.Newf(refusal.NotFound, "--agent: the folder %s has none of %s", abs, strings.Join(usual, ", ")).
 		WithHint("name the file that starts the agent")
 }
+
+// decorated finds a function that the package tallystick makes the agent.
+var decorated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^@(tallystick\.)?agent\s*$`) })
 
 // Each finds the modules that a file imports by name, and "." for those beside
 // it.

@@ -16,9 +16,14 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--tally-workspace", default=None, metavar="DIR", help="the workspace (default: as tally finds it)")
 
 
+# First, so that -k and --deselect of pytest see the cases.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: Any, config: Any, items: List[Any]) -> None:
     for name in config.getoption("--tally"):
-        items.extend(TallyClass.from_parent(session, name=name, nodeid=f"tally:{name}").collect())
+        try:
+            items.extend(TallyClass.from_parent(session, name=name, nodeid=f"tally:{name}").collect())
+        except TallyError as e:
+            raise pytest.UsageError(f"tally run {name}: {e}") from e
 
 
 class TallyClass(pytest.Collector):
@@ -52,7 +57,8 @@ class TallyCase(pytest.Item):
             pytest.skip(s.reason)
         if s.outcome != "passed":
             said = "; ".join([*s.failure_modes, *([s.reason] if s.reason else [])])
-            raise CaseFailed(f"{s.outcome}, score {s.score}{': ' + said if said else ''}\ntally show {self.attempt}:{s.case}")
+            score = "" if s.score is None else f", score {s.score}"
+            raise CaseFailed(f"{s.outcome}{score}{': ' + said if said else ''}\ntally show {self.attempt}:{s.case}")
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, (CaseFailed, TallyError)):
