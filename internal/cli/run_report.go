@@ -87,10 +87,14 @@ func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *rec
 		return past.Refused(err)
 	}
 	a.Comparison = c
-	if r.o.markdown == "" {
+	file := r.o.markdown
+	if file == "" {
 		return nil
 	}
-	return archive.WriteOutput(r.o.markdown, comparisonMarkdown(c))
+	if r.several {
+		file = named(file, attempt.Target)
+	}
+	return archive.WriteOutput(file, comparisonMarkdown(c))
 }
 
 // comparisonMarkdown is a comparison for a pull request.
@@ -200,9 +204,6 @@ func (o *runOptions) asks(past *harness.Past, at *runPhase) archive.Ask {
 }
 
 func (o *runOptions) checkReports() error {
-	if o.markdown != "" && len(o.targets) > 1 {
-		return refusal.Newf(refusal.Usage, "--markdown is of one comparison, and several targets are given").WithHint("\"tally compare A B\" compares two attempts")
-	}
 	if o.markdown != "" && o.baseline == "" {
 		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
 	}

@@ -94,22 +94,26 @@ func levelText(level string, properties []history.Property) string {
 }
 
 // othersText lists the other attempts of the class, by every target: whoever
-// sees one result should know of the others. The newest come last, a few of them.
+// sees one result should know of the others. The newest come last, two of them.
 func othersText(out io.Writer, a *recount.Run) {
 	if a.Scorecard == nil {
 		return
 	}
-	othersLines(out, a.Scorecard.Siblings, 10)
+	othersLines(out, a.Scorecard.Siblings, 2)
 }
 
 // othersLines prints at most the newest of some attempts; 0 means all.
 func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
-	if left := len(others) - most; most > 0 && left > 0 {
-		fmt.Fprintf(out, "besides  %d older attempts of the class: \"tally scorecard\" lists them\n", left)
-		others = others[left:]
+	left := 0
+	if most > 0 {
+		left = max(0, len(others)-most)
 	}
+	others = others[left:]
 	for _, o := range others {
 		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
+	}
+	if left > 0 {
+		fmt.Fprintf(out, "besides  %d more (tally log)\n", left)
 	}
 }
 

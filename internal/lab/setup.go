@@ -98,7 +98,8 @@ func setupOf(c *archive.Corpus, v *bench.Verified, t *agent.Target, o Options) (
 	}
 	o.Target = t.Name
 	if t.HTTP != nil && !t.HTTP.Local() && !o.Live {
-		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).WithHint("give --live to allow it")
+		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).
+			WithHint(`"tally run %s --target %s --live --max-cost DOLLARS" allows it; to watch it or replay it, start the agent on this machine`, v.Class(), t.Name)
 	}
 	s := &Setup{Bench: v, Target: t, place: c, o: o, replies: replies}
 	if o.Errors != "" {

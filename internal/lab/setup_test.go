@@ -136,7 +136,8 @@ func TestReplayDoesNotGoToAnAgentElsewhere(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway)
 	p.write("targets/default.yaml", "version: 1\nkind: http\nhttp: {url: \"https://agent.example/run\"}\n")
-	if _, err := p.setup(nil); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "touches no network") {
+	_, err := p.setup(nil)
+	if r := refusal.Of(err); r.Name != refusal.Usage || !strings.Contains(err.Error(), "touches no network") || !strings.Contains(r.Hint, "tally run cities --target default --live --max-cost") {
 		t.Errorf("%v", err)
 	}
 }
