@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -73,6 +74,46 @@ func TestWarmTargets(t *testing.T) {
 		if r.Outcome != "errored" || r.AgentScope != "attempt" || !strings.Contains(r.Reason, "/agent/helper.py:2") || !strings.Contains(r.Reason, "without network") ||
 			!strings.Contains(r.Reason, `move the call into a function, or drop "warm: python"`) {
 			t.Errorf("%s: %+v", id, r)
+		}
+	}
+}
+
+// A preloaded module is one that leaves our names alone, and an @agent function
+// is found by the package in each fork.
+func TestWarmModules(t *testing.T) {
+	t.Parallel()
+	w := newAgentWorkspace(t)
+	python := "/usr/bin/python3"
+	if exec.Command(python, "-c", "import ctypes, socket").Run() != nil {
+		t.Skip("no Python below /usr")
+	}
+	w.write("bench/agents/registration.yaml", strings.Replace(agentRegistration, "allow_weaker: false", "allow_weaker: true", 1))
+	w.write("bench/agents/dataset.jsonl", `{"id":"one","input":"hi","expected":"HI","grade":{"kind":"exact"}}
+{"id":"two","input":"ho","expected":"HO","grade":{"kind":"exact"}}
+`)
+	for _, name := range []string{"__init__.py", "__main__.py", "agent.py", "rubric.py", "tally.py"} {
+		text, err := os.ReadFile("../../python/tallystick/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write("targets/agent/tallystick/"+name, string(text))
+	}
+	w.write("targets/agent/answers.py", "import decimal, sys\nfrom tallystick import agent\n@agent\ndef answer(text):\n    print('noise')\n    return text.upper()\n")
+	// It has names that the preloader has too.
+	w.write("targets/agent/shop/__main__.py", "import sys\nfrom .tools import up\nfinish = main = os = None\nif __name__ == '__main__': print(up(sys.stdin.read()))\n")
+	w.write("targets/agent/shop/tools.py", "def up(text): return text.upper()\n")
+	for target, words := range map[string]string{"decorated": "tallystick, /agent/answers.py", "module": "shop"} {
+		w.write("targets/"+target+".yaml", "version: 1\nkind: command\ncommand: {command: ["+python+`, "-m", `+words+"], files: agent, env: {PYTHONPATH: /agent}, warm: python}\n")
+		for _, class := range []string{"gvisor", "namespace"} {
+			records, stderr := w.run("agents", "--target", target, "--sandbox", class)
+			for id, r := range records {
+				if r.Outcome != "passed" || r.AgentScope != "attempt" || r.Preload == nil || r.Preload.Modules == 0 || r.AgentIsolation != class {
+					t.Errorf("%s in %s, %s: %+v\n%s", target, class, id, r, stderr)
+				}
+			}
+			if len(records) != 2 {
+				t.Errorf("%s in %s: %d records\n%s", target, class, len(records), stderr)
+			}
 		}
 	}
 }

@@ -238,6 +238,7 @@ def settle_path(first):
 def run(path, module, args):
     """As the interpreter itself would start a file or a module."""
     sys.orig_argv[1:] = ["-m", module] + args if path is None else [path] + args
+    main = sys.modules["__main__"] = type(sys)("__main__")  # or the agent's names would be those of this file
     if path is None:
         settle_path(os.getcwd())
         sys.argv[:] = ["-m"] + args
@@ -245,10 +246,8 @@ def run(path, module, args):
         return
     settle_path(os.path.dirname(os.path.abspath(path)))
     sys.argv[:] = [path] + args
-    main = type(sys)("__main__")
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None, __annotations__={},
                          __loader__=importlib.machinery.SourceFileLoader("__main__", path))
-    sys.modules["__main__"] = main
     with open(path, "rb") as f:
         source = f.read()
     exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
