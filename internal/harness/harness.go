@@ -246,31 +246,39 @@ func (a *attempt) record(j job, g *Graded) error {
 }
 
 // keep puts the evidence of a case on disk. If that fails and texts were noted,
-// the case is kept without them, in another pack: a full disk costs the attempt
-// that it can be submitted, and an event says so, but not what was paid for.
+// the case is kept without them, in another pack: a write that fails costs the
+// attempt that it can be submitted, and an event says so, but not what was paid for.
+// If that cannot be written either, as on a disk that stays full, there is nothing
+// that a record could name, and the attempt stops.
 func (a *attempt) keep(j job, g *Graded) error {
 	pack := a.packNow()
 	err := putAll(pack, g.Pieces)
 	if err == nil || a.plan.Recording == "" {
 		return err
 	}
-	if g.Files.Watch != nil {
-		e, eerr := recordingFailed(a.id, j.id, j.repeat, err)
-		if eerr == nil {
-			eerr = a.crossed(Crossing{Case: j.id, Event: e, Time: evidence.At(a.cfg.Now())})
-		}
-		if eerr == nil {
-			eerr = g.leaveOut()
-		}
-		if eerr != nil {
-			return errors.Join(err, eerr)
+	lost := g.Files.Watch != nil
+	if lost {
+		if lerr := g.leaveOut(); lerr != nil {
+			return errors.Join(err, lerr)
 		}
 	}
 	next, nerr := a.packAfter(pack)
-	if nerr != nil {
-		return errors.Join(err, nerr)
+	if nerr == nil {
+		nerr = putAll(next, g.Pieces)
 	}
-	return putAll(next, g.Pieces)
+	switch {
+	case nerr != nil:
+		return errors.Join(err, nerr)
+	case !lost:
+		return nil
+	}
+	// After the evidence and before the record: the event stands for a case that
+	// has a record without notes, and not for one that is run again.
+	e, err := recordingFailed(a.id, j.id, j.repeat, err)
+	if err != nil {
+		return err
+	}
+	return a.crossed(Crossing{Case: j.id, Event: e, Time: evidence.At(a.cfg.Now())})
 }
 
 func putAll(pack *store.Pack, pieces [][]byte) error {

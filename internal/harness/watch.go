@@ -293,7 +293,7 @@ func (r *run) lostWatch(g *Graded, why error) error {
 }
 
 func recordingFailed(attempt, id string, repeat int, why error) (evidence.IntegrityEvent, error) {
-	return boundary(RecordingFailed, evidence.Block, fmt.Sprintf("case %s: %s; the attempt cannot be submitted", id, head(strings.ToValidUTF8(why.Error(), "\uFFFD"), 500)),
+	return boundary(RecordingFailed, evidence.Block, fmt.Sprintf("case %s: %s; without its notes the attempt cannot be submitted", id, head(strings.ToValidUTF8(why.Error(), "\uFFFD"), 500)),
 		map[string]any{"attempt": attempt, "case": id, "repeat": repeat})
 }
 

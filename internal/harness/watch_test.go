@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/store/faultfs"
 )
@@ -100,9 +101,9 @@ func TestNotesAreWrittenCanonically(t *testing.T) {
 }
 
 // watched reads what was noted of each case.
-func (p *place) watched() (notes map[string]*evidence.Watched, missing []string) {
+func (p *place) watched(disk store.FS) (notes map[string]*evidence.Watched, missing []string) {
 	p.t.Helper()
-	vault := store.OpenVault(store.OS{}, filepath.Join(p.dir, "evidence"))
+	vault := store.OpenVault(disk, filepath.Join(p.dir, "evidence"))
 	notes = map[string]*evidence.Watched{}
 	for _, r := range p.records(evidence.CaseScoredKind) {
 		record := r.Body.(*evidence.CaseScored)
@@ -139,7 +140,7 @@ func TestAttemptIsRecordedAsPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := p.records(evidence.AttemptRegisteredKind)[0].Body.(*evidence.AttemptRegistered).Plan
-	notes, missing := p.watched()
+	notes, missing := p.watched(store.OS{})
 	if len(notes) != 3 || len(missing) > 0 || !plan.SubmitIntent || plan.Recording != evidence.RecordHeads {
 		t.Fatalf("%d noted, missing %v, plan %+v", len(notes), missing, plan)
 	}
@@ -178,11 +179,62 @@ func TestDiskThatFailsCostsTheRecordingOnly(t *testing.T) {
 			}
 		})
 	}
-	p := newPlace(t, sums(4)...)
-	disk := faultfs.New(p.dir)
-	disk.Inject(faultfs.Fault{At: first + 5, Kind: faultfs.NoSpace})
-	s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = disk, 1 })
-	if err == nil || s.Finished {
-		t.Errorf("a disk that stays full: %+v, %v", s, err)
+}
+
+// TestEveryWriteOfEvidenceMayFail: wherever it does, either the attempt has every
+// case, and an event for each that has no notes, or it has stopped, and goes on
+// with nothing lost.
+func TestEveryWriteOfEvidenceMayFail(t *testing.T) {
+	const n = 2
+	probe := newPlace(t, sums(n)...)
+	clean := faultfs.New(probe.dir)
+	if _, err := probe.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = clean, 1 }); err != nil {
+		t.Fatal(err)
+	}
+	stopped, without := 0, 0
+	for at, op := range clean.Log() {
+		if !strings.HasPrefix(op, "writeat") && !strings.HasPrefix(op, "sync ") {
+			continue
+		}
+		for _, kind := range []faultfs.Kind{faultfs.FailBefore, faultfs.NoSpace} {
+			p := newPlace(t, sums(n)...)
+			disk := faultfs.New(p.dir)
+			disk.Inject(faultfs.Fault{At: at, Kind: kind})
+			s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = disk, 1 })
+			disk = disk.Crash() // without its fault, and with space
+			if err != nil {
+				stopped++
+				begun := len(p.records(evidence.AttemptRegisteredKind)) > 0
+				s, err = p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs, s.Resume = disk, 1, begun })
+			}
+			if err != nil || !s.Finished || s.Outcomes[evidence.Passed] != n {
+				t.Fatalf("%s at %d (%s): %+v, %v", kind, at, op, s, err)
+			}
+			notes, missing := p.watched(disk)
+			without += len(missing)
+			if events := p.records(evidence.IntegrityEventKind); len(events) != len(missing) || len(notes)+len(missing) != n {
+				t.Errorf("%s at %d (%s): %d events, %d cases without notes: %v", kind, at, op, len(events), len(missing), missing)
+			}
+		}
+	}
+	if stopped == 0 || without == 0 {
+		t.Errorf("%d attempts stopped, %d cases went without notes: nothing was tried", stopped, without)
+	}
+}
+
+// TestFullLedgerStopsARecordedAttempt: what blocks must be in the ledger, so an
+// attempt whose ledger is full does not go on without it.
+func TestFullLedgerStopsARecordedAttempt(t *testing.T) {
+	p := newPlace(t, sums(3)...)
+	n := &notebook{full: 4}
+	run := func(resume bool) (*Summary, error) {
+		return p.run(context.Background(), func(s *setup) { recording(s); inNotebook(t, n)(s); s.Resume = resume })
+	}
+	if s, err := run(false); !refusal.Is(err, refusal.DiskFull) || s.Finished {
+		t.Fatalf("a full ledger: %+v, %v", s, err)
+	}
+	n.full = 0
+	if s, err := run(true); err != nil || !s.Finished || s.Outcomes[evidence.Passed] != 3 {
+		t.Fatalf("%+v, %v", s, err)
 	}
 }

@@ -65,13 +65,16 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 	}
 	p := &Pack{name: name, f: f, has: make(map[digest.Content]bool), buf: []byte(packHeader)}
 	p.progress = sync.NewCond(&p.mu)
-	if err := p.Commit(); err != nil {
-		f.Close()
-		return nil, err
+	err = p.Commit()
+	if err == nil {
+		if serr := fsys.SyncDir(filepath.Dir(name)); serr != nil {
+			err = writeError("making pack", name, serr)
+		}
 	}
-	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
+	if err != nil {
 		f.Close()
-		return nil, writeError("making pack", name, err)
+		// Nothing is in it, and whoever tries again must not find it in the way.
+		return nil, errors.Join(err, fsys.Remove(name))
 	}
 	return p, nil
 }
