@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -216,6 +217,7 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 	if killed < kills {
 		t.Fatalf("the run came to its end after %d kills", killed)
 	}
+	w.checkLogTellsWhatWasPaid()
 	w.liveRun(-1, 0, "--resume")
 	counted := len(w.server.Requests())
 
@@ -247,6 +249,28 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 		t.Errorf("the scores differ (-undisturbed +killed):\n%s", diff)
 	}
 	t.Logf("%d kills: the provider counted %d calls; the books have %d paid, %d unknown; %d records were resumed", killed, counted, got.finished.Calls, got.finished.Unknown, got.resumed)
+}
+
+// checkLogTellsWhatWasPaid asks for an attempt that has not ended.
+func (w *paidWorkspace) checkLogTellsWhatWasPaid() {
+	w.t.Helper()
+	replies := 0
+	for _, l := range w.journal("paid.default.1") {
+		if l.Kind == journal.Reply {
+			replies++
+		}
+	}
+	var said struct{ Attempts []archive.Logged }
+	out, err := w.command("--workspace", w.dir, "log", "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil || len(said.Attempts) != 1 {
+		w.t.Fatalf("tally log: %v\n%s", err, out)
+	}
+	if a := said.Attempts[0]; a.Finished || a.Paid == nil || a.Paid.Calls != replies || a.Paid.CostUSD == 0 {
+		w.t.Errorf("the journal has %d replies, and tally log says %+v", replies, a.Paid)
+	}
 }
 
 // checkForgedJournalIsFound makes a call cheaper in the journal of a finished

@@ -2,13 +2,16 @@ package archive
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/gate"
 	"tallystick/internal/history"
+	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
+	"tallystick/internal/store"
 )
 
 // A Logged is one attempt at a glance.
@@ -34,7 +37,8 @@ type Logged struct {
 	Skipped   int              `json:"skipped"`
 	NotRun    int              `json:"not_run"`
 	CostUSD   *float64         `json:"cost_usd"` // of the scored executions; null if it is not known
-	// Paid is what a live attempt that has ended cost in all.
+	// Paid is what a live attempt cost in all; before its end as far as its
+	// journal is here and intact.
 	Paid *history.Paid `json:"paid,omitempty"`
 
 	// Qualifications are what must be known beside these numbers.
@@ -99,10 +103,22 @@ func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 		l.count(c.Effective())
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
-	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), history.PaidBy(a), history.Qualify(a)
+	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), r.paidSoFar(a), history.Qualify(a)
 	met, err := r.gateMet(a)
 	l.GateMet = met
 	return l, err
+}
+
+// paidSoFar asks the journal where no record says it yet.
+func (r *Reading) paidSoFar(a *history.Attempt) *history.Paid {
+	if a.Finished != nil {
+		return history.PaidBy(a)
+	}
+	paid, err := journal.Verify(store.OS{}, filepath.Join(r.RunsDir(), a.ID), journal.Owner{Attempt: a.ID, Origin: r.History.Origin})
+	if err != nil {
+		return nil
+	}
+	return history.PaidOf(&paid)
 }
 
 func (l *Logged) count(o evidence.Outcome) {
