@@ -194,7 +194,7 @@ func TestExtendTakesTwoPeopleOfTheVersionBefore(t *testing.T) {
 		{"a second version 1", again, sign(again, "alice", "bob"), refusal.SignersChainBroken, "version 1 cannot follow version 1"},
 		{"it follows another file", orphan, sign(orphan, "alice", "bob"), refusal.SignersChainBroken, "version 2 follows sha256:"},
 		{"signed for another act", next, [][]byte{signAs(t, "alice", NamespaceCase, next), signAs(t, "bob", NamespaceCase, next)}, refusal.NamespaceNotAllowed, `made for "tallystick-case", expected "tallystick-signers"`},
-		{"nobody could change it again", dead, sign(dead, "alice", "bob"), refusal.SignersChainBroken, "names 1 people"},
+		{"nobody could change it again", dead, sign(dead, "alice", "bob"), refusal.SignersChainBroken, "(1), so nobody could ever change it again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
