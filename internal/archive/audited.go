@@ -1,9 +1,7 @@
 package archive
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"tallystick/internal/audit"
 	"tallystick/internal/audit/intake"
@@ -99,18 +97,5 @@ func (r *Reading) judgeEvents(a *history.Attempt) (n int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("the list of events: %w", err)
 	}
-	for line := range strings.Lines(string(data)) {
-		var crossing struct {
-			Event struct {
-				Name string `json:"name"`
-			} `json:"event"`
-		}
-		if err := json.Unmarshal([]byte(line), &crossing); err != nil {
-			return 0, fmt.Errorf("the list of events: %w", err)
-		}
-		if strings.HasPrefix(crossing.Event.Name, "judge.cache_") {
-			n++
-		}
-	}
-	return n, nil
+	return audit.JudgeEvents(data)
 }

@@ -1,10 +1,10 @@
 package submission
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
+	"tallystick/internal/audit"
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
 )
@@ -107,20 +107,7 @@ func (b *builder) judgeEvents() (n int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("the list of events: %w", err)
 	}
-	for line := range strings.Lines(string(data)) {
-		var crossing struct {
-			Event struct {
-				Name string `json:"name"`
-			} `json:"event"`
-		}
-		if err := json.Unmarshal([]byte(line), &crossing); err != nil {
-			return 0, fmt.Errorf("the list of events: %w", err)
-		}
-		if strings.HasPrefix(crossing.Event.Name, "judge.cache_") {
-			n++
-		}
-	}
-	return n, nil
+	return audit.JudgeEvents(data)
 }
 
 // indented is JSON for people, with members in the order of their names: the one
