@@ -296,16 +296,8 @@ func stemOf(file, top string) string {
 }
 
 func nameOf(text string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, text)
-	if name = strings.Trim(name, "-_."); name == "" {
+	name := bench.Spell(text)
+	if name == "" {
 		return "agent"
 	}
 	return name

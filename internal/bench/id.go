@@ -102,3 +102,18 @@ func (s nameSet) add(id string) string {
 	s[plain.Fold(id)] = id
 	return ""
 }
+
+// Spell makes of any text, such as the name of a file, the nearest thing to a name
+// of a class, case or target: in small letters, with hyphens for what no name has.
+// It may be empty or too long; [CheckID] says.
+func Spell(text string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, text), "-_.")
+}

@@ -64,16 +64,7 @@ func ImportDataset(c *archive.Corpus, o DatasetOptions) (*NewDataset, error) {
 func classOf(path string) (string, error) {
 	base := filepath.Base(filepath.Clean(path))
 	base = strings.TrimSuffix(base, filepath.Ext(base))
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, base)
-	name = strings.Trim(name, "-_.")
+	name := bench.Spell(base)
 	if bench.CheckID(name) != nil {
 		return "", refusal.Newf(refusal.Usage, "no class can be named after %q", base).WithHint("name one with --class")
 	}
