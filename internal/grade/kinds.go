@@ -23,6 +23,11 @@ const (
 	CEL        Kind = "cel"         // a condition holds at a turn, or at the end of each
 	Absent     Kind = "absent"      // there is no value
 	GAIA       Kind = "gaia"        // what the scorer of the GAIA leaderboard takes for the same
+	SQuAD      Kind = "squad"       // one of some texts but for articles, punctuation and case
+	TokenF1    Kind = "token_f1"    // shares enough words
+	BLEU       Kind = "bleu"        // shares enough runs of words
+	ROUGEL     Kind = "rouge_l"     // shares a long enough sequence of words
+	Edit       Kind = "edit"        // takes few enough changes of one letter
 	ByRubric   Kind = "rubric"      // the class's rubric says so
 	ByJudge    Kind = "judge"       // a model says so
 	All        Kind = "all"         // every check passes
@@ -49,6 +54,11 @@ var graders = []kindRow{
 	{kind: CEL, needs: "expression", members: "always at_turn", validate: validateCondition, prepare: (*compiler).condition, looksAt: nothing},
 	{kind: Absent, grade: (*run).absent},
 	{kind: GAIA, members: expectation, compare: gaiaGrader},
+	{kind: SQuAD, members: expectation, compare: squadGrader},
+	{kind: TokenF1, members: expectation + " threshold", validate: validateSimilar, compare: tokenF1.grader},
+	{kind: BLEU, members: expectation + " threshold", validate: validateSimilar, compare: bleu.grader},
+	{kind: ROUGEL, members: expectation + " threshold", validate: validateSimilar, compare: rougeL.grader},
+	{kind: Edit, members: expectation + " threshold", validate: validateSimilar, compare: edits.grader},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},
 	{kind: ByJudge, members: expectation + " criteria criteria_file votes threshold", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: All, needs: "checks", combine: (*combination).all, looksAt: nothing},
