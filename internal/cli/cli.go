@@ -63,6 +63,7 @@ func commands(env *Env) []*cobra.Command {
 		newSandbox(env),
 		newScorecard(env),
 		newCurve(env),
+		newPower(env),
 		newCompare(env),
 		newGate(env),
 		newPromote(env),

@@ -55,7 +55,7 @@ type MatrixCell struct {
 	Of      int              `json:"of"`
 }
 
-// A MatrixPair is a comparison of two targets. McNemarP is not corrected for
+// A MatrixPair is a comparison of two targets. HolmP is McNemarP corrected for
 // there being several pairs.
 type MatrixPair struct {
 	A              string      `json:"a"`
@@ -64,6 +64,7 @@ type MatrixPair struct {
 	Gained         []string    `json:"gained"` // cases that B solved and A did not
 	Lost           []string    `json:"lost"`
 	McNemarP       float64     `json:"mcnemar_p"`
+	HolmP          float64     `json:"holm_p"`
 	Difference     float64     `json:"difference"`
 	DifferenceCI95 [2]float64  `json:"difference_ci95"`
 	ScoreChange    *float64    `json:"score_change,omitempty"`
@@ -114,6 +115,13 @@ func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
 			}
 			m.Pairs = append(m.Pairs, p)
 		}
+	}
+	var ps []float64
+	for _, p := range m.Pairs {
+		ps = append(ps, p.McNemarP)
+	}
+	for i, corrected := range Holm(ps) {
+		m.Pairs[i].HolmP = corrected
 	}
 	return m, nil
 }

@@ -141,15 +141,15 @@ func (x *Matrix) printPairs(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "pair\tgained\tlost\tMcNemar p\tdifference\tat 95 %\tcases")
+	fmt.Fprintln(w, "pair\tgained\tlost\tMcNemar p\tHolm p\tdifference\tat 95 %\tcases")
 	for _, p := range x.Pairs {
-		fmt.Fprintf(w, "%d to %d\t%d\t%d\t%.4g\t%+.4f\t[%+.4f, %+.4f]\t%d\n", number[p.A], number[p.B], len(p.Gained), len(p.Lost), p.McNemarP, p.Difference, p.DifferenceCI95[0], p.DifferenceCI95[1], p.Paired)
+		fmt.Fprintf(w, "%d to %d\t%d\t%d\t%.4g\t%.4g\t%+.4f\t[%+.4f, %+.4f]\t%d\n", number[p.A], number[p.B], len(p.Gained), len(p.Lost), p.McNemarP, p.HolmP, p.Difference, p.DifferenceCI95[0], p.DifferenceCI95[1], p.Paired)
 	}
 	w.Flush()
 	if n := len(x.Targets); n > MaxPaired {
 		fmt.Fprintf(out, "of %d targets only the first is compared with each; \"tally compare A B\" compares two others\n", n)
 	}
 	if len(x.Pairs) > 1 {
-		fmt.Fprintf(out, "p is not corrected for %d comparisons: expect one in twenty below 0.05 by chance\n", len(x.Pairs))
+		fmt.Fprintf(out, "Holm p is corrected for %d comparisons, McNemar p is not: expect one in twenty of those below 0.05 by chance\n", len(x.Pairs))
 	}
 }
