@@ -119,7 +119,7 @@ func (r *Reading) RecountAnswer(kind recount.Kind, name string, data []byte) (*r
 }
 
 func (r *Reading) source() *recount.Source {
-	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Bench: r.bench,
+	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.bench,
 		Advised: r.advised, Anchors: r.anchorsThen, Proves: r.provedBy}
 }
 

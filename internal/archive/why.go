@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
+	"tallystick/internal/outline"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
@@ -356,6 +357,29 @@ func (r *Reading) attemptOf(c *history.Case) *history.Attempt {
 	return of
 }
 
+// Moves tells what the agent did differently in two runs of a case, call by call, and
+// how its prompts differ; "" if it did the same.
+func (r *Reading) Moves(a, b *history.Case) (string, error) {
+	text, err := r.moves(a, b)
+	if err != nil || text == "" {
+		return text, err
+	}
+	w, err := r.withholds(r.attemptOf(b), b)
+	return w.text(text), err
+}
+
+func (r *Reading) moves(a, b *history.Case) (string, error) {
+	left, err := r.trajectoryOf(a)
+	if err != nil {
+		return "", err
+	}
+	right, err := r.trajectoryOf(b)
+	if err != nil {
+		return "", err
+	}
+	return outline.Between(left, right).Detail(), nil
+}
+
 func (r *Reading) divergence(a, b *history.Case) (string, error) {
 	left, err := r.trace(a)
 	if err != nil {
@@ -371,10 +395,18 @@ func (r *Reading) divergence(a, b *history.Case) (string, error) {
 	return "", nil
 }
 
-func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
+func (r *Reading) trajectoryOf(c *history.Case) (*trajectory.Verified, error) {
 	v, err := history.TrajectoryOf(c, r.Piece)
 	if err != nil {
 		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
+	}
+	return v, nil
+}
+
+func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
+	v, err := r.trajectoryOf(c)
+	if err != nil {
+		return nil, err
 	}
 	return trajectory.Canonical(v, trajectory.Options{})
 }
@@ -389,8 +421,8 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	}
 	if golden, err := r.ReadGolden(a.Class, a.Target, c.ID); err == nil {
 		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
-			if d, err := trajectory.CheckGolden(golden, v, GoldenTrace); err == nil && d != nil {
-				return w.text(d.String())
+			if d, err := outline.CheckGolden(golden, v, "", GoldenTrace); err == nil && !d.Equal() {
+				return w.text(d.Detail())
 			}
 		}
 	}
@@ -408,7 +440,10 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if passed == nil {
 		return ""
 	}
-	text, err := r.divergence(passed, c)
+	text, err := r.moves(passed, c)
+	if err == nil && text == "" {
+		text, err = r.divergence(passed, c)
+	}
 	if err != nil {
 		return ""
 	}

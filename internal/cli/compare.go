@@ -78,7 +78,7 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	}
 	options := scorecard.CompareOptions{AcrossBenches: o.acrossBenches, AllCases: o.allCases, MaxDivergences: o.divergences}
 	if !o.noEvidence {
-		options.Divergence = p.Divergence
+		options.Divergence, options.Moves = p.Divergence, p.Moves
 	}
 	c, err := scorecard.Compare(a, b, options)
 	if err != nil {
@@ -144,7 +144,11 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 				fmt.Fprintf(out, "    %s: %s\n", side.name, plain.Line(side.text))
 			}
 		}
-		if x.Divergence != "" {
+		switch {
+		case x.Moves != "":
+			fmt.Fprintln(out, "    did differently")
+			divergenceText(out, x.Moves, "      ")
+		case x.Divergence != "":
 			fmt.Fprintf(out, "    parts at: %s\n", strings.ReplaceAll(strings.TrimRight(plain.Block(x.Divergence), "\n"), "\n", "\n    "))
 		}
 		if x.DivergenceNote != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/harness"
 	"tallystick/internal/lab"
+	"tallystick/internal/outline"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -21,15 +23,19 @@ type goldenOptions struct {
 	class, target, cases string
 	jobs                 int
 	showHeldOut          bool
+	level                string
 }
 
 func newGolden(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "golden",
 		Short: "Canonical traces of cases: update them, or find the first divergence",
-		Long: `A golden trace is the event log of a case without what differs from run to run, as
-text for people to review: golden/CLASS/TARGET/CASE.golden. "update" writes them, "check"
-drives every case again and reports the first divergence of each by turn and step.
+		Long: `A golden file says what an agent did in a case, as text for people to review:
+golden/CLASS/TARGET/CASE.golden. "update" writes them. "check" drives every case again and
+names what differs: calls that are missing, new, in another order, with other arguments or
+other results, and answers. A changed prompt is shown word by word and fails nothing if the
+agent did the same. With --level exact "update" writes every event, and "check" reports the
+first that differs, by turn and step.
 Model and tools are answered from recordings, and nothing is recorded. A held-out case
 has no golden trace unless --show-held-out is given: the file would tell what it asks.`,
 	}
@@ -49,6 +55,7 @@ has no golden trace unless --show-held-out is given: the file would tell what it
 		c.Flags().StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
 		c.Flags().StringVar(&o.cases, "case", "", "only cases whose id matches `GLOB`")
 		c.Flags().IntVar(&o.jobs, "jobs", 0, "drive `N` cases at once")
+		c.Flags().StringVar(&o.level, "level", "", "compare `LEVEL`: structure (turns, calls, arguments), behaviour (and what came of them; the default) or exact (every event and prompt)")
 		addHeldOutFlag(c, &o.showHeldOut)
 		cmd.AddCommand(c)
 	}
@@ -70,6 +77,9 @@ func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
 	if err := run.validate(); err != nil {
 		return nil, nil, err
 	}
+	if o.level != "" && !slices.Contains(outline.Levels(), outline.Level(o.level)) {
+		return nil, nil, refusal.Newf(refusal.Usage, "--level %s: expected structure, behaviour or exact", o.level)
+	}
 	c, err := openCorpus(env)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +100,7 @@ func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 		return err
 	}
 	defer c.Close()
-	check, err := s.CheckGolden(ctx)
+	check, err := s.CheckGolden(ctx, outline.Level(o.level))
 	if err != nil {
 		return err
 	}
@@ -104,8 +114,11 @@ func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 func printGolden(out io.Writer, a *lab.GoldenCheck) {
 	for _, p := range a.Problems {
 		at := ""
-		if p.Step > 0 {
+		switch {
+		case p.Step > 0:
 			at = fmt.Sprintf(" at turn %d, step %d", p.Turn, p.Step)
+		case p.Turn > 0:
+			at = fmt.Sprintf(" at turn %d", p.Turn)
 		}
 		fmt.Fprintf(out, "%s: %s%s\n", plain.Line(p.Case), p.Change, at)
 		detail := p.Detail
@@ -113,6 +126,9 @@ func printGolden(out io.Writer, a *lab.GoldenCheck) {
 			_, detail, _ = strings.Cut(detail, "\n") // the first line says it again
 		}
 		divergenceText(out, detail, "    ")
+	}
+	for _, p := range a.Prompts {
+		fmt.Fprintf(out, "%s: the prompt of %s changed: %s\n", plain.Line(p.Case), plain.Line(p.Model), p.Words)
 	}
 	fmt.Fprintf(out, "%d of %d cases equal their golden traces%s\n", a.Equal, a.Checked, ofWhich(count{a.HeldOut, "held out: not looked at"}))
 }
@@ -123,7 +139,7 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 		return err
 	}
 	defer c.Close()
-	u, err := s.UpdateGolden(ctx)
+	u, err := s.UpdateGolden(ctx, outline.Level(o.level))
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *rec
 	if err != nil {
 		return err
 	}
-	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence})
+	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence, Moves: past.Moves})
 	if refusal.Is(err, refusal.NotComparable) {
 		return refusal.Newf(refusal.NotComparable, "%w", err).
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)

@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/harness"
+	"tallystick/internal/outline"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
@@ -25,6 +26,16 @@ type GoldenCheck struct {
 	Met      bool            `json:"met"`
 	HeldOut  int             `json:"held_out,omitempty"` // cases that were left out
 	Problems []GoldenProblem `json:"problems"`
+	// Prompts are those that changed. They fail nothing: what counts is what the
+	// agent did.
+	Prompts []GoldenPrompt `json:"prompts,omitempty"`
+}
+
+// A GoldenPrompt is how the first prompt of a model changed, word by word.
+type GoldenPrompt struct {
+	Case  string `json:"case"`
+	Model string `json:"model"`
+	Words string `json:"words"`
 }
 
 // leavesOut reports whether a case is held out and has no golden trace: whoever
@@ -43,8 +54,8 @@ type GoldenProblem struct {
 }
 
 // CheckGolden drives every case again and compares it with its golden trace. A
-// case without one fails.
-func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
+// case without one fails. The level is that of the file if it is empty.
+func (s *Setup) CheckGolden(ctx context.Context, level outline.Level) (*GoldenCheck, error) {
 	check := &GoldenCheck{Class: s.o.Class, Target: s.o.Target, Problems: []GoldenProblem{}}
 	seen := map[string]bool{}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
@@ -54,7 +65,7 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 			return nil
 		}
 		check.Checked++
-		problem, err := s.checkGolden(g)
+		problem, err := s.checkGolden(check, g, level)
 		if err != nil {
 			return fmt.Errorf("case %s: %w", g.Case.ID, err)
 		}
@@ -85,7 +96,8 @@ func (s *Setup) CheckGolden(ctx context.Context) (*GoldenCheck, error) {
 // missingGolden is the problem of a case without a golden trace.
 const missingGolden = "missing_golden"
 
-func (s *Setup) checkGolden(g *harness.Graded) (*GoldenProblem, error) {
+// checkGolden compares a case, and notes how its prompts changed.
+func (s *Setup) checkGolden(check *GoldenCheck, g *harness.Graded, level outline.Level) (*GoldenProblem, error) {
 	golden, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &GoldenProblem{Case: g.Case.ID, Change: missingGolden, Detail: "there is no golden trace"}, nil
@@ -93,11 +105,19 @@ func (s *Setup) checkGolden(g *harness.Graded) (*GoldenProblem, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := trajectory.CheckGolden(golden, g.Verified, archive.GoldenTrace)
-	if err != nil || d == nil {
+	d, err := outline.CheckGolden(golden, g.Verified, level, archive.GoldenTrace)
+	if err != nil {
 		return nil, err
 	}
-	return &GoldenProblem{Case: g.Case.ID, Change: string(d.Change), Turn: d.Turn, Step: d.Step, Detail: d.String()}, nil
+	for _, p := range d.Prompts {
+		check.Prompts = append(check.Prompts, GoldenPrompt{g.Case.ID, p.Model, p.Words})
+	}
+	if d.Equal() {
+		return nil, nil
+	}
+	d.Prompts = nil // told beside the problems
+	change, turn, step := d.First()
+	return &GoldenProblem{Case: g.Case.ID, Change: string(change), Turn: turn, Step: step, Detail: d.Detail()}, nil
 }
 
 // findStale reports golden traces of cases that the class no longer has: a
@@ -125,8 +145,9 @@ type GoldenUpdate struct {
 	HeldOut int      `json:"held_out,omitempty"` // cases that were left out
 }
 
-// UpdateGolden drives every case and writes its golden trace, for review.
-func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
+// UpdateGolden drives every case and writes its golden file, for review: what the agent
+// did, or at the level exact every event.
+func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenUpdate, error) {
 	u := &GoldenUpdate{Class: s.o.Class, Target: s.Target.Name, Written: []string{}}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
 		if g.Suspended {
@@ -137,11 +158,10 @@ func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
 			u.HeldOut++
 			return nil
 		}
-		trace, err := trajectory.Canonical(g.Verified, archive.GoldenTrace)
+		text, err := goldenText(g.Verified, level)
 		if err != nil {
 			return err
 		}
-		text := trace.Format()
 		file := s.place.GoldenFile(s.o.Class, s.Target.Name, g.Case.ID)
 		if old, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
 			u.Same++
@@ -154,4 +174,15 @@ func (s *Setup) UpdateGolden(ctx context.Context) (*GoldenUpdate, error) {
 		return store.WriteFile(store.OS{}, file, text, 0o644)
 	})
 	return u, err
+}
+
+func goldenText(v *trajectory.Verified, level outline.Level) ([]byte, error) {
+	if level != outline.Exact {
+		return outline.Of(v).Format(), nil
+	}
+	trace, err := trajectory.Canonical(v, archive.GoldenTrace)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Format(), nil
 }

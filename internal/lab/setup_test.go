@@ -208,7 +208,7 @@ func TestGoldenTracesAreWrittenOnceAndChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		check, err := s.CheckGolden(context.Background())
+		check, err := s.CheckGolden(context.Background(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestGoldenTracesAreWrittenOnceAndChecked(t *testing.T) {
 		t.Errorf("before there are any: %+v", check)
 	}
 	for _, want := range []GoldenUpdate{{Written: []string{"norway", "sweden"}}, {Same: 2}} {
-		u, err := s.UpdateGolden(context.Background())
+		u, err := s.UpdateGolden(context.Background(), "")
 		if err != nil || strings.Join(u.Written, " ") != strings.Join(want.Written, " ") || u.Same != want.Same {
 			t.Errorf("%+v, %v, want %+v", u, err, want)
 		}
@@ -229,7 +229,7 @@ func TestGoldenTracesAreWrittenOnceAndChecked(t *testing.T) {
 	}
 	p.dataset(strings.Replace(norway, `"text":"Oslo"`, `"text":"Bergen"`, 1))
 	_, check = golden()
-	if check.Met || len(check.Problems) != 2 || check.Problems[0].Step == 0 || check.Problems[1].Change != "stale_golden" {
+	if check.Met || len(check.Problems) != 2 || check.Problems[0].Change != "changed_answer" || check.Problems[0].Turn != 1 || check.Problems[1].Change != "stale_golden" {
 		t.Errorf("another answer, and a case less: %+v", check)
 	}
 }

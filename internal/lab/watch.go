@@ -12,9 +12,9 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
 	"tallystick/internal/judge"
+	"tallystick/internal/outline"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scenario"
-	"tallystick/internal/trajectory"
 )
 
 // A Watch runs a class again whenever something that it depends on has changed.
@@ -259,7 +259,8 @@ func (w *Watch) graded(s *Setup, g *harness.Graded) (WatchedCase, bool, error) {
 	}
 	c.Was, f.outcome = f.outcome, c.Outcome
 	if c.Outcome == string(evidence.Passed) {
-		return c, c.Flipped(), f.keep(g)
+		f.keep(g)
+		return c, c.Flipped(), nil
 	}
 	if !s.leavesOut(g) && !g.Suspended {
 		c.Why = triedOf(g).Why
@@ -271,16 +272,11 @@ func (w *Watch) graded(s *Setup, g *harness.Graded) (WatchedCase, bool, error) {
 	return c, c.Flipped(), nil
 }
 
-// keep remembers the trace of a case that passed.
-func (f *former) keep(g *harness.Graded) error {
-	trace, err := trajectory.Canonical(g.Verified, archive.GoldenTrace)
-	if err != nil {
-		return err
-	}
-	if f.passed = trace.Format(); len(f.passed) > maxTrace {
+// keep remembers what the agent did in a case that passed.
+func (f *former) keep(g *harness.Graded) {
+	if f.passed = outline.Of(g.Verified).Format(); len(f.passed) > maxTrace {
 		f.passed = nil
 	}
-	return nil
 }
 
 // divergence is where a case first parts from when it last passed here, or from
@@ -293,11 +289,11 @@ func (w *Watch) divergence(s *Setup, g *harness.Graded, passed []byte) (string, 
 		}
 		passed = golden
 	}
-	d, err := trajectory.CheckGolden(passed, g.Verified, archive.GoldenTrace)
-	if err != nil || d == nil {
+	d, err := outline.CheckGolden(passed, g.Verified, "", archive.GoldenTrace)
+	if err != nil || d.Equal() {
 		return "", err
 	}
-	return d.String(), nil
+	return d.Detail(), nil
 }
 
 // versionsOf names what a run is made of.

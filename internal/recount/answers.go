@@ -169,8 +169,8 @@ type Source struct {
 	Evidence func(*history.Attempt, *history.Case) error
 	// Piece gives a piece of evidence by its digest.
 	Piece func(digest.Content) ([]byte, error)
-	// Divergence is that of [scorecard.CompareOptions].
-	Divergence func(a, b *history.Case) (string, error)
+	// Divergence and Moves are those of [scorecard.CompareOptions].
+	Divergence, Moves func(a, b *history.Case) (string, error)
 	// Bench verifies a class as it is now.
 	Bench func(class string) (*bench.Verified, error)
 	// Advised are the recommendations of the ledger by their index.
@@ -366,6 +366,9 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches, Rules: rulesOf(kept.Rules)}
 	for _, c := range kept.Cases {
 		o.AllCases = o.AllCases || c.Change == scorecard.Same
+		if c.Moves != "" {
+			o.Moves = s.Moves
+		}
 		if looked := c.Divergence != "" || c.DivergenceNote != ""; looked {
 			o.Divergence = s.Divergence
 			if c.DivergenceNote != scorecard.NotLookedAt {

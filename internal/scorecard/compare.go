@@ -94,6 +94,9 @@ type CaseChange struct {
 	// in DivergenceNote.
 	Divergence     string `json:"divergence,omitempty"`
 	DivergenceNote string `json:"divergence_note,omitempty"`
+	// Moves are how what the agent did differs: calls that are missing, new, in
+	// another order or with other arguments, and words of the prompt.
+	Moves string `json:"moves,omitempty"`
 
 	a, b *history.Case
 }
@@ -139,6 +142,8 @@ type CompareOptions struct {
 	// asked for flipped cases, at most MaxDivergences of them.
 	Divergence     func(a, b *history.Case) (string, error)
 	MaxDivergences int
+	// Moves tells what two runs that part did differently. It may be nil.
+	Moves func(a, b *history.Case) (string, error)
 	// Rules is the version of the rules to compare by; 0 means [Rules].
 	Rules int
 }
@@ -302,6 +307,11 @@ func (c *Comparison) diverge(o CompareOptions) error {
 			x.DivergenceNote = "both did the same; only the score differs"
 		}
 		x.Divergence = d
+		if d != "" && o.Moves != nil {
+			if x.Moves, err = o.Moves(x.a, x.b); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
