@@ -123,9 +123,9 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 	}
 	for _, x := range c.Cases {
 		fmt.Fprintf(&b, "\n- **%s** %s: %s to %s\n", x.Change, markdownText(x.CaseID), markdownText(sideText(x.A)), markdownText(sideText(x.B)))
-		if x.Divergence != "" {
+		if x.Moves != "" || x.Divergence != "" {
 			b.WriteString("\n")
-			for line := range strings.Lines(x.Divergence) {
+			for line := range strings.Lines(cmp.Or(x.Moves, x.Divergence)) {
 				// Indented code: nothing in it is read as Markdown or HTML.
 				fmt.Fprintf(&b, "      %s\n", plain.Line(strings.TrimRight(line, "\n")))
 			}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestGradersPage runs every example of docs/graders.md: each is a case that passes.
+func TestGradersPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/graders.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```jsonl example\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("the page has no examples")
+	}
+	examples := string(block[1])
+	n := strings.Count(examples, "\n")
+	script := fmt.Sprintf("exec tally init ws\ncd ws\nexec tally run graders --json\njson stdout total %d\njson stdout passed %d\n"+
+		"-- ws/bench/graders/registration.yaml --\nclass: graders\ntrust: scratch\n-- ws/bench/graders/dataset.jsonl --\n%s", n, n, examples)
+	file := filepath.Join(t.TempDir(), "graders.txtar")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Files: []string{file}, Setup: isolate, Cmds: scriptCommands(t)})
+}
