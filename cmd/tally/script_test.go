@@ -69,6 +69,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"events": cmdEvents,
 		"exit":   cmdExit,
 		"flip":   cmdFlip,
+		"gnupg":  cmdGnuPG,
 
 		"gaiadata":    cmdGAIAData,
 		"gaiareplies": cmdGAIAReplies,

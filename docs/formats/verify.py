@@ -20,7 +20,8 @@ but Python 3.9. It is meant to be read: each part names its page. It is slow: se
 megabyte.
 
 What it leaves out: of SSH keys it knows only ssh-ed25519, and gives up on a signers file
-with other keys or with authorities. It ignores cosignatures of witnesses. It does not
+with other keys, OpenPGP's included, or with authorities, and on OpenPGP signatures; those
+of people on an anchor it does not read, and says so. It ignores cosignatures of witnesses. It does not
 compare a ledger with anchors, tiles or memory, so it cannot notice that whole batches were
 cut from the end. Of a bench it reads signed.json and no YAML. It grades nothing.
 """
@@ -416,9 +417,10 @@ def rules(name, known={}):
 
 # --- The signers file (signers.md) ----------------------------------------------------
 
-SIGNERS_HEADER = re.compile("# tallystick-signers v([12])\n# version: ([1-9][0-9]{0,9})\n"
+SIGNERS_HEADER = re.compile("# tallystick-signers v([123])\n# version: ([1-9][0-9]{0,9})\n"
                             "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
 LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
+OPENPGP_LIKE = re.compile(r"#[# \t]*openpgp-signer", re.I)
 SIGNERS_LINE = re.compile(r'([A-Za-z0-9._@+-]{1,255})[ \t]+(?:((?:[^" \t]|"[^"]*")+)[ \t]+)?'
                           r"ssh-ed25519[ \t]+([A-Za-z0-9+/=]+)(?:[ \t]+(.*))?")
 TIME_FORMATS = {9: "%Y%m%dZ", 13: "%Y%m%d%H%MZ", 15: "%Y%m%d%H%M%SZ"}
@@ -500,6 +502,11 @@ class Signers:
                  and line.isascii() and line.replace("\t", " ").isprintable()
                  and not LATER_HEADER.match(line),
                  "signers file: not an acceptable line: %.60r" % line)
+            if line.startswith("# openpgp-signer: "):
+                must(self.rules >= 3, "signers file: an OpenPGP key under rules %d" % self.rules)
+                raise Unsupported("a signers file with OpenPGP keys")
+            must(self.rules < 3 or not OPENPGP_LIKE.match(line),
+                 "signers file: not an acceptable line: %.60r" % line)
         self.lines = [Line(line) for line in lines if line and not line.startswith("#")]
         self.people = {line.person for line in self.lines}
         must(len({person.lower() for person in self.people}) == len(self.people),
@@ -559,6 +566,7 @@ def ssh_key(blob):
 def sshsig_verify(armoured, message, namespace):
     """The Ed25519 key that made one armoured signature of message."""
     match = ARMOUR.fullmatch(text(armoured))
+    must("BEGIN PGP" not in armoured, "an OpenPGP signature", Unsupported)
     must(match and len(armoured) < 1 << 16, "not one armoured SSH signature")
     blob = base64_decode(match[1].replace("\n", ""))
     must(blob[:10] == b"SSHSIG\0\0\0\1", "not an SSHSIG of version 1")
@@ -712,8 +720,11 @@ def check_receipt(data, beside, keys):
 def verify_anchor(path, keys):
     data = read(path)
     must(data.endswith(b"\n") and len(data) <= 131072, "not one line of at most 131,072 bytes")
-    anchor = members(canonical(data[:-1]),
-                     "checkpoint date head origin published_at root schema signature size")
+    anchor = canonical(data[:-1])
+    people = anchor.pop("people", None) if isinstance(anchor, dict) else None
+    must(people is None or isinstance(people, list) and 1 <= len(people) <= 16
+         and all(isinstance(one, str) for one in people), "people is not a list of 1 to 16 signatures")
+    anchor = members(anchor, "checkpoint date head origin published_at root schema signature size")
     must(anchor["schema"] == "tallystick-anchor/v1", "not an anchor of this version")
     must(digest(anchor["head"], "sha256") != bytes(32), "an anchor of no history")
     parse_time(anchor["published_at"])
@@ -725,7 +736,8 @@ def verify_anchor(path, keys):
     signature = anchor.pop("signature")
     signer = sshsig_verify(signature, encode(anchor).encode(), "tallystick-anchor")
     must((origin, signer) in keys, "the anchor is signed by no key that was named", Refused)
-    return "anchor of %s: %s has %d entries" % (anchor["date"], origin, size)
+    unread = "" if people is None else "; its %d signatures of people are not read here" % len(people)
+    return "anchor of %s: %s has %d entries%s" % (anchor["date"], origin, size, unread)
 
 # --- Ledgers (ledger.md) --------------------------------------------------------------
 
@@ -863,6 +875,7 @@ def files_below(folder, skip=()):
     return files
 
 def armoured(data):
+    must(b"BEGIN PGP" not in data and not data[:1] >= b"\x80", "an OpenPGP signature", Unsupported)
     return re.findall("-----BEGIN SSH SIGNATURE-----\n.*?-----END SSH SIGNATURE-----\n", data.decode(), re.S)
 
 def verify_bench(folder, signers, now):

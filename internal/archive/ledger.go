@@ -85,18 +85,14 @@ func (p *Place) BestCheckpoint(v *ledger.Verified, index int64) (ledger.TreeHead
 	return v.TreeHead, v.Checkpoint
 }
 
-// OperatorKeys verifies the ledger by itself, without what else is known of it,
-// and lists the keys that ever were an operator's.
-func (p *Place) OperatorKeys() ([]ledger.LogKey, error) {
+// OwnLedger verifies the ledger of the workspace, for whoever trusts what it says
+// of its people.
+func (p *Place) OwnLedger() (*ledger.Verified, error) {
 	place, err := p.Sequencer()
 	if err != nil {
 		return nil, err
 	}
-	v, err := place.Verify(ledger.Options{Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot})
-	if err != nil {
-		return nil, err
-	}
-	return v.EveryKey(), nil
+	return place.Verify(ledger.Options{Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot})
 }
 
 // Remembered asks this machine what it remembers of a ledger, nil if nothing.

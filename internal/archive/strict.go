@@ -191,6 +191,7 @@ type AnchorReport struct {
 	Size       int64    `json:"size"`
 	Head       string   `json:"head"`
 	Cosigners  []string `json:"cosigners"`
+	People     []string `json:"people,omitempty"` // who signed it besides
 	Verified   bool     `json:"verified"`
 	Unanchored int64    `json:"entries_since"`
 }
@@ -224,7 +225,7 @@ func (p *Place) VerifyAnchors(against string) (reports []AnchorReport, entries i
 	if err != nil {
 		return nil, 0, p.Alarm(err)
 	}
-	policy := ledger.Policy{Logs: v.EveryKey(), Quorum: p.Settings.Quorum}
+	policy := ledger.Policy{Logs: v.EveryKey(), Quorum: p.Settings.Quorum, Signers: v.SignersOf}
 	if policy.Witnesses, err = WitnessVerifiers(p.Settings); err != nil {
 		return nil, 0, err
 	}
@@ -234,7 +235,7 @@ func (p *Place) VerifyAnchors(against string) (reports []AnchorReport, entries i
 			return nil, 0, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		reports = append(reports, AnchorReport{Path: f.Path, Date: f.Date, Size: f.Size, Head: f.Head.String(),
-			Cosigners: append([]string{}, a.Checkpoint.Cosignatures...), Verified: true, Unanchored: v.Size - f.Size})
+			Cosigners: append([]string{}, a.Checkpoint.Cosignatures...), People: a.Names(), Verified: true, Unanchored: v.Size - f.Size})
 	}
 	return reports, v.Size, nil
 }

@@ -111,7 +111,8 @@ func personText(field string, p *Person) string {
 	}
 	text += "\n  signature: |"
 	for line := range strings.SplitSeq(strings.TrimSuffix(p.Signature, "\n"), "\n") {
-		text += "\n    " + line
+		// An empty line, as OpenPGP has one, takes no indentation.
+		text += strings.TrimRight("\n    "+line, " ")
 	}
 	return text
 }

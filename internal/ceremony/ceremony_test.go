@@ -142,7 +142,7 @@ func TestSignersAreSignedByThoseWhoCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Sign(filepath.Join(p.KeysDir(), "example-alice")); !refusal.Is(err, refusal.Usage) {
+	if _, err := s.Sign(Pen{Key: filepath.Join(p.KeysDir(), "example-alice")}); !refusal.Is(err, refusal.Usage) {
 		t.Errorf("a file that proposes nothing: %v", err)
 	}
 	if version, err := s.Next(); err != nil || version != 2 {
@@ -154,15 +154,15 @@ func TestSignersAreSignedByThoseWhoCount(t *testing.T) {
 	if _, err := NewKey(p, "stranger"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Sign(filepath.Join(p.KeysDir(), "stranger"))
+	_, err = s.Sign(Pen{Key: filepath.Join(p.KeysDir(), "stranger")})
 	refused(t, err, refusal.SignerUnknown, "nothing was signed")
-	if missing, err := s.Sign(filepath.Join(p.KeysDir(), "example-alice")); err != nil || missing == nil {
+	if missing, err := s.Sign(Pen{Key: filepath.Join(p.KeysDir(), "example-alice")}); err != nil || missing == nil {
 		t.Errorf("one of two: %v, %v", missing, err)
 	}
 	if _, _, err := s.Apply(t.Context()); !refusal.Is(err, refusal.TwoPersonRule) {
 		t.Errorf("applied by one: %v", err)
 	}
-	if missing, err := s.Sign(filepath.Join(p.KeysDir(), "example-bob")); err != nil || missing != nil {
+	if missing, err := s.Sign(Pen{Key: filepath.Join(p.KeysDir(), "example-bob")}); err != nil || missing != nil {
 		t.Errorf("two of two: %v, %v", missing, err)
 	}
 	if version, _, err := s.Apply(t.Context()); err != nil || version != 2 {

@@ -23,7 +23,7 @@ type CorrectOptions struct {
 	Outcome string // passed or failed; "" to follow from the score
 	Reason  string
 
-	Keys       []string // files of SSH keys
+	Pens       []Pen    // what people sign with
 	Signatures []string // files with signatures made by hand
 	Message    string   // file to write what is signed to; then nothing is recorded
 }
@@ -68,7 +68,7 @@ func Correct(ctx context.Context, c *archive.Corpus, o CorrectOptions) (*Correct
 	if o.Message != "" {
 		return out, store.WriteFile(store.OS{}, o.Message, message, 0o644)
 	}
-	if body.Signatures, err = o.sign(message); err != nil {
+	if body.Signatures, err = o.sign(c.Options.Signers, message); err != nil {
 		return nil, err
 	}
 	if err := body.Validate(); err != nil {
@@ -164,15 +164,15 @@ func refuseBlockCodes(c *archive.Corpus, a *history.Attempt, task *history.Case,
 	return nil
 }
 
-// sign makes a signature with each key, and reads those made by hand.
-func (o *CorrectOptions) sign(message []byte) ([]string, error) {
+// sign makes a signature with each pen, and reads those made by hand.
+func (o *CorrectOptions) sign(signers *seal.Signers, message []byte) ([]string, error) {
 	var sigs []string
-	for _, file := range o.Keys {
-		signer, err := seal.LoadSigner(file)
+	for _, pen := range o.Pens {
+		h, err := pen.ready(signers)
 		if err != nil {
 			return nil, err
 		}
-		armored, err := seal.SignWith(signer, seal.NamespaceCorrection, message)
+		armored, err := h.sign(seal.NamespaceCorrection, message, byHand{"correction.sig", "tally correct … --signature correction.sig"})
 		if err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func SignAsExamples(c *archive.Corpus, class string) error {
 		return err
 	}
 	for _, person := range examplePeople {
-		if _, err := Sign(c, SignOptions{Class: class, Key: filepath.Join(c.KeysDir(), person.name)}); err != nil {
+		if _, err := Sign(c, SignOptions{Class: class, Pen: Pen{Key: filepath.Join(c.KeysDir(), person.name)}}); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func writeOperators(w *archive.Place, name string) error {
 		if err != nil {
 			return nil // no example people here: the real ones sign by hand
 		}
-		err = addSignature(w.OperatorsFile(), signer, seal.NamespaceOperators, func(signature, message []byte) error {
+		err = addSignature(w.OperatorsFile(), sshHand(signer), "", seal.NamespaceOperators, func(signature, message []byte) error {
 			_, err := seal.VerifySignature(signature, message, seal.NamespaceOperators)
 			return err
 		})
@@ -69,7 +69,7 @@ func AddOperator(p *archive.Place, signers *seal.Signers) (name string, added bo
 
 // SignOperators signs the file for one person. It returns what is still
 // missing, nil if nothing is.
-func SignOperators(p *archive.Place, signers *seal.Signers, keyFile string) (missing, err error) {
+func SignOperators(p *archive.Place, signers *seal.Signers, pen Pen) (missing, err error) {
 	_, data, err := p.LoadOperators()
 	if err != nil {
 		return nil, err
@@ -77,11 +77,11 @@ func SignOperators(p *archive.Place, signers *seal.Signers, keyFile string) (mis
 	if data == nil {
 		return nil, refusal.Newf(refusal.NotFound, "there is no %s to sign", p.OperatorsFile()).WithHint(`"tally signers operators --add" begins it`)
 	}
-	signer, err := seal.LoadSigner(keyFile)
+	h, err := pen.ready(signers)
 	if err != nil {
 		return nil, err
 	}
-	err = addSignature(p.OperatorsFile(), signer, seal.NamespaceOperators, func(signature, message []byte) error {
+	err = addSignature(p.OperatorsFile(), h, "tally signers operators", seal.NamespaceOperators, func(signature, message []byte) error {
 		_, err := signers.Verify(signature, message, seal.NamespaceOperators, p.Now())
 		return err
 	})

@@ -9,14 +9,12 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-
-	"golang.org/x/crypto/ssh"
 )
 
 // SignOptions say what to sign with which key.
 type SignOptions struct {
 	Class, CaseID       string // without a case: every case, the manifest, the pins
-	Key                 string // file of the SSH key
+	Pen                        // what to sign with
 	Signature           string // file with a signature of the case made by hand
 	Message             string // file to write what the case's signatures cover to; then nothing is signed
 	AddedBy, ReviewedBy string
@@ -113,11 +111,11 @@ func signOneCase(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 		}
 		armored = blocks[0]
 	} else {
-		signer, err := seal.LoadSigner(o.Key)
+		h, err := o.ready(p.Options.Signers)
 		if err != nil {
 			return err
 		}
-		if armored, err = seal.SignWith(signer, seal.NamespaceCase, message); err != nil {
+		if armored, err = h.sign(seal.NamespaceCase, message, caseByHand(c)); err != nil {
 			return err
 		}
 	}
@@ -134,6 +132,12 @@ func signOneCase(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 		answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
 	}
 	return nil
+}
+
+// caseByHand is how a case is signed where gpg is.
+func caseByHand(c *bench.DraftCase) byHand {
+	file := c.CaseID + ".sig"
+	return byHand{file, fmt.Sprintf("tally bench sign %s %s --signature %s", c.Class(), c.CaseID, file)}
 }
 
 // namePeople writes the people given by flags into a case that names nobody
@@ -217,7 +221,7 @@ func putSignature(p *archive.Corpus, c *bench.DraftCase, message, armored []byte
 // signAll signs every case that waits for the key's owner, the manifest and
 // the pins.
 func signAll(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) error {
-	signer, err := seal.LoadSigner(o.Key)
+	h, err := o.ready(p.Options.Signers)
 	if err != nil {
 		return err
 	}
@@ -229,10 +233,10 @@ func signAll(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) e
 		if err != nil {
 			return err
 		}
-		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, keyBytes(signer), p.Options) {
+		if bench.HasSigned(signaturesIn(c), message, seal.NamespaceCase, h.key, p.Options) {
 			continue
 		}
-		armored, err := seal.SignWith(signer, seal.NamespaceCase, message)
+		armored, err := h.sign(seal.NamespaceCase, message, caseByHand(c))
 		if err != nil {
 			return err
 		}
@@ -247,12 +251,12 @@ func signAll(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) e
 			}
 		}
 	}
-	return signTogether(p, d, signer, answer)
+	return signTogether(p, d, h, answer)
 }
 
 // signTogether signs the manifest and the pins, if they are those of what is
 // there.
-func signTogether(p *archive.Corpus, d *bench.Draft, signer ssh.Signer, answer *Signed) error {
+func signTogether(p *archive.Corpus, d *bench.Draft, h *hand, answer *Signed) error {
 	computed, _, err := d.Compute()
 	if err != nil {
 		return err
@@ -267,7 +271,7 @@ func signTogether(p *archive.Corpus, d *bench.Draft, signer ssh.Signer, answer *
 			return err
 		}
 		if slices.Equal(found, message) {
-			if err := signBeside(p, p.ClassDir(d.Class), bench.ManifestFile, signer, message, d.Signatures, answer); err != nil {
+			if err := signBeside(p, p.ClassDir(d.Class), bench.ManifestFile, h, message, d.Signatures, answer); err != nil {
 				return err
 			}
 		}
@@ -279,17 +283,18 @@ func signTogether(p *archive.Corpus, d *bench.Draft, signer ssh.Signer, answer *
 	if message, err = pins.Message(); err != nil {
 		return err
 	}
-	return signBeside(p, p.Dir, bench.PinsFile, signer, message, sigs, answer)
+	return signBeside(p, p.Dir, bench.PinsFile, h, message, sigs, answer)
 }
 
 // signBeside writes FILE.sig with a new signature and those that still cover
 // the message; signatures over earlier bytes would refuse the file. Who has
 // signed already does not sign twice.
-func signBeside(p *archive.Corpus, dir, name string, signer ssh.Signer, message []byte, old [][]byte, answer *Signed) error {
-	if bench.HasSigned(old, message, seal.NamespaceBench, keyBytes(signer), p.Options) {
+func signBeside(p *archive.Corpus, dir, name string, h *hand, message []byte, old [][]byte, answer *Signed) error {
+	if bench.HasSigned(old, message, seal.NamespaceBench, h.key, p.Options) {
 		return nil
 	}
-	armored, err := seal.SignWith(signer, seal.NamespaceBench, message)
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	armored, err := h.sign(seal.NamespaceBench, message, byHand{file + ".NAME.sig", "tally bench verify CLASS"})
 	if err != nil {
 		return err
 	}
@@ -299,7 +304,6 @@ func signBeside(p *archive.Corpus, dir, name string, signer ssh.Signer, message 
 	kept := bench.KeepSignatures(append(old, armored), message, p.Options)
 	// Written before the others are removed: a crash in between leaves some
 	// signatures twice, and none lost.
-	file := filepath.Join(dir, filepath.FromSlash(name))
 	if err := store.WriteFile(store.OS{}, file+".sig", slices.Concat(kept...), 0o644); err != nil {
 		return err
 	}
@@ -319,17 +323,4 @@ func signaturesIn(c *bench.DraftCase) [][]byte {
 		}
 	}
 	return sigs
-}
-
-// keyBytes is the signer's public key, the certified one if it is a
-// certificate.
-func keyBytes(signer ssh.Signer) []byte {
-	key, err := ssh.ParsePublicKey(signer.PublicKey().Marshal())
-	if err != nil {
-		return nil
-	}
-	if cert, ok := key.(*ssh.Certificate); ok {
-		return cert.Key.Marshal()
-	}
-	return key.Marshal()
 }

@@ -10,18 +10,17 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-
-	"golang.org/x/crypto/ssh"
 )
 
 // addSignature signs a file and adds the signature to those in FILE.sig that
 // admit lets pass: one that does not count stands in the way of those that do.
-func addSignature(file string, signer ssh.Signer, ns seal.Namespace, admit func(signature, message []byte) error) error {
+// Then is the command that looks at a signature made by hand.
+func addSignature(file string, h *hand, then string, ns seal.Namespace, admit func(signature, message []byte) error) error {
 	message, err := store.ReadFile(store.OS{}, file, archive.MaxSignedFile)
 	if err != nil {
 		return err
 	}
-	signature, err := seal.SignWith(signer, ns, message)
+	signature, err := h.sign(ns, message, byHand{file + ".NAME.sig", then})
 	if err != nil {
 		return err
 	}

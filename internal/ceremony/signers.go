@@ -88,17 +88,43 @@ func (s *Signers) Next() (int, error) {
 	return s.InForce.Version() + 1, store.WriteFile(store.OS{}, s.SignersFile(), s.InForce.Next(), 0o644)
 }
 
+// AddOpenPGP adds a person's OpenPGP key, as "gpg --export" writes it, to the
+// proposed file, and begins that if there is none. It returns the number of the
+// version and the fingerprint.
+func (s *Signers) AddOpenPGP(principal string, roles []seal.Role, export []byte) (version int, fingerprint string, err error) {
+	entry, err := seal.NewOpenPGPEntry(principal, roles, export, s.Now())
+	if err != nil {
+		return 0, "", err
+	}
+	data := s.data
+	if state := s.State(); state == FileInForce || state == FileMissing {
+		data = s.InForce.Next()
+	}
+	proposed, err := seal.ParseNext(s.InForce, data)
+	if err != nil {
+		return 0, "", err
+	}
+	if data, err = proposed.With(entry); err != nil {
+		return 0, "", err
+	}
+	// Signatures of the version before, or over the file without the line.
+	if err := removeSignatures(s.SignersFile(), false); err != nil {
+		return 0, "", err
+	}
+	return proposed.Version(), entry.Key.Fingerprint(), store.WriteFile(store.OS{}, s.SignersFile(), data, 0o644)
+}
+
 // Sign signs the proposed file for one person. It returns what is still
 // missing, nil if nothing is.
-func (s *Signers) Sign(keyFile string) (missing, err error) {
-	signer, err := seal.LoadSigner(keyFile)
+func (s *Signers) Sign(pen Pen) (missing, err error) {
+	h, err := pen.ready(s.InForce)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.refuseInForce(); err != nil {
 		return nil, err
 	}
-	err = addSignature(s.SignersFile(), signer, seal.NamespaceSigners, func(signature, message []byte) error {
+	err = addSignature(s.SignersFile(), h, "tally signers apply", seal.NamespaceSigners, func(signature, message []byte) error {
 		if _, err := seal.ParseNext(s.InForce, message); err != nil {
 			return err
 		}

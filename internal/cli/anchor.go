@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,15 +23,21 @@ func newAnchor(env *Env) *cobra.Command {
 }
 
 func newAnchorPublish(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var gpg []string
+	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Write today's anchor and tiles, and have the witnesses cosign",
 		Long: `Write today's anchor to audit/anchors, meant for git, write the tiles, and ask the
 witnesses of tally.yaml to cosign. If a witness cannot be reached the local anchor
-stands, the command fails, and the next one catches the witness up.`,
+stands, the command fails, and the next one catches the witness up.
+
+--gpg has people sign the anchor besides the operator: gpg signs with an OpenPGP key that
+the signers file lists. "tally anchor verify" says who did.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runAnchorPublish(cmd.Context(), env) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAnchorPublish(cmd.Context(), env, gpg) },
 	}
+	cmd.Flags().StringArrayVar(&gpg, "gpg", nil, gpgFlag+"; may be given again")
+	return cmd
 }
 
 type anchorAnswer struct {
@@ -42,12 +49,12 @@ type anchorAnswer struct {
 	Witnesses []string `json:"witnesses"`
 }
 
-func runAnchorPublish(ctx context.Context, env *Env) error {
+func runAnchorPublish(ctx context.Context, env *Env, gpg []string) error {
 	w, err := openPlace(env)
 	if err != nil {
 		return err
 	}
-	pub, err := lab.PublishNow(ctx, w)
+	pub, err := lab.PublishNow(ctx, w, gpg)
 	if pub == nil {
 		return err
 	}
@@ -94,6 +101,9 @@ func runAnchorVerify(_ context.Context, env *Env, o anchorVerifyOptions) error {
 		since := entries
 		for _, r := range reports {
 			fmt.Fprintf(out, "verified  %s  %d entries  %s  cosigned by %d\n", plain.Line(r.Date), r.Size, r.Head, len(r.Cosigners))
+			if len(r.People) > 0 {
+				fmt.Fprintf(out, "          signed by %s\n", plain.Line(strings.Join(r.People, ", ")))
+			}
 			since = min(since, r.Unanchored)
 		}
 		fmt.Fprintf(out, "%d entries since the last anchor\n", since)

@@ -12,15 +12,19 @@ import (
 	"tallystick/internal/refusal"
 )
 
+// gpgFlag is the help of --gpg, wherever people sign.
+const gpgFlag = "have gpg sign with the OpenPGP `KEY`: a fingerprint that the signers file lists"
+
 func newBenchSign(env *Env) *cobra.Command {
 	var o ceremony.SignOptions
 	cmd := &cobra.Command{
-		Use:   "sign CLASS [CASE] --key FILE",
+		Use:   "sign CLASS [CASE] (--key FILE | --gpg KEY)",
 		Short: "Sign what waits for you: cases, the manifest, the pins",
 		Long: `Sign with an SSH key: a private key file, or the .pub file of a key or a certificate
 whose private half lies beside it or is held by the SSH agent. Without CASE, every
 case that names you, the manifest and the pins are signed; with it, that case or draft
-only. The answer says what is still missing and who may sign.
+only. The answer says what is still missing and who may sign. --gpg has gpg sign with an
+OpenPGP key that the signers file lists.
 
 A case can be signed by hand:
 
@@ -38,7 +42,8 @@ A case can be signed by hand:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Key, "key", "", "SSH key `FILE` to sign with")
-	f.StringVar(&o.Signature, "signature", "", "put this `FILE`, made with ssh-keygen, into the case")
+	f.StringVar(&o.GPG, "gpg", "", gpgFlag)
+	f.StringVar(&o.Signature, "signature", "", "put this `FILE`, made with ssh-keygen or gpg, into the case")
 	f.StringVar(&o.Message, "message", "", "write what the case's signatures cover to this `FILE`, and sign nothing")
 	addPeopleFlags(cmd, &o.AddedBy, &o.ReviewedBy)
 	return cmd
@@ -87,17 +92,17 @@ func runBenchSign(_ context.Context, env *Env, o ceremony.SignOptions) error {
 
 func checkSignFlags(o ceremony.SignOptions) error {
 	given := 0
-	for _, flag := range []string{o.Key, o.Signature, o.Message} {
+	for _, flag := range []string{o.Key, o.GPG, o.Signature, o.Message} {
 		if flag != "" {
 			given++
 		}
 	}
 	switch {
 	case given != 1:
-		return refusal.Newf(refusal.Usage, "tally bench sign: give one of --key, --signature and --message")
+		return refusal.Newf(refusal.Usage, "tally bench sign: give one of --key, --gpg, --signature and --message")
 	case o.CaseID == "" && (o.AddedBy != "" || o.ReviewedBy != ""):
 		return refusal.Newf(refusal.Usage, "tally bench sign: --added-by and --reviewed-by need a CASE")
-	case o.CaseID == "" && o.Key == "":
+	case o.CaseID == "" && o.Key == "" && o.GPG == "":
 		return refusal.Newf(refusal.Usage, "tally bench sign: --signature and --message need a CASE").
 			WithHint(`for the manifest use "tally bench digest CLASS --message FILE"`)
 	}

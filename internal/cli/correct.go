@@ -18,12 +18,13 @@ import (
 type correctOptions struct {
 	ceremony.CorrectOptions
 	key, secondKey string
+	gpg            []string
 }
 
 func newCorrect(env *Env) *cobra.Command {
 	var o correctOptions
 	cmd := &cobra.Command{
-		Use:   "correct ATTEMPT:CASE --score S --reason TEXT --key FILE",
+		Use:   "correct ATTEMPT:CASE --score S --reason TEXT (--key FILE | --gpg KEY)",
 		Short: "Sign another score for a case, beside the one in the record",
 		Long: `Record that people hold another score of a case to be right, up or down, with a reason.
 The record stays, and both are shown wherever the score is. Whoever signs is in the signers
@@ -58,6 +59,7 @@ A signature made by hand counts too:
 	f.IntVar(&o.Repeat, "repeat", 1, "which repetition `N` of the case")
 	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who corrects")
 	f.StringVar(&o.secondKey, "second-key", "", "SSH key `FILE` of a second person")
+	f.StringArrayVar(&o.gpg, "gpg", nil, gpgFlag+"; may be given again")
 	f.StringArrayVar(&o.Signatures, "signature", nil, "`FILE` with a signature made by hand")
 	f.StringVar(&o.Message, "message", "", "write what is to be signed to this `FILE`, and record nothing")
 	return cmd
@@ -66,17 +68,20 @@ A signature made by hand counts too:
 func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 	for _, key := range []string{o.key, o.secondKey} {
 		if key != "" {
-			o.Keys = append(o.Keys, key)
+			o.Pens = append(o.Pens, ceremony.Pen{Key: key})
 		}
+	}
+	for _, key := range o.gpg {
+		o.Pens = append(o.Pens, ceremony.Pen{GPG: key})
 	}
 	switch {
 	case o.Reason == "":
 		return refusal.Newf(refusal.Usage, "a correction needs a reason").WithHint("give --reason TEXT: it is signed with the score")
 	case o.Outcome != "" && o.Outcome != string(evidence.Passed) && o.Outcome != string(evidence.Failed):
 		return unknownValue("outcome", string(o.Outcome), words(evidence.Passed, evidence.Failed))
-	case o.Message == "" && len(o.Keys)+len(o.Signatures) == 0:
-		return refusal.Newf(refusal.Usage, "nobody signs the correction").WithHint("give --key FILE, or --signature FILE with a signature made by hand")
-	case o.Message != "" && len(o.Keys)+len(o.Signatures) > 0:
+	case o.Message == "" && len(o.Pens)+len(o.Signatures) == 0:
+		return refusal.Newf(refusal.Usage, "nobody signs the correction").WithHint("give --key FILE or --gpg KEY, or --signature FILE with a signature made by hand")
+	case o.Message != "" && len(o.Pens)+len(o.Signatures) > 0:
 		return refusal.Newf(refusal.Usage, "--message writes what is to be signed, so nobody signs now")
 	}
 	p, err := openPlace(env)

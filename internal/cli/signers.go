@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
 
@@ -24,12 +25,12 @@ reads too. Version n+1 needs the signatures of two people of version n who are c
 or hold the security role, one of them the latter:
 
   tally signers next            prepare the next version for editing
-  tally signers sign --key K    each of two people signs it
+  tally signers sign --key K    each of two people signs it, with SSH or (--gpg K) OpenPGP
   tally signers apply           record it in the ledger; from then on it counts
 
 Records name their operator by a salted hash; "tally signers operators" tells who it is.`,
 	}
-	cmd.AddCommand(newSignersShow(env), newSignersNext(env), newSignersSign(env), newSignersApply(env), newSignersOperators(env))
+	cmd.AddCommand(newSignersShow(env), newSignersNext(env), newSignersAdd(env), newSignersSign(env), newSignersApply(env), newSignersOperators(env))
 	return cmd
 }
 
@@ -134,23 +135,79 @@ func newSignersNext(env *Env) *cobra.Command {
 	}
 }
 
-type signersSignOptions struct{ key string }
+type signersAddOptions struct{ name, gpg, roles string }
+
+func newSignersAdd(env *Env) *cobra.Command {
+	var o signersAddOptions
+	cmd := &cobra.Command{
+		Use:   "add NAME --gpg FILE",
+		Short: "Add a person's OpenPGP key to the proposed signers file",
+		Long: `Add an OpenPGP key to the proposed next version of the signers file, and begin that
+version if there is none. FILE is what gpg writes ("-" reads standard input):
+
+  gpg --export-options export-minimal --export FINGERPRINT > name.gpg
+
+The line holds the key itself, so nothing is ever fetched: the primary key with one
+self-signature, and its signing subkeys. A key that is weak, expired or holds a
+revocation is refused. When the person may sign is up to the line (valid-after,
+valid-before), not to dates in the key. SSH keys are added with an editor.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runSignersAdd(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.gpg, "gpg", "", "`FILE` with the exported OpenPGP key")
+	cmd.Flags().StringVar(&o.roles, "roles", "", "comma-separated `ROLES`: curator, security")
+	cmd.MarkFlagRequired("gpg")
+	return cmd
+}
+
+func runSignersAdd(_ context.Context, env *Env, o signersAddOptions) error {
+	var roles []seal.Role
+	var err error
+	if o.roles != "" {
+		if roles, err = seal.ParseRoles(o.roles); err != nil {
+			return refusal.Newf(refusal.Usage, "--roles: %w", err)
+		}
+	}
+	export, err := readDocument(env, o.gpg)
+	if err != nil {
+		return err
+	}
+	s, err := readSigners(env)
+	if err != nil {
+		return err
+	}
+	version, fingerprint, err := s.AddOpenPGP(o.name, roles, export)
+	if err != nil {
+		return err
+	}
+	return env.Answer(map[string]any{"file": s.SignersFile(), "version": version, "fingerprint": fingerprint}, func(out io.Writer) {
+		fmt.Fprintf(out, "added %s, %s, to what may become version %d\n", plain.Line(o.name), fingerprint, version)
+		fmt.Fprintln(out, "Next: compare the fingerprint with the person, then two present signers run \"tally signers sign\"")
+	})
+}
+
+type signersSignOptions struct{ ceremony.Pen }
 
 func newSignersSign(env *Env) *cobra.Command {
 	var o signersSignOptions
 	cmd := &cobra.Command{
-		Use:   "sign --key FILE",
+		Use:   "sign (--key FILE | --gpg KEY)",
 		Short: "Sign the proposed signers file",
 		Long: `Sign the proposed signers file with an SSH key: a private key file, or the .pub
 file of a key or a certificate whose private half lies beside it or is held by the
-SSH agent. A signature made by hand counts too:
+SSH agent. --gpg has gpg sign with an OpenPGP key. A signature made by hand counts too:
 
   ssh-keygen -Y sign -n tallystick-signers -f KEY signers/allowed_signers`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSignersSign(cmd.Context(), env, o) },
 	}
-	cmd.Flags().StringVar(&o.key, "key", "", "SSH key `FILE` to sign with")
-	cmd.MarkFlagRequired("key")
+	cmd.Flags().StringVar(&o.Key, "key", "", "SSH key `FILE` to sign with")
+	cmd.Flags().StringVar(&o.GPG, "gpg", "", gpgFlag)
+	cmd.MarkFlagsOneRequired("key", "gpg")
+	cmd.MarkFlagsMutuallyExclusive("key", "gpg")
 	return cmd
 }
 
@@ -192,7 +249,7 @@ func runSignersSign(_ context.Context, env *Env, o signersSignOptions) error {
 	if err != nil {
 		return err
 	}
-	missing, err := s.Sign(o.key)
+	missing, err := s.Sign(o.Pen)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 type operatorsOptions struct {
 	add bool
-	key string
+	pen ceremony.Pen
 }
 
 func newSignersOperators(env *Env) *cobra.Command {
@@ -31,7 +31,8 @@ people, says who that is. List every operator of the ledger with the person; exi
 the file does not verify.
 
   tally signers operators --add       write down the operator of this workspace
-  tally signers operators --sign KEY  each of two people signs the file
+  tally signers operators --sign KEY  each of two people signs the file, with SSH
+  tally signers operators --gpg KEY   or with OpenPGP
 
 A signature made by hand counts too:
 
@@ -40,8 +41,9 @@ A signature made by hand counts too:
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSignersOperators(cmd.Context(), env, o) },
 	}
 	cmd.Flags().BoolVar(&o.add, "add", false, "add the operator of this workspace to the file")
-	cmd.Flags().StringVar(&o.key, "sign", "", "sign the file with this SSH key `FILE`")
-	cmd.MarkFlagsMutuallyExclusive("add", "sign")
+	cmd.Flags().StringVar(&o.pen.Key, "sign", "", "sign the file with this SSH key `FILE`")
+	cmd.Flags().StringVar(&o.pen.GPG, "gpg", "", gpgFlag)
+	cmd.MarkFlagsMutuallyExclusive("add", "sign", "gpg")
 	return cmd
 }
 
@@ -64,8 +66,8 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 	switch {
 	case o.add:
 		return runAddOperator(env, w, v.Signers)
-	case o.key != "":
-		return runSignOperators(env, w, v.Signers, o.key)
+	case o.pen != ceremony.Pen{}:
+		return runSignOperators(env, w, v.Signers, o.pen)
 	}
 	f, by, err := w.VerifyOperators(v.Signers)
 	if err != nil {
@@ -107,8 +109,8 @@ func runAddOperator(env *Env, p *archive.Place, signers *seal.Signers) error {
 	})
 }
 
-func runSignOperators(env *Env, p *archive.Place, signers *seal.Signers, keyFile string) error {
-	missing, err := ceremony.SignOperators(p, signers, keyFile)
+func runSignOperators(env *Env, p *archive.Place, signers *seal.Signers, pen ceremony.Pen) error {
+	missing, err := ceremony.SignOperators(p, signers, pen)
 	if err != nil {
 		return err
 	}

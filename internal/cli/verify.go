@@ -22,6 +22,7 @@ type verifyOptions struct {
 	quorum    int
 	trustRoot string
 	signers   string
+	people    string
 	entry     string
 	hmacKey   string
 	recompute bool
@@ -63,6 +64,7 @@ by other rules, or for a bench that is not at hand, is "not recounted", which is
 	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all that are named)")
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	f.StringVar(&o.people, "people", "", "the signers `FILE` of when an anchor was published, for signatures of people on it")
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	f.BoolVar(&o.recompute, "recompute", false, "count every number of the workspace again, from its ledger and evidence")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
@@ -136,6 +138,11 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 			return t, refusal.Newf(refusal.Usage, "--trust-root: %w", err)
 		}
 	}
+	if o.people != "" {
+		if err := t.TrustPeople(o.people); err != nil {
+			return t, err
+		}
+	}
 	if o.signers != "" {
 		if t.Root, err = verify.RootOf(o.signers); err != nil {
 			return t, err
@@ -180,11 +187,14 @@ func trustOperators(env *Env, w *archive.Place, t *verify.Trust) error {
 	if w == nil || len(t.Logs) > 0 {
 		return nil
 	}
-	keys, err := w.OperatorKeys()
+	own, err := w.OwnLedger()
 	if err != nil {
 		env.Note("the ledger of this workspace does not verify, so its keys are not trusted: %v", err)
 		return nil
 	}
-	t.Logs = keys
+	t.Logs = own.EveryKey()
+	if t.Signers == nil {
+		t.Signers = own.SignersOf
+	}
 	return nil
 }

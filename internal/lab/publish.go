@@ -5,22 +5,24 @@ import (
 	"fmt"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
 	"tallystick/internal/cosign"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/workspace"
 )
 
 // Publish publishes the end of the ledger and has the workspace's witnesses
 // cosign it. If some cannot be reached the anchor stands: both what was published
-// and the refusal WitnessFailed are returned.
-func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger) (*sequencer.Published, error) {
+// and the refusal WitnessFailed are returned. The people sign it besides.
+func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger, people ...sequencer.Person) (*sequencer.Published, error) {
 	cosigners, err := cosigners(p.Settings)
 	if err != nil {
 		return nil, err
 	}
-	pub, err := l.PublishAnchor(ctx, cosigners)
+	pub, err := l.PublishAnchor(ctx, cosigners, people...)
 	if err != nil {
 		return nil, p.Alarm(err)
 	}
@@ -38,8 +40,9 @@ func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger) (*seque
 }
 
 // PublishNow opens the ledger for one publication. What git holds is looked at
-// first: an anchor that contradicts what was pushed must not be made.
-func PublishNow(ctx context.Context, p *archive.Place) (*sequencer.Published, error) {
+// first: an anchor that contradicts what was pushed must not be made. The OpenPGP
+// keys, by their fingerprints, sign it besides.
+func PublishNow(ctx context.Context, p *archive.Place, gpg []string) (*sequencer.Published, error) {
 	past, err := p.Read(archive.Ask{Git: true, Want: func(*history.Attempt) bool { return false }})
 	if err != nil {
 		return nil, err
@@ -53,7 +56,13 @@ func PublishNow(ctx context.Context, p *archive.Place) (*sequencer.Published, er
 	if err != nil {
 		return nil, err
 	}
-	pub, err := Publish(ctx, p, l)
+	var people []sequencer.Person
+	for _, id := range gpg {
+		people = append(people, func(signers *seal.Signers, message []byte) ([]byte, error) {
+			return ceremony.SignWithGPG(signers, id, seal.NamespaceAnchor, message)
+		})
+	}
+	pub, err := Publish(ctx, p, l, people...)
 	if cerr := l.Close(); err == nil {
 		err = cerr
 	}

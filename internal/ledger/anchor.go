@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"tallystick/internal/canon"
@@ -31,8 +32,11 @@ type Anchor struct {
 	Head        digest.ID     `json:"head"`
 	Root        string        `json:"root"`
 	Checkpoint  string        `json:"checkpoint"` // signed note, with cosignatures
+	// People are armoured signatures of people, SSHSIG or OpenPGP, over the same
+	// message as Signature. Anybody can take them off: they only ever add.
+	People []string `json:"people,omitempty"`
 	// Signature is SSHSIG in the namespace tallystick-anchor by the operator
-	// over the canonical form without this field.
+	// over the canonical form without this field and without People.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -50,10 +54,10 @@ func (a *Anchor) TreeHead() (TreeHead, error) {
 	return ParseTreeHead(fmt.Sprintf("%s\n%d\n%s\n", a.Origin, a.Size, a.Root))
 }
 
-// Message is what the signature covers.
+// Message is what the signatures cover.
 func (a *Anchor) Message() ([]byte, error) {
 	unsigned := *a
-	unsigned.Signature = ""
+	unsigned.Signature, unsigned.People = "", nil
 	return canon.Marshal(unsigned)
 }
 
@@ -89,14 +93,42 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	if a.Date != a.PublishedAt.Date() {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: date is %s and it was published on %s", a.Date, a.PublishedAt.Date())
 	}
+	if a.People != nil && (len(a.People) == 0 || len(a.People) > maxAnchorPeople) {
+		return nil, refusal.Newf(refusal.Malformed, "anchor: people has %d signatures, expected 1 to %d or no such member", len(a.People), maxAnchorPeople)
+	}
 	return &a, nil
 }
+
+// maxAnchorPeople bounds how many signatures one file may make us verify.
+const maxAnchorPeople = 16
 
 // A VerifiedAnchor is an anchor whose signatures have been checked. Only
 // [VerifyAnchor] makes one.
 type VerifiedAnchor struct {
 	Anchor
 	Checkpoint *Checkpoint
+	By         []seal.Signature // the people who signed it besides
+	Unread     int              // signatures of people that nobody could judge
+}
+
+// WhoSigned says which people signed the anchor besides its operator, "" for none.
+func (a *VerifiedAnchor) WhoSigned() string {
+	if a.Unread > 0 {
+		return fmt.Sprintf("people's signatures were not checked (%d): who was trusted then is not known here", a.Unread)
+	}
+	if len(a.By) == 0 {
+		return ""
+	}
+	return "signed by " + strings.Join(a.Names(), ", ")
+}
+
+// Names are those of the people who signed the anchor besides its operator.
+func (a *VerifiedAnchor) Names() []string {
+	names := make([]string, len(a.By))
+	for i, s := range a.By {
+		names[i] = s.Principal()
+	}
+	return names
 }
 
 // Expectation is what a ledger must contain to agree with the anchor.
@@ -132,7 +164,38 @@ func VerifyAnchor(data []byte, p Policy) (*VerifiedAnchor, error) {
 	if !logKey(p, a.Origin, key) {
 		return nil, refusal.Newf(refusal.AnchorSignatureInvalid, "anchor of %s: signed by %s, which is not trusted for %s", a.Date, key.Fingerprint(), a.Origin)
 	}
-	return &VerifiedAnchor{Anchor: *a, Checkpoint: c}, nil
+	verified := &VerifiedAnchor{Anchor: *a, Checkpoint: c}
+	if err := verified.readPeople(message, p); err != nil {
+		return nil, err
+	}
+	return verified, nil
+}
+
+// readPeople verifies the signatures of people, each of whom counts once, at the
+// time of the anchor and with the signers in force at its end.
+func (a *VerifiedAnchor) readPeople(message []byte, p Policy) error {
+	if len(a.People) == 0 {
+		return nil
+	}
+	var signers *seal.Signers
+	if p.Signers != nil {
+		signers = p.Signers(a.Origin, a.Size)
+	}
+	if signers == nil {
+		a.Unread = len(a.People)
+		return nil
+	}
+	sigs := make([][]byte, len(a.People))
+	for i, s := range a.People {
+		sigs[i] = []byte(s)
+	}
+	var err error
+	a.By, err = signers.VerifyQuorum(sigs, message, seal.NamespaceAnchor, a.PublishedAt.Go(), seal.Rule{People: len(sigs)})
+	if err != nil {
+		return refusal.Newf(refusal.AnchorSignatureInvalid, "anchor of %s: people: %w", a.Date, err).
+			WithHint("somebody put a signature there that does not count; restore the file from git")
+	}
+	return nil
 }
 
 // anchorName keeps the names apart that a script branches on.

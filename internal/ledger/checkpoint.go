@@ -81,6 +81,10 @@ type Policy struct {
 	Logs      []LogKey
 	Witnesses []note.Verifier
 	Quorum    int
+	// Signers, if set, gives who was trusted after so many entries of a ledger, nil
+	// if that is not known. Without it signatures of people on an anchor are not
+	// read, and say so.
+	Signers func(origin string, size int64) *seal.Signers
 }
 
 // VerifyCheckpoint checks a signed note against a policy. Signatures by keys

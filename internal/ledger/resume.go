@@ -141,6 +141,14 @@ func (v *Verified) knownAt(size int64) (known, bool) {
 	return v.met[i], true
 }
 
+// SignersOf is [Policy.Signers] of this ledger; it knows no other.
+func (v *Verified) SignersOf(origin string, size int64) *seal.Signers {
+	if origin != v.Origin {
+		return nil
+	}
+	return v.signersAt(size)
+}
+
 // signersAt returns the signers in force after so many entries.
 func (v *Verified) signersAt(size int64) *seal.Signers {
 	in := v.history[0].signers

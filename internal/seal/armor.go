@@ -11,6 +11,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
+	"tallystick/internal/openpgp"
 	"tallystick/internal/refusal"
 )
 
@@ -30,7 +31,8 @@ const (
 )
 
 // SplitArmored splits a .sig file that holds one or more armoured signatures
-// one after the other, and returns each exactly as ssh-keygen would write it.
+// one after the other, and returns each exactly as ssh-keygen, or gpg, would write
+// it. A file may also be one OpenPGP signature that is not armoured.
 //
 // Nothing may stand between or around the blocks. Lines of 64 and 76
 // characters (PEM and MIME, which other signing tools use) are accepted beside
@@ -39,10 +41,17 @@ const (
 func SplitArmored(data []byte) ([][]byte, error) {
 	malformed := func(err error) error {
 		return refusal.Newf(refusal.Malformed, "splitting signatures: %w", err).
-			WithHint(`a .sig file holds the output of "ssh-keygen -Y sign", one or more times, and nothing else`)
+			WithHint(`a .sig file holds the output of "ssh-keygen -Y sign" or "gpg --detach-sign", one or more times, and nothing else`)
 	}
 	if len(data) == 0 {
 		return nil, malformed(fmt.Errorf("the file is empty"))
+	}
+	if data[0]&0x80 != 0 { // no text begins like this, and every OpenPGP packet does
+		sig, err := openpgp.ParseSignature(data)
+		if err != nil {
+			return nil, malformed(err)
+		}
+		return [][]byte{sig.Armor()}, nil
 	}
 	var blocks [][]byte
 	rest := string(data)
@@ -51,19 +60,31 @@ func SplitArmored(data []byte) ([][]byte, error) {
 		if n > maxSignatures {
 			return nil, malformed(fmt.Errorf("more than %d signatures", maxSignatures))
 		}
-		end := strings.Index(rest, armorEnd+"\n")
-		if end < 0 {
-			return nil, malformed(fmt.Errorf("signature %d: no line %q", n, armorEnd))
+		last, respell := armorEnd, respellSSH
+		if isOpenPGP([]byte(rest)) {
+			last, respell = openpgp.ArmorEnd, respellOpenPGP
 		}
-		block := rest[:end+len(armorEnd)+1]
-		rest = rest[len(block):]
-		blob, err := unarmor(block)
+		end := strings.Index(rest, last+"\n")
+		if end < 0 {
+			return nil, malformed(fmt.Errorf("signature %d: no line %q", n, last))
+		}
+		block, err := respell(rest[:end+len(last)+1])
 		if err != nil {
 			return nil, malformed(fmt.Errorf("signature %d: %w", n, err))
 		}
-		blocks = append(blocks, armor(blob))
+		rest = rest[end+len(last)+1:]
+		blocks = append(blocks, block)
 	}
 	return blocks, nil
+}
+
+// respellSSH writes an armoured SSH signature as ssh-keygen would.
+func respellSSH(block string) ([]byte, error) {
+	blob, err := unarmor(block)
+	if err != nil {
+		return nil, err
+	}
+	return armor(blob), nil
 }
 
 // armor encodes a signature blob as ssh-keygen does.

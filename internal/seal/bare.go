@@ -20,7 +20,7 @@ func VerifySignature(armored, message []byte, ns Namespace) (PublicKey, error) {
 	if _, ok := sig.PublicKey.(*ssh.Certificate); ok {
 		return PublicKey{}, refusal.Newf(refusal.SignerUnknown, "verifying signature: made with a certificate, expected a plain key")
 	}
-	return PublicKey{sig.PublicKey}, nil
+	return PublicKey{key: sig.PublicKey}, nil
 }
 
 // ParseLogKey reads a verifier key in the form that [VKey] writes into the

@@ -62,7 +62,7 @@ func FuzzPublicKey(f *testing.F) {
 		if err := checkStrength(key.key); err != nil {
 			t.Fatal(err)
 		}
-		_ = key.material() // does not panic
+		_ = key.materials() // does not panic
 	})
 }
 

@@ -48,8 +48,13 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 		switch {
 		case line == "":
 			continue
+		case strings.HasPrefix(line, openPGPPrefix):
+			var e Entry
+			e, err = s.parseOpenPGP(line)
+			e.Line = n + 1
+			s.entries = append(s.entries, e)
 		case line[0] == '#':
-			err = checkComment(line)
+			err = s.checkComment(line)
 		default:
 			var e Entry
 			e, err = parseEntry(line)
@@ -129,8 +134,10 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 		s.rules = FirstRules
 	case lines[0] == headerMagic+"2":
 		s.rules = SecurityRules
+	case lines[0] == headerMagic+"3":
+		s.rules = OpenPGPRules
 	default:
-		return 1, fmt.Errorf("found %q, expected %q and 1 or 2 (found rules %q)", lines[0], headerMagic, rules)
+		return 1, fmt.Errorf("found %q, expected %q and 1, 2 or 3 (found rules %q)", lines[0], headerMagic, rules)
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
 		return 2, fmt.Errorf("expected %q and a number", headerVersion)
@@ -155,13 +162,16 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 }
 
 // checkComment refuses a comment that looks like a header, which would tell a
-// reader another version than the parser.
-func checkComment(line string) error {
+// reader another version than the parser, or like an OpenPGP key.
+func (s *Signers) checkComment(line string) error {
 	text := strings.ToLower(strings.TrimLeft(line, "# \t")) // "# # version: 7" fools a reader as well
 	for _, word := range []string{"tallystick-signers", "version:", "previous:"} {
 		if strings.HasPrefix(text, word) {
 			return fmt.Errorf("header line %q in the wrong place", line)
 		}
+	}
+	if s.rules >= OpenPGPRules && strings.HasPrefix(text, "openpgp-signer") {
+		return fmt.Errorf("a comment that looks like an OpenPGP key; such a line begins with %q", openPGPPrefix)
 	}
 	return nil
 }
@@ -417,9 +427,11 @@ func (s *Signers) checkPeople() error {
 	byKey := map[string]Entry{}
 	byName := map[string]Entry{}
 	for _, e := range s.entries {
-		material := e.Key.material()
-		if first, ok := byKey[material]; ok {
+		for _, material := range e.Key.materials() {
+			first, ok := byKey[material]
 			switch {
+			case !ok:
+				byKey[material] = e
 			case first.Authority != e.Authority:
 				return s.duplicate(first, e, "is an authority's on one line and a person's on the other")
 			case !e.Authority && first.Principals != e.Principals:
@@ -427,8 +439,6 @@ func (s *Signers) checkPeople() error {
 			case !first.Key.Equal(e.Key):
 				return s.duplicate(first, e, "is listed in two wrappings")
 			}
-		} else {
-			byKey[material] = e
 		}
 		if e.Authority {
 			continue
@@ -451,8 +461,12 @@ func (s *Signers) duplicate(first, second Entry, what string) error {
 // ignored. The previous digest is zero in version 1. The result has been
 // parsed again, so it obeys every rule of the format.
 func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
+	rules := SecurityRules
+	if slices.ContainsFunc(entries, func(e Entry) bool { return e.Key.pgp != nil }) {
+		rules = OpenPGPRules
+	}
 	var b strings.Builder
-	b.WriteString(header(SecurityRules, version, previous))
+	b.WriteString(header(rules, version, previous))
 	for _, e := range entries {
 		b.WriteString(e.String() + "\n")
 	}
@@ -462,12 +476,28 @@ func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Next returns the file with the header of the version after it, under the
-// newest rules, and everything else as it is, comments too, so that whoever
-// signs it next sees what changed and nothing else.
+// Next returns the file with the header of the version after it, under
+// [SecurityRules] or the newer ones that it is under already, and everything else
+// as it is, comments too, so that whoever signs it next sees what changed and
+// nothing else.
 func (s *Signers) Next() []byte {
 	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
-	return []byte(header(SecurityRules, s.version+1, s.Digest()) + lines)
+	return []byte(header(max(SecurityRules, s.rules), s.version+1, s.Digest()) + lines)
+}
+
+// With returns the file with one more line, under the rules that it needs, and
+// everything else as it is.
+func (s *Signers) With(e Entry) ([]byte, error) {
+	rules := s.rules
+	if e.Key.pgp != nil {
+		rules = max(rules, OpenPGPRules)
+	}
+	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
+	data := []byte(header(rules, s.version, s.previous) + lines + e.String() + "\n")
+	if _, err := ParseSigners(s.name, data); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // header is the beginning of a version of the file; it has no other spelling.
@@ -504,5 +534,9 @@ func (e Entry) String() string {
 		fields = append(fields, "roles="+strings.Join(roles, ","))
 	}
 	fields = append(fields, e.Comment)
-	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return f == "" }), " ")
+	line := strings.Join(slices.DeleteFunc(fields, func(f string) bool { return f == "" }), " ")
+	if e.Key.pgp != nil {
+		return openPGPPrefix + line
+	}
+	return line
 }

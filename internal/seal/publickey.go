@@ -2,22 +2,27 @@ package seal
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 
+	"tallystick/internal/openpgp"
 	"tallystick/internal/refusal"
 )
 
-// A PublicKey is an SSH public key that passed the strength checks of this
-// package. It is never a certificate. The zero value is no key.
+// A PublicKey is an SSH public key, or an OpenPGP key with its signing subkeys,
+// that passed the strength checks of this package. It is never a certificate. The
+// zero value is no key.
 type PublicKey struct {
 	key ssh.PublicKey
+	pgp *openpgp.Key // then key is nil
 }
 
 // ParsePublicKey reads one line in authorized_keys form without options, as in
@@ -80,16 +85,22 @@ func strongKey(key ssh.PublicKey) (PublicKey, error) {
 	return PublicKey{key: key}, nil
 }
 
-// Type is the SSH name of the kind of key, such as "ssh-ed25519".
+// Type is the SSH name of the kind of key, such as "ssh-ed25519", or "openpgp".
 func (p PublicKey) Type() string {
+	if p.pgp != nil {
+		return openPGPType
+	}
 	if p.key == nil {
 		return ""
 	}
 	return p.key.Type()
 }
 
-// Marshal returns the key in SSH wire format.
+// Marshal returns the key in SSH wire format, or an OpenPGP key as its packets.
 func (p PublicKey) Marshal() []byte {
+	if p.pgp != nil {
+		return p.pgp.Bytes()
+	}
 	if p.key == nil {
 		return nil
 	}
@@ -97,16 +108,23 @@ func (p PublicKey) Marshal() []byte {
 }
 
 // String returns the key in authorized_keys form, without a comment or a
-// newline.
+// newline. That of an OpenPGP key is its fingerprint and the key in base64.
 func (p PublicKey) String() string {
+	if p.pgp != nil {
+		return p.pgp.Fingerprint() + " " + base64.StdEncoding.EncodeToString(p.pgp.Bytes())
+	}
 	if p.key == nil {
 		return ""
 	}
 	return p.key.Type() + " " + base64.StdEncoding.EncodeToString(p.key.Marshal())
 }
 
-// Fingerprint returns what "ssh-keygen -l" prints: "SHA256:" and base64.
+// Fingerprint returns what "ssh-keygen -l" prints, "SHA256:" and base64, or
+// "openpgp:" and the fingerprint that gpg prints.
 func (p PublicKey) Fingerprint() string {
+	if p.pgp != nil {
+		return openPGPType + ":" + p.pgp.Fingerprint()
+	}
 	if p.key == nil {
 		return ""
 	}
@@ -116,7 +134,7 @@ func (p PublicKey) Fingerprint() string {
 // Equal reports whether p and q are the same key. The zero value equals
 // nothing, not even itself.
 func (p PublicKey) Equal(q PublicKey) bool {
-	return p.key != nil && q.key != nil && bytes.Equal(p.key.Marshal(), q.key.Marshal())
+	return p.Type() != "" && p.Type() == q.Type() && bytes.Equal(p.Marshal(), q.Marshal())
 }
 
 // Ed25519 returns the bare key if it is of type ssh-ed25519. A security key's
@@ -129,11 +147,25 @@ func (p PublicKey) Ed25519() (ed25519.PublicKey, bool) {
 	return pub, ok
 }
 
-// material identifies the secret behind the key rather than its wrapping, so
+// materials identify the secrets behind the key rather than its wrapping, so
 // that one secret cannot vote twice: as a plain key and as a security key, for
-// two applications, or as one RSA modulus with two exponents.
-func (p PublicKey) material() string {
-	switch pub := p.key.(ssh.CryptoPublicKey).CryptoPublicKey().(type) {
+// two applications, as one RSA modulus with two exponents, or as an SSH key and an
+// OpenPGP key. An OpenPGP key has one for each of its keys.
+func (p PublicKey) materials() []string {
+	if p.pgp == nil {
+		return []string{material(p.key.(ssh.CryptoPublicKey).CryptoPublicKey())}
+	}
+	found := []string{material(p.pgp.Primary().Public())}
+	for _, k := range p.pgp.Signing() {
+		if m := material(k.Public()); !slices.Contains(found, m) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func material(key crypto.PublicKey) string {
+	switch pub := key.(type) {
 	case ed25519.PublicKey:
 		return "ed25519 " + string(pub)
 	case *ecdsa.PublicKey:

@@ -40,12 +40,13 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 		if err != nil {
 			return nil, fmt.Errorf("signature %d of %d: %w", i+1, len(sigs), err)
 		}
-		material := sig.key.material()
-		if other, ok := nameOf[material]; ok && other != sig.person() {
-			return nil, refusal.Newf(refusal.DuplicateKey, "signature %d of %d: the key %s signed as %s and as %s",
-				i+1, len(sigs), sig.key.Fingerprint(), other, sig.person())
+		for _, material := range sig.key.materials() {
+			if other, ok := nameOf[material]; ok && other != sig.person() {
+				return nil, refusal.Newf(refusal.DuplicateKey, "signature %d of %d: the key %s signed as %s and as %s",
+					i+1, len(sigs), sig.key.Fingerprint(), other, sig.person())
+			}
+			nameOf[material] = sig.person()
 		}
-		nameOf[material] = sig.person()
 		people = addPerson(people, sig)
 	}
 

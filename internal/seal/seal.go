@@ -1,13 +1,15 @@
-// Package seal knows people by the SSH keys they already have: it makes and
-// verifies SSH signatures, reads who may sign what, and counts people.
+// Package seal knows people by the SSH keys they already have, or their OpenPGP
+// keys: it makes SSH signatures, verifies both, reads who may sign what, and counts
+// people.
 //
 // Start with [ParseSigners], [Root] and [Extend] (who is trusted), then
 // [Signers.Verify] for one signature and [Signers.VerifyQuorum] for acts that
 // need more than one person. [SignWith] makes signatures that
 // "ssh-keygen -Y verify" accepts; "ssh-keygen -Y sign" makes signatures that
 // Verify accepts. [Key] is an Ed25519 key that belongs to a machine and not to
-// a person. note.go holds the signed notes and cosignatures of C2SP, multikey.go
-// the spellings of Ed25519 keys in W3C documents: Multikey, did:key, JWK.
+// a person. openpgp.go holds what is particular to OpenPGP, note.go the signed
+// notes and cosignatures of C2SP, multikey.go the spellings of Ed25519 keys in W3C
+// documents: Multikey, did:key, JWK.
 //
 // What a caller may rely on:
 //
@@ -52,6 +54,10 @@ const (
 	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
 	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
 )
+
+// namespaces are all of them.
+var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceDisposition}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string

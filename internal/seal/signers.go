@@ -53,6 +53,8 @@ const (
 	// SecurityRules count people who are curators or hold the security role,
 	// and let two of them change the file of whom one holds the latter.
 	SecurityRules Rules = 2
+	// OpenPGPRules are SecurityRules, and people may have OpenPGP keys too.
+	OpenPGPRules Rules = 3
 )
 
 // Rules are those that the file is under.
@@ -114,21 +116,32 @@ func (e Entry) window() string {
 	return "from " + e.ValidAfter.Format(form) + " until " + e.ValidBefore.Format(form)
 }
 
-// Verify verifies one armoured signature over message for one act, by somebody
-// whom the file admits for that act at that time. The time is that of the
-// act's place in the ledger; it is never zero and never "now".
+// Verify verifies one armoured signature, SSH or OpenPGP, over message for one
+// act, by somebody whom the file admits for that act at that time. The time is
+// that of the act's place in the ledger; it is never zero and never "now".
 func (s *Signers) Verify(armored, message []byte, ns Namespace, at time.Time) (Signature, error) {
+	if isOpenPGP(armored) {
+		return s.verifyOpenPGP(armored, message, ns, at)
+	}
 	sig, err := verifyBytes(armored, message, ns)
 	if err != nil {
 		return Signature{}, err
 	}
-	if at.IsZero() || at.Unix() < 0 {
-		return Signature{}, refusal.Newf(refusal.Failed, "verifying signature: no time given to judge it at")
+	if err := checkTime(at); err != nil {
+		return Signature{}, err
 	}
 	if cert, ok := sig.PublicKey.(*ssh.Certificate); ok {
 		return s.admitCertificate(cert, ns, at)
 	}
-	return s.admitKey(PublicKey{sig.PublicKey}, ns, at)
+	return s.admitKey(PublicKey{key: sig.PublicKey}, ns, at)
+}
+
+// checkTime refuses to judge at no time.
+func checkTime(at time.Time) error {
+	if at.IsZero() || at.Unix() < 0 {
+		return refusal.Newf(refusal.Failed, "verifying signature: no time given to judge it at")
+	}
+	return nil
 }
 
 // verifyBytes checks everything about a signature that does not depend on who
@@ -262,7 +275,7 @@ func (s *Signers) admitCertificate(cert *ssh.Certificate, ns Namespace, at time.
 	if err != nil {
 		return Signature{}, err
 	}
-	return Signature{principal: who, key: PublicKey{cert.Key}, roles: unionRoles(lines)}, nil
+	return Signature{principal: who, key: PublicKey{key: cert.Key}, roles: unionRoles(lines)}, nil
 }
 
 // spelling returns how the file writes a person's name.

@@ -87,7 +87,7 @@ func AnchorExpectations(files []AnchorFile) []ledger.Expectation {
 				if len(keys) == 0 {
 					return refusal.Newf(refusal.AnchorSignatureInvalid, "no operator was in force at %s, when it says it was published", f.PublishedAt)
 				}
-				_, err := ledger.VerifyAnchor(f.Data, ledger.Policy{Logs: keys})
+				_, err := ledger.VerifyAnchor(f.Data, ledger.Policy{Logs: keys, Signers: func(string, int64) *seal.Signers { return signers }})
 				return err
 			},
 		}
@@ -105,6 +105,10 @@ type Cosigner interface {
 	Cosign(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) (signatureLine []byte, err error)
 }
 
+// A Person signs the message of an anchor, in [seal.NamespaceAnchor], and returns
+// the armoured signature.
+type Person func(signers *seal.Signers, message []byte) ([]byte, error)
+
 // A Published is what came of publishing an anchor.
 type Published struct {
 	Path      string
@@ -118,7 +122,10 @@ type Published struct {
 // cannot be reached leaves the local anchor in place and is reported; the next
 // publication catches it up, because each proof starts at what the witness
 // last saw.
-func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner) (*Published, error) {
+//
+// The people, if any, sign the anchor besides: each is given what to sign and the
+// signers in force.
+func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people ...Person) (*Published, error) {
 	tip := l.Tip()
 	at := l.anchorTime(tip)
 	if err := l.cfg.checkOperator(tip.Signers, evidence.At(at)); err != nil {
@@ -160,7 +167,7 @@ func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner) (*Publ
 	if err := l.cfg.publishTiles(tree, leaves, tip); err != nil {
 		return nil, err
 	}
-	if err := l.writeAnchor(tip, signed, at, pub); err != nil {
+	if err := l.writeAnchor(tip, signed, at, people, pub); err != nil {
 		return nil, err
 	}
 	slices.Sort(pub.Witnesses)
@@ -187,7 +194,7 @@ func (l *Ledger) cosign(ctx context.Context, tip Tip, tree *ledger.Tree, cosigne
 
 // writeAnchor signs and writes the day's file. An older one of the same day is
 // replaced only by a larger one, after the ledger was found to contain it.
-func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, at time.Time, pub *Published) error {
+func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, at time.Time, people []Person, pub *Published) error {
 	a := ledger.NewAnchor(tip.TreeHead, tip.Head, checkpoint, at)
 	message, err := a.Message()
 	if err != nil {
@@ -198,8 +205,20 @@ func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, at time.Time, pub *Publ
 		return err
 	}
 	a.Signature = string(signature)
+	for _, person := range people {
+		by, err := person(tip.Signers, message)
+		if err != nil {
+			return err
+		}
+		a.People = append(a.People, string(by))
+	}
 	data, err := a.Marshal()
 	if err != nil {
+		return err
+	}
+	// A signature that does not count would refuse the anchor for ever.
+	if _, err := ledger.VerifyAnchor(data, ledger.Policy{Logs: ledger.KeysOf(tip.Signers, tip.Origin, at),
+		Signers: func(string, int64) *seal.Signers { return tip.Signers }}); err != nil {
 		return err
 	}
 	pub.Anchor, pub.Path = *a, filepath.Join(l.cfg.Anchors, a.Date+".json")

@@ -52,6 +52,7 @@ type options struct {
 	trust                   Trust
 	json                    bool
 	signers, entry, hmacKey string
+	people                  string
 	held                    string
 	dids, jwks, lists       []string
 	receipts                []string
@@ -86,6 +87,7 @@ func parseArgs(args []string) (*options, error) {
 	})
 	flags.StringVar(&o.held, "extends", "", "a receipt, anchor or checkpoint `FILE` that you hold: the ledger must extend it")
 	flags.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
+	flags.StringVar(&o.people, "people", "", "the signers `FILE` of when an anchor was published, for signatures of people on it")
 	flags.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	flags.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	several := func(name, usage string, to *[]string) {
@@ -138,6 +140,11 @@ func helpText(flags *flag.FlagSet) string {
 func (o *options) readTrust() (err error) {
 	if o.signers != "" {
 		if o.trust.Root, err = RootOf(o.signers); err != nil {
+			return err
+		}
+	}
+	if o.people != "" {
+		if err = o.trust.TrustPeople(o.people); err != nil {
 			return err
 		}
 	}

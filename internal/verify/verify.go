@@ -39,7 +39,10 @@ type Trust struct {
 	Witnesses []note.Verifier
 	Quorum    int    // of the witnesses; 0 asks for all of them
 	Entry     []byte // of a receipt that does not carry its own
-	HMACKey   []byte // shared with whoever packed a bundle
+	// Signers gives who was trusted when an anchor was published, for the signatures
+	// of people on it; see [ledger.Policy].
+	Signers func(origin string, size int64) *seal.Signers
+	HMACKey []byte // shared with whoever packed a bundle
 	// Credentials is for credentials; its zero value is enough for one that only
 	// did:keys signed and that has no status.
 	Credentials Credentials
@@ -105,7 +108,7 @@ func (t Trust) Policy() ledger.Policy {
 	if quorum == 0 {
 		quorum = len(t.Witnesses) // whoever names a witness wants to see its signature
 	}
-	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: quorum}
+	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: quorum, Signers: t.Signers}
 }
 
 // An Item is what was found at one path.
@@ -246,7 +249,11 @@ func anchor(data []byte, t Trust) (string, string, error) {
 	if err != nil {
 		return "anchor", "", err
 	}
-	return "anchor", fmt.Sprintf("%s on %s: %d entries, head %s%s", a.Origin, a.Date, a.Size, a.Head, cosigned(a.Checkpoint)), nil
+	detail := fmt.Sprintf("%s on %s: %d entries, head %s%s", a.Origin, a.Date, a.Size, a.Head, cosigned(a.Checkpoint))
+	if who := a.WhoSigned(); who != "" {
+		detail += "; " + who
+	}
+	return "anchor", detail, nil
 }
 
 func checkpoint(data []byte, t Trust) (string, string, error) {
@@ -404,6 +411,21 @@ func rank(err error) int {
 		return 2
 	}
 	return 1
+}
+
+// TrustPeople trusts the people of a signers file, of whichever version, for
+// signatures of people on anchors.
+func (t *Trust) TrustPeople(path string) error {
+	data, err := store.ReadFile(store.OS{}, path, 1<<20)
+	if err != nil {
+		return err
+	}
+	s, err := seal.ParseSigners(path, data)
+	if err != nil {
+		return err
+	}
+	t.Signers = func(string, int64) *seal.Signers { return s }
+	return nil
 }
 
 // RootOf is the trust root that a file with version 1 of the signers gives.
