@@ -49,10 +49,11 @@ const (
 
 // A channel is our end of the socket to the first process.
 type channel struct {
-	conn    *os.File
-	theirs  *os.File // the other end, until the sandbox has it
-	gateway *Gateway
+	conn   *os.File
+	theirs *os.File // the other end, until the sandbox has it
 
+	mu      sync.Mutex // a room gets these with its case: see give
+	gateway *Gateway
 	// onRoom and onUse are told what a room says of itself; nil for nobody.
 	onRoom func(name string)
 	onUse  func(bytes int64, tasks int)
@@ -87,8 +88,22 @@ func openChannel(gateway *Gateway, p plan) (*channel, error) {
 	return c, nil
 }
 
-func (c *channel) send(p plan) error {
-	b, err := json.Marshal(p)
+// give gives a room what belongs to its case. Before, it has no gateway.
+func (c *channel) give(g *Gateway, onRoom func(name string), onUse func(bytes int64, tasks int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gateway, c.onRoom, c.onUse = g, onRoom, onUse
+}
+
+func (c *channel) given() (*Gateway, func(name string), func(bytes int64, tasks int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gateway, c.onRoom, c.onUse
+}
+
+// send sends a plan, or a task.
+func (c *channel) send(v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
@@ -142,8 +157,8 @@ func (c *channel) serve() {
 		case saysNotStarted:
 			c.notStarted = headString([]byte(text))
 		case saysRoom:
-			if c.onRoom != nil {
-				c.onRoom(text)
+			if _, onRoom, _ := c.given(); onRoom != nil {
+				onRoom(text)
 			}
 			if unix.Sendto(fd, []byte{knowsRoom}, unix.MSG_NOSIGNAL, nil) != nil {
 				return
@@ -151,8 +166,10 @@ func (c *channel) serve() {
 		case saysUse:
 			var bytes int64
 			var tasks int
-			if _, err := fmt.Sscan(text, &bytes, &tasks); err == nil && c.onUse != nil {
-				c.onUse(bytes, tasks)
+			if _, _, onUse := c.given(); onUse != nil {
+				if _, err := fmt.Sscan(text, &bytes, &tasks); err == nil {
+					onUse(bytes, tasks)
+				}
 			}
 		case wantsConn:
 			if c.grant(fd, slots) != nil {
@@ -180,11 +197,12 @@ func (c *channel) close() {
 // grant makes a connection, hands one end to the inside and offers the other
 // to the gateway.
 func (c *channel) grant(fd int, slots chan struct{}) error {
-	if c.gateway == nil {
+	gateway, _, _ := c.given()
+	if gateway == nil {
 		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
 	}
 	select {
-	case <-c.gateway.closed:
+	case <-gateway.closed:
 		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
 	case slots <- struct{}{}:
 	}
@@ -206,7 +224,7 @@ func (c *channel) grant(fd int, slots chan struct{}) error {
 		<-slots
 		return err
 	}
-	go c.gateway.offer(&gatewayConn{UnixConn: conn.(*net.UnixConn), release: sync.OnceFunc(func() { <-slots })}, c.done)
+	go gateway.offer(&gatewayConn{UnixConn: conn.(*net.UnixConn), release: sync.OnceFunc(func() { <-slots })}, c.done)
 	return nil
 }
 

@@ -55,13 +55,8 @@ func tell(kind byte, text string) {
 
 // follow does what the plan says, and returns the program's status.
 func follow() (status int, err error) {
-	buf := make([]byte, maxPlanBytes)
-	n, err := unix.Read(firstSocket, buf)
-	if err != nil {
-		return 0, fmt.Errorf("reading the plan: %w", err)
-	}
 	var p plan
-	if err := json.Unmarshal(buf[:n], &p); err != nil {
+	if err := receiveJSON(&p); err != nil {
 		return 0, fmt.Errorf("reading the plan: %w", err)
 	}
 	if p.Build != nil {
@@ -86,6 +81,16 @@ func follow() (status int, err error) {
 		return become(p)
 	}
 	return attend(p)
+}
+
+// receiveJSON reads what the harness sends before all other messages.
+func receiveJSON(v any) error {
+	buf := make([]byte, maxPlanBytes)
+	n, err := unix.Read(firstSocket, buf)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(buf[:n], v)
 }
 
 // become turns this process into the program. Everything that was given up was

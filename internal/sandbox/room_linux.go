@@ -20,14 +20,22 @@ import (
 // A room is what one program of a warm sandbox has for itself: namespaces of
 // its own inside the sandbox. The preloader has one, and every case.
 type room struct {
-	// Work is the folder below casesDir that becomes the room's working folder.
-	// Empty means that it has none, as the preloader.
-	Work    string
 	TmpSize int64
 	Tmp     string // further options of /tmp and /dev/shm
 	// Policy is set where the host's kernel is not gVisor's: what the preloader
 	// is started under, and every fork of it.
 	Policy *calls.Policy `json:",omitempty"`
+
+	cases int // casesDir, from before it was hidden
+}
+
+// A task is what the first process of a room is told when its case comes. Until
+// then the room is like any other: whatever is in it knows of no case.
+type task struct {
+	Env  []string
+	Dir  string
+	Port int    // of the gateway; 0 for none
+	Work string // the folder below casesDir that becomes the working folder
 }
 
 // casesDir holds the working folders of all cases, until a room hides it.
@@ -52,12 +60,12 @@ func (r *room) furnish() error {
 			return fmt.Errorf("making %s: %w", at, err)
 		}
 	}
-	if r.Work == "" {
-		if err := unix.Mount("tmpfs", workDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=555"); err != nil {
-			return fmt.Errorf("making %s: %w", workDir, err)
-		}
-	} else if err := unix.Mount(casesDir+"/"+r.Work, workDir, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("showing the working folder: %w", err)
+	if err := unix.Mount("tmpfs", workDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=555"); err != nil {
+		return fmt.Errorf("making %s: %w", workDir, err)
+	}
+	var err error
+	if r.cases, err = unix.Open(casesDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("opening %s: %w", casesDir, err)
 	}
 	// Covered, not unmounted: gVisor's file server of the root shows what is
 	// mounted below it all the same. Nobody in the room may uncover it.
@@ -103,48 +111,47 @@ func introduce() error {
 
 // hold is the first process of a case's room. It carries connections to the
 // gateway, reaps, and ends with the harness; the agent's process is no child of
-// its, but joins.
+// its, but joins, and waits for the task as this process does.
+//
+// Until then it has the capabilities to show the case's folder. Nobody else in
+// the room has any, so nobody can take them from it.
 func hold(p plan) (status int, err error) {
-	defer func() {
-		if err != nil {
-			unix.Sendto(roomSocket, []byte(err.Error()), unix.MSG_NOSIGNAL, nil)
-		}
-	}()
-	doors, err := openDoors()
+	taskR, taskW, err := p.Room.invite()
 	if err != nil {
+		unix.Sendto(roomSocket, []byte(err.Error()), unix.MSG_NOSIGNAL, nil)
 		return 0, err
 	}
-	if err := introduce(); err != nil {
+	taskR.Close()
+	unix.Close(roomSocket)
+	var t task
+	if err := receiveJSON(&t); err != nil {
+		return 0, fmt.Errorf("reading the task: %w", err)
+	}
+	if err := p.Room.showWork(t.Work); err != nil {
 		return 0, err
 	}
-	if p.Port != 0 {
-		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", p.Port))
+	if t.Port != 0 {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", t.Port))
 		if err != nil {
 			return 0, fmt.Errorf("listening for the gateway: %w", err)
 		}
 		go forwardAll(ln)
 	}
 	// What to run is for the agent's process alone: it reads it from here.
-	r, w, err := os.Pipe()
-	if err != nil {
-		return 0, err
-	}
-	task, err := json.Marshal(map[string]any{"command": p.Command, "env": p.Env, "dir": p.Dir, "landlock": p.Room.Policy != nil})
+	text, err := json.Marshal(map[string]any{"env": t.Env, "dir": t.Dir, "landlock": p.Room.Policy != nil})
 	if err != nil {
 		return 0, err
 	}
 	if err := dropInRoom(); err != nil {
 		return 0, err
 	}
-	if err := unix.Sendmsg(roomSocket, []byte("ready"), unix.UnixRights(append(doors, int(r.Fd()))...), nil, unix.MSG_NOSIGNAL); err != nil {
-		return 0, fmt.Errorf("handing the room over: %w", err)
+	// From here on the calls in the room are the agent's.
+	if err := introduce(); err != nil {
+		return 0, err
 	}
-	closeFds(doors)
-	r.Close()
-	unix.Close(roomSocket)
 	go func() {
-		w.Write(task)
-		w.Close()
+		taskW.Write(text)
+		taskW.Close()
 	}()
 	go measure(p.Room.TmpSize)
 	for {
@@ -153,6 +160,42 @@ func hold(p plan) (status int, err error) {
 			unix.Pause()
 		}
 	}
+}
+
+// invite hands the keeper the room's namespaces, for the agent's process to join,
+// and the pipe from which that will read its task.
+func (r *room) invite() (taskR, taskW *os.File, err error) {
+	// The agent's process shall not look into this one, whatever this one has.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, nil, fmt.Errorf("closing this process to others: %w", err)
+	}
+	doors, err := openDoors()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeFds(doors)
+	if taskR, taskW, err = os.Pipe(); err != nil {
+		return nil, nil, err
+	}
+	if err := unix.Sendmsg(roomSocket, []byte("ready"), unix.UnixRights(append(doors, int(taskR.Fd()))...), nil, unix.MSG_NOSIGNAL); err != nil {
+		return nil, nil, fmt.Errorf("handing the room over: %w", err)
+	}
+	return taskR, taskW, nil
+}
+
+// showWork makes a folder of casesDir the working folder. The others stay hidden.
+func (r *room) showWork(folder string) error {
+	err := unix.Fchdir(r.cases)
+	if err == nil {
+		err = unix.Mount("./"+folder, workDir, "", unix.MS_BIND, "")
+	}
+	if err == nil {
+		err = unix.Chdir("/")
+	}
+	if err != nil {
+		return fmt.Errorf("showing the working folder: %w", err)
+	}
+	return unix.Close(r.cases)
 }
 
 // becomePreloader turns this process into the one that imports and forks. Of

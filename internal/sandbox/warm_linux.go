@@ -189,11 +189,14 @@ type warmBox struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan report
+	idle    []*idleRoom
+	closing bool          // no more rooms are made
 	ready   chan struct{} // closed when the sandbox is built
 	lost    chan struct{} // closed when the keeper is gone
 	why     error         // and why, if it said so
 	once    sync.Once
 	err     error
+	making  sync.WaitGroup // of idle rooms
 }
 
 func startWarmBox(ctx context.Context, w *Warm) (*warmBox, error) {
@@ -347,8 +350,8 @@ func (b *warmBox) expect(id int) chan report {
 	return c
 }
 
-func (b *warmBox) room(work string) *room {
-	r := &room{Work: work, TmpSize: b.limits.MemoryBytes}
+func (b *warmBox) room() *room {
+	r := &room{TmpSize: b.limits.MemoryBytes}
 	if b.class == Namespace {
 		r.Tmp = fmt.Sprintf(",nr_inodes=%d", tmpInodes) // names take memory too
 		r.Policy = &calls.Policy{Agent: true, Watch: true}
@@ -361,13 +364,13 @@ func (b *warmBox) importAll(ctx context.Context) error {
 	a := b.options.Agent
 	command := append([]string{a.Command[0], "/" + warmScript}, a.Command[1:]...)
 	seen := calls.AgentLog(a.hiddenNames(), b.shown)
-	c, err := openChannel(nil, plan{Command: command, Env: a.Env, Dir: "/", Room: b.room("")})
+	c, err := openChannel(nil, plan{Command: command, Env: a.Env, Dir: "/", Room: b.room()})
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	name := ""
-	c.onRoom = func(room string) { name = room; b.share(room, seen) }
+	c.give(nil, func(room string) { name = room; b.share(room, seen) }, nil)
 	answer := b.expect(0)
 	var said report
 	done := make(chan struct{})
@@ -516,54 +519,50 @@ func (r *rooms) of(pid int) (*calls.Log, bool) {
 	return calls.AgentLog(nil, nil), err == nil && name == r.joins
 }
 
-// run makes a room for one case, has the preloader fork into it, and waits for
-// its end. It reports whether nothing is left in the room.
+// run gives a room a case, and waits for its end. It reports whether nothing is
+// left in the room.
 func (b *warmBox) run(ctx context.Context, o AgentOptions, folder string, seen *calls.Log) (out outcome, emptied bool, err error) {
-	b.mu.Lock()
-	b.last++
-	id := b.last
-	b.mu.Unlock()
-	p := plan{Command: o.Command, Env: o.Env, Dir: o.Dir, Room: b.room(folder), Hold: true}
-	if o.Gateway != nil {
-		p.Port = o.GatewayPort
-	}
-	c, err := openChannel(o.Gateway, p)
+	p, err := b.takeRoom()
 	if err != nil {
 		return outcome{}, true, err
 	}
-	defer c.close()
+	defer b.leave(p)
+	t := task{Env: o.Env, Dir: o.Dir, Work: folder}
+	if o.Gateway != nil {
+		t.Port = o.GatewayPort
+	}
 	over := make(chan Verdict, 1)
 	name, peak := "", int64(0)
-	c.onRoom = func(room string) { name = room; b.share(room, seen) }
-	c.onUse = func(bytes int64, tasks int) {
+	p.channel.give(o.Gateway, func(room string) { name = room; b.share(room, seen) }, func(bytes int64, tasks int) {
 		if peak = max(peak, bytes); bytes > o.Limits.MemoryBytes {
 			end(over, OOM)
 		}
 		if tasks > o.Limits.Tasks {
 			end(over, Killed)
 		}
-	}
+	})
 	disk := newDiskWatch(o.WorkFolder, o.Limits, over)
 	defer disk.stop()
-	answer := b.expect(id)
 	var r *running
-	e, err := converse(ctx, talk{stdin: o.Stdin, timeout: o.Limits.Timeout, output: o.Limits.OutputBytes, onStdout: o.OnStdout}, over,
-		func(stdin, stdout, stderr *os.File) (*running, error) {
-			r = &running{pid: b.running.pid, exited: make(chan struct{}), kill: func() { b.order(order{Case: id, End: true}) }}
-			if err := b.order(order{Case: id}, c.theirs, stdin, stdout, stderr); err != nil {
+	e, err := converse(ctx, talk{stdin: o.Stdin, timeout: o.Limits.Timeout, output: o.Limits.OutputBytes, onStdout: o.OnStdout, streams: p.streams}, over,
+		func(_, _, _ *os.File) (*running, error) {
+			r = &running{pid: b.running.pid, exited: make(chan struct{}), kill: func() { b.order(order{Case: p.id, End: true}) }}
+			if err := p.channel.send(t); err != nil {
 				return nil, err
 			}
-			c.start()
 			disk.start(r)
-			go b.await(r, answer)
+			go b.await(r, p.answer)
 			return r, nil
 		})
 	if err != nil && ctx.Err() == nil && b.outOfMemory() {
 		e, err = ending{verdict: OOM, exit: 128 + int(unix.SIGKILL)}, nil
 	}
 	b.settleTrace()
-	c.close()
+	p.channel.close()
 	b.share(name, nil)
+	if err == nil {
+		err = p.channel.err
+	}
 	return outcome{ending: e, peak: peak}, r != nil && r.emptied(), err
 }
 
@@ -620,6 +619,7 @@ func (b *warmBox) close() error {
 			<-b.running.exited
 			<-b.lost
 		}
+		b.leaveAll()
 		if b.asked != nil {
 			<-b.asked.done
 		}
