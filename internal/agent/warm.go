@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -48,6 +51,7 @@ type Warm struct {
 	Folders string
 
 	box    *sandbox.Warm
+	model  *http.Server // of the rehearsal
 	remove func() error
 }
 
@@ -72,7 +76,14 @@ func (t *Target) OpenWarm(ctx context.Context, o Options, jobs int) (*Warm, erro
 		return nil, err
 	}
 	w.remove = func() error { return errors.Join(removeFiles(), remove()) }
-	w.box, err = sandbox.OpenWarm(ctx, sandbox.WarmOptions{Agent: r.sandbox(nil), Folders: w.Folders, Jobs: jobs})
+	rehearsal, err := r.rehearsal()
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.model = &http.Server{Handler: http.HandlerFunc(rehearseModel), ErrorLog: log.New(io.Discard, "", 0)}
+	go w.model.Serve(rehearsal.Gateway)
+	w.box, err = sandbox.OpenWarm(ctx, sandbox.WarmOptions{Agent: r.sandbox(nil), Folders: w.Folders, Jobs: jobs, Rehearsal: rehearsal})
 	if err != nil {
 		w.Close()
 		return nil, err
@@ -99,6 +110,9 @@ func (w *Warm) Close() error {
 	var err error
 	if w.box != nil {
 		err = w.box.Close()
+	}
+	if w.model != nil {
+		w.model.Close() // and its gateway
 	}
 	return errors.Join(err, w.remove())
 }

@@ -305,14 +305,16 @@ type Preload struct {
 	Digest       string `json:"digest"` // SHA-256 of the sorted names, one to a line, in hexadecimal
 	Milliseconds int64  `json:"milliseconds"`
 	Modules      int    `json:"modules"`
-	Stderr       string `json:"stderr,omitempty"` // the beginning of what imports printed
+	Rehearsed    int    `json:"rehearsed,omitempty"`   // how many of them a rehearsal found
+	Stderr       string `json:"stderr,omitempty"`      // the beginning of what imports printed
+	Unrehearsed  string `json:"unrehearsed,omitempty"` // why a rehearsal was of no use
 }
 
 func (p *Preload) validate() error {
 	if p == nil {
 		return nil
 	}
-	return firstError(required("preload: digest", p.Digest), notNegative("preload: milliseconds", p.Milliseconds), notNegative("preload: modules", int64(p.Modules)))
+	return firstError(required("preload: digest", p.Digest), notNegative("preload: milliseconds", p.Milliseconds), notNegative("preload: modules", int64(p.Modules)), notNegative("preload: rehearsed", int64(p.Rehearsed)))
 }
 
 // ScopeAttempt is the agent_scope of an agent that was preloaded.

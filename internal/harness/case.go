@@ -262,7 +262,8 @@ func (r *run) newRecord() evidence.CaseScored {
 		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
 	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
 		p := r.driven.Preload
-		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Stderr: head(strings.ToValidUTF8(r.s.Safe(p.StderrHead), "\uFFFD"), 500)}
+		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Rehearsed: max(p.Rehearsed, 0),
+			Stderr: head(strings.ToValidUTF8(r.s.Safe(p.StderrHead), "\uFFFD"), 500), Unrehearsed: head(strings.ToValidUTF8(r.s.Safe(p.Unrehearsed), "\uFFFD"), 500)}
 	}
 	if again, ok := r.live.(Retrier); ok {
 		rec.Retries += again.Retries()

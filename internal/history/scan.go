@@ -569,7 +569,11 @@ func (p *pos) preload() {
 	p.count()
 	p.lit(`,"modules":`)
 	p.count()
+	p.optional(`,"rehearsed":`)
 	if p.try(`,"stderr":`) {
+		p.some()
+	}
+	if p.try(`,"unrehearsed":`) {
 		p.some()
 	}
 	p.lit("}")

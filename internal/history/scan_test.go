@@ -23,7 +23,7 @@ func sampleRecords() []*evidence.CaseScored {
 	d := historytest.ContentOf("x")
 	full.RubricDigest, full.CassetteDigest, full.ImageDigest = &d, &d, &d
 	full.AgentIsolation, full.Provenance, full.JudgedByModel, full.Reason = "namespace", "recorded", true, "see the diff"
-	full.AgentScope, full.Preload = evidence.ScopeAttempt, &evidence.Preload{Digest: "00", Milliseconds: 1200, Modules: 700, Stderr: "a warning"}
+	full.AgentScope, full.Preload = evidence.ScopeAttempt, &evidence.Preload{Digest: "00", Milliseconds: 1200, Modules: 700, Rehearsed: 70, Stderr: "a warning", Unrehearsed: "it does not end"}
 	full.Score.FailureModes = []string{"tests.failed", "diff.empty"}
 	full.Score.Breakdown = map[string]float64{"tests": 0.125, "diff": -2.5, "lint": 0}
 	full.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}

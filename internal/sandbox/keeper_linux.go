@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +25,12 @@ type order struct {
 	Case    int  // 0 is the preloader
 	End     bool // kill what runs in the room
 	Streams int  // how many descriptors came with it
+	// Import are modules for the preloader, when no room exists.
+	Import []string `json:",omitempty"`
 }
+
+// ofImports is the number of a report about further imports.
+const ofImports = -1
 
 // A report is what the keeper tells the harness.
 type report struct {
@@ -48,6 +54,8 @@ type keeper struct {
 	zygote  int // our end of the socket to the preloader; -1 before
 	preload int // its process
 
+	importing atomic.Bool // it was told to import more, and has not said so yet
+
 	mu    sync.Mutex
 	rooms map[int]int           // the first process of each case's room
 	ends  map[int]chan struct{} // closed at its end
@@ -58,7 +66,7 @@ func keep() (status int, err error) {
 	k := &keeper{zygote: -1, rooms: map[int]int{}, ends: map[int]chan struct{}{}}
 	tell(saysReady, "")
 	for {
-		buf := make([]byte, 4096)
+		buf := make([]byte, maxPlanBytes)
 		n, rights, err := receiveMany(firstSocket, buf, 8)
 		if err != nil {
 			return 0, nil // the harness is gone, or wants us gone
@@ -71,6 +79,8 @@ func keep() (status int, err error) {
 		switch {
 		case o.End:
 			k.end(o.Case)
+		case o.Import != nil:
+			err = k.importMore(o.Import)
 		case o.Case == 0:
 			err = k.startPreloader(rights)
 		default:
@@ -176,6 +186,16 @@ func (k *keeper) startPreloader(rights []int) error {
 	return nil
 }
 
+// importMore has the preloader import what a rehearsal found.
+func (k *keeper) importMore(names []string) error {
+	b, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	k.importing.Store(true)
+	return unix.Sendto(k.zygote, b, unix.MSG_NOSIGNAL, nil)
+}
+
 // listen hears the preloader: what it imported, then the end of each case.
 func (k *keeper) listen() {
 	buf := make([]byte, 64<<10)
@@ -188,8 +208,11 @@ func (k *keeper) listen() {
 			k.say(report{Failed: "the preloader ended " + said(ws)})
 			os.Exit(1)
 		}
-		if first {
+		if first || k.importing.CompareAndSwap(true, false) {
 			r := report{Preloaded: json.RawMessage(append([]byte{}, buf[:n]...)), Left: k.killOthers(), Threads: threadsOf(k.preload)}
+			if !first {
+				r.Case = ofImports
+			}
 			if !json.Valid(r.Preloaded) {
 				r.Preloaded, r.Failed = nil, headString(buf[:min(n, 1000)])
 			}

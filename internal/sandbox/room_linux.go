@@ -36,6 +36,8 @@ type task struct {
 	Dir  string
 	Port int    // of the gateway; 0 for none
 	Work string // the folder below casesDir that becomes the working folder
+	// Names asks for the modules that were imported, in this file.
+	Names string `json:",omitempty"`
 }
 
 // casesDir holds the working folders of all cases, until a room hides it.
@@ -138,7 +140,7 @@ func hold(p plan) (status int, err error) {
 		go forwardAll(ln)
 	}
 	// What to run is for the agent's process alone: it reads it from here.
-	text, err := json.Marshal(map[string]any{"env": t.Env, "dir": t.Dir, "landlock": p.Room.Policy != nil})
+	text, err := json.Marshal(map[string]any{"env": t.Env, "dir": t.Dir, "names": t.Names, "landlock": p.Room.Policy != nil})
 	if err != nil {
 		return 0, err
 	}

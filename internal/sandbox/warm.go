@@ -24,6 +24,19 @@ type WarmOptions struct {
 	Jobs    int // how many runs at once; 0 means 2
 	// Patience bounds the imports; 0 means DefaultPreloadPatience.
 	Patience time.Duration
+	// Rehearsal is how to run the agent once before the first case, to learn
+	// what it imports only when it is used; nil for not at all.
+	Rehearsal *Rehearsal
+}
+
+// A Rehearsal is a run of the agent for nobody, in a room and a folder that are
+// thrown away with all that it did. Only the names of the modules that it
+// imported leave it; the preloader then imports those that are installed. No
+// case exists yet, so it can know of none.
+type Rehearsal struct {
+	Env     []string
+	Stdin   string
+	Gateway *Gateway // answers what no model said
 }
 
 // DefaultPreloadPatience is how long imports may take.
@@ -36,6 +49,8 @@ type Preload struct {
 	Milliseconds int    `json:"milliseconds"`
 	StderrHead   string `json:"stderr,omitempty"` // of standard output and error, the first 4 KiB
 	Left         int    `json:"left,omitempty"`   // processes that the imports started, and that were killed
+	Rehearsed    int    `json:"-"`                // how many of the modules a rehearsal found
+	Unrehearsed  string `json:"-"`                // why a rehearsal was of no use
 }
 
 // A PreloadError says why the imports cannot be shared. It is the agent's

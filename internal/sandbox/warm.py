@@ -111,10 +111,28 @@ def imported(path, module, args):
             if frame.filename != __file__ and not frame.filename.startswith("<") and os.path.basename(os.path.dirname(frame.filename)) != "importlib":
                 said["at"] = "%s:%d" % (frame.filename, frame.lineno)
                 break
+    return count(said, began)
+
+
+def count(said, began):
     modules = sorted(set(sys.modules) - ours)
     said["modules"], said["digest"] = len(modules), hashlib.sha256("\n".join(modules).encode()).hexdigest()
     said["milliseconds"] = int(1000 * (time.monotonic() - began))
     return said
+
+
+def import_more(names):
+    """Import what a rehearsal imported, as far as it is installed: the agent's own modules may want their case."""
+    began = time.monotonic()
+    places = tuple(os.path.join(p, "") for p in {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__)})
+    for name in names:
+        try:
+            spec = importlib.util.find_spec(name)
+            if spec is not None and (not spec.has_location or spec.origin.startswith(places)):
+                importlib.import_module(name)
+        except Exception:
+            pass  # the agent's own line will say so, if it comes to that
+    return count({}, began)
 
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -152,10 +170,14 @@ def landlock(*writable):
     os.close(rules)
 
 
-def serve(keeper):
-    """Fork for each case. Returns the task, in the fork."""
+def settle_memory():
     gc.collect()
     gc.freeze()  # or the first collection of every case would copy every page
+
+
+def serve(keeper):
+    """Fork for each case. Returns the task, in the fork."""
+    settle_memory()
     running = {}
     ready = select.poll()
     ready.register(keeper, select.POLLIN)
@@ -168,9 +190,13 @@ def serve(keeper):
                 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
                 keeper.send(b"%d %d" % (case, status if status >= 0 else 128 - status))
                 continue
-            message, doors, _, _ = socket.recv_fds(keeper, 64, 16)
+            message, doors, _, _ = socket.recv_fds(keeper, 1 << 17, 16)
             if not message:
                 os._exit(0)
+            if message[:1] == b"[":
+                keeper.send(json.dumps(import_more(json.loads(message))).encode())
+                settle_memory()
+                continue
             case = int(message)
             child = fork(doors[0])
             if child is None:
@@ -271,6 +297,12 @@ def exit_status(path, module, args):
         return 130 if isinstance(e, KeyboardInterrupt) else 1
 
 
+def leave_names(path, before):
+    """At the end of a rehearsal: what was imported for it, in that order."""
+    with open(path, "w") as f:
+        f.writelines(n + "\n" for n in list(sys.modules) if n not in before)
+
+
 def finish(status, before):
     """End as the interpreter would, but leave what was imported for all cases alone: to take it apart would
     copy all of it first."""
@@ -309,10 +341,13 @@ def main():
     keeper.send(json.dumps(said).encode())
     if "failed" in said:
         os._exit(1)
-    serve(keeper)
+    task = serve(keeper)
     reseed()
     before = set(sys.modules)
-    finish(exit_status(path, module, args), before)
+    status = exit_status(path, module, args)
+    if task["names"]:
+        leave_names(task["names"], before)
+    finish(status, before)
 
 
 main()

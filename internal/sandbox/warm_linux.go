@@ -35,6 +35,8 @@ type Warm struct {
 	mu     sync.Mutex
 	box    *warmBox
 	failed error // of the imports: they would fail again
+	// unrehearsed says why no rehearsal is tried any more.
+	unrehearsed string
 }
 
 // OpenWarm finds the class and checks the mounts. The sandbox starts with the
@@ -101,6 +103,11 @@ func (w *Warm) ready(ctx context.Context) (*warmBox, error) {
 		w.box = nil
 	}
 	b, err := startWarmBox(ctx, w)
+	if errors.As(err, new(*rehearsalError)) { // the next one does without
+		b.close()
+		w.unrehearsed = err.Error()
+		b, err = startWarmBox(ctx, w)
+	}
 	if b != nil && err != nil {
 		b.close()
 	}
@@ -147,7 +154,12 @@ func (w *Warm) run(ctx context.Context, o AgentOptions) (AgentResult, error) {
 		return AgentResult{}, refusal.Newf(refusal.WriteFailed, "lending the working folder: %w", err)
 	}
 	seen := calls.AgentLog(o.hiddenNames(), b.shown)
-	out, emptied, err := b.run(ctx, o, folder, seen)
+	var out outcome
+	emptied := true
+	p, err := b.takeRoom()
+	if err == nil {
+		out, emptied, err = b.run(ctx, p, o, task{Work: folder}, seen)
+	}
 	if !emptied {
 		w.discard(b) // so that nothing of the case is left
 	}
@@ -185,6 +197,7 @@ type warmBox struct {
 
 	preload  Preload
 	attempts []Attempt // of the imports
+	home     string    // the name of the preloader's room
 
 	mu      sync.Mutex
 	last    int
@@ -214,7 +227,13 @@ func startWarmBox(ctx context.Context, w *Warm) (*warmBox, error) {
 		}
 		return b, refusal.Newf(refusal.SandboxFailed, "preparing a warm sandbox: %w", err)
 	}
-	return b, b.importAll(ctx)
+	if err := b.importAll(ctx); err != nil {
+		return b, err
+	}
+	if b.preload.Unrehearsed = w.unrehearsed; w.unrehearsed != "" || w.options.Rehearsal == nil {
+		return b, nil
+	}
+	return b, b.rehearse(ctx)
 }
 
 // warmSetup lays out the sandbox: what every case sees, the folder of all
@@ -404,6 +423,7 @@ func (b *warmBox) importAll(ctx context.Context) error {
 	}
 	b.settleTrace()
 	b.share(name, nil)
+	b.home = name
 	b.rooms.preloader(name)
 	b.attempts = seen.Attempts()
 	return b.judge(said, e)
@@ -521,13 +541,9 @@ func (r *rooms) of(pid int) (*calls.Log, bool) {
 
 // run gives a room a case, and waits for its end. It reports whether nothing is
 // left in the room.
-func (b *warmBox) run(ctx context.Context, o AgentOptions, folder string, seen *calls.Log) (out outcome, emptied bool, err error) {
-	p, err := b.takeRoom()
-	if err != nil {
-		return outcome{}, true, err
-	}
+func (b *warmBox) run(ctx context.Context, p *idleRoom, o AgentOptions, t task, seen *calls.Log) (out outcome, emptied bool, err error) {
 	defer b.leave(p)
-	t := task{Env: o.Env, Dir: o.Dir, Work: folder}
+	t.Env, t.Dir = o.Env, o.Dir
 	if o.Gateway != nil {
 		t.Port = o.GatewayPort
 	}
