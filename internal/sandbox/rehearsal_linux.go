@@ -142,6 +142,7 @@ func isModuleName(name string) bool {
 func (b *warmBox) importMore(ctx context.Context, names []string) error {
 	seen := calls.AgentLog(b.options.Agent.hiddenNames(), b.shown)
 	b.share(b.home, seen)
+	patience := min(b.options.Patience, rehearsalPatience)
 	answer := b.expect(ofImports)
 	if err := b.order(order{Import: names}); err != nil {
 		return &rehearsalError{"importing what a rehearsal found: " + err.Error()}
@@ -160,8 +161,8 @@ func (b *warmBox) importMore(ctx context.Context, names []string) error {
 		}
 	case <-b.lost:
 		unfit = "that ends the preloader"
-	case <-time.After(rehearsalPatience):
-		unfit = fmt.Sprintf("that takes more than %v", rehearsalPatience)
+	case <-time.After(patience):
+		unfit = fmt.Sprintf("that takes more than %v", patience)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -178,7 +178,7 @@ def settle_memory():
 def serve(keeper):
     """Fork for each case. Returns the task, in the fork."""
     settle_memory()
-    running = {}
+    running, first = {}, True
     ready = select.poll()
     ready.register(keeper, select.POLLIN)
     while True:
@@ -198,7 +198,8 @@ def serve(keeper):
                 settle_memory()
                 continue
             case = int(message)
-            child = fork(doors[0])
+            child = fork_between(doors[0]) if first else fork(doors[0])
+            first = False
             if child is None:
                 keeper.send(b"%d %d" % (case, 128 + 9))  # its room is gone
             if child == 0:
@@ -212,6 +213,19 @@ def serve(keeper):
             fd = os.pidfd_open(child)
             running[fd] = case, child
             ready.register(fd, select.POLLIN)
+
+
+def fork_between(door):
+    """Fork for a rehearsal. Who has joined a process namespace can start no thread any more (in gVisor never again),
+    so an import that wants one would find none, and nobody would notice: a process between joins in our place."""
+    between = os.fork()
+    if between:
+        return between
+    child = fork(door)
+    if child == 0:
+        return 0
+    status = 128 + 9 if child is None else os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(status if status >= 0 else 128 - status)
 
 
 def fork(door):
