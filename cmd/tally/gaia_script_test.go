@@ -236,6 +236,33 @@ func resign(ts *testscript.TestScript, files map[string][]byte, keyFile string) 
 	ts.Check(err)
 }
 
+// sameaudit WORKSPACE ATTEMPT... holds the report that "tally audit" gives of an
+// attempt against the one that its package has or would have: the same bytes.
+func cmdSameAudit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: sameaudit WORKSPACE ATTEMPT...")
+	}
+	name := ts.MkAbs("same-audit.json")
+	for _, attempt := range args[1:] {
+		_ = ts.Exec("tally", "--workspace", args[0], "audit", attempt, "-o", name) // whether it is clean is no matter here
+		report, err := os.ReadFile(name)
+		ts.Check(err)
+		ts.Check(os.Remove(name))
+		_ = ts.Exec("tally", "--workspace", args[0], "submit", attempt, "--dry-run", "--show-held-out", "--json")
+		var made struct {
+			Audit struct {
+				Report string `json:"report_sha256"`
+			} `json:"audit"`
+		}
+		if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &made); err != nil {
+			ts.Fatalf("%s: %v: %s", attempt, err, ts.ReadFile("stderr"))
+		}
+		if sum := digest.IDOf(report); sum.String() != "sha256:"+made.Audit.Report {
+			ts.Fatalf("attempt %s: the audit gives %s, its package has sha256:%s", attempt, sum, made.Audit.Report)
+		}
+	}
+}
+
 // ledgerkey WORKSPACE sets $LEDGERKEY to the key of its ledger.
 func cmdLedgerKey(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec("tally", "--workspace", args[0], "prove", "gaia-validation-l1.default.2", "--json", "-o", ts.MkAbs("key.proof")))

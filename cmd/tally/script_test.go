@@ -74,6 +74,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"gaiadata":    cmdGAIAData,
 		"gaiareplies": cmdGAIAReplies,
 		"forge":       cmdForge,
+		"sameaudit":   cmdSameAudit,
 		"ledgerkey":   cmdLedgerKey,
 
 		"json":   cmdJSON,

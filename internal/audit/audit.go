@@ -79,6 +79,9 @@ type Vouched struct {
 	// Split is that of the registration: validation, test, smoke, or "" if the
 	// class is not of GAIA.
 	Split string
+	// SplitUnknown says that the registration is not at hand, so that nobody can
+	// say which split it names.
+	SplitUnknown bool
 	// Digests of the inputs, in hex, where receipts vouch for their bytes or for
 	// what they were derived from.
 	Results, Trajectories, Metadata bool

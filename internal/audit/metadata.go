@@ -154,6 +154,10 @@ func (a *auditor) splitIntegrity() {
 		f.gap = "no metadata.json supplied: the split is not recorded"
 		return
 	}
+	if v != nil && v.SplitUnknown && a.meta.split == nil {
+		f.gap = "the registration of the class is not at hand: the split is not known"
+		return
+	}
 	if v != nil && v.Split == "" && a.meta.split == nil {
 		f.notes = append(f.notes, "the class is not made of a data set with splits")
 		return

@@ -24,6 +24,7 @@ type auditOptions struct {
 	out       string
 
 	showHeldOut bool
+	wholeTexts  bool
 }
 
 func newAudit(env *Env) *cobra.Command {
@@ -36,8 +37,9 @@ answers without work, answers in the prompt, calls that touch the grader, answer
 match anything, undisclosed voting, an unknown split, reads of answer keys, programs that
 run texts, answers that speak to the judge.
 
-ATTEMPT is an attempt of this workspace: its ledger and evidence are verified first. PATH
-is the log of another harness, recognised by what is in it: an Inspect log, the folder of a
+ATTEMPT is an attempt of this workspace: its ledger and evidence are verified first, and
+the report is the one that its package has, byte for byte. With --whole-texts the texts
+that the evidence keeps whole are read too, which a package may not have. PATH is the log of another harness, recognised by what is in it: an Inspect log, the folder of a
 Harbor job or trial, ATIF, OpenTelemetry traces. --results with --trajectories and
 --metadata are anybody's files in the shapes of docs/formats/audit.md. Nothing is fetched
 and no clock is read: the same input gives the same report.
@@ -66,6 +68,7 @@ for input that is unreadable or contradicts itself, 3 for a body that has anothe
 	f.BoolVar(&o.strict, "strict", false, "failed checks of severity warn count too")
 	f.StringVar(&o.auditedAt, "audited-at", "", "`TIME` of the audit, in RFC 3339 (default: that of the input)")
 	f.StringVarP(&o.out, "out", "o", "", "write the report to `FILE` too")
+	f.BoolVar(&o.wholeTexts, "whole-texts", false, "of an attempt: read whole texts from its evidence too, as bodies")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	cmd.AddCommand(newAuditShow(env), newAuditDispose(env))
 	return cmd
@@ -110,6 +113,8 @@ func auditInput(env *Env, o auditOptions) (audit.Input, error) {
 		return audit.Input{}, refusal.Newf(refusal.Usage, "nothing to audit").WithHint("name an attempt, a log, or files with --results")
 	case o.what != "" && (o.files.Results != "" || o.files.Trajectories != "" || o.files.Metadata != ""):
 		return audit.Input{}, refusal.Newf(refusal.Usage, "%s and --results, --trajectories or --metadata: one or the other is audited", o.what)
+	case o.wholeTexts && (o.what == "" || archive.AreFiles(o.what)):
+		return audit.Input{}, refusal.Newf(refusal.Usage, "--whole-texts is for an attempt of this workspace").WithHint("--bodies names a folder with whole texts of other logs")
 	case o.what == "":
 		return o.files.Input()
 	case archive.AreFiles(o.what):
@@ -119,10 +124,10 @@ func auditInput(env *Env, o auditOptions) (audit.Input, error) {
 	if err != nil {
 		return audit.Input{}, err
 	}
-	c, err := p.ReadCorpus("", archive.Ask{ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
+	c, err := p.ReadCorpus("", archive.Ask{Prove: true, ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
 	if err != nil {
 		return audit.Input{}, err
 	}
 	defer c.Close()
-	return lab.AuditInput(c, o.what)
+	return lab.AuditInput(c, o.what, o.wholeTexts)
 }

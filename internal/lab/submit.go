@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"encoding/hex"
 	"path/filepath"
 	"strings"
 
@@ -48,6 +49,7 @@ type SubmittedAudit struct {
 	Complete    bool     `json:"complete"`
 	StrictClean bool     `json:"strict_clean"`
 	HarnessGaps []string `json:"harness_gaps"`
+	Report      string   `json:"report_sha256"` // of audit-report.json
 }
 
 // Submit makes the package of an attempt. With an answer there may be an error: an
@@ -78,7 +80,7 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 	}
 	s := &Submitted{Submittable: p.Decision.Submittable, Reason: p.Decision.Reason, PassRate: p.Headline.PassRate, N: p.Headline.N, CI95: p.Headline.CI95,
 		Unscored: p.Headline.Unscored, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
-		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps},
+		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps, hexOf(digest.IDOf(p.Audit.Report))},
 		Attempt: submission.AttemptNumber{ID: a.ID, Number: from.Registered.Number, Of: len(from.Class), Origin: from.Origin, TreeSize: from.TreeSize, Level: from.Level}}
 	if _, s.LedgerKey, err = c.Reading.Prove(a.Finished.Index); err != nil {
 		return nil, err
@@ -95,6 +97,8 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 	}
 	return s, writePackage(s.Package, p.Files)
 }
+
+func hexOf(d digest.ID) string { return hex.EncodeToString(d[:]) }
 
 // refuseSubmission says why a package may not leave.
 func refuseSubmission(a *history.Attempt, p *submission.Package, o SubmitOptions) error {

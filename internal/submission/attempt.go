@@ -20,15 +20,19 @@ type Attempt struct {
 	Registered *evidence.AttemptRegistered
 	// Class is every registration of the attempt's class in that tree, by number.
 	Class      []*evidence.AttemptRegistered
-	Finished   *evidence.AttemptFinished
+	Finished   *evidence.AttemptFinished // nil, for an audit, if it has not finished
 	FinishedAt evidence.Time
 	Records    []Record // in the order of the ledger
+
+	// Withheld are tasks that are held out and of which, in an audit, only the
+	// outcome is told. A package has none.
+	Withheld map[string]bool
 
 	// Level is what a reader of the whole ledger made of the attempt.
 	Level string
 	// Registration is registration.yaml and Target the settings of the target,
-	// both in canonical JSON; the plan has their digests. Without a target's, what
-	// decides its behaviour is more than settings.
+	// both in canonical JSON; the plan has their digests. Nil if nobody has them
+	// any more: an audit then has a gap, and a package needs the first.
 	Registration []byte
 	Target       []byte
 
@@ -51,6 +55,9 @@ type dataSet struct {
 
 // data reads it, nil if the class was not made of published data.
 func (a *Attempt) data() (*dataSet, error) {
+	if a.Registration == nil {
+		return nil, nil
+	}
 	var members map[string]canon.RawMessage
 	if err := canon.UnmarshalCanonical(a.Registration, &members); err != nil {
 		return nil, fmt.Errorf("registration: %w", err)

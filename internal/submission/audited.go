@@ -22,23 +22,47 @@ type Audited struct {
 	Failures, Gaps  []string
 }
 
-// audit runs the audit on the very bytes of the package. Receipts vouch for all of
-// them, because all are derived.
-func (b *builder) audit() (Audited, error) {
+// AuditInput is an attempt as the audit reads it: the very bytes that results,
+// trajectories and metadata of its package have. So the report that a person gets
+// of an attempt is the one in its package. An attempt of which no package can be
+// made, because it has not finished or its registration is gone, is audited too.
+//
+// With whole, texts of which the trajectories have only the beginning are read
+// from the evidence; a package has them only if the attempt was registered so.
+func AuditInput(a *Attempt, whole bool) (audit.Input, error) {
+	b := newBuilder(a)
+	if whole {
+		b.whole = map[string]digest.Content{}
+	}
+	if err := b.lines(); err != nil {
+		return audit.Input{}, err
+	}
+	return b.auditInput(), nil
+}
+
+// auditInput is what the audit reads. Receipts vouch for all of it, because all is
+// derived.
+func (b *builder) auditInput() audit.Input {
 	of := func(name string) audit.Source {
 		return audit.Source{Name: name, Open: opener(b.files[name])}
 	}
 	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(),
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
-			Abandoned: b.about.Abandoned, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, Results: true, Trajectories: true, Metadata: true}}
+			Abandoned: b.about.Abandoned, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
+			Results: true, Trajectories: true, Metadata: true}}
 	if b.settingsDecide() {
 		in.HasSources = true
 		in.Sources = []audit.SourceFile{{Path: TargetFile, SHA256: sha256Hex(b.Target), Open: opener(b.Target)}}
 	}
-	if b.keepsBodies() {
+	if b.keepsBodies() || b.whole != nil {
 		in.Bodies = b.body
 	}
-	r, err := audit.Run(context.Background(), in)
+	return in
+}
+
+// audit runs the audit on the very bytes of the package.
+func (b *builder) audit() (Audited, error) {
+	r, err := audit.Run(context.Background(), b.auditInput())
 	if err != nil {
 		return Audited{}, fmt.Errorf("auditing: %w", err)
 	}
@@ -61,8 +85,31 @@ func (b *builder) settingsDecide() bool {
 	return b.Target != nil && json.Unmarshal(b.Target, &target) == nil && target.Kind == "builtin" && b.Registered.Plan.RubricDigest == nil
 }
 
+// sum takes the SHA-256 of texts that nobody noted while they passed, if whole
+// texts are read, and remembers where they are. Nobody looked for the answer in
+// them: the audit does.
+func (b *builder) sum() func(digest.Content) (digest.ID, bool) {
+	if b.whole == nil {
+		return nil
+	}
+	return func(d digest.Content) (digest.ID, bool) {
+		data, err := b.evidence(d)
+		if err != nil {
+			return digest.ID{}, false
+		}
+		id := digest.IDOf(data)
+		b.whole[hex.EncodeToString(id[:])] = d
+		return id, true
+	}
+}
+
 func (b *builder) body(sha256 string) (io.ReadCloser, error) {
 	data, ok := b.files[bodiesDir+sha256]
+	if d, kept := b.whole[sha256]; kept {
+		var err error
+		data, err = b.evidence(d)
+		ok = err == nil // what is gone stays demanded
+	}
 	if !ok {
 		return nil, fs.ErrNotExist
 	}

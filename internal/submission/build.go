@@ -58,21 +58,8 @@ func Build(a *Attempt) (*Package, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	b := &builder{Attempt: a, files: map[string][]byte{}}
-	read := a.Read
-	with := *a
-	with.Read = func(d digest.Content) ([]byte, error) {
-		data, err := read(d)
-		if err == nil {
-			b.files[evidenceDir+hex.EncodeToString(d[:])] = data
-		}
-		return data, err
-	}
-	b.Attempt = &with
-	if err := b.rows(); err != nil {
-		return nil, err
-	}
-	if err := b.metadata(); err != nil {
+	b := newBuilder(a)
+	if err := b.lines(); err != nil {
 		return nil, err
 	}
 	b.files[RegistrationFile] = a.Registration
@@ -90,6 +77,29 @@ func Build(a *Attempt) (*Package, error) {
 	return p, err
 }
 
+// newBuilder begins a package. Whatever is read of the evidence becomes part of it.
+func newBuilder(a *Attempt) *builder {
+	b := &builder{files: map[string][]byte{}, evidence: a.Read}
+	with := *a
+	with.Read = func(d digest.Content) ([]byte, error) {
+		data, err := a.Read(d)
+		if err == nil {
+			b.files[evidenceDir+hex.EncodeToString(d[:])] = data
+		}
+		return data, err
+	}
+	b.Attempt = &with
+	return b
+}
+
+// lines derives what is audited: results, trajectories and metadata.
+func (b *builder) lines() error {
+	if err := b.rows(); err != nil {
+		return err
+	}
+	return b.metadata()
+}
+
 type builder struct {
 	*Attempt
 	files    map[string][]byte
@@ -98,6 +108,11 @@ type builder struct {
 	headline Headline
 	about    Metadata
 	partial  []string // tasks whose texts were not noted whole
+
+	// Of an audit that reads whole texts: where the evidence has them, by SHA-256.
+	// Nil for a package, which has its bodies among its files.
+	whole    map[string]digest.Content
+	evidence func(digest.Content) ([]byte, error)
 }
 
 // rows writes a line for each planned task into both files, also of those that
@@ -119,7 +134,9 @@ func (b *builder) rows() error {
 		if one != nil {
 			row = one.Result
 			row.Executions = t.executions()
-			if err := writeLine(&trajectories, &one.line); err != nil {
+			if b.Withheld[t.ID] {
+				row = one.withheld()
+			} else if err := writeLine(&trajectories, &one.line); err != nil {
 				return err
 			}
 		}
@@ -154,6 +171,11 @@ func (b *builder) tellTask(t *task) (*told, error) {
 		return nil, nil
 	}
 	best := chosen(all)
+	for _, c := range best.steps.bodies {
+		if note, ok := best.steps.notes[c.Digest]; ok && !note.Salted && b.whole != nil {
+			b.whole[hex.EncodeToString(note.SHA256[:])] = c.Digest
+		}
+	}
 	if b.keepsBodies() {
 		return best, b.keepBodies(best)
 	}

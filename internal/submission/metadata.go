@@ -11,7 +11,7 @@ import (
 
 // Metadata is metadata.json.
 type Metadata struct {
-	SubmittedAt    evidence.Time  `json:"submitted_at"` // when the attempt ended: the package reads no clock
+	SubmittedAt    evidence.Time  `json:"submitted_at,omitzero"` // when the attempt ended: the package reads no clock
 	Harness        string         `json:"harness"`
 	HarnessVersion string         `json:"harness_version"`
 	Model          string         `json:"model"`
@@ -55,9 +55,12 @@ func (b *builder) metadata() error {
 	}
 	r := b.Registered
 	m := Metadata{SubmittedAt: b.FinishedAt, Harness: "tallystick", Target: r.Target, GAIALevels: map[string]int{}, TotalQuestions: len(b.tasks),
-		EstCostUSD: float64(b.Finished.CostMicroUSD) / 1e6, View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
+		View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
 		ToolCatalogue: []string{}, Headline: b.headline,
 		Attempt: AttemptNumber{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, TreeSize: b.TreeSize, Level: b.Level}}
+	if b.Finished != nil {
+		m.EstCostUSD = float64(b.Finished.CostMicroUSD) / 1e6
+	}
 	if data != nil {
 		m.DataSet, m.GAIASplit, m.Revision = data.Name, data.Split, data.Revision
 	}
@@ -100,7 +103,7 @@ func (b *builder) metadata() error {
 // judgeEvents counts what the judge's cache gave rise to, in the list of events
 // that the end of the attempt names.
 func (b *builder) judgeEvents() (n int, err error) {
-	if b.Finished.Events == nil {
+	if b.Finished == nil || b.Finished.Events == nil {
 		return 0, nil
 	}
 	data, err := b.Attempt.Read(*b.Finished.Events)

@@ -73,38 +73,38 @@ type told struct {
 }
 
 // tell reads the evidence of a record.
-func (a *Attempt) tell(r Record) (*told, error) {
-	t, err := a.read(r)
+func (b *builder) tell(r Record) (*told, error) {
+	t, err := b.read(r)
 	if err != nil {
 		return nil, fmt.Errorf("case %s, entry %d: %w", r.CaseID, r.Entry, err)
 	}
 	return t, nil
 }
 
-func (a *Attempt) read(r Record) (*told, error) {
+func (b *builder) read(r Record) (*told, error) {
 	var files evidence.CaseFiles
-	if err := a.document(r.EvidenceDigests[0], &files); err != nil {
+	if err := b.document(r.EvidenceDigests[0], &files); err != nil {
 		return nil, err
 	}
 	watched := evidence.Watched{Version: evidence.WatchedVersion}
 	if files.Watch != nil {
-		if err := a.document(*files.Watch, &watched); err != nil {
+		if err := b.document(*files.Watch, &watched); err != nil {
 			return nil, err
 		}
 		if err := watched.Validate(); err != nil {
 			return nil, err
 		}
 	}
-	lines, err := a.Read(files.Trajectory.Digest)
+	lines, err := b.Read(files.Trajectory.Digest)
 	if err != nil {
 		return nil, err
 	}
 	t := &told{whole: files.Watch != nil}
-	if t.steps, err = stepsOf(lines, &watched); err != nil {
+	if t.steps, err = stepsOf(lines, &watched, b.sum()); err != nil {
 		return nil, err
 	}
 	if files.Answer != nil {
-		data, err := a.Read(*files.Answer)
+		data, err := b.Read(*files.Answer)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (a *Attempt) read(r Record) (*told, error) {
 	}
 	var graded grading
 	if files.Grading != nil {
-		data, err := a.Read(*files.Grading)
+		data, err := b.Read(*files.Grading)
 		if err == nil {
 			err = json.Unmarshal(data, &graded)
 		}
@@ -180,6 +180,12 @@ func (t *told) fill(r Record, graded *grading) {
 	if t.line.Steps == nil {
 		t.line.Steps = []*Step{}
 	}
+}
+
+// withheld is what may be told of a task that is held out.
+func (t *told) withheld() Result {
+	return Result{TaskID: t.Result.TaskID, ToolsUsed: []string{}, Level: t.Level, Model: t.Result.Model, Correct: t.Correct, Outcome: t.Outcome,
+		Turns: t.Result.Turns, Entry: t.Entry, Repeat: t.Repeat, Executions: t.Executions}
 }
 
 // chosen is the repetition whose answer is submitted: that which most of them

@@ -2,6 +2,7 @@ package submission
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -122,11 +123,15 @@ type walk struct {
 	byID   map[string]*Step // tool_calls by the provider's id
 	byCall map[string]*Step // and by the harness's
 	bodies []content        // texts of which the steps have only a part
+
+	// sum gives the SHA-256 of a text that nobody noted, from the evidence; nil if
+	// nobody asked for whole texts.
+	sum func(digest.Content) (digest.ID, bool)
 }
 
 // stepsOf reads a trajectory.
-func stepsOf(trajectory []byte, watched *evidence.Watched) (*walk, error) {
-	w := &walk{gold: watched.Gold, notes: make(map[digest.Content]evidence.WatchedText, len(watched.Texts)),
+func stepsOf(trajectory []byte, watched *evidence.Watched, sum func(digest.Content) (digest.ID, bool)) (*walk, error) {
+	w := &walk{sum: sum, gold: watched.Gold, notes: make(map[digest.Content]evidence.WatchedText, len(watched.Texts)),
 		asked: map[string]*Step{}, byID: map[string]*Step{}, byCall: map[string]*Step{}}
 	for _, t := range watched.Texts {
 		w.notes[t.Digest] = t
@@ -242,6 +247,11 @@ func (w *walk) text(s *Step, c *content) (sha256 string) {
 // noted is what the recorder knows of a text.
 func (w *walk) noted(c *content) (sha256 string, hits *Hits, salted bool) {
 	note, ok := w.notes[c.Digest]
+	if !ok && w.sum != nil && c.Truncated && !c.Redacted {
+		if id, there := w.sum(c.Digest); there {
+			return hex.EncodeToString(id[:]), &Hits{Offsets: []int64{}}, false
+		}
+	}
 	if !ok {
 		return "", &Hits{Offsets: []int64{}}, false
 	}

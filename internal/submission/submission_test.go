@@ -80,7 +80,7 @@ func story(t *testing.T) *lab {
 
 func (l *lab) steps() *walk {
 	l.t.Helper()
-	w, err := stepsOf(l.log.Bytes(), &l.notes)
+	w, err := stepsOf(l.log.Bytes(), &l.notes, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
