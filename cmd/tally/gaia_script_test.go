@@ -7,10 +7,14 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -235,6 +239,27 @@ func resign(ts *testscript.TestScript, files map[string][]byte, keyFile string) 
 	files[submission.SignatureFile], err = seal.SignWith(key.Signer(), seal.NamespaceSubmission, out.Bytes())
 	ts.Check(err)
 }
+
+// statictally builds the program as it is released, for agents in a sandbox, and
+// sets $STATIC to it.
+func cmdStaticTally(ts *testscript.TestScript, _ bool, _ []string) {
+	tally, err := staticTally()
+	ts.Check(err)
+	ts.Setenv("STATIC", tally)
+}
+
+// sandboxStarts is the condition of scripts that need a sandbox for agents.
+var sandboxStarts = sync.OnceValues(func() (bool, error) {
+	if runtime.GOOS != "linux" || testing.Short() {
+		return false, nil
+	}
+	tally, err := staticTally()
+	if err != nil {
+		return false, err
+	}
+	out, err := exec.Command(tally, "sandbox", "probe", "--json").Output()
+	return err == nil && bytes.Contains(out, []byte(`"class":"gvisor","works":true`)), nil
+})
 
 // sameaudit WORKSPACE ATTEMPT... holds the report that "tally audit" gives of an
 // attempt against the one that its package has or would have: the same bytes.

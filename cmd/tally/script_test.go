@@ -75,6 +75,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"gaiareplies": cmdGAIAReplies,
 		"forge":       cmdForge,
 		"sameaudit":   cmdSameAudit,
+		"statictally": cmdStaticTally,
 		"ledgerkey":   cmdLedgerKey,
 
 		"json":   cmdJSON,
@@ -177,6 +178,9 @@ func cmdCalls(ts *testscript.TestScript, neg bool, args []string) {
 func condition(name string) (bool, error) {
 	if name == "root" {
 		return os.Getuid() == 0, nil
+	}
+	if name == "sandbox" {
+		return sandboxStarts()
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }

@@ -136,6 +136,9 @@ func heldOutSubmission(attempt, id string) error {
 // registrationOf is the registration that an attempt was planned with, in
 // canonical JSON.
 func (r *Reading) registrationOf(a *history.Attempt) ([]byte, error) {
+	if data, ok := r.Content(a.Plan.RegistrationDigest); ok {
+		return data, nil // of an attempt that was recorded for a submission
+	}
 	v, err := r.bench(a.Class)
 	if err != nil {
 		return nil, err

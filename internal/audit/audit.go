@@ -22,6 +22,8 @@ type Input struct {
 	// the agent. HasSources says that they were given, even if there are none.
 	Sources    []SourceFile
 	HasSources bool
+	// SourceGaps are what decides a score and is not among the sources, and why.
+	SourceGaps []string
 
 	// Bodies opens the whole text of a step by its SHA-256, in hex. An error that
 	// is fs.ErrNotExist means that it is not there. Nil if nobody has bodies.

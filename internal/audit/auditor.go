@@ -26,6 +26,8 @@ type auditor struct {
 	noModelCalls []string
 	oracle       oracle
 	demands      []BodyDemand
+
+	unread []string // sources that are programs in other languages
 }
 
 // findings are what a check collects.

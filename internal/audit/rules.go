@@ -60,5 +60,6 @@ var RulesText = sync.OnceValue(func() string {
 			line("dynamic %s %s %s", l.name, p.id, p.pattern)
 		}
 	}
+	line("data files %q; programs that are not read %q, beginning %q", dataFiles, otherPrograms, binaries)
 	return b.String()
 })

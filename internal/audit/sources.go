@@ -66,6 +66,9 @@ func readSource(s SourceFile) ([]byte, error) {
 func (a *auditor) readSource(name string, data []byte) {
 	l := languageOf(name, data)
 	if l == nil {
+		if isOtherProgram(name, data) {
+			a.unread = append(a.unread, name)
+		}
 		return
 	}
 	a.found[aud8].auditable++
@@ -83,9 +86,15 @@ func (a *auditor) sourceGaps() {
 		f := &a.found[i]
 		// Receipts say what decided the score of a run of ours. If no program is
 		// among it, there is nothing to read, and nothing is missing.
-		if f.auditable == 0 && a.in.HasSources && a.in.Vouched != nil && !a.unreadSource() {
+		if f.auditable == 0 && a.in.HasSources && a.in.Vouched != nil && !a.unreadSource() && len(a.in.SourceGaps) == 0 {
 			f.auditable++
 			f.notes = append(f.notes, "receipts name everything that decides the score, and no program but the harness is among it")
+		}
+		if len(a.in.SourceGaps) > 0 {
+			f.gap = someOf(a.in.SourceGaps)
+		}
+		if unread := a.unreadPrograms(); len(unread) > 0 && f.gap == "" {
+			f.gap = fmt.Sprintf("programs in languages that are not read here: %s", someOf(unread))
 		}
 		if f.auditable == 0 && f.gap == "" {
 			f.gap = "no sources supplied"
@@ -96,15 +105,47 @@ func (a *auditor) sourceGaps() {
 	}
 }
 
+// someOf is a list for a person: its first members.
+func someOf(list []string) string {
+	if len(list) > 5 {
+		return strings.Join(list[:5], "; ") + fmt.Sprintf("; and %d more", len(list)-5)
+	}
+	return strings.Join(list, "; ")
+}
+
+// otherPrograms are extensions of programs that nobody reads here.
+var otherPrograms = []string{".c", ".cc", ".class", ".cpp", ".cs", ".dll", ".dylib", ".ex", ".exe", ".exs", ".hs", ".ipynb", ".jar", ".java", ".jl", ".kt", ".lua", ".php", ".pl", ".pyc", ".r", ".rb", ".rs", ".scala", ".so", ".swift", ".wasm"}
+
+// binaries are how programs begin that a compiler made: ELF, Mach-O, PE.
+var binaries = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xce\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ"}
+
+// isOtherProgram reports whether a source is a program that nobody reads here.
+func isOtherProgram(name string, data []byte) bool {
+	return slices.Contains(otherPrograms, strings.ToLower(path.Ext(name))) || bytes.HasPrefix(data, []byte("#!")) ||
+		slices.ContainsFunc(binaries, func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) })
+}
+
+// MayBeProgram reports whether a file of this name may be a program.
+func MayBeProgram(name string) bool {
+	return !slices.Contains(dataFiles, strings.ToLower(path.Ext(name)))
+}
+
+// unreadPrograms are the sources that are such programs, if receipts say that the
+// sources are everything: of other files nobody knows what decides a score.
+func (a *auditor) unreadPrograms() []string {
+	if a.in.Vouched == nil {
+		return nil
+	}
+	return a.unread
+}
+
 // dataFiles are extensions of files that are not programs.
 var dataFiles = []string{".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".lock"}
 
 // unreadSource reports whether a source may be a program in a language that
 // nobody reads here.
 func (a *auditor) unreadSource() bool {
-	return slices.ContainsFunc(a.in.Sources, func(s SourceFile) bool {
-		return !slices.Contains(dataFiles, strings.ToLower(path.Ext(s.Path)))
-	})
+	return slices.ContainsFunc(a.in.Sources, func(s SourceFile) bool { return MayBeProgram(s.Path) })
 }
 
 // Paths of answer keys, as the original has them.

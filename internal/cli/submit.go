@@ -37,6 +37,7 @@ An attempt that cannot be submitted, or whose audit is not clean, is shown and n
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what the package would be, and write nothing")
 	f.BoolVar(&o.AllowDirty, "allow-dirty", false, "make the package although the audit is not clean; it says so")
 	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count too")
+	f.BoolVar(&o.WithoutSources, "without-sources", false, "leave the programs of target and rubric out; AUD-8 and AUD-9 then have a gap")
 	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make (default: submission-DATE-ATTEMPT)")
 	addHeldOutFlag(cmd, &o.ShowHeldOut)
 	return cmd

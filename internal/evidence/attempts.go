@@ -61,6 +61,9 @@ type Plan struct {
 	// what is noted of the texts while they pass; absent is nothing.
 	SubmitIntent bool          `json:"submit_intent,omitempty"`
 	Recording    RecordingKind `json:"recording,omitempty"`
+	// Sources names, in the evidence, the list of the programs that decide the
+	// score. An attempt that is recorded for a submission has it.
+	Sources *digest.Content `json:"sources,omitempty"`
 	// Normalisers are what match keys were computed with.
 	Normalisers []PlannedNormaliser `json:"normalisers,omitempty"`
 	// Replies say that a live attempt uses recordings first.

@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"runtime"
@@ -274,6 +276,11 @@ func (a *attempt) register(ctx context.Context) error {
 		}
 		a.plan.Cases, a.plan.CasesDigest = nil, &d
 	}
+	if a.plan.Recording != "" {
+		if err := a.keepSources(); err != nil {
+			return err
+		}
+	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
 		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
 	if err := a.sign(r); err != nil {
@@ -332,6 +339,41 @@ func (a *attempt) keepPlan(cases []evidence.PlannedCase) (digest.Content, error)
 	return d, a.pack.Commit()
 }
 
+// keepSources puts what decides the score into the evidence, as it is now:
+// registration and settings of the target, which the plan names by their digests,
+// and the files of the target and of the rubric, which a list names. So an audit
+// reads what ran, whatever the workspace has later.
+func (a *attempt) keepSources() error {
+	registration, err := canon.Marshal(a.cfg.Bench.Registration())
+	if err != nil {
+		return err
+	}
+	settings, err := a.cfg.Target.Settings()
+	if err != nil {
+		return err
+	}
+	a.pack.Put(registration)
+	a.pack.Put(settings)
+	files, missing := a.cfg.Target.Sources()
+	for name, data := range a.cfg.Bench.Rubric().Program() {
+		files = append(files, digest.File{Path: "rubric/" + name, Data: data})
+	}
+	slices.SortFunc(files, func(x, y digest.File) int { return strings.Compare(x.Path, y.Path) })
+	list := evidence.Sources{Version: evidence.SourcesVersion, Files: []evidence.Source{}, Missing: missing}
+	for _, f := range files {
+		if list.Add(f.Path, f.Data) {
+			a.pack.Put(f.Data)
+		}
+	}
+	data, err := canon.Marshal(&list)
+	if err != nil {
+		return err
+	}
+	d := a.pack.Put(data)
+	a.plan.Sources = &d
+	return a.pack.Commit()
+}
+
 // open makes the pack and the journals. An attempt that is gone on with gets a
 // further pack.
 func (a *attempt) open(part int) error {
@@ -357,18 +399,24 @@ func (a *attempt) open(part int) error {
 	return nil
 }
 
-// newPack makes the next pack of the attempt.
+// newPack makes the next pack of the attempt. One that a kill before the
+// registration left is in nobody's way: the next name is taken.
 func (a *attempt) newPack() (*store.Pack, error) {
-	a.part++
-	name := a.id
-	if a.part > 1 {
-		name = fmt.Sprintf("%s.part%d", a.id, a.part)
-	}
 	disk := a.books.Disk
 	if disk == nil {
 		disk = store.OS{}
 	}
-	return store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"))
+	for {
+		a.part++
+		name := a.id
+		if a.part > 1 {
+			name = fmt.Sprintf("%s.part%d", a.id, a.part)
+		}
+		p, err := store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"))
+		if !errors.Is(err, fs.ErrExist) {
+			return p, err
+		}
+	}
 }
 
 // atOnce is how many cases run side by side.

@@ -22,6 +22,9 @@ type SubmitOptions struct {
 	AllowDirty  bool   // also if the audit found something
 	Strict      bool   // warnings of the audit count, too
 	ShowHeldOut bool
+	// WithoutSources leaves the programs of target and rubric out: the audit then
+	// has a gap.
+	WithoutSources bool
 }
 
 // A Submitted is a package that was made.
@@ -67,6 +70,7 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 	if from.Target, err = targetOf(c, a); err != nil {
 		return nil, err
 	}
+	from.WithoutSources = o.WithoutSources
 	p, err := submission.Build(from)
 	if err != nil {
 		return nil, c.Refused(err)
@@ -118,6 +122,9 @@ func refuseSubmission(a *history.Attempt, p *submission.Package, o SubmitOptions
 // targetOf is the settings of the attempt's target, nil if they have changed
 // since: then what decided its behaviour is not in the package.
 func targetOf(c *archive.Corpus, a *history.Attempt) ([]byte, error) {
+	if data, ok := c.Reading.Content(a.Plan.TargetDigest); ok {
+		return data, nil // of an attempt that was recorded for a submission
+	}
 	t, err := FindTarget(c, a.Class, a.Target)
 	if err != nil || t.Digest != a.Plan.TargetDigest {
 		c.Note("target %s is not what the attempt ran with, or gone; the package goes without it, and the audit is not complete", a.Target)

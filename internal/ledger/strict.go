@@ -121,6 +121,9 @@ func (c *Completeness) Visit(r Record) error {
 		if covered {
 			c.registered(r.Index, attemptName{b.Attempt, manual}, b.Plan)
 		}
+		if d := b.Plan.Sources; d != nil {
+			return c.checkEvidence(r.Index, covered, *d, "attempt %s: the list %s of its programs is", b.Attempt)
+		}
 	case *evidence.CaseScored:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
 			n := a.scored[b.CaseID]

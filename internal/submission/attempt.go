@@ -36,6 +36,9 @@ type Attempt struct {
 	Registration []byte
 	Target       []byte
 
+	// WithoutSources leaves the programs that decide the score out of the package.
+	WithoutSources bool
+
 	// Read gives a piece of evidence that has this digest.
 	Read func(digest.Content) ([]byte, error)
 }

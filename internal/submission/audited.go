@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -50,10 +49,7 @@ func (b *builder) auditInput() audit.Input {
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
 			Abandoned: b.about.Abandoned, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
 			Results: true, Trajectories: true, Metadata: true}}
-	if b.settingsDecide() {
-		in.HasSources = true
-		in.Sources = []audit.SourceFile{{Path: TargetFile, SHA256: sha256Hex(b.Target), Open: opener(b.Target)}}
-	}
+	in.HasSources, in.Sources, in.SourceGaps = b.sources.given, b.sources.files, b.sources.gaps
 	if b.keepsBodies() || b.whole != nil {
 		in.Bodies = b.body
 	}
@@ -73,16 +69,6 @@ func (b *builder) audit() (Audited, error) {
 	a := r.Attestation
 	return Audited{Report: report, Clean: a.Clean, Complete: a.Complete, StrictClean: a.StrictClean,
 		Failures: slices.Concat(a.CriticalFailures, a.WarnFailures), Gaps: append([]string{}, a.HarnessGaps...)}, nil
-}
-
-// settingsDecide reports whether the settings of the target are all that decides
-// its behaviour here: the built-in one has no files of its own, and built-in
-// graders are this program. A command's files, and a rubric, are not in a package.
-func (b *builder) settingsDecide() bool {
-	var target struct {
-		Kind string `json:"kind"`
-	}
-	return b.Target != nil && json.Unmarshal(b.Target, &target) == nil && target.Kind == "builtin" && b.Registered.Plan.RubricDigest == nil
 }
 
 // sum takes the SHA-256 of texts that nobody noted while they passed, if whole

@@ -97,6 +97,9 @@ func (b *builder) lines() error {
 	if err := b.rows(); err != nil {
 		return err
 	}
+	if err := b.programs(); err != nil {
+		return err
+	}
 	return b.metadata()
 }
 
@@ -107,6 +110,7 @@ type builder struct {
 	answers  []*told // that are submitted, in the order of the plan; nil for a task without a record
 	headline Headline
 	about    Metadata
+	sources  programs
 	partial  []string // tasks whose texts were not noted whole
 
 	// Of an audit that reads whole texts: where the evidence has them, by SHA-256.

@@ -49,6 +49,10 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 		return nil, err
 	}
 	a.Registration, a.Target, a.Read = files[RegistrationFile], files[TargetFile], readFrom(files)
+	if d := a.Registered.Plan.Sources; d != nil {
+		_, there := files[evidenceDir+hex.EncodeToString(d[:])]
+		a.WithoutSources = !there
+	}
 	p, err := Build(a)
 	if err != nil {
 		return nil, asInvalid(err)
