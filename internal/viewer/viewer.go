@@ -1,0 +1,2 @@
+// Package viewer shows a workspace in a browser.
+package viewer
