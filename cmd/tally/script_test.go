@@ -68,6 +68,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"edit":   cmdEdit,
 		"events": cmdEvents,
 		"exit":   cmdExit,
+		"fetch":  cmdFetch,
 		"flip":   cmdFlip,
 		"gnupg":  cmdGnuPG,
 

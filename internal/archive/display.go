@@ -3,6 +3,7 @@ package archive
 import (
 	"sync"
 
+	"tallystick/internal/archive/rows"
 	"tallystick/internal/digest"
 	"tallystick/internal/history"
 )
@@ -19,18 +20,18 @@ type Display struct {
 	r *Reading
 
 	mu   sync.Mutex
-	rows map[string]*rows // by attempt
+	rows map[string]*rows.Rows // by attempt
 }
 
 // ForDisplay returns a Display of what was read. Close it to keep what it found.
-func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[string]*rows)} }
+func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[string]*rows.Rows)} }
 
 // CacheDir is the folder of what is derived and may be deleted at any time.
 func (p *Place) CacheDir() string { return p.Private("cache") }
 
 // Evidence is [Reading.Evidence] for display. Several goroutines may ask.
 func (d *Display) Evidence(a *history.Attempt, c *history.Case) error {
-	key := rowKey(a, c)
+	key := rows.Key(a, c)
 	if d.known(a.ID, key) {
 		return nil
 	}
@@ -42,15 +43,28 @@ func (d *Display) Evidence(a *history.Attempt, c *history.Case) error {
 	return asMissing(err)
 }
 
+// MaxGlance is how many tasks an attempt may have whose gates are asked for
+// display: each takes reading the evidence of a task that nobody looked at before.
+const MaxGlance = 2000
+
+// Logged is an attempt at a glance, as [Reading.Log] has it. Of one that is too long
+// for a glance it does not say whether its gates are met.
+func (d *Display) Logged(a *history.Attempt) (Logged, error) {
+	if a.Tasks() > MaxGlance {
+		return d.r.logged(a, nil)
+	}
+	return d.r.logged(a, d.Evidence)
+}
+
 func (d *Display) known(attempt string, key digest.Content) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.rows[attempt]
 	if r == nil {
-		r = loadRows(d.r.fs(), d.r.CacheDir(), d.r.EvidenceDir(), attempt)
+		r = rows.Load(d.r.fs(), d.r.CacheDir(), d.r.EvidenceDir(), attempt)
 		d.rows[attempt] = r
 	}
-	return r.keys[key]
+	return r.Has(key)
 }
 
 // note remembers that the evidence of a record is whole.
@@ -61,7 +75,7 @@ func (d *Display) note(attempt string, key digest.Content, named []digest.Conten
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rows[attempt].add(key, files)
+	d.rows[attempt].Add(key, files)
 }
 
 // Close writes down what is new. That it could not is no reason to fail: the
@@ -70,6 +84,6 @@ func (d *Display) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.rows {
-		r.save()
+		r.Save()
 	}
 }

@@ -105,3 +105,13 @@ func Remembered(getenv func(string) string) func(origin string) (*ledger.TreeHea
 		return sequencer.Remembered(store.OS{}, state, origin)
 	}
 }
+
+// VerifierKeys are the keys that ever were an operator's, as signed notes spell
+// them.
+func (r *Reading) VerifierKeys() []string {
+	var out []string
+	for _, k := range r.verified.EveryKey() {
+		out = append(out, seal.VKey(k.Key, k.Origin))
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (r *Reading) Log(o LogOptions) ([]Logged, error) {
 		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
 			continue
 		}
-		l, err := r.logged(a)
+		l, err := r.logged(a, r.Evidence)
 		if err != nil {
 			return nil, err
 		}
@@ -83,6 +84,9 @@ func (r *Reading) nothingLogged(o LogOptions) error {
 	return unknownAmong("target", o.Target, targets)
 }
 
+// An evidenceOf finds out whether the evidence of a record is whole.
+type evidenceOf = func(*history.Attempt, *history.Case) error
+
 // unknownAmong refuses a name that no attempt has, and suggests one that some
 // attempt has.
 func unknownAmong(what, name string, known []string) error {
@@ -95,7 +99,9 @@ func unknownAmong(what, name string, known []string) error {
 		Suggest(name, known, "there are attempts of %s", listed(known))
 }
 
-func (r *Reading) logged(a *history.Attempt) (Logged, error) {
+// logged counts what became of an attempt; looks finds out whether evidence
+// is whole, and without it nobody says whether gates are met.
+func (r *Reading) logged(a *history.Attempt, looks evidenceOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known := int64(0), true
@@ -104,7 +110,7 @@ func (r *Reading) logged(a *history.Attempt) (Logged, error) {
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
 	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), r.paidSoFar(a), history.Qualify(a)
-	met, err := r.gateMet(a)
+	met, err := r.gateMet(a, looks)
 	l.GateMet = met
 	return l, err
 }
@@ -143,15 +149,15 @@ func (l *Logged) count(o evidence.Outcome) {
 // gateMet asks the gates that the attempt was registered with, if the class
 // still has them. A bench that does not verify is a matter for the commands
 // that rest on it: here the question has no answer.
-func (r *Reading) gateMet(a *history.Attempt) (*bool, error) {
-	if a.Finished == nil || a.Plan.Filtered {
+func (r *Reading) gateMet(a *history.Attempt, looks evidenceOf) (*bool, error) {
+	if looks == nil || a.Finished == nil || a.Plan.Filtered {
 		return nil, nil
 	}
 	v, err := r.bench(a.Class)
 	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
 		return nil, nil
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: r.Evidence})
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: looks})
 	if err != nil {
 		return nil, r.Refused(err)
 	}
@@ -196,16 +202,30 @@ type ShownAttempt struct {
 
 // ShowAttempt gathers what there is to see of an attempt. It needs [Ask].Again.
 func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
-	l, err := r.logged(a)
+	l, err := r.logged(a, r.Evidence)
 	if err != nil {
 		return nil, err
 	}
-	records, err := r.Records(a.Cases())
+	cases, err := r.ShowCases(a, a.Cases())
 	if err != nil {
 		return nil, err
 	}
-	out := &ShownAttempt{Logged: l, Cases: []ShownCase{}}
-	for c := range a.Cases() {
+	out := &ShownAttempt{Logged: l, Cases: cases}
+	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownCase) bool { return c.Outcome != evidence.Passed })
+	failed := slices.DeleteFunc(out.Cases, func(c ShownCase) bool { return c.Outcome == evidence.Passed })
+	out.Cases = append(failed, passed...)
+	return out, nil
+}
+
+// ShowCases are some cases of an attempt in the list of it, in their order. It
+// needs [Ask].Again.
+func (r *Reading) ShowCases(a *history.Attempt, cases iter.Seq[*history.Case]) ([]ShownCase, error) {
+	records, err := r.Records(cases)
+	if err != nil {
+		return nil, err
+	}
+	out := []ShownCase{}
+	for c := range cases {
 		s := ShownCase{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
 			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
 		if c.IsScored() {
@@ -219,11 +239,8 @@ func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
 			}
 			s.Reason, s.Entry = w.text(record.Reason), &c.Index
 		}
-		out.Cases = append(out.Cases, s)
+		out = append(out, s)
 	}
-	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownCase) bool { return c.Outcome != evidence.Passed })
-	failed := slices.DeleteFunc(out.Cases, func(c ShownCase) bool { return c.Outcome == evidence.Passed })
-	out.Cases = append(failed, passed...)
 	return out, nil
 }
 

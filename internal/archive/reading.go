@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +69,7 @@ type Reading struct {
 	secret  []byte                     // of held-out cases, once it is needed
 	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
 
+	files glanceAt // the ledger's, when they were read last
 	vault *store.Vault
 	mu    sync.Mutex
 	// seen are pieces of evidence that were found whole: cases share them.
@@ -97,6 +99,51 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 	return r, nil
 }
 
+// A Standing says how a ledger's files are, compared with when they were read last.
+type Standing int
+
+// The standings: nobody touched them; there is more to read; somebody wrote to them
+// without adding anything, so all of them is to be read again.
+const (
+	Unchanged Standing = iota
+	Grown
+	Rewritten
+)
+
+// Standing looks at the ledger's files from outside. It is no verification.
+func (r *Reading) Standing() (Standing, error) {
+	now, err := r.lookAtFiles()
+	switch {
+	case err != nil || now == r.files:
+		return Unchanged, err
+	case now.bytes > r.files.bytes:
+		return Grown, nil
+	}
+	return Rewritten, nil
+}
+
+// A glanceAt is how files look from outside.
+type glanceAt struct{ bytes, touched int64 }
+
+func (r *Reading) lookAtFiles() (g glanceAt, err error) {
+	place, err := r.Sequencer()
+	if err != nil {
+		return g, err
+	}
+	entries, err := os.ReadDir(place.SegmentsDir())
+	if err != nil {
+		return g, refusal.Newf(refusal.Unreadable, "reading the ledger: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return g, refusal.Newf(refusal.Unreadable, "reading the ledger: %w", err)
+		}
+		g.bytes, g.touched = g.bytes+info.Size(), max(g.touched, info.ModTime().UnixNano())
+	}
+	return g, nil
+}
+
 // Refresh reads on where the ledger has grown, and verifies only what is new.
 // What was derived from the evidence is forgotten. After an error the Reading is
 // of no use.
@@ -113,10 +160,15 @@ func (r *Reading) Refresh() error {
 	if err != nil {
 		return err
 	}
+	// Before it is read: what is appended meanwhile is a reason to read again. That
+	// there is no ledger is for the verification to say.
+	r.files, _ = r.lookAtFiles()
 	for _, c := range kept {
 		expect = append(expect, c.expectation())
 	}
 	r.anchors, r.kept = anchors, kept
+	clear(r.benches)
+	clear(r.heldOut)
 	r.vault, r.seen, r.then = store.OpenVault(r.fs(), r.EvidenceDir()), make(map[digest.Content]bool), nil
 	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
@@ -337,7 +389,10 @@ type benchOrWhy struct {
 	err   error
 }
 
-// bench verifies the bench of a class as it is now, once.
+// Bench verifies the bench of a class as it is now, once for each state of the
+// ledger.
+func (r *Reading) Bench(class string) (*bench.Verified, error) { return r.bench(class) }
+
 func (r *Reading) bench(class string) (*bench.Verified, error) {
 	if known, ok := r.benches[class]; ok {
 		return known.bench, known.err

@@ -87,6 +87,17 @@ type Change struct {
 // the run left the last one that passed, and what has changed since. It needs
 // [Ask].Again and the records of every attempt.
 func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
+	return r.why(attempt, c, true)
+}
+
+// WhyInShort is [Reading.Why] without what takes reading whole trajectories: tool
+// calls that were not executed here, denials, and where the run left an earlier
+// one. It is for a trajectory that is too long for that.
+func (r *Reading) WhyInShort(attempt *history.Attempt, c *history.Case) (*Why, error) {
+	return r.why(attempt, c, false)
+}
+
+func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*Why, error) {
 	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Effective()),
 		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []Change{}}
 	record, err := r.Record(c)
@@ -104,7 +115,9 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
 		a.Missing = err.Error()
 	}
-	r.observed(attempt, c, a)
+	if whole {
+		r.observed(attempt, c, a)
+	}
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
 	a.SecondViews = grade.SecondViews(a.Checks) // after hiding: of what is hidden there is none
 	for i := range a.Denied {
@@ -121,7 +134,9 @@ func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
 		a.Amendment.Reason, a.Amendment.Checks = w.text(a.Amendment.Reason), w.checks(a.Amendment.Checks)
 	}
 	if c.Effective() != evidence.Passed {
-		a.Divergence = r.Parted(attempt, c) // which hides by itself
+		if whole {
+			a.Divergence = r.Parted(attempt, c) // which hides by itself
+		}
 		if before, last := r.lastPassed(attempt, c); last != nil {
 			a.LastPassed = before.ID
 			a.Changed = append(a.Changed, changes(before, attempt, last, c)...)

@@ -50,6 +50,8 @@ func commands(env *Env) []*cobra.Command {
 		newGolden(env),
 		newLog(env),
 		newShow(env),
+		newView(env),
+		newServe(env),
 		newWhy(env),
 		newReproduce(env),
 		newRescore(env),

@@ -38,7 +38,7 @@ var order = []group{
 	},
 	{
 		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",
-		[]string{"registry", "viewer", "demo", "cli", "release", "structure"},
+		[]string{"viewer", "registry", "demo", "cli", "release", "structure"},
 	},
 }
 

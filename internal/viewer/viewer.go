@@ -1,2 +1,224 @@
 // Package viewer shows a workspace in a browser.
+//
+// It renders and does not decide: what a page says comes from [archive.Reading],
+// which verified the ledger once and reads on as it grows, and from the packages
+// that the commands ask. Pages only read. What one would do next is offered as a
+// command to copy.
+//
+// Every value that comes from an entry of the ledger names that entry, the member
+// and the [Format] in attributes of its element, so that a script can make the
+// text again from the entry that it verified: docs/viewer.md. Texts of agents,
+// rubrics and files are escaped and shown as text, whatever they contain.
+//
+// Where it stops: whoever runs the server decides what it sends. That a page looks
+// right proves nothing; the receipts do, checked with a key that one has from
+// elsewhere.
 package viewer
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+	"sync"
+	"time"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+)
+
+//go:embed assets templates
+var files embed.FS
+
+// A Config says what is shown.
+type Config struct {
+	Place *archive.Place
+	// Files are results of other harnesses, as "tally import" reads them.
+	Files []string
+	// Now is the time; nil means that of the machine.
+	Now func() time.Time
+}
+
+// A Viewer answers requests for pages. It has no locks on its doors: see
+// [Server].
+type Viewer struct {
+	config Config
+	mux    *http.ServeMux
+
+	// mu guards what was read: a Reading is for one goroutine.
+	mu      sync.Mutex
+	r       *archive.Reading
+	display *archive.Display
+	logged  map[string]archive.Logged // of this state of the ledger
+	scripts map[string]*archive.Transcript
+	broken  error     // why the ledger could not be read on
+	since   time.Time // when that was
+}
+
+// Open verifies the workspace's ledger and returns a Viewer of it.
+func Open(c Config) (*Viewer, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	v := &Viewer{config: c, mux: http.NewServeMux()}
+	if err := v.read(); err != nil {
+		return nil, err
+	}
+	v.routes()
+	return v, nil
+}
+
+// Close keeps what was found out for the next time.
+func (v *Viewer) Close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.display != nil {
+		v.display.Close()
+	}
+}
+
+func (v *Viewer) read() error {
+	r, err := v.config.Place.Read(archive.Ask{Again: true, Prove: true})
+	if err != nil {
+		return err
+	}
+	v.r = r
+	v.forget()
+	return nil
+}
+
+// forget drops what was made of an earlier state of the ledger.
+func (v *Viewer) forget() {
+	if v.display != nil {
+		v.display.Close()
+	}
+	v.display = v.r.ForDisplay()
+	v.logged, v.scripts = make(map[string]archive.Logged), make(map[string]*archive.Transcript)
+}
+
+// retryAfter is how long a ledger that does not verify is left alone before it is
+// read again from the beginning.
+const retryAfter = 3 * time.Second
+
+// upToDate reads on where the ledger has grown. After a failure the whole of it is
+// verified again: a page must not be made of a Reading that stopped halfway.
+func (v *Viewer) upToDate() error {
+	if v.broken != nil {
+		if v.config.Now().Sub(v.since) < retryAfter {
+			return v.broken
+		}
+		if v.broken = v.read(); v.broken != nil {
+			v.since = v.config.Now()
+		}
+		return v.broken
+	}
+	standing, err := v.r.Standing()
+	switch {
+	case err == nil && standing == archive.Unchanged:
+		return nil
+	case err == nil && standing == archive.Rewritten:
+		err = v.read()
+	case err == nil:
+		if err = v.r.Refresh(); err == nil {
+			v.forget()
+		}
+	}
+	if err != nil {
+		v.broken, v.since = err, v.config.Now()
+	}
+	return err
+}
+
+func (v *Viewer) loggedOf(a *history.Attempt) (archive.Logged, error) {
+	if l, ok := v.logged[a.ID]; ok && l.Finished {
+		return l, nil
+	}
+	l, err := v.display.Logged(a)
+	if err == nil {
+		v.logged[a.ID] = l
+	}
+	return l, err
+}
+
+// ServeHTTP answers a request.
+func (v *Viewer) ServeHTTP(w http.ResponseWriter, req *http.Request) { v.mux.ServeHTTP(w, req) }
+
+func (v *Viewer) routes() {
+	for pattern, make := range map[string]func(*http.Request) (*page, error){
+		"/{$}":                      v.overview,
+		"/attempts":                 v.attempts,
+		"/attempt/{id}":             v.attempt,
+		"/attempt/{id}/case/{case}": v.caseOf,
+	} {
+		v.mux.HandleFunc("GET "+pattern, v.page(make))
+	}
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)
+	v.mux.HandleFunc("GET /blob/{digest}", v.blob)
+	v.mux.HandleFunc("GET /receipt/{index}", v.receipt)
+	v.mux.HandleFunc("GET /checkpoint", v.checkpoint)
+	v.mux.HandleFunc("GET /keys", v.keys)
+	v.mux.HandleFunc("GET /assets/{name}", asset)
+	v.mux.HandleFunc("/", v.page(func(req *http.Request) (*page, error) {
+		return nil, refusal.Newf(refusal.NotFound, "there is no page at this address").WithHint("begin at the overview")
+	}))
+}
+
+// page makes a handler of a function that gathers what a page shows.
+func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		p, err := (*page)(nil), v.upToDate()
+		if err == nil {
+			p, err = make(req)
+		}
+		if err != nil {
+			p = failed(err)
+		}
+		p.origin = v.config.Place.Settings.Origin
+		if err := p.write(w); err != nil {
+			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
+		}
+	}
+}
+
+// failed is the page of an error. What does not verify is told as a banner.
+func failed(err error) *page {
+	r := refusal.Of(err)
+	p := &page{Title: "This cannot be shown", Template: "error", Status: http.StatusInternalServerError,
+		Data: errorData{Name: string(r.Name), Text: err.Error(), Hint: r.Hint}}
+	switch refusal.ExitCode(err) {
+	case refusal.ExitUnverified:
+		p.Title, p.Alarm = "Evidence does not verify", err.Error()
+	case refusal.ExitUsage:
+		p.Status = http.StatusNotFound
+	}
+	if r.Name == refusal.NotFound {
+		p.Status = http.StatusNotFound
+	}
+	return p
+}
+
+type errorData struct{ Name, Text, Hint string }
+
+// lookUp finds the attempt of an address.
+func (v *Viewer) lookUp(req *http.Request) (*history.Attempt, error) {
+	return v.r.Attempt(req.PathValue("id"))
+}
+
+// templates are parsed when the first page is asked for: most commands never do.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	entries, err := files.ReadDir("templates")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	out := make(map[string]*template.Template)
+	for _, e := range entries {
+		if name := e.Name(); name != "layout.html" {
+			t := template.New("layout.html").Funcs(functions)
+			out[name[:len(name)-len(".html")]] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/"+name))
+		}
+	}
+	return out
+})

@@ -1,4 +1,8 @@
-package archive
+// Package rows keeps on disk of which records somebody found the evidence whole, and
+// in which files, so that a display need not read it again. A row holds as long as
+// nobody touched these files. Whoever can write to the folder can forge a row: what
+// decides or vouches does not ask here.
+package rows
 
 import (
 	"bytes"
@@ -15,7 +19,7 @@ import (
 )
 
 // rowsVersion is the version of what a row says and of how it is derived: of
-// [Reading.Evidence] and all that it calls. A row of another version is not
+// archive.Reading.Evidence and all that it calls. A row of another version is not
 // taken.
 const rowsVersion = 1
 
@@ -27,10 +31,10 @@ const (
 	maxRowsBytes = 256 << 20
 )
 
-// rows are the rows of one attempt: a file with a line of JSON, then the keys of
+// Rows are the rows of one attempt: a file with a line of JSON, then the keys of
 // the records whose evidence was whole, then the digest of all that. A file that
 // is not that, by whatever accident, is as good as none.
-type rows struct {
+type Rows struct {
 	fsys     store.FS
 	path     string
 	evidence string // the folder that names of files are relative to
@@ -52,10 +56,11 @@ type touched struct {
 	Time int64 `json:"time"` // of its last change, in nanoseconds
 }
 
-// loadRows reads the rows of an attempt that still hold.
-func loadRows(fsys store.FS, dir, evidence, attempt string) *rows {
+// Load reads the rows of an attempt that still hold, from the cache folder dir.
+// Evidence is the folder of the evidence.
+func Load(fsys store.FS, dir, evidence, attempt string) *Rows {
 	id := digest.ContentOf([]byte(attempt))
-	r := &rows{fsys: fsys, path: filepath.Join(dir, "rows", hex.EncodeToString(id[:16])), evidence: evidence}
+	r := &Rows{fsys: fsys, path: filepath.Join(dir, "rows", hex.EncodeToString(id[:16])), evidence: evidence}
 	data, err := store.ReadFile(store.OS{}, r.path, maxRowsBytes)
 	if err != nil || !r.parse(data) || r.head.Version != rowsVersion || r.head.Attempt != attempt || !r.untouched() {
 		r.head, r.keys = rowsHead{rowsVersion, attempt, make(map[string]touched)}, make(map[digest.Content]bool)
@@ -63,7 +68,7 @@ func loadRows(fsys store.FS, dir, evidence, attempt string) *rows {
 	return r
 }
 
-func (r *rows) parse(data []byte) bool {
+func (r *Rows) parse(data []byte) bool {
 	body := len(data) - digest.Size
 	if body < 0 || digest.ContentOf(data[:body]) != digest.Content(data[body:]) {
 		return false
@@ -80,7 +85,7 @@ func (r *rows) parse(data []byte) bool {
 }
 
 // untouched reports whether every file is as it was.
-func (r *rows) untouched() bool {
+func (r *Rows) untouched() bool {
 	for name, was := range r.head.Files {
 		if is, ok := r.stat(filepath.Join(r.evidence, filepath.FromSlash(name))); !ok || is != was {
 			return false
@@ -89,7 +94,7 @@ func (r *rows) untouched() bool {
 	return true
 }
 
-func (r *rows) stat(path string) (touched, bool) {
+func (r *Rows) stat(path string) (touched, bool) {
 	info, err := r.fsys.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return touched{}, false
@@ -97,8 +102,11 @@ func (r *rows) stat(path string) (touched, bool) {
 	return touched{info.Size(), info.ModTime().UnixNano()}, true
 }
 
-// add notes a row and the files that it rests on.
-func (r *rows) add(key digest.Content, files map[string]bool) {
+// Has reports whether there is a row.
+func (r *Rows) Has(key digest.Content) bool { return r.keys[key] }
+
+// Add notes a row and the files that it rests on.
+func (r *Rows) Add(key digest.Content, files map[string]bool) {
 	for path := range files {
 		name, err := filepath.Rel(r.evidence, path)
 		name = filepath.ToSlash(name)
@@ -115,8 +123,9 @@ func (r *rows) add(key digest.Content, files map[string]bool) {
 	r.keys[key], r.fresh = true, true
 }
 
-// save writes the rows, unless a file was touched while they were made.
-func (r *rows) save() {
+// Save writes the rows, unless a file was touched while they were made. That it
+// could not is no reason to fail: the next one derives them again.
+func (r *Rows) Save() {
 	if !r.fresh || r.useless || !r.untouched() {
 		return
 	}
@@ -134,9 +143,9 @@ func (r *rows) save() {
 	}
 }
 
-// rowKey names all that goes into the row of a record, but for the bytes of the
-// evidence, which its digests name: what [recordOf] and an amendment say.
-func rowKey(a *history.Attempt, c *history.Case) digest.Content {
+// Key names all that goes into the row of a record, but for the bytes of the
+// evidence, which its digests name: what the record and an amendment say.
+func Key(a *history.Attempt, c *history.Case) digest.Content {
 	b := make([]byte, 0, 512)
 	text := func(list ...string) {
 		b = binary.AppendUvarint(b, uint64(len(list)))

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/refusal"
+	"tallystick/internal/viewer"
+)
+
+type viewOptions struct {
+	addr   string
+	noOpen bool
+	files  []string
+}
+
+func newView(env *Env) *cobra.Command {
+	var o viewOptions
+	cmd := &cobra.Command{
+		Use:   "view [FILE...]",
+		Short: "Look at the workspace in a browser",
+		Long: `Verify the ledger and show the workspace as web pages on this machine: classes, attempts,
+cases with their transcripts, comparisons, the corpus, the ledger. It prints the address,
+which has a token that lets one browser in, once, and opens a browser; it runs until it is
+stopped. The pages only read. They follow the ledger while it grows.
+
+A FILE is a result of another harness, as "tally import" reads it: it is shown beside.
+
+No browser is opened with --no-open, with TALLY_NO_BROWSER=1, or when the output is not a
+terminal. For others on the network there is "tally serve".`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = args
+			return runView(cmd.Context(), env, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.addr, "addr", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 takes a free one")
+	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "print the address and open no browser")
+	return cmd
+}
+
+func runView(ctx context.Context, env *Env, o viewOptions) error {
+	at, err := netip.ParseAddrPort(strings.Replace(o.addr, "localhost:", "127.0.0.1:", 1))
+	if err != nil || !at.Addr().IsLoopback() {
+		return refusal.Newf(refusal.Usage, "--addr %s: expected a loopback address, as in 127.0.0.1:7575", o.addr).
+			WithHint("\"tally serve\" is for others on the network")
+	}
+	v, err := openViewer(env, o.files)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	token := viewer.NewToken()
+	return viewer.Serve(ctx, v, viewer.Door{Token: token}, at.String(), func(url string) error {
+		url += "/?token=" + token
+		if !o.noOpen && env.Getenv("TALLY_NO_BROWSER") != "1" && isTerminal(env.Stdout) {
+			openBrowser(url)
+		}
+		return env.Answer(map[string]string{"url": url}, func(w io.Writer) { fmt.Fprintln(w, url) })
+	})
+}
+
+func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
+	p, err := openPlace(env)
+	if err != nil {
+		return nil, err
+	}
+	return viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now})
+}
+
+// openBrowser asks the system to open an address. Without a browser the printed
+// address is enough.
+func openBrowser(url string) {
+	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if words == nil {
+		words = []string{"xdg-open"}
+	}
+	cmd := exec.Command(words[0], append(words[1:], url)...)
+	if cmd.Start() == nil {
+		go cmd.Wait()
+	}
+}
+
+type serveOptions struct {
+	addr        string
+	tokenFile   string
+	proxyHeader string
+	proxyFrom   []string
+	hosts       []string
+	cors        bool
+	files       []string
+}
+
+func newServe(env *Env) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve --addr ADDRESS (--token-file FILE | --proxy-header NAME --proxy-from CIDR) [FILE...]",
+		Short: "Show the workspace to others on the network",
+		Long: `Serve the pages of "tally view" to others. Whoever has the token of --token-file opens
+http://HOST:PORT/?token=TOKEN once; the token becomes a cookie. Behind a proxy that knows who
+people are, --proxy-header names the header in which it says so, which counts only from the
+addresses of --proxy-from.
+
+The pages only read, and held-out cases stay hidden. The server speaks plain HTTP: put a
+proxy with TLS before it. Requests that name it otherwise than by its address or a --host
+are refused, because the name may be somebody else's.
+
+--cors lets pages of other origins, such as a verify.html opened from disk, ask for
+receipts, the checkpoint and the keys, with the token as "Authorization: Bearer".`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = args
+			return runServe(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0 takes a free one")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token that lets people in")
+	f.StringVar(&o.proxyHeader, "proxy-header", "", "header `NAME` in which a proxy says who somebody is")
+	f.StringArrayVar(&o.proxyFrom, "proxy-from", nil, "addresses `CIDR` of the proxy; repeat it for more")
+	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` by which people reach the server; repeat it for more")
+	f.BoolVar(&o.cors, "cors", false, "let pages of other origins ask for receipts, checkpoint and keys")
+	return cmd
+}
+
+func runServe(ctx context.Context, env *Env, o serveOptions) error {
+	door, err := o.door()
+	if err != nil {
+		return err
+	}
+	v, err := openViewer(env, o.files)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	return viewer.Serve(ctx, v, door, o.addr, func(url string) error {
+		return env.Answer(map[string]string{"url": url}, func(w io.Writer) { fmt.Fprintln(w, url) })
+	})
+}
+
+// door is who may come in.
+func (o serveOptions) door() (viewer.Door, error) {
+	door := viewer.Door{ProxyHeader: o.proxyHeader, Hosts: o.hosts, CORS: o.cors}
+	switch {
+	case (o.tokenFile == "") == (o.proxyHeader == ""):
+		return door, refusal.Newf(refusal.Usage, "give --token-file, or --proxy-header with --proxy-from").
+			WithHint("whoever can reach the address could read everything otherwise")
+	case (o.proxyHeader == "") != (len(o.proxyFrom) == 0):
+		return door, refusal.Newf(refusal.Usage, "--proxy-header and --proxy-from belong together: anybody can write a header")
+	}
+	for _, s := range o.proxyFrom {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return door, refusal.Newf(refusal.Usage, "--proxy-from %s: expected a network, as in 10.0.0.5/32", s)
+		}
+		door.ProxyFrom = append(door.ProxyFrom, p)
+	}
+	if o.tokenFile == "" {
+		return door, nil
+	}
+	var err error
+	door.Shared, err = viewer.LoadToken(o.tokenFile)
+	return door, err
+}

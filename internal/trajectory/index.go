@@ -1,0 +1,151 @@
+package trajectory
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"strings"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
+)
+
+// An Index is a trajectory that was verified and of which windows are read: it
+// keeps where events lie, and not the events. A trajectory may be larger than
+// memory.
+type Index struct {
+	Summary
+	Bytes int64
+	// Outline has every event in few bytes, in order.
+	Outline []Outlined
+
+	chunks []chunk
+}
+
+// An Outlined is what the outline of a trajectory has of an event.
+type Outlined struct {
+	Type    Type
+	Subject string // the tool, memory key, agent or path that it is about
+	Turn    int32
+	Denied  bool // a policy decision that denied something
+	Failed  bool // a call that ended in an error
+	AtMS    int64
+}
+
+// A chunk is a run of events and the hash of its bytes, so that a window that is
+// read later is known to be what was verified.
+type chunk struct {
+	offset, size int64
+	sum          [sha256.Size]byte
+}
+
+// chunkEvents is how many events a chunk has.
+const chunkEvents = 100
+
+// maxOutlinedSubject bounds a subject in the outline: there may be a million.
+const maxOutlinedSubject = 48
+
+// IndexOf verifies a trajectory as [Scan] does, and that its bytes have that name.
+func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) {
+	x := &Index{Bytes: r.Size()}
+	if x.Bytes > MaxBytes {
+		return nil, refusal.Newf(refusal.TooLarge, "trajectory: %d bytes, at most %d are accepted", x.Bytes, int64(MaxBytes))
+	}
+	whole, marks := digest.NewContent(), &chunker{x: x}
+	var err error
+	x.Summary, err = Scan(io.TeeReader(io.TeeReader(r, whole), marks), pin, func(e Event) error {
+		x.Outline = append(x.Outline, outlined(e))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if got := whole.Sum(); got != name {
+		return nil, refusal.Newf(refusal.DigestMismatch, "trajectory: holds %s, its name says %s", got, name).
+			WithHint("restore the file from a copy; nothing that names it can be checked without it")
+	}
+	marks.close()
+	return x, nil
+}
+
+func outlined(e Event) Outlined {
+	o := Outlined{Type: e.Type, Turn: int32(e.Turn), AtMS: e.At.Milliseconds()}
+	if name, ok := e.Payload.Subject(); ok {
+		if o.Subject = strings.Clone(name); len(name) > maxOutlinedSubject {
+			o.Subject = strings.ToValidUTF8(name[:maxOutlinedSubject], "") + "…"
+		}
+	}
+	switch p := e.Payload.(type) {
+	case *PolicyDecision:
+		o.Denied = p.Verdict == policy.Deny
+	case *ToolExecuted:
+		o.Failed = p.Error != ""
+	case *ModelCallCompleted:
+		o.Failed = p.Error != ""
+	}
+	return o
+}
+
+// A chunker cuts what passes into chunks of lines.
+type chunker struct {
+	x     *Index
+	lines int
+	at    int64
+	open  []byte
+}
+
+func (k *chunker) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n') + 1
+		if i == 0 {
+			i = len(p)
+		} else {
+			k.lines++
+		}
+		k.open = append(k.open, p[:i]...)
+		if k.lines == chunkEvents {
+			k.close()
+		}
+		p = p[i:]
+	}
+	return n, nil
+}
+
+func (k *chunker) close() {
+	if len(k.open) == 0 {
+		return
+	}
+	k.x.chunks = append(k.x.chunks, chunk{k.at, int64(len(k.open)), sha256.Sum256(k.open)})
+	k.at += int64(len(k.open))
+	k.open, k.lines = k.open[:0], 0
+}
+
+// Lines are the lines of events as they were hashed, without line feeds: n of them
+// from the event with the number seq on, which count from 1. They are read again,
+// and refused if they are not what was verified.
+func (x *Index) Lines(r io.ReaderAt, seq, n int) ([][]byte, error) {
+	from := max(seq-1, 0)
+	to := min(from+n, x.Len())
+	var out [][]byte
+	for k := from / chunkEvents; from < to && k <= (to-1)/chunkEvents; k++ {
+		data := make([]byte, x.chunks[k].size)
+		if _, err := r.ReadAt(data, x.chunks[k].offset); err != nil {
+			return nil, refusal.Newf(refusal.Unreadable, "reading a trajectory: %w", err)
+		}
+		if sha256.Sum256(data) != x.chunks[k].sum {
+			return nil, refusal.Newf(refusal.DigestMismatch, "the trajectory is not the one that was verified a moment ago").
+				WithHint("somebody writes to the evidence; restore it from a copy")
+		}
+		lines := bufio.NewScanner(bytes.NewReader(data))
+		lines.Buffer(nil, MaxLineBytes+1)
+		for i := k * chunkEvents; lines.Scan(); i++ {
+			if i >= from && i < to {
+				out = append(out, bytes.Clone(lines.Bytes()))
+			}
+		}
+	}
+	return out, nil
+}

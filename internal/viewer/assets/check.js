@@ -1,0 +1,1 @@
+// Checks what a page shows against the ledger: see docs/viewer.md.

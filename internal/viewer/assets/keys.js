@@ -1,0 +1,66 @@
+// The keyboard, and what is asked for again while an attempt runs. Every page works
+// without this file.
+const rows = () => [...document.querySelectorAll("[data-row], .events > li")];
+let at = -1;
+
+function go(step) {
+  const list = rows();
+  if (list.length === 0) return;
+  list[at]?.classList.remove("at");
+  at = Math.min(Math.max(at + step, 0), list.length - 1);
+  const row = list[at];
+  row.classList.add("at");
+  row.scrollIntoView({ block: "nearest" });
+  const link = row.querySelector("a[href]");
+  if (link) link.focus({ preventScroll: true });
+}
+
+function help() {
+  const old = document.getElementById("keys");
+  if (old) return old.remove();
+  const box = document.createElement("section");
+  box.id = "keys";
+  box.setAttribute("role", "dialog");
+  box.setAttribute("aria-label", "Keys");
+  for (const [key, what] of [["j", "next row"], ["k", "row before"], ["Enter", "open it"], ["/", "search"], ["?", "this list"]]) {
+    const p = document.createElement("p");
+    const k = document.createElement("kbd");
+    k.textContent = key;
+    p.append(k, " " + what);
+    box.append(p);
+  }
+  document.body.append(box);
+}
+
+addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+  if (e.key === "j") go(1);
+  else if (e.key === "k") go(-1);
+  else if (e.key === "?") help();
+  else if (e.key === "Escape") document.getElementById("keys")?.remove();
+  else if (e.key === "/") {
+    const search = document.querySelector("input[type=search]");
+    if (!search) return;
+    e.preventDefault();
+    search.focus();
+    search.select();
+  }
+});
+
+// While an attempt runs, its part of the page is asked for again. The answer is a part
+// of a page of this server, made by the same templates.
+const live = document.querySelector("[data-live]");
+async function ask() {
+  try {
+    const answer = await fetch(live.dataset.live, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live-part]");
+    const old = document.querySelector("[data-live-part]");
+    if (!fresh || !old) return;
+    old.replaceWith(document.importNode(fresh, true));
+    document.dispatchEvent(new CustomEvent("tally:changed"));
+    if (fresh.dataset.livePart === "ended") return location.reload();
+  } catch { /* the server went away; the page stays as it is */ }
+  setTimeout(ask, 2000);
+}
+if (live) setTimeout(ask, 2000);

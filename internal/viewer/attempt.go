@@ -1,0 +1,351 @@
+package viewer
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/scorecard"
+)
+
+type attemptData struct {
+	attemptRow
+	Card      *scorecard.Card
+	Counts    counts
+	Histogram template.HTML
+	Budget    template.HTML
+	Tags      []tagCount
+	Filter    caseFilter
+	States    []stateTab
+	Rows      []caseRow
+	Pager     pager
+	Running   *running // nil once it has ended
+	Earlier   string   // the attempt of the same target before it
+	Later     string
+	Query     url.Values
+	HasRepeat bool
+}
+
+// A stateTab chooses cases by their outcome.
+type stateTab struct {
+	Text, URL string
+	N         int
+	Current   bool
+}
+
+type tagCount struct {
+	Tag, URL  string
+	N, Passed int
+	Current   bool
+}
+
+// A caseRow is one repetition of a case in the table.
+type caseRow struct {
+	archive.ShownCase
+	Record   *entry // nil if it was not run
+	Recorded evidence.Outcome
+	Tags     []string
+	HeldOut  bool
+	URL      string
+}
+
+// Differs reports whether what counts is not what the record says.
+func (c caseRow) Differs() bool { return c.Record != nil && c.Outcome != c.Recorded }
+
+// A caseFilter is what the query string chooses.
+type caseFilter struct{ State, Tag, Text, Sort string }
+
+// rowsOnPage is how many cases a page lists.
+const rowsOnPage = 200
+
+func (v *Viewer) attempt(req *http.Request) (*page, error) {
+	a, err := v.lookUp(req)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := v.attemptRows([]*history.Attempt{a})
+	if err != nil {
+		return nil, err
+	}
+	q := req.URL.Query()
+	data := attemptData{attemptRow: rows[0], Query: q, HasRepeat: a.Plan.Repeat > 1,
+		Filter: caseFilter{q.Get("state"), q.Get("tag"), q.Get("q"), q.Get("sort")}}
+	if data.Card, err = v.card(a); err != nil {
+		return nil, err
+	}
+	data.Counts = counted(data.Logged)
+	data.States, data.Tags = stateTabs(q, data.Counts, data.Filter.State), tagsOf(a, q)
+	data.Histogram, data.Budget = scoreHistogram(a), budgetCurve(a)
+	data.Earlier, data.Later = v.neighbours(a)
+	chosen := data.Filter.choose(a)
+	data.Pager = newPager(q, len(chosen), rowsOnPage)
+	if data.Rows, err = v.caseRows(a, chosen[data.Pager.from:data.Pager.to]); err != nil {
+		return nil, err
+	}
+	p := &page{Title: a.ID, Template: "attempt", Section: "Attempts", Data: &data,
+		Crumbs: []link{{"Attempts", "/attempts"}, {a.Class, "/attempts?class=" + url.QueryEscape(a.Class)}, {a.ID, ""}}, Next: attemptCommands(a, data.Earlier)}
+	if a.Finished == nil {
+		data.Running = v.running(a)
+		p.Live = attemptURL(a.ID)
+	}
+	return p, nil
+}
+
+func attemptCommands(a *history.Attempt, earlier string) []command {
+	next := []command{{"The same in the terminal", shell("tally", "show", a.ID)}, {"The whole scorecard", shell("tally", "scorecard", a.ID)}}
+	if a.Finished == nil {
+		return append(next, command{"Finish it", shell("tally", "run", a.Class, "--target", a.Target, "--resume")})
+	}
+	next = append(next, command{"Prove its totals to somebody else", shell("tally", "prove", a.ID, "-o", a.ID+".proof")},
+		command{"Look for signs of cheating", shell("tally", "audit", a.ID)})
+	if earlier != "" {
+		next = append(next, command{"Compare it with the one before", shell("tally", "compare", earlier, a.ID)})
+	}
+	return next
+}
+
+// card counts one attempt, with the evidence where that is a matter of a moment.
+func (v *Viewer) card(a *history.Attempt) (*scorecard.Card, error) {
+	view := scorecard.View{Attempts: []*history.Attempt{a}}
+	if a.Tasks() <= archive.MaxGlance {
+		view.Evidence = v.display.Evidence
+	}
+	return scorecard.Of(v.r.History, view)
+}
+
+// neighbours are the attempts of the same class and target before and after.
+func (v *Viewer) neighbours(a *history.Attempt) (before, after string) {
+	for _, x := range v.r.History.Attempts {
+		if x.Class != a.Class || x.Target != a.Target || x == a {
+			continue
+		}
+		if x.Index < a.Index {
+			before = x.ID
+		} else if after == "" {
+			after = x.ID
+		}
+	}
+	return before, after
+}
+
+func stateTabs(q url.Values, list counts, current string) []stateTab {
+	total := 0
+	for _, c := range list {
+		total += c.N
+	}
+	tabs := []stateTab{{"All", with(q, "state", "", "page", ""), total, current == ""}}
+	for _, c := range list {
+		if c.N > 0 {
+			tabs = append(tabs, stateTab{OutcomeName(c.Outcome), with(q, "state", string(c.Outcome), "page", ""), c.N, current == string(c.Outcome)})
+		}
+	}
+	return tabs
+}
+
+// maxTags bounds how many tags are listed.
+const maxTags = 40
+
+func tagsOf(a *history.Attempt, q url.Values) []tagCount {
+	by := map[string]*tagCount{}
+	for c := range a.Cases() {
+		for _, tag := range c.Tags() {
+			if by[tag] == nil {
+				by[tag] = &tagCount{Tag: tag, URL: with(q, "tag", tag, "page", ""), Current: q.Get("tag") == tag}
+			}
+			by[tag].N++
+			if c.Passed() {
+				by[tag].Passed++
+			}
+		}
+	}
+	var out []tagCount
+	for _, t := range slices.SortedFunc(maps.Values(by), func(a, b *tagCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Tag, b.Tag)) }) {
+		if len(out) < maxTags {
+			out = append(out, *t)
+		}
+	}
+	return out
+}
+
+// choose picks and orders cases. Those that did not pass come first.
+func (f caseFilter) choose(a *history.Attempt) []*history.Case {
+	var out []*history.Case
+	text := strings.ToLower(f.Text)
+	for c := range a.Cases() {
+		if f.State != "" && string(c.Effective()) != f.State || f.Tag != "" && !slices.Contains(c.Tags(), f.Tag) {
+			continue
+		}
+		if text == "" || strings.Contains(strings.ToLower(c.ID), text) || slices.ContainsFunc(c.FailureModes(), func(m string) bool { return strings.Contains(m, text) }) {
+			out = append(out, c)
+		}
+	}
+	by := map[string]func(a, b *history.Case) int{
+		"case":    func(a, b *history.Case) int { return cmp.Compare(a.ID, b.ID) },
+		"score":   func(a, b *history.Case) int { return cmp.Compare(a.EffectiveScore(), b.EffectiveScore()) },
+		"cost":    func(a, b *history.Case) int { return cmp.Compare(b.CostMicro, a.CostMicro) },
+		"latency": func(a, b *history.Case) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) },
+		"turns":   func(a, b *history.Case) int { return cmp.Compare(b.Turns, a.Turns) },
+	}
+	order, known := by[f.Sort]
+	if !known {
+		rank := map[evidence.Outcome]int{}
+		for i, o := range outcomes {
+			rank[o] = i
+		}
+		order = func(a, b *history.Case) int { return cmp.Compare(rank[a.Effective()], rank[b.Effective()]) }
+	}
+	slices.SortStableFunc(out, order)
+	return out
+}
+
+func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow, error) {
+	list, err := v.r.ShowCases(a, slices.Values(cases))
+	if err != nil {
+		return nil, err
+	}
+	var indexes []int64
+	for _, c := range cases {
+		if c.Index >= 0 {
+			indexes = append(indexes, c.Index)
+		}
+	}
+	entries, err := v.entries(indexes...)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]caseRow, len(cases))
+	for i, c := range cases {
+		rows[i] = caseRow{ShownCase: list[i], Record: entries[c.Index], Recorded: c.Outcome(), Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
+		if rows[i].HeldOut, err = v.r.HeldOut(a, c); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// scoreHistogram draws how scores are spread; "" if they are all nothing or all.
+func scoreHistogram(a *history.Attempt) template.HTML {
+	const n = 10
+	bins := make([]bin, n)
+	for i := range bins {
+		bins[i].From, bins[i].To = fmt.Sprintf("%.1f", float64(i)/n), fmt.Sprintf("%.1f", float64(i+1)/n)
+	}
+	scored := 0
+	for c := range a.Cases() {
+		if c.IsScored() {
+			bins[min(int(c.EffectiveScore()*n), n-1)].N++
+			scored++
+		}
+	}
+	if scored == 0 {
+		return ""
+	}
+	return columns(bins, fmt.Sprintf("How the scores of %d cases are spread from 0 to 1", scored))
+}
+
+// budgetCurve draws how many cases would be solved if each could spend no more than
+// so much: money, or tokens or turns where money is not known.
+func budgetCurve(a *history.Attempt) template.HTML {
+	spent, unit := func(c *history.Case) int64 { return c.CostMicro }, "dollars"
+	most := func() (m int64) {
+		for c := range a.Cases() {
+			m = max(m, spent(c))
+		}
+		return m
+	}
+	if most() == 0 {
+		spent, unit = func(c *history.Case) int64 { return c.Tokens }, "tokens"
+	}
+	if most() == 0 {
+		spent, unit = func(c *history.Case) int64 { return int64(c.Turns) }, "turns"
+	}
+	var solved []int64
+	n := 0
+	for c := range a.Cases() {
+		n++
+		if c.Passed() {
+			solved = append(solved, spent(c))
+		}
+	}
+	limit := most()
+	if len(solved) == 0 || limit == 0 {
+		return ""
+	}
+	slices.Sort(solved)
+	const steps = 40
+	var points []point
+	for i := 0; i <= steps; i++ {
+		budget := limit * int64(i) / steps
+		k, _ := slices.BinarySearch(solved, budget+1)
+		points = append(points, point{X: float64(i) / steps, Y: float64(k) / float64(n), Label: fmt.Sprintf("%d of %d solved", k, n)})
+	}
+	label := grouped(limit) + " " + unit
+	if unit == "dollars" {
+		label = Dollars(limit)
+	}
+	return curve(points, "budget of a case, 0 to "+label, "solved", "Share of cases that would be solved with a smaller budget for each")
+}
+
+// running is what is known of an attempt that has not ended.
+type running struct {
+	Done, Of int
+	Rate     string // cases a minute
+	Cost     string
+	Left     string
+	Share    float64
+}
+
+func (v *Viewer) running(a *history.Attempt) *running {
+	out := &running{Of: a.Tasks(), Cost: Dollars(0), Rate: none, Left: none}
+	cost, first := int64(0), int64(0)
+	var last int64
+	for c := range a.Cases() {
+		if c.Index < 0 {
+			continue
+		}
+		out.Done++
+		cost += c.CostMicro
+		if first == 0 || c.StartedMS < first {
+			first = c.StartedMS
+		}
+		last = max(last, c.StartedMS+c.LatencyMS)
+	}
+	out.Cost, out.Share = Dollars(cost), float64(out.Done)/float64(max(out.Of, 1))
+	if took := time.Duration(last-first) * time.Millisecond; out.Done > 0 && took > 0 {
+		each := took / time.Duration(out.Done)
+		out.Rate = strconv.FormatFloat(float64(time.Minute)/float64(each), 'f', 1, 64)
+		out.Left = (each * time.Duration(out.Of-out.Done)).Round(time.Second).String()
+	}
+	return out
+}
+
+// Orders are those of the cases.
+func (attemptData) Orders() []string { return []string{"case", "score", "cost", "latency", "turns"} }
+
+// AllTags is the address without the tag.
+func (d attemptData) AllTags() string { return with(d.Query, "tag", "", "page", "") }
+
+// maxReason bounds a reason in its row.
+const maxReason = 160
+
+// ShortReason is the end of the reason: that of a traceback is the exception.
+func (c caseRow) ShortReason() string {
+	s := strings.TrimSpace(c.Reason)
+	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
+		s = "… " + s[i+1:]
+	}
+	if runes := []rune(s); len(runes) > maxReason {
+		s = string(runes[:maxReason]) + "…"
+	}
+	return Line(s)
+}

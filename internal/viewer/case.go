@@ -1,0 +1,267 @@
+package viewer
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/trajectory"
+)
+
+type caseData struct {
+	Attempt    *history.Attempt
+	Case       *history.Case
+	Record     *entry
+	Why        *archive.Why
+	Decisive   *grade.Detail
+	Transcript *transcript // nil if it cannot be shown
+	Missing    string      // why not
+	Steps      []archive.ShownStep
+	Diff       []diffLine
+	Files      []evidenceFile
+	Changed    []changedFile
+	Repeats    []link
+	Long       bool // the trajectory is too long to compare it
+	Pretty     string
+	Amended    *entry
+}
+
+// An evidenceFile is a piece that the record names.
+type evidenceFile struct{ What, Digest, URL string }
+
+// A changedFile is one that the agent left in its folder.
+type changedFile struct {
+	Path, How, URL string
+	Image          bool
+}
+
+// maxCompared bounds the trajectory that is compared with an earlier one for a page.
+const maxCompared = 16 << 20
+
+func (v *Viewer) lookUpCase(req *http.Request) (*history.Attempt, *history.Case, error) {
+	a, err := v.lookUp(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	repeat, _ := strconv.Atoi(req.URL.Query().Get("repeat"))
+	for c := range a.Cases() {
+		if c.ID == req.PathValue("case") && c.Index >= 0 && int(c.Repeat) == max(repeat, 1) {
+			return a, c, nil
+		}
+	}
+	if _, _, err := v.r.FindCase(archive.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
+		return nil, nil, err
+	}
+	return nil, nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of repetition %d of case %q", a.ID, repeat, req.PathValue("case"))
+}
+
+func (v *Viewer) caseOf(req *http.Request) (*page, error) {
+	a, c, err := v.lookUpCase(req)
+	if err != nil {
+		return nil, err
+	}
+	data := &caseData{Attempt: a, Case: c}
+	if data.Record, err = v.entry(c.Index); err != nil {
+		return nil, err
+	}
+	base := address("attempt", a.ID, "case", c.ID)
+	if err := v.transcriptOf(data, base, req.URL.Query()); err != nil {
+		return nil, err
+	}
+	why := v.r.Why
+	if data.Long {
+		why = v.r.WhyInShort
+	}
+	if data.Why, err = why(a, c); err != nil {
+		return nil, err
+	}
+	data.Decisive = grade.Decisive(data.Why.Checks)
+	if c.Amendment != nil {
+		if data.Amended, err = v.entry(c.Amendment.Index); err != nil {
+			return nil, err
+		}
+	}
+	if !data.Why.HeldOut {
+		data.Pretty = pretty(data.Record.Raw)
+		v.evidenceOf(data, base)
+	}
+	for x := range a.Cases() {
+		if x.ID == c.ID && x.Index >= 0 && a.Plan.Repeat > 1 {
+			data.Repeats = append(data.Repeats, link{strconv.Itoa(int(x.Repeat)), caseURL(a.ID, x.ID, int(x.Repeat))})
+		}
+	}
+	return &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
+		Crumbs: []link{{"Attempts", "/attempts"}, {a.ID, attemptURL(a.ID)}, {c.ID, ""}}, Next: caseCommands(a, c)}, nil
+}
+
+func caseCommands(a *history.Attempt, c *history.Case) []command {
+	name := a.ID + ":" + c.ID
+	return []command{
+		{"Why it ended as it did", shell("tally", "why", c.ID, "--attempt", a.ID)},
+		{"Every step in the terminal", shell("tally", "show", name)},
+		{"Prove it to somebody else", shell("tally", "prove", name, "-o", c.ID+".proof")},
+		{"Run only this case again", shell("tally", "run", a.Class, "--target", a.Target, "--case", c.ID)},
+	}
+}
+
+// transcriptOf adds the transcript, or why there is none.
+func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
+	held, err := v.r.HeldOut(data.Attempt, data.Case)
+	if err != nil {
+		return err
+	}
+	if held {
+		shown, err := v.r.ShowCase(data.Attempt, data.Case)
+		if err != nil {
+			return err
+		}
+		data.Missing = "The case is held out: its transcript would tell what it asks. These are the types of its events."
+		data.Steps = shown.Steps[:min(len(shown.Steps), eventsInWindow)]
+		return nil
+	}
+	t, err := v.script(data.Attempt, data.Case)
+	if err != nil {
+		if refusal.ExitCode(err) == refusal.ExitUnverified {
+			return err
+		}
+		data.Missing = err.Error()
+		return nil
+	}
+	data.Long = t.Bytes > maxCompared
+	data.Transcript, err = newTranscript(t, base, q)
+	return err
+}
+
+// evidenceOf adds what the record names, and what the agent left.
+func (v *Viewer) evidenceOf(data *caseData, base string) {
+	files, err := history.FilesOf(data.Case, v.r.Piece)
+	if err != nil {
+		return
+	}
+	add := func(what string, d interface{ String() string }) {
+		data.Files = append(data.Files, evidenceFile{what, d.String(), base + "/piece/" + d.String() + with(url.Values{}, "repeat", strconv.Itoa(int(data.Case.Repeat)))})
+	}
+	add("index of the evidence", data.Case.Evidence[0])
+	add("trajectory", files.Trajectory.Digest)
+	if files.Answer != nil {
+		add("answer", *files.Answer)
+	}
+	if files.Grading != nil {
+		add("what was compared", *files.Grading)
+	}
+	if files.Plan != nil {
+		add("plan", *files.Plan)
+	}
+	if files.TestLog != nil {
+		add("test log", *files.TestLog)
+	}
+	if files.Recording != nil {
+		add("recording", *files.Recording)
+	}
+	if files.Watch != nil {
+		add("what was watched", *files.Watch)
+	}
+	if r := files.Rubric; r != nil {
+		add("what the rubric was given", r.Input)
+		add("what the rubric wrote", r.Output)
+		if r.Stderr != nil {
+			add("its standard error", *r.Stderr)
+		}
+	}
+	for _, x := range files.Verdicts {
+		add("verdict of a judge", x.Document)
+	}
+	if files.Diff != nil {
+		add("diff of the folder", *files.Diff)
+		if text, err := v.r.Piece(*files.Diff); err == nil {
+			data.Diff = diffLines(string(text))
+		}
+	}
+	if files.Folder != nil {
+		v.changedFiles(data, files.Folder, base)
+	}
+}
+
+// maxChanged bounds the list of changed files.
+const maxChanged = 200
+
+func (v *Viewer) changedFiles(data *caseData, folder *evidence.FolderFiles, base string) {
+	for _, f := range folder.Changed[:min(len(folder.Changed), maxChanged)] {
+		c := changedFile{Path: f.Path, How: "deleted"}
+		switch {
+		case f.Folder:
+			c.How = "folder"
+		case f.Link != "":
+			c.How = "link to " + f.Link
+		case f.Digest != nil:
+			c.How = "written"
+			piece, err := v.r.Piece(*f.Digest)
+			c.Image = err == nil && imageType(piece) != ""
+			kind := "piece"
+			if c.Image {
+				kind = "blob"
+			}
+			c.URL = base + "/" + kind + "/" + f.Digest.String()
+			if c.Image {
+				c.URL = "/blob/" + f.Digest.String() + "?attempt=" + url.QueryEscape(data.Attempt.ID) + "&case=" + url.QueryEscape(data.Case.ID) + "&repeat=" + strconv.Itoa(int(data.Case.Repeat))
+			}
+		}
+		data.Changed = append(data.Changed, c)
+	}
+}
+
+// A diffLine is a line of a diff and its class in the stylesheet.
+type diffLine struct{ Class, Text string }
+
+// maxDiffLines bounds a diff on a page.
+const maxDiffLines = 2000
+
+func diffLines(text string) []diffLine {
+	var out []diffLine
+	for line := range strings.Lines(text) {
+		if len(out) == maxDiffLines {
+			return append(out, diffLine{"", "… the rest is in the evidence"})
+		}
+		line = strings.TrimSuffix(line, "\n")
+		class := ""
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+		case strings.HasPrefix(line, "+"):
+			class = "plus"
+		case strings.HasPrefix(line, "-"):
+			class = "minus"
+		}
+		out = append(out, diffLine{class, Text(line)})
+	}
+	return out
+}
+
+// Head is the beginning of a content that was compared.
+func (caseData) Head(c *trajectory.Content) string {
+	if c == nil {
+		return none
+	}
+	return Text(c.Head)
+}
+
+// State is the class of a check's outcome in the stylesheet.
+func (caseData) State(o grade.Outcome) string {
+	if o == grade.Passed {
+		return "passed"
+	}
+	return "failed"
+}
+
+// PieceURL is where a piece of the evidence is read.
+func (d caseData) PieceURL(name string) string {
+	return address("attempt", d.Attempt.ID, "case", d.Case.ID, "piece", name) + with(url.Values{}, "repeat", strconv.Itoa(int(d.Case.Repeat)))
+}
+
+// ShortHead is the head of the trajectory with its end left out.
+func (s *transcript) ShortHead() string { return s.Head[:min(len(s.Head), 17)] + "…" }

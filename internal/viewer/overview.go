@@ -1,0 +1,136 @@
+package viewer
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+	"tallystick/internal/scorecard"
+)
+
+type overviewData struct {
+	Classes []classLine
+	Newest  []archive.Logged
+	Curve   template.HTML
+	Weeks   []scorecard.Week
+	LeftOut int
+	Health  health
+}
+
+// A classLine is where the targets stand with one class.
+type classLine struct {
+	Class   string
+	Tier    string // "" if the bench does not verify now
+	Title   string
+	Problem string
+	Targets []scorecard.ClassTarget
+}
+
+// A health is what is known of the ledger beside its entries.
+type health struct {
+	history.Line
+	Time      evidence.Time
+	Anchors   int
+	LastDate  string // of the last anchor
+	Anchored  int64  // entries that it covers
+	Witnesses int
+	Pin       string
+	Events    []history.Event // that are more than information, the newest first
+	Keys      []string
+}
+
+// newestShown is how many attempts the overview lists.
+const newestShown = 8
+
+func (v *Viewer) overview(*http.Request) (*page, error) {
+	h := v.r.History
+	data := overviewData{Health: v.health()}
+	groups := scorecard.ByClassTarget(h.Attempts)
+	for _, g := range groups {
+		if n := len(data.Classes); n == 0 || data.Classes[n-1].Class != g.Class {
+			data.Classes = append(data.Classes, v.classLine(g.Class))
+		}
+		c := &data.Classes[len(data.Classes)-1]
+		c.Targets = append(c.Targets, g)
+	}
+	for _, a := range slices.Backward(h.Attempts) {
+		if len(data.Newest) == newestShown {
+			break
+		}
+		l, err := v.loggedOf(a)
+		if err != nil {
+			return nil, err
+		}
+		data.Newest = append(data.Newest, l)
+	}
+	c := scorecard.CurveOf(h, scorecard.CurveOptions{})
+	if len(c.Weeks) == 0 {
+		c = scorecard.CurveOf(h, scorecard.CurveOptions{All: true})
+	}
+	data.Weeks, data.LeftOut = c.Weeks, c.LeftOut
+	data.Curve = weeksCurve(c.Weeks)
+	p := &page{Title: "Overview", Template: "overview", Section: "Overview", Data: data,
+		Next: []command{{"Verify everything again", "tally verify ."}, {"The same in the terminal", "tally log"}}}
+	if len(data.Classes) > 0 {
+		p.Next = append(p.Next, command{"Run a class again", shell("tally", "run", data.Classes[0].Class)})
+	} else {
+		p.Next = append(p.Next, command{"Make a first attempt", "tally run CLASS"})
+	}
+	return p, nil
+}
+
+func (v *Viewer) classLine(class string) classLine {
+	b, err := v.r.Bench(class)
+	if err != nil {
+		return classLine{Class: class, Problem: err.Error()}
+	}
+	reg := b.Registration()
+	return classLine{Class: class, Tier: string(reg.CurrentTier), Title: reg.Title}
+}
+
+func (v *Viewer) health() health {
+	h := v.r.History
+	out := health{Line: h.Line(), Time: h.Time, Anchors: len(h.Anchors), Witnesses: len(v.r.Settings.Witnesses), Pin: pinWords(h.Pin()), Keys: v.r.VerifierKeys()}
+	if n := len(h.Anchors); n > 0 {
+		out.LastDate, out.Anchored = h.Anchors[n-1].Date, h.Anchors[n-1].Size
+	}
+	for _, e := range slices.Backward(h.Events) {
+		if e.Severity != evidence.Info && len(out.Events) < 10 {
+			out.Events = append(out.Events, e)
+		}
+	}
+	return out
+}
+
+// weeksCurve draws cost against outcome, week by week.
+func weeksCurve(weeks []scorecard.Week) template.HTML {
+	if len(weeks) == 0 {
+		return ""
+	}
+	var points []point
+	for i, w := range weeks {
+		x := 0.5
+		if len(weeks) > 1 {
+			x = float64(i) / float64(len(weeks)-1)
+		}
+		points = append(points, point{X: x, Y: w.SolveRate, Lo: w.SolveRateCI95[0], Hi: w.SolveRateCI95[1], Label: fmt.Sprintf("%s: %s", w.Week, Percent(w.SolveRate))})
+	}
+	return curve(points, "week "+weeks[0].Week+" to "+weeks[len(weeks)-1].Week, "solved", "Solve rate by week, with its interval at 95 percent; the table has the numbers")
+}
+
+// pinWords says whether two people signed for the ledger.
+func pinWords(p history.Pin) string {
+	switch p {
+	case history.PinnedWhole:
+		return "two people signed for this very ledger"
+	case history.OriginPinned:
+		return "two people signed for its origin, and not for how it begins"
+	case history.OtherPinned:
+		return "two people signed for another ledger: nothing in this one counts"
+	}
+	return "nobody signed for it: it may have been begun anew"
+}

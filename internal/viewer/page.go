@@ -1,0 +1,238 @@
+package viewer
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/history"
+)
+
+// A page is what a template is given.
+type page struct {
+	Title    string
+	Template string // in templates/, without .html
+	Status   int    // 0 for 200
+	Section  string // of the navigation
+	Crumbs   []link
+	Next     []command
+	Alarm    string // what does not verify
+	Live     string // address of the part that is asked for again while an attempt runs
+	Data     any
+
+	origin string // of the ledger
+}
+
+// A link is a text and where it leads.
+type link struct{ Text, URL string }
+
+// A command is what one would do next, as it is typed into a shell.
+type command struct{ What, Line string }
+
+// Origin is that of the ledger.
+func (p *page) Origin() string { return p.origin }
+
+// Sections are those of the navigation.
+func (p *page) Sections() []link {
+	return []link{{"Overview", "/"}, {"Attempts", "/attempts"}, {"Matrix", "/matrix"}, {"Corpus", "/corpus"}, {"Judges", "/judges"}, {"Ledger", "/ledger"}, {"Imported", "/imported"}}
+}
+
+func (p *page) write(w http.ResponseWriter) error {
+	var b bytes.Buffer
+	if err := templates()[p.Template].Execute(&b, p); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if p.Status != 0 {
+		w.WriteHeader(p.Status)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// shell quotes the words of a command for a POSIX shell.
+func shell(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func quote(word string) string {
+	const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%"
+	if word != "" && strings.Trim(word, plainLetters) == "" {
+		return word
+	}
+	// Control characters and what hides would not survive being copied; $'…' does.
+	if Line(word) != word {
+		var b strings.Builder
+		for _, c := range []byte(word) {
+			if c < 0x20 || c >= 0x7f || c == '\'' || c == '\\' {
+				fmt.Fprintf(&b, `\%03o`, c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		return "$'" + b.String() + "'"
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// address joins the segments of a path, each escaped.
+func address(segments ...string) string {
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(s))
+	}
+	return b.String()
+}
+
+func attemptURL(id string) string { return address("attempt", id) }
+
+func caseURL(attempt, caseID string, repeat int) string {
+	u := address("attempt", attempt, "case", caseID)
+	if repeat > 1 {
+		u += "?repeat=" + strconv.Itoa(repeat)
+	}
+	return u
+}
+
+func entryURL(index int64) string { return address("ledger", strconv.FormatInt(index, 10)) }
+
+// with is a query with some values changed; "" removes one.
+func with(q url.Values, pairs ...string) string {
+	changed := url.Values{}
+	for k, v := range q {
+		changed[k] = v
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			changed.Del(pairs[i])
+		} else {
+			changed.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(changed) == 0 {
+		return "?"
+	}
+	return "?" + changed.Encode()
+}
+
+// functions are what templates may call.
+var functions = template.FuncMap{
+	"text":       Text,
+	"line":       Line,
+	"number":     Number,
+	"percent":    Percent,
+	"dollars":    Dollars,
+	"time":       Time,
+	"outcome":    OutcomeName,
+	"state":      stateClass,
+	"yes":        YesNo,
+	"attemptURL": attemptURL,
+	"caseURL":    caseURL,
+	"entryURL":   entryURL,
+	"address":    address,
+	"plural":     pluralOf,
+	"bytes":      byteCount,
+	"took":       took,
+	"interval":   interval,
+	"bar":        outcomeBar,
+	"short":      short,
+	"deref":      deref,
+	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
+	"add":        func(a, b int) int { return a + b },
+	"join":       func(list []string) string { return Line(strings.Join(list, ", ")) },
+}
+
+// stateClass is the class in the stylesheet of an outcome.
+func stateClass(o evidence.Outcome) string {
+	switch o {
+	case evidence.Passed, evidence.Failed, evidence.Errored, evidence.Unscored, evidence.Truncated, evidence.Skipped:
+		return string(o)
+	case history.NotRun:
+		return "not-run"
+	}
+	return "other"
+}
+
+func plural[T int | int64](n T, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if stem, ends := strings.CutSuffix(what, "y"); ends {
+		return grouped(int64(n)) + " " + stem + "ies"
+	}
+	return grouped(int64(n)) + " " + what + "s"
+}
+
+// grouped is a count with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return s
+}
+
+func byteCount(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}
+
+// took is a duration of milliseconds.
+func took(ms int64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%d ms", ms)
+	case ms < 60_000:
+		return fmt.Sprintf("%.1f s", float64(ms)/1000)
+	case ms < 3_600_000:
+		return fmt.Sprintf("%d min %02d s", ms/60_000, ms/1000%60)
+	}
+	return fmt.Sprintf("%d h %02d min", ms/3_600_000, ms/60_000%60)
+}
+
+// short is a digest with its middle left out; the whole of it is in a title.
+func short(digest fmt.Stringer) string {
+	s := digest.String()
+	kind, hash, _ := strings.Cut(s, ":")
+	if len(hash) < 16 {
+		return s
+	}
+	return kind + ":" + hash[:10] + "…"
+}
+
+// deref is what a pointer points to, for templates that have asked whether it does.
+func deref(p any) any {
+	switch p := p.(type) {
+	case *float64:
+		return *p
+	case *bool:
+		return *p
+	}
+	return p
+}
+
+// pluralOf is plural for templates, whose numbers are of several types.
+func pluralOf(n any, what string) string {
+	switch n := n.(type) {
+	case int64:
+		return plural(n, what)
+	case int:
+		return plural(n, what)
+	}
+	return none
+}

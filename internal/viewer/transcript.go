@@ -1,0 +1,232 @@
+package viewer
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/history"
+	"tallystick/internal/refusal"
+	"tallystick/internal/trajectory"
+)
+
+type outlineOf = trajectory.Outlined
+
+// eventsInWindow is how many events a page has; maxEvents how many are sent as
+// lines at once.
+const (
+	eventsInWindow = 200
+	maxEvents      = 1000
+)
+
+// A transcript is a window of a case's trajectory and the outline of all of it.
+type transcript struct {
+	Address  string // of the events' lines
+	Head     string
+	Events   []event
+	From, To int
+	Len      int
+	Bytes    int64
+	Turns    []turn
+	Skipped  int // turns that the outline leaves out
+	Before   string
+	After    string
+	Timeline template.HTML
+}
+
+// A turn is one line of the outline.
+type turn struct {
+	N, Seq    int
+	URL       string
+	Model     int
+	Tools     []string
+	MoreTools int
+	Denied    int
+	Failed    int
+	InWindow  bool
+}
+
+// script is the verified transcript of a case. The last few are remembered: the
+// outline of one takes as long to make as all of it takes to read.
+func (v *Viewer) script(a *history.Attempt, c *history.Case) (*archive.Transcript, error) {
+	key := fmt.Sprint(c.Index)
+	if t := v.scripts[key]; t != nil {
+		return t, nil
+	}
+	t, err := v.r.Transcript(a, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.scripts) >= maxScripts {
+		clear(v.scripts)
+	}
+	v.scripts[key] = t
+	return t, nil
+}
+
+const maxScripts = 4
+
+// newTranscript makes the window that begins at an event.
+func newTranscript(t *archive.Transcript, base string, q url.Values) (*transcript, error) {
+	from, err := strconv.Atoi(q.Get("from"))
+	if err != nil || from < 1 {
+		from = 1
+	}
+	from = min(from, max(1, t.Len()))
+	out := &transcript{Address: base + "/events" + with(url.Values{}, "repeat", q.Get("repeat")), Head: t.File.Head.String(), From: from, Len: t.Len(), Bytes: t.Bytes}
+	lines, err := t.Lines(from, eventsInWindow)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range lines {
+		e, err := newEvent(from+i, line, t.Outline[from+i-1])
+		if err != nil {
+			return nil, err
+		}
+		out.Events = append(out.Events, e)
+	}
+	out.To = from + len(lines) - 1
+	here := func(seq int) string { return base + with(q, "from", strconv.Itoa(max(seq, 1))) }
+	if from > 1 {
+		out.Before = here(from - eventsInWindow)
+	}
+	if out.To < t.Len() {
+		out.After = here(out.To + 1)
+	}
+	out.outline(t.Outline, here)
+	out.Timeline = timeline(t.Outline, out.From, out.To)
+	return out, nil
+}
+
+// maxTurns bounds the outline: those around the window are shown.
+const maxTurns = 120
+
+// outline lists the turns around the window, with what was done in each.
+func (s *transcript) outline(all []outlineOf, here func(int) string) {
+	var turns []turn
+	first := 0 // of the turns that are listed, the one that the window begins in
+	for i, e := range all {
+		if len(turns) == 0 || int(e.Turn) != turns[len(turns)-1].N {
+			turns = append(turns, turn{N: int(e.Turn), Seq: i + 1})
+		}
+		t := &turns[len(turns)-1]
+		t.add(e)
+		if i+1 >= s.From && i+1 <= s.To {
+			t.InWindow = true
+		}
+		if i+1 == s.From {
+			first = len(turns) - 1
+		}
+	}
+	from := max(0, min(first-maxTurns/2, len(turns)-maxTurns))
+	to := min(len(turns), from+maxTurns)
+	s.Skipped, s.Turns = len(turns)-(to-from), turns[from:to]
+	for i := range s.Turns {
+		t := &s.Turns[i]
+		if t.URL = "#e" + strconv.Itoa(t.Seq); t.Seq < s.From || t.Seq > s.To {
+			t.URL = here(t.Seq) + t.URL
+		}
+	}
+}
+
+const maxToolsOfTurn = 6
+
+func (t *turn) add(e outlineOf) {
+	switch {
+	case e.Denied:
+		t.Denied++
+	case e.Failed:
+		t.Failed++
+	}
+	switch e.Type {
+	case trajectory.ModelCallCompletedType:
+		t.Model++
+	case trajectory.ToolExecutedType, trajectory.ToolObservedType:
+		if len(t.Tools) < maxToolsOfTurn {
+			t.Tools = append(t.Tools, e.Subject)
+		} else {
+			t.MoreTools++
+		}
+	}
+}
+
+// timeline draws when what happened: a row for each kind, with the window marked.
+func timeline(all []outlineOf, from, to int) template.HTML {
+	const left, width, row, columnsOf = 56, 540, 14, 270
+	if len(all) == 0 {
+		return ""
+	}
+	span := max(all[len(all)-1].AtMS, 1)
+	by := map[string]*[columnsOf]int{}
+	for _, name := range laneNames {
+		by[name] = new([columnsOf]int)
+	}
+	for _, e := range all {
+		if lane := lanes[e.Type]; lane != "" {
+			mark := 1
+			if e.Denied || e.Failed {
+				mark = 2
+			}
+			cell := &by[lane][int(e.AtMS*(columnsOf-1)/span)]
+			*cell = max(*cell, mark)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 %d %d" role="img" aria-label="When what happened, over %s; the transcript has the times">`, left+width+4, row*len(laneNames)+18, took(span))
+	x := func(ms int64) float64 { return left + float64(ms)*width/float64(span) }
+	fmt.Fprintf(&b, `<rect class="window" x="%.1f" y="0" width="%.1f" height="%d"/>`, x(all[from-1].AtMS), max(x(all[max(to, from)-1].AtMS)-x(all[from-1].AtMS), 1), row*len(laneNames))
+	for i, name := range laneNames {
+		fmt.Fprintf(&b, `<text class="tick y" x="%d" y="%d">%s</text>`, left-8, i*row+11, name)
+		for k, mark := range by[name] {
+			if mark > 0 {
+				fmt.Fprintf(&b, `<rect class="mark%d" x="%d" y="%d" width="2" height="%d"/>`, mark, left+k*2, i*row+2, row-4)
+			}
+		}
+	}
+	fmt.Fprintf(&b, `<text class="tick" x="%d" y="%d">0</text><text class="tick y" x="%d" y="%d">%s</text></svg>`, left, row*len(laneNames)+13, left+width, row*len(laneNames)+13, took(span))
+	return template.HTML(b.String())
+}
+
+// events sends the lines of events as they were hashed.
+func (v *Viewer) events(w http.ResponseWriter, req *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	lines, err := v.eventLines(req)
+	if err != nil {
+		p := failed(err)
+		refuse(w, p.Status, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	for _, line := range lines {
+		w.Write(append(line, '\n'))
+	}
+}
+
+func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
+	if err := v.upToDate(); err != nil {
+		return nil, err
+	}
+	a, c, err := v.lookUpCase(req)
+	if err != nil {
+		return nil, err
+	}
+	t, err := v.script(a, c)
+	if err != nil {
+		return nil, err
+	}
+	q := req.URL.Query()
+	from, n := 1, eventsInWindow
+	for name, at := range map[string]*int{"from": &from, "n": &n} {
+		if s := q.Get(name); s != "" {
+			if *at, err = strconv.Atoi(s); err != nil || *at < 1 {
+				return nil, refusal.Newf(refusal.Usage, "%s is %q, expected a number from 1", name, s)
+			}
+		}
+	}
+	return t.Lines(from, min(n, maxEvents))
+}
