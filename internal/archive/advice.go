@@ -43,18 +43,42 @@ func (p *Place) Recommend(ctx context.Context, class, trustRoot string, days int
 		_, err := p.Read(ask)
 		return nil, err
 	}
-	anchors, err := r.Anchors()
+	rec, err := r.advise(v, days)
 	if refusal.Is(err, refusal.MissingAnchor) {
 		return nil, c.recordBlock(ctx, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: p.Now(), Evidence: r.Evidence, WindowDays: days})
+	return c.recordAdvice(ctx, rec)
+}
+
+// Advise is what [Place.Recommend] would say now. It records nothing.
+func (r *Reading) Advise(class string) (*promote.Recommendation, error) {
+	v, err := r.bench(class)
 	if err != nil {
 		return nil, err
 	}
-	return c.recordAdvice(ctx, rec)
+	return r.advise(v, 0)
+}
+
+func (r *Reading) advise(v *bench.Verified, days int) (*promote.Recommendation, error) {
+	anchors, err := r.Anchors()
+	if err != nil {
+		return nil, err
+	}
+	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: r.Now(), Evidence: r.Evidence, WindowDays: days})
+}
+
+// Advised are the recommendations of a class in the ledger, by their index.
+func (r *Reading) Advised(class string) map[int64]recount.Advice {
+	out := make(map[int64]recount.Advice)
+	for i, a := range r.advised {
+		if a.Class == class {
+			out[i] = a
+		}
+	}
+	return out
 }
 
 // recordBlock records that promotion stopped at evidence that does not verify,

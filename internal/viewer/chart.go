@@ -99,11 +99,11 @@ type point struct {
 
 // curve draws points that follow each other, with their intervals.
 func curve(points []point, xLabel, yLabel, caption string) template.HTML {
-	const left, right, top, bottom = 44.0, 590.0, 10.0, 150.0
+	const left, right, top, bottom = 44.0, 590.0, 22.0, 160.0
 	x := func(v float64) float64 { return left + 10 + min(max(v, 0), 1)*(right-left-20) }
 	y := func(v float64) float64 { return bottom - min(max(v, 0), 1)*(bottom-top) }
 	var b, path strings.Builder
-	fmt.Fprintf(&b, `<svg class="curve" viewBox="0 0 600 190" role="img" aria-label="%s">`, template.HTMLEscapeString(caption))
+	fmt.Fprintf(&b, `<svg class="curve" viewBox="0 0 600 196" role="img" aria-label="%s">`, template.HTMLEscapeString(caption))
 	for _, tick := range []float64{0, 0.25, 0.5, 0.75, 1} {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text class="tick y" x="%.0f" y="%.1f">%.0f %%</text>`, left, y(tick), right, y(tick), left-6, y(tick)+3, tick*100)
 	}
@@ -123,6 +123,6 @@ func curve(points []point, xLabel, yLabel, caption string) template.HTML {
 			fmt.Fprintf(&b, `<circle class="rate" cx="%.1f" cy="%.1f" r="3.5"><title>%s</title></circle>`, x(p.X), y(p.Y), template.HTMLEscapeString(p.Label))
 		}
 	}
-	fmt.Fprintf(&b, `<text class="axis" x="%.0f" y="182">%s</text><text class="axis start" x="4" y="8">%s</text></svg>`, (left+right)/2, template.HTMLEscapeString(xLabel), template.HTMLEscapeString(yLabel))
+	fmt.Fprintf(&b, `<text class="axis" x="%.0f" y="190">%s</text><text class="axis start" x="4" y="10">%s</text></svg>`, (left+right)/2, template.HTMLEscapeString(xLabel), template.HTMLEscapeString(yLabel))
 	return template.HTML(b.String())
 }

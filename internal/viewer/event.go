@@ -22,8 +22,14 @@ type event struct {
 	Bad       bool
 	NewTurn   bool
 	Fields    []field
+	Minor     []field // digests, names of calls and the like
 	Texts     []said
 }
+
+// minor are members that few people look at.
+var minor = map[string]bool{"call": true, "digest": true, "bytes": true, "request": true, "policy": true, "policy_short": true, "format": true, "attempt": true,
+	"case": true, "class": true, "check": true, "id": true, "messages": true, "admitted": true, "compression": true, "sections": true, "budget": true, "used": true, "window": true,
+	"execution": true, "repeat": true, "restored": true, "entry": true}
 
 // A field is a short value.
 type field struct {
@@ -39,6 +45,7 @@ type said struct {
 	Digest    string
 	Truncated bool
 	Redacted  bool
+	Folded    bool // it is long, and mostly what was said before
 }
 
 // titles are the types of events in the words of the page.
@@ -83,6 +90,14 @@ func newEvent(seq int, line []byte, o outlineOf) (event, error) {
 	return e, nil
 }
 
+func (e *event) note(name string, value template.HTML) {
+	if f := (field{words(name), value}); minor[name] {
+		e.Minor = append(e.Minor, f)
+	} else {
+		e.Fields = append(e.Fields, f)
+	}
+}
+
 // members adds what an object has, in the order of its names.
 func (e *event) members(doc any, pointer string) {
 	v, _ := at(doc, pointer)
@@ -102,33 +117,33 @@ func (e *event) member(doc any, pointer, name string, value any) {
 		case name == "args" || name == "values" || name == "raw":
 			e.members(doc, pointer)
 		default:
-			e.Fields = append(e.Fields, field{words(name), asJSON(value)})
+			e.note(name, asJSON(value))
 		}
 	case []any:
 		var parts []template.HTML
 		for i := range x {
 			parts = append(parts, eventValue(doc, fmt.Sprintf("%s/%d", pointer, i), "text"))
 		}
-		e.Fields = append(e.Fields, field{words(name), joinHTML(parts)})
+		e.note(name, joinHTML(parts))
 	case string:
 		if strings.Contains(x, "\n") || len(x) > 120 {
 			e.Texts = append(e.Texts, said{Name: words(name), Head: eventValue(doc, pointer, "text"), Bytes: int64(len(x))})
 			return
 		}
-		e.Fields = append(e.Fields, field{words(name), eventValue(doc, pointer, "text")})
+		e.note(name, eventValue(doc, pointer, "text"))
 	case bool:
-		e.Fields = append(e.Fields, field{words(name), eventValue(doc, pointer, "bool")})
+		e.note(name, eventValue(doc, pointer, "bool"))
 	default:
 		as := AsText
 		if name == "cost_microdollars" {
 			as, name = AsDollars, "cost"
 		}
-		e.Fields = append(e.Fields, field{words(name), eventValue(doc, pointer, as)})
+		e.note(name, eventValue(doc, pointer, as))
 	}
 }
 
 func newSaid(doc any, pointer, name string, x map[string]any) said {
-	s := said{Name: words(name), Head: eventValue(doc, pointer+"/head", "text")}
+	s := said{Name: words(name), Folded: name == "prompt", Head: eventValue(doc, pointer+"/head", "text")}
 	if n, ok := x["bytes"].(json.Number); ok {
 		s.Bytes, _ = n.Int64()
 	}

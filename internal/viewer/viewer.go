@@ -145,10 +145,22 @@ func (v *Viewer) ServeHTTP(w http.ResponseWriter, req *http.Request) { v.mux.Ser
 
 func (v *Viewer) routes() {
 	for pattern, make := range map[string]func(*http.Request) (*page, error){
-		"/{$}":                      v.overview,
-		"/attempts":                 v.attempts,
-		"/attempt/{id}":             v.attempt,
-		"/attempt/{id}/case/{case}": v.caseOf,
+		"/{$}":                            v.overview,
+		"/attempts":                       v.attempts,
+		"/attempt/{id}":                   v.attempt,
+		"/attempt/{id}/case/{case}":       v.caseOf,
+		"/matrix":                         v.matrix,
+		"/compare":                        v.compare,
+		"/golden/{class}/{target}/{case}": v.golden,
+		"/corpus":                         v.corpus,
+		"/corpus/{class}":                 v.class,
+		"/judges":                         v.judges,
+		"/promotion/{class}":              v.promotion,
+		"/audit/{id}":                     v.audit,
+		"/imported":                       v.imported,
+		"/imported/{id}":                  v.importedRun,
+		"/ledger":                         v.ledger,
+		"/ledger/{index}":                 v.ledgerEntry,
 	} {
 		v.mux.HandleFunc("GET "+pattern, v.page(make))
 	}

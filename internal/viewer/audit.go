@@ -1,0 +1,49 @@
+package viewer
+
+import (
+	"net/http"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/audit"
+	"tallystick/internal/lab"
+)
+
+type auditData struct {
+	Attempt string
+	Report  *audit.Report
+	Long    bool
+}
+
+func (v *Viewer) audit(req *http.Request) (*page, error) {
+	a, err := v.lookUp(req)
+	if err != nil {
+		return nil, err
+	}
+	data := &auditData{Attempt: a.ID, Long: a.Tasks() > archive.MaxGlance}
+	if !data.Long {
+		err := v.withCorpus(func(c *archive.Corpus) error {
+			in, err := lab.AuditInput(c, a.ID)
+			if err != nil {
+				return err
+			}
+			data.Report, err = audit.Run(req.Context(), in)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &page{Title: "Audit of " + a.ID, Template: "audit", Section: "Attempts", Data: data,
+		Crumbs: []link{{"Attempts", "/attempts"}, {a.ID, attemptURL(a.ID)}, {"Audit", ""}}, Next: []command{{"The report, to keep", shell("tally", "audit", a.ID, "-o", a.ID+".audit.json")}}}, nil
+}
+
+// State is the class of a check in the stylesheet, and its word.
+func (auditData) State(c audit.Check) [2]string {
+	switch c.Status {
+	case "pass":
+		return [2]string{"passed", "Passed"}
+	case "fail":
+		return [2]string{"failed", "Failed"}
+	}
+	return [2]string{"", "Skipped"}
+}

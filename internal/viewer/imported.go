@@ -1,0 +1,60 @@
+package viewer
+
+import (
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"tallystick/internal/archive/abroad"
+	"tallystick/internal/exchange/results"
+	"tallystick/internal/refusal"
+)
+
+type importedData struct {
+	Files []importedFile
+}
+
+type importedFile struct {
+	Name, URL string
+	Runs      []results.Run
+	Problem   string
+}
+
+func (v *Viewer) imported(req *http.Request) (*page, error) {
+	data := &importedData{}
+	for i, path := range v.config.Files {
+		f := importedFile{Name: path, URL: address("imported", strconv.Itoa(i+1))}
+		shown, err := abroad.ShowImported(req.Context(), path, "\x00none") // no sample has that id: the runs alone
+		if err != nil {
+			f.Problem = err.Error()
+		} else {
+			f.Runs = shown.Runs
+		}
+		data.Files = append(data.Files, f)
+	}
+	return &page{Title: "Imported results", Template: "imported", Section: "Imported", Data: data,
+		Next: []command{{"Show files of other harnesses here", "tally view FILE..."}, {"Read one in the terminal", "tally import FILE"}}}, nil
+}
+
+type importedRunData struct {
+	Name string
+	*abroad.ShownImport
+	Page  []abroad.ShownRow
+	Pager pager
+}
+
+func (v *Viewer) importedRun(req *http.Request) (*page, error) {
+	n, err := strconv.Atoi(req.PathValue("id"))
+	if err != nil || n < 1 || n > len(v.config.Files) {
+		return nil, refusal.Newf(refusal.UnknownName, "no imported file %q", req.PathValue("id")).WithHint("files are named on the command line: tally view FILE")
+	}
+	path := v.config.Files[n-1]
+	data := &importedRunData{Name: filepath.Base(path)}
+	if data.ShownImport, err = abroad.ShowImported(req.Context(), path, ""); err != nil {
+		return nil, err
+	}
+	data.Pager = newPager(req.URL.Query(), len(data.Rows), rowsOnPage)
+	data.Page = data.Rows[data.Pager.from:data.Pager.to]
+	return &page{Title: data.Name, Template: "imported_run", Section: "Imported", Data: data, Crumbs: []link{{"Imported", "/imported"}, {data.Name, ""}},
+		Next: []command{{"The same in the terminal", shell("tally", "show", path)}, {"Attest it", shell("tally", "attest", path)}}}, nil
+}

@@ -1,0 +1,68 @@
+package viewer
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"tallystick/internal/history"
+	"tallystick/internal/judge"
+	"tallystick/internal/lab"
+	"tallystick/internal/refusal"
+)
+
+type judgesData struct {
+	Verdicts []judge.Listed
+	Total    int
+	Split    int // verdicts whose votes are not all the same
+	Unused   int
+	Why      string // why there are none
+	Attempts []*history.Attempt
+	Pager    pager
+}
+
+func (v *Viewer) judges(req *http.Request) (*page, error) {
+	data := &judgesData{}
+	for _, a := range slices.Backward(v.r.History.Attempts) {
+		if a.Draws > 0 && len(data.Attempts) < attemptsOnPage {
+			data.Attempts = append(data.Attempts, a)
+		}
+	}
+	list, err := verdicts(v)
+	if err != nil && !refusal.Is(err, refusal.NotFound) {
+		return nil, err
+	}
+	if err != nil {
+		data.Why = err.Error()
+	}
+	for _, l := range list {
+		if l.Spread != nil && *l.Spread > 0 {
+			data.Split++
+		}
+		if l.State != "hit" {
+			data.Unused++
+		}
+	}
+	// Those that the votes disagree about most come first.
+	slices.SortStableFunc(list, func(a, b judge.Listed) int { return cmp.Compare(spread(b), spread(a)) })
+	data.Total = len(list)
+	data.Pager = newPager(req.URL.Query(), len(list), rowsOnPage)
+	data.Verdicts = list[data.Pager.from:data.Pager.to]
+	return &page{Title: "Judges", Template: "judges", Section: "Judges", Data: data,
+		Next: []command{{"The same in the terminal", "tally judge list"}, {"Which judge it is", "tally judge digest"}}}, nil
+}
+
+func verdicts(v *Viewer) ([]judge.Listed, error) {
+	cache, err := lab.JudgeCache(v.config.Place)
+	if err != nil {
+		return nil, err
+	}
+	return cache.List()
+}
+
+func spread(l judge.Listed) float64 {
+	if l.Spread == nil {
+		return 2 // it cannot be used at all
+	}
+	return *l.Spread
+}
