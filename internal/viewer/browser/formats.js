@@ -1,0 +1,58 @@
+// How a value of an entry becomes the text that a page shows (data-as), as the program
+// does it. internal/viewer/testdata/formats.json holds both to the same examples.
+import { Malformed } from "./bytes.js";
+
+const MOST_CHARACTERS = 4000;
+const INVISIBLES = [[0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x17b4, 0x17b5], [0x180b, 0x180f], [0x200b, 0x200f], [0x2028, 0x202e], [0x2060, 0x206f], [0x3164, 0x3164], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb], [0xe0000, 0xe0fff]];
+
+// visible makes a text of somebody else's visible: what steers, reverses or shows nothing
+// is spelled out.
+export function visible(s) {
+  let out = "", n = 0;
+  for (const c of s) {
+    if (++n > MOST_CHARACTERS) return out + "…";
+    const code = c.codePointAt(0);
+    if (code === 10 || code === 9) out += c;
+    else if (code < 32 || (code >= 127 && code <= 159)) out += "\\x" + code.toString(16).padStart(2, "0");
+    else if (INVISIBLES.some(([low, high]) => low <= code && code <= high)) out += "\\u{" + code.toString(16) + "}";
+    else out += c;
+  }
+  return out;
+}
+
+// fixed is toFixed without a minus before nothing.
+const fixed = (x, decimals) => {
+  const s = x.toFixed(decimals);
+  return /^-[0.]*$/.test(s) ? s.slice(1) : s;
+};
+
+function dollars(micro) {
+  const amount = Math.abs(micro);
+  const cents = String(amount % 1e6).padStart(6, "0").replace(/0+$/, "").padEnd(2, "0");
+  return `${micro < 0 ? "-" : ""}$${Math.floor(amount / 1e6)}.${cents}`;
+}
+
+const OUTCOMES = { passed: "Passed", failed: "Failed", skipped: "Skipped", unscored: "Unscored", truncated: "Truncated", errored: "Error", not_run: "Not run" };
+
+const FORMATS = {
+  number: {
+    number3: (x) => fixed(x, 3),
+    percent1: (x) => fixed(x * 100, 1) + " %",
+    usd: dollars,
+    text: (x) => JSON.stringify(x),
+  },
+  string: {
+    text: visible,
+    time: (s) => s.slice(0, 10) + " " + s.slice(11, 19) + " UTC",
+    outcome: (s) => (Object.hasOwn(OUTCOMES, s) ? OUTCOMES[s] : visible(s)),
+  },
+  boolean: { bool: (b) => (b ? "yes" : "no") },
+};
+
+// shown is the text of a value. Where an entry has none, a page shows a dash.
+export function shown(value, as) {
+  if (value === undefined) return "–";
+  const format = FORMATS[typeof value]?.[as];
+  if (!format) throw new Malformed(`the format ${as} does not take ${JSON.stringify(value).slice(0, 80)}`);
+  return format(value);
+}

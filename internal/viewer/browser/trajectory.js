@@ -1,0 +1,50 @@
+// Trajectories (docs/formats/trajectory.md): every line, their chain and order, and the
+// head that a trusted record gives.
+import { Refused, must, utf8, hex } from "./bytes.js";
+import { sha256 } from "./hash.js";
+import { canonical } from "./canon.js";
+import { checkDocument } from "./rules.js";
+
+const ENDS = ["run_completed", "run_failed"];
+
+// A Chain takes the lines of a trajectory in order, however they arrive, and ends at the
+// head that was named or refuses. Until end has been called nothing is proved: a chain
+// protects every line but the last.
+export class Chain {
+  constructor() {
+    this.prev = "sha256:" + "0".repeat(64);
+    this.seq = 0;
+    this.turn = 0;
+    this.time = 0;
+    this.ended = false;
+    this.format = "";
+  }
+
+  // add takes a line without its newline and gives the event.
+  add(line) {
+    const event = canonical(line), number = this.seq + 1;
+    if (number === 1) this.format = String(event?.payload?.format);
+    checkDocument("events", "line", event, this.format);
+    must(event.prev === this.prev, `event ${number}: the chain is broken`, Refused);
+    if (event.type === "turn_started") this.turn++;
+    must(event.seq === number && event.turn === this.turn && event.t >= this.time && !this.ended && (event.type === "run_started") === (number === 1), `event ${number}: out of order`, Refused);
+    this.prev = "sha256:" + hex(sha256(utf8(line)));
+    this.seq = number;
+    this.time = event.t;
+    this.ended = ENDS.includes(event.type);
+    return event;
+  }
+
+  end(head) {
+    must(this.prev === head, `the last event hashes to ${this.prev}, the record names ${head}`, Refused);
+  }
+}
+
+// verifyTrajectory gives the events of a whole trajectory.
+export function verifyTrajectory(lines, head) {
+  must(lines.endsWith("\n"), "the last line is torn");
+  const chain = new Chain();
+  const events = lines.split("\n").slice(0, -1).map((line) => chain.add(line));
+  if (head !== undefined) chain.end(head);
+  return events;
+}
