@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
@@ -237,7 +238,7 @@ func TestCanonicalJSONIsReadAsThePageSays(t *testing.T) {
 	if len(list) < 8 {
 		t.Fatalf("the page has %d refused examples", len(list))
 	}
-	list = append(list, `{"a":1,"__proto__":2,"__proto__":2}`, ` 1`, "1\n", `{"b":1,"a":2}`, `"\u0061"`, `1.0`, `-0`, "\ufeff1", `"\/"`, strings.Repeat("[", 65)+strings.Repeat("]", 65), `[1`, ``)
+	list = append(list, `{"a":1,"__proto__":2,"__proto__":2}`, ` 1`, "1\n", `{"b":1,"a":2}`, `9007199254740992`, `-100000000000000000000`, `"\u0061"`, `1.0`, `-0`, "\ufeff1", `"\/"`, strings.Repeat("[", 65)+strings.Repeat("]", 65), `[1`, ``)
 	for _, bad := range list {
 		r.refuses(bad, question{"op": "canonical", "data": hexOf([]byte(bad))})
 	}
@@ -286,21 +287,28 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 	otherKey := seal.VKey(other, "example.com/evals")
 	sameKey := unhex("8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c")
 	elsewhere := seal.VKey(sameKey, "example.com/other")
+	// A checkpoint of one ledger, signed by the key of another.
+	checkpoint := text[strings.Index(text, "\n\n")+2 : strings.Index(text, "— ")-1]
+	strange := seal.VKey(other, "example.com/other")
+	id := unhex(strings.Split(strange, "+")[1])
+	signature := append(id, ed25519.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), []byte(checkpoint))...)
+	byAnother := text[:strings.Index(text, "— ")] + "— example.com/other " + base64.StdEncoding.EncodeToString(signature) + "\n"
 	for why, q := range map[string]question{
-		"another key of the same name":  {"data": text, "key": otherKey},
-		"the key under another origin":  {"data": text, "key": elsewhere},
-		"a proof without its last hash": {"data": strings.Replace(text, "RZMNbnoTtSOn2WNj+C2Ss5YbvEQm1DdlvMIXb+GtN3g=\n", "", 1), "key": key},
-		"a proof with a hash more":      {"data": strings.Replace(text, "uYqBI2tG", "uYqBI2tGdt9g9vDFl+cDiSWGV4Edj+ukzSfHYbeRmiI=\nuYqBI2tG", 1), "key": key},
-		"another index":                 {"data": strings.Replace(text, "index 3", "index 4", 1), "key": key},
-		"an index in another spelling":  {"data": strings.Replace(text, "index 3", "index 03", 1), "key": key},
-		"another size":                  {"data": strings.Replace(text, "\n10\n", "\n11\n", 1), "key": key},
-		"another origin":                {"data": strings.ReplaceAll(text, "example.com/evals", "example.com/other"), "key": elsewhere},
-		"no last newline":               {"data": strings.TrimSuffix(text, "\n"), "key": key},
-		"something after the end":       {"data": text + "\n", "key": key},
-		"carriage returns":              {"data": strings.ReplaceAll(text, "\n", "\r\n"), "key": key},
-		"a signature twice":             {"data": text + text[strings.Index(text, "— "):], "key": key},
-		"another entry beside it":       {"data": text, "key": key, "entry": `{"body":{"n":4},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`},
-		"a key with another id":         {"data": text, "key": strings.Replace(key, "bfcc5eb5", "bfcc5eb6", 1)},
+		"signed in the name of another ledger": {"data": byAnother, "key": strange},
+		"another key of the same name":         {"data": text, "key": otherKey},
+		"the key under another origin":         {"data": text, "key": elsewhere},
+		"a proof without its last hash":        {"data": strings.Replace(text, "RZMNbnoTtSOn2WNj+C2Ss5YbvEQm1DdlvMIXb+GtN3g=\n", "", 1), "key": key},
+		"a proof with a hash more":             {"data": strings.Replace(text, "uYqBI2tG", "uYqBI2tGdt9g9vDFl+cDiSWGV4Edj+ukzSfHYbeRmiI=\nuYqBI2tG", 1), "key": key},
+		"another index":                        {"data": strings.Replace(text, "index 3", "index 4", 1), "key": key},
+		"an index in another spelling":         {"data": strings.Replace(text, "index 3", "index 03", 1), "key": key},
+		"another size":                         {"data": strings.Replace(text, "\n10\n", "\n11\n", 1), "key": key},
+		"another origin":                       {"data": strings.ReplaceAll(text, "example.com/evals", "example.com/other"), "key": elsewhere},
+		"no last newline":                      {"data": strings.TrimSuffix(text, "\n"), "key": key},
+		"something after the end":              {"data": text + "\n", "key": key},
+		"carriage returns":                     {"data": strings.ReplaceAll(text, "\n", "\r\n"), "key": key},
+		"a signature twice":                    {"data": text + text[strings.Index(text, "— "):], "key": key},
+		"another entry beside it":              {"data": text, "key": key, "entry": `{"body":{"n":4},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`},
+		"a key with another id":                {"data": text, "key": strings.Replace(key, "bfcc5eb5", "bfcc5eb6", 1)},
 	} {
 		q["op"], q["data"] = "receipt", hexOf([]byte(q["data"].(string)))
 		r.refuses(why, q)
@@ -346,6 +354,27 @@ func TestTheVectorsOfTheFormatsAreJudgedAlike(t *testing.T) {
 		t.Errorf("only %d vectors were tried", tried)
 	}
 	t.Logf("%d vectors", tried)
+}
+
+func TestAChangedTrajectoryIsRefused(t *testing.T) {
+	r := startNode(t)
+	good := string(read(t, formats, "vectors", "trajectories", "accepted", "completed.jsonl"))
+	lines := strings.SplitAfter(good, "\n")
+	lines = lines[:len(lines)-1]
+	last := sha256.Sum256([]byte(strings.TrimSuffix(lines[len(lines)-1], "\n")))
+	head := "sha256:" + hexOf(last[:])
+	r.want(len(lines), question{"op": "trajectory", "data": hexOf([]byte(good)), "head": head})
+	for why, forged := range map[string][]string{
+		"the end cut off":      lines[:len(lines)-1],
+		"the beginning":        lines[1:],
+		"a line left out":      slices.Delete(slices.Clone(lines), 1, 2),
+		"another target":       append([]string{strings.Replace(lines[0], `"t-a-1"`, `"t-a-2"`, 1)}, lines[1:]...),
+		"a torn line":          append(slices.Clone(lines[:len(lines)-1]), strings.TrimSuffix(lines[len(lines)-1], "\n")),
+		"something at the end": append(slices.Clone(lines), lines[len(lines)-1]),
+	} {
+		q := question{"op": "trajectory", "data": hexOf([]byte(strings.Join(forged, ""))), "head": head}
+		r.refuses(why, q)
+	}
 }
 
 func TestRulesAreThoseOfTheFormats(t *testing.T) {
