@@ -30,7 +30,7 @@ var order = []group{
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
-		[]string{"history", "scorecard", "gate", "audit", "promote", "submission", "recount", "attest"},
+		[]string{"history", "scorecard", "gate", "audit", "promote", "submission", "recount", "attest", "browser"},
 	},
 	{
 		"the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",

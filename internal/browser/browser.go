@@ -7,7 +7,9 @@
 package browser
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -15,7 +17,7 @@ import (
 	"sync"
 )
 
-//go:embed *.js
+//go:embed *.js check.css
 var scripts embed.FS
 
 // Scripts are the modules, by their names.
@@ -69,3 +71,60 @@ func bundle(out *strings.Builder, name string, done map[string]bool) error {
 	}
 	return nil
 }
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed verify.html
+var verifyPage string
+
+// Style is the stylesheet of pages that open from disk.
+func Style() string {
+	check, err := scripts.ReadFile("check.css")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return pageStyle + string(check)
+}
+
+// ReportScript is the script that an exported report checks itself with.
+func ReportScript() string { return reportScript() }
+
+var reportScript = sync.OnceValue(func() string { return mustBundle("report_page.js") })
+
+// mustBundle is for modules of ours, which a test bundles all of.
+func mustBundle(name string) string {
+	script, err := Bundle(name)
+	if err != nil {
+		panic(err)
+	}
+	return script
+}
+
+// Policy lets a page run one script and look one way, by their hashes, and load
+// nothing. connect is where its script may send questions, or "".
+func Policy(script, style, connect string) string {
+	policy := "default-src 'none'; script-src " + source(script) + "; style-src " + source(style) + "; base-uri 'none'; form-action 'none'"
+	if connect != "" {
+		policy += "; connect-src " + connect
+	}
+	return policy
+}
+
+// source names the text of an element as a content policy does.
+func source(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// VerifyPage is verify.html: one file that loads nothing and is the same for everybody
+// within a release. A person who opens it from disk need not trust the server that
+// shows them results.
+func VerifyPage() []byte { return []byte(page()) }
+
+var page = sync.OnceValue(func() string {
+	script, style := mustBundle("verify.js"), Style()
+	// A report that it looks at may run and look as this release has it, and no other way.
+	known := fmt.Sprintf(`["%x","%x"]`, sha256.Sum256([]byte(ReportScript())), sha256.Sum256([]byte(style)))
+	return strings.NewReplacer("{{policy}}", Policy(script, style, "http: https:"), "{{style}}", style, "{{known}}", known, "{{script}}", script).Replace(verifyPage)
+})

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write rules_data.js from docs/formats/rules")
 
-const formats = "../../../docs/formats"
+const formats = "../../docs/formats"
 
 // A runner asks our scripts questions, in Node.js.
 type runner struct {
@@ -393,7 +393,7 @@ func TestRulesAreThoseOfTheFormats(t *testing.T) {
 		}
 	}
 	if string(read(t, "rules_data.js")) != want {
-		t.Error(`rules_data.js is not what docs/formats/rules has: run "go test ./internal/viewer/browser -run Rules -update"`)
+		t.Error(`rules_data.js is not what docs/formats/rules has: run "go test ./internal/browser -run Rules -update"`)
 	}
 }
 

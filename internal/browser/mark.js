@@ -1,0 +1,73 @@
+// The mark: what this browser found out about the page, always at the same place, and the
+// banner that nobody can miss. Both are made here, of text only.
+import { sha256 } from "./hash.js";
+import { base64, concat, utf8 } from "./bytes.js";
+
+export const WORDS = {
+  checking: "Checking…",
+  good: "Verified with a key you gave",
+  unknown: "Consistent, signer not known to you",
+  unclear: "Could not be checked",
+  bad: "Does not verify",
+};
+
+const SIGNS = { checking: "…", good: "✓", unknown: "?", unclear: "–", bad: "✗" };
+
+export function element(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === true) e.setAttribute(key, "");
+    else if (value !== false && value !== undefined) e.setAttribute(key, value);
+  }
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+
+// badge is a verdict in a word, with a sign: nobody has to see the colour.
+export function badge(state, text = WORDS[state]) {
+  return element("strong", { class: "verdict", "data-state": state }, element("span", { "aria-hidden": "true" }, SIGNS[state] + " "), text);
+}
+
+// fingerprint is what "ssh-keygen -l" prints of the same key.
+export function fingerprint(key) {
+  const wire = concat(Uint8Array.of(0, 0, 0, 11), utf8("ssh-ed25519"), Uint8Array.of(0, 0, 0, 32), key.key);
+  return "SHA256:" + base64(sha256(wire)).replace(/=+$/, "");
+}
+
+// keyForm asks for a key. given is called with the text; what it throws is shown.
+export function keyForm(given) {
+  const input = element("input", { id: "key-given", name: "key", size: "44", autocomplete: "off", spellcheck: "false", "aria-describedby": "key-problem" });
+  const problem = element("p", { id: "key-problem", class: "problem", role: "alert" });
+  const form = element("form", { class: "key-form" },
+    element("label", { for: "key-given" }, "The ledger’s key, from somebody you trust and not from this page (NAME+ID+KEY)"),
+    input, element("button", {}, "Check with this key"), problem);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      given(input.value);
+    } catch (err) {
+      problem.textContent = err.message;
+    }
+  });
+  return form;
+}
+
+// showMark writes a verdict, what it rests on, and what else the person can do.
+export function showMark(place, state, lines, ...more) {
+  place.setAttribute("data-state", state);
+  const details = element("details", { class: "mark-more" }, element("summary", {}, "What was checked"), ...lines.map((line) => element("p", {}, line)), ...more);
+  place.replaceChildren(badge(state), details);
+}
+
+// showAlarm puts a banner above everything else.
+export function showAlarm(problems, where = "This page") {
+  document.getElementById("tallystick-alarm")?.remove();
+  if (problems.length === 0) return;
+  const shownOnes = problems.slice(0, 5).map((p) => element("li", {}, String(p)));
+  const rest = problems.length > 5 ? element("p", {}, `and ${problems.length - 5} more`) : null;
+  const alarm = element("div", { id: "tallystick-alarm", role: "alert", tabindex: "0", class: "tallystick-alarm" },
+    element("strong", {}, `${where} shows something that was not signed, or that does not verify. Do not rely on it.`),
+    element("ul", {}, ...shownOnes), rest);
+  document.body.prepend(alarm);
+}
