@@ -151,7 +151,7 @@ function report(name, file) {
   const all = [...found.proved.values()];
   const finished = all.find((p) => p.entry.kind === "attempt.finished"), registered = all.find((p) => p.entry.kind === "attempt.registered" && p.entry.body.attempt === data.attempt);
   show(name, state(typed), `A report of attempt ${data.attempt}: ${found.compared} values on its page are those of ${all.length} signed entries.`,
-    pairs([...(registered ? factsOf(registered.entry) : []), ...(finished ? factsOf(finished.entry).slice(1) : [["Outcome", "not finished"]]), ["Left out", get(data, "left_out")?.join("; ") || undefined], ...signerLine(all[0], typed).filter(([k]) => k !== "Entry")]),
+    pairs([...(registered ? factsOf(registered.entry) : []), ...(finished ? factsOf(finished.entry).slice(1) : [["Outcome", "not finished"]]), ["Records of cases in it", all.filter((p) => p.entry.kind === "case.scored").length], ...signerLine(all[0], typed).filter(([k]) => k !== "Entry")]),
     assumed(["Words on the page that are not values of the ledger were not compared: “tally verify” makes the whole page again and compares every byte."]));
 }
 

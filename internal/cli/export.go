@@ -45,6 +45,7 @@ same bytes.
 
   otel       OpenTelemetry spans, one OTLP JSON document
   vc         a W3C credential, as "tally attest" issues it (needs --key and --harness-file)
+  html       one page that opens from disk and checks itself, with receipts and evidence
   in-toto    statements eval-result and test-result in DSSE envelopes (needs --key)
   eee        Every Eval Ever 0.3.0, with samples
   hf         Hugging Face .eval_results, and snippets for the cards of model and dataset
@@ -103,6 +104,8 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 	switch o.format {
 	case export.OTel:
 		return exportSpans(env, o)
+	case export.HTML:
+		return exportReport(env, o)
 	case export.VC:
 		a := o.attest
 		a.what, a.key, a.out, a.record, a.attemptOnly = o.attempt, o.key, o.out, true, true
@@ -189,6 +192,20 @@ func exportSpans(env *Env, o exportOptions) error {
 		return abroad.NoCase(a.ID, o.glob)
 	}
 	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
+}
+
+// exportReport writes the page of an attempt.
+func exportReport(env *Env, o exportOptions) error {
+	place, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	page, found, err := abroad.Report(place, abroad.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut})
+	if err != nil {
+		return err
+	}
+	answer := &exportAnswer{Attempt: found.ID, Level: found.Level.String(), Format: o.format, File: o.out, Cases: page.Cases}
+	return writeExport(env, o, answer, []export.File{{Name: "report.html", Data: page.HTML}})
 }
 
 // rawJSON is a document that is JSON already.

@@ -1,6 +1,6 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
 // folder, a receipt, an anchor, a checkpoint, a witness bundle, a submission package,
-// a credential. It is
+// a report, a credential. It is
 // what the stranger's program tally-verify consists of, and what "tally verify"
 // calls.
 //
@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"tallystick/internal/browser/report"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -195,6 +196,8 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return proof(data, t)
 	case ledger.IsReceipt(data):
 		return receipt(path, data, t)
+	case report.Is(data):
+		return reported(data, t)
 	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
 		return anchor(data, t)
 	case isCredential(data):
@@ -205,7 +208,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is not a kind of file that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, credentials and DSSE envelopes")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, reports, credentials and DSSE envelopes")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that

@@ -8,17 +8,15 @@ import (
 	"tallystick/internal/refusal"
 )
 
-// The formats that others write: package otel, and package attest.
+// The formats that others write: packages otel, attest and browser/report.
 const (
 	OTel = "otel"
 	VC   = "vc"
+	HTML = "html"
 )
 
-// later is promised and not built.
-const later = "html"
-
 // All are the formats that an attempt leaves in.
-func All() []string { return append([]string{OTel, VC}, Formats...) }
+func All() []string { return append([]string{OTel, VC, HTML}, Formats...) }
 
 // IsFolder reports whether a format is several files.
 func IsFolder(format string) bool { return format == "eee" || format == "hf" || format == "in-toto" }
@@ -34,15 +32,15 @@ type Request struct {
 func (r Request) Validate() error {
 	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
 	switch f := r.Format; {
-	case f == later:
-		return usage("--format %s is not built yet", f)
 	case !slices.Contains(All(), f):
 		return refusal.Newf(refusal.Usage, "--format %q: expected one of %s", f, strings.Join(All(), ", ")).
 			Suggest(f, All(), "give one of them")
 	case (f == VC || f == "in-toto") && !r.Key:
 		return usage("--format %s is signed: --key is missing", f)
-	case (IsFolder(f) || f == "inspect") && !r.Out:
+	case (IsFolder(f) || f == "inspect" || f == HTML) && !r.Out:
 		return usage("--format %s needs -o", f)
+	case r.Withhold && f == HTML:
+		return usage("--withhold: --format html carries signed records and evidence, which cannot be changed; held-out cases are left out of it")
 	case r.Withhold && (f == OTel || f == VC):
 		return usage("--withhold: --format %s has no samples to withhold, or none that it could do without", f)
 	case r.Salts && !r.Withhold:
