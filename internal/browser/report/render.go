@@ -169,7 +169,7 @@ func (w *writer) summary(p *parts, d *Data) {
 	}
 	w.add(`<dl class="figures">`, "\n")
 	var counts []pair
-	for _, o := range order {
+	for _, o := range slices.Backward(order) { // what passed first
 		if _, ok := lookup(p.finished.raw, "/outcomes/"+o); ok {
 			counts = append(counts, pair{browser.OutcomeName(evidence.Outcome(o)), "/outcomes/" + o, browser.AsText})
 		}
@@ -193,8 +193,12 @@ func (w *writer) rows(p *parts) {
 		fmt.Fprintf(&w.out, "; the attempt has %d", n)
 	}
 	w.add(".</p>\n", `<div class="wide" tabindex="0" role="region" aria-label="Cases"><table>`, "\n<thead><tr>")
-	for _, h := range []string{"Case", "Outcome", "Score", "Repetition", "Turns", "Tokens", "Cost", "Began", "Why"} {
-		w.add(`<th scope="col">`, h, "</th>")
+	for i, h := range []string{"Case", "Outcome", "Score", "Repetition", "Turns", "Tokens", "Cost", "Began", "Why"} {
+		class := ""
+		if 2 <= i && i <= 6 {
+			class = ` class="num"`
+		}
+		w.add(`<th scope="col"`, class, ">", h, "</th>")
 	}
 	w.add("</tr></thead>\n<tbody>\n")
 	for _, x := range inOrder(p.records) {
@@ -203,10 +207,12 @@ func (w *writer) rows(p *parts) {
 		w.cell(x.index, x.raw, "/case_id", browser.AsText)
 		w.add("</th><td>")
 		w.value("span", "state "+string(b.Outcome), x.index, x.raw, "/outcome", browser.AsOutcome)
-		for _, f := range []pair{{"", "/score/score", browser.AsNumber}, {"", "/repeat", browser.AsText}, {"", "/turns", browser.AsText}, {"", "/tokens", browser.AsText}, {"", "/cost_microdollars", browser.AsDollars}, {"", "/started_at", browser.AsTime}} {
+		for _, f := range []pair{{"", "/score/score", browser.AsNumber}, {"", "/repeat", browser.AsText}, {"", "/turns", browser.AsText}, {"", "/tokens", browser.AsText}, {"", "/cost_microdollars", browser.AsDollars}} {
 			w.add(`</td><td class="num">`)
 			w.cell(x.index, x.raw, f.pointer, f.as)
 		}
+		w.add(`</td><td class="nowrap">`)
+		w.cell(x.index, x.raw, "/started_at", browser.AsTime)
 		w.add(`</td><td class="why">`)
 		w.why(x, b)
 		w.add("</td></tr>\n")

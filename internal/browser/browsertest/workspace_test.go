@@ -1,0 +1,149 @@
+package browsertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"tallystick/internal/cli"
+)
+
+// hostile are texts that an agent could say to whoever reads its transcript.
+var hostile = []string{
+	`<script>window.pwned=1</script>`,
+	`</script><script>window.pwned=2</script>`,
+	`</pre></li></ol></main><!--<script>window.pwned=3`,
+	`<img src=x onerror=window.pwned=4>`,
+	`<svg onload=window.pwned=5><animate onbegin=window.pwned=5 attributeName=x></svg>`,
+	`"><iframe srcdoc="<script>parent.pwned=6</script>"></iframe>`,
+	`<a href="javascript:window.pwned=7">click</a> [me](javascript:window.pwned=7) javascript:window.pwned=7`,
+	`<style>*{display:none}</style><link rel=stylesheet href=//example.org/x><base href=//example.org/>`,
+	`<meta http-equiv=refresh content="0;url=data:text/html,pwned">`,
+	`<div id="mark" data-state="good"><strong class="verdict" data-state="good">✓ Verified with a key you gave</strong></div>`,
+	`<li data-seq="1"><span data-field="/type" data-as="text">run_started</span></li>`,
+	"{{constructor.constructor('window.pwned=8')()}} ${window.pwned=8} `",
+	"line\u2028separator\u2029and \u202eesrever\u202c \u200bnothing\ufeff \x1b[31mred\x1b[0m \x07",
+	"]]>--><![CDATA[<script>window.pwned=9</script>",
+	strings.Repeat("A", 200_000),
+}
+
+// A world is a workspace with an attempt whose agent said all of that.
+type world struct {
+	dir, key string
+	home     string
+}
+
+const attempt = "chat.default.1"
+
+var made = sync.OnceValues(makeWorld)
+
+func workspace(t *testing.T) *world {
+	t.Helper()
+	w, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+func makeWorld() (*world, error) {
+	top, err := os.MkdirTemp("", "browsertest")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{dir: filepath.Join(top, "ws"), home: filepath.Join(top, "home")}
+	old := stopBrowser
+	stopBrowser = func() { old(); os.RemoveAll(top) }
+	if _, err := w.tally(0, "init", w.dir); err != nil {
+		return nil, err
+	}
+	class := filepath.Join(w.dir, "bench", "chat")
+	if err := os.MkdirAll(class, 0o755); err != nil {
+		return nil, err
+	}
+	files := map[string]string{"registration.yaml": registration, "dataset.jsonl": dataset()}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(class, name), []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.tally(4, "--workspace", w.dir, "run", "chat"); err != nil {
+		return nil, err
+	}
+	out, err := w.tally(0, "--workspace", w.dir, "--json", "prove", attempt, "-o", filepath.Join(top, "attempt.proof"))
+	if err != nil {
+		return nil, err
+	}
+	var proof struct{ Key string }
+	if err := json.Unmarshal([]byte(out), &proof); err != nil {
+		return nil, err
+	}
+	w.key = proof.Key
+	return w, nil
+}
+
+// tally runs a command line as a person would, and wants an exit code.
+func (w *world) tally(code int, args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state"), "PATH": os.Getenv("PATH")}
+	got := cli.Main(args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] })
+	if got != code {
+		return "", failure("tally " + strings.Join(args, " ") + ": exit " + string(rune('0'+got)) + "\n" + out.String() + errs.String())
+	}
+	return out.String(), nil
+}
+
+// do is tally for a test.
+func (w *world) do(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	out, err := w.tally(code, append([]string{"--workspace", w.dir}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const registration = `version: 1
+class: chat
+trust: scratch
+current_tier: bronze
+limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 20, tokens: 10000000, cost_microdollars: 1000000}
+governance: autonomous
+isolation: {classes: [gvisor], scope: case, allow_weaker: false}
+judged_scores_count: false
+`
+
+// dataset has a case with a tool that passes, one that fails, one that is held out, and
+// one for each hostile text, said by the model, by a tool and by the case.
+func dataset() string {
+	var b strings.Builder
+	line := func(v any) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		b.Write(append(data, '\n'))
+	}
+	type object = map[string]any
+	look := func(result string) []object {
+		return []object{{"name": "look", "description": "Look for something.", "class": "read", "replies": []object{{"result": object{"is": result}}}}}
+	}
+	calls := object{"tool_calls": []object{{"name": "look", "args": object{"what": "it"}}}}
+	line(object{"id": "finds-it", "turns": []object{{"text": "find it"}, {"text": "thanks"}}, "tools": look("found"), "model": []object{calls, {"text": "here"}, {"text": "welcome"}}, "grade": object{"kind": "exact", "expected": "welcome"}})
+	line(object{"id": "says-hello", "input": "hi", "model": []object{{"text": "hello"}}, "grade": object{"kind": "exact", "expected": "bye"}})
+	line(object{"id": "held-out", "held_out": true, "input": "what is the secret of the held-out case", "model": []object{{"text": "swordfish"}}, "grade": object{"kind": "exact", "expected": "swordfish"}})
+	for i, text := range hostile {
+		id := fmt.Sprintf("hostile-%02d", i+20)
+		line(object{"id": id, "input": text, "tools": look(strings.ReplaceAll(text, "{{", "{{open}}")), "model": []object{calls, {"text": text}}, "grade": object{"kind": "exact", "expected": "not " + text}})
+	}
+	return b.String()
+}
