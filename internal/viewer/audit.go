@@ -22,7 +22,7 @@ func (v *Viewer) audit(req *http.Request) (*page, error) {
 	data := &auditData{Attempt: a.ID, Long: a.Tasks() > archive.MaxGlance}
 	if !data.Long {
 		err := v.withCorpus(func(c *archive.Corpus) error {
-			in, err := lab.AuditInput(c, a.ID)
+			in, err := lab.AuditInput(c, a.ID, false)
 			if err != nil {
 				return err
 			}
