@@ -11,7 +11,9 @@ type CredentialIssued struct {
 	ID         string    `json:"id,omitempty"`      // the credential's own name
 	Issuer     string    `json:"issuer"`
 	Method     string    `json:"method"` // the verification method of the issuer's key
-	Run        string    `json:"run"`    // the runId of its body
+	// Request is the write of an agent that a registry issued it for.
+	Request *RegistryRequest `json:"request,omitempty"`
+	Run     string           `json:"run"` // the runId of its body
 	// Status is where a status list speaks of it, if one does. The list is made
 	// from these entries.
 	Status *StatusPlace `json:"status,omitempty"`

@@ -10,27 +10,37 @@ type Kind string
 
 // The kinds of records. The set is closed: it is part of what is attested.
 const (
-	LedgerOpened          Kind = "ledger.opened"
-	SignersChangedKind    Kind = "signers.changed"
-	KeyPublishedKind      Kind = "key.published"
-	AttemptRegisteredKind Kind = "attempt.registered"
-	CaseStartedKind       Kind = "case.started"
-	CaseScoredKind        Kind = "case.scored"
-	AttemptFinishedKind   Kind = "attempt.finished"
-	AttemptReproducedKind Kind = "attempt.reproduced"
-	ScoreAmendedKind      Kind = "score.amended"
-	ScoreCorrectedKind    Kind = "score.corrected"
-	JudgeDrawnKind        Kind = "judge.drawn"
-	CassetteRecordedKind  Kind = "cassette.recorded"
-	CasePendingKind       Kind = "case.pending"
-	CaseAcceptedKind      Kind = "case.accepted"
-	AnchorPublishedKind   Kind = "anchor.published"
-	IntegrityEventKind    Kind = "integrity.event"
-	RecommendationKind    Kind = "promotion.recommendation.emitted"
-	ApplyBlockedKind      Kind = "promotion.apply.blocked"
-	CredentialIssuedKind  Kind = "credential.issued"
-	CredentialRevokedKind Kind = "credential.revoked"
-	NoteKind              Kind = "note"
+	LedgerOpened           Kind = "ledger.opened"
+	SignersChangedKind     Kind = "signers.changed"
+	KeyPublishedKind       Kind = "key.published"
+	AttemptRegisteredKind  Kind = "attempt.registered"
+	CaseStartedKind        Kind = "case.started"
+	CaseScoredKind         Kind = "case.scored"
+	AttemptFinishedKind    Kind = "attempt.finished"
+	AttemptReproducedKind  Kind = "attempt.reproduced"
+	ScoreAmendedKind       Kind = "score.amended"
+	ScoreCorrectedKind     Kind = "score.corrected"
+	JudgeDrawnKind         Kind = "judge.drawn"
+	CassetteRecordedKind   Kind = "cassette.recorded"
+	CasePendingKind        Kind = "case.pending"
+	CaseAcceptedKind       Kind = "case.accepted"
+	AnchorPublishedKind    Kind = "anchor.published"
+	IntegrityEventKind     Kind = "integrity.event"
+	RecommendationKind     Kind = "promotion.recommendation.emitted"
+	ApplyBlockedKind       Kind = "promotion.apply.blocked"
+	CredentialIssuedKind   Kind = "credential.issued"
+	CredentialRevokedKind  Kind = "credential.revoked"
+	RegistryConfiguredKind Kind = "registry.configured"
+	RegistryAgentKind      Kind = "registry.agent"
+	RegistryAPIKeyKind     Kind = "registry.api_key"
+	RegistryJudgeKind      Kind = "registry.judge"
+	RegistryCalibratedKind Kind = "registry.calibrated"
+	RegistryProposedKind   Kind = "registry.proposed"
+	RegistryDrawnKind      Kind = "registry.drawn"
+	RegistryJudgedKind     Kind = "registry.judged"
+	RegistryDecidedKind    Kind = "registry.decided"
+	RegistryTakenDownKind  Kind = "registry.taken_down"
+	NoteKind               Kind = "note"
 )
 
 // records has every kind, in the order of the documentation. A new kind is a
@@ -57,6 +67,16 @@ var records = []row{
 	{func() Body { return new(ApplyBlocked) }, aside},
 	{func() Body { return new(CredentialIssued) }, aside},
 	{func() Body { return new(CredentialRevoked) }, aside},
+	{func() Body { return new(RegistryConfigured) }, aside},
+	{func() Body { return new(RegistryAgent) }, aside},
+	{func() Body { return new(RegistryAPIKey) }, aside},
+	{func() Body { return new(RegistryJudge) }, aside},
+	{func() Body { return new(RegistryCalibrated) }, aside},
+	{func() Body { return new(RegistryProposed) }, aside},
+	{func() Body { return new(RegistryDrawn) }, aside},
+	{func() Body { return new(RegistryJudged) }, aside},
+	{func() Body { return new(RegistryDecided) }, aside},
+	{func() Body { return new(RegistryTakenDown) }, aside},
 	{func() Body { return new(Note) }, aside},
 }
 

@@ -37,6 +37,13 @@ var elsewhere = map[string]string{
 	"cassette.recorded.digest":                    "the bench, if it was kept",
 	"case.pending.digest":                         "the bench",
 	"case.accepted.digest":                        "the bench",
+	"registry.agent.profile":                      "the blobs of the registry, unless it was taken down",
+	"registry.judge.reason":                       "the blobs of the registry, unless it was taken down",
+	"registry.proposed.credential.blob":           "the blobs of the registry, unless it was taken down",
+	"registry.proposed.manifest":                  "the blobs of the registry, unless it was taken down",
+	"registry.drawn.checkpoint":                   "the blobs of the registry",
+	"registry.judged.reason":                      "the blobs of the registry, unless it was taken down",
+	"registry.taken_down.blob":                    "nowhere: the registry removed it",
 }
 
 // TestStrictDecidesAboutEveryDigest: what a record names by digest is looked

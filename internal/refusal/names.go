@@ -38,6 +38,16 @@ const (
 	JournalDiffers     Name = "JournalDiffers"
 	ProviderFailed     Name = "ProviderFailed"
 
+	Unauthenticated     Name = "Unauthenticated"
+	NotAllowed          Name = "NotAllowed"
+	PathTaken           Name = "PathTaken"
+	UnknownPath         Name = "UnknownPath"
+	IdempotencyConflict Name = "IdempotencyConflict"
+	TooLate             Name = "TooLate"
+	TakenDown           Name = "TakenDown"
+	CalibrationFailed   Name = "CalibrationFailed"
+	RateLimited         Name = "RateLimited"
+
 	RecordingInCI         Name = "RecordingInCI"
 	RecordingNotConfirmed Name = "RecordingNotConfirmed"
 )
@@ -100,6 +110,7 @@ const (
 	BenchTreeInvalid           Name = "BenchTreeInvalid"
 	BenchIncomplete            Name = "BenchIncomplete"
 	PinMismatch                Name = "PinMismatch"
+	IndexDiffers               Name = "IndexDiffers"
 	FenceMissing               Name = "FenceMissing"
 	FenceDidNotRun             Name = "FenceDidNotRun"
 )
@@ -157,6 +168,16 @@ var meanings = map[Name]meaning{
 	FolderUnreadable:   {ExitFailed, "what an agent left in its working folder cannot be compared with its start: a socket, a pipe, too much, a name that is too long; the case fails"},
 	AgentFailed:        {ExitFailed, "the agent under test died, never answered, or answered with something that cannot be read"},
 
+	Unauthenticated:     {ExitFailed, "a request to the registry has no API key, or one that is unknown or revoked"},
+	NotAllowed:          {ExitFailed, "the registry knows who asks, and they may not do this: not drawn, their own proposal, not their credential"},
+	PathTaken:           {ExitFailed, "a path of the catalogue is taken, or looks like one that is"},
+	UnknownPath:         {ExitFailed, "a proposal names a path that the catalogue does not have"},
+	IdempotencyConflict: {ExitFailed, "an idempotency key was used before with another body"},
+	TooLate:             {ExitFailed, "the deadline has passed, or the proposal is decided"},
+	TakenDown:           {ExitFailed, "the operator took this text down; a tombstone is left"},
+	CalibrationFailed:   {ExitFailed, "the answers to the calibration set are copied, or every attempt is used"},
+	RateLimited:         {ExitFailed, "too many requests in a short time"},
+
 	RecordingInCI:         {ExitFailed, "recording was asked for where CI is set; cassettes are recorded by a person"},
 	RecordingNotConfirmed: {ExitFailed, "nobody confirmed the recording at a terminal, so nothing was sent"},
 
@@ -191,6 +212,7 @@ var meanings = map[Name]meaning{
 	SignersChainBroken:     {ExitUnverified, "the signers file does not follow from the version before it or from the trust root"},
 	WeakKey:                {ExitUnverified, "a public key is of small order, not canonical, too short or of a refused type"},
 	DuplicateKey:           {ExitUnverified, "one public key is listed for, or signed as, more than one person"},
+	IndexDiffers:           {ExitUnverified, "the database of a registry is not the index of its ledger: ahead of it, of another one, or changed by hand"},
 	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
 
 	BundleInvalid:   {ExitUnverified, "a witness bundle contradicts itself: sizes, counts, flags, totals and sections must agree"},
