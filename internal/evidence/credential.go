@@ -6,11 +6,13 @@ import "tallystick/internal/digest"
 // receipt of it shows that the credential is no younger, also after its key was
 // retired.
 type CredentialIssued struct {
-	Attempt    string    `json:"attempt,omitempty"` // of ours, if it is about one
-	Credential digest.ID `json:"credential"`        // of its canonical bytes, proofs included
-	ID         string    `json:"id,omitempty"`      // the credential's own name
-	Issuer     string    `json:"issuer"`
-	Method     string    `json:"method"` // the verification method of the issuer's key
+	Attempt string `json:"attempt,omitempty"` // of ours, if it is about one
+	// Blob is where a registry keeps it.
+	Blob       *digest.Content `json:"blob,omitempty"`
+	Credential digest.ID       `json:"credential"`   // of its canonical bytes, proofs included
+	ID         string          `json:"id,omitempty"` // the credential's own name
+	Issuer     string          `json:"issuer"`
+	Method     string          `json:"method"` // the verification method of the issuer's key
 	// Request is the write of an agent that a registry issued it for.
 	Request *RegistryRequest `json:"request,omitempty"`
 	Run     string           `json:"run"` // the runId of its body

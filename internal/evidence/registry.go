@@ -123,8 +123,11 @@ type RegistryRequest struct {
 
 // RegistryProposed records that something was proposed for the catalogue.
 type RegistryProposed struct {
-	Agent   string    `json:"agent"`
-	Content digest.ID `json:"content"` // what is judged: judges are drawn once for each content
+	Agent string `json:"agent"`
+	// Artifact is the path of what an evaluation is of; of anything else it is
+	// Path.
+	Artifact string    `json:"artifact"`
+	Content  digest.ID `json:"content"` // what is judged: judges are drawn once for each content
 	// Credential is the canonical credential that was proposed with it, or made of
 	// it. It lies as a blob.
 	Credential *RegistryCredential `json:"credential,omitempty"`
@@ -152,7 +155,7 @@ func (*RegistryProposed) Kind() Kind { return RegistryProposedKind }
 
 // Validate checks that the strings are there and the thing is known.
 func (p *RegistryProposed) Validate() error {
-	return firstError(required("agent", p.Agent), notNegative("earlier", int64(p.Earlier)), required("path", p.Path), required("proposal", p.Proposal),
+	return firstError(required("agent", p.Agent), required("artifact", p.Artifact), notNegative("earlier", int64(p.Earlier)), required("path", p.Path), required("proposal", p.Proposal),
 		oneOf("thing", p.Thing, RegistryThings))
 }
 

@@ -37,6 +37,7 @@ var elsewhere = map[string]string{
 	"cassette.recorded.digest":                    "the bench, if it was kept",
 	"case.pending.digest":                         "the bench",
 	"case.accepted.digest":                        "the bench",
+	"credential.issued.blob":                      "the blobs of the registry, unless it was taken down",
 	"registry.agent.profile":                      "the blobs of the registry, unless it was taken down",
 	"registry.judge.reason":                       "the blobs of the registry, unless it was taken down",
 	"registry.proposed.credential.blob":           "the blobs of the registry, unless it was taken down",

@@ -173,6 +173,7 @@ type Minted struct {
 	Entry      int64                 `json:"entry"`
 	Receipt    string                `json:"receipt"`
 	Status     *evidence.StatusPlace `json:"status,omitempty"`
+	Revoked    *int64                `json:"revoked,omitempty"` // the entry that revokes it
 	New        bool                  `json:"-"`
 }
 
@@ -183,8 +184,6 @@ type Calibrated struct {
 	Passed   bool    `json:"passed"`
 	Attempt  int     `json:"attempt"`
 	Attempts int     `json:"attempts"` // how many there are
-	Entry    int64   `json:"entry"`
-	Receipt  string  `json:"receipt"`
 }
 
 // A Question is one proposal of the calibration set, without its answer.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
@@ -175,7 +176,7 @@ func (l *Ledger) write(batch []*Pending) error {
 	if err != nil {
 		return err
 	}
-	l.buf = l.buf[:0]
+	l.buf, l.framed = l.buf[:0], nil
 	if late != nil {
 		l.frame(&Pending{kind: evidence.IntegrityEventKind, body: late}, at)
 	}
@@ -229,6 +230,9 @@ func (l *Ledger) write(batch []*Pending) error {
 	l.mu.Lock()
 	l.tip = Tip{head, l.chain.Head(), ledger.AssembleCheckpoint(head, signature), next, at}
 	l.mu.Unlock()
+	if l.cfg.Committed != nil && head.Size > 1 {
+		l.cfg.Committed(l.framed, l.tip)
+	}
 	// Crash here: the memory is behind the ledger, which is allowed.
 	return l.memory.remember(head)
 }
@@ -238,6 +242,12 @@ func (l *Ledger) frame(p *Pending, at evidence.Time) {
 	l.line = evidence.AppendEntry(l.line[:0], p.body, p.kind, p.manual, at)
 	p.pos = l.chain.Append(digest.ContentOf(l.line))
 	l.buf = ledger.AppendEntryLine(l.buf, l.line, p.pos.Head)
+	if l.cfg.Committed != nil {
+		l.framed = append(l.framed, ledger.Record{
+			Position: p.pos, Raw: slices.Clone(l.line),
+			Envelope: evidence.Envelope{Body: p.body, Kind: p.kind, Manual: p.manual, Time: at},
+		})
+	}
 }
 
 // sign makes the note signature of a tree head.

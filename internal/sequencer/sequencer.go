@@ -63,6 +63,11 @@ type Config struct {
 	// caller that wants to know what is in it without reading it twice. Entries
 	// that From covers are not visited.
 	Visit func(ledger.Record) error
+	// Committed sees every batch, in order, once it is on disk and before those
+	// who wait for its entries are told: for a caller that keeps an index of the
+	// ledger. It may keep the records and must return soon, since the next batch
+	// waits for it. The first entry of a ledger is not shown.
+	Committed func([]ledger.Record, Tip)
 
 	segmentBytes int64 // 0 means segmentBytes; the tests cross it often
 }
@@ -102,8 +107,9 @@ type Ledger struct {
 	once     ledger.Once
 	lateTold bool // the clock being behind is recorded, once until it catches up
 	broken   error
-	buf      []byte // the batch being framed
-	line     []byte // the entry being framed
+	buf      []byte          // the batch being framed
+	line     []byte          // the entry being framed
+	framed   []ledger.Record // the entries of the batch, for Config.Committed
 
 	mu  sync.Mutex
 	tip Tip // what is on disk

@@ -92,12 +92,25 @@ func (p *Pack) Put(data []byte) digest.Content {
 func (p *Pack) put(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.has[d] {
+		return
+	}
+	p.add(d, data)
+}
+
+// place is put for who wants to know where the piece will begin. It writes a
+// piece that is there again.
+func (p *Pack) place(d digest.Content, data []byte) (offset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.add(d, data)
+}
+
+// add is called with the lock held.
+func (p *Pack) add(d digest.Content, data []byte) (offset int64) {
 	large := len(data) > packBuffer
 	for large && p.syncing {
 		p.progress.Wait() // then the file is this caller's, while it has the lock
-	}
-	if p.has[d] {
-		return
 	}
 	if len(p.has) == packMemory {
 		clear(p.has)
@@ -105,11 +118,13 @@ func (p *Pack) put(d digest.Content, data []byte) {
 	p.has[d] = true
 	p.buf = append(p.buf, d[:]...)
 	p.buf = binary.BigEndian.AppendUint64(p.buf, uint64(len(data)))
+	offset = p.written + int64(len(p.buf))
 	if large {
 		p.writeLarge(data)
-		return
+		return offset
 	}
 	p.buf = append(p.buf, data...)
+	return offset
 }
 
 // writeLarge writes what was put, which ends in the header of a piece, and that
