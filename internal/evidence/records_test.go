@@ -62,7 +62,7 @@ func examples() map[Kind]Body {
 		IntegrityEventKind:   &IntegrityEvent{Name: "n", Severity: Warn, Boundary: "TB-4", Detail: "d", Data: raw},
 		RecommendationKind:   &Recommendation{Class: "c", CurrentTier: "bronze", RecommendedTier: "silver", Evidence: []int64{1}, Rationale: []string{"r"}, RequiresHumanApproval: true, Rules: 1, WindowDays: 30},
 		ApplyBlockedKind:     &ApplyBlocked{Class: "c", Tier: "gold"},
-		CredentialIssuedKind: &CredentialIssued{Attempt: "a", Blob: &content, Credential: digest.IDOf(nil), ID: "urn:uuid:1", Issuer: "did:key:z", Method: "did:key:z#z", Run: "r", Status: &StatusPlace{Index: 1, List: "l"},
+		CredentialIssuedKind: &CredentialIssued{Agent: "a", Attempt: "a", Blob: &content, Credential: digest.IDOf(nil), ID: "urn:uuid:1", Issuer: "did:key:z", Method: "did:key:z#z", Run: "r", Status: &StatusPlace{Index: 1, List: "l"},
 			Request: &RegistryRequest{Body: id, Key: id}},
 		CredentialRevokedKind:  &CredentialRevoked{Credential: digest.IDOf(nil), Reason: "r"},
 		RegistryConfiguredKind: &RegistryConfigured{DeadlineHours: 72, DID: "did:web:a.example", Judges: 3, PublicURL: "https://a.example", Quorum: 2, Witnesses: []string{"w"}},

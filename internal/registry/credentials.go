@@ -45,7 +45,7 @@ func (r *Registry) Mint(ctx context.Context, a *Agent, envelopeText []byte, idem
 	if err != nil {
 		return nil, err
 	}
-	return r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(e.body, req) })
+	return r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(a, e.body, req) })
 }
 
 // issueOnce issues a credential for a request, or returns the one that was issued
@@ -102,7 +102,7 @@ func (r *Registry) stillSigns(method string) error {
 
 // issue signs a credential around a body that was checked. Its entry is not
 // appended yet.
-func (r *Registry) issue(body []byte, req *evidence.RegistryRequest) (*evidence.CredentialIssued, []byte, error) {
+func (r *Registry) issue(a *Agent, body []byte, req *evidence.RegistryRequest) (*evidence.CredentialIssued, []byte, error) {
 	id, err := r.newUUID()
 	if err != nil {
 		return nil, nil, err
@@ -125,12 +125,12 @@ func (r *Registry) issue(body []byte, req *evidence.RegistryRequest) (*evidence.
 	if err != nil {
 		return nil, nil, err
 	}
-	return issuedEntry(text, d.ID, did, signer.Method, b.Run, place, req), text, nil
+	return issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req), text, nil
 }
 
-func issuedEntry(text []byte, id, did, method, run string, place *evidence.StatusPlace, req *evidence.RegistryRequest) *evidence.CredentialIssued {
+func issuedEntry(a *Agent, text []byte, id, did, method, run string, place *evidence.StatusPlace, req *evidence.RegistryRequest) *evidence.CredentialIssued {
 	blob := digest.ContentOf(text)
-	return &evidence.CredentialIssued{Blob: &blob, Credential: digest.IDOf(text), ID: id, Issuer: did, Method: method, Request: req, Run: run, Status: place}
+	return &evidence.CredentialIssued{Agent: a.ID, Blob: &blob, Credential: digest.IDOf(text), ID: id, Issuer: did, Method: method, Request: req, Run: run, Status: place}
 }
 
 // credentialID is the address of a credential, or without a public address a name.
@@ -178,7 +178,7 @@ func (r *Registry) IssueDocument(ctx context.Context, a *Agent, document []byte,
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(text, o, req) })
+	m, err := r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(a, text, o, req) })
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (r *Registry) IssueDocument(ctx context.Context, a *Agent, document []byte,
 }
 
 // secure adds our proof to a credential that somebody else wrote.
-func (r *Registry) secure(text []byte, o IssueOptions, req *evidence.RegistryRequest) (*evidence.CredentialIssued, []byte, error) {
+func (r *Registry) secure(a *Agent, text []byte, o IssueOptions, req *evidence.RegistryRequest) (*evidence.CredentialIssued, []byte, error) {
 	r.mu.Lock()
 	did := r.ring.did
 	signer := attest.Signer{Key: r.ring.credential.key, Method: r.ring.credential.method, Created: r.o.Now().UTC().Truncate(time.Second)}
@@ -222,7 +222,7 @@ func (r *Registry) secure(text []byte, o IssueOptions, req *evidence.RegistryReq
 	if err != nil {
 		return nil, nil, err
 	}
-	return issuedEntry(signed, id, did, signer.Method, id, nil, req), signed, nil
+	return issuedEntry(a, signed, id, did, signer.Method, id, nil, req), signed, nil
 }
 
 // checkDocument refuses what is not a VC 2.0, and what only the registry itself
@@ -294,7 +294,7 @@ func setIssuer(members map[string]canon.RawMessage, did string) error {
 }
 
 // Revoke records that a credential is no longer stood by. An agent may revoke what
-// was issued for its own proposals; a nil agent is the operator.
+// was issued for it; a nil agent is the operator.
 func (r *Registry) Revoke(ctx context.Context, a *Agent, id digest.ID, reason string) error {
 	if reason == "" || len(reason) > 200 {
 		return refusal.Newf(refusal.Usage, "the reason has %d characters, expected 1 to 200", len(reason))
@@ -304,7 +304,7 @@ func (r *Registry) Revoke(ctx context.Context, a *Agent, id digest.ID, reason st
 		switch {
 		case i == nil:
 			return nil, refusal.Newf(refusal.UnknownName, "this registry has not issued a credential %s", id)
-		case a != nil && i.agent != a.ID:
+		case a != nil && i.Agent != a.ID:
 			return nil, refusal.Newf(refusal.NotAllowed, "credential %s was not issued for agent %s", id, a.ID)
 		case i.revoked != nil:
 			return nil, nil
@@ -333,7 +333,7 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 	lists := int((r.tails.status + statusPerList - 1) / statusPerList)
 	for n := range lists {
 		bits, revoked := r.state.statusBits(n)
-		if last := r.lists[n]; last != nil && last.revoked == revoked && now.Before(last.until.Add(-statusRenew)) && last.did == r.ring.did {
+		if last := r.lists[n]; last != nil && last.revoked == revoked && now.Before(last.until.Add(-statusRenew)) && last.method == r.ring.credential.method {
 			continue
 		}
 		text, err := attest.IssueStatusList(attest.StatusDraft{ID: statusURL(r.settings.PublicURL, r.settings.Origin, n), Issuer: r.ring.did, Purpose: attest.Revocation,
@@ -343,7 +343,7 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 			return err
 		}
 		b.Served[fmt.Sprintf("status/%d", n)] = text
-		r.lists[n] = &signedList{revoked, now.Add(statusLife), r.ring.did}
+		r.lists[n] = &signedList{revoked, now.Add(statusLife), r.ring.credential.method}
 	}
 	r.mu.Unlock()
 	if len(b.Served) == 0 {
@@ -356,7 +356,7 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 type signedList struct {
 	revoked int
 	until   time.Time
-	did     string
+	method  string
 }
 
 // statusBits are those of a list: the bits of revoked credentials are set.

@@ -92,3 +92,14 @@ func (r *Registry) rotated(purpose string, fresh *seal.Key) ([]evidence.Body, st
 	*old, r.ring.did = signingKey{fresh, method}, did
 	return append(entries, known, retired), method, nil
 }
+
+// Blob is that of the reader; of what was taken down it says so.
+func (r *Registry) Blob(ctx context.Context, d digest.Content) ([]byte, error) {
+	r.mu.Lock()
+	at, gone := r.state.takenDown[d]
+	r.mu.Unlock()
+	if gone {
+		return nil, refusal.Newf(refusal.TakenDown, "the operator took this down; entry %d says so", at)
+	}
+	return r.Reader.Blob(ctx, d)
+}

@@ -162,7 +162,7 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 	}
 	var before []evidence.Body
 	if d.body != nil {
-		issued, text, err := r.issue(d.body, nil)
+		issued, text, err := r.issue(a, d.body, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -250,7 +250,7 @@ type credentialDoc struct {
 }
 
 func (r *Registry) renderCredential(b *index.Batch, i *credential) error {
-	doc := credentialDoc{Agent: i.agent, Blob: i.Blob, Digest: i.Credential, Entry: i.index, ID: i.ID, Issuer: i.Issuer, Run: i.Run, Status: i.Status}
+	doc := credentialDoc{Agent: i.Agent, Blob: i.Blob, Digest: i.Credential, Entry: i.index, ID: i.ID, Issuer: i.Issuer, Run: i.Run, Status: i.Status}
 	if i.Blob != nil {
 		if _, gone := r.state.takenDown[*i.Blob]; gone {
 			doc.Blob = nil

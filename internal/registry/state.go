@@ -107,7 +107,6 @@ type credential struct {
 	*evidence.CredentialIssued
 	index   int64
 	at      evidence.Time
-	agent   string // who asked for it, if that is known
 	revoked *evidence.CredentialRevoked
 	ended   int64
 }
@@ -275,9 +274,6 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	c.proposals[p], c.blobs[b.Manifest] = true, true
 	if b.Credential != nil {
 		c.blobs[b.Credential.Blob] = true
-		if known := s.credentials[b.Credential.Digest]; known != nil {
-			known.agent = b.Agent
-		}
 	}
 	return nil
 }
