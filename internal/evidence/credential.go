@@ -6,7 +6,7 @@ import "tallystick/internal/digest"
 // receipt of it shows that the credential is no younger, also after its key was
 // retired.
 type CredentialIssued struct {
-	Agent   string `json:"agent,omitempty"`   // of a registry, whom it was issued for
+	Agent   string `json:"agent,omitempty"`   // who asked a registry for it, and may have it revoked
 	Attempt string `json:"attempt,omitempty"` // of ours, if it is about one
 	// Blob is where a registry keeps it.
 	Blob       *digest.Content `json:"blob,omitempty"`

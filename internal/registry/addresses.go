@@ -9,10 +9,10 @@ import (
 // Addresses stand in rows and documents without a host: a registry may move.
 
 // ReceiptAddress is where the receipt of an entry is served.
-func ReceiptAddress(index int64) string { return fmt.Sprintf("/api/ledger/receipt/%d", index) }
+func ReceiptAddress(index int64) string { return fmt.Sprintf("/receipt/%d", index) }
 
 // BlobAddress is where a blob is served.
-func BlobAddress(d digest.Content) string { return "/api/blobs/" + d.String() }
+func BlobAddress(d digest.Content) string { return "/blob/" + d.String() }
 
 // CredentialAddress is where a credential is served.
 func CredentialAddress(run, id string) string {
@@ -20,4 +20,4 @@ func CredentialAddress(run, id string) string {
 }
 
 // StatusListAddress is where a status list is served.
-func StatusListAddress(n int) string { return fmt.Sprintf("/api/credentials/status/%d", n) }
+func StatusListAddress(n int) string { return fmt.Sprintf("/credentials/status/%d", n) }

@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"context"
-	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -272,38 +270,3 @@ func loadOperator(dir string) (*seal.Key, error) {
 // apiKeyHash is what is kept of an API key. The key has 32 random bytes, so
 // nobody finds it from its hash.
 func apiKeyHash(key string) digest.ID { return digest.IDOf([]byte(key)) }
-
-// VerifyChain checks both signatures of a published manifest: the HMAC with the
-// registry's own secret, and Ed25519 with the key that it published.
-func (r *Registry) VerifyChain(ctx context.Context, id string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.state.proposals[id]
-	if p == nil || p.decided == nil || p.decided.Chain == nil {
-		return refusal.Newf(refusal.UnknownName, "there is no published proposal %.100q", id)
-	}
-	c := p.decided.Chain
-	message, err := recompute.Link{Artifact: p.Artifact, Manifest: p.Manifest, Previous: c.Previous, Proposal: id, Registry: r.settings.Origin}.Message()
-	if err != nil {
-		return err
-	}
-	m := hmac.New(sha256.New, r.ring.secret)
-	m.Write(message)
-	given, err := hex.DecodeString(c.HMAC)
-	if err != nil || !hmac.Equal(given, m.Sum(nil)) {
-		return refusal.Newf(refusal.SignatureInvalid, "proposal %s: chainSignature is not the HMAC of its manifest", id)
-	}
-	for _, k := range r.state.keys {
-		if k.purpose != ChainPurpose || k.jwk.KeyID != c.KeyID {
-			continue
-		}
-		pub, err := k.jwk.Ed25519()
-		if err != nil {
-			return err
-		}
-		if sig, err := seal.DecodeMultibase(c.Signature); err == nil && ed25519.Verify(pub, message, sig) {
-			return nil
-		}
-	}
-	return refusal.Newf(refusal.SignatureInvalid, "proposal %s: chainSignatureEd25519 is not by the key %s over its manifest", id, c.KeyID)
-}
