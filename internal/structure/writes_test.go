@@ -19,6 +19,8 @@ var mayWrite = map[string]string{
 	"internal/store":   "the one package that writes to disk",
 	"internal/sandbox": "scratch folders of a sandbox, which no evidence depends on",
 	"cmd":              "a program's own start-up, before there is a workspace",
+
+	"internal/registry/pgtest": "the temporary folder of a PostgreSQL that only tests start",
 }
 
 // writers are the functions that change files, by import path. os.OpenFile is
