@@ -155,6 +155,6 @@ func (l *StatusList) set(index int64) error {
 	if need := int(index/8) + 1; need > len(l.Bits) {
 		l.Bits = append(l.Bits, make([]byte, need-len(l.Bits))...)
 	}
-	l.Bits[index/8] |= 0x80 >> (index % 8)
+	attest.SetStatus(l.Bits, index)
 	return nil
 }

@@ -52,6 +52,10 @@ func NewStatusEntry(list string, index int, purpose string) StatusEntry {
 	return StatusEntry{List: list, Index: strconv.Itoa(index), Purpose: purpose, Type: typeStatusEntry}
 }
 
+// SetStatus sets a bit of a list, of which number 0 is the leftmost of the first
+// byte. The list must have it.
+func SetStatus(bits []byte, index int64) { bits[index/8] |= 0x80 >> (index % 8) }
+
 func (e *StatusEntry) index() (int, error) {
 	n, err := strconv.Atoi(e.Index)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -328,7 +329,7 @@ const (
 // them in the database for whoever serves them.
 func (r *Registry) refreshStatusLists(ctx context.Context) error {
 	r.mu.Lock()
-	b := index.NewBatch()
+	b, signed := index.NewBatch(), map[int]*signedList{}
 	now := r.o.Now().UTC().Truncate(time.Second)
 	lists := int((r.tails.status + statusPerList - 1) / statusPerList)
 	for n := range lists {
@@ -343,13 +344,19 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 			return err
 		}
 		b.Served[fmt.Sprintf("status/%d", n)] = text
-		r.lists[n] = &signedList{revoked, now.Add(statusLife), r.ring.credential.method}
+		signed[n] = &signedList{revoked, now.Add(statusLife), r.ring.credential.method}
 	}
 	r.mu.Unlock()
 	if len(b.Served) == 0 {
 		return nil
 	}
-	return r.index.Apply(ctx, b)
+	if err := r.index.Apply(ctx, b); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.lists, signed)
+	return nil
 }
 
 // A signedList is what is known of a status list that was signed.
@@ -367,8 +374,7 @@ func (s *state) statusBits(list int) (bits []byte, revoked int) {
 			continue
 		}
 		if n := statusNumber(i.Status); int(n/statusPerList) == list {
-			at := n % statusPerList
-			bits[at/8] |= 0x80 >> (at % 8)
+			attest.SetStatus(bits, n%statusPerList)
 			revoked++
 		}
 	}

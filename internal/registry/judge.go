@@ -192,13 +192,17 @@ func (r *Registry) settler(ctx context.Context) {
 	}
 }
 
-// open lists the undecided proposals that a test picks, by their place in the
+// pick lists the undecided proposals that a test picks, by their place in the
 // ledger.
 func (r *Registry) pick(test func(*proposal) bool) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return picked(r.state.undecided, test)
+}
+
+func picked(from map[string]*proposal, test func(*proposal) bool) []string {
 	var out []*proposal
-	for _, p := range r.state.undecided {
+	for _, p := range from {
 		if test(p) {
 			out = append(out, p)
 		}
@@ -213,7 +217,10 @@ func (r *Registry) pick(test func(*proposal) bool) []string {
 
 // drawAll draws the judges of every proposal that has a root to draw from.
 func (r *Registry) drawAll() error {
-	for _, id := range r.pick(func(p *proposal) bool { return p.drawn == nil && p.sealed != nil }) {
+	r.mu.Lock()
+	ready := picked(r.state.undrawn, func(p *proposal) bool { return p.sealed != nil })
+	r.mu.Unlock()
+	for _, id := range ready {
 		r.mu.Lock()
 		content := r.state.proposals[id].Content
 		r.mu.Unlock()

@@ -149,6 +149,10 @@ func (m *evalManifest) draft(text []byte) (*draft, error) {
 		if err := CheckPath(n.Path); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Member, err)
 		}
+		root := roots[strings.Split(n.Path, "/")[2]]
+		if n.Thing != Artifact && root != n.Thing || root == Eval {
+			return nil, refusal.Newf(refusal.Malformed, "%s %.200q: expected a path below /artifacts/%s", n.Member, n.Path, rootOf(n.Thing))
+		}
 		if n.Member == "artifactPath" && strings.HasPrefix(n.Path, "/artifacts/models/") {
 			n.Thing = Model
 		}

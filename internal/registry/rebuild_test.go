@@ -255,8 +255,14 @@ func TestTwoWritersAreOneTooMany(t *testing.T) {
 	wantRefusal(t, err, refusal.LedgerBusy)
 	_, err = Rebuild(ctx, o)
 	wantRefusal(t, err, refusal.LedgerBusy)
-	if page := must[*Page](t)(w.List(ctx, Query{})); page == nil {
-		t.Error("the first one cannot read any more")
+	// The first one still has its database.
+	a := w.register()
+	w.publishPaths(a)
+	w.propose(a, Eval, evalBody(0.5))
+	_, err = Rebuild(ctx, o)
+	wantRefusal(t, err, refusal.LedgerBusy)
+	if page := must[*Page](t)(w.List(ctx, Query{Limit: 7})); len(page.Rows) != 1 {
+		t.Error("a rebuild that was refused emptied the database")
 	}
 }
 

@@ -122,7 +122,11 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	r.cancel = cancel
 	go r.apply()
 	r.background.Go(func() { r.settler(background) })
-	if err := r.reconfigure(); err != nil {
+	err = r.reconfigure()
+	if err == nil {
+		err = r.refreshStatusLists(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	r.wake()
@@ -151,20 +155,18 @@ func (r *Registry) open(ctx context.Context, fresh bool) error {
 		return err
 	}
 	r.Reader = newReader(x, r.o.Now, r.o.Log)
-	if fresh {
-		if err := x.Clear(ctx); err != nil {
-			return err
-		}
-	}
-	return r.openLedger(ctx)
+	return r.openLedger(ctx, fresh)
 }
 
 // openLedger verifies the ledger and folds it. What the index has not seen is
 // applied to it after all of the ledger has been found good.
-func (r *Registry) openLedger(ctx context.Context) error {
+func (r *Registry) openLedger(ctx context.Context, fresh bool) error {
 	known, head, err := r.index.Applied(ctx)
 	if err != nil {
 		return err
+	}
+	if fresh {
+		known = 0
 	}
 	operator, err := loadOperator(r.o.Dir)
 	if err != nil {
@@ -195,7 +197,7 @@ func (r *Registry) openLedger(ctx context.Context) error {
 	if known > tip.Size {
 		return r.differs("the database was made from %d entries, and the ledger has %d", known, tip.Size)
 	}
-	for _, p := range r.state.undecided {
+	for _, p := range r.state.undrawn {
 		r.sealFor(p, tip)
 	}
 	r.applied = tip.Size
@@ -205,6 +207,12 @@ func (r *Registry) openLedger(ctx context.Context) error {
 	}
 	if err := r.dropTakenDown(); err != nil {
 		return err
+	}
+	if known == 0 {
+		// Only now: until the ledger was open another process may have had both.
+		if err := r.index.Clear(ctx); err != nil {
+			return err
+		}
 	}
 	if len(missed) > 0 {
 		r.o.Log.Info("bringing the database up to the ledger", "entries", len(missed), "from", known)
@@ -336,7 +344,7 @@ func (r *Registry) applyAll(batches []committed) {
 			broken = errors.Join(broken, r.state.fold(rec, c), r.log.add(rec.Position))
 			entries = append(entries, entryRow(rec))
 		}
-		for _, p := range r.state.undecided {
+		for _, p := range r.state.undrawn {
 			r.sealFor(p, batch.tip)
 		}
 	}

@@ -24,6 +24,7 @@ type state struct {
 	persons      map[string]*person
 	proposals    map[string]*proposal
 	undecided    map[string]*proposal
+	undrawn      map[string]*proposal    // undecided, and waiting for a draw
 	contents     map[digest.ID]*proposal // the last of each content
 	paths        map[string]*proposal    // published, by path
 	draws        map[digest.ID]*evidence.RegistryDrawn
@@ -125,7 +126,7 @@ type publishedKey struct {
 func newState() *state {
 	return &state{
 		agents: map[string]*agent{}, apiKeys: map[digest.ID]*apiKey{}, persons: map[string]*person{}, proposals: map[string]*proposal{},
-		undecided: map[string]*proposal{}, contents: map[digest.ID]*proposal{}, paths: map[string]*proposal{}, draws: map[digest.ID]*evidence.RegistryDrawn{},
+		undecided: map[string]*proposal{}, undrawn: map[string]*proposal{}, contents: map[digest.ID]*proposal{}, paths: map[string]*proposal{}, draws: map[digest.ID]*evidence.RegistryDrawn{},
 		requests: map[digest.ID]request{}, credentials: map[digest.ID]*credential{}, calibrations: map[string][]*evidence.RegistryCalibrated{},
 		takenDown: map[digest.Content]int64{},
 	}
@@ -268,6 +269,9 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	}
 	p := &proposal{RegistryProposed: b, index: index, at: at, config: s.config, drawn: s.draws[b.Content], drawnAt: at}
 	s.proposals[b.Proposal], s.contents[b.Content], s.undecided[b.Proposal] = p, p, p
+	if p.drawn == nil && p.config.Judges > 0 {
+		s.undrawn[b.Proposal] = p
+	}
 	if b.Request != nil {
 		s.requests[b.Request.Key] = request{body: b.Request.Body, proposal: b.Proposal}
 	}
@@ -285,6 +289,7 @@ func (s *state) addDraw(b *evidence.RegistryDrawn, at evidence.Time, c *changes)
 	s.draws[b.Content] = b
 	if p := s.contents[b.Content]; p != nil && p.decided == nil {
 		p.drawn, p.drawnAt = b, at
+		delete(s.undrawn, p.Proposal)
 		c.proposals[p] = true
 	}
 	if b.Checkpoint != nil {
@@ -313,6 +318,7 @@ func (s *state) addDecision(b *evidence.RegistryDecided, index int64, at evidenc
 	}
 	p.decided, p.decision, p.ended = b, index, at
 	delete(s.undecided, b.Proposal)
+	delete(s.undrawn, b.Proposal)
 	if b.Outcome == Published {
 		s.paths[p.Path] = p
 	}

@@ -65,9 +65,9 @@ func (r *Registry) Tick(ctx context.Context) error {
 // anchor publishes the end of the ledger when it is time to, or when a draw waits
 // for witnesses.
 func (r *Registry) anchor(ctx context.Context) error {
-	waiting := len(r.pick(func(p *proposal) bool {
-		return p.drawn == nil && p.sealed == nil && p.config.Judges > 0 && len(p.config.Witnesses) > 0
-	})) > 0
+	r.mu.Lock()
+	waiting := len(picked(r.state.undrawn, func(p *proposal) bool { return p.sealed == nil && len(p.config.Witnesses) > 0 })) > 0
+	r.mu.Unlock()
 	tip := r.ledger.Tip()
 	if !waiting && (tip.Size <= r.anchored || r.o.Now().Sub(r.anchorAt) < anchorEvery) {
 		return nil
@@ -116,8 +116,8 @@ func (r *Registry) witnessed(pub *sequencer.Published) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.state.undecided {
-		if p.drawn == nil && p.sealed == nil && len(p.config.Witnesses) > 0 && p.index < head.Size && len(r.state.eligible(p, head.Size)) > 0 {
+	for _, p := range r.state.undrawn {
+		if p.sealed == nil && len(p.config.Witnesses) > 0 && p.index < head.Size && len(r.state.eligible(p, head.Size)) > 0 {
 			p.sealed = &sealedRoot{size: head.Size, root: head.Root, checkpoint: &names[0]}
 		}
 	}

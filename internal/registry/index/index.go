@@ -25,7 +25,8 @@ import (
 	"tallystick/internal/refusal"
 )
 
-// Version is that of the tables. Tables of another version are made again.
+// Version is that of the tables. Tables of another version count as empty, and
+// are made again.
 const Version = "1"
 
 // An Index is an open database.
@@ -46,7 +47,7 @@ func Open(ctx context.Context, db string) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.prepare(ctx); err != nil {
+	if err := x.make(ctx); err != nil {
 		x.Close()
 		return nil, err
 	}
@@ -167,19 +168,7 @@ var digested = []struct{ table, columns, order string }{
 	{"blobs", "digest, data", "digest"},
 }
 
-// prepare makes the tables. Those of another version are dropped: they are an
-// index.
-func (x *Index) prepare(ctx context.Context) error {
-	if err := x.make(ctx); err != nil {
-		return err
-	}
-	version, err := x.Meta(ctx, "version")
-	if err == nil && version != "" && version != Version {
-		err = x.Clear(ctx)
-	}
-	return err
-}
-
+// make makes the tables that are not there.
 func (x *Index) make(ctx context.Context) error {
 	kind, collate := "BLOB", ""
 	if x.postgres {

@@ -11,6 +11,10 @@ import (
 
 // Applied is how many entries are in the index, and the head after them.
 func (x *Index) Applied(ctx context.Context) (applied int64, head string, err error) {
+	version, err := x.Meta(ctx, "version")
+	if err != nil || version != Version {
+		return 0, "", err
+	}
 	text, err := x.Meta(ctx, "applied")
 	if err != nil || text == "" {
 		return 0, "", err
