@@ -371,6 +371,9 @@ func TestArgsCarryEachValueOrItsHead(t *testing.T) {
 // However many arguments there are, however long, an event holds them: an agent
 // must not be able to end its case, or more, by a line that is too long.
 func TestArgumentsAlwaysFitALine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("much work in one goroutine: under the race detector it shows nothing more")
+	}
 	for _, tt := range []struct{ count, size int }{{1, 1 << 20}, {150, 8000}, {900, 8190}, {999, 9000}, {5000, 10}} {
 		for _, filler := range []string{"x", "\x01", `"`, "é"} {
 			args := map[string]string{}
