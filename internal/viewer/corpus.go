@@ -79,6 +79,9 @@ const staleAfter = 180 * 24 * time.Hour
 
 func (v *Viewer) class(req *http.Request) (*page, error) {
 	data := &classData{Class: req.PathValue("class"), Filter: req.URL.Query().Get("q")}
+	if err := isClass(data.Class); err != nil {
+		return nil, err
+	}
 	data.Shipped = bench.IsShipped(data.Class)
 	b, err := v.r.Bench(data.Class)
 	switch {
@@ -108,6 +111,14 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 		p.Next = append(p.Next, command{"Verify it", shell("tally", "bench", "verify", data.Class)}, command{"Sign it", shell("tally", "bench", "sign", data.Class, "--key", "KEY")})
 	}
 	return p, nil
+}
+
+// isClass refuses what cannot be the name of a class: it would be that of a file.
+func isClass(name string) error {
+	if bench.IsShipped(name) || bench.CheckID(name) == nil {
+		return nil
+	}
+	return refusal.Newf(refusal.UnknownName, "%q is not the name of a class", name)
 }
 
 func (d *classData) lines(b *bench.Verified) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"tallystick/internal/archive/abroad"
+	"tallystick/internal/exchange/importer"
 	"tallystick/internal/exchange/results"
 	"tallystick/internal/refusal"
 )
@@ -24,11 +25,9 @@ func (v *Viewer) imported(req *http.Request) (*page, error) {
 	data := &importedData{}
 	for i, path := range v.config.Files {
 		f := importedFile{Name: path, URL: address("imported", strconv.Itoa(i+1))}
-		shown, err := abroad.ShowImported(req.Context(), path, "\x00none") // no sample has that id: the runs alone
-		if err != nil {
+		var err error
+		if f.Runs, err = importer.Read(req.Context(), []string{path}, importer.Options{}); err != nil {
 			f.Problem = err.Error()
-		} else {
-			f.Runs = shown.Runs
 		}
 		data.Files = append(data.Files, f)
 	}

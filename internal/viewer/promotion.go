@@ -21,6 +21,9 @@ type promotionData struct {
 
 func (v *Viewer) promotion(req *http.Request) (*page, error) {
 	data := &promotionData{Class: req.PathValue("class")}
+	if err := isClass(data.Class); err != nil {
+		return nil, err
+	}
 	data.Shipped = bench.IsShipped(data.Class)
 	if !data.Shipped {
 		advice, err := v.r.Advise(data.Class)

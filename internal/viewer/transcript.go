@@ -43,8 +43,9 @@ type turn struct {
 	N, Seq    int
 	URL       string
 	Model     int
-	Tools     []string
+	Tools     []string // that were executed; else those that were only seen
 	MoreTools int
+	executed  bool
 	Denied    int
 	Failed    int
 	InWindow  bool
@@ -146,6 +147,13 @@ func (t *turn) add(e outlineOf) {
 	case trajectory.ModelCallCompletedType:
 		t.Model++
 	case trajectory.ToolExecutedType, trajectory.ToolObservedType:
+		executed := e.Type == trajectory.ToolExecutedType
+		if executed && !t.executed {
+			t.Tools, t.MoreTools, t.executed = nil, 0, true
+		}
+		if t.executed && !executed {
+			return
+		}
 		if len(t.Tools) < maxToolsOfTurn {
 			t.Tools = append(t.Tools, e.Subject)
 		} else {
