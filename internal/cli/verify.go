@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/browser"
 	"tallystick/internal/digest"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
@@ -26,6 +27,7 @@ type verifyOptions struct {
 	entry     string
 	hmacKey   string
 	recompute bool
+	page      string
 	credentialFlags
 }
 
@@ -34,11 +36,11 @@ func newVerify(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [PATH...]",
 		Short: "Verify anything Tallystick wrote: it recognises it",
-		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles and credentials. Who is
-trusted is given by --key and --trust-root; inside a workspace its own trust root and
-the operators of its verified ledger are trusted too. A ledger must also contain what
-this machine remembers of it. tally-verify does the same without a workspace and
-without memory.
+		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles, submission
+packages, reports ("tally export --format html") and credentials. Who is trusted is
+given by --key and --trust-root; inside a workspace its own trust root and the operators
+of its verified ledger are trusted too. A ledger must also contain what this machine
+remembers of it. tally-verify does the same without a workspace and without memory.
 
 Of a workspace what people sign is verified too: the folder of a class below bench/,
 bench/digests.yaml, signers/allowed_signers and audit/operators.yaml.
@@ -48,10 +50,16 @@ records, records from their trajectories and grading documents, the kept answers
 .tally/runs and the recommendations. A PATH may then also be an answer that somebody
 kept of run, scorecard, compare, gate or promote recommend with --json. It is made again
 with the ledger as it was then, and compared whole: a difference is exit 3. An answer
-by other rules, or for a bench that is not at hand, is "not recounted", which is exit 1.`,
+by other rules, or for a bench that is not at hand, is "not recounted", which is exit 1.
+
+--page writes verify.html, which checks receipts, proofs and reports in a browser with a
+key that a person types. It is the same file for everybody within a release.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
+			if o.page != "" {
+				return writeVerifyPage(env, o)
+			}
 			if len(args) == 0 && !o.recompute {
 				return refusal.Newf(refusal.Usage, "nothing to verify is named").WithHint("name files or folders, or give --recompute")
 			}
@@ -67,9 +75,29 @@ by other rules, or for a bench that is not at hand, is "not recounted", which is
 	f.StringVar(&o.people, "people", "", "the signers `FILE` of when an anchor was published, for signatures of people on it")
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
 	f.BoolVar(&o.recompute, "recompute", false, "count every number of the workspace again, from its ledger and evidence")
+	f.StringVar(&o.page, "page", "", "write verify.html to `FILE`, and verify nothing")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
 	o.add(f)
 	return cmd
+}
+
+// writeVerifyPage writes the page that verifies in a browser.
+func writeVerifyPage(env *Env, o verifyOptions) error {
+	if len(o.paths) > 0 || o.recompute {
+		return refusal.Newf(refusal.Usage, "--page writes a page and verifies nothing: leave the paths and --recompute out")
+	}
+	page := browser.VerifyPage()
+	if err := archive.WriteOutput(o.page, page); err != nil {
+		return err
+	}
+	answer := struct {
+		File   string    `json:"file"`
+		Bytes  int       `json:"bytes"`
+		SHA256 digest.ID `json:"sha256"`
+	}{o.page, len(page), digest.IDOf(page)}
+	return env.Answer(answer, func(out io.Writer) {
+		fmt.Fprintf(out, "%s: %d bytes, %s; docs/checking.md has the same digest\n", plain.Line(answer.File), answer.Bytes, answer.SHA256)
+	})
 }
 
 func runVerify(_ context.Context, env *Env, o verifyOptions) error {

@@ -8,10 +8,8 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/attest/claim"
-	"tallystick/internal/browser/report"
 	"tallystick/internal/exchange/export"
 	"tallystick/internal/exchange/importer"
-	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 )
 
@@ -88,26 +86,6 @@ func ForExport(p *archive.Place, ask ExportAsk) (*export.Attempt, error) {
 		return nil, err
 	}
 	return a, archive.WriteSecret(ask.Salts, data)
-}
-
-// A ReportPage is the page of an attempt, and how many records it shows.
-type ReportPage struct {
-	HTML  []byte
-	Cases int
-}
-
-// Report verifies the ledger and makes the page of an attempt.
-func Report(p *archive.Place, ask ExportAsk) (*ReportPage, *history.Attempt, error) {
-	r, found, err := p.ReadAttempt(ask.Attempt, archive.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
-	if err != nil {
-		return nil, nil, err
-	}
-	data, err := r.Reported(found, ask.Glob)
-	if err != nil {
-		return nil, nil, err
-	}
-	page, err := report.Render(data)
-	return &ReportPage{page, len(data.Cases)}, found, err
 }
 
 // ImportedBadge draws the badge of a result file, which says that nobody observed

@@ -1,13 +1,13 @@
-package archive
+package abroad
 
 import (
 	"fmt"
 	"path"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/browser/report"
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
-	"tallystick/internal/refusal"
 )
 
 // Bounds of a report. What does not fit is left out, what passed first, and counted.
@@ -16,27 +16,49 @@ const (
 	maxReportEvidence = 16 << 20 // a page shows it besides, so a file is about twice as long
 )
 
-// Reported gathers what the page of an attempt is made of: the cases whose id matches
-// glob, or all if that is "", what failed before what passed. It needs [Ask].Prove.
-func (r *Reading) Reported(a *history.Attempt, glob string) (*report.Data, error) {
+// A ReportPage is the page of an attempt, and how many records it shows.
+type ReportPage struct {
+	HTML  []byte
+	Cases int
+}
+
+// Report verifies the ledger and makes the page of an attempt.
+func Report(p *archive.Place, ask ExportAsk) (*ReportPage, *history.Attempt, error) {
+	r, found, err := p.ReadAttempt(ask.Attempt, archive.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := gather{r}.report(found, ask.Glob)
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := report.Render(data)
+	return &ReportPage{page, len(data.Cases)}, found, err
+}
+
+// A gather takes from a workspace what a report is made of.
+type gather struct{ *archive.Reading }
+
+// report gathers the cases whose id matches glob, or all if that is "", what failed
+// before what passed.
+func (r gather) report(a *history.Attempt, glob string) (*report.Data, error) {
 	cases, err := r.mayLeave(a, reportOrder(a, glob))
 	if err != nil {
 		return nil, err
 	}
 	if len(cases) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "attempt %s has no record that could be reported", a.ID).
-			WithHint("no case matches, none has run yet, or all are held out and without a score")
+		return nil, NoCase(a.ID, glob)
 	}
 	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Case{}}
 	left := maxReportEvidence
 	for _, c := range cases {
-		one, err := r.reportedCase(a, c, &left)
+		one, err := r.evidenceOf(a, c, &left)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.ID, err)
 		}
 		d.Cases = append(d.Cases, one)
 	}
-	return d, r.reportedEntries(d, a, cases)
+	return d, r.prove(d, a, cases)
 }
 
 // reportOrder lists the cases that have a record, what failed first, as many as fit.
@@ -56,27 +78,27 @@ func reportOrder(a *history.Attempt, glob string) []*history.Case {
 
 // mayLeave takes out records that could tell what a held-out case asks: one without a
 // score repeats what the agent printed.
-func (r *Reading) mayLeave(a *history.Attempt, cases []*history.Case) ([]*history.Case, error) {
+func (r gather) mayLeave(a *history.Attempt, cases []*history.Case) ([]*history.Case, error) {
 	var kept []*history.Case
 	for _, c := range cases {
-		w, err := r.withholds(a, c)
+		held, err := r.HeldOut(a, c)
 		if err != nil {
 			return nil, err
 		}
-		if w == nil || c.WasScored() {
+		if !held || c.WasScored() {
 			kept = append(kept, c)
 		}
 	}
 	return kept, nil
 }
 
-func (r *Reading) reportedCase(a *history.Attempt, c *history.Case, left *int) (report.Case, error) {
+func (r gather) evidenceOf(a *history.Attempt, c *history.Case, left *int) (report.Case, error) {
 	one := report.Case{Entry: c.Index}
-	w, err := r.withholds(a, c)
+	held, err := r.HeldOut(a, c)
 	switch {
 	case err != nil:
 		return one, err
-	case w != nil:
+	case held:
 		one.Without = report.HeldOut
 		return one, nil
 	case len(c.Evidence) == 0:
@@ -115,9 +137,9 @@ func (r *Reading) reportedCase(a *history.Attempt, c *history.Case, left *int) (
 	return one, nil
 }
 
-// reportedEntries proves the entries of a report: registration, the newest registration
+// prove proves the entries of a report: registration, the newest registration
 // of the class, totals, records.
-func (r *Reading) reportedEntries(d *report.Data, a *history.Attempt, cases []*history.Case) error {
+func (r gather) prove(d *report.Data, a *history.Attempt, cases []*history.Case) error {
 	order := []int64{a.Index}
 	newest := a
 	for _, other := range r.History.Attempts {
