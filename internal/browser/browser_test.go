@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,10 @@ func (r *runner) want(want any, q question) {
 	r.t.Helper()
 	a := r.ask(q)
 	data, _ := json.Marshal(want)
+	var got any
+	if json.Unmarshal(a.OK, &got) == nil {
+		a.OK, _ = json.Marshal(got) // both are escaped alike
+	}
 	if a.Error != "" || string(a.OK) != string(data) {
 		r.t.Errorf("%v of %.80v: got %s %s, want %s", q["op"], q["data"], a.OK, a.Error, data)
 	}
@@ -397,6 +402,43 @@ func TestRulesAreThoseOfTheFormats(t *testing.T) {
 	}
 }
 
+// The same examples hold the program: TestFormatsAreAsTheVectorsSay.
+func TestValuesBecomeTextAsInTheProgram(t *testing.T) {
+	r := startNode(t)
+	var rows []struct {
+		As    Format
+		Value json.RawMessage
+		Text  string
+	}
+	if err := json.Unmarshal(read(t, "testdata", "formats.json"), &rows); err != nil || len(rows) < 50 {
+		t.Fatal(len(rows), err)
+	}
+	for _, row := range rows {
+		r.want(row.Text, question{"op": "shown", "as": row.As, "value": row.Value})
+	}
+	for _, q := range []question{{"as": "number3", "value": "1"}, {"as": "usd", "value": 1.5}, {"as": "text", "value": true}, {"as": "text", "value": map[string]int{"a": 1}}, {"as": "bool", "value": "yes"}, {"as": "outcome", "value": 1}, {"as": "colour", "value": "red"}, {"as": "__proto__", "value": "x"}, {"as": "toString", "value": 1}} {
+		q["op"] = "shown"
+		r.refuses(fmt.Sprint(q), q)
+	}
+}
+
+// The digest of verify.html stands in the documentation, so that a person can compare.
+func TestTheDigestOfVerifyPageIsInTheDocumentation(t *testing.T) {
+	const page = "../../docs/checking.md"
+	text := string(read(t, page))
+	line := regexp.MustCompile("(?m)^    [0-9a-f]{64}  verify\\.html$")
+	want := fmt.Sprintf("    %x  verify.html", sha256.Sum256(VerifyPage()))
+	if *update {
+		if err := os.WriteFile(page, []byte(line.ReplaceAllString(text, want)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		text = string(read(t, page))
+	}
+	if got := line.FindString(text); got != want {
+		t.Errorf("%s has %q, verify.html is %q: run \"go test ./internal/browser -run Digest -update\"", page, got, want)
+	}
+}
+
 func TestEveryModuleCanBeBundled(t *testing.T) {
 	names, err := fs.Glob(Scripts(), "*.js")
 	if err != nil || len(names) < 8 {
@@ -404,6 +446,9 @@ func TestEveryModuleCanBeBundled(t *testing.T) {
 	}
 	node, lookErr := exec.LookPath("node")
 	for _, name := range names {
+		if name == "check.js" { // a module that asks where it was loaded from
+			continue
+		}
 		script, err := Bundle(name)
 		if err != nil {
 			t.Error(err)

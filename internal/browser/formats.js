@@ -27,6 +27,7 @@ const fixed = (x, decimals) => {
 };
 
 function dollars(micro) {
+  if (!Number.isSafeInteger(micro)) throw new Malformed("an amount that is not a whole number of microdollars");
   const amount = Math.abs(micro);
   const cents = String(amount % 1e6).padStart(6, "0").replace(/0+$/, "").padEnd(2, "0");
   return `${micro < 0 ? "-" : ""}$${Math.floor(amount / 1e6)}.${cents}`;
@@ -43,7 +44,10 @@ const FORMATS = {
   },
   string: {
     text: visible,
-    time: (s) => s.slice(0, 10) + " " + s.slice(11, 19) + " UTC",
+    time: (s) => {
+      if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/.test(s)) throw new Malformed("not a time");
+      return s.slice(0, 10) + " " + s.slice(11, 19) + " UTC";
+    },
     outcome: (s) => (Object.hasOwn(OUTCOMES, s) ? OUTCOMES[s] : visible(s)),
   },
   boolean: { bool: (b) => (b ? "yes" : "no") },
@@ -52,7 +56,8 @@ const FORMATS = {
 // shown is the text of a value. Where an entry has none, a page shows a dash.
 export function shown(value, as) {
   if (value === undefined) return "–";
-  const format = FORMATS[typeof value]?.[as];
+  const formats = FORMATS[typeof value] ?? {};
+  const format = Object.hasOwn(formats, as) ? formats[as] : null;
   if (!format) throw new Malformed(`the format ${as} does not take ${JSON.stringify(value).slice(0, 80)}`);
   return format(value);
 }

@@ -1,0 +1,336 @@
+// Checks a page of the viewer where it is read: every value that names an entry, as it
+// comes into view, and the transcript with its chain. Green needs a key that the person
+// typed or that this browser has pinned; what does not verify is a banner on every page
+// until the tab is closed. docs/checking.md says what that proves and what not.
+import { Refused, Malformed, must, text, hex } from "./bytes.js";
+import { blake3 } from "./hash.js";
+import { canonical, get } from "./canon.js";
+import { parseKey, parseReceipt, verifyReceipt, verifyCheckpoint } from "./receipt.js";
+import { Chain } from "./trajectory.js";
+import { Difference, compareCell, compareEvents, entryOf, isEntryCell } from "./page.js";
+import { element, fingerprint, keyForm, showAlarm, showMark } from "./mark.js";
+
+const ROOT = new URL("..", import.meta.url); // this script is assets/check.js
+const AT_ONCE = 6, EVENTS_AT_ONCE = 200, MOST_EVENTS = 20000, MOST_REMEMBERED = 5, MOST_PROBLEMS = 100;
+
+// --- Keys: typed on this page, or pinned before, for one ledger ---
+
+class Keys {
+  constructor(origin, claimed, typed) {
+    this.origin = origin;
+    this.claimed = claimed; // what the server says, which shows that a page is consistent
+    this.typed = typed;
+  }
+
+  get place() {
+    return "tallystick-keys " + this.origin;
+  }
+
+  pinned() {
+    try {
+      return (localStorage.getItem(this.place) ?? "").split("\n").filter(Boolean).map(parseKey);
+    } catch {
+      return [];
+    }
+  }
+
+  // known: whether somebody gave a key. Then only such keys count, and what the server
+  // says about its keys counts for nothing.
+  get known() {
+    return this.typed.length > 0 || this.pinned().length > 0;
+  }
+
+  list() {
+    return this.known ? [...this.typed, ...this.pinned()] : this.claimed;
+  }
+
+  pin(keys) {
+    const all = new Set([...this.pinned(), ...keys].map((k) => k.text));
+    localStorage.setItem(this.place, [...all].join("\n"));
+  }
+
+  forget() {
+    localStorage.removeItem(this.place);
+  }
+}
+
+// --- The banner of earlier pages ---
+
+const ALARMS = "tallystick-alarms";
+
+function remembered() {
+  try {
+    return JSON.parse(sessionStorage.getItem(ALARMS) ?? "[]");
+  } catch {
+    return [];
+  }
+}
+
+function remember(problem) {
+  const line = `${location.pathname}: ${problem}`;
+  const all = remembered();
+  if (all.includes(line) || all.length >= MOST_REMEMBERED) return;
+  try {
+    sessionStorage.setItem(ALARMS, JSON.stringify([...all, line]));
+  } catch { /* the banner of this page is there all the same */ }
+}
+
+// --- Questions to the server ---
+
+async function ask(path) {
+  const answer = await fetch(new URL(path, ROOT), { cache: "no-store" });
+  if (!answer.ok) {
+    const doc = await answer.json().catch(() => null);
+    throw new Unanswered(`${path}: ${get(doc, "error") ?? "status " + answer.status}`);
+  }
+  return answer;
+}
+
+// Unanswered: nothing is known to be wrong, and nothing was checked.
+class Unanswered extends Error {}
+
+class Check {
+  constructor(place, typed) {
+    this.place = place;
+    this.typed = typed;
+    this.compared = new WeakMap(); // cell to the text that was compared
+    this.counts = { cells: 0, events: 0 };
+    this.problems = [];
+    this.unclear = new Map(); // reason to how often
+    this.proved = new Map(); // entry to a promise of it
+    this.waiting = [];
+    this.working = 0;
+    this.checkpoints = new Map();
+    this.visible = new IntersectionObserver((seen) => this.cameIntoView(seen), { rootMargin: "600px" });
+  }
+
+  async start() {
+    showAlarm(remembered(), "Another page of this site, in this tab,");
+    showMark(this.place, "checking", []);
+    try {
+      await this.meet();
+    } catch (err) {
+      this.failed("the ledger’s checkpoint", err);
+    }
+    this.scan();
+    new MutationObserver(() => this.scanSoon()).observe(document.body, { childList: true, subtree: true, characterData: true });
+    this.show();
+  }
+
+  // meet finds out which ledger this is, and verifies its newest checkpoint.
+  async meet() {
+    const served = await (await ask("keys")).json();
+    const note = (await (await ask("checkpoint")).json()).checkpoint;
+    must(typeof note === "string" && Array.isArray(served.keys), "the server gives no checkpoint or no keys");
+    this.keys = new Keys(note.split("\n", 1)[0], served.keys.map((k) => parseKey(String(k.public))), this.typed);
+    this.checkpoint = verifyCheckpoint(note, this.keys.list());
+  }
+
+  // scan finds the cells that are there now. A page that is live gets new ones.
+  scan() {
+    const marks = document.querySelectorAll("#mark");
+    if (marks.length !== 1 || marks[0] !== this.place || this.place.closest("main")) this.problem(new Refused("the page has a second mark, or it stands where content stands"));
+    if (!this.keys) return;
+    for (const cell of document.querySelectorAll("[data-field]")) {
+      if (isEntryCell(cell) && this.compared.get(cell) !== cell.textContent) this.visible.observe(cell);
+    }
+    for (const list of document.querySelectorAll("[data-trajectory]")) this.transcript(list);
+  }
+
+  scanSoon() {
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.scan(), 100);
+  }
+
+  cameIntoView(seen) {
+    for (const { target, isIntersecting } of seen) {
+      if (!isIntersecting) continue;
+      this.visible.unobserve(target);
+      this.waiting.push(target);
+    }
+    this.work();
+  }
+
+  work() {
+    while (this.working < AT_ONCE && this.waiting.length > 0) {
+      this.working++;
+      this.cell(this.waiting.shift()).finally(() => {
+        this.working--;
+        this.work();
+        this.show();
+      });
+    }
+  }
+
+  async cell(cell) {
+    if (this.compared.get(cell) === cell.textContent) return;
+    const index = entryOf(cell);
+    try {
+      must(index !== null, "a value that names no entry");
+      const p = await this.entry(index);
+      const shown = cell.textContent;
+      const d = compareCell(cell, p.entry.body, `entry ${index} (${p.entry.kind})`);
+      this.compared.set(cell, shown);
+      this.counts.cells++;
+      if (d) {
+        cell.setAttribute("data-differs", "");
+        this.problem(d);
+      }
+    } catch (err) {
+      this.compared.set(cell, cell.textContent);
+      this.failed(`entry ${index}`, err);
+    }
+  }
+
+  // entry is an entry with its receipt verified; each is asked for once.
+  entry(index) {
+    if (!this.proved.has(index)) this.proved.set(index, this.prove(index));
+    return this.proved.get(index);
+  }
+
+  async prove(index) {
+    const doc = await (await ask("receipt/" + index)).json();
+    must(typeof get(doc, "receipt") === "string", "the server sent no receipt");
+    const line = typeof get(doc, "entry") === "string" && parseReceipt(doc.receipt).entry === null ? doc.entry : null;
+    const p = verifyReceipt(doc.receipt, this.keys.list(), line, this.checkpoints);
+    must(p.index === index && p.origin === this.keys.origin, `the receipt is of entry ${p.index} of ${p.origin}`, Refused);
+    return p;
+  }
+
+  // transcript takes all events of a case in order, up to the head that the record's
+  // evidence names, and compares those that the page shows.
+  async transcript(list) {
+    if (this.compared.get(list) === list.textContent) return;
+    this.compared.set(list, list.textContent);
+    const index = entryOf(list), what = "transcript of entry " + index;
+    try {
+      const p = await this.entry(index);
+      must(p.entry.kind === "case.scored", "a transcript of an entry that is not a record of a case", Refused);
+      const address = new URL(list.getAttribute("data-trajectory"), location.href);
+      must(address.origin === location.origin, "the transcript is said to be elsewhere");
+      const named = (await this.evidenceIndex(address, p.entry.body.evidence[0])).trajectory;
+      must(named.head === list.getAttribute("data-head"), `the page names the head ${list.getAttribute("data-head")}, the record’s evidence ${named.head}`, Refused);
+      const events = await this.events(address, named.head);
+      for (const d of compareEvents(list, events, what)) this.problem(d);
+      this.counts.events += list.querySelectorAll("[data-seq]").length;
+    } catch (err) {
+      this.failed(what, err);
+    }
+    this.show();
+  }
+
+  // evidenceIndex is the piece that a record names first, and that names the rest.
+  async evidenceIndex(events, digest) {
+    const address = new URL(events);
+    address.pathname = address.pathname.replace(/\/events$/, "/piece/" + encodeURIComponent(digest));
+    const bytes = new Uint8Array(await (await ask(address)).arrayBuffer());
+    must("blake3:" + hex(blake3(bytes)) === digest, "the index of the evidence is not the one that the record names", Refused);
+    return canonical(text(bytes));
+  }
+
+  async events(address, head) {
+    const chain = new Chain(), events = [];
+    while (chain.prev !== head) {
+      if (events.length >= MOST_EVENTS) throw new Unanswered(`a transcript of more than ${MOST_EVENTS} events; “tally verify” checks it`);
+      const next = new URL(address);
+      next.searchParams.set("from", String(events.length + 1));
+      next.searchParams.set("n", String(EVENTS_AT_ONCE));
+      const lines = text(new Uint8Array(await (await ask(next)).arrayBuffer())).split("\n").filter(Boolean);
+      must(lines.length > 0, `the events end after ${events.length}, before the head that the record names`, Refused);
+      for (const line of lines) events.push(chain.add(line));
+    }
+    chain.end(head);
+    return events;
+  }
+
+  // --- What came of it ---
+
+  problem(p) {
+    const line = p instanceof Difference ? String(p) : p.message;
+    if (this.problems.includes(line) || this.problems.length >= MOST_PROBLEMS) return;
+    this.problems.push(line);
+    if (this.typed.length === 0) remember(line); // who mistyped a key is not haunted by it
+    showAlarm(this.problems);
+    this.show();
+  }
+
+  failed(what, err) {
+    if (err instanceof Refused || err instanceof Malformed) {
+      this.problem(new Refused(`${what}: ${err.message}`));
+    } else {
+      this.unclear.set(err.message, (this.unclear.get(err.message) ?? 0) + 1);
+    }
+  }
+
+  state() {
+    const busy = this.working > 0 || this.waiting.length > 0;
+    if (this.problems.length > 0) return "bad";
+    if (busy && this.counts.cells === 0) return "checking";
+    if (this.unclear.size > 0 || !this.checkpoint) return "unclear";
+    if (this.counts.cells + this.counts.events === 0) return "unclear";
+    return this.keys.known ? "good" : "unknown";
+  }
+
+  show() {
+    clearTimeout(this.drawing);
+    this.drawing = setTimeout(() => this.draw(), 30);
+  }
+
+  draw() {
+    const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
+    if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // somebody is typing
+    const lines = [`${this.counts.cells} values${this.counts.events > 0 ? ` and ${this.counts.events} events` : ""} on this page are compared with the ledger so far; more as you scroll. What names no entry is not compared.`];
+    for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
+    if (this.counts.cells + this.counts.events === 0 && this.unclear.size === 0) lines.push("No value on this page names an entry, or none came into view yet.");
+    if (this.checkpoint) lines.push(`Ledger ${this.checkpoint.origin}, ${this.checkpoint.size} entries. Key ${this.checkpoint.key.text} (${fingerprint(this.checkpoint.key)}).`);
+    lines.push("A server that lies can send another script. verify.html, opened from disk, cannot be lied to that way.");
+    showMark(this.place, state, lines, ...this.buttons());
+    const details = this.place.querySelector("details");
+    if (open) details.open = true;
+    if (typed) this.place.querySelector("input").value = typed;
+  }
+
+  buttons() {
+    if (!this.keys) return [];
+    const again = (change) => {
+      change();
+      begin();
+    };
+    const out = [];
+    if (this.checkpoint && (!this.keys.known || this.keys.typed.length > 0)) {
+      const pin = element("button", { type: "button" }, "Trust this key from now on in this browser");
+      pin.addEventListener("click", () => again(() => this.keys.pin([this.checkpoint.key])));
+      out.push(element("p", {}, "Compare the fingerprint above with one that you had from somebody you trust. ", pin));
+    }
+    if (this.keys.pinned().length > 0) {
+      const forget = element("button", { type: "button" }, "Forget the key that this browser trusts");
+      forget.addEventListener("click", () => again(() => this.keys.forget()));
+      out.push(element("p", {}, forget));
+    }
+    out.push(keyForm((value) => {
+      const key = parseKey(value);
+      must(key.name === this.keys.origin, `that is a key of ${key.name}; this ledger is ${this.keys.origin}`);
+      begin([key]);
+    }));
+    return out;
+  }
+}
+
+// begin checks the page from the start, with what is known now.
+let current = null;
+function begin(typed = []) {
+  const place = document.getElementById("mark");
+  if (!place) {
+    showAlarm(["the page has no mark, where the result of this check belongs"]);
+    return;
+  }
+  current?.visible.disconnect();
+  current = new Check(place, typed);
+  current.start();
+}
+
+const style = document.createElement("link");
+style.rel = "stylesheet";
+style.href = new URL("check.css", import.meta.url);
+document.head.append(style);
+begin();
