@@ -66,12 +66,6 @@ func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld, err
 	return &withheld{salt}, err
 }
 
-// HeldOut reports whether the texts of a case are to be hidden.
-func (r *Reading) HeldOut(a *history.Attempt, c *history.Case) (bool, error) {
-	w, err := r.withholds(a, c)
-	return w != nil, err
-}
-
 // saltOf is the salt of a case of an attempt. Whoever is given it can check the
 // digests of this case and of no other.
 func (r *Reading) saltOf(a *history.Attempt, c *history.Case) (salt [sha256.Size]byte, err error) {

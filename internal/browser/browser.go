@@ -117,6 +117,9 @@ func source(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
+// VerifyPolicy is the content policy of verify.html, for a server that sends it.
+func VerifyPolicy() string { return Policy(mustBundle("verify.js"), Style(), "http: https:") }
+
 // VerifyPage is verify.html: one file that loads nothing and is the same for everybody
 // within a release. A person who opens it from disk need not trust the server that
 // shows them results.
@@ -126,5 +129,5 @@ var page = sync.OnceValue(func() string {
 	script, style := mustBundle("verify.js"), Style()
 	// A report that it looks at may run and look as this release has it, and no other way.
 	known := fmt.Sprintf(`["%x","%x"]`, sha256.Sum256([]byte(ReportScript())), sha256.Sum256([]byte(style)))
-	return strings.NewReplacer("{{policy}}", Policy(script, style, "http: https:"), "{{style}}", style, "{{known}}", known, "{{script}}", script).Replace(verifyPage)
+	return strings.NewReplacer("{{policy}}", VerifyPolicy(), "{{style}}", style, "{{known}}", known, "{{script}}", script).Replace(verifyPage)
 })

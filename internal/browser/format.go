@@ -30,12 +30,12 @@ const (
 	AsOutcome Format = "outcome"  // of a case
 )
 
-// maxTextRunes bounds a text on a page. What is longer is cut and ends in an
+// MaxText bounds a text on a page, in characters. What is longer is cut and ends in an
 // ellipsis; the whole of it is in the entry.
-const maxTextRunes = 4000
+const MaxText = 4000
 
-// none stands where an entry has no value.
-const none = "–"
+// None stands where an entry has no value.
+const None = "–"
 
 // Show is the text of a JSON value.
 func (f Format) Show(value []byte) (string, error) {
@@ -145,14 +145,15 @@ func OutcomeName(o evidence.Outcome) string {
 // the reading order or shows nothing is spelled out. Line feeds and tabs stay. It
 // is not [plain.Block], which also knows the commands of CI systems and asks a
 // table of Unicode that a script in a browser does not have.
-func Text(s string) string { return visible(s, maxTextRunes) }
+func Text(s string) string { return TextUpTo(s, MaxText) }
 
 // Line is Text with line feeds and tabs spelled out too.
 func Line(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Text(s))
 }
 
-func visible(s string, most int) string {
+// TextUpTo is Text with another bound.
+func TextUpTo(s string, most int) string {
 	var b strings.Builder
 	n := 0
 	for i, r := range s {

@@ -244,7 +244,7 @@ async function askServer() {
     if (proved.length === 1) entryResult(name, proved[0], typed);
     else list(name, proved, typed);
   } catch (err) {
-    const words = err instanceof TypeError ? `The server did not answer, or does not let other pages ask (“tally view --cors”): ${err.message}` : err.message;
+    const words = err instanceof TypeError ? `The server did not answer, or does not let other pages ask (“tally serve --cors”): ${err.message}` : err.message;
     show(name, err instanceof Refused ? "bad" : "unclear", words);
   }
   byId("results-title").focus();

@@ -1,177 +1,53 @@
 package viewer
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
-	"unicode/utf8"
-
+	"tallystick/internal/browser"
 	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
 )
 
-// A Format says how a value of a ledger entry becomes the text that a page shows.
-// A page names it beside the value, in data-as, so that a script can make the text
-// again from the entry that it verified and compare. testdata/formats.json holds
-// both sides to the same examples; docs/viewer.md has the table.
-type Format string
+// Format says how a value of an entry becomes text: package browser, whose scripts make
+// the same text again.
+type Format = browser.Format
 
 // The formats.
 const (
-	AsNumber  Format = "number3"  // three decimals
-	AsPercent Format = "percent1" // a fraction as percent with one decimal
-	AsDollars Format = "usd"      // microdollars
-	AsText    Format = "text"     // a string, or a number as it is spelled
-	AsTime    Format = "time"     // to the second, UTC
-	AsBool    Format = "bool"     // yes or no
-	AsOutcome Format = "outcome"  // of a case
+	AsNumber  = browser.AsNumber
+	AsPercent = browser.AsPercent
+	AsDollars = browser.AsDollars
+	AsText    = browser.AsText
+	AsTime    = browser.AsTime
+	AsBool    = browser.AsBool
+	AsOutcome = browser.AsOutcome
 )
 
-// maxTextRunes bounds a text on a page. What is longer is cut and ends in an
-// ellipsis; the whole of it is in the entry.
-const maxTextRunes = 4000
-
 // none stands where an entry has no value.
-const none = "–"
+const none = browser.None
 
-// Show is the text of a JSON value.
-func (f Format) Show(value []byte) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(value))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return "", fmt.Errorf("format %s: %w", f, err)
-	}
-	switch v := v.(type) {
-	case string:
-		switch f {
-		case AsText:
-			return Text(v), nil
-		case AsTime:
-			t, err := evidence.ParseTime(v)
-			return Time(t), err
-		case AsOutcome:
-			return OutcomeName(evidence.Outcome(v)), nil
-		}
-	case bool:
-		if f == AsBool {
-			return YesNo(v), nil
-		}
-	case json.Number:
-		return f.showNumber(v)
-	}
-	return "", fmt.Errorf("format %s does not take %s", f, value)
-}
-
-func (f Format) showNumber(n json.Number) (string, error) {
-	switch f {
-	case AsText:
-		return n.String(), nil
-	case AsDollars:
-		micro, err := n.Int64()
-		return Dollars(micro), err
-	case AsNumber:
-		x, err := n.Float64()
-		return Number(x), err
-	case AsPercent:
-		x, err := n.Float64()
-		return Percent(x), err
-	}
-	return "", fmt.Errorf("format %s does not take the number %s", f, n)
-}
-
-// Number is a number with three decimals; halves are rounded up.
-func Number(x float64) string { return fixed(x, 3) }
+// Number is a number with three decimals.
+func Number(x float64) string { return browser.Number(x) }
 
 // Percent is a fraction as percent with one decimal.
-func Percent(x float64) string { return fixed(x*100, 1) + " %" }
+func Percent(x float64) string { return browser.Percent(x) }
 
-// fixed spells a number as toFixed of ECMAScript does. Of two that are equally
-// near it takes the larger, where strconv takes the even one.
-func fixed(x float64, decimals int) string {
-	power := math.Pow10(decimals)
-	if y := x * power; y-math.Floor(y) == 0.5 && math.FMA(x, power, -y) == 0 {
-		x = (math.Floor(y) + 1) / power
-	}
-	s := strconv.FormatFloat(x, 'f', decimals, 64)
-	if strings.Trim(s, "-0.") == "" {
-		return strings.TrimPrefix(s, "-")
-	}
-	return s
-}
-
-// Dollars is an amount of microdollars with as many decimals as it needs, at
-// least two.
-func Dollars(micro int64) string {
-	sign := ""
-	if micro < 0 {
-		sign, micro = "-", -micro
-	}
-	cents := strings.TrimRight(fmt.Sprintf("%06d", micro%1e6), "0")
-	for len(cents) < 2 {
-		cents += "0"
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, micro/1e6, cents)
-}
+// Dollars is an amount of microdollars.
+func Dollars(micro int64) string { return browser.Dollars(micro) }
 
 // Time is a point in time to the second.
-func Time(t evidence.Time) string { return t.Go().Format("2006-01-02 15:04:05 UTC") }
+func Time(t evidence.Time) string { return browser.Time(t) }
 
 // YesNo is a truth.
-func YesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+func YesNo(b bool) string { return browser.YesNo(b) }
 
 // OutcomeName is the word for an outcome.
-func OutcomeName(o evidence.Outcome) string {
-	switch o {
-	case evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Unscored, evidence.Truncated:
-		return strings.ToUpper(string(o[:1])) + string(o[1:])
-	case evidence.Errored:
-		return "Error"
-	case "not_run":
-		return "Not run"
-	}
-	return Text(string(o))
-}
+func OutcomeName(o evidence.Outcome) string { return browser.OutcomeName(o) }
 
-// Text makes a text of somebody else's visible: what steers a terminal, reverses
-// the reading order or shows nothing is spelled out. Line feeds and tabs stay. It
-// is not [plain.Block], which also knows the commands of CI systems and asks a
-// table of Unicode that a script in a browser does not have.
-func Text(s string) string { return visible(s, maxTextRunes) }
+// Text makes a text of somebody else's visible.
+func Text(s string) string { return browser.Text(s) }
 
 // Line is Text with line feeds and tabs spelled out too.
-func Line(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Text(s))
-}
+func Line(s string) string { return browser.Line(s) }
 
-func visible(s string, most int) string {
-	var b strings.Builder
-	n := 0
-	for i, r := range s {
-		if n++; n > most {
-			b.WriteString("…")
-			break
-		}
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case r < 0x20 || 0x7f <= r && r <= 0x9f:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r == utf8.RuneError && s[i] != 0xef:
-			fmt.Fprintf(&b, `\x%02x`, s[i]) // a byte that is not UTF-8
-		case plain.Invisible(r):
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+// maxTextRunes bounds a text on a page.
+const maxTextRunes = browser.MaxText
+
+func visible(s string, most int) string { return browser.TextUpTo(s, most) }

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
+	"tallystick/internal/browser"
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
@@ -138,10 +140,21 @@ func (v *Viewer) keys(w http.ResponseWriter, _ *http.Request) {
 // assetTypes are the types of the files that pages load.
 var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
+// verifyPage sends the page that a person had better take from a release: who doubts
+// this server would get it from this server.
+func verifyPage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Security-Policy", browser.VerifyPolicy()+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Write(browser.VerifyPage())
+}
+
 func asset(w http.ResponseWriter, req *http.Request) {
 	name := req.PathValue("name")
 	kind := assetTypes[path.Ext(name)]
 	data, err := files.ReadFile("assets/" + name)
+	if err != nil { // what checks a page is not the viewer's own
+		data, err = fs.ReadFile(browser.Scripts(), name)
+	}
 	if err != nil || kind == "" {
 		refuse(w, http.StatusNotFound, "no such file")
 		return

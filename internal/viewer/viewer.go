@@ -171,6 +171,7 @@ func (v *Viewer) routes() {
 	v.mux.HandleFunc("GET /checkpoint", v.checkpoint)
 	v.mux.HandleFunc("GET /keys", v.keys)
 	v.mux.HandleFunc("GET /assets/{name}", asset)
+	v.mux.HandleFunc("GET /verify.html", verifyPage)
 	v.mux.HandleFunc("/", v.page(func(req *http.Request) (*page, error) {
 		return nil, refusal.Newf(refusal.NotFound, "there is no page at this address").WithHint("begin at the overview")
 	}))

@@ -71,7 +71,7 @@ func (w *writer) cell(index int64, doc json.RawMessage, pointer string, as brows
 }
 
 func (w *writer) value(tag, class string, index int64, doc json.RawMessage, pointer string, as browser.Format) {
-	shown := "–"
+	shown := browser.None
 	if value, ok := lookup(doc, pointer); ok {
 		var err error
 		if shown, err = as.Show(value); err != nil && w.err == nil {

@@ -1,4 +1,4 @@
-package viewer
+package browser
 
 import (
 	"encoding/json"

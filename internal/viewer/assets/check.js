@@ -1,1 +1,0 @@
-// Checks what a page shows against the ledger: see docs/viewer.md.
