@@ -1,6 +1,6 @@
 // Trajectories (docs/formats/trajectory.md): every line, their chain and order, and the
 // head that a trusted record gives.
-import { Refused, must, utf8, hex } from "./bytes.js";
+import { Malformed, Refused, must, utf8, hex } from "./bytes.js";
 import { sha256 } from "./hash.js";
 import { canonical } from "./canon.js";
 import { checkDocument } from "./rules.js";
@@ -22,9 +22,15 @@ export class Chain {
 
   // add takes a line without its newline and gives the event.
   add(line) {
-    const event = canonical(line), number = this.seq + 1;
-    if (number === 1) this.format = String(event?.payload?.format);
-    checkDocument("events", "line", event, this.format);
+    const number = this.seq + 1;
+    let event;
+    try {
+      event = canonical(line);
+      if (number === 1) this.format = String(event?.payload?.format);
+      checkDocument("events", "line", event, this.format);
+    } catch (err) {
+      throw err instanceof Malformed ? new Malformed(`event ${number}: ${err.message}`) : err;
+    }
     must(event.prev === this.prev, `event ${number}: the chain is broken`, Refused);
     if (event.type === "turn_started") this.turn++;
     must(event.seq === number && event.turn === this.turn && event.t >= this.time && !this.ended && (event.type === "run_started") === (number === 1), `event ${number}: out of order`, Refused);

@@ -90,6 +90,12 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
+// goTo goes to another page in the same tab.
+func (b *tab) goTo(url string) {
+	b.t.Helper()
+	b.run(chromedp.Navigate(url))
+}
+
 // openFile opens a file as a person does who double-clicks it.
 func openFile(t *testing.T, path string) *tab {
 	t.Helper()

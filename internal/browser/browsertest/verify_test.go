@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	ours "tallystick/internal/browser"
+	"tallystick/internal/seal"
 )
+
+// otherKey is a key of a ledger of that name, which signed nothing.
+func otherKey(origin string) string {
+	return seal.VKey(ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey), origin)
+}
 
 func quote(s string) string {
 	data, _ := json.Marshal(s)

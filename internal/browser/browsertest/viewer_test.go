@@ -1,0 +1,192 @@
+package browsertest
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/viewer"
+)
+
+// A forger changes answers of an honest viewer on their way to the browser.
+type forger func(path string, body []byte) []byte
+
+func honest(_ string, body []byte) []byte { return body }
+
+// serve starts the viewer of the workspace behind a forger, with its real door.
+func serve(t *testing.T, forge forger) string {
+	t.Helper()
+	w := workspace(t)
+	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state")}
+	place, err := archive.Open(w.dir, archive.World{Getenv: func(name string) string { return env[name] }, Now: time.Now, Note: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := viewer.Open(viewer.Config{Place: place})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	const token = "for-the-test"
+	guarded := viewer.Guard(v, viewer.Door{Token: token, Hosts: []string{listener.Addr().String()}}, port)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		answer := httptest.NewRecorder()
+		guarded.ServeHTTP(answer, req)
+		for name, values := range answer.Header() {
+			rw.Header()[name] = values
+		}
+		rw.Header().Del("Content-Length")
+		rw.WriteHeader(answer.Code)
+		rw.Write(forge(req.URL.Path, answer.Body.Bytes()))
+	})}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL + "/?token=" + token
+}
+
+// visit enters with the token and goes to a page.
+func visit(t *testing.T, url, path string) *tab {
+	t.Helper()
+	b := open(t, url)
+	base, _, _ := strings.Cut(url, "/?")
+	b.goTo(base + path)
+	return b
+}
+
+const casePage = "/attempt/" + attempt + "/case/says-hello"
+
+func TestPagesOfTheViewerCheckThemselves(t *testing.T) {
+	w := workspace(t)
+	url := serve(t, honest)
+	base, _, _ := strings.Cut(url, "/?")
+	b := visit(t, url, "/attempt/"+attempt)
+	b.waitFor(`document.getElementById("mark").dataset.state === "unknown"`)
+	b.picture("viewer-attempt")
+	b.clean()
+
+	// A key of another ledger is refused where it is typed; the right one makes it green.
+	b.give("example.com/evals+bfcc5eb5+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c")
+	if got := b.text("#key-problem"); !strings.Contains(got, "that is a key of example.com/evals") {
+		t.Errorf("a key of another ledger: %q", got)
+	}
+	b.give(w.key)
+	b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
+	b.picture("viewer-attempt-verified")
+
+	// A typed key is good for the page; a pinned one for the pages after it.
+	b.goTo(base + casePage)
+	b.waitFor(`document.getElementById("mark").dataset.state === "unknown"`)
+	b.js(`document.querySelector("#mark details").open = true`)
+	b.js(`[...document.querySelectorAll("#mark button")].find((x) => x.textContent.startsWith("Trust this key")).click()`)
+	b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
+	b.waitFor(`/ and [0-9]+ events on this page/.test(document.getElementById("mark").textContent)`)
+	b.picture("viewer-case")
+	b.clean()
+
+	for _, path := range []string{"/", "/attempts", "/matrix", "/corpus", "/corpus/chat", "/judges", "/ledger", "/ledger/3", "/audit/" + attempt, "/attempt/" + attempt + "/case/held-out"} {
+		b.goTo(base + path)
+		b.waitFor(marked)
+		if state := b.state(); state == "bad" || state == "unknown" {
+			t.Errorf("%s: the mark says %s: %s %s", path, state, b.text("#mark"), b.text("#tallystick-alarm"))
+		}
+		b.accessible()
+		b.clean()
+		name := strings.Trim(strings.NewReplacer("/", "-", ".", "-").Replace(path), "-")
+		b.picture("viewer-" + map[bool]string{true: "overview", false: name}[name == ""])
+	}
+	for i := range hostile {
+		b.goTo(base + "/attempt/" + attempt + "/case/hostile-" + number(i+20))
+		b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
+		b.clean()
+		if n := b.js(`document.querySelectorAll("main script, main img, main iframe, main a[href^=javascript], main style, main link, main base, main meta, [onerror], [onload]").length`); n != 0.0 {
+			t.Errorf("hostile text %d became %v elements", i, n)
+		}
+	}
+}
+
+func number(n int) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }
+
+func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
+	replace := func(where, old, now string) forger {
+		return func(path string, body []byte) []byte {
+			if path != where {
+				return body
+			}
+			return bytes.Replace(body, []byte(old), []byte(now), 1)
+		}
+	}
+	attemptPage := "/attempt/" + attempt
+	for _, tt := range []struct {
+		name, page string
+		forge      forger
+		says       string
+	}{
+		{"a score", attemptPage, replace(attemptPage, `data-field="/score/score" data-as="number3">0.000<`, `data-field="/score/score" data-as="number3">0.900<`), "shows “0.900”, signed is “0.000”"},
+		{"a total", attemptPage, replace(attemptPage, `data-field="/mean_score" data-as="number3">0.1`, `data-field="/mean_score" data-as="number3">0.9`), "/mean_score"},
+		{"an outcome", casePage, replace(casePage, `data-as="outcome">Failed<`, `data-as="outcome">Passed<`), "shows “Passed”, signed is “Failed”"},
+		{"a cell of the transcript", casePage, replace(casePage, `data-as="text">hello<`, `data-as="text">bye<`), "shows “bye”, signed is “hello”"},
+		{"an event", casePage, replace(casePage+"/events", `"hello"`, `"jello"`), "event"},
+		{"the head", casePage, replace(casePage, `data-head="sha256:`, `data-head="sha256:0`), "head"},
+		{"a receipt of another entry", attemptPage, func(path string, body []byte) []byte {
+			if strings.HasPrefix(path, "/receipt/") {
+				return bytes.Replace(body, []byte(`\nindex 2`), []byte(`\nindex 1`), 1)
+			}
+			return body
+		}, "entry 2"},
+		{"an entry", attemptPage, func(path string, body []byte) []byte {
+			if strings.HasPrefix(path, "/receipt/") {
+				return bytes.ReplaceAll(body, []byte(`\"outcome\":\"failed\"`), []byte(`\"outcome\":\"passed\"`))
+			}
+			return body
+		}, "the entry given is not the one in the receipt"},
+		{"a second mark", casePage, replace(casePage, `<main id="content">`, `<main id="content"><div id="mark" data-state="good">Verified with a key you gave</div>`), "second mark"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := serve(t, tt.forge)
+			base, _, _ := strings.Cut(url, "/?")
+			b := visit(t, url, tt.page)
+			b.waitFor(`document.getElementById("tallystick-alarm")`)
+			b.waitFor(`document.getElementById("mark").dataset.state === "bad"`)
+			if got := b.text("#tallystick-alarm"); !strings.Contains(got, tt.says) {
+				t.Errorf("the banner does not say %q: %s", tt.says, got)
+			}
+			if tt.name == "a score" {
+				b.picture("viewer-forged")
+			}
+			// It stays on other pages of the tab.
+			b.goTo(base + "/ledger")
+			b.waitFor(`document.getElementById("tallystick-alarm")?.textContent.includes("Another page")`)
+			b.clean()
+		})
+	}
+}
+
+// A server that was honest once and then signs with another key is found out by who
+// pinned the first.
+func TestAnotherKeyThanThePinnedOneRaisesTheAlarm(t *testing.T) {
+	url := serve(t, honest)
+	base, _, _ := strings.Cut(url, "/?")
+	b := visit(t, url, "/attempt/"+attempt)
+	b.waitFor(`document.getElementById("mark").dataset.state === "unknown"`)
+	b.js(`Object.keys(localStorage).length`)
+	origin, _, _ := strings.Cut(workspace(t).key, "+")
+	// As if another key of this ledger's name had been pinned before.
+	b.js(`localStorage.setItem(` + quote("tallystick-keys "+origin) + `, ` + quote(otherKey(origin)) + `)`)
+	b.goTo(base + "/attempt/" + attempt)
+	b.waitFor(`document.getElementById("mark").dataset.state === "bad"`)
+	if got := b.text("#tallystick-alarm"); !strings.Contains(got, "signed by no key that was named") {
+		t.Errorf("the banner says %q", got)
+	}
+	b.clean()
+}
