@@ -143,6 +143,14 @@ func TestOpenPGPForgeries(t *testing.T) {
 	goodText := string(pgpSigned(t, gus, NamespaceCase, act))
 	sha1 := bytes.Clone(good)
 	sha1[bytes.Index(sha1, []byte{4, 0, 22, 10})+3] = 2 // version, type, EdDSA, SHA-512
+	// A claim in the part that nobody signed, beside the key's number or alone.
+	claimed := func(more ...byte) []byte {
+		body := good[2:] // version 4, shorter than 192 bytes
+		at := 6 + int(body[5])
+		unsigned := append(bytes.Clone(body[at+2:at+2+int(body[at+1])]), more...)
+		body = slices.Concat(body[:at], []byte{0, byte(len(unsigned))}, unsigned, body[at+2+int(body[at+1]):])
+		return append([]byte{0x89, 0, byte(len(body))}, body...) // the older header, of two bytes
+	}
 	expiring := pgpConfig()
 	expiring.SigLifetimeSecs = 60
 
@@ -169,6 +177,8 @@ func TestOpenPGPForgeries(t *testing.T) {
 		{"a byte after it", append(bytes.Clone(good), 0), refusal.Malformed, "bytes after the signature"},
 		{"cut off", good[:len(good)-1], refusal.Malformed, "packet of"},
 		{"a weak hash", sha1, refusal.Malformed, "hash algorithm 2"},
+		{"a name in the unsigned part", claimed(4, 28, 'b', 'o', 'b'), refusal.Malformed, "unsigned part"},
+		{"another key's number in the unsigned part", claimed(9, 16, 1, 2, 3, 4, 5, 6, 7, 8), refusal.Malformed, "unsigned part"},
 		{"one that expires", pgpSign(t, gus, OpenPGPMessage(NamespaceCase, act), expiring), refusal.Malformed, "expires"},
 		{"a public key", exported(t, gus), refusal.Malformed, "expected a signature"},
 		{"armour with a comment", []byte(strings.Replace(goodText, "\n\n", "\nComment: signed by alice\n\n", 1)), refusal.Malformed, "headers"},
