@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -126,7 +127,13 @@ func (w *paidWorkspace) books(attempt string) paidBooks {
 // journal reads the lines of an attempt's journal.
 func (w *paidWorkspace) journal(attempt string) []journal.Line {
 	w.t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.dir, ".tally", "runs", attempt, journal.File))
+	return w.journalIn("runs", attempt)
+}
+
+// journalIn reads the lines of the journal in a private folder.
+func (w *paidWorkspace) journalIn(folder ...string) []journal.Line {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.dir, ".tally", filepath.Join(folder...), journal.File))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -158,6 +165,12 @@ func (w *paidWorkspace) liveRun(calls int, wait time.Duration, args ...string) (
 	cmd := w.command(append([]string{"--workspace", w.dir, "run", "paid", "--live", "--max-cost", "5", "--jobs", "4", "--json"}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	return w.kill(cmd, &out, calls, wait)
+}
+
+// kill starts a command that pays, and kills it as liveRun does.
+func (w *paidWorkspace) kill(cmd *exec.Cmd, out *bytes.Buffer, calls int, wait time.Duration) (done bool) {
+	w.t.Helper()
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -183,7 +196,7 @@ func (w *paidWorkspace) liveRun(calls int, wait time.Duration, args ...string) (
 	}
 	w.repairIfTorn()
 	if err != nil && (calls < 0 || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
-		w.t.Fatalf("tally run %v: %v\n%s", args, err, out.Bytes())
+		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out.Bytes())
 	}
 	return err == nil
 }
@@ -299,16 +312,30 @@ func (w *paidWorkspace) checkForgedJournalIsFound(attempt string) {
 	}
 }
 
-// checkEveryCallIsThere holds the journal against what the provider counted.
+// checkEveryCallIsThere holds the journal and the ledger against what the provider
+// counted.
 func (w *paidWorkspace) checkEveryCallIsThere(attempt string, b paidBooks) {
 	w.t.Helper()
+	calls, unknown := w.checkJournal(w.journal(attempt), w.server.Requests())
+	p := b.finished
+	if p == nil || p.Calls != calls || p.Unknown != unknown || p.Calls+p.Unknown < len(w.server.Requests()) || p.Calls > len(w.server.Requests()) {
+		w.t.Errorf("the books have %+v; the journal %d answered and %d unknown, the provider %d", p, calls, unknown, len(w.server.Requests()))
+	}
+	if p != nil && p.CostMicroUSD != int64(calls)*30 {
+		w.t.Errorf("the books have a cost of %d for %d calls of 30 micro-dollars", p.CostMicroUSD, calls)
+	}
+}
+
+// checkJournal holds a journal against what the provider counted, and says how many
+// calls were answered and of how many nobody knows.
+func (w *paidWorkspace) checkJournal(lines []journal.Line, requests []faketest.Request) (calls, unknown int) {
+	w.t.Helper()
 	served, intents, replies := map[digest.ID]int{}, map[digest.ID]int{}, map[digest.ID]int{}
-	for _, r := range w.server.Requests() {
+	for _, r := range requests {
 		served[keyOf(w.t, r)]++
 	}
 	of := map[int]journal.Line{}
-	var calls, unknown int
-	for _, l := range w.journal(attempt) {
+	for _, l := range lines {
 		switch l.Kind {
 		case journal.Intent:
 			of[l.Line] = l
@@ -334,11 +361,8 @@ func (w *paidWorkspace) checkEveryCallIsThere(attempt string, b paidBooks) {
 			w.t.Errorf("the provider counted %d calls of %s, the journal has %d", n, key, intents[key])
 		}
 	}
-	p := b.finished
-	if p == nil || p.Calls != calls || p.Unknown != unknown || p.Calls+p.Unknown < len(w.server.Requests()) || p.Calls > len(w.server.Requests()) {
-		w.t.Errorf("the books have %+v; the journal %d answered and %d unknown, the provider %d", p, calls, unknown, len(w.server.Requests()))
+	if calls+unknown < len(requests) || calls > len(requests) {
+		w.t.Errorf("the journal has %d answered and %d unknown, the provider %d", calls, unknown, len(requests))
 	}
-	if p != nil && p.CostMicroUSD != int64(calls)*30 {
-		w.t.Errorf("the books have a cost of %d for %d calls of 30 micro-dollars", p.CostMicroUSD, calls)
-	}
+	return calls, unknown
 }

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/cassette"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/journal"
 	"tallystick/internal/ledger"
 	"tallystick/internal/sandbox"
 	"tallystick/internal/sandbox/image"
@@ -30,6 +31,10 @@ type Config struct {
 	// rubric. Without it that comes with the others, in [Graded.Crossings]. Cases
 	// that run side by side call it at the same time.
 	Crossed func(Crossing) error
+
+	// Paid, if not nil, gives [Rehearse] the journal of an execution's paid calls. It
+	// is asked a second time if the execution was cut off and went another way.
+	Paid func(caseID string, repeat int) (*journal.Case, error)
 
 	Now     func() time.Time
 	Version string // of the harness

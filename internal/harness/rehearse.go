@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"tallystick/internal/refusal"
 )
 
 // Rehearse drives and grades cases without recording anything, as golden traces,
@@ -66,7 +68,11 @@ func Rehearse(ctx context.Context, cfg Config, visit func(*Graded) error) error 
 }
 
 func (w *Worker) rehearse(ctx context.Context, j job) (*Graded, error) {
-	g, err := w.do(ctx, j.index, Job{Attempt: w.unnumbered(), Case: j.id, Repeat: j.repeat, Execution: j.execution})
+	g, err := w.rehearseOnce(ctx, j)
+	if ctx.Err() == nil && refusal.Is(err, refusal.JournalDiffers) {
+		// It went another way than before it was cut off: from the beginning, once.
+		g, err = w.rehearseOnce(ctx, j)
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -74,4 +80,22 @@ func (w *Worker) rehearse(ctx context.Context, j job) (*Graded, error) {
 		return nil, fmt.Errorf("case %s: %w", j.id, err)
 	}
 	return g, nil
+}
+
+func (w *Worker) rehearseOnce(ctx context.Context, j job) (*Graded, error) {
+	given := Job{Attempt: w.unnumbered(), Case: j.id, Repeat: j.repeat, Execution: j.execution}
+	if w.cfg.Paid == nil {
+		return w.do(ctx, j.index, given)
+	}
+	var err error
+	if given.Paid, err = w.cfg.Paid(j.id, j.repeat); err != nil {
+		return nil, err
+	}
+	g, err := w.do(ctx, j.index, given)
+	if ctx.Err() == nil && refusal.Is(err, refusal.JournalDiffers) {
+		if gerr := given.Paid.GiveUp(err.Error()); gerr != nil {
+			return nil, gerr
+		}
+	}
+	return g, err
 }

@@ -160,6 +160,26 @@ func (c *Case) Ended(trajectory digest.ID) error {
 	return nil
 }
 
+// PutAway says that what came of the execution is kept, so that it is not resumed.
+// One that paid for nothing leaves no line.
+func (c *Case) PutAway() error { return c.done("") }
+
+// GiveUp says that the execution is not resumed any more, and why.
+func (c *Case) GiveUp(reason string) error { return c.done(reason) }
+
+func (c *Case) done(reason string) error {
+	if c == nil {
+		return nil
+	}
+	j := c.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.calls[c.e]) == 0 {
+		return nil
+	}
+	return j.append(&Line{Kind: Done, Case: c.e.Case, Repeat: c.e.Repeat, Execution: c.e.Number, Reason: reason, At: j.time()})
+}
+
 func (c *Case) differing(format string, args ...any) error {
 	return refusal.Newf(refusal.JournalDiffers, "case %s, execution %d: "+format, append([]any{c.e.Case, c.e.Number}, args...)...).
 		WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)

@@ -74,10 +74,19 @@ type Journal struct {
 	calls map[Execution][]*call
 	again map[Execution]int // how often it was resumed
 	ended map[Execution]digest.ID
+	done  map[Execution]fate
 	sent  map[int]*sent // by the line of the intent, while nothing is known of it
 	total evidence.Paid
 	tasks map[task]*evidence.Paid
 }
+
+// A fate is what became of an execution that is not resumed.
+type fate string
+
+const (
+	putAway fate = "put away"
+	givenUp fate = "given up"
+)
 
 // A call is one request of an execution, through all of its tries.
 type call struct {
@@ -125,15 +134,20 @@ func Open(fsys store.FS, dir string, owner Owner, existing bool, now func() time
 
 func newJournal(dir string) *Journal {
 	return &Journal{path: filepath.Join(dir, File), heads: map[digest.ID]bool{}, calls: map[Execution][]*call{}, again: map[Execution]int{},
-		ended: map[Execution]digest.ID{}, sent: map[int]*sent{}, tasks: map[task]*evidence.Paid{}}
+		ended: map[Execution]digest.ID{}, done: map[Execution]fate{}, sent: map[int]*sent{}, tasks: map[task]*evidence.Paid{}}
 }
 
 // Verify reads the journal in an attempt's folder and gives what it adds up to.
 // Nothing is changed. Of the owner the registration need not be known.
 func Verify(fsys store.FS, dir string, owner Owner) (evidence.Paid, error) {
-	j := newJournal(dir)
-	err := store.ReadLines(fsys, j.path, maxLine, func(at int64, data []byte) error { return j.read(at, data, owner) })
+	j, err := Read(fsys, dir, owner)
 	return j.Paid(), err
+}
+
+// Read reads a journal to be asked and not written to.
+func Read(fsys store.FS, dir string, owner Owner) (*Journal, error) {
+	j := newJournal(dir)
+	return j, store.ReadLines(fsys, j.path, maxLine, func(at int64, data []byte) error { return j.read(at, data, owner) })
 }
 
 func (j *Journal) lost() error {
@@ -232,6 +246,10 @@ func (j *Journal) admits(l *Line) error {
 		if _, twice := j.ended[l.of()]; twice {
 			return fmt.Errorf("execution %d of case %.100q has ended before", l.Execution, l.Case)
 		}
+	case Done:
+		if j.done[l.of()] != "" {
+			return fmt.Errorf("execution %d of case %.100q is done already", l.Execution, l.Case)
+		}
 	}
 	return nil
 }
@@ -260,6 +278,11 @@ func (j *Journal) take(l *Line, at int64, data []byte) {
 		j.again[l.of()]++
 	case Ended:
 		j.ended[l.of()] = *l.Trajectory
+	case Done:
+		j.done[l.of()] = putAway
+		if l.Reason != "" {
+			j.done[l.of()] = givenUp
+		}
 	}
 }
 
@@ -343,6 +366,31 @@ func (j *Journal) Began(e Execution) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.calls[e]) > 0
+}
+
+// Next is the execution of a case to begin, where nobody else numbers them: the
+// newest one if it was cut off, otherwise the one after it.
+func (j *Journal) Next(caseID string, repeat int) Execution {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := Execution{caseID, repeat, 1}
+	for len(j.calls[e]) > 0 && j.done[e] != "" {
+		e.Number++
+	}
+	return e
+}
+
+// PutAway reports whether an execution of a case came to its end, and what came of
+// it is kept.
+func (j *Journal) PutAway(caseID string, repeat int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for e := (Execution{caseID, repeat, 1}); j.done[e] != ""; e.Number++ {
+		if j.done[e] == putAway {
+			return true
+		}
+	}
+	return false
 }
 
 // Close closes the file.

@@ -410,3 +410,42 @@ func TestPageHasTheExample(t *testing.T) {
 		t.Error("docs/formats/journal.md has another example: go test ./internal/journal -run Page -update")
 	}
 }
+
+// TestExecutionThatIsDoneIsNotResumed: where no ledger numbers executions, the journal
+// says which one is next.
+func TestExecutionThatIsDoneIsNotResumed(t *testing.T) {
+	disk := twoAndAHalf(t).Crash()
+	j := open(t, disk, true)
+	if e := j.Next("norway", 1); e != first {
+		t.Errorf("after a crash %+v is next, want %+v", e, first)
+	}
+	if j.PutAway("norway", 1) {
+		t.Error("an execution that was cut off counts as put away")
+	}
+	if err := begin(t, j, first).GiveUp("it went another way"); err != nil {
+		t.Fatal(err)
+	}
+	second := Execution{Case: "norway", Repeat: 1, Number: 2}
+	if e := j.Next("norway", 1); e != second || j.PutAway("norway", 1) {
+		t.Errorf("after one was given up %+v is next, put away %v", e, j.PutAway("norway", 1))
+	}
+	c := begin(t, j, second)
+	if c.Recall(Agent, key("one")) != nil {
+		t.Error("it is answered from the execution that was given up")
+	}
+	if err := c.PutAway(); err != nil || j.PutAway("norway", 1) {
+		t.Errorf("one that paid for nothing leaves a line: %v", err)
+	}
+	ask(t, c, "one", "1")
+	if err := c.PutAway(); err != nil {
+		t.Fatal(err)
+	}
+	if c.PutAway() == nil {
+		t.Error("one execution is done twice")
+	}
+	for _, j := range []*Journal{j, open(t, disk, true)} {
+		if e := j.Next("norway", 1); e.Number != 3 || !j.PutAway("norway", 1) {
+			t.Errorf("%+v is next", e)
+		}
+	}
+}

@@ -23,6 +23,7 @@ const (
 	Failed  Kind = "failed"  // it gave nothing to keep
 	Ended   Kind = "ended"   // the agent came to its end; it is not graded yet
 	Resumed Kind = "resumed" // an execution is begun again, from its journal
+	Done    Kind = "done"    // what came of an execution is put away, or with a reason it was given up; it is never resumed
 )
 
 // A Payer is for whom a call is made.
@@ -101,7 +102,7 @@ func (l *Line) validate() error {
 		if l.Intent < 1 || l.Outcome != NotSent && l.Outcome != Refused && l.Outcome != Unknown {
 			return errors.New("it has no intent or no outcome")
 		}
-	case Resumed, Ended:
+	case Resumed, Ended, Done:
 		if l.Case == "" || l.Repeat < 1 || l.Execution < 1 || (l.Kind == Ended) != (l.Trajectory != nil) {
 			return errors.New("it does not say which execution is meant")
 		}

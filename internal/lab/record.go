@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/harness"
+	"tallystick/internal/journal"
 	"tallystick/internal/judge"
 	"tallystick/internal/plain"
 	"tallystick/internal/provider"
@@ -43,10 +44,11 @@ type Recording struct {
 	Unsigned  error           // why the class is not signed as it is; nil if it is
 	Replaces  []string        // files that are written over
 
-	o      RecordOptions
-	access *provider.Access
-	budget *provider.Budget
-	ledger *sequencer.Ledger
+	o       RecordOptions
+	access  *provider.Access
+	budget  *provider.Budget
+	ledger  *sequencer.Ledger
+	sitting *sitting
 
 	mu    sync.Mutex
 	begun map[string]*begun // that have not ended
@@ -57,6 +59,7 @@ type Recording struct {
 type begun struct {
 	*provider.Case
 	base *cassette.Cassette // that is added to; nil if there is none
+	paid *journal.Case
 }
 
 // A Recorded is what became of the recording of one case.
@@ -93,6 +96,9 @@ func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recordi
 		return nil, err
 	}
 	r.Providers = r.access.Settings
+	if r.sitting, err = r.newestSitting(); err != nil {
+		return nil, err
+	}
 	if err := r.choose(); err != nil {
 		return nil, err
 	}
@@ -138,9 +144,11 @@ func (r *Recording) config() (harness.Config, error) {
 	return cfg, err
 }
 
-// choose finds the cases that a recording makes sense for.
+// choose finds the cases that a recording makes sense for, without those that an
+// interrupted recording has put away.
 func (r *Recording) choose() error {
 	cases := scenario.Of(r.Bench, r.Target.Name)
+	passed := 0
 	for i := range cases.Len() {
 		c, err := cases.Case(i)
 		if err != nil {
@@ -153,10 +161,28 @@ func (r *Recording) choose() error {
 			r.place.Note("case %s is left out: %s", c.ID, reason)
 			continue
 		}
+		if r.sitting.done(c.ID) {
+			passed++
+			continue
+		}
 		r.Cases = append(r.Cases, c.ID)
 		if r.isThere(c.ID) {
 			r.Replaces = append(r.Replaces, r.cassetteFile(c.ID))
 		}
+	}
+	if len(r.Cases) == 0 && passed > 0 {
+		// It was cut off after its last case: nothing of it is left.
+		err := r.sitting.finish()
+		if err == nil {
+			r.sitting, err = r.newestSitting()
+		}
+		if err != nil {
+			return err
+		}
+		return r.choose()
+	}
+	if passed > 0 {
+		r.place.Note("%d cases ended before the recording was interrupted, and are not recorded again", passed)
 	}
 	if len(r.Cases) == 0 {
 		return refusal.Newf(refusal.NotFound, "class %s has no case to record", r.Bench.Class()).
@@ -221,7 +247,12 @@ func (r *Recording) Record(ctx context.Context) ([]Recorded, error) {
 	if r.ledger, err = r.place.OpenLedger(ctx); err != nil {
 		return nil, err
 	}
-	err = r.drive(ctx)
+	if err = r.sitting.open(r); err == nil {
+		err = r.drive(ctx)
+	}
+	if cerr := r.sitting.close(err == nil); err == nil {
+		err = cerr
+	}
 	if cerr := r.ledger.Close(); err == nil {
 		err = cerr
 	}
@@ -233,7 +264,7 @@ func (r *Recording) drive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Live = r
+	cfg.Live, cfg.Paid = r, r.sitting.of
 	if cfg.Judge, err = r.judge(judge.Record, nil); err != nil {
 		return err
 	}
@@ -244,7 +275,13 @@ func (r *Recording) drive(ctx context.Context) error {
 			return err
 		}
 		keep, reason := r.worthKeeping(g)
-		return r.end(g.Case.ID, keep, string(g.Record.Outcome), reason)
+		paid := r.begun[g.Case.ID].paid
+		if err := r.end(g.Case.ID, keep, string(g.Record.Outcome), reason); err != nil {
+			return err
+		}
+		// After the recording itself: a crash in between gives the same one again,
+		// from the journal.
+		return paid.PutAway()
 	})
 	if cerr := crossed.close(); err == nil {
 		err = cerr
@@ -272,8 +309,9 @@ func (r *Recording) blocked(e evidence.IntegrityEvent) error {
 }
 
 // Case begins the live side of one case, for the harness.
-func (r *Recording) Case(c *scenario.Case, _ harness.Job) (harness.Recording, error) {
+func (r *Recording) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
 	o := r.caseOptions(c, r.budget)
+	o.Journal = j.Paid
 	if r.o.OnlyMissing && c.Cassette != nil {
 		data, err := c.Cassette.Data()
 		if err != nil {
@@ -294,7 +332,10 @@ func (r *Recording) Case(c *scenario.Case, _ harness.Job) (harness.Recording, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[c.ID] = &begun{live, o.Base}
+	if first := r.begun[c.ID]; first != nil {
+		first.Close() // it went another way than its journal, and is given up
+	}
+	r.begun[c.ID] = &begun{live, o.Base, j.Paid}
 	return live, nil
 }
 

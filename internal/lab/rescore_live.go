@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"tallystick/internal/judge"
 	"tallystick/internal/provider"
 	"tallystick/internal/refusal"
-	"tallystick/internal/scenario"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 )
@@ -116,29 +116,39 @@ func (j *secondOpinion) Ask(ctx context.Context, q harness.Judging) (harness.Jud
 	if err != nil || kept.Unscored == "" {
 		return kept, err
 	}
-	if q.Models, err = j.models(q.Case); err != nil {
-		return harness.Judged{}, err
+	judged, err := j.draw(ctx, q)
+	if refusal.Is(err, refusal.JournalDiffers) {
+		// Another question than the one that was cut off: nothing of that fits it.
+		judged, err = j.draw(ctx, q)
 	}
-	return j.asked.Ask(ctx, q)
+	return judged, err
 }
 
-// models are live models for the judge. Every time is an execution of its own in
-// the journal: a draw that failed must not be answered from there.
-func (j *secondOpinion) models(c *scenario.Case) (*provider.Live, error) {
-	e := journal.Execution{Case: c.ID, Repeat: 1, Number: 1}
-	for j.paid.Began(e) {
-		e.Number++
-	}
-	o := j.s.caseOptions(c, j.budget)
+// draw asks the model for one verdict, which is an execution of its own in the
+// journal. One that was cut off is resumed with the votes that were paid for; one
+// that came to its end, well or not, is never answered from there again.
+func (j *secondOpinion) draw(ctx context.Context, q harness.Judging) (harness.Judged, error) {
+	o := j.s.caseOptions(q.Case, j.budget)
 	var err error
-	if o.Journal, err = j.paid.Case(e); err != nil {
-		return nil, err
+	if o.Journal, err = j.paid.Case(j.paid.Next(q.Case.ID, 1)); err != nil {
+		return harness.Judged{}, err
 	}
 	live, err := j.access.Case(o)
 	if err != nil {
-		return nil, err
+		return harness.Judged{}, err
 	}
-	return live.Judges, nil
+	q.Models = live.Judges
+	judged, err := j.asked.Ask(ctx, q)
+	if err == nil {
+		err = o.Journal.Equalled(journal.Judge)
+	}
+	switch {
+	case refusal.Is(err, refusal.JournalDiffers):
+		return harness.Judged{}, cmp.Or(o.Journal.GiveUp(err.Error()), err)
+	case err != nil:
+		return harness.Judged{}, err
+	}
+	return judged, o.Journal.PutAway()
 }
 
 // blocked records what blocked, in the ledger that is open.

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/history"
 	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
+	"tallystick/internal/store"
 )
 
 // reading is the workspace as readers see it.
@@ -122,5 +123,55 @@ func TestRescoreAsksOnlyAboutNewCriteria(t *testing.T) {
 	got, err := b.rescore(nil)
 	if err != nil || b.asked != 3 || got.Graded != 2 || len(got.Changed) != 1 || got.Changed[0].Case != "sweden" || got.Changed[0].Fills {
 		t.Errorf("%+v, %v, asked %d times", got, err, b.asked)
+	}
+}
+
+// TestKilledRescoreDoesNotPayForVotesAgain: a rescore is cut off in the second of three
+// votes. The first was paid for and is not asked for again; the one that was cut off is
+// in the books as unknown.
+func TestKilledRescoreDoesNotPayForVotesAgain(t *testing.T) {
+	b := newTribunal(t)
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"judge","criteria":"Names it.","votes":3}}`)
+	b.verdicts = []string{"500", "500", "500", "500", "500", verdict(1, "One."), "cut", verdict(0.5, "Two."), verdict(1, "Three.")}
+	b.must(b.live())
+	if b.asked != 5 {
+		t.Fatalf("asked %d times", b.asked)
+	}
+	c := b.reading()
+	a, err := c.Reading.Attempt("cities.default.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.cut = cancel
+	o := RescoreOptions{Reason: "the judge was down", Live: true, MaxCostMicroUSD: 1_000_000, Version: "test"}
+	if _, err := Rescore(ctx, c, Original{Attempt: a, Read: c.Reading.Piece}, o); err == nil || b.asked != 7 {
+		t.Fatalf("%v, asked %d times", err, b.asked)
+	}
+	got, err := b.rescore(nil)
+	if err != nil || b.asked != 9 {
+		t.Fatalf("%+v, %v, asked %d times, want 9", got, err, b.asked)
+	}
+	if c := b.theCase(); c.Effective() != evidence.Passed {
+		t.Errorf("%s", c.Effective())
+	}
+	owner := journal.Owner{Attempt: a.ID, Origin: c.Settings.Origin}
+	paid, err := journal.Verify(store.OS{}, filepath.Join(c.Private("runs"), a.ID, "rescore"), owner)
+	if err != nil || paid.Calls != 3 || paid.Unknown != 1 {
+		t.Errorf("the books have %+v, %v", paid, err)
+	}
+
+	// A draw that came to its end, if only as unscored, is asked again in full.
+	b.verdicts = []string{"nonsense"}
+	asked := b.asked
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"judge","criteria":"Names it well.","votes":3}}`)
+	for range 2 {
+		if _, err := b.rescore(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := b.asked - asked; again == 0 || again%2 != 0 {
+		t.Errorf("two failed draws asked %d times, want as often each time", again)
 	}
 }

@@ -380,6 +380,10 @@ func TestOpenPGPLinesThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	subSecret, err := NewPublicKey(key.Signing()[1].Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name string
 		text string
@@ -400,6 +404,7 @@ func TestOpenPGPLinesThatAreRefused(t *testing.T) {
 		{"a pattern for a name", rules3(strings.Replace(good, "gus ", "g* ", 1)), refusal.Malformed, "is a pattern"},
 		{"two people with one key", rules3(good, strings.Replace(good, "gus ", "zoe ", 1)), refusal.DuplicateKey, "is listed for gus and for zoe"},
 		{"one secret as SSH key of another person", rules3(strings.Join(other, " "), "zoe "+secret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
+		{"a subkey's secret as SSH key of another person", rules3(strings.Join(other, " "), "zoe "+subSecret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
 		{"one secret as SSH key and as OpenPGP key", rules3(strings.Join(other, " "), "sam "+secret.String()), refusal.DuplicateKey, "two wrappings"},
 		{"a comment that looks like a line", rules3("#  openpgp-signer: gus"), refusal.Malformed, "looks like an OpenPGP key"},
 		{"in capitals", rules3(strings.Replace(good, "openpgp", "OpenPGP", 1)), refusal.Malformed, "looks like an OpenPGP key"},
