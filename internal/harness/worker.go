@@ -199,8 +199,10 @@ func (r *run) sameAsBefore() error {
 	if stop := r.result.Stop; stop != nil && stop.Kind == session.Suspended {
 		return paid.Differs()
 	}
-	if err := paid.Equalled(journal.Agent); err != nil {
-		return err
+	for _, payer := range []journal.Payer{journal.Agent, journal.Tool} {
+		if err := paid.Equalled(payer); err != nil {
+			return err
+		}
 	}
 	return paid.Ended(r.result.Head)
 }

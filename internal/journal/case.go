@@ -185,6 +185,14 @@ func (c *Case) differing(format string, args ...any) error {
 		WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)
 }
 
+// Unknown reports whether an earlier process sent the call and nobody knows what
+// became of it.
+func (k *Call) Unknown() bool {
+	k.c.j.mu.Lock()
+	defer k.c.j.mu.Unlock()
+	return k.k.tries > 0 && !k.k.replied
+}
+
 // Reply is the interaction that an earlier process got, nil if none came.
 func (k *Call) Reply() (canon.RawMessage, error) {
 	j := k.c.j

@@ -309,6 +309,8 @@ func (j *Journal) takeOutcome(l *Line, at int64, size int) {
 	}
 	known := evidence.Paid{Unknown: -1, UnknownMicroUSD: -s.ceiling}
 	switch {
+	case l.Kind == Reply && s.of.payer == Tool:
+		// It is known what became of it; what is counted as calls is paid.
 	case l.Outcome == Refused:
 		known.Refused = 1
 	case l.Outcome == Unknown, l.Kind == Reply && l.Cost == nil:

@@ -34,6 +34,7 @@ const (
 	Agent     Payer = "agent"
 	Judge     Payer = "judge"
 	Embedding Payer = "embedding"
+	Tool      Payer = "tool" // a live tool of an MCP server: it costs nothing that is known here, and may have effects
 )
 
 // An Outcome is what is known of a call that gave nothing to keep.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -408,5 +411,91 @@ func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
 		if _, err := retry(name); !refusal.Is(err, want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
+	}
+}
+
+// A bank is a live MCP server that counts the calls of its tool, and may be cut off in
+// one of them.
+type bank struct {
+	faketest.MCP
+	calls atomic.Int64
+	cut   func() // of the next call; nil to answer
+}
+
+func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if bytes.Contains(body, []byte(`"tools/call"`)) {
+		b.calls.Add(1)
+		if cut := b.cut; cut != nil {
+			b.cut = nil
+			cut()
+			<-r.Context().Done()
+			return
+		}
+	}
+	b.MCP.ServeHTTP(w, r)
+}
+
+// withBank is a till whose bills are paid by a live tool of a class.
+func withBank(t *testing.T, class string) (*till, *bank) {
+	t.Helper()
+	w, b := newTill(t), &bank{}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	settings, err := os.ReadFile(filepath.Join(w.dir, "providers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("providers.yaml", string(settings)+"mcp:\n  bank: {url: \""+server.URL+"\"}\n")
+	w.dataset(`{"id":"rent","turns":[{"text":"Pay the bill rent."},{"text":"And now?"}],"tools":[{"name":"pay","remote":"echo","class":"` + class + `","source":"mcp:bank"}],"expected":"done","grade":{"kind":"exact"}}`)
+	return w, b
+}
+
+// TestFinishedLiveToolIsNotCalledAgain: the run is cut off in the model call after the
+// bill was paid. The resumed case is told what the bank said, and the bank is not asked.
+func TestFinishedLiveToolIsNotCalledAgain(t *testing.T) {
+	w, b := withBank(t, "financial")
+	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
+		t.Fatal(err)
+	}
+	if n := b.calls.Load(); n != 1 {
+		t.Fatalf("the bill was paid %d times before the run was interrupted", n)
+	}
+	ran, err := w.live(true, "yes", 0)
+	if err != nil || ran.Outcomes[evidence.Passed] != 1 {
+		t.Fatalf("%+v, %v", ran, err)
+	}
+	if n := b.calls.Load(); n != 1 {
+		t.Errorf("the bill was paid %d times", n)
+	}
+	w.require(4, 3, 1, "rent started 1", "rent passed 1 resumed 1")
+}
+
+// TestLiveToolOfUnknownOutcomeIsNotCalledAgain: the run is cut off while the bank is at
+// it. Nobody knows whether the bill was paid, which is in the books; a tool that only
+// reads is called again.
+func TestLiveToolOfUnknownOutcomeIsNotCalledAgain(t *testing.T) {
+	for class, want := range map[string]struct {
+		calls   int64
+		outcome evidence.Outcome
+	}{"financial": {1, evidence.Errored}, "read": {2, evidence.Passed}} {
+		t.Run(class, func(t *testing.T) {
+			w, b := withBank(t, class)
+			b.cut = func() { w.cut() }
+			if _, err := w.live(false, "yes", 0); !refusal.Is(err, refusal.Interrupted) {
+				t.Fatal(err)
+			}
+			ran, err := w.live(true, "yes", 0)
+			if err != nil || ran.Outcomes[want.outcome] != 1 || b.calls.Load() != want.calls {
+				t.Fatalf("%+v, %v, %d calls", ran, err, b.calls.Load())
+			}
+			if _, paid := w.story(); paid.Unknown != 1 || paid.UnknownMicroUSD != 0 {
+				t.Errorf("the books have %+v", paid)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/cassette"
 	"tallystick/internal/journal"
+	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
@@ -63,7 +64,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
-	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Dir: o.Dir})
+	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Journal: o.Journal, Dir: o.Dir})
 	return c, err
 }
 
@@ -111,7 +112,7 @@ func (b *toolBox) Call(ctx context.Context, name string, args []byte) (tools.Res
 	if wrong := b.Check(name, args); wrong != nil {
 		return *wrong, nil
 	}
-	it, err := b.live.Call(ctx, server, cmp.Or(d.Remote, d.Name), args)
+	it, err := b.live.call(ctx, server, cmp.Or(d.Remote, d.Name), args, d.Class == policy.Read)
 	if err != nil {
 		return tools.Result{}, err
 	}

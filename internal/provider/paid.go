@@ -31,17 +31,9 @@ func (l *Live) recalled(paid *journal.Call, request cassette.Request, onChunk fu
 	if paid == nil {
 		return nil, nil
 	}
-	text, err := paid.Reply()
-	if err != nil || text == nil {
+	kept, err := keptReply(paid, request, l.cfg.Recorder)
+	if kept == nil || err != nil {
 		return nil, err
-	}
-	var it cassette.Interaction
-	if err := canon.UnmarshalCanonical(text, &it); err != nil {
-		return nil, fmt.Errorf("reading a reply of the journal: %w", err)
-	}
-	kept, err := l.cfg.Recorder.Again(it, request)
-	if err != nil {
-		return nil, fmt.Errorf("a reply of the journal: %w", err)
 	}
 	l.count(func(s *Stats) { s.Recalled++ })
 	return kept, passOn(kept, onChunk)
@@ -102,9 +94,7 @@ func (c *call) replied(it *cassette.Interaction) error {
 	if c.sent == nil {
 		return nil
 	}
-	keyed := *it
-	keyed.Key = c.asked.Key
-	text, err := canon.Marshal(&keyed)
+	text, err := keyed(it, c.asked)
 	if err != nil {
 		return err
 	}
@@ -112,4 +102,68 @@ func (c *call) replied(it *cassette.Interaction) error {
 		return c.sent.Refused(text)
 	}
 	return c.sent.Reply(text, it.Model.CostMicrodollars)
+}
+
+// recall finds a call of a tool among those of an earlier process, and the answer if
+// one came. Only calls of tools are in the journal: to shake hands and to list tools
+// changes nothing, and a server that was started again needs both.
+func (t *LiveTools) recall(method string, request cassette.Request) (*journal.Call, *cassette.Interaction, error) {
+	if t.cfg.Journal == nil || method != "tools/call" {
+		return nil, nil, nil
+	}
+	made := t.cfg.Journal.Recall(journal.Tool, request.Key)
+	if made == nil {
+		return nil, nil, nil
+	}
+	it, err := keptReply(made, request, t.cfg.Recorder)
+	return made, it, err
+}
+
+// intend has a call of a tool on disk before it is sent.
+func (t *LiveTools) intend(made *journal.Call, server, method string, request cassette.Request) (sent *journal.Sent, err error) {
+	if t.cfg.Journal == nil || method != "tools/call" {
+		return nil, nil
+	}
+	if made == nil {
+		if made, err = t.cfg.Journal.Call(journal.Tool, request.Key); err != nil {
+			return nil, err
+		}
+	}
+	return made.Send("mcp", server, nil)
+}
+
+// answered has the answer of a tool on disk before anybody sees it.
+func answered(sent *journal.Sent, request cassette.Request, it *cassette.Interaction) error {
+	if sent == nil {
+		return nil
+	}
+	text, err := keyed(it, request)
+	if err != nil {
+		return err
+	}
+	return sent.Reply(text, nil)
+}
+
+// keptReply is the answer that an earlier process got, kept again; nil if none came.
+func keptReply(made *journal.Call, request cassette.Request, recorder *cassette.Recorder) (*cassette.Interaction, error) {
+	text, err := made.Reply()
+	if err != nil || text == nil {
+		return nil, err
+	}
+	var it cassette.Interaction
+	if err := canon.UnmarshalCanonical(text, &it); err != nil {
+		return nil, fmt.Errorf("reading a reply of the journal: %w", err)
+	}
+	kept, err := recorder.Again(it, request)
+	if err != nil {
+		return nil, fmt.Errorf("a reply of the journal: %w", err)
+	}
+	return kept, nil
+}
+
+// keyed is an interaction as the journal has it: with the key of the request.
+func keyed(it *cassette.Interaction, request cassette.Request) (canon.RawMessage, error) {
+	with := *it
+	with.Key = request.Key
+	return canon.Marshal(&with)
 }

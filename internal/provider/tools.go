@@ -13,6 +13,7 @@ import (
 
 	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
+	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
 )
 
@@ -39,6 +40,10 @@ type ToolsConfig struct {
 
 	// Cached, if not nil, is asked before a server is; see [CaseOptions].
 	Cached func(cassette.Request) (cassette.Borrowed, error)
+
+	// Journal, if not nil, has each call of a tool on disk before it is sent, and its
+	// result before anybody sees it.
+	Journal *journal.Case
 
 	// Dir is the folder that commands start in; the settings' own if empty.
 	Dir string
@@ -107,6 +112,12 @@ func (t *LiveTools) Tools(ctx context.Context, server string) ([]canon.RawMessag
 // Call calls a tool. Arguments are a JSON object; none is an empty one. A tool
 // that failed is a result, as the protocol has it.
 func (t *LiveTools) Call(ctx context.Context, server, tool string, arguments []byte) (*cassette.Interaction, error) {
+	return t.call(ctx, server, tool, arguments, false)
+}
+
+// call is Call; harmless says that the tool only reads, so that a call of which nobody
+// knows what became of it may be made again.
+func (t *LiveTools) call(ctx context.Context, server, tool string, arguments []byte, harmless bool) (*cassette.Interaction, error) {
 	if len(arguments) == 0 {
 		arguments = []byte(`{}`)
 	}
@@ -117,26 +128,32 @@ func (t *LiveTools) Call(ctx context.Context, server, tool string, arguments []b
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the arguments of the tool %.60q: %w", tool, err)
 	}
-	return t.Exchange(ctx, server, "tools/call", params)
+	return t.exchange(ctx, server, "tools/call", params, harmless)
 }
 
 // Exchange makes one request and records it with its answer. Params are JSON
 // or nil. An error of the server is an answer.
 func (t *LiveTools) Exchange(ctx context.Context, server, method string, params []byte) (*cassette.Interaction, error) {
+	return t.exchange(ctx, server, method, params, false)
+}
+
+func (t *LiveTools) exchange(ctx context.Context, server, method string, params []byte, harmless bool) (*cassette.Interaction, error) {
 	request, err := cassette.MCPRequest(server, method, params, t.cfg.Access.Redactor())
 	if err != nil {
 		return nil, err
 	}
-	if t.cfg.Cached != nil {
-		if it, err := t.cfg.Recorder.Borrow(request, t.cfg.Cached); it != nil || err != nil {
-			return it, err
-		}
+	// As for models, what this very execution has asked already comes first.
+	made, it, err := t.recall(method, request)
+	if it != nil || err != nil {
+		return it, err
 	}
-	if t.cfg.OnlyMissing != nil {
-		it, err := t.cfg.OnlyMissing.Next(request)
-		if err == nil || !refusal.Is(err, refusal.CassetteMiss) {
+	if made == nil {
+		if it, err := t.replay(request); it != nil || err != nil {
 			return it, err
 		}
+	} else if made.Unknown() && !harmless {
+		return nil, refusal.Newf(refusal.ProviderFailed, "MCP server %s: a call was sent before the run was interrupted, and nobody knows what became of it; it is not sent again, because its tool may have effects", server).
+			WithHint("look at what the tool did, then run the case again; a tool of the class read is called again by itself")
 	}
 	s, err := t.server(server)
 	if err != nil {
@@ -147,7 +164,34 @@ func (t *LiveTools) Exchange(ctx context.Context, server, method string, params 
 	if err := s.connect(ctx, t); err != nil {
 		return nil, err
 	}
-	return s.exchange(ctx, t, method, params)
+	sent, err := t.intend(made, server, method, request)
+	if err != nil {
+		return nil, err
+	}
+	if it, err = s.exchange(ctx, t, method, params); err != nil {
+		if sent != nil && ctx.Err() == nil {
+			err = errors.Join(err, sent.Failed(journal.Unknown, "the server gave no answer"))
+		}
+		return nil, err
+	}
+	return it, answered(sent, request, it)
+}
+
+// replay answers from what is recorded, nil if it is not.
+func (t *LiveTools) replay(request cassette.Request) (*cassette.Interaction, error) {
+	if t.cfg.Cached != nil {
+		if it, err := t.cfg.Recorder.Borrow(request, t.cfg.Cached); it != nil || err != nil {
+			return it, err
+		}
+	}
+	if t.cfg.OnlyMissing == nil {
+		return nil, nil
+	}
+	it, err := t.cfg.OnlyMissing.Next(request)
+	if refusal.Is(err, refusal.CassetteMiss) {
+		return nil, nil
+	}
+	return it, err
 }
 
 // server finds a server by its name in the settings.
