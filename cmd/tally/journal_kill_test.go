@@ -23,6 +23,7 @@ import (
 	"tallystick/internal/journal"
 	"tallystick/internal/ledger"
 	"tallystick/internal/provider/faketest"
+	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/workspace"
@@ -195,6 +196,9 @@ func (w *paidWorkspace) kill(cmd *exec.Cmd, out *bytes.Buffer, calls int, wait t
 		<-w.more
 	}
 	w.repairIfTorn()
+	if cmd.ProcessState.ExitCode() == refusal.ExitGate {
+		return true // it came to its end, and a case ended as an error
+	}
 	if err != nil && (calls < 0 || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
 		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out.Bytes())
 	}
