@@ -65,7 +65,7 @@ func follow() (status int, err error) {
 		}
 	}
 	if p.Keep {
-		return keep()
+		return keep(p.Build == nil)
 	}
 	if p.Room != nil {
 		if err := p.Room.furnish(); err != nil {

@@ -170,9 +170,13 @@ def landlock(*writable):
     os.close(rules)
 
 
+pieces = []
+
+
 def settle_memory():
     gc.collect()
     gc.freeze()  # or the first collection of every case would copy every page
+    pieces[:] = writable_pieces()
 
 
 def serve(keeper):
@@ -197,7 +201,8 @@ def serve(keeper):
                 keeper.send(json.dumps(import_more(json.loads(message))).encode())
                 settle_memory()
                 continue
-            case = int(message)
+            case, _, copies = message.partition(b" ")
+            case = int(case)
             child = fork_between(doors[0]) if first else fork(doors[0])
             first = False
             if child is None:
@@ -205,7 +210,7 @@ def serve(keeper):
             if child == 0:
                 for other in running:
                     os.close(other)
-                return enter(keeper, doors)
+                return enter(keeper, doors, copies)
             for door in doors:
                 os.close(door)
             if child is None:
@@ -240,8 +245,35 @@ def fork(door):
     return None
 
 
-def enter(keeper, doors):
+class Piece(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+def writable_pieces():
+    """One byte of every 2 MiB that this process may write to: so much gVisor copies at once, when it is written to."""
+    pieces = []
+    with open("/proc/self/maps") as f:
+        for line in f:
+            place, rights = line.split()[:2]
+            at, end = (int(x, 16) for x in place.split("-"))
+            while rights.startswith("rw-p") and at < end and "[stack]" not in line:
+                pieces.append(Piece(at, 1))
+                at = (at | (1 << 21) - 1) + 1
+    return pieces
+
+
+def own_memory():
+    """Have gVisor copy what is shared with the preloader now, while nobody waits for it: a case writes to most of it.
+    Bytes are copied onto themselves, in one call, so that nothing changes them in between."""
+    for i in range(0, len(pieces), 1024):
+        some = (Piece * len(pieces[i : i + 1024]))(*pieces[i : i + 1024])
+        libc.process_vm_readv(os.getpid(), some, len(some), some, len(some), 0)
+
+
+def enter(keeper, doors, copies):
     """Join the room and become like a program that was started there."""
+    if copies:
+        own_memory()  # before: what is called in the room counts as the agent's
     for to, given in enumerate(doors[-3:]):
         os.dup2(given, to)
     os.setsid()

@@ -243,7 +243,7 @@ func warmSetup(w *Warm) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.warm, s.jobs = true, w.options.Jobs+1 // the preloader's own memory
+	s.warm, s.jobs = true, 2*w.options.Jobs+1 // idle forks and the preloader have memory too
 	s.rlimits[unix.RLIMIT_NPROC] = uint64((w.options.Agent.Limits.Tasks + 64) * (w.options.Jobs + 1))
 	err = s.show(mount{host: w.options.Folders, inside: casesDir, folder: true, writable: true})
 	if err == nil {
