@@ -125,6 +125,12 @@ func forgeries() []forgery {
 			files[name] = files[name][:bytes.LastIndex(files[name], []byte("\nreceipt "))+1]
 		}
 	}
+	withoutRest := func(change func(map[string][]byte)) func(map[string][]byte) {
+		return func(files map[string][]byte) {
+			delete(files, "receipts/rest-0001.proof")
+			change(files)
+		}
+	}
 	touch := func(folder string) func(map[string][]byte) {
 		return func(files map[string][]byte) {
 			for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -159,8 +165,12 @@ func forgeries() []forgery {
 		{"the report is cleaner", true, edit("audit-report.json", `"evidence": [`, `"evidence": [ `), "audit-report.json is not what"},
 		{"another split", true, edit("registration.json", `"split":"validation"`, `"split":"test"`), "registration.json is not the registration that the plan names"},
 		{"another target", true, edit("target.json", `"model":"`, `"model":"x`), "target.json is not the target"},
-		{"a record is held back", true, loseLast("receipts/record-0001.proof"), "records have the outcome"},
-		{"the attempt is not counted", true, loseLast("receipts/class-0001.proof"), "not among those of its class"},
+		{"a record is held back", true, loseLast("receipts/record-0001.proof"), "is left out"},
+		{"a record is held back, and what shows it", true, withoutRest(loseLast("receipts/record-0001.proof")), "records have the outcome"},
+		{"the attempt is not counted", true, loseLast("receipts/class-0001.proof"), "the package does not count it"},
+		{"the attempt is not counted, and what shows it", true, withoutRest(loseLast("receipts/class-0001.proof")), "the package does not count it"},
+		{"what shows that there were no more is gone", true, withoutRest(func(map[string][]byte) {}), "README.md is not what"},
+		{"some of it is gone", true, loseLast("receipts/rest-0001.proof"), "is left out"},
 		{"the end is missing", true, loseLast("receipts/attempt-0001.proof"), "expected its registration and its end"},
 		{"a receipt is bent", true, touch("receipts/record"), "part "},
 		{"evidence is changed", true, touch("evidence/"), "evidence"},

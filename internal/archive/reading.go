@@ -66,6 +66,8 @@ type Reading struct {
 	then     *Reading                 // at an earlier time: the last that was asked for
 	benches  map[string]benchOrWhy    // see bench
 
+	asides map[string][]int64 // entries of attempts that the history does not keep; nil unless they will be proved
+
 	secret  []byte                     // of held-out cases, once it is needed
 	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
 
@@ -81,7 +83,7 @@ type Reading struct {
 func (p *Place) Read(ask Ask) (*Reading, error) {
 	r := &Reading{Place: p, ask: ask, benches: make(map[string]benchOrWhy)}
 	if ask.Prove {
-		r.tree = &ledger.Tree{}
+		r.tree, r.asides = &ledger.Tree{}, make(map[string][]int64)
 	}
 	if ask.Again || ask.Prove {
 		r.advised = make(map[int64]recount.Advice)
@@ -213,6 +215,9 @@ func (r *Reading) visit(rec ledger.Record) error {
 			return err
 		}
 		r.advised[rec.Index] = recount.Advice{Recommendation: *b.(*evidence.Recommendation), Time: rec.Envelope.Time}
+	}
+	if err := r.noteAside(rec); err != nil {
+		return err
 	}
 	if r.ask.Visit != nil {
 		return r.ask.Visit(rec)

@@ -14,12 +14,12 @@ import (
 
 // Submission gathers what a package of an attempt is derived from, and the
 // receipts of it. It needs [Ask].Prove. What the target is, the caller adds.
-func (r *Reading) Submission(a *history.Attempt) (*submission.Attempt, *submission.Receipts, error) {
+func (r *Reading) Submission(a *history.Attempt, since Since) (*submission.Attempt, *submission.Receipts, error) {
 	if a.Finished == nil {
 		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
 			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
 	}
-	s, receipts, err := r.gather(a)
+	s, receipts, err := r.gather(a, since)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func (r *Reading) Submission(a *history.Attempt) (*submission.Attempt, *submissi
 // that has not finished, that has held-out cases, which are then not shown, or
 // whose registration has changed since.
 func (r *Reading) Audited(a *history.Attempt) (*submission.Attempt, error) {
-	s, _, err := r.gather(a)
+	s, _, err := r.gather(a, SinceNothing)
 	if err != nil {
 		return nil, err
 	}
@@ -47,78 +47,154 @@ func (r *Reading) Audited(a *history.Attempt) (*submission.Attempt, error) {
 	return s, nil
 }
 
-// gather reads the entries of an attempt, with receipts.
-func (r *Reading) gather(a *history.Attempt) (*submission.Attempt, *submission.Receipts, error) {
-	s := &submission.Attempt{Origin: r.History.Origin, Level: a.Level.String(), Read: r.Piece, Withheld: map[string]bool{}}
-	if a.Level > history.Signed {
-		s.Level = history.Signed.String() // more than that a package does not prove
+// noteAside remembers where the entries of an attempt are that a package proves and
+// the history only counts, if they will be proved: draws of a judge, dispositions.
+func (r *Reading) noteAside(rec ledger.Record) error {
+	kind := rec.Envelope.Kind
+	if r.asides == nil || rec.Envelope.Manual || kind != evidence.JudgeDrawnKind && kind != evidence.AuditDisposedKind {
+		return nil
 	}
-	ends, class, records, err := r.entriesOf(a, s)
+	body, err := decoded(rec)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	all := slices.Concat(ends, class, records)
-	proofs, _, err := r.Prove(all...)
-	if err != nil {
-		return nil, nil, err
+	switch b := body.(type) {
+	case *evidence.JudgeDrawn:
+		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
+	case *evidence.AuditDisposed:
+		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
 	}
-	if s.Registered, err = bodyOf[*evidence.AttemptRegistered](a.Index, proofs[a.Index].Entry); err != nil {
-		return nil, nil, err
-	}
-	out := &submission.Receipts{Registered: whole(proofs[a.Index])}
-	if a.Finished != nil {
-		envelope, body, err := evidence.DecodeEntry(proofs[a.Finished.Index].Raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.Finished, s.FinishedAt = body.(*evidence.AttemptFinished), envelope.Time
-		out.Finished = whole(proofs[a.Finished.Index])
-	}
-	for _, i := range class {
-		other, err := bodyOf[*evidence.AttemptRegistered](i, proofs[i].Entry)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.Class, out.Class = append(s.Class, other), append(out.Class, whole(proofs[i]))
-	}
-	for _, i := range records {
-		rec, err := bodyOf[*evidence.CaseScored](i, proofs[i].Entry)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.Records, out.Records = append(s.Records, submission.Record{Entry: i, CaseScored: rec}), append(out.Records, whole(proofs[i]))
-	}
-	head, _ := r.BestCheckpoint(r.verified, slices.Max(all))
-	s.TreeSize = head.Size
-	return s, out, nil
+	return nil
 }
 
-// entriesOf lists the entries that matter, and notes which tasks are held out.
-func (r *Reading) entriesOf(a *history.Attempt, s *submission.Attempt) (ends, class, records []int64, err error) {
-	ends = []int64{a.Index}
+// maxRest bounds the entries since the registration that a package shows besides
+// those of the attempt.
+const maxRest = 20_000
+
+// Since says which entries since the registration are shown besides those of the
+// attempt, so that nobody has to believe that there were no others.
+type Since string
+
+// What is shown: nothing; all, if they are of the class or the ledger's own; all.
+const (
+	SinceNothing Since = ""
+	SinceOwn     Since = "own"
+	SinceAll     Since = "all"
+)
+
+// gather reads the entries of an attempt, with receipts.
+func (r *Reading) gather(a *history.Attempt, since Since) (*submission.Attempt, *submission.Receipts, error) {
+	indexes := r.entriesOf(a)
+	head, _ := r.BestCheckpoint(r.verified, slices.Max(indexes))
+	rest, exact, err := r.since(a, indexes, head.Size, since)
+	if err != nil {
+		return nil, nil, err
+	}
+	indexes = append(indexes, rest...)
+	slices.Sort(indexes)
+	proofs, _, err := r.Prove(indexes...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var entries []submission.Entry
+	for _, i := range slices.Compact(indexes) {
+		envelope, body, err := evidence.DecodeEntry(proofs[i].Raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, submission.Entry{Entry: envelope, Index: i, Body: body, Receipt: whole(proofs[i])})
+	}
+	s, out := submission.Gather(a.ID, a.Class, entries)
+	s.Origin, s.TreeSize, s.Exact, s.Read = r.History.Origin, head.Size, exact, r.Piece
+	s.Level = min(a.Level, history.Signed).String() // more than that a package does not prove
+	return s, out, r.withholdTasks(a, s)
+}
+
+// entriesOf lists the entries that are about an attempt.
+func (r *Reading) entriesOf(a *history.Attempt) []int64 {
+	indexes := []int64{a.Index}
 	if a.Finished != nil {
-		ends = append(ends, a.Finished.Index)
+		indexes = append(indexes, a.Finished.Index)
 	}
 	for _, other := range r.History.Attempts {
-		if other.Class == a.Class {
-			class = append(class, other.Index)
+		if other.Class == a.Class && other != a {
+			indexes = append(indexes, other.Index)
 		}
 	}
 	for c := range a.Cases() {
 		if c.Index >= 0 {
-			records = append(records, c.Index)
+			indexes = append(indexes, c.Index)
 		}
+	}
+	return append(indexes, r.asides[a.ID]...)
+}
+
+// withholdTasks notes which tasks are held out and not to be shown.
+func (r *Reading) withholdTasks(a *history.Attempt, s *submission.Attempt) error {
+	for c := range a.Cases() {
 		held, err := r.isHeldOut(a, c)
 		if err != nil {
-			return nil, nil, nil, err
+			return err
 		}
 		if held && !r.ask.ShowHeldOut {
 			s.Withheld[c.ID] = true
 		}
 	}
-	slices.Sort(class)
-	slices.Sort(records)
-	return ends, class, records, nil
+	return nil
+}
+
+// since lists the other entries from the registration to the end of a tree. Exact
+// says that with them all are there.
+func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Since) (rest []int64, exact bool, err error) {
+	known := map[int64]bool{}
+	for _, i := range have {
+		known[i] = true
+	}
+	for i := a.Index; i < size; i++ {
+		if !known[i] {
+			rest = append(rest, i)
+		}
+	}
+	if since == SinceNothing || len(rest) > maxRest {
+		return nil, false, nil
+	}
+	entries, err := r.Entries(rest...)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		_, body, err := evidence.DecodeEntry(e.Raw)
+		if err != nil {
+			return nil, false, err
+		}
+		if since == SinceOwn && !r.ofClass(body, a.Class) {
+			return nil, false, nil
+		}
+	}
+	return rest, true, nil
+}
+
+// ofClass reports whether an entry tells a stranger nothing of other classes.
+func (r *Reading) ofClass(body evidence.Body, class string) bool {
+	attempt := ""
+	switch b := body.(type) {
+	case *evidence.AnchorPublished, *evidence.KeyPublished, *evidence.SignersChanged:
+		return true
+	case *evidence.CaseStarted:
+		attempt = b.Attempt
+	case *evidence.CaseScored:
+		attempt = b.Attempt
+	case *evidence.AttemptFinished:
+		attempt = b.Attempt
+	case *evidence.JudgeDrawn:
+		attempt = b.Attempt
+	case *evidence.AuditDisposed:
+		attempt = b.Attempt
+	case *evidence.CassetteRecorded:
+		return b.Class == class
+	}
+	other := r.History.Attempt(attempt)
+	return other != nil && other.Class == class
 }
 
 // whole is a receipt with its entry, however long.

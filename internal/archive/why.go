@@ -119,7 +119,9 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 		r.observed(attempt, c, a)
 	}
 	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
-	a.SecondViews = grade.SecondViews(a.Checks) // after hiding: of what is hidden there is none
+	if w == nil { // of what is hidden there is none
+		a.SecondViews = grade.SecondViews(a.Checks)
+	}
 	for i := range a.Denied {
 		a.Denied[i].Reason = w.text(a.Denied[i].Reason)
 	}

@@ -148,6 +148,7 @@ func (w *withheld) checks(all []grade.Detail) []grade.Detail {
 		d := &all[i]
 		d.Why, d.Missing = w.text(d.Why), w.text(d.Missing)
 		d.Expected, d.Extracted = w.content(d.Expected), w.content(d.Extracted)
+		d.Second = nil // it speaks of both
 	}
 	return all
 }

@@ -40,6 +40,9 @@ type Input struct {
 	AuditedAt time.Time
 	// Vouched is what receipts say about a run of ours; nil for other files.
 	Vouched *Vouched
+	// Dispositions are what people said about findings of the attempt, verified.
+	// Present is for the audit to say.
+	Dispositions []Disposed
 	// Workers is how many lines are checked at once; 0 for as many as there are
 	// processors. The report does not depend on it.
 	Workers int

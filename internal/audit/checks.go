@@ -42,6 +42,14 @@ func (a *auditor) report() *Report {
 		r.Checks = append(r.Checks, a.decide(i))
 	}
 	r.Attestation = attest(r.Checks)
+	found := map[string]bool{}
+	for _, f := range r.Findings() {
+		found[f.ID] = true
+	}
+	for _, d := range a.in.Dispositions {
+		d.Present = found[d.Finding]
+		r.Dispositions = append(r.Dispositions, d)
+	}
 	return r
 }
 

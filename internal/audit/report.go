@@ -36,6 +36,9 @@ type Report struct {
 	Inputs      Inputs       `json:"inputs"`
 	Rules       RulesUsed    `json:"rules"`
 	Bodies      []BodyDemand `json:"bodies_demanded"`
+	// Dispositions are what people said about findings of this attempt, in the
+	// ledger. They change nothing above.
+	Dispositions []Disposed `json:"dispositions,omitempty"`
 
 	strict bool
 }
@@ -116,6 +119,18 @@ type BodyDemand struct {
 	Reason string `json:"reason"`
 }
 
+// A Disposed is what a person said, and signed, about a finding.
+type Disposed struct {
+	Finding string `json:"finding"`
+	Check   string `json:"check"`
+	Reason  string `json:"reason"`
+	Key     string `json:"key"`
+	Entry   int64  `json:"entry"` // of the ledger
+	// Present says that the finding is one of this report; otherwise it was one of
+	// an earlier report of the attempt.
+	Present bool `json:"present"`
+}
+
 // A Finding is one piece of evidence of a check that failed. Its id is the SHA-256,
 // in hex, of the check's id, a line break and the evidence.
 type Finding struct{ ID, Check, Evidence string }
@@ -189,6 +204,13 @@ func (r *Report) Print(out io.Writer) {
 	}
 	for _, b := range r.Bodies {
 		fmt.Fprintf(out, "body demanded: task %s step %d sha256:%s: %s\n", plain.Line(b.TaskID), b.Step, plain.Line(b.SHA256), plain.Line(b.Reason))
+	}
+	for _, d := range r.Dispositions {
+		of := "which stays failed"
+		if !d.Present {
+			of = "of an earlier report"
+		}
+		fmt.Fprintf(out, "disposition of %.12s (%s), %s: %s\n       signed by %s, entry %d\n", plain.Line(d.Finding), plain.Line(d.Check), of, plain.Line(d.Reason), plain.Line(d.Key), d.Entry)
 	}
 	a := r.Attestation
 	fmt.Fprintf(out, "attestation: clean=%t strict_clean=%t complete=%t\n", a.Clean, a.StrictClean, a.Complete)

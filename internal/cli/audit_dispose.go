@@ -10,6 +10,8 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/audit"
 	"tallystick/internal/audit/disposition"
+	"tallystick/internal/history"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -76,13 +78,17 @@ type disposeOptions struct {
 func newAuditDispose(env *Env) *cobra.Command {
 	var o disposeOptions
 	cmd := &cobra.Command{
-		Use:   "dispose REPORT --finding ID --reason TEXT --key FILE",
-		Short: "Sign what you say about a finding, beside the report",
+		Use:   "dispose ATTEMPT | REPORT --finding ID --reason TEXT --key FILE",
+		Short: "Sign what you say about a finding",
 		Long: `Sign a disposition of a finding: why it is what it is. The signature is over the digest of
-the report, the finding and the reason, in the namespace tallystick-disposition, and goes to
-REPORT.dispositions.jsonl. The report itself stays as it is: a disposition is listed, and
-never turns a failed check into one that passes. "tally audit show" lists the findings with
-their ids.`,
+the report, the finding and the reason, in the namespace tallystick-disposition.
+
+Of an attempt it is recorded as an entry of the ledger, audit.disposed, and the key must be
+that of a person whom the signers file names. Reports and packages of the attempt list it
+from then on. Of a report in a file it goes to REPORT.dispositions.jsonl.
+
+A disposition is listed, and never turns a failed check into one that passes. "tally audit"
+and "tally audit show" list the findings with their ids.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.report = args[0]
@@ -96,9 +102,12 @@ their ids.`,
 	return cmd
 }
 
-func runAuditDispose(_ context.Context, env *Env, o disposeOptions) error {
+func runAuditDispose(ctx context.Context, env *Env, o disposeOptions) error {
 	if o.finding == "" || o.reason == "" || o.key == "" {
 		return refusal.Newf(refusal.Usage, "--finding, --reason and --key are needed")
+	}
+	if !archive.AreFiles(o.report) {
+		return disposeAttempt(ctx, env, o)
 	}
 	report, file, err := readReport(o.report)
 	if err != nil {
@@ -113,7 +122,7 @@ func runAuditDispose(_ context.Context, env *Env, o disposeOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := disposition.New(report, o.finding, o.reason, key)
+	s, err := disposition.New(report, "", o.finding, o.reason, key)
 	if err != nil {
 		return err
 	}
@@ -125,5 +134,25 @@ func runAuditDispose(_ context.Context, env *Env, o disposeOptions) error {
 	}
 	return env.Answer(s, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: finding %.12s of %s, which stays failed\n", plain.Line(disposition.File(o.report)), s.Disposition.Finding, s.Disposition.Check)
+	})
+}
+
+// disposeAttempt records a disposition in the ledger.
+func disposeAttempt(ctx context.Context, env *Env, o disposeOptions) error {
+	p, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	c, err := p.ReadCorpus("", archive.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.report }})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d, err := lab.Dispose(ctx, c, lab.DisposeOptions{Attempt: o.report, Finding: o.finding, Reason: o.reason, Key: o.key})
+	if err != nil {
+		return err
+	}
+	return env.Answer(d, func(w io.Writer) {
+		fmt.Fprintf(w, "entry %d: %s on finding %.12s of %s, which stays failed\n", d.Entry, plain.Line(d.By), d.Disposition.Finding, plain.Line(d.Disposition.Check))
 	})
 }

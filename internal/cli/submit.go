@@ -37,6 +37,7 @@ An attempt that cannot be submitted, or whose audit is not clean, is shown and n
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what the package would be, and write nothing")
 	f.BoolVar(&o.AllowDirty, "allow-dirty", false, "make the package although the audit is not clean; it says so")
 	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count too")
+	f.BoolVar(&o.FullHistory, "full-history", false, "carry every entry since the registration, also of other classes: shows how many attempts there were")
 	f.BoolVar(&o.WithoutSources, "without-sources", false, "leave the programs of target and rubric out; AUD-8 and AUD-9 then have a gap")
 	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make (default: submission-DATE-ATTEMPT)")
 	addHeldOutFlag(cmd, &o.ShowHeldOut)
@@ -68,7 +69,7 @@ func submitText(out io.Writer, s *lab.Submitted) {
 	if !s.Submittable {
 		word = "NOT submittable"
 	}
-	fmt.Fprintf(out, "attempt  %s, %d of at least %d of its class (%s): %s\n", plain.Line(s.Attempt.ID), s.Attempt.Number, s.Attempt.Of, s.Attempt.Level, word)
+	fmt.Fprintf(out, "attempt  %s, %s (%s): %s\n", plain.Line(s.Attempt.ID), s.Attempt.Text(), s.Attempt.Level, word)
 	fmt.Fprintf(out, "because  %s\n", plain.Line(s.Reason))
 	if s.PassRate != nil {
 		fmt.Fprintf(out, "result   pass rate %.4f, n %d, 95 %% interval %.4f to %.4f", *s.PassRate, s.N, s.CI95[0], s.CI95[1])

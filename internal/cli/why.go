@@ -62,6 +62,16 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	return env.Answer(a, func(out io.Writer) { whyText(out, a) })
 }
 
+func sameText(v grade.SecondView) string {
+	switch {
+	case v.Unknown:
+		return "not known"
+	case v.Same:
+		return "same"
+	}
+	return "not the same"
+}
+
 func whyText(out io.Writer, a *archive.Why) {
 	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), outcomeText(string(a.Outcome)), plain.Line(a.Attempt), a.Level, a.Entry)
 	if a.HeldOut && a.Salt == "" {
@@ -77,7 +87,7 @@ func whyText(out io.Writer, a *archive.Why) {
 	}
 	printChecks(out, a.Checks)
 	for _, v := range a.SecondViews {
-		fmt.Fprintf(out, "view     %s: %s: %s\n", v.View, map[bool]string{true: "same", false: "not the same"}[v.Same], plain.Line(v.Why))
+		fmt.Fprintf(out, "view     %s: %s: %s\n", v.View, sameText(v), plain.Line(v.Why))
 	}
 	printCalls(out, a)
 	for line := range strings.Lines(a.RubricSaid) {

@@ -30,6 +30,7 @@ const (
 	ApplyBlockedKind       Kind = "promotion.apply.blocked"
 	CredentialIssuedKind   Kind = "credential.issued"
 	CredentialRevokedKind  Kind = "credential.revoked"
+	AuditDisposedKind      Kind = "audit.disposed"
 	RegistryConfiguredKind Kind = "registry.configured"
 	RegistryAgentKind      Kind = "registry.agent"
 	RegistryAPIKeyKind     Kind = "registry.api_key"
@@ -67,6 +68,7 @@ var records = []row{
 	{func() Body { return new(ApplyBlocked) }, aside},
 	{func() Body { return new(CredentialIssued) }, aside},
 	{func() Body { return new(CredentialRevoked) }, aside},
+	{func() Body { return new(AuditDisposed) }, aside},
 	{func() Body { return new(RegistryConfigured) }, aside},
 	{func() Body { return new(RegistryAgent) }, aside},
 	{func() Body { return new(RegistryAPIKey) }, aside},

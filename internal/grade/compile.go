@@ -38,6 +38,7 @@ type Grader struct {
 	root   *node
 	rubric bool
 	judge  bool
+	views  bool
 }
 
 // UsesRubric reports whether grading runs the class's rubric.
@@ -45,6 +46,10 @@ func (g *Grader) UsesRubric() bool { return g.rubric }
 
 // UsesJudge reports whether grading asks a model.
 func (g *Grader) UsesJudge() bool { return g.judge }
+
+// ViewsWithJudge reports whether a model may be asked for a second view, which
+// changes no score.
+func (g *Grader) ViewsWithJudge() bool { return g.views }
 
 // Gold lists the answers that would pass, as far as they are texts or numbers that
 // stand in the case: who records a run looks for them in what the agent is shown.
@@ -249,6 +254,7 @@ func (c *compiler) comparing(at place, n *node, r *Rule, row *kindRow) error {
 		return err
 	}
 	n.grade, err = row.compare(n.expected, r)
+	c.grader.views = c.grader.views || r.Kind == GAIA
 	if err == nil && r.Kind == ToolCalls {
 		err = c.callNames(n, r)
 	}

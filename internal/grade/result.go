@@ -26,6 +26,10 @@ type Input struct {
 	// Judge asks a model about a value.
 	Judge func(JudgeSpec, extract.Value) (JudgeOutcome, error)
 
+	// SecondView asks a model about a value that the official scorer did not take,
+	// for a view beside the score. Nil if there is no judge.
+	SecondView func(JudgeSpec, extract.Value) (JudgeOutcome, error)
+
 	// Redact takes secrets out of a text. It may be nil. Digests in the
 	// details are of the values with them.
 	Redact func(string) string
@@ -83,6 +87,7 @@ type Detail struct {
 	Missing     string              `json:"missing,omitempty"` // why nothing was extracted
 	Outcome     Outcome             `json:"outcome"`
 	Score       *float64            `json:"score,omitempty"`
+	Second      *SecondView         `json:"second_view,omitempty"` // what a judge said besides, which is not the score
 	Votes       []float64           `json:"votes,omitempty"`
 	Weight      float64             `json:"weight"`
 	Why         string              `json:"why"`
@@ -278,7 +283,11 @@ func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 	if v.Span != nil {
 		return single(n.named(r.in.Source, &v))
 	}
-	return single(n.grade(&v))
+	official := n.grade(&v)
+	if n.kind == GAIA && official.outcome == Mismatch {
+		d.Second = r.secondView(n, d, v)
+	}
+	return single(official)
 }
 
 // reasonOf is an error with what to do about it, if it says so itself.

@@ -1,32 +1,86 @@
 package grade
 
-import "math/big"
+import (
+	"math/big"
 
-// QuasiExact is the label of the view in a [SecondView].
-const QuasiExact = "quasi-exact, unit-aware; not the score"
+	"tallystick/internal/extract"
+)
+
+// The labels of the views.
+const (
+	QuasiExact = "quasi-exact, unit-aware; not the score"
+	ByOpinion  = "quasi-exact, a model's opinion; not the score"
+)
 
 // A SecondView is another way of looking at what the official scorer compared. It
-// is made when somebody looks, is in no record, and changes no score.
+// changes no score. That of numbers is made when somebody looks and is in no
+// record; what a judge said is in the grading document, because it cannot be had
+// again.
 type SecondView struct {
 	Check string `json:"check,omitempty"`
 	View  string `json:"view"`
 	Same  bool   `json:"same"`
 	Why   string `json:"why"`
+	// Unknown says that there is no opinion, and why; Same then means nothing.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
+// NoJudge is why there is no opinion where no judge is configured.
+const NoJudge = "no judge"
+
 // SecondViews looks again at each check of the GAIA scorer whose answer and expected
-// answer are both one number with or without a unit. There is none for other checks.
+// answer are both one number with or without a unit, and tells the judge's opinion
+// of an answer that the scorer did not take. There is none for other checks.
 func SecondViews(details []Detail) []SecondView {
 	var views []SecondView
 	for _, d := range details {
 		if d.Grader != GAIA || d.Expected == nil || d.Extracted == nil {
 			continue
 		}
-		if v, ok := quasiExact(d.Extracted.Head, d.Expected.Head); ok {
-			views = append(views, SecondView{d.Check, QuasiExact, v.outcome == Passed, v.why})
+		numbers, ok := quasiExact(d.Extracted.Head, d.Expected.Head)
+		if ok {
+			views = append(views, SecondView{Check: d.Check, View: QuasiExact, Same: numbers.outcome == Passed, Why: numbers.why})
+		}
+		switch {
+		case d.Second != nil:
+			opinion := *d.Second
+			opinion.Check = d.Check
+			views = append(views, opinion)
+		case d.Outcome == Mismatch && !(ok && numbers.outcome == Passed):
+			views = append(views, SecondView{Check: d.Check, View: ByOpinion, Why: NoJudge, Unknown: true})
 		}
 	}
 	return views
+}
+
+// sameAnswer is what a judge goes by. It is part of the question, so that a verdict
+// by other words is another verdict.
+const sameAnswer = "The answer and the expected answer say the same, as an examiner would see it who wants one short answer to the task: " +
+	"the same person, place, thing, number or list, however it is spelled, abbreviated or ordered, and in whatever unit. " +
+	"An answer that says more than one thing, that is not complete, or that only could be the expected one does not meet this."
+
+// secondView asks the judge about an answer that the official scorer did not take.
+// If the numbers are the same nobody is asked. Whatever it says or fails to say, the
+// score stays.
+func (r *run) secondView(n *node, d *Detail, v extract.Value) *SecondView {
+	if r.in.SecondView == nil {
+		return nil
+	}
+	if numbers, ok := quasiExact(d.Extracted.Head, d.Expected.Head); ok && numbers.outcome == Passed {
+		return nil
+	}
+	view := &SecondView{View: ByOpinion, Unknown: true}
+	o, err := r.in.SecondView(JudgeSpec{Criteria: sameAnswer, Expected: n.expected, Votes: 1, Threshold: 0.5}, v)
+	r.events = append(r.events, o.Events...)
+	switch {
+	case err != nil:
+		view.Why = r.safe("the judge failed: " + err.Error())
+	case o.Unscored != "":
+		view.Why = r.safe("the judge: " + o.Unscored)
+	default:
+		view.Same, view.Unknown, view.Why = o.Score >= 0.5, false, r.safe("the judge says "+quoted(o.Reason))
+	}
+	return view
 }
 
 // quasiExact compares two quantities as the grader of numbers does: exactly, and

@@ -81,7 +81,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	if !r.folderGone && r.driven.Vantage != trajectory.SeenAnswers {
 		source.File = r.file
 	}
-	var broken error
+	var broken, noView error
 	result := grader.Grade(grade.Input{
 		Source: source,
 		Rubric: func(value extract.Value) (grade.Graded, error) {
@@ -91,8 +91,10 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 			}
 			return graded, err
 		},
-		Judge:  r.judge(ctx, g, &broken),
-		Redact: redactOf(v),
+		Judge: r.judge(ctx, g, &broken),
+		// What a second view lacks is told in it: the score does not need it.
+		SecondView: r.judge(ctx, g, &noView),
+		Redact:     redactOf(v),
 	})
 	if broken != nil {
 		// The sandbox, or the ledger that a verdict goes to, could not do its

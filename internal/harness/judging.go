@@ -100,11 +100,11 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 }
 
 // NeedsJudge reports whether a case that the config selects is graded by a
-// model.
-func NeedsJudge(cfg Config) (bool, error) {
+// model, and whether one may be asked for a second view.
+func NeedsJudge(cfg Config) (graded, viewed bool, err error) {
 	w, err := prepare(cfg)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return w.judged, nil
+	return w.judged, w.viewed, nil
 }

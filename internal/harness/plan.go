@@ -69,7 +69,7 @@ func prepare(cfg Config) (*Worker, error) {
 	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
 		w.plan.ImageDigest = &image
 	}
-	if w.judged && cfg.Judge != nil {
+	if (w.judged || w.viewed) && cfg.Judge != nil {
 		judge := cfg.Judge.Digest()
 		w.plan.JudgeDigest = &judge
 		if err := checkJudge(reg, judge); err != nil {
@@ -151,7 +151,7 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	chosen = w.cfg.Selection.take(chosen, func(i int) string { return looked[i].id })
 	for _, i := range chosen {
 		l := looked[i]
-		w.judged, w.usesRubric, w.usesTest = w.judged || l.judged, w.usesRubric || l.rubric, w.usesTest || l.test
+		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
 	}
 	if len(chosen) == 0 {
 		return nil, nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
@@ -165,6 +165,7 @@ type look struct {
 	id                             string
 	tags                           []string
 	selected, judged, rubric, test bool
+	viewed                         bool     // a judge may be asked for a second view
 	tools                          []string // that the case offers
 	err                            error
 }
@@ -200,7 +201,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: grader.ViewsWithJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}

@@ -35,6 +35,7 @@ type Worker struct {
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
+	viewed                       bool // a judge may be asked for a second view
 
 	of int // cases that the patterns of the selection fit
 

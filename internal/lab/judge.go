@@ -114,16 +114,25 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 	return b, nil
 }
 
-// judgeNeeded says which model judges a case of the config, nil if none does, and
-// that it can be called and its price is known.
+// judgeNeeded says which model judges a case of the config, or is asked for second
+// views; nil if none is, and that it can be called and its price is known.
 func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
-	needed, err := harness.NeedsJudge(cfg)
-	if err != nil || !needed {
+	needed, viewed, err := harness.NeedsJudge(cfg)
+	if err != nil || !needed && !viewed {
 		return nil, err
 	}
 	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
 	if err != nil {
 		return nil, err
+	}
+	if !needed { // the score does without, and so does the run
+		if settings != nil {
+			if err := access.CheckModel(settings.API, settings.Model, settings.MaxOutput); err != nil {
+				s.place.Note("no judge for second views: %v", err)
+				return nil, nil
+			}
+		}
+		return settings, nil
 	}
 	if settings == nil {
 		return nil, refusal.Newf(refusal.NotFound, "class %s has cases that a model judges, and there is no %s: nothing was sent", s.o.Class, judge.SettingsFile).

@@ -10,19 +10,23 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/audit"
 	"tallystick/internal/evidence"
+	"tallystick/internal/grade"
 	"tallystick/internal/judge"
 	"tallystick/internal/ledger"
 )
 
 // isolation is what AUD-4 makes of an attempt.
-func (b *tribunal) isolation(attempt string) string {
+func (b *tribunal) isolation(attempt string) string { return b.check(attempt, "grader-isolation") }
+
+// check is what a check of the audit makes of an attempt.
+func (b *tribunal) check(attempt, id string) string {
 	b.t.Helper()
 	c, err := b.open().ReadCorpus("", archive.Ask{Prove: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer c.Close()
-	in, err := AuditInput(c, attempt)
+	in, err := AuditInput(c, attempt, false)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -31,7 +35,7 @@ func (b *tribunal) isolation(attempt string) string {
 		b.t.Fatal(err)
 	}
 	for _, check := range r.Checks {
-		if check.ID == "grader-isolation" {
+		if check.ID == id {
 			return strings.Join(append([]string{check.Status}, check.Evidence...), ": ")
 		}
 	}
@@ -80,5 +84,65 @@ func TestTheAuditFailsTheAttemptWhoseJudgeCacheDidNotVerify(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The opinion beside GAIA's official scorer is a draw like any other: an entry, a
+// verdict in the signed cache, evidence of the case. The score stays, no model
+// judged it, and rolling again is seen.
+func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
+	b := newTribunal(t)
+	b.answer = "FINAL ANSWER: Christiania"
+	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"gaia"}}`)
+	for range 2 {
+		ran := b.must(b.live())
+		if ran.Outcomes[evidence.Failed] != 1 || b.asked != 1 {
+			t.Fatalf("%+v, the judge was asked %d times", ran.Outcomes, b.asked)
+		}
+	}
+	if err := os.Remove(b.verdictFile()); err != nil {
+		t.Fatal(err)
+	}
+	b.must(b.live())
+	draws := 0
+	b.visit(func(r ledger.Record) {
+		switch e := r.Body.(type) {
+		case *evidence.JudgeDrawn:
+			draws++
+		case *evidence.CaseScored:
+			if e.JudgedByModel || e.Outcome != evidence.Failed {
+				t.Errorf("recorded as %s, judged by a model: %v", e.Outcome, e.JudgedByModel)
+			}
+		case *evidence.AttemptRegistered:
+			if e.Plan.JudgeDigest == nil {
+				t.Error("the plan does not name the judge")
+			}
+		}
+	})
+	if draws != 2 || b.asked != 2 {
+		t.Errorf("%d draws, asked %d times", draws, b.asked)
+	}
+	for attempt, want := range map[string]string{"cities.default.2": "pass", "cities.default.3": "fail: the ledger shows 1 verdicts that were drawn again"} {
+		if got := b.check(attempt, "voting-disclosure"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: AUD-6 is %q, expected %q", attempt, got, want)
+		}
+	}
+	c, err := b.open().ReadCorpus("", archive.Ask{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a, err := c.Reading.Attempt("cities.default.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of := range a.Cases() {
+		checks, err := c.Reading.Checks(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := grade.SecondViews(checks); len(v) != 1 || !v[0].Same || v[0].View != grade.ByOpinion {
+			t.Errorf("%+v", v)
+		}
 	}
 }

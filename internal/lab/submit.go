@@ -22,9 +22,18 @@ type SubmitOptions struct {
 	AllowDirty  bool   // also if the audit found something
 	Strict      bool   // warnings of the audit count, too
 	ShowHeldOut bool
+	// FullHistory shows every entry since the registration, also of other classes.
+	FullHistory bool
 	// WithoutSources leaves the programs of target and rubric out: the audit then
 	// has a gap.
 	WithoutSources bool
+}
+
+func (o *SubmitOptions) since() archive.Since {
+	if o.FullHistory {
+		return archive.SinceAll
+	}
+	return archive.SinceOwn
 }
 
 // A Submitted is a package that was made.
@@ -63,7 +72,7 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, receipts, err := c.Reading.Submission(a)
+	from, receipts, err := c.Reading.Submission(a, o.since())
 	if err != nil {
 		return nil, c.Refused(err)
 	}
@@ -85,7 +94,7 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 	s := &Submitted{Submittable: p.Decision.Submittable, Reason: p.Decision.Reason, PassRate: p.Headline.PassRate, N: p.Headline.N, CI95: p.Headline.CI95,
 		Unscored: p.Headline.Unscored, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
 		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps, hexOf(digest.IDOf(p.Audit.Report))},
-		Attempt: submission.AttemptNumber{ID: a.ID, Number: from.Registered.Number, Of: len(from.Class), Origin: from.Origin, TreeSize: from.TreeSize, Level: from.Level}}
+		Attempt: from.AttemptNumber()}
 	if _, s.LedgerKey, err = c.Reading.Prove(a.Finished.Index); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/audit"
+	"tallystick/internal/audit/disposition"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -24,6 +26,14 @@ type Attempt struct {
 	FinishedAt evidence.Time
 	Records    []Record // in the order of the ledger
 
+	// Draws are the verdicts that a judge was asked for in the attempt, and
+	// Dispositions what people said about its findings, in the order of the ledger.
+	Draws        []Draw
+	Dispositions []Disposed
+	// Exact says that every entry from the registration to the end of the tree was
+	// looked at, so that nothing of the attempt or its class is left out.
+	Exact bool
+
 	// Withheld are tasks that are held out and of which, in an audit, only the
 	// outcome is told. A package has none.
 	Withheld map[string]bool
@@ -41,6 +51,18 @@ type Attempt struct {
 
 	// Read gives a piece of evidence that has this digest.
 	Read func(digest.Content) ([]byte, error)
+}
+
+// A Draw is a judge.drawn entry.
+type Draw struct {
+	Entry int64
+	*evidence.JudgeDrawn
+}
+
+// A Disposed is an audit.disposed entry.
+type Disposed struct {
+	Entry int64
+	*evidence.AuditDisposed
 }
 
 // A Record is a case.scored entry.
@@ -98,7 +120,39 @@ func (a *Attempt) check() error {
 			return bad("entry %d is of attempt %s, expected %s", rec.Entry, rec.Attempt, r.Attempt)
 		}
 	}
+	for _, d := range a.Draws {
+		if d.Attempt != r.Attempt {
+			return bad("entry %d is a draw of attempt %s, expected %s", d.Entry, d.Attempt, r.Attempt)
+		}
+	}
 	return a.checkCounts()
+}
+
+// redraws counts the verdicts of questions that had one before, in whatever
+// attempt: the ledger numbers the draws of a question.
+func (a *Attempt) redraws() (n int) {
+	for _, d := range a.Draws {
+		if d.Draw > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// disposed verifies what people signed about findings.
+func (a *Attempt) disposed() ([]audit.Disposed, error) {
+	var out []audit.Disposed
+	for _, d := range a.Dispositions {
+		s, err := disposition.OfEntry(d.AuditDisposed)
+		if err != nil {
+			return nil, bad("entry %d, a disposition: %v", d.Entry, err)
+		}
+		if d.Attempt != a.Registered.Attempt {
+			return nil, bad("entry %d is a disposition of attempt %s, expected %s", d.Entry, d.Attempt, a.Registered.Attempt)
+		}
+		out = append(out, audit.Disposed{Finding: s.Disposition.Finding, Check: d.Check, Reason: d.Reason, Key: d.Key, Entry: d.Entry})
+	}
+	return out, nil
 }
 
 // checkCounts compares the end with the records: as many of each outcome.

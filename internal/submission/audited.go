@@ -36,29 +36,35 @@ func AuditInput(a *Attempt, whole bool) (audit.Input, error) {
 	if err := b.lines(); err != nil {
 		return audit.Input{}, err
 	}
-	return b.auditInput(), nil
+	return b.auditInput()
 }
 
 // auditInput is what the audit reads. Receipts vouch for all of it, because all is
 // derived.
-func (b *builder) auditInput() audit.Input {
+func (b *builder) auditInput() (audit.Input, error) {
 	of := func(name string) audit.Source {
 		return audit.Source{Name: name, Open: opener(b.files[name])}
 	}
 	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(),
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
-			Abandoned: b.about.Abandoned, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
+			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
 			Results: true, Trajectories: true, Metadata: true}}
 	in.HasSources, in.Sources, in.SourceGaps = b.sources.given, b.sources.files, b.sources.gaps
 	if b.keepsBodies() || b.whole != nil {
 		in.Bodies = b.body
 	}
-	return in
+	var err error
+	in.Dispositions, err = b.disposed()
+	return in, err
 }
 
 // audit runs the audit on the very bytes of the package.
 func (b *builder) audit() (Audited, error) {
-	r, err := audit.Run(context.Background(), b.auditInput())
+	in, err := b.auditInput()
+	if err != nil {
+		return Audited{}, err
+	}
+	r, err := audit.Run(context.Background(), in)
 	if err != nil {
 		return Audited{}, fmt.Errorf("auditing: %w", err)
 	}

@@ -47,13 +47,15 @@ type Receipts struct {
 	Registered, Finished *ledger.Receipt
 	Class                []*ledger.Receipt // of the registrations of the class, by number
 	Records              []*ledger.Receipt // in the order of the ledger
+	Draws, Dispositions  []*ledger.Receipt // the same
+	Rest                 []*ledger.Receipt // of all other entries from the registration to the end of the tree; none if these are not shown
 }
 
 // Seal adds the receipts to a package, then the manifest, and signs it with the
 // operator's key in a namespace of its own: what is signed here is good for
 // nothing else.
 func Seal(a *Attempt, p *Package, r Receipts, key *seal.Key) error {
-	for name, all := range map[string][]*ledger.Receipt{"attempt": {r.Registered, r.Finished}, "class": r.Class, "record": r.Records} {
+	for name, all := range map[string][]*ledger.Receipt{"attempt": {r.Registered, r.Finished}, "class": r.Class, "record": r.Records, "draw": r.Draws, "disposition": r.Dispositions, "rest": r.Rest} {
 		for n := 0; n*receiptsInFile < len(all); n++ {
 			data, err := ledger.MarshalProofs(all[n*receiptsInFile : min(len(all), (n+1)*receiptsInFile)])
 			if err != nil {
@@ -82,7 +84,7 @@ func proofFile(name string, n int) string {
 func (p *Package) manifest(a *Attempt) ([]byte, error) {
 	m := Manifest{Type: ManifestType, Class: a.Registered.Class, Headline: p.Headline, Decision: p.Decision,
 		Audit:   ManifestAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean},
-		Attempt: AttemptNumber{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Level: a.Level}}
+		Attempt: a.AttemptNumber()}
 	for _, path := range sortedPaths(p.Files) {
 		m.Files = append(m.Files, File{len(p.Files[path]), path, digest.IDOf(p.Files[path])})
 	}

@@ -28,6 +28,8 @@ type Metadata struct {
 	View           string         `json:"view"` // primary; majority if answers were chosen among repetitions
 	Abandoned      int            `json:"abandoned_executions"`
 	JudgeEvents    int            `json:"judge_cache_integrity_events"`
+	Draws          int            `json:"judge_draws"`
+	Redraws        int            `json:"judge_redraws"` // of questions that had a verdict before
 	Recording      string         `json:"recording"`
 	ADRs           []string       `json:"adrs"`
 	Mode           string         `json:"mode"`
@@ -36,14 +38,31 @@ type Metadata struct {
 }
 
 // An AttemptNumber says which attempt of its class it is, and of how many there
-// are registrations in a tree of that size.
+// are registrations in a tree of that size. Exact says that there are no more in
+// it, which every entry from the attempt's own registration on shows; otherwise
+// there are at least so many. Size and Exact are not in metadata.json: whoever packs
+// the attempt again, in a ledger that has grown, gets the same report.
 type AttemptNumber struct {
 	ID       string `json:"id"`
 	Number   int    `json:"number"`
 	Of       int    `json:"of"`
 	Origin   string `json:"origin"`
-	TreeSize int64  `json:"tree_size"`
+	TreeSize int64  `json:"tree_size,omitempty"`
+	Exact    bool   `json:"exact,omitempty"`
 	Level    string `json:"level"`
+}
+
+// Text is the number for a person.
+func (n *AttemptNumber) Text() string {
+	if n.Exact {
+		return fmt.Sprintf("number %d of %d of the class at tree size %d", n.Number, n.Of, n.TreeSize)
+	}
+	return fmt.Sprintf("number %d of at least %d of the class at tree size %d", n.Number, n.Of, n.TreeSize)
+}
+
+// AttemptNumber is the attempt among those of its class.
+func (a *Attempt) AttemptNumber() AttemptNumber {
+	return AttemptNumber{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Exact: a.Exact, Level: a.Level}
 }
 
 // metadata writes metadata.json.
@@ -57,7 +76,8 @@ func (b *builder) metadata() error {
 	m := Metadata{SubmittedAt: b.FinishedAt, Harness: "tallystick", Target: r.Target, GAIALevels: map[string]int{}, TotalQuestions: len(b.tasks),
 		View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
 		ToolCatalogue: []string{}, Headline: b.headline,
-		Attempt: AttemptNumber{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, TreeSize: b.TreeSize, Level: b.Level}}
+		Attempt: AttemptNumber{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, Level: b.Level},
+		Draws:   len(b.Draws), Redraws: b.redraws()}
 	if b.Finished != nil {
 		m.EstCostUSD = float64(b.Finished.CostMicroUSD) / 1e6
 	}

@@ -27,7 +27,15 @@ func (b *builder) readme(p *Package) []byte {
 		fmt.Fprintf(&t, "n = %d, unscored: the split has no public answers.\n", p.Headline.N)
 	}
 	fmt.Fprintf(&t, "Mean steps (model calls) %.2f, empty answers %.4f. Split %s, revision %s, view %s, voting attempts %d.\n", p.Headline.MeanSteps, p.Headline.EmptyRate, orNone(m.GAIASplit), orNone(m.Revision), m.View, m.VotingAttempts)
-	fmt.Fprintf(&t, "Attempt %d of at least %d of its class, by target %s, in the ledger %s with %d entries.\n\n", m.Attempt.Number, m.Attempt.Of, m.Target, m.Attempt.Origin, m.Attempt.TreeSize)
+	number := b.AttemptNumber()
+	fmt.Fprintf(&t, "Attempt %s, by target %s, in the ledger %s.", number.Text(), m.Target, number.Origin)
+	if !number.Exact {
+		t.WriteString(" That there were no more is not shown.")
+	}
+	t.WriteString("\n\n")
+	if n := len(b.Dispositions); n > 0 {
+		fmt.Fprintf(&t, "People signed %d dispositions of findings: audit-report.json lists them. A finding stays what it is.\n\n", n)
+	}
 	switch {
 	case !p.Audit.Clean:
 		fmt.Fprint(&t, "**THE AUDIT IS NOT CLEAN.** audit-report.json says what it found. The package was made all the same, because its maker asked for that with --allow-dirty.\n\n")
@@ -61,7 +69,7 @@ const readmeText = "## What these files may contain\n\n" +
 	"results.jsonl holds the expected answers of a split that has them: keep them from crawlers.\n\n" +
 	"## What is what\n\n" +
 	"- results.jsonl, trajectories.jsonl: a line for each planned task; metadata.json; audit-report.json\n" +
-	"- receipts/: proofs that registration, records and end are in the ledger, and the registrations of all attempts of the class that are counted\n" +
+	"- receipts/: proofs that registration, records and end are in the ledger, the registrations of all attempts of the class that are counted, draws of a judge, dispositions, and (rest) every other entry since, which shows that nothing was left out\n" +
 	"- evidence/, registration.json, target.json: what the lines are derived from, named by BLAKE3\n" +
 	"- manifest.json, manifest.json.sig: every file with its SHA-256, signed by the operator\n" +
 	"- compat/manifest.md.json: a manifest in the original's form. Its key follows from public data, so anybody can make one: it proves nothing\n\n" +

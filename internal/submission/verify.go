@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
@@ -37,7 +36,7 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if err := m.checkFiles(files); err != nil {
 		return nil, err
 	}
-	x := &proofs{files: files, policy: policy, used: map[string]bool{}}
+	x := &proofs{files: files, policy: policy, used: map[string]bool{}, proved: map[int64]*ledger.Proved{}}
 	a, err := x.attempt()
 	if err != nil {
 		return nil, err
@@ -95,8 +94,8 @@ func (v *Verified) Text() string {
 	case !v.Audit.Complete:
 		audit = "audit clean, not complete"
 	}
-	return fmt.Sprintf("class %s: %s; %s; attempt %s by target %s, number %d of at least %d of the class; %s; in %s, a tree of %d",
-		v.Class, result, audit, a.ID, v.Target, a.Number, a.Of, a.Level, a.Origin, a.TreeSize)
+	return fmt.Sprintf("class %s: %s; %s; attempt %s by target %s, %s; %s; in %s",
+		v.Class, result, audit, a.ID, v.Target, a.Text(), a.Level, a.Origin)
 }
 
 // checkSignature wants the manifest signed by the key of a trusted log.
@@ -134,77 +133,6 @@ func (m *Manifest) checkFiles(files map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-// attempt reads registration, end and records from the receipts.
-func (x *proofs) attempt() (*Attempt, error) {
-	ends, class, records := x.all("attempt"), x.all("class"), x.all("record")
-	if x.err != nil {
-		return nil, x.err
-	}
-	if len(ends) != 2 {
-		return nil, bad("%d receipts of the attempt itself, expected its registration and its end", len(ends))
-	}
-	a := &Attempt{Origin: x.tree.Origin, TreeSize: x.tree.Size, FinishedAt: ends[1].Entry.Time}
-	var registered, finished bool
-	a.Registered, registered = ends[0].Body.(*evidence.AttemptRegistered)
-	a.Finished, finished = ends[1].Body.(*evidence.AttemptFinished)
-	if !registered || !finished || a.Registered.Origin != a.Origin {
-		return nil, bad("the receipts of the attempt are of %s and %s, expected its registration in %s and its end", ends[0].Entry.Kind, ends[1].Entry.Kind, a.Origin)
-	}
-	for _, p := range class {
-		r, ok := p.Body.(*evidence.AttemptRegistered)
-		if !ok {
-			return nil, bad("entry %d is of %s, expected a registration of the class", p.Index, p.Entry.Kind)
-		}
-		a.Class = append(a.Class, r)
-	}
-	last := ends[0].Index
-	for _, p := range records {
-		r, ok := p.Body.(*evidence.CaseScored)
-		if !ok || p.Index <= last || p.Index >= ends[1].Index {
-			return nil, bad("entry %d is not a record between the registration and the end of the attempt, in order", p.Index)
-		}
-		last = p.Index
-		a.Records = append(a.Records, Record{p.Index, r})
-	}
-	return a, nil
-}
-
-// proofs reads files of receipts, all of which are for one tree.
-type proofs struct {
-	files  map[string][]byte
-	policy ledger.Policy
-	tree   *ledger.Checkpoint
-	used   map[string]bool // the files that were read: no other may be there
-	err    error
-}
-
-func (x *proofs) all(name string) []*ledger.Proved {
-	var out []*ledger.Proved
-	for n := 0; x.err == nil; n++ {
-		data, ok := x.files[proofFile(name, n)]
-		if !ok {
-			break
-		}
-		x.used[proofFile(name, n)] = true
-		proved, err := ledger.VerifyProofs(data, x.policy)
-		if err != nil {
-			x.err = notVerified(proofFile(name, n), err)
-			break
-		}
-		if x.tree == nil {
-			x.tree = proved[0].Checkpoint
-		}
-		if c := proved[0].Checkpoint; c.Origin != x.tree.Origin || c.Size != x.tree.Size || c.Root != x.tree.Root {
-			x.err = bad("%s is for another tree than the other receipts", proofFile(name, n))
-		}
-		out = append(out, proved...)
-	}
-	if len(out) == 0 && x.err == nil {
-		x.err = bad("%s is missing", proofFile(name, 0))
-	}
-	return out
 }
 
 // notVerified says which file was not verified. One that is not even well formed is

@@ -18,6 +18,7 @@ import (
 
 	"tallystick/internal/audit"
 	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
@@ -33,9 +34,11 @@ const (
 
 // A Disposition is what is signed, in canonical JSON.
 type Disposition struct {
+	// Attempt is that whose audit it is, if it goes to a ledger.
+	Attempt  string `json:"attempt,omitempty"`
 	Check    string `json:"check"`
-	Evidence string `json:"evidence"`
-	Finding  string `json:"finding"` // SHA-256 of the check's id, a line break and the evidence
+	Evidence string `json:"evidence,omitempty"` // not of one for a ledger: it may hold an answer, and Finding names it
+	Finding  string `json:"finding"`            // SHA-256 of the check's id, a line break and the evidence
 	Reason   string `json:"reason"`
 	Report   string `json:"report"` // SHA-256 of the report's file
 	Version  int    `json:"version"`
@@ -52,8 +55,9 @@ type Signed struct {
 func File(report string) string { return report + ".dispositions.jsonl" }
 
 // New signs a disposition of the one finding whose id begins as stated. The
-// report is the bytes of its file.
-func New(report []byte, finding, reason string, key *seal.Key) (*Signed, error) {
+// report is the bytes of its file; attempt is that of our own whose report it is,
+// or "".
+func New(report []byte, attempt, finding, reason string, key *seal.Key) (*Signed, error) {
 	r, err := audit.ParseReport(report)
 	if err != nil {
 		return nil, err
@@ -65,7 +69,10 @@ func New(report []byte, finding, reason string, key *seal.Key) (*Signed, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := Disposition{Check: f.Check, Evidence: f.Evidence, Finding: f.ID, Reason: reason, Report: sumOf(report), Version: Version}
+	d := Disposition{Attempt: attempt, Check: f.Check, Evidence: f.Evidence, Finding: f.ID, Reason: reason, Report: sumOf(report), Version: Version}
+	if attempt != "" {
+		d.Evidence = ""
+	}
 	message, err := canon.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the disposition: %w", err)
@@ -126,6 +133,43 @@ func Verify(report, file []byte) ([]Signed, error) {
 	return list, nil
 }
 
+// Entry is the record of a disposition in a ledger.
+func (s *Signed) Entry() (*evidence.AuditDisposed, error) {
+	d := &s.Disposition
+	e := &evidence.AuditDisposed{Attempt: d.Attempt, Check: d.Check, Key: s.Key, Reason: d.Reason, Signature: s.Signature}
+	if _, err := hex.Decode(e.Finding[:], []byte(d.Finding)); err != nil {
+		return nil, err
+	}
+	_, err := hex.Decode(e.Report[:], []byte(d.Report))
+	return e, err
+}
+
+// OfEntry verifies the signature of a record.
+func OfEntry(e *evidence.AuditDisposed) (*Signed, error) {
+	s := &Signed{Disposition{Attempt: e.Attempt, Check: e.Check, Finding: hex.EncodeToString(e.Finding[:]), Reason: e.Reason,
+		Report: hex.EncodeToString(e.Report[:]), Version: Version}, e.Key, e.Signature}
+	return s, s.verify()
+}
+
+// Message is what is signed.
+func (s *Signed) Message() ([]byte, error) { return canon.Marshal(s.Disposition) }
+
+// verify checks the signature by the key that is named.
+func (s *Signed) verify() error {
+	message, err := s.Message()
+	if err != nil {
+		return err
+	}
+	key, err := seal.VerifySignature([]byte(s.Signature), message, seal.NamespaceDisposition)
+	if err != nil {
+		return err
+	}
+	if key.String() != s.Key {
+		return refusal.Newf(refusal.SignatureInvalid, "signed by %s, it names %.80q", key.Fingerprint(), s.Key)
+	}
+	return nil
+}
+
 func verifyLine(r *audit.Report, report string, line []byte) (*Signed, error) {
 	s := &Signed{}
 	if err := canon.UnmarshalCanonical(line, s); err != nil {
@@ -138,16 +182,8 @@ func verifyLine(r *audit.Report, report string, line []byte) (*Signed, error) {
 	if d.Report != report {
 		return nil, refusal.Newf(refusal.DigestMismatch, "is about the report %s, this one is %s", d.Report, report)
 	}
-	message, err := canon.Marshal(d)
-	if err != nil {
+	if err := s.verify(); err != nil {
 		return nil, err
-	}
-	key, err := seal.VerifySignature([]byte(s.Signature), message, seal.NamespaceDisposition)
-	if err != nil {
-		return nil, err
-	}
-	if key.String() != s.Key {
-		return nil, refusal.Newf(refusal.SignatureInvalid, "signed by %s, it names %.80q", key.Fingerprint(), s.Key)
 	}
 	for _, f := range r.Findings() {
 		if f.ID == d.Finding && f.Check == d.Check && f.Evidence == d.Evidence {

@@ -1,0 +1,44 @@
+package submission
+
+import (
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+)
+
+// An Entry is one of the ledger that a package shows, with its receipt.
+type Entry struct {
+	evidence.Entry
+	Index   int64
+	Body    evidence.Body
+	Receipt *ledger.Receipt
+}
+
+// Gather makes of entries, in the order of the ledger, what they say about an
+// attempt, and puts their receipts where a package has them. What is about none of
+// it is the rest.
+func Gather(attempt, class string, entries []Entry) (*Attempt, *Receipts) {
+	a, out := &Attempt{Withheld: map[string]bool{}}, &Receipts{}
+	of := &evidence.AttemptRegistered{Attempt: attempt, Class: class}
+	for _, e := range entries {
+		if e.Manual || !about(e.Body, of) {
+			out.Rest = append(out.Rest, e.Receipt)
+			continue
+		}
+		switch b := e.Body.(type) {
+		case *evidence.AttemptRegistered:
+			if b.Attempt == attempt {
+				a.Registered, out.Registered = b, e.Receipt
+			}
+			a.Class, out.Class = append(a.Class, b), append(out.Class, e.Receipt)
+		case *evidence.CaseScored:
+			a.Records, out.Records = append(a.Records, Record{e.Index, b}), append(out.Records, e.Receipt)
+		case *evidence.JudgeDrawn:
+			a.Draws, out.Draws = append(a.Draws, Draw{e.Index, b}), append(out.Draws, e.Receipt)
+		case *evidence.AttemptFinished:
+			a.Finished, a.FinishedAt, out.Finished = b, e.Time, e.Receipt
+		case *evidence.AuditDisposed:
+			a.Dispositions, out.Dispositions = append(a.Dispositions, Disposed{e.Index, b}), append(out.Dispositions, e.Receipt)
+		}
+	}
+	return a, out
+}
