@@ -95,6 +95,8 @@ func source() *rules.Source {
 
 			"case.accepted.signatures": "from 2",
 
+			"audit.disposed.reason": "1 to 4096",
+
 			"anchor.published.size": "from 1",
 
 			"integrity.event.boundary": "pattern TB-[1-8]",

@@ -77,6 +77,7 @@ func examples() map[Kind]Body {
 		RegistryDecidedKind: &RegistryDecided{Chain: &RegistryChain{HMAC: "h", KeyID: "k", Previous: "h", Signature: "s"}, Outcome: "published", Proposal: "p", Same: "q",
 			Votes: RegistryVotes{1, 1, 1, 1}},
 		RegistryTakenDownKind: &RegistryTakenDown{Blob: content, ReasonCode: "privacy"},
+		AuditDisposedKind:     &AuditDisposed{Attempt: "c.t.1", Check: "split-integrity", Finding: digest.IDOf(nil), Key: "ssh-ed25519 AAAA", Reason: "r", Report: digest.IDOf(nil), Signature: "s"},
 		NoteKind:              &Note{"n": raw},
 	}
 }

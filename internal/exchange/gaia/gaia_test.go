@@ -131,3 +131,63 @@ func TestSmokeTasksAreFive(t *testing.T) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
+
+// TestParquetIsReadWithItsFiles: as it is published, in one file or one for each
+// level; testdata/make.py wrote them.
+func TestParquetIsReadWithItsFiles(t *testing.T) {
+	file := func(name string) string {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	levels := map[string]string{"table.csv": "town\nNordby\n"}
+	for _, name := range []string{"metadata.level1.parquet", "metadata.level2.parquet", "metadata.level3.parquet"} {
+		levels["2023/validation/"+name] = file(name)
+	}
+	levels["2023/validation/table.csv"] = levels["table.csv"]
+	for name, files := range map[string]map[string]string{
+		"one file":            {"2023/validation/metadata.parquet": file("metadata.parquet"), "2023/validation/table.csv": "town\nNordby\n"},
+		"a file a level":      levels,
+		"a folder of a split": {"metadata.parquet": file("metadata.parquet"), "table.csv": "town\nNordby\n"},
+	} {
+		d, err := Read(Options{Path: folder(t, files), Split: Validation})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, task := range d.Tasks {
+			got = append(got, fmt.Sprint(task.ID[:8], " ", task.Level, " ", task.Answer))
+		}
+		if want := "00000001 1 northwest-301|00000002 1 northwest-302|00000003 2 northwest-303|00000004 3 northwest-304"; strings.Join(got, "|") != want {
+			t.Errorf("%s: %s", name, strings.Join(got, "|"))
+		}
+		if d.Attachments() != 1 || string(d.Tasks[1].File.Data) != "town\nNordby\n" || d.Tasks[1].Question != "Which wind was logged on day 2?" {
+			t.Errorf("%s: %+v", name, d.Tasks[1])
+		}
+	}
+	one, err := Read(Options{Path: folder(t, levels), Split: Validation, Level: 2})
+	if err != nil || len(one.Tasks) != 1 || one.Tasks[0].Level != 2 {
+		t.Errorf("%+v, %v", one, err)
+	}
+	// What is missing, twice or cut is named with its row.
+	for name, bad := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"no attachment": {map[string]string{"metadata.parquet": file("metadata.parquet")}, "metadata.parquet, row 2: task 00000002-0000-4000-8000-000000000000: the file table.csv is missing"},
+		"a task twice":  {map[string]string{"metadata.level1.parquet": file("metadata.level1.parquet"), "metadata.level2.parquet": file("metadata.level1.parquet"), "table.csv": "x"}, "metadata.level2.parquet, row 1: task 00000001-0000-4000-8000-000000000000 is there already"},
+		"cut":           {map[string]string{"metadata.parquet": file("metadata.parquet")[:500]}, "metadata.parquet"},
+		"answers":       {map[string]string{"metadata.parquet": file("metadata.parquet"), "table.csv": "x"}, ""},
+	} {
+		split := Validation
+		if name == "answers" {
+			split, bad.want = Test, "the test split has none"
+		}
+		if _, err := Read(Options{Path: folder(t, bad.files), Split: split}); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s: %v, expected %q", name, err, bad.want)
+		}
+	}
+}
