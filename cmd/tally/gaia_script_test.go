@@ -271,6 +271,17 @@ var sandboxStarts = sync.OnceValues(func() (bool, error) {
 	return err == nil && bytes.Contains(out, []byte(`"class":"gvisor","works":true`)), nil
 })
 
+// unzipped FILE DIR holds the package in one file against the one in a folder.
+func cmdUnzipped(ts *testscript.TestScript, _ bool, args []string) {
+	data, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	files, err := submission.Unzip(data)
+	ts.Check(err)
+	if !maps.EqualFunc(files, readAll(ts, ts.MkAbs(args[1])), bytes.Equal) {
+		ts.Fatalf("%s has other files than %s", args[0], args[1])
+	}
+}
+
 // sameaudit WORKSPACE ATTEMPT... holds the report that "tally audit" gives of an
 // attempt against the one that its package has or would have: the same bytes.
 func cmdSameAudit(ts *testscript.TestScript, neg bool, args []string) {

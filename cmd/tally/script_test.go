@@ -77,6 +77,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"forge":       cmdForge,
 		"sameaudit":   cmdSameAudit,
 		"statictally": cmdStaticTally,
+		"unzipped":    cmdUnzipped,
 		"ledgerkey":   cmdLedgerKey,
 
 		"json":   cmdJSON,

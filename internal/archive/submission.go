@@ -71,6 +71,9 @@ func (r *Reading) noteAside(rec ledger.Record) error {
 // those of the attempt.
 const maxRest = 20_000
 
+// maxRestEntry bounds one of them: a receipt must stay readable.
+const maxRestEntry = 32 << 10
+
 // Since says which entries since the registration are shown besides those of the
 // attempt, so that nobody has to believe that there were no others.
 type Since string
@@ -167,7 +170,7 @@ func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Sinc
 		if err != nil {
 			return nil, false, err
 		}
-		if since == SinceOwn && !r.ofClass(body, a.Class) {
+		if len(e.Raw) > maxRestEntry || since == SinceOwn && !r.ofClass(body, a.Class) {
 			return nil, false, nil
 		}
 	}

@@ -39,7 +39,7 @@ An attempt that cannot be submitted, or whose audit is not clean, is shown and n
 	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count too")
 	f.BoolVar(&o.FullHistory, "full-history", false, "carry every entry since the registration, also of other classes: shows how many attempts there were")
 	f.BoolVar(&o.WithoutSources, "without-sources", false, "leave the programs of target and rubric out; AUD-8 and AUD-9 then have a gap")
-	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make (default: submission-DATE-ATTEMPT)")
+	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make, or one file if the name ends in .zip (default: submission-DATE-ATTEMPT)")
 	addHeldOutFlag(cmd, &o.ShowHeldOut)
 	return cmd
 }

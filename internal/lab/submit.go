@@ -17,7 +17,7 @@ import (
 // SubmitOptions say what is packed, and where.
 type SubmitOptions struct {
 	Attempt     string
-	Out         string // folder; a name made of the attempt in the current one if empty
+	Out         string // folder, or file that ends in .zip; a name made of the attempt in the current one if empty
 	DryRun      bool   // everything but writing
 	AllowDirty  bool   // also if the audit found something
 	Strict      bool   // warnings of the audit count, too
@@ -142,11 +142,18 @@ func targetOf(c *archive.Corpus, a *history.Attempt) ([]byte, error) {
 	return t.Settings()
 }
 
-// writePackage writes the files into a folder that is not there yet. The manifest
-// comes last: what a crash leaves behind has none and is not a package.
+// writePackage writes the files into a folder that is not there yet, or into one
+// file if its name ends in .zip. The manifest comes last: what a crash leaves behind has none and is not a package.
 func writePackage(dir string, files map[string][]byte) error {
 	if workspace.Exists(dir) {
 		return refusal.Newf(refusal.AlreadyExists, "%s is there already", dir).WithHint("remove it, or name another folder with --out; a package is the same bytes each time")
+	}
+	if strings.HasSuffix(dir, submission.ZipSuffix) {
+		data, err := submission.Zip(files)
+		if err != nil {
+			return err
+		}
+		return store.WriteFile(store.OS{}, dir, data, 0o644)
 	}
 	made := map[string]bool{}
 	var all []store.Named

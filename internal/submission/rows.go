@@ -185,7 +185,7 @@ func (t *told) fill(r Record, graded *grading) {
 // withheld is what may be told of a task that is held out.
 func (t *told) withheld() Result {
 	return Result{TaskID: t.Result.TaskID, ToolsUsed: []string{}, Level: t.Level, Model: t.Result.Model, Correct: t.Correct, Outcome: t.Outcome,
-		Turns: t.Result.Turns, Entry: t.Entry, Repeat: t.Repeat, Executions: t.Executions}
+		Turns: t.Result.Turns, InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, Entry: t.Entry, Repeat: t.Repeat, Executions: t.Executions}
 }
 
 // chosen is the repetition whose answer is submitted: that which most of them

@@ -1,6 +1,7 @@
 package submission
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/policy"
+	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
 
@@ -249,6 +251,55 @@ func TestManifestHasOneSpelling(t *testing.T) {
 		"another type": bytes.Replace(good, []byte("submission/v1"), []byte("submission/v2"), 1), "a path that leaves": bytes.Replace(good, []byte(`"a"`), []byte(`"../a"`), 1), "nothing": nil} {
 		if _, err := parseManifest(data); err == nil {
 			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+// TestZipHasOneForm: what other programs write, and what could hide something, is
+// refused.
+func TestZipHasOneForm(t *testing.T) {
+	files := map[string][]byte{"manifest.json": []byte("{}"), "evidence/aa": []byte("x"), "results.jsonl": {}}
+	data, err := Zip(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Zip(files); err != nil || !bytes.Equal(again, data) {
+		t.Errorf("other bytes the second time: %v", err)
+	}
+	if got, err := Unzip(data); err != nil || len(got) != 3 || string(got["evidence/aa"]) != "x" || !IsZip(data) {
+		t.Errorf("%v, %v", got, err)
+	}
+	write := func(change func(*zip.Writer)) []byte {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		change(z)
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	put := func(z *zip.Writer, h zip.FileHeader) {
+		w, err := z.CreateHeader(&h)
+		if err == nil {
+			_, err = w.Write([]byte("x"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range map[string][]byte{
+		"compressed":   write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a", Method: zip.Deflate}) }),
+		"out of order": write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "b"}); put(z, zip.FileHeader{Name: "a"}) }),
+		"twice":        write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}); put(z, zip.FileHeader{Name: "a"}) }),
+		"a folder":     write(func(z *zip.Writer) { _, _ = z.CreateHeader(&zip.FileHeader{Name: "a/"}) }),
+		"a comment":    write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}); _ = z.SetComment("x") }),
+		"more in it":   write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a", Extra: []byte("ab\x01\x00x")}) }),
+		"cut":          data[:len(data)-10],
+		"changed":      bytes.Replace(data, []byte("{}"), []byte("[]"), 1),
+		"nothing":      nil,
+	} {
+		if _, err := Unzip(data); err == nil || refusal.ExitCode(err) != refusal.ExitUnverified {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"tallystick/internal/refusal"
@@ -20,10 +22,36 @@ func isPackage(dir string) bool {
 		exists(filepath.Join(dir, submission.ResultsFile)) && exists(filepath.Join(dir, submission.AuditFile))
 }
 
-// submitted verifies a package and says what it proves.
-func submitted(dir string, t Trust) (string, string, error) {
+// isZip reports whether a file is a package in one file. Anything but a regular file
+// is not opened: a pipe would wait for ever.
+func isZip(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	_, err = io.ReadFull(f, head)
+	return err == nil && submission.IsZip(head)
+}
+
+// readZip reads a package in one file.
+func readZip(path string) (map[string][]byte, error) {
+	data, err := store.ReadFile(store.OS{}, path, maxPackageBytes)
+	if err != nil {
+		return nil, err
+	}
+	return submission.Unzip(data)
+}
+
+// submitted verifies a package, which is a folder or one file, and says what it
+// proves.
+func submitted(path string, read func(string) (map[string][]byte, error), t Trust) (string, string, error) {
 	const kind = "submission"
-	files, err := readPackage(dir)
+	files, err := read(path)
 	if err != nil {
 		return kind, "", err
 	}
@@ -37,7 +65,11 @@ func submitted(dir string, t Trust) (string, string, error) {
 	a := v.Attempt
 	*t.claim = &Claim{Origin: a.Origin, TreeSize: a.TreeSize, Class: v.Class, Target: v.Target, Attempt: a.ID, Number: a.Number, Of: a.Of, Score: v.Headline.PassRate, Level: a.Level}
 	t.assume("people signed the bench, and not example people: the package shows that the ledger's key signed the registration, and no more")
-	t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many", a.TreeSize, a.Of)
+	if a.Exact {
+		t.assume("the tree of %d entries is still part of the ledger, and no two registrations before this attempt's have one number; then there are %d attempts of the class in that tree, and no more", a.TreeSize, a.Of)
+	} else {
+		t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many", a.TreeSize, a.Of)
+	}
 	return kind, v.Text(), nil
 }
 

@@ -180,9 +180,12 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	}
 	if info.IsDir() {
 		if isPackage(path) {
-			return submitted(path, t)
+			return submitted(path, readPackage, t)
 		}
 		return folder(path, t)
+	}
+	if isZip(path) {
+		return submitted(path, readZip, t)
 	}
 	data, err := store.ReadFile(store.OS{}, path, maxFileBytes)
 	if err != nil {
