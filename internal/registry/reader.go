@@ -41,13 +41,21 @@ type Reader struct {
 	looked  sync.Mutex
 
 	cacheMu sync.Mutex
-	cache   map[Query]*Page
+	cache   map[Query]*listing
 	cached  int64 // version that the cache is of
 	bytes   int   // in the cache
 }
 
+// A listing is a page that is being read, or was. Whoever asks for the same page
+// meanwhile waits for it: after each write everybody asks at once.
+type listing struct {
+	done chan struct{}
+	page *Page
+	err  error
+}
+
 func newReader(x *index.Index, now func() time.Time, log *slog.Logger) *Reader {
-	return &Reader{index: x, log: newLogView(), now: now, slog: log, cache: make(map[Query]*Page)}
+	return &Reader{index: x, log: newLogView(), now: now, slog: log, cache: make(map[Query]*listing)}
 }
 
 // OpenReader reads a registry that another process writes, from its database.
@@ -84,16 +92,14 @@ func (r *Reader) catchUp(ctx context.Context) error {
 	}
 	r.looked.Lock()
 	defer r.looked.Unlock()
-	applied, _, err := r.index.Applied(ctx)
-	if err != nil {
+	have, signed := r.log.tree.Size(), r.log.size
+	text, err := r.index.Meta(ctx, "applied")
+	if err != nil || text == strconv.FormatInt(signed, 10) {
 		return err
 	}
-	have := r.log.tree.Size()
-	if applied < have {
-		return refusal.Newf(refusal.IndexDiffers, "the database had %d entries and has %d now", have, applied).WithHint("it was made again; restart this process")
-	}
-	if applied == have {
-		return nil
+	applied, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || applied < have {
+		return refusal.Newf(refusal.IndexDiffers, "the database had %d entries and has %.20q now", have, text).WithHint("it was made again; restart this process")
 	}
 	origin, err := r.index.Meta(ctx, "origin")
 	if err != nil {
@@ -165,15 +171,19 @@ func (r *Reader) List(ctx context.Context, q Query) (*Page, error) {
 	if err := r.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	version := r.version.Load()
-	if p := r.fromCache(q, version); p != nil {
-		return p, nil
+	l, mine := r.listing(q)
+	if mine {
+		// Others wait for it too, so it is read even if this caller goes away.
+		l.page, l.err = r.list(context.WithoutCancel(ctx), q)
+		r.keep(q, l)
+		close(l.done)
 	}
-	p, err := r.list(ctx, q)
-	if err == nil {
-		r.toCache(q, version, p)
+	select {
+	case <-l.done:
+		return l.page, l.err
+	case <-ctx.Done():
+		return nil, refusal.Newf(refusal.Interrupted, "listing: %w", ctx.Err())
 	}
-	return p, err
 }
 
 func (r *Reader) list(ctx context.Context, q Query) (*Page, error) {
@@ -208,24 +218,34 @@ func (r *Reader) list(ctx context.Context, q Query) (*Page, error) {
 	return p, nil
 }
 
-func (r *Reader) fromCache(q Query, version int64) *Page {
+// listing finds a page of the index as it is now, and reports whether the caller
+// has to read it.
+func (r *Reader) listing(q Query) (l *listing, mine bool) {
 	r.cacheMu.Lock()
 	defer r.cacheMu.Unlock()
-	if r.cached != version {
+	if version := r.version.Load(); r.cached != version || r.bytes > cacheBytes {
 		clear(r.cache)
 		r.cached, r.bytes = version, 0
 	}
-	return r.cache[q]
+	if l = r.cache[q]; l != nil {
+		return l, false
+	}
+	l = &listing{done: make(chan struct{})}
+	r.cache[q] = l
+	return l, true
 }
 
-func (r *Reader) toCache(q Query, version int64, p *Page) {
+// keep counts a page that was read, and forgets one that could not be.
+func (r *Reader) keep(q Query, l *listing) {
 	r.cacheMu.Lock()
 	defer r.cacheMu.Unlock()
-	if r.cached != version || r.bytes+2*len(p.JSON) > cacheBytes {
-		return
+	switch {
+	case r.cache[q] != l:
+	case l.err != nil:
+		delete(r.cache, q)
+	default:
+		r.bytes += 2*len(l.page.JSON) + 500
 	}
-	r.cache[q] = p
-	r.bytes += 2 * len(p.JSON)
 }
 
 // normal puts the defaults in and refuses what nobody can have asked for.
