@@ -67,10 +67,22 @@ func (s *Shelf) packs() ([]string, error) {
 }
 
 func (s *Shelf) scan(name string) error {
-	return ScanPack(s.fsys, name, func(d digest.Content, at PieceAt) error {
+	return s.each(name, func(d digest.Content, at PieceAt) error {
 		s.pieces[d] = at
 		return nil
 	})
+}
+
+// each visits the pieces of a pack.
+func (s *Shelf) each(name string, visit func(digest.Content, PieceAt) error) error {
+	info, err := s.fsys.Lstat(name)
+	if err != nil {
+		return readError(name, err)
+	}
+	if info.Size() <= int64(len(packHeader)) {
+		return nil // a power cut while it was begun; the header is on disk before any piece
+	}
+	return ScanPack(s.fsys, name, visit)
 }
 
 // Put stores pieces, all of them on disk when it returns.
@@ -191,7 +203,7 @@ func (s *Shelf) rewrite(name string, without digest.Content) error {
 	found := false
 	var kept []digest.Content
 	var places []PieceAt
-	err := ScanPack(s.fsys, name, func(d digest.Content, at PieceAt) error {
+	err := s.each(name, func(d digest.Content, at PieceAt) error {
 		if d == without {
 			found = true
 			return nil

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
+	"tallystick/internal/store/faultfs"
 )
 
 func TestShelfKeepsWhatItAcknowledgedAndDropsForGood(t *testing.T) {
@@ -73,4 +75,56 @@ func TestShelfKeepsWhatItAcknowledgedAndDropsForGood(t *testing.T) {
 			t.Errorf("%s still has the bytes of a dropped piece", name)
 		}
 	}
+}
+
+// TestShelfSurvivesEveryFault puts and drops on a disk on which each operation goes
+// wrong in turn. What was acknowledged is there, what was dropped is gone, and
+// nothing else was lost by dropping it.
+func TestShelfSurvivesEveryFault(t *testing.T) {
+	first, second, third := bytes.Repeat([]byte("first "), 200), bytes.Repeat([]byte("second "), 200), []byte("third")
+	var acknowledged [][]byte
+	var dropped bool
+	everyFault(t, func(*faultfs.Disk) {},
+		func(d *faultfs.Disk) error {
+			acknowledged, dropped = nil, false
+			s, err := store.OpenShelf(d, "/w/shelf")
+			if err != nil {
+				return err
+			}
+			for _, data := range [][]byte{first, second} {
+				if _, err := s.Put(data); err != nil {
+					return err
+				}
+				acknowledged = append(acknowledged, data)
+			}
+			if err := s.Drop(digest.ContentOf(first)); err != nil {
+				return err
+			}
+			dropped = true
+			if _, err := s.Put(third); err != nil {
+				return err
+			}
+			acknowledged = append(acknowledged, third)
+			return s.Close()
+		},
+		func(d *faultfs.Disk, told error) error {
+			s, err := store.OpenShelf(d, "/w/shelf")
+			if err != nil {
+				return err
+			}
+			for _, data := range acknowledged {
+				got, err := s.Get(digest.ContentOf(data), 1<<20)
+				isFirst := bytes.Equal(data, first)
+				switch {
+				case isFirst && dropped && err == nil:
+					return errors.New("the dropped piece is back")
+				case isFirst && (dropped || len(acknowledged) == 2):
+					// Gone, or about to be.
+				case err != nil || !bytes.Equal(got, data):
+					return fmt.Errorf("%.10q was acknowledged: %w", data, err)
+				}
+			}
+			_, err = s.Put(first, second, third) // and it goes on
+			return err
+		})
 }
