@@ -83,8 +83,11 @@ func (r *Registry) putProfile(text []byte) (*digest.Content, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the profile: %w", err)
 	}
-	names, err := r.shelf.Put(canonical)
-	return &names[0], err
+	names, err := r.put(canonical)
+	if err != nil {
+		return nil, err
+	}
+	return &names[0], nil
 }
 
 // publicKeyOf reads an Ed25519 public key in the forms that agents have it in; nil

@@ -65,7 +65,7 @@ func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest,
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.shelf.Put(text); err != nil {
+	if _, err := r.put(text); err != nil {
 		return nil, err
 	}
 	var keys []string

@@ -132,6 +132,15 @@ func TestMintRevokeRotate(t *testing.T) {
 	if strings.Count(jwks, `"status":"retired"`) != 1 || strings.Count(jwks, `"status":"current"`) != 2 || !strings.Contains(jwks, chainKeyPrefix) {
 		t.Errorf("jwks: %s", jwks)
 	}
+	// What the ledger has only after the retirement is as good as stolen.
+	for _, k := range w.state.keys {
+		if k.method == old.method {
+			was := k.retiredAt
+			k.retiredAt = other.Entry
+			wantRefusal(t, verify(other.Credential), refusal.SignerNotValidThen)
+			k.retiredAt = was
+		}
+	}
 	w.reopen()
 	if w.ring.credential.method != method {
 		t.Error("after a restart another key signs")
@@ -232,6 +241,7 @@ func TestTakenDownTextIsGoneEverywhere(t *testing.T) {
 	if err := w.TakeDown(ctx, blob, "privacy"); err != nil {
 		t.Fatal(err)
 	}
+	noneHas(t, w.dir, secret)
 	if page := must[*Page](t)(w.List(ctx, Query{})); bytes.Contains(page.JSON, []byte(secret)) || !bytes.Contains(page.JSON, []byte(`"takenDown":true`)) {
 		t.Errorf("the row: %s", page.JSON)
 	}
@@ -248,13 +258,18 @@ func TestTakenDownTextIsGoneEverywhere(t *testing.T) {
 	if _, body, err := evidence.DecodeEntry(raw[0]); err != nil || body.(*evidence.RegistryTakenDown).Blob != blob {
 		t.Errorf("%v: %s", err, raw[0])
 	}
-	// It does not come back.
-	_, err = w.Propose(ctx, a.Agent, Eval, []byte(strings.Replace(evalBody(0.7), `"seed":42`, `"seed":42,"contact":"`+secret+`"`, 1)), "")
-	if err == nil {
-		if again := must[*Proposal](t)(w.Proposal(ctx, p.ID)); again.Manifest != nil {
-			t.Error("proposing it again brought the text back")
-		}
+	// It does not come back, as another proposal or as anything else.
+	again := w.propose(a, Eval, strings.Replace(evalBody(0.7), `"seed":42`, `"seed":42,"contact":"`+secret+`"`, 1))
+	if again.ID != p.ID || again.New {
+		t.Errorf("proposed again: %+v", again)
 	}
+	text := `{"path":"/artifacts/other/note","text":"another ` + secret + `"}`
+	note := w.propose(a, Artifact, text)
+	if err := w.TakeDown(ctx, w.state.proposals[note.ID].Manifest, "privacy"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Register(ctx, Registration{Profile: []byte(text)})
+	wantRefusal(t, err, refusal.TakenDown)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (r *Registry) Judge(ctx context.Context, a *Agent, j Judgement) (*Proposal,
 	}
 	e := &evidence.RegistryJudged{Agent: a.ID, Proposal: j.Proposal, Verdict: j.Verdict, Signature: j.Signature}
 	if j.Reason != "" {
-		names, err := r.shelf.Put([]byte(j.Reason))
+		names, err := r.put([]byte(j.Reason))
 		if err != nil {
 			return nil, err
 		}
@@ -317,7 +317,7 @@ func (r *Registry) sameKey(who string, agents []string) string {
 func (r *Registry) RemoveJudge(ctx context.Context, who, reason string) error {
 	var blob *digest.Content
 	if reason != "" {
-		names, err := r.shelf.Put([]byte(reason))
+		names, err := r.put([]byte(reason))
 		if err != nil {
 			return err
 		}

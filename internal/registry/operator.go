@@ -103,3 +103,17 @@ func (r *Registry) Blob(ctx context.Context, d digest.Content) ([]byte, error) {
 	}
 	return r.Reader.Blob(ctx, d)
 }
+
+// put stores texts, on disk when it returns. One that was taken down does not come
+// back, whatever it is sent as.
+func (r *Registry) put(texts ...[]byte) ([]digest.Content, error) {
+	r.mu.Lock()
+	for _, text := range texts {
+		if at, gone := r.state.takenDown[digest.ContentOf(text)]; gone {
+			r.mu.Unlock()
+			return nil, refusal.Newf(refusal.TakenDown, "the operator took this text down; entry %d says so", at).WithHint("ask the operator")
+		}
+	}
+	r.mu.Unlock()
+	return r.shelf.Put(texts...)
+}

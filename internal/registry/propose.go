@@ -172,7 +172,7 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 	if d.credential != nil {
 		blobs = append(blobs, d.credential)
 	}
-	names, err := r.shelf.Put(blobs...)
+	names, err := r.put(blobs...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,8 +183,8 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 	return e, before, nil
 }
 
-// allowed refuses a draft whose paths are wrong, or whose text was taken down. It
-// is asked again when the proposal is decided about.
+// allowed refuses a draft whose paths are wrong. It is asked again when the proposal
+// is decided about.
 func (r *Registry) allowed(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,9 +192,6 @@ func (r *Registry) allowed(d *draft) error {
 }
 
 func (r *Registry) check(d *draft) error {
-	if _, gone := r.state.takenDown[digest.ContentOf(d.manifest)]; gone {
-		return refusal.Newf(refusal.TakenDown, "the operator took this manifest down").WithHint("ask the operator; the entry that says so stays in the ledger")
-	}
 	for _, n := range d.needs {
 		if r.state.paths[n.Path] == nil {
 			return refusal.Newf(refusal.UnknownPath, "%w", &n).

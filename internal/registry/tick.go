@@ -110,7 +110,7 @@ func (r *Registry) witnessed(pub *sequencer.Published) error {
 	if err != nil {
 		return err
 	}
-	names, err := r.shelf.Put([]byte(pub.Anchor.Checkpoint))
+	names, err := r.put([]byte(pub.Anchor.Checkpoint))
 	if err != nil {
 		return err
 	}
