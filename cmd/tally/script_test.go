@@ -84,6 +84,8 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"lines":  cmdLines,
 		"mode":   cmdMode,
 		"people": cmdPeople,
+
+		"registry": cmdRegistry,
 		"provider": func(ts *testscript.TestScript, neg bool, args []string) {
 			startProvider(t, ts, neg, args)
 		},
@@ -198,6 +200,7 @@ func isolate(env *testscript.Env) error {
 			return err
 		}
 	}
+	env.Values[servedRegistry{}] = &servedRegistry{}
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_STATE_HOME", state)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))

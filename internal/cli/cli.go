@@ -76,6 +76,7 @@ func commands(env *Env) []*cobra.Command {
 		newAnchor(env),
 		newWitness(env),
 		newWitnessServer(env),
+		newRegistry(env),
 		newVerify(env),
 		newDoctor(env),
 		newVersion(env),
