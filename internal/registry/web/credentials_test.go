@@ -172,6 +172,16 @@ func TestDocumentsOfOthersComeWithTheRequest(t *testing.T) {
 	}
 	many := strings.TrimSuffix(strings.Repeat("{},", maxGiven+1), ",")
 	p.post("/credentials/verify", "", `{"verifiableCredential":`+string(signed)+`,"options":{"didDocuments":[`+many+`]}}`).is(413)
+	p.post("/api/knowledge/attestation/verify", "", `{"credential":`+string(signed)+`,"options":{"statusLists":[`+many+`]}}`).is(413)
+	if a := p.post("/api/knowledge/attestation/verify", "", `{"credential":`+string(signed)+`,"options":{"didDocuments":[`+document+`]}}`).is(200); a.has("verified") != "true" {
+		t.Errorf("%s", a.Body)
+	}
+	for _, body := range []string{`{}`, `{"proposalId":"x","credential":{}}`, `{"credential":1}`} {
+		if a := p.post("/api/knowledge/attestation/verify", "", body); a.Code != 400 && (a.Code != 200 || a.has("verified") != "false") {
+			t.Errorf("%s: %d %s", body, a.Code, a.Body)
+		}
+	}
+	p.post("/api/knowledge/attestation/verify", "", `{"proposalId":"nonsense"}`).is(404)
 }
 
 // fixedReader makes the same key each time.

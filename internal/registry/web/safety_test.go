@@ -55,7 +55,7 @@ func ask(h http.Handler, method, target, body string, headers ...string) *httpte
 func TestPathsThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
 	h := bare(t, nil)
 	for _, path := range []string{
-		"/tile/../healthz", "/tile/%2e%2e/healthz", "/tile/%2E%2E%2Fhealthz", "/tile/..%2f..%2fetc/passwd", "/tile/..%5c", "/tile//0", "//healthz",
+		"/tile/../healthz", "/tile/%2e%2e/healthz", "/tile/%2E%2E%2Fhealthz", "/tile/..%2f..%2fetc/passwd", "/tile/..%5c", "/receipt%2F0", "/api%2fagents/x", "/tile/0%5c000", "/tile//0", "//healthz",
 		"/healthz/", "/./healthz", "/tile/0/\x00", "/tile/%00", "/tile/a b", "/tile/a;b", "/tile/a\\b", "/tile/é", "/tile/%0d%0aSet-Cookie:x", "*", "healthz",
 		"/api/knowledge/tree/path/artifacts/../../x", "/tile/" + strings.Repeat("a", 2000),
 	} {
@@ -340,6 +340,34 @@ func TestAPanicIsAnAnswer(t *testing.T) {
 	if rec.Code != 500 || strings.Contains(rec.Body.String(), "secret") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
+}
+
+// What goes wrong inside is for the operator: it may name files and databases.
+func TestErrorsInsideStayInside(t *testing.T) {
+	p := newPlace(t, nil)
+	m := p.register()
+	if err := p.reg.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/api/knowledge/eval/list", "/proposal/x", "/entries", "/.well-known/jwks.json", "/credentials/status/0"} {
+		a := p.get(target)
+		if a.Code != 500 && a.Code != 503 {
+			t.Errorf("%s: %d %s", target, a.Code, a.Body)
+		}
+		if body := a.Body.String(); strings.Contains(body, p.dir) || strings.Contains(body, "sql") || strings.Contains(body, "database") {
+			t.Errorf("%s tells: %s", target, body)
+		}
+		if !strings.Contains(p.log.String(), a.has("requestId")) {
+			t.Errorf("%s: the request id is not in the log", target)
+		}
+	}
+	if a := p.post("/api/knowledge/model/propose", m.key, `{"path":"`+modelPath+`"}`); a.Code != 500 && a.Code != 503 {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+	if a := p.get("/readyz"); a.Code != 503 {
+		t.Errorf("ready: %d", a.Code)
+	}
+	p.get("/healthz").is(200)
 }
 
 func TestMetricsAreInTheTextFormat(t *testing.T) {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/attest"
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
 	"tallystick/internal/registry"
 	"tallystick/internal/seal"
 )
@@ -202,6 +205,34 @@ func TestVCAPIVerifiesAsTheSuiteWants(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Code, a.Body)
 		}
 	}
+	// A document in our name that somebody else signed, well.
+	thief, err := seal.NewKey(fixedReader{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := attest.Secure([]byte(alumni), attest.Signer{Key: thief})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := verify(string(forged)); a.Code != 400 {
+		t.Errorf("somebody else signs in our name: %d %s", a.Code, a.Body)
+	}
+	// The same document under the thief's own name is fine: it claims nothing of ours.
+	pub, _ := thief.Public().Ed25519()
+	own, err := attest.Secure([]byte(strings.Replace(alumni, "did:web:r.example", seal.DIDKey(pub), 1)), attest.Signer{Key: thief})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify(string(own)).is(200)
+
+	// What was issued can be revoked, by whoever it was issued for.
+	text, err := canon.Canonicalize([]byte(vc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.post("/api/credentials/revoke", m.key, `{"credential":"`+digest.IDOf(text).String()+`","reason":"mistaken"}`).is(200)
+	verify(vc).is(400)
+
 	// Dates count.
 	until := edit(t, alumni, func(d map[string]any) { d["validUntil"] = p.clock().Add(time.Hour).UTC().Format(time.RFC3339) })
 	var short map[string]json.RawMessage
