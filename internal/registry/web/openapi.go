@@ -39,7 +39,7 @@ func openAPI(publicURL string) ([]byte, error) {
 		"info": map[string]any{
 			"title": "Tallystick registry", "version": "1",
 			"description": "A catalogue of evaluations and a credential service. A path parameter named path has slashes in it. " +
-				"Reads that need no API key have an ETag and may be read by pages elsewhere. Repeat a write with the same Idempotency-Key to get the same answer.",
+				"Reads that need no API key have an ETag and may be read by pages elsewhere. Repeat a proposal or an issue with the same Idempotency-Key to get the same answer.",
 		},
 		"paths":      paths,
 		"components": map[string]any{"schemas": schemas, "securitySchemes": map[string]any{"apiKey": map[string]any{"type": "http", "scheme": "bearer", "bearerFormat": "ak_…"}}},
@@ -137,7 +137,7 @@ func (r *route) parameters() ([]any, error) {
 	for _, q := range r.query {
 		all = append(all, map[string]any{"name": q.name, "in": "query", "description": q.about, "schema": canon.RawMessage(q.schema)})
 	}
-	if r.writes && r.method == http.MethodPost {
+	if r.once {
 		all = append(all, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "the same key with the same body gets the same answer",
 			"schema": map[string]any{"type": "string", "maxLength": maxIdempotencyBytes}})
 	}
