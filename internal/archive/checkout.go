@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"tallystick/internal/archive/gitlog"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/workspace"
@@ -70,9 +71,9 @@ func (p *Place) lost() error {
 // uncommitted names the newest anchor of the workspace if git carries the
 // workspace and not the anchor; "" if git has it, or knows nothing of the folder.
 func (p *Place) uncommitted() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), gitlog.Timeout)
 	defer cancel()
-	tracked, err := p.git(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
+	tracked, err := p.repository().Run(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
 	if err != nil || len(tracked) == 0 {
 		return "", nil // not from git, or there is no git to ask
 	}
@@ -81,7 +82,7 @@ func (p *Place) uncommitted() (string, error) {
 	if err != nil || len(anchors) == 0 {
 		return "", err
 	}
-	committed, err := p.gitAnchors(ctx)
+	committed, err := p.repository().Anchors(ctx, p.Settings.Origin)
 	if err != nil {
 		return "", err
 	}
