@@ -48,7 +48,10 @@ the answer at a terminal. Refused when CI is set.
 Keys never leave this process except to their provider, and secrets are removed before
 anything is written. Every recording, kept or thrown away, is an entry in the ledger.
 A new cassette has a new digest: "tally bench digest" and two signatures come next. The
-class need not be signed before: read what would be sent, since nobody has vouched for it.`,
+class need not be signed before: read what would be sent, since nobody has vouched for it.
+
+A recording that was killed is resumed by the same command: cases that had ended are
+passed over, and calls that were answered are not paid for again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]

@@ -69,6 +69,11 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		{"anchor, another head", anchor, anchorFile, `"sha256:22f1`, `"sha256:22f0`, 3},
 		{"anchor, another size", anchor, anchorFile, `"size":10`, `"size":9`, 3},
 		{"anchor, not canonical", anchor, anchorFile, `"size":10`, `"size": 10`, 1},
+		{"anchor, with signatures of people, which it says it does not read", anchor, anchorFile, `"published_at"`, `"people":["x"],"published_at"`, 0},
+		{"anchor, people who are nobody", anchor, anchorFile, `"published_at"`, `"people":[],"published_at"`, 1},
+
+		{"ledger, signers with an OpenPGP key, which it does not read", ledger, signersOne, "# tallystick-signers v1\n# version: 1\n", "# tallystick-signers v3\n# version: 1\n# openpgp-signer: gus AA BB\n", 1},
+		{"ledger, signers with an OpenPGP key under older rules", ledger, signersOne, "# version: 1\n", "# version: 1\n# openpgp-signer: gus AA BB\n", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

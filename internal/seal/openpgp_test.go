@@ -514,3 +514,22 @@ func FuzzOpenPGPKey(f *testing.F) {
 		}
 	})
 }
+
+// TestOpenPGPFormatExampleIsReal: the example was made by gpg, once and for all.
+func TestOpenPGPFormatExampleIsReal(t *testing.T) {
+	doc := formatExample(t)
+	const act = "worked example\n"
+	if got := string(OpenPGPMessage(NamespaceCase, []byte(act))); got != doc["openpgp_covered"] {
+		t.Errorf("what is signed is %q, the page has %q", got, doc["openpgp_covered"])
+	}
+	signers := mustParse(t, doc["openpgp_signers"])
+	sig, err := signers.Verify([]byte(doc["openpgp.sig"]), []byte(act), NamespaceCase, noon)
+	if err != nil || sig.Principal() != "gus@example.org" {
+		t.Errorf("signed by %s, %v", sig.Principal(), err)
+	}
+	older := strings.Replace(doc["openpgp.sig"], "\nwnQ", "\niHQ", 1)
+	older = older[:strings.LastIndex(older, "\n=")+1] + openpgp.ArmorEnd + "\n"
+	if blocks, err := SplitArmored([]byte(older)); err != nil || string(blocks[0]) != doc["openpgp.sig"] {
+		t.Errorf("as gpg wrote it: %v", err)
+	}
+}
