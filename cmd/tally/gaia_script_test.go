@@ -271,6 +271,72 @@ var sandboxStarts = sync.OnceValues(func() (bool, error) {
 	return err == nil && bytes.Contains(out, []byte(`"class":"gvisor","works":true`)), nil
 })
 
+// stranger DIR KEY has the second verifier, which is Python and knows nothing of this
+// program, verify a package whose ledger the last answer named, and then ones that the operator, whose
+// key is KEY, forged and signed again.
+func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: stranger DIR KEY")
+	}
+	var submitted struct {
+		Key string `json:"ledger_key"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &submitted))
+	script, err := filepath.Abs(filepath.Join("..", "..", "docs", "formats", "verify_submission.py"))
+	ts.Check(err)
+	verify := func(dir string) (int, string) {
+		cmd := exec.Command("python3", script, "--key", submitted.Key, dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			ts.Fatalf("stranger: %v", err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	dir := ts.MkAbs(args[0])
+	if code, out := verify(dir); code != 0 || !strings.HasPrefix(out, "verified: ") {
+		ts.Fatalf("stranger: exit %d: %s", code, out)
+	}
+	whole := readAll(ts, dir)
+	for name, change := range map[string]func(map[string][]byte){
+		"a better rate":       replaceIn("metadata.json", `"passed": 5`, `"passed": 4`),
+		"another answer":      replaceIn("results.jsonl", `"model_answer":"`, `"model_answer":"x`),
+		"another step":        replaceIn("trajectories.jsonl", `"type":"llm_call"`, `"type":"prompt"`),
+		"an attempt less":     replaceIn("manifest.json", `"of": 2`, `"of": 1`),
+		"a record is gone":    func(files map[string][]byte) { delete(files, "receipts/record-0001.proof") },
+		"the rest is gone":    func(files map[string][]byte) { delete(files, "receipts/rest-0001.proof") },
+		"a cleaner report":    replaceIn("audit-report.json", `"status": "fail"`, `"status": "pass"`),
+		"another split":       replaceIn("registration.json", `"split":"smoke"`, `"split":"validation"`),
+		"evidence is changed": func(files map[string][]byte) { changeEvidence(files) },
+	} {
+		files := maps.Clone(whole)
+		change(files)
+		if maps.EqualFunc(files, whole, bytes.Equal) {
+			ts.Fatalf("stranger: %s: nothing was changed", name)
+		}
+		resign(ts, files, args[1])
+		forged := ts.MkAbs("forged.zip")
+		data, err := submission.Zip(files)
+		ts.Check(err)
+		ts.Check(os.WriteFile(forged, data, 0o644))
+		if code, out := verify(forged); code != 3 {
+			ts.Fatalf("stranger: %s: exit %d: %s", name, code, out)
+		}
+	}
+}
+
+func replaceIn(name, old, new string) func(map[string][]byte) {
+	return func(files map[string][]byte) { files[name] = bytes.Replace(files[name], []byte(old), []byte(new), 1) }
+}
+
+func changeEvidence(files map[string][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasPrefix(name, "evidence/") && bytes.Contains(files[name], []byte(`"turn_started"`)) {
+			files[name] = bytes.Replace(files[name], []byte("turn_started"), []byte("turn_starteD"), 1)
+			return
+		}
+	}
+}
+
 // unzipped FILE DIR holds the package in one file against the one in a folder.
 func cmdUnzipped(ts *testscript.TestScript, _ bool, args []string) {
 	data, err := os.ReadFile(ts.MkAbs(args[0]))

@@ -78,6 +78,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"sameaudit":   cmdSameAudit,
 		"statictally": cmdStaticTally,
 		"unzipped":    cmdUnzipped,
+		"stranger":    cmdStranger,
 		"ledgerkey":   cmdLedgerKey,
 
 		"json":   cmdJSON,
