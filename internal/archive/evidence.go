@@ -202,13 +202,3 @@ func recordOf(a *history.Attempt, c *history.Case) *evidence.CaseScored {
 		Outcome: c.Outcome(), Score: &evidence.Score{Passed: c.Outcome() == evidence.Passed, Score: c.Score, FailureModes: c.FailureModes()}, Retries: int(c.Retries),
 		JudgedByModel: c.Context.JudgedByModel, EvidenceDigests: append([]digest.Content{}, c.Evidence...)}
 }
-
-// PieceSize is how many bytes a piece of evidence has. Nobody has compared it with
-// its name.
-func (r *Reading) PieceSize(d digest.Content) (int64, error) {
-	piece, err := r.vault.OpenUnverified(d)
-	if err != nil {
-		return 0, err
-	}
-	return piece.Size(), piece.Close()
-}

@@ -398,6 +398,16 @@ type benchOrWhy struct {
 // ledger.
 func (r *Reading) Bench(class string) (*bench.Verified, error) { return r.bench(class) }
 
+// DropBenches forgets the benches that were verified. Those of long classes take
+// more memory than all else that a Reading keeps. Which cases are held out stays
+// known.
+func (r *Reading) DropBenches() {
+	for class := range r.benches {
+		r.heldOutIn(class)
+	}
+	clear(r.benches)
+}
+
 func (r *Reading) bench(class string) (*bench.Verified, error) {
 	if known, ok := r.benches[class]; ok {
 		return known.bench, known.err

@@ -85,29 +85,37 @@ func (r *Reading) isHeldOut(a *history.Attempt, c *history.Case) (bool, error) {
 	if files, err := history.FilesOf(c, r.Piece); err == nil && files.HeldOut {
 		return true, nil
 	}
-	if r.heldOut[a.Class] == nil {
-		v, err := r.bench(a.Class)
-		if r.heldOut == nil {
-			r.heldOut = make(map[string]map[string]bool)
+	return r.heldOutIn(a.Class)[c.ID], nil
+}
+
+// heldOutIn are the cases of a class that are held out now. The bench of then may
+// be gone; then there are none.
+func (r *Reading) heldOutIn(class string) map[string]bool {
+	if known := r.heldOut[class]; known != nil {
+		return known
+	}
+	out := map[string]bool{}
+	if r.heldOut == nil {
+		r.heldOut = make(map[string]map[string]bool)
+	}
+	r.heldOut[class] = out
+	v, err := r.bench(class)
+	if err != nil {
+		return out
+	}
+	for _, x := range v.Cases() {
+		if said := x.Case(); said.IsHeldOut() {
+			out[said.CaseID] = true
 		}
-		r.heldOut[a.Class] = map[string]bool{}
-		if err != nil {
-			return false, nil // the bench of then may be gone
-		}
-		for _, x := range v.Cases() {
-			if said := x.Case(); said.IsHeldOut() {
-				r.heldOut[a.Class][said.CaseID] = true
-			}
-		}
-		if set := v.Dataset(); set != nil {
-			for _, line := range set.Lines {
-				if bytes.Contains(line.JSON, []byte(`"held_out"`)) && lineIsHeldOut(line.JSON) {
-					r.heldOut[a.Class][line.ID] = true
-				}
+	}
+	if set := v.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			if bytes.Contains(line.JSON, []byte(`"held_out"`)) && lineIsHeldOut(line.JSON) {
+				out[line.ID] = true
 			}
 		}
 	}
-	return r.heldOut[a.Class][c.ID], nil
+	return out
 }
 
 func lineIsHeldOut(line []byte) bool {

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"strings"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
@@ -27,7 +29,7 @@ type Index struct {
 // An Outlined is what the outline of a trajectory has of an event.
 type Outlined struct {
 	Type    Type
-	Subject string // the tool, memory key, agent or path that it is about
+	Subject string // of a call or a decision: the tool that it is about
 	Turn    int32
 	Denied  bool // a policy decision that denied something
 	Failed  bool // a call that ended in an error
@@ -47,31 +49,64 @@ const chunkEvents = 100
 // maxOutlinedSubject bounds a subject in the outline: there may be a million.
 const maxOutlinedSubject = 48
 
-// IndexOf verifies a trajectory as [Scan] does, and that its bytes have that name.
+// IndexOf verifies that a trajectory has that name and that head, which whoever
+// recorded it committed to, and that its lines hang together: no byte of it was
+// changed. Unlike [Scan] it does not look whether every payload is as its type asks:
+// that takes most of the time, and whoever looks at an event sees what it says.
 func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) {
 	x := &Index{Bytes: r.Size()}
 	if x.Bytes > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "trajectory: %d bytes, at most %d are accepted", x.Bytes, int64(MaxBytes))
 	}
 	whole, marks := digest.NewContent(), &chunker{x: x}
-	var err error
-	x.Summary, err = Scan(io.TeeReader(io.TeeReader(r, whole), marks), pin, func(e Event) error {
-		x.Outline = append(x.Outline, outlined(e))
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	lines := bufio.NewReaderSize(io.TeeReader(io.TeeReader(r, whole), marks), 64<<10)
+	var head digest.ID
+	for at := 1; ; at++ {
+		text, err := readLine(lines)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, invalid(at, err)
+		}
+		e, err := decodeFrame(text)
+		if err != nil {
+			return nil, invalid(at, err)
+		}
+		if e.Prev != head || e.Seq != at {
+			return nil, tampered(at, fmt.Errorf("event %d names %s as the line before, expected %s: that line was changed, or one was dropped, added or moved", e.Seq, e.Prev, head))
+		}
+		o, err := outlined(e)
+		if err != nil {
+			return nil, invalid(at, err)
+		}
+		head = digest.IDOf(text)
+		x.Outline = append(x.Outline, o)
+		x.Summary = Summary{head, e.Turn, at, e.Type == RunCompletedType || e.Type == RunFailedType, !pin.anything}
 	}
 	if got := whole.Sum(); got != name {
 		return nil, refusal.Newf(refusal.DigestMismatch, "trajectory: holds %s, its name says %s", got, name).
 			WithHint("restore the file from a copy; nothing that names it can be checked without it")
 	}
+	if !pin.anything && head != pin.head {
+		return nil, tampered(x.Len(), fmt.Errorf("the head is %s, expected %s: the last line was changed, or lines were cut off or added at the end", head, pin.head))
+	}
 	marks.close()
 	return x, nil
 }
 
-func outlined(e Event) Outlined {
-	o := Outlined{Type: e.Type, Turn: int32(e.Turn), AtMS: e.At.Milliseconds()}
+// outlined is an event in the outline. Only what the outline tells is decoded.
+func outlined(e Event) (Outlined, error) {
+	// The type as the program spells it: that of the line would keep all of the line.
+	o := Outlined{Type: e.Payload.Type(), Turn: int32(e.Turn), AtMS: e.At.Milliseconds()}
+	switch e.Payload.(type) {
+	case *PolicyDecision, *ToolExecuted, *ToolObserved:
+		if err := canon.UnmarshalCanonical(e.payload, e.Payload); err != nil {
+			return o, fmt.Errorf("%s: payload: %w", o.Type, err)
+		}
+	default:
+		return o, nil
+	}
 	if name, ok := e.Payload.Subject(); ok {
 		if o.Subject = strings.Clone(name); len(name) > maxOutlinedSubject {
 			o.Subject = strings.ToValidUTF8(name[:maxOutlinedSubject], "") + "…"
@@ -82,10 +117,8 @@ func outlined(e Event) Outlined {
 		o.Denied = p.Verdict == policy.Deny
 	case *ToolExecuted:
 		o.Failed = p.Error != ""
-	case *ModelCallCompleted:
-		o.Failed = p.Error != ""
 	}
-	return o
+	return o, nil
 }
 
 // A chunker cuts what passes into chunks of lines.

@@ -139,6 +139,21 @@ func (e *Event) appendRest(dst []byte) []byte {
 // hand: the rest is read leniently, written again and compared, and the payload
 // is left for canon. What passes both is one canonical object.
 func decode(text []byte) (Event, error) {
+	e, err := decodeFrame(text)
+	if err != nil {
+		return Event{}, err
+	}
+	if err := canon.UnmarshalCanonical(e.payload, e.Payload); err != nil {
+		return Event{}, fmt.Errorf("%s: payload: %w", e.Type, err)
+	}
+	if err := e.Payload.Validate(); err != nil {
+		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
+	}
+	return e, nil
+}
+
+// decodeFrame reads all of a line but its payload, which is left empty.
+func decodeFrame(text []byte) (Event, error) {
 	if len(text) > MaxLineBytes {
 		return Event{}, fmt.Errorf("the line has more than %d bytes", MaxLineBytes)
 	}
@@ -157,12 +172,6 @@ func decode(text []byte) (Event, error) {
 	}
 	if e.At < 0 {
 		return Event{}, fmt.Errorf("t is %d, expected milliseconds since the case began", e.At.Milliseconds())
-	}
-	if err := canon.UnmarshalCanonical(e.payload, e.Payload); err != nil {
-		return Event{}, fmt.Errorf("%s: payload: %w", e.Type, err)
-	}
-	if err := e.Payload.Validate(); err != nil {
-		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
 	return e, nil
 }

@@ -58,7 +58,7 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := scorecard.CompareOptions{AcrossBenches: q.Get("across") == "1", Divergence: v.divergence, MaxDivergences: 20}
+	options := scorecard.CompareOptions{AcrossBenches: q.Get("across") == "1", Divergence: v.divergence(a, b), MaxDivergences: 20}
 	if data.Comparison, err = scorecard.Compare(a, b, options); err != nil {
 		return nil, err
 	}
@@ -79,19 +79,20 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	return p, nil
 }
 
-// divergence is where two runs part, unless they are too long to be compared for a
-// page.
-func (v *Viewer) divergence(a, b *history.Case) (string, error) {
-	for _, c := range []*history.Case{a, b} {
-		files, err := history.FilesOf(c, v.r.Piece)
-		if err != nil {
-			return "", err
+// divergence tells where two runs of a case part, unless they are too long to be
+// compared for a page.
+func (v *Viewer) divergence(a, b *history.Attempt) func(ca, cb *history.Case) (string, error) {
+	return func(ca, cb *history.Case) (string, error) {
+		for _, side := range []struct {
+			a *history.Attempt
+			c *history.Case
+		}{{a, ca}, {b, cb}} {
+			if t, err := v.script(side.a, side.c); err == nil && t.Bytes > maxCompared {
+				return "", refusal.Newf(refusal.TooLarge, "the trajectory is too long to be compared for a page")
+			}
 		}
-		if n, err := v.r.PieceSize(files.Trajectory.Digest); err != nil || n > maxCompared {
-			return "", refusal.Newf(refusal.TooLarge, "the trajectory is too long to be compared for a page")
-		}
+		return v.r.Divergence(ca, cb)
 	}
-	return v.r.Divergence(a, b)
 }
 
 func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
@@ -109,7 +110,7 @@ func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
 		s.Note = err.Error()
 		return s, nil
 	}
-	if text, err := v.divergence(ca, cb); err == nil {
+	if text, err := v.divergence(a, b)(ca, cb); err == nil {
 		s.Divergence = text
 	}
 	return s, s.fill(ta, tb)

@@ -86,8 +86,24 @@ func newEvent(seq int, line []byte, o outlineOf) (event, error) {
 	case trajectory.PolicyViolationType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.RunFailedType:
 		e.Bad = true
 	}
+	if e.Subject == "" {
+		e.Subject = subjectOf(doc)
+	}
+	if text, _ := shown(doc, "/payload/error", AsText); text != "" {
+		e.Bad = true
+	}
 	e.members(doc, "/payload")
 	return e, nil
+}
+
+// subjectOf is what an event is about that the outline does not name.
+func subjectOf(doc any) string {
+	for _, name := range []string{"model", "key", "to", "path", "name", "host", "limit"} {
+		if text, ok := shown(doc, "/payload/"+name, AsText); ok {
+			return text
+		}
+	}
+	return ""
 }
 
 func (e *event) note(name string, value template.HTML) {

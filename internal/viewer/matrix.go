@@ -23,6 +23,7 @@ type matrixData struct {
 	OnlyURL  string
 	AllURL   string
 	Attempts []matrixChoice
+	TooMany  bool
 }
 
 // A matrixChoice is an attempt that could be a column.
@@ -105,7 +106,17 @@ func (v *Viewer) columns(data *matrixData, asked []string) ([]*history.Attempt, 
 	return slices.Compact(chosen), nil
 }
 
+// maxMatrixTasks bounds the tasks of a matrix, which is made in memory.
+const maxMatrixTasks = 40_000
+
 func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.Values) error {
+	tasks := 0
+	for _, a := range chosen {
+		tasks += a.Tasks()
+	}
+	if data.TooMany = tasks > maxMatrixTasks; data.TooMany {
+		return nil
+	}
 	var entries []scorecard.MatrixEntry
 	for _, a := range chosen {
 		card, err := scorecard.Of(v.r.History, scorecard.View{Attempts: []*history.Attempt{a}})

@@ -84,12 +84,19 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 }
 
 func (v *Viewer) classLine(class string) classLine {
+	if known, ok := v.classes[class]; ok {
+		return known
+	}
+	out := classLine{Class: class}
 	b, err := v.r.Bench(class)
 	if err != nil {
-		return classLine{Class: class, Problem: err.Error()}
+		out.Problem = err.Error()
+	} else {
+		reg := b.Registration()
+		out.Tier, out.Title = string(reg.CurrentTier), reg.Title
 	}
-	reg := b.Registration()
-	return classLine{Class: class, Tier: string(reg.CurrentTier), Title: reg.Title}
+	v.classes[class] = out
+	return out
 }
 
 func (v *Viewer) health() health {

@@ -50,6 +50,7 @@ type Viewer struct {
 	r       *archive.Reading
 	display *archive.Display
 	logged  map[string]archive.Logged // of this state of the ledger
+	classes map[string]classLine      // of this state of the ledger
 	scripts map[string]*archive.Transcript
 	broken  error     // why the ledger could not be read on
 	since   time.Time // when that was
@@ -93,7 +94,7 @@ func (v *Viewer) forget() {
 		v.display.Close()
 	}
 	v.display = v.r.ForDisplay()
-	v.logged, v.scripts = make(map[string]archive.Logged), make(map[string]*archive.Transcript)
+	v.logged, v.scripts, v.classes = make(map[string]archive.Logged), make(map[string]*archive.Transcript), make(map[string]classLine)
 }
 
 // retryAfter is how long a ledger that does not verify is left alone before it is
@@ -189,6 +190,7 @@ func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc 
 		if err != nil {
 			p = failed(err)
 		}
+		v.r.DropBenches() // what pages need of them is remembered
 		p.origin = v.config.Place.Settings.Origin
 		if err := p.write(w); err != nil {
 			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Prints how fast and in how much memory "tally view" shows long things: an attempt of
+# many cases, a case of many turns, and many attempts, the first and the second time.
+# Times are on the clock and of the processor: on a busy machine the second is the one
+# to look at. The last lines are a trajectory of 300,000 events, without a server.
+#
+#   benchmarks/viewer.sh [CASES] [TURNS] [ATTEMPTS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cases=${1:-100000} turns=${2:-10000} attempts=${3:-1000}
+work=$(mktemp -d)
+server=
+trap '[ -n "$server" ] && kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
+CGO_ENABLED=0 go build -trimpath -o "$work/tally" ./cmd/tally
+export XDG_STATE_HOME="$work/state" TALLY_NO_BROWSER=1
+
+registration() {
+    mkdir -p "$work/$1/bench/$2"
+    cat >"$work/$1/bench/$2/registration.yaml" <<YAML
+version: 1
+class: $2
+trust: scratch
+current_tier: bronze
+gates: [{tag: "*", metric: solve_rate, threshold: 0.1}]
+limits: {wall_clock_seconds: 600, memory_bytes: 1073741824, turns: 10000, tokens: 2000000000, cost_microdollars: 1000000}
+governance: restricted
+isolation: {classes: [gvisor], scope: case, allow_weaker: false}
+judged_scores_count: false
+YAML
+}
+dataset() { # WORKSPACE CLASS CASES: every seventh case fails
+    registration "$1" "$2"
+    seq 1 "$3" | awk '{printf "{\"id\":\"case-%07d\",\"input\":\"What is %d plus %d?\",\"model\":[{\"text\":\"%d\"}],\"expected\":\"%d\",\"grade\":{\"kind\":\"exact\"}}\n", $1, $1, $1, 2*$1, 2*$1+($1%7==0)}' \
+        >"$work/$1/bench/$2/dataset.jsonl"
+}
+cpu() { awk '{print ($14 + $15) * 10}' "/proc/$server/stat"; }
+memory() { awk '/VmHWM/{printf "%d MB", $2 / 1024}' "/proc/$server/status"; }
+
+start() { # WORKSPACE
+    rm -f "$work/url" "$work/jar"
+    local a b
+    a=$(date +%s%N)
+    "$work/tally" --workspace "$work/$1" view --no-open >"$work/url" &
+    server=$!
+    until [ -s "$work/url" ]; do sleep 0.02; done
+    b=$(date +%s%N)
+    echo "$1: verified and listening after $(((b - a) / 1000000)) ms, $(cpu) ms of the processor"
+    base=$(sed 's,/?token=.*,,' "$work/url")
+    page "$(sed 's,http://[^/]*,,' "$work/url")"
+}
+page() {
+    local before
+    before=$(cpu)
+    curl -sL -c "$work/jar" -b "$work/jar" -o "$work/page" -w "  %{http_code} %{time_total} s, %{size_download} bytes" "$base$1"
+    echo ", $(($(cpu) - before)) ms of the processor: ${1%%\?token*}"
+}
+stop() {
+    echo "  most memory: $(memory)"
+    kill -INT "$server"
+    wait "$server"
+    server=
+}
+
+"$work/tally" init "$work/long" >/dev/null
+dataset long many "$cases"
+"$work/tally" --workspace "$work/long" run many --quiet --json >/dev/null
+registration long turns
+mkdir -p "$work/long/bench/turns/cases/one"
+cat >"$work/long/bench/turns/cases/one/case.yaml" <<YAML
+schema_version: 1
+case_id: one
+title: "Many turns"
+disposition: positive
+difficulty: easy
+provenance: {source: curated, source_ref: {type: synthetic, value: benchmark}, added_at: "2026-05-01T09:00:00Z", last_validated_at: "2026-05-01T09:00:00Z"}
+YAML
+printf 'checks:\n  - {name: noted, grade: {kind: contains, expected: ["noted"]}}\n' >"$work/long/bench/turns/cases/one/grading.yaml"
+{
+    printf 'version: 1\nturns:\n'
+    seq 1 "$turns" | awk '{printf "  - text: \"Note %d. The lift stops between the floors now and then.\"\n", $1}'
+    printf 'model:\n  - {repeat: true, text: noted}\n'
+} >"$work/long/bench/turns/cases/one/scenario.yaml"
+"$work/tally" --workspace "$work/long" run turns --quiet --json >/dev/null
+
+start long
+for p in / /attempts /attempt/many.default.1 '/attempt/many.default.1?page=400' '/attempt/many.default.1?state=failed&sort=case' \
+    /attempt/many.default.1/case/case-0000007 /ledger /attempt/turns.default.1/case/one '/attempt/turns.default.1/case/one?from=20000'; do page "$p"; done
+stop
+
+"$work/tally" init "$work/short" >/dev/null
+dataset short few 5
+for _ in $(seq "$attempts"); do "$work/tally" --workspace "$work/short" run few --quiet --json >/dev/null; done
+echo "$attempts attempts:"
+for time in first second; do
+    echo "the $time time"
+    start short
+    for p in / /attempts "/matrix?class=few"; do page "$p"; done
+    stop
+done
+
+go test ./internal/trajectory -run '^$' -bench '^BenchmarkIndex$' -benchtime 3x | grep Benchmark
