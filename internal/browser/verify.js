@@ -220,8 +220,12 @@ function numbers(list) {
 
 async function ask(address, token) {
   const answer = await fetch(address, { credentials: "omit", cache: "no-store", redirect: "error", headers: token ? { Authorization: "Bearer " + token } : {} });
-  const doc = await answer.json();
-  must(answer.ok, `${address}: ${get(doc, "error") ?? answer.status}`);
+  const said = await answer.text();
+  let doc = null;
+  try {
+    doc = JSON.parse(said);
+  } catch { /* a server says no in words */ }
+  must(answer.ok && doc !== null, `${address}: status ${answer.status}: ${get(doc, "error") ?? said.slice(0, 200)}`);
   return doc;
 }
 

@@ -139,7 +139,7 @@ func (b *tab) text(selector string) string {
 // waitFor waits until an expression is true.
 func (b *tab) waitFor(expression string) {
 	b.t.Helper()
-	for range 600 {
+	for range 2400 { // two minutes: machines that test are slow
 		if done, _ := b.js("Boolean(" + expression + ")").(bool); done {
 			return
 		}

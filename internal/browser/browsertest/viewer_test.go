@@ -17,6 +17,8 @@ import (
 // A forger changes answers of an honest viewer on their way to the browser.
 type forger func(path string, body []byte) []byte
 
+const token = "for-the-test"
+
 func honest(_ string, body []byte) []byte { return body }
 
 // serve starts the viewer of the workspace behind a forger, with its real door.
@@ -38,8 +40,7 @@ func serve(t *testing.T, forge forger) string {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	const token = "for-the-test"
-	guarded := viewer.Guard(v, viewer.Door{Token: token, Hosts: []string{listener.Addr().String()}}, port)
+	guarded := viewer.Guard(v, viewer.Door{Token: token, Shared: token, Hosts: []string{listener.Addr().String()}, CORS: true}, port)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		answer := httptest.NewRecorder()
 		guarded.ServeHTTP(answer, req)
@@ -187,6 +188,40 @@ func TestAnotherKeyThanThePinnedOneRaisesTheAlarm(t *testing.T) {
 	b.waitFor(`document.getElementById("mark").dataset.state === "bad"`)
 	if got := b.text("#tallystick-alarm"); !strings.Contains(got, "signed by no key that was named") {
 		t.Errorf("the banner says %q", got)
+	}
+	b.clean()
+}
+
+// A server that lies sends a script that says yes. Its own pages cannot tell; verify.html
+// from disk can.
+func TestALyingScriptIsFoundOutByVerifyPage(t *testing.T) {
+	w := workspace(t)
+	attemptPage := "/attempt/" + attempt
+	var entry string
+	url := serve(t, func(path string, body []byte) []byte {
+		switch path {
+		case "/assets/check.js":
+			return []byte(`const m = document.getElementById("mark"); m.dataset.state = "good"; m.textContent = "Verified with a key you gave";`)
+		case attemptPage:
+			const score = `data-field="/score/score" data-as="number3">`
+			before, _, _ := bytes.Cut(body, []byte(`" `+score+`0.000<`))
+			entry = string(before[bytes.LastIndexByte(before, '"')+1:])
+			return bytes.Replace(body, []byte(score+"0.000<"), []byte(score+"1.000<"), 1)
+		}
+		return body
+	})
+	base, _, _ := strings.Cut(url, "/?")
+	b := visit(t, url, attemptPage)
+	b.waitFor(`document.getElementById("mark").dataset.state === "good"`) // nobody notices here
+
+	b = openVerify(t, w.key)
+	b.js(`document.getElementById("server").value = ` + quote(base))
+	b.js(`document.getElementById("entries").value = ` + quote(entry))
+	b.js(`document.getElementById("token").value = ` + quote(token))
+	b.js(`document.querySelector("#ask button").click()`)
+	got := b.verdicts(0)[0]
+	if got.State != "good" || !strings.Contains(got.Text, "Outcomefailed") || !strings.Contains(got.Text, "Score0") {
+		t.Errorf("verify.html does not show what was signed: %s: %.500s", got.State, got.Text)
 	}
 	b.clean()
 }
