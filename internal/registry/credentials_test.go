@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"tallystick/internal/attest"
@@ -153,6 +154,30 @@ func TestMintRevokeRotate(t *testing.T) {
 	}
 	_, err = w.RotateKey(ctx, "operator")
 	wantRefusal(t, err, refusal.Usage)
+}
+
+func TestEveryCredentialHasAPlaceOfItsOwn(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.register()
+	var mu sync.Mutex
+	seen := map[evidence.StatusPlace]bool{}
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			m, err := w.Mint(ctx, a.Agent, []byte(`{"kind":"eval.run.attestation.v1","body":`+attestation(t, "did:web:x.example", float64(i)/100)+`}`), "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if seen[*m.Status] {
+				t.Errorf("two credentials have the place %+v: whoever revokes one revokes the other", *m.Status)
+			}
+			seen[*m.Status] = true
+		})
+	}
+	wg.Wait()
 }
 
 func TestWithoutAPublicAddressTheIssuerIsItsKey(t *testing.T) {

@@ -276,12 +276,9 @@ func (r *Registry) AdmitJudge(ctx context.Context, who string, agents []string) 
 			if r.state.agents[id] == nil {
 				return nil, refusal.Newf(refusal.UnknownName, "there is no agent %.100q", id)
 			}
-			if other := r.state.holder(id); other != "" && other != who {
-				return nil, refusal.Newf(refusal.NotAllowed, "agent %s is held by %s: one person would vote as two", id, other)
-			}
 		}
 		if other := r.sameKey(who, agents); other != "" {
-			return nil, refusal.Newf(refusal.NotAllowed, "%s holds an agent with the same public key: one person would vote as two", other)
+			return nil, refusal.Newf(refusal.NotAllowed, "%s holds one of the agents, or another with the same public key: one person would vote as two", other)
 		}
 		if r.answers == nil {
 			return []evidence.Body{e}, nil
