@@ -74,7 +74,7 @@ func examples() map[Kind]Body {
 			Path: "/artifacts/evals/x", Proposal: "p", Request: &RegistryRequest{Body: id, Key: id}, Runner: "did:key:z", Thing: "eval"},
 		RegistryDrawnKind:  &RegistryDrawn{Checkpoint: &content, Content: id, Judges: []string{"p"}, Of: 1, Proposal: "p", Root: "r", Size: 1, Witnessed: true},
 		RegistryJudgedKind: &RegistryJudged{Agent: "a", Content: id, Person: "p", Proposal: "p", Reason: &content, Signature: "s", Verdict: "accept"},
-		RegistryDecidedKind: &RegistryDecided{Chain: &RegistryChain{HMAC: "h", KeyID: "k", Previous: "h", Signature: "s"}, Outcome: "published", Proposal: "p", Same: "q",
+		RegistryDecidedKind: &RegistryDecided{Chain: &RegistryChain{HMAC: "h", KeyID: "k", Previous: "h", Signature: "s"}, Outcome: "published", Proposal: "p",
 			Votes: RegistryVotes{1, 1, 1, 1}},
 		RegistryTakenDownKind: &RegistryTakenDown{Blob: content, ReasonCode: "privacy"},
 		AuditDisposedKind:     &AuditDisposed{Attempt: "c.t.1", Check: "split-integrity", Finding: digest.IDOf(nil), Key: "ssh-ed25519 AAAA", Reason: "r", Report: digest.IDOf(nil), Signature: "s"},

@@ -217,7 +217,6 @@ type RegistryDecided struct {
 	// Outcome is published, rejected, withdrawn or lapsed.
 	Outcome  string        `json:"outcome"`
 	Proposal string        `json:"proposal"`
-	Same     string        `json:"same_as,omitempty"` // the earlier proposal of the same content whose decision this is
 	Votes    RegistryVotes `json:"votes"`
 }
 

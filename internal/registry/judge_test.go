@@ -342,6 +342,11 @@ func TestCalibration(t *testing.T) {
 	}
 
 	// Copied by name, and copied in order.
+	for _, q := range must[[]Question](t)(w.Questions(ctx, copier.Agent)) {
+		if answers[q.ID] != "" {
+			t.Errorf("two agents know a question as %s: one can tell the other its answer", q.ID)
+		}
+	}
 	_, err := w.Calibrate(ctx, copier.Agent, answers)
 	wantRefusal(t, err, refusal.CalibrationFailed, "not one of this agent's questions")
 	passed := 0

@@ -18,6 +18,10 @@ const tickEvery = 10 * time.Second
 // anchorEvery is how often the end of the ledger is published, if it has grown.
 const anchorEvery = time.Hour
 
+// witnessEvery is how soon witnesses are asked again for a draw that waits: each
+// time leaves an entry.
+const witnessEvery = time.Minute
+
 // Run does what is due until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	t := time.NewTicker(tickEvery)
@@ -68,8 +72,9 @@ func (r *Registry) anchor(ctx context.Context) error {
 	r.mu.Lock()
 	waiting := len(picked(r.state.undrawn, func(p *proposal) bool { return p.sealed == nil && len(p.config.Witnesses) > 0 })) > 0
 	r.mu.Unlock()
-	tip := r.ledger.Tip()
-	if !waiting && (tip.Size <= r.anchored || r.o.Now().Sub(r.anchorAt) < anchorEvery) {
+	since := r.o.Now().Sub(r.anchorAt)
+	waiting = waiting && len(r.settings.Witnesses) > 0 && since >= witnessEvery
+	if !waiting && (r.ledger.Tip().Size <= r.anchored || since < anchorEvery) {
 		return nil
 	}
 	cosigners, err := r.cosigners()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -51,7 +52,13 @@ func TestADrawWaitsForItsWitnesses(t *testing.T) {
 	if got := must[*Proposal](t)(j.Proposal(ctx, p.ID)); got.Judges.Drawn != 0 {
 		t.Fatalf("drawn without the witness: %+v", got.Judges)
 	}
+	size := j.Stats().Entries
+	j.tick() // too soon to ask again
+	if grown := j.Stats().Entries - size; grown != 0 {
+		t.Errorf("%d entries were made while waiting", grown)
+	}
 	away.Store(false)
+	j.pass(2 * time.Minute)
 	j.tick()
 	got := must[*Proposal](t)(j.Proposal(ctx, p.ID))
 	if got.Judges.Drawn != 3 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,5 +141,59 @@ func TestOpenRefusesASecondWriter(t *testing.T) {
 	_, err := Open(ctx, cfg)
 	if !refusal.Is(err, refusal.LedgerBusy) {
 		t.Errorf("got %v, want LedgerBusy", err)
+	}
+}
+
+// TestCommittedSeesEveryBatchInOrder: an index that is fed by it has every entry
+// that somebody was told is on disk, before they were told.
+func TestCommittedSeesEveryBatchInOrder(t *testing.T) {
+	cfg := testConfig(t)
+	mustCreate(t, cfg, 0)
+	var mu sync.Mutex
+	seen := map[int64]string{}
+	var last Tip
+	cfg.Committed = func(records []ledger.Record, tip Tip) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range records {
+			if r.Index != int64(len(seen))+1 {
+				t.Errorf("entry %d came after %d others", r.Index, len(seen))
+			}
+			if at := ledger.PositionOf(cfg.Origin, r.Index, r.Prev, r.Raw); at != r.Position {
+				t.Errorf("entry %d is shown with other bytes than were chained", r.Index)
+			}
+			seen[r.Index] = string(r.Raw)
+		}
+		last = tip
+	}
+	l, err := Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for i := range 20 {
+				body := fmt.Sprintf(`{"i":%d,"w":%d}`, i, w)
+				pos, err := l.Append(evidence.NoteKind, []byte(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				raw := seen[pos.Index]
+				mu.Unlock()
+				if !strings.Contains(raw, body) {
+					t.Errorf("entry %d was acknowledged and is seen as %q", pos.Index, raw)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if tip := l.Tip(); last.Size != 161 || last.Size != tip.Size || last.Root != tip.Root {
+		t.Errorf("the last tip is of %d entries, the ledger has %d", last.Size, tip.Size)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
