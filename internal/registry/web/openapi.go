@@ -64,6 +64,7 @@ func reference(schema string) map[string]any {
 // operation describes one route.
 func (r *route) operation() (map[string]any, error) {
 	op := map[string]any{"operationId": r.name, "summary": r.summary}
+	op["security"] = []any{}
 	if r.access != public {
 		op["security"] = []any{map[string]any{"apiKey": []any{}}}
 	}
