@@ -113,6 +113,8 @@ const (
 	IndexDiffers               Name = "IndexDiffers"
 	FenceMissing               Name = "FenceMissing"
 	FenceDidNotRun             Name = "FenceDidNotRun"
+
+	RegistryMismatch Name = "RegistryMismatch"
 )
 
 // Evidence verifies and the gate is not met (exit 4).
@@ -237,6 +239,8 @@ var meanings = map[Name]meaning{
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
 	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
+
+	RegistryMismatch: {ExitUnverified, "what a registry shows is not what its own signed entries say"},
 
 	NotReproduced:      {ExitGate, "an attempt was run again and gave a different result"},
 	GoldenDiverged:     {ExitGate, "a case diverges from its golden trace, or has none"},

@@ -1,0 +1,461 @@
+package monitor
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// look looks at a registry once, from nothing.
+func look(t testing.TB, f *fakeRegistry) (*Report, error) {
+	var h http.Handler = f
+	return watch(t, &h).Once(context.Background())
+}
+
+func TestAnHonestRegistryHasNoFindings(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	var h http.Handler = f
+	m := watch(t, &h)
+	report, err := m.Once(context.Background())
+	if err != nil {
+		t.Fatal(err, report)
+	}
+	if report.Size != f.tree.Size() || report.Rows != 2 || report.Receipts != 2 || report.Draws != 4 || report.Votes != 8 || report.Decisions != 5 || report.FirstUse {
+		t.Errorf("%+v", report)
+	}
+
+	// It grows, and another process goes on with what is remembered.
+	p := f.propose(6)
+	f.draw(p, 3)
+	for _, person := range f.drawn[p.Content].Judges {
+		f.vote(p, person, "accept")
+	}
+	f.decide(p, "published", evidence.RegistryVotes{For: 3})
+	again := *m
+	again.memory = nil
+	before := report.Size
+	if report, err = again.Once(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if report.Before != before || report.Size != f.tree.Size() || report.Rows != 3 || report.Receipts != 1 {
+		t.Errorf("%+v", report)
+	}
+	// And once more in the same process.
+	if report, err = again.Once(context.Background()); err != nil || report.Receipts != 0 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+func TestWithoutJudgesItIsPublishedAtOnce(t *testing.T) {
+	f := newFake(t, 0, 0)
+	f.decide(f.propose(0), "published", evidence.RegistryVotes{})
+	if report, err := look(t, f); err != nil || report.Rows != 1 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+func TestAKeyThatWasNotNamedIsRememberedAndSaid(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	var h http.Handler = f
+	m := watch(t, &h)
+	m.Keys = nil
+	if report, err := m.Once(context.Background()); err != nil || !report.FirstUse || len(report.Keys) != 1 {
+		t.Fatalf("%+v %v", report, err)
+	}
+	f.checkpointLie = func() []byte { return signWith(t, testKey(t, 99), f.head(f.tree.Size())) }
+	_, err := m.Once(context.Background())
+	wantRefusal(t, err, refusal.CheckpointInvalid, "")
+}
+
+func wantRefusal(t testing.TB, err error, name refusal.Name, words string) {
+	t.Helper()
+	if !refusal.Is(err, name) || !strings.Contains(err.Error(), words) {
+		t.Errorf("got %v, want %s with %q", err, name, words)
+	}
+}
+
+// edit changes a copy of a row.
+func edit(rows []map[string]any, n int, member string, value any) []map[string]any {
+	out := slices.Clone(rows)
+	out[n] = maps.Clone(out[n])
+	out[n][member] = value
+	return out
+}
+
+func TestEveryLieAboutARowIsFound(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lie  func(f *fakeRegistry)
+		want string
+	}{
+		{"a metric is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 1, "metrics", json.RawMessage(`{"accuracy":0.99}`))
+			}
+		}, RowDiffers},
+		{"a path is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "artifactPath", "/artifacts/models/a/other")
+			}
+		}, RowDiffers},
+		{"how it was run is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "runDetails", json.RawMessage(`{}`)) }
+		}, RowDiffers},
+		{"the date is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "publishedAt", "2020-01-01T00:00:00Z") }
+		}, RowDiffers},
+		{"the address is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "ipPath", "/artifacts/evals/p9") }
+		}, RowDiffers},
+		{"dissent is hidden", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "judges", map[string]any{"drawn": 3, "for": 3, "against": 0, "abstained": 0, "missing": 0})
+			}
+		}, RowDiffers},
+		{"earlier proposals are invented", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "earlier", 7) }
+		}, RowDiffers},
+		{"a runner is put in", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "runner", "did:web:famous.example") }
+		}, RowDiffers},
+		{"a credential is put in", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "credential", "/credentials/x") }
+		}, RowDiffers},
+		{"the row names another entry", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "entry", 3) }
+		}, RowDiffers},
+		{"a row is hidden", func(f *fakeRegistry) { f.rowsLie = func(r []map[string]any) []map[string]any { return r[:1] } }, EntryWithoutRow},
+		{"all rows are hidden", func(f *fakeRegistry) { f.rowsLie = func([]map[string]any) []map[string]any { return nil } }, EntryWithoutRow},
+		{"a row is invented", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p77"), r[0]) }
+		}, RowWithoutEntry},
+		{"a rejected proposal is listed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p1"), r[0]) }
+		}, RowWithoutEntry},
+		{"an open proposal is listed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p5"), r[0]) }
+		}, RowWithoutEntry},
+		{"a row is there twice", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return append(r, r[0]) }
+		}, RowTwice},
+		{"the receipt is another's", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "receipt", "/receipts/4") }
+		}, ReceiptDoesNotProve},
+		{"the receipt is of another tree", func(f *fakeRegistry) {
+			other := story(newFake(t, 3, 1))
+			other.decide(other.propose(9), "withdrawn", evidence.RegistryVotes{})
+			f.receiptLie = other.receipt
+		}, ReceiptDoesNotProve},
+		{"the receipt is of another tree of the same length", func(f *fakeRegistry) { f.receiptLie = story(newFake(t, 3, 1)).receipt }, ReceiptDoesNotProve},
+		{"there is no receipt", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "receipt", "/nothing") }
+		}, ReceiptDoesNotProve},
+		{"an old checkpoint hides what the rows show", func(f *fakeRegistry) {
+			f.checkpointLie = func() []byte { return f.sign(f.head(20)) }
+		}, RowWithoutEntry},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := story(newFake(t, 3, 2))
+			tt.lie(f)
+			requireFinding(t, f, tt.want)
+		})
+	}
+}
+
+func requireFinding(t *testing.T, f *fakeRegistry, want string) {
+	t.Helper()
+	report, err := look(t, f)
+	wantRefusal(t, err, refusal.RegistryMismatch, "")
+	if refusal.ExitCode(err) != 3 {
+		t.Errorf("exit %d, want 3", refusal.ExitCode(err))
+	}
+	if report == nil {
+		t.Fatal("no report")
+	}
+	for _, found := range report.Findings {
+		if found.Name == want {
+			return
+		}
+	}
+	t.Errorf("findings %+v, want %s", report.Findings, want)
+}
+
+func TestARowThatChangesLaterIsFound(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	var h http.Handler = f
+	m := watch(t, &h)
+	if _, err := m.Once(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	f.rowsLie = func(r []map[string]any) []map[string]any {
+		return edit(r, 1, "metrics", json.RawMessage(`{"accuracy":1}`))
+	}
+	report, err := m.Once(context.Background())
+	wantRefusal(t, err, refusal.RegistryMismatch, "accuracy")
+	if report == nil || report.Findings[0].Name != RowDiffers {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestABlobThatIsNotTheOneIsRefused(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	f.blobLie = func(b []byte) []byte { return append(slices.Clone(b), ' ') }
+	_, err := look(t, f)
+	wantRefusal(t, err, refusal.DigestMismatch, "blob")
+}
+
+// What the operator signs is signed, and must still follow the rules.
+func TestEveryLieThatIsSignedIsFound(t *testing.T) {
+	once := func(done *bool) bool { was := *done; *done = true; return !was }
+	for _, tt := range []struct {
+		name string
+		lie  func(f *fakeRegistry)
+		want string
+	}{
+		{"a judge is swapped", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) {
+				for _, other := range []string{"ada@example.com", "bo@example.com", "cy@example.com", "di@example.com", "ed@example.com"} {
+					if !slices.Contains(d.Judges, other) {
+						d.Judges[2] = other
+						return
+					}
+				}
+			}
+		}, DrawDiffers},
+		{"the root is chosen", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { d.Root = f.head(3).Root.String() }
+		}, DrawDiffers},
+		{"the root is older than the proposal", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { d.Size, d.Root = 13, f.head(13).Root.String() }
+		}, DrawDiffers},
+		{"fewer could be drawn", func(f *fakeRegistry) { f.drawLie = func(d *evidence.RegistryDrawn) { d.Of = 3 } }, DrawDiffers},
+		{"judges are drawn again", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { f.drawLie = nil; f.add(d); d.Judges = slices.Clone(d.Judges) }
+		}, DrawDiffers},
+		{"judges are drawn for other content", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { d.Content = digest.IDOf([]byte("x")) }
+		}, DrawDiffers},
+		{"a vote is made up", func(f *fakeRegistry) {
+			f.voteLie = func(j *evidence.RegistryJudged) {
+				j.Signature = seal.EncodeMultibase(ed25519.Sign(f.agentKeys["proposer"].Ed25519(), []byte("x")))
+			}
+		}, VoteNotValid},
+		{"a vote is turned round", func(f *fakeRegistry) {
+			f.voteLie = func(j *evidence.RegistryJudged) { j.Verdict = "accept" }
+		}, VoteNotValid},
+		{"somebody votes who was not drawn", func(f *fakeRegistry) {
+			f.voteLie = func(j *evidence.RegistryJudged) { j.Person = "zoe@example.com" }
+		}, VoteNotValid},
+		{"a vote comes from an agent of somebody else", func(f *fakeRegistry) {
+			f.voteLie = func(j *evidence.RegistryJudged) { j.Agent = "proposer" }
+		}, VoteNotValid},
+		{"somebody votes twice", func(f *fakeRegistry) {
+			done := false
+			f.voteLie = func(j *evidence.RegistryJudged) {
+				if once(&done) {
+					f.add(j)
+				}
+			}
+		}, VoteNotValid},
+		{"votes are counted wrongly", func(f *fakeRegistry) {
+			f.decisionLie = func(d *evidence.RegistryDecided) { d.Votes.For++ }
+		}, DecisionDiffers},
+		{"a rejected proposal is published", func(f *fakeRegistry) {
+			f.decisionLie = func(d *evidence.RegistryDecided) {
+				if d.Outcome == "rejected" {
+					d.Outcome, d.Chain = "published", &evidence.RegistryChain{HMAC: "00", KeyID: "k", Signature: "z"}
+				}
+			}
+		}, DecisionDiffers},
+		{"a published proposal is rejected", func(f *fakeRegistry) {
+			f.decisionLie = func(d *evidence.RegistryDecided) {
+				if d.Outcome == "published" {
+					d.Outcome, d.Chain = "rejected", nil
+				}
+			}
+		}, DecisionDiffers},
+		{"it lapses too early", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.decide(p, "lapsed", evidence.RegistryVotes{})
+		}, DecisionDiffers},
+		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers},
+		{"it is rejected by nobody", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers},
+		{"it is decided twice", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.decide(p, "withdrawn", evidence.RegistryVotes{})
+			f.decide(p, "withdrawn", evidence.RegistryVotes{})
+		}, DecisionDiffers},
+		{"something is decided that nobody proposed", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryDecided{Outcome: "withdrawn", Proposal: "p99"})
+		}, DecisionDiffers},
+		{"an agent is registered twice", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryAgent{Agent: "ada", KeyHash: digest.IDOf(nil), PublicKey: seal.DIDKey(publicOf(testKey(t, 77)))})
+		}, EntryOutOfPlace},
+		{"a proposal id is used twice", func(f *fakeRegistry) { f.propose(50); f.propose(50) }, EntryOutOfPlace},
+		{"an entry is written by hand", func(f *fakeRegistry) {
+			text, err := canon.Marshal(&evidence.RegistryTakenDown{Blob: digest.ContentOf(nil), ReasonCode: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.addRaw(evidence.AppendEntry(nil, text, evidence.RegistryTakenDownKind, true, evidence.At(f.now)))
+		}, EntryOutOfPlace},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t, 3, 2)
+			tt.lie(f)
+			requireFinding(t, story(f), tt.want)
+		})
+	}
+}
+
+func TestHistoryThatIsRewrittenIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lie  func(f *fakeRegistry) *fakeRegistry
+		want refusal.Name
+	}{
+		{"a fork of the same length", func(f *fakeRegistry) *fakeRegistry {
+			other := newFake(t, 3, 1)
+			return story(other)
+		}, refusal.HistoryForked},
+		{"a longer fork", func(f *fakeRegistry) *fakeRegistry {
+			other := story(newFake(t, 3, 1))
+			other.propose(60)
+			return other
+		}, refusal.HistoryForked},
+		{"a shorter fork", func(f *fakeRegistry) *fakeRegistry { return newFake(t, 3, 1) }, refusal.HistoryForked},
+		{"an old checkpoint", func(f *fakeRegistry) *fakeRegistry {
+			f.checkpointLie = func() []byte { return f.sign(f.head(20)) }
+			return f
+		}, refusal.HistoryRolledBack},
+		{"everything since is gone", func(f *fakeRegistry) *fakeRegistry { return newFake(t, 3, 2) }, refusal.HistoryRolledBack},
+		{"another key signs", func(f *fakeRegistry) *fakeRegistry {
+			f.propose(60)
+			f.checkpointLie = func() []byte { return signWith(t, testKey(t, 99), f.head(f.tree.Size())) }
+			return f
+		}, refusal.CheckpointInvalid},
+		{"another key signs the same", func(f *fakeRegistry) *fakeRegistry {
+			f.checkpointLie = func() []byte { return signWith(t, testKey(t, 99), f.head(f.tree.Size())) }
+			return f
+		}, refusal.CheckpointInvalid},
+		{"new entries are not those that were signed", func(f *fakeRegistry) *fakeRegistry {
+			f.propose(60)
+			f.entryLie = func(i int64, e []byte) []byte { return []byte(strings.ReplaceAll(string(e), `"p60"`, `"p61"`)) }
+			return f
+		}, refusal.ChainTamperDetected},
+		{"new entries are not entries", func(f *fakeRegistry) *fakeRegistry {
+			f.propose(60)
+			f.entryLie = func(i int64, e []byte) []byte { return []byte(`{"kind":"hello"}`) }
+			return f
+		}, refusal.EntryInvalid},
+		{"new entries are not served", func(f *fakeRegistry) *fakeRegistry {
+			f.propose(60)
+			f.entryLie = func(int64, []byte) []byte { return nil }
+			return f
+		}, refusal.EntryInvalid},
+		{"time goes back", func(f *fakeRegistry) *fakeRegistry {
+			f.now = f.now.AddDate(-1, 0, 0)
+			f.propose(60)
+			return f
+		}, refusal.EntryInvalid},
+		{"the checkpoint is of another ledger", func(f *fakeRegistry) *fakeRegistry {
+			f.checkpointLie = func() []byte {
+				head := f.head(f.tree.Size())
+				head.Origin = "other.example/log"
+				return signWith(t, f.key, head)
+			}
+			return f
+		}, refusal.CheckpointInvalid},
+		{"the checkpoint is not one", func(f *fakeRegistry) *fakeRegistry {
+			f.checkpointLie = func() []byte { return []byte("hello") }
+			return f
+		}, refusal.CheckpointInvalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := story(newFake(t, 3, 2))
+			var h http.Handler = f
+			m := watch(t, &h)
+			if _, err := m.Once(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			h = tt.lie(f)
+			_, err := m.Once(context.Background())
+			wantRefusal(t, err, tt.want, "")
+			if tt.want == refusal.HistoryForked || tt.want == refusal.HistoryRolledBack {
+				requireProof(t, m)
+			}
+			// It goes on saying so.
+			_, err = m.Once(context.Background())
+			wantRefusal(t, err, tt.want, "")
+		})
+	}
+}
+
+// requireProof wants both signed checkpoints in a file.
+func requireProof(t *testing.T, m *Monitor) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.Dir, "alarms", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("alarms %q %v, want one", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a alarmFile
+	if err := canon.Unmarshal(data, &a); err != nil {
+		t.Fatal(err)
+	}
+	policy := ledger.Policy{Logs: m.Keys}
+	for _, note := range []string{a.Known, a.Offered} {
+		if _, err := ledger.VerifyCheckpoint([]byte(note), policy); err != nil {
+			t.Errorf("a saved checkpoint does not verify: %v", err)
+		}
+	}
+}
+
+func TestAWrongKeyAtTheFirstLookIsRefused(t *testing.T) {
+	var h http.Handler = story(newFake(t, 3, 2))
+	m := watch(t, &h)
+	m.Keys = []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 99))}}
+	_, err := m.Once(context.Background())
+	wantRefusal(t, err, refusal.CheckpointInvalid, "")
+	// And nothing was remembered of it.
+	m.Keys = []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 1))}}
+	if _, err := m.Once(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAChangedMemoryIsRefused(t *testing.T) {
+	var h http.Handler = story(newFake(t, 3, 2))
+	m := watch(t, &h)
+	if _, err := m.Once(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(m.Dir, "entries", "0000000000000000.jsonl")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(data), `"p1"`, `"p2"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.memory = nil
+	_, err = m.Once(context.Background())
+	wantRefusal(t, err, refusal.MemoryDamaged, "")
+}
