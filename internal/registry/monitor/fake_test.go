@@ -37,9 +37,10 @@ type fakeRegistry struct {
 	tree      *ledger.Tree
 	now       time.Time
 
-	blobs map[string][]byte
-	rows  []map[string]any
-	drawn map[digest.ID]*evidence.RegistryDrawn
+	proposer string
+	blobs    map[string][]byte
+	rows     []map[string]any
+	drawn    map[digest.ID]*evidence.RegistryDrawn
 
 	// lies, one for each thing that is served
 	checkpointLie func() []byte
@@ -67,22 +68,33 @@ func publicOf(k *seal.Key) ed25519.PublicKey {
 }
 
 func newFake(t testing.TB, judges, quorum int) *fakeRegistry {
-	f := &fakeRegistry{TB: t, key: testKey(t, 1), agentKeys: map[string]*seal.Key{}, chain: ledger.NewChain(fakeOrigin), tree: &ledger.Tree{},
+	f := emptyFake(t)
+	f.people(judges, quorum)
+	return f
+}
+
+// emptyFake has a ledger and nothing in it.
+func emptyFake(t testing.TB) *fakeRegistry {
+	f := &fakeRegistry{TB: t, proposer: "proposer", key: testKey(t, 1), agentKeys: map[string]*seal.Key{}, chain: ledger.NewChain(fakeOrigin), tree: &ledger.Tree{},
 		now: time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC), blobs: map[string][]byte{}, drawn: map[digest.ID]*evidence.RegistryDrawn{}}
 	signers, err := seal.Compose(1, digest.ID{}, []seal.Entry{{Principals: "olga@example.com", Key: f.key.Public(), Roles: []seal.Role{seal.Operator}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.add(&evidence.Opened{Origin: fakeOrigin, Signers: string(signers)})
+	return f
+}
+
+// people adds settings, agents and judges.
+func (f *fakeRegistry) people(judges, quorum int) {
 	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: judges, Quorum: quorum})
 	for i, agent := range []string{"proposer", "ada", "bo", "cy", "di", "ed"} {
-		f.agentKeys[agent] = testKey(t, byte(10+i))
+		f.agentKeys[agent] = testKey(f, byte(10+i))
 		f.add(&evidence.RegistryAgent{Agent: agent, KeyHash: digest.IDOf([]byte(agent)), PublicKey: seal.DIDKey(publicOf(f.agentKeys[agent]))})
 		if agent != "proposer" {
 			f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{agent}, Person: agent + "@example.com"})
 		}
 	}
-	return f
 }
 
 // add appends an entry as the sequencer would.
@@ -110,7 +122,7 @@ func (f *fakeRegistry) propose(n int) *evidence.RegistryProposed {
 	text := fmt.Appendf(nil, `{"artifactPath":"/artifacts/models/a/m%d","datasetPath":"/artifacts/datasets/d","evalHarnessPath":"/artifacts/eval-harnesses/h/v1","metrics":{"accuracy":0.%d},"runDetails":{"runner":"h","seed":%d}}`, n, n+1, n)
 	blob := digest.ContentOf(text)
 	f.blobs[blob.String()] = text
-	p := &evidence.RegistryProposed{Agent: "proposer", Content: digest.IDOf(text), Manifest: blob, Path: fmt.Sprintf("/artifacts/evals/p%d", n), Proposal: fmt.Sprintf("p%d", n), Thing: "eval"}
+	p := &evidence.RegistryProposed{Agent: f.proposer, Content: digest.IDOf(text), Manifest: blob, Path: fmt.Sprintf("/artifacts/evals/p%d", n), Proposal: fmt.Sprintf("p%d", n), Thing: "eval"}
 	f.add(p)
 	return p
 }
@@ -130,6 +142,9 @@ func (f *fakeRegistry) draw(p *evidence.RegistryProposed, judges int) {
 func (f *fakeRegistry) vote(p *evidence.RegistryProposed, person, verdict string) {
 	f.Helper()
 	agent, _, _ := strings.Cut(person, "@")
+	if f.agentKeys[agent] == nil {
+		agent = f.proposer
+	}
 	message, err := recompute.Judgement{Content: p.Content, Proposal: p.Proposal, Registry: fakeOrigin, Verdict: verdict}.Message()
 	if err != nil {
 		f.Fatal(err)
@@ -155,7 +170,7 @@ func (f *fakeRegistry) decide(p *evidence.RegistryProposed, outcome string, vote
 		return
 	}
 	row := map[string]any{"proposalId": p.Proposal, "ipPath": p.Path, "status": "published", "publishedAt": at.String(), "earlier": p.Earlier, "entry": index,
-		"receipt": fmt.Sprintf("/receipts/%d", index), "judges": map[string]any{"drawn": votes.For + votes.Against + votes.Abstained + votes.Missing,
+		"receipt": "https://registry.example" + client.ReceiptPath(index), "judges": map[string]any{"drawn": votes.For + votes.Against + votes.Abstained + votes.Missing,
 			"for": votes.For, "against": votes.Against, "abstained": votes.Abstained, "missing": votes.Missing}}
 	var content map[string]canon.RawMessage
 	if err := canon.Unmarshal(f.blobs[p.Manifest.String()], &content); err != nil {
@@ -256,7 +271,7 @@ func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(f.checkpoint())
 	case at == strings.Split(client.EntriesPath(0, 0), "?")[0]:
 		from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
-		n, _ := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
+		n, _ := strconv.ParseInt(r.URL.Query().Get("n"), 10, 64)
 		for i := from; i < from+n && i < int64(len(f.entries)); i++ {
 			entry := f.entries[i]
 			if f.entryLie != nil {
@@ -272,9 +287,13 @@ func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			blob = f.blobLie(blob)
 		}
 		w.Write(blob)
-	case strings.HasPrefix(at, "/receipts/"):
-		index, _ := strconv.ParseInt(strings.TrimPrefix(at, "/receipts/"), 10, 64)
-		w.Write(f.receipt(index))
+	case strings.HasPrefix(at, "/receipt/"):
+		index, _ := strconv.ParseInt(strings.TrimPrefix(at, "/receipt/"), 10, 64)
+		receipt := f.receipt(index)
+		if receipt == nil {
+			http.NotFound(w, r)
+		}
+		w.Write(receipt)
 	case strings.HasPrefix(at, "/tile/"):
 		tile, ok := ledger.TileAt(f.tree, &ledger.Leaves{Origin: fakeOrigin}, strings.TrimPrefix(at, "/"))
 		if !ok {
@@ -296,7 +315,7 @@ func (f *fakeRegistry) serveRows(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	page := rows[min(after, len(rows)):min(after+1, len(rows))]
 	if after+1 < len(rows) {
-		w.Header().Set("Link", fmt.Sprintf(`<%s?limit=200&after=%d>; rel="next"`, client.ListPath, after+1))
+		w.Header().Set("Link", fmt.Sprintf(`<https://registry.example%s?limit=200&after=%d>; rel="next"`, client.ListPath, after+1))
 	}
 	text, err := canon.Marshal(append([]map[string]any{}, page...))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
+	"tallystick/internal/registry/client"
 	"tallystick/internal/seal"
 )
 
@@ -106,7 +107,7 @@ func TestEveryLieAboutARowIsFound(t *testing.T) {
 			f.rowsLie = func(r []map[string]any) []map[string]any {
 				return edit(r, 1, "metrics", json.RawMessage(`{"accuracy":0.99}`))
 			}
-		}, RowDiffers},
+		}, RowDiffers + ": the row says {"},
 		{"a path is changed", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any {
 				return edit(r, 0, "artifactPath", "/artifacts/models/a/other")
@@ -117,35 +118,58 @@ func TestEveryLieAboutARowIsFound(t *testing.T) {
 		}, RowDiffers},
 		{"the date is changed", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "publishedAt", "2020-01-01T00:00:00Z") }
-		}, RowDiffers},
+		}, RowDiffers + ": publishedAt"},
 		{"the address is changed", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "ipPath", "/artifacts/evals/p9") }
-		}, RowDiffers},
+		}, RowDiffers + ": ipPath"},
 		{"dissent is hidden", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any {
 				return edit(r, 0, "judges", map[string]any{"drawn": 3, "for": 3, "against": 0, "abstained": 0, "missing": 0})
 			}
-		}, RowDiffers},
+		}, RowDiffers + ": judges.against"},
 		{"earlier proposals are invented", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "earlier", 7) }
-		}, RowDiffers},
+		}, RowDiffers + ": earlier"},
 		{"a runner is put in", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "runner", "did:web:famous.example") }
-		}, RowDiffers},
+		}, RowDiffers + ": runner"},
 		{"a credential is put in", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "credential", "/credentials/x") }
-		}, RowDiffers},
+		}, RowDiffers + ": a credential"},
 		{"the row names another entry", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "entry", 3) }
-		}, RowDiffers},
+		}, RowDiffers + ": entry: the row says 3"},
+		{"the votes for it are changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "judges", map[string]any{"drawn": 3, "for": 3, "against": 1})
+			}
+		}, RowDiffers + ": judges.for"},
+		{"how many were drawn is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "judges", map[string]any{"drawn": 5, "for": 2, "against": 1})
+			}
+		}, RowDiffers + ": judges.drawn"},
+		{"abstentions are put in", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "judges", map[string]any{"drawn": 3, "for": 2, "against": 1, "abstained": 1})
+			}
+		}, RowDiffers + ": judges.abstained"},
+		{"votes are said to be missing", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any {
+				return edit(r, 0, "judges", map[string]any{"drawn": 3, "for": 2, "against": 1, "missing": 1})
+			}
+		}, RowDiffers + ": judges.missing"},
+		{"the status is changed", func(f *fakeRegistry) {
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "status", "rejected") }
+		}, RowDiffers + ": status"},
 		{"a row is hidden", func(f *fakeRegistry) { f.rowsLie = func(r []map[string]any) []map[string]any { return r[:1] } }, EntryWithoutRow},
 		{"all rows are hidden", func(f *fakeRegistry) { f.rowsLie = func([]map[string]any) []map[string]any { return nil } }, EntryWithoutRow},
 		{"a row is invented", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p77"), r[0]) }
-		}, RowWithoutEntry},
+		}, RowWithoutEntry + ": no entry of the"},
 		{"a rejected proposal is listed", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p1"), r[0]) }
-		}, RowWithoutEntry},
+		}, RowWithoutEntry + ": no entry publishes it"},
 		{"an open proposal is listed", func(f *fakeRegistry) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return append(edit(r, 0, "proposalId", "p5"), r[0]) }
 		}, RowWithoutEntry},
@@ -153,16 +177,18 @@ func TestEveryLieAboutARowIsFound(t *testing.T) {
 			f.rowsLie = func(r []map[string]any) []map[string]any { return append(r, r[0]) }
 		}, RowTwice},
 		{"the receipt is another's", func(f *fakeRegistry) {
-			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "receipt", "/receipts/4") }
-		}, ReceiptDoesNotProve},
+			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "receipt", "/receipt/4") }
+		}, ReceiptDoesNotProve + ": the row leads to"},
 		{"the receipt is of another tree", func(f *fakeRegistry) {
 			other := story(newFake(t, 3, 1))
 			other.decide(other.propose(9), "withdrawn", evidence.RegistryVotes{})
 			f.receiptLie = other.receipt
 		}, ReceiptDoesNotProve},
 		{"the receipt is of another tree of the same length", func(f *fakeRegistry) { f.receiptLie = story(newFake(t, 3, 1)).receipt }, ReceiptDoesNotProve},
-		{"there is no receipt", func(f *fakeRegistry) {
-			f.rowsLie = func(r []map[string]any) []map[string]any { return edit(r, 0, "receipt", "/nothing") }
+		{"there is no receipt", func(f *fakeRegistry) { f.receiptLie = func(int64) []byte { return nil } }, ReceiptDoesNotProve},
+		{"the receipt of another entry is served", func(f *fakeRegistry) {
+			honest := story(newFake(t, 3, 2))
+			f.receiptLie = func(int64) []byte { return honest.receipt(4) }
 		}, ReceiptDoesNotProve},
 		{"an old checkpoint hides what the rows show", func(f *fakeRegistry) {
 			f.checkpointLie = func() []byte { return f.sign(f.head(20)) }
@@ -186,8 +212,9 @@ func requireFinding(t *testing.T, f *fakeRegistry, want string) {
 	if report == nil {
 		t.Fatal("no report")
 	}
+	name, words, _ := strings.Cut(want, ": ")
 	for _, found := range report.Findings {
-		if found.Name == want {
+		if found.Name == name && strings.Contains(found.Detail, words) {
 			return
 		}
 	}
@@ -235,34 +262,34 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 					}
 				}
 			}
-		}, DrawDiffers},
+		}, DrawDiffers + ": the rule draws"},
 		{"the root is chosen", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { d.Root = f.head(3).Root.String() }
-		}, DrawDiffers},
+		}, DrawDiffers + ": it says that the root of"},
 		{"the root is older than the proposal", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { d.Size, d.Root = 13, f.head(13).Root.String() }
-		}, DrawDiffers},
-		{"fewer could be drawn", func(f *fakeRegistry) { f.drawLie = func(d *evidence.RegistryDrawn) { d.Of = 3 } }, DrawDiffers},
+		}, DrawDiffers + ": it is drawn from the root of 13"},
+		{"fewer could be drawn", func(f *fakeRegistry) { f.drawLie = func(d *evidence.RegistryDrawn) { d.Of = 3 } }, DrawDiffers + ": could have been drawn"},
 		{"judges are drawn again", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { f.drawLie = nil; f.add(d); d.Judges = slices.Clone(d.Judges) }
-		}, DrawDiffers},
+		}, DrawDiffers + ": a second time"},
 		{"judges are drawn for other content", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { d.Content = digest.IDOf([]byte("x")) }
-		}, DrawDiffers},
+		}, DrawDiffers + ": the proposal has"},
 		{"a vote is made up", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) {
 				j.Signature = seal.EncodeMultibase(ed25519.Sign(f.agentKeys["proposer"].Ed25519(), []byte("x")))
 			}
-		}, VoteNotValid},
+		}, VoteNotValid + ": does not verify"},
 		{"a vote is turned round", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Verdict = "accept" }
-		}, VoteNotValid},
+		}, VoteNotValid + ": does not verify"},
 		{"somebody votes who was not drawn", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Person = "zoe@example.com" }
-		}, VoteNotValid},
+		}, VoteNotValid + ": was not drawn"},
 		{"a vote comes from an agent of somebody else", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Agent = "proposer" }
-		}, VoteNotValid},
+		}, VoteNotValid + ": does not hold it"},
 		{"somebody votes twice", func(f *fakeRegistry) {
 			done := false
 			f.voteLie = func(j *evidence.RegistryJudged) {
@@ -270,49 +297,111 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 					f.add(j)
 				}
 			}
-		}, VoteNotValid},
+		}, VoteNotValid + ": a second time"},
 		{"votes are counted wrongly", func(f *fakeRegistry) {
 			f.decisionLie = func(d *evidence.RegistryDecided) { d.Votes.For++ }
-		}, DecisionDiffers},
+		}, DecisionDiffers + ": the votes are"},
 		{"a rejected proposal is published", func(f *fakeRegistry) {
 			f.decisionLie = func(d *evidence.RegistryDecided) {
 				if d.Outcome == "rejected" {
 					d.Outcome, d.Chain = "published", &evidence.RegistryChain{HMAC: "00", KeyID: "k", Signature: "z"}
 				}
 			}
-		}, DecisionDiffers},
+		}, DecisionDiffers + ": it is published with 0 of 3"},
 		{"a published proposal is rejected", func(f *fakeRegistry) {
 			f.decisionLie = func(d *evidence.RegistryDecided) {
 				if d.Outcome == "published" {
 					d.Outcome, d.Chain = "rejected", nil
 				}
 			}
-		}, DecisionDiffers},
+		}, DecisionDiffers + ": are enough"},
 		{"it lapses too early", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "lapsed", evidence.RegistryVotes{})
-		}, DecisionDiffers},
-		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers},
-		{"it is rejected by nobody", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers},
+		}, DecisionDiffers + ": before the deadline"},
+		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
+		{"it is rejected by nobody", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
+		{"something is proposed before there are settings", func(f *fakeRegistry) {
+			*f = *emptyFake(f.TB)
+			f.propose(50)
+			f.people(3, 2)
+		}, EntryOutOfPlace + ": before the registry has settings"},
+		{"nobody proposes", func(f *fakeRegistry) { f.proposer = "nobody" }, EntryOutOfPlace + ": is not registered"},
+		{"the draw is a later proposal's", func(f *fakeRegistry) {
+			p := f.propose(50)
+			again := *p
+			again.Proposal, again.Path = "p51", "/artifacts/evals/p51"
+			f.add(&again)
+			f.draw(&again, 3)
+		}, DrawDiffers + ": was proposed before"},
+		{"the root is of the future", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { d.Size++ }
+		}, DrawDiffers + ": it is drawn from the root of"},
+		{"witnesses are not waited for", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2, Witnesses: []string{"w+1+k"}})
+		}, DrawDiffers + ": did not wait"},
+		{"a judge is admitted for the draw", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) {
+				f.drawLie = nil
+				f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"proposer"}, Person: "friend@example.com"})
+				d.Of, d.Judges[0] = 6, "friend@example.com"
+			}
+		}, DrawDiffers + ": could have been drawn; there were 5"},
+		{"the proposer judges", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"proposer"}, Person: "friend@example.com"})
+			f.drawLie = func(d *evidence.RegistryDrawn) { f.drawLie = nil; d.Of, d.Judges[0] = 6, "friend@example.com" }
+		}, DrawDiffers + ": could have been drawn; there were 5"},
+		{"a judge who left is drawn", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryJudge{Admitted: false, Agents: []string{"ada"}, Person: "ada@example.com"})
+		}, DrawDiffers + ": could have been drawn; there were 4"},
+		{"a vote is for other content", func(f *fakeRegistry) {
+			f.voteLie = func(j *evidence.RegistryJudged) { j.Content = digest.IDOf([]byte("x")) }
+		}, VoteNotValid + ": of that content"},
+		{"a vote comes before the draw", func(f *fakeRegistry) { f.vote(f.propose(50), "ada@example.com", "accept") }, VoteNotValid + ": before judges were drawn"},
+		{"a vote comes after the decision", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.draw(p, 3)
+			f.decide(p, "withdrawn", evidence.RegistryVotes{Missing: 3})
+			f.vote(p, f.drawn[p.Content].Judges[0], "accept")
+		}, VoteNotValid + ": after the decision"},
+		{"it is rejected while it could be published", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.draw(p, 3)
+			f.vote(p, f.drawn[p.Content].Judges[0], "reject")
+			f.decide(p, "rejected", evidence.RegistryVotes{Against: 1, Missing: 2})
+		}, DecisionDiffers + ": could still publish"},
+		{"it lapses with enough votes", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.draw(p, 3)
+			f.vote(p, f.drawn[p.Content].Judges[0], "accept")
+			f.vote(p, f.drawn[p.Content].Judges[1], "accept")
+			f.now = f.now.AddDate(0, 1, 0)
+			f.decide(p, "lapsed", evidence.RegistryVotes{For: 2, Missing: 1})
+		}, DecisionDiffers + ": lapsed with 2"},
+		{"it lapses before the deadline, with a vote", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.draw(p, 3)
+			f.decide(p, "lapsed", evidence.RegistryVotes{Missing: 3})
+		}, DecisionDiffers + ": before the deadline"},
 		{"it is decided twice", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})
-		}, DecisionDiffers},
+		}, DecisionDiffers + ": a second time"},
 		{"something is decided that nobody proposed", func(f *fakeRegistry) {
 			f.add(&evidence.RegistryDecided{Outcome: "withdrawn", Proposal: "p99"})
-		}, DecisionDiffers},
+		}, DecisionDiffers + ": not there"},
 		{"an agent is registered twice", func(f *fakeRegistry) {
 			f.add(&evidence.RegistryAgent{Agent: "ada", KeyHash: digest.IDOf(nil), PublicKey: seal.DIDKey(publicOf(testKey(t, 77)))})
-		}, EntryOutOfPlace},
-		{"a proposal id is used twice", func(f *fakeRegistry) { f.propose(50); f.propose(50) }, EntryOutOfPlace},
+		}, EntryOutOfPlace + ": a second time"},
+		{"a proposal id is used twice", func(f *fakeRegistry) { f.propose(50); f.propose(50) }, EntryOutOfPlace + ": a second time"},
 		{"an entry is written by hand", func(f *fakeRegistry) {
 			text, err := canon.Marshal(&evidence.RegistryTakenDown{Blob: digest.ContentOf(nil), ReasonCode: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.addRaw(evidence.AppendEntry(nil, text, evidence.RegistryTakenDownKind, true, evidence.At(f.now)))
-		}, EntryOutOfPlace},
+		}, EntryOutOfPlace + ": by hand"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t, 3, 2)
@@ -458,4 +547,45 @@ func TestAChangedMemoryIsRefused(t *testing.T) {
 	m.memory = nil
 	_, err = m.Once(context.Background())
 	wantRefusal(t, err, refusal.MemoryDamaged, "")
+}
+
+func TestAListThatDoesNotEndIsRefused(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == client.ListPath {
+			w.Header().Set("Link", `<https://registry.example/other?after=x>; rel="next", </first>; rel="first"`)
+			w.Write([]byte("[]"))
+			return
+		}
+		f.ServeHTTP(w, r)
+	})
+	_, err := watch(t, &h).Once(context.Background())
+	wantRefusal(t, err, refusal.Malformed, "does not end")
+}
+
+func TestAManifestThatWasTakenDownIsNotAskedFor(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	for name := range f.blobs {
+		blob, err := digest.ParseContent(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.add(&evidence.RegistryTakenDown{Blob: blob, ReasonCode: "privacy"})
+	}
+	f.blobs = nil
+	if _, err := look(t, f); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnEntryThatIsTooLongForItsReceiptIsReadBesideIt(t *testing.T) {
+	f := newFake(t, 3, 2)
+	f.decisionLie = func(d *evidence.RegistryDecided) {
+		if d.Chain != nil {
+			d.Chain.HMAC = strings.Repeat("0", 2*ledger.MaxReceiptBytes)
+		}
+	}
+	if report, err := look(t, story(f)); err != nil || report.Receipts != 2 {
+		t.Errorf("%+v %v", report, err)
+	}
 }

@@ -66,13 +66,9 @@ type manifest struct {
 // rows reads the whole list, page by page.
 func (m *Monitor) rows(ctx context.Context) ([]row, error) {
 	var all []row
-	seen := map[string]bool{}
-	for next := fmt.Sprintf("%s?limit=%d", client.ListPath, pageOfRows); next != ""; {
-		if seen[next] || len(all) > maxRows {
-			return nil, refusal.Newf(refusal.Malformed, "the registry's list does not end: %q comes again", next)
-		}
-		seen[next] = true
-		a, err := m.Client.Get(ctx, next)
+	seen := map[string]bool{"": true}
+	for at := fmt.Sprintf("%s?limit=%d", client.ListPath, pageOfRows); ; {
+		a, err := m.Client.Get(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -81,29 +77,36 @@ func (m *Monitor) rows(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 		all = append(all, page...)
-		if next, err = nextPage(a.Header); err != nil {
-			return nil, err
+		after, more, err := nextPage(a.Header)
+		if err != nil || !more {
+			return all, err
 		}
+		if seen[after] || len(all) > maxRows {
+			return nil, refusal.Newf(refusal.Malformed, "the registry's list does not end: after %q comes again", after)
+		}
+		seen[after] = true
+		at = fmt.Sprintf("%s?after=%s&limit=%d", client.ListPath, url.QueryEscape(after), pageOfRows)
 	}
-	return all, nil
 }
 
-// nextPage reads the Link header (RFC 8288): <address>; rel="next".
-func nextPage(h http.Header) (string, error) {
+// nextPage reads where the next page begins from the Link header (RFC 8288):
+// <address?after=…>; rel="next". Only that is taken from it: the address is the one
+// that whoever watches has named.
+func nextPage(h http.Header) (after string, more bool, err error) {
 	for _, value := range h.Values("Link") {
 		for _, link := range strings.Split(value, ",") {
 			address, parameters, _ := strings.Cut(strings.TrimSpace(link), ";")
 			if !strings.Contains(parameters, `rel="next"`) {
 				continue
 			}
-			address = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(address), "<"), ">")
-			if _, err := url.Parse(address); err != nil {
-				return "", refusal.Newf(refusal.Malformed, "the registry's Link header: %w", err)
+			u, err := url.Parse(strings.Trim(strings.TrimSpace(address), "<>"))
+			if err != nil {
+				return "", false, refusal.Newf(refusal.Malformed, "the registry's Link header: %w", err)
 			}
-			return address, nil
+			return u.Query().Get("after"), true, nil
 		}
 	}
-	return "", nil
+	return "", false, nil
 }
 
 // checkRows compares the list with the entries, both ways. mustHave is how many
@@ -246,7 +249,11 @@ func (m *Monitor) checkReceipt(ctx context.Context, r *row, p *proposal, report 
 	if p.decisionIndex < m.memory.Receipts && !m.AllReceipts {
 		return nil
 	}
-	a, err := m.Client.Get(ctx, r.Receipt)
+	if !strings.HasSuffix(r.Receipt, client.ReceiptPath(r.Entry)) {
+		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "the row leads to %s; the receipt of its entry is %s", r.Receipt, client.ReceiptPath(r.Entry))
+		return nil
+	}
+	a, err := m.Client.Get(ctx, client.ReceiptPath(r.Entry))
 	if err != nil {
 		return err
 	}
