@@ -221,10 +221,11 @@ func (a *Answer) Decode(v any, statuses ...int) error {
 }
 
 func decode(data []byte, v any) error {
-	if err := canon.Validate(data); err != nil {
+	canonical, err := canon.Canonicalize(data)
+	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, v)
+	return json.Unmarshal(canonical, v)
 }
 
 // A problem is the body of a registry's refusals.

@@ -307,18 +307,18 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 					d.Outcome, d.Chain = "published", &evidence.RegistryChain{HMAC: "00", KeyID: "k", Signature: "z"}
 				}
 			}
-		}, DecisionDiffers + ": it is published with 0 of 3"},
+		}, DecisionDiffers + ": so it is rejected"},
 		{"a published proposal is rejected", func(f *fakeRegistry) {
 			f.decisionLie = func(d *evidence.RegistryDecided) {
 				if d.Outcome == "published" {
 					d.Outcome, d.Chain = "rejected", nil
 				}
 			}
-		}, DecisionDiffers + ": are enough"},
+		}, DecisionDiffers + ": so it is published"},
 		{"it lapses too early", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "lapsed", evidence.RegistryVotes{})
-		}, DecisionDiffers + ": before the deadline"},
+		}, DecisionDiffers + ": nobody was drawn"},
 		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
 		{"it is rejected by nobody", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
 		{"something is proposed before there are settings", func(f *fakeRegistry) {
@@ -343,7 +343,7 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 		{"a judge is admitted for the draw", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) {
 				f.drawLie = nil
-				f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"proposer"}, Person: "friend@example.com"})
+				f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"ed"}, Person: "friend@example.com"})
 				d.Of, d.Judges[0] = 6, "friend@example.com"
 			}
 		}, DrawDiffers + ": could have been drawn; there were 5"},
@@ -369,7 +369,7 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			f.draw(p, 3)
 			f.vote(p, f.drawn[p.Content].Judges[0], "reject")
 			f.decide(p, "rejected", evidence.RegistryVotes{Against: 1, Missing: 2})
-		}, DecisionDiffers + ": could still publish"},
+		}, DecisionDiffers + ": so it is open"},
 		{"it lapses with enough votes", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.draw(p, 3)
@@ -377,12 +377,12 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			f.vote(p, f.drawn[p.Content].Judges[1], "accept")
 			f.now = f.now.AddDate(0, 1, 0)
 			f.decide(p, "lapsed", evidence.RegistryVotes{For: 2, Missing: 1})
-		}, DecisionDiffers + ": lapsed with 2"},
-		{"it lapses before the deadline, with a vote", func(f *fakeRegistry) {
+		}, DecisionDiffers + ": so it is published"},
+		{"it lapses before the deadline", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.draw(p, 3)
 			f.decide(p, "lapsed", evidence.RegistryVotes{Missing: 3})
-		}, DecisionDiffers + ": before the deadline"},
+		}, DecisionDiffers + ": so it is open"},
 		{"it is decided twice", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})

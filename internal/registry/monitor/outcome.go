@@ -10,53 +10,40 @@ import (
 	"tallystick/internal/seal"
 )
 
-// outcomeFollows checks that a decision is the one that the votes give.
+// outcomeFollows checks that a decision is the one that the votes give: published
+// when a quorum accepts, rejected when so many reject that no quorum can, lapsed when
+// nothing more can come. Fewer judges than a quorum must all accept.
 func outcomeFollows(p *proposal, d *draw, b *evidence.RegistryDecided, at evidence.Time) error {
-	v := b.Votes
-	drawn := v.For + v.Against + v.Abstained + v.Missing
 	if d == nil {
-		return withoutDraw(p, b, at)
+		if b.Outcome == "published" && p.settings.Judges == 0 {
+			return nil
+		}
+		return fmt.Errorf("it is %s and nobody was drawn to judge it; the settings ask for %d judges", b.Outcome, p.settings.Judges)
 	}
-	switch b.Outcome {
-	case "published":
-		if v.For < p.settings.Quorum {
-			return fmt.Errorf("it is published with %d of %d votes; %d are needed", v.For, drawn, p.settings.Quorum)
-		}
-	case "rejected":
-		if v.For >= p.settings.Quorum {
-			return fmt.Errorf("it is rejected with %d votes for it; %d are enough", v.For, p.settings.Quorum)
-		}
-		if v.For+v.Missing >= p.settings.Quorum {
-			return fmt.Errorf("it is rejected while %d votes are missing that could still publish it", v.Missing)
-		}
-	case "lapsed":
-		if v.For >= p.settings.Quorum {
-			return fmt.Errorf("it lapsed with %d votes for it; %d are enough", v.For, p.settings.Quorum)
-		}
-		return afterDeadline(p, at)
-	}
-	return nil
-}
-
-// withoutDraw checks a decision on which nobody voted.
-func withoutDraw(p *proposal, b *evidence.RegistryDecided, at evidence.Time) error {
+	v, drawn := b.Votes, len(d.body.Judges)
+	quorum := min(p.settings.Quorum, drawn)
+	want := "open"
 	switch {
-	case b.Outcome == "published" && p.settings.Judges > 0:
-		return fmt.Errorf("it is published and nobody was drawn to judge it; the settings ask for %d judges", p.settings.Judges)
-	case b.Outcome == "rejected":
-		return fmt.Errorf("it is rejected and nobody was drawn to judge it")
-	case b.Outcome == "lapsed":
-		return afterDeadline(p, at)
+	case v.For >= quorum:
+		want = "published"
+	case v.Against > drawn-quorum:
+		want = "rejected"
+	case v.Missing == 0 || !at.Go().Before(deadline(p, d)):
+		want = "lapsed"
+	}
+	if b.Outcome != want {
+		return fmt.Errorf("it is %s with %+v; %d of %d decide, the deadline is %s, so it is %s", b.Outcome, v, quorum, drawn, evidence.At(deadline(p, d)), want)
 	}
 	return nil
 }
 
-func afterDeadline(p *proposal, at evidence.Time) error {
-	deadline := p.at.Go().Add(time.Duration(p.settings.DeadlineHours) * time.Hour)
-	if at.Go().Before(deadline) {
-		return fmt.Errorf("it lapsed at %s, before the deadline %s", at, evidence.At(deadline))
+// deadline counts from the draw, or from the proposal if that came after it.
+func deadline(p *proposal, d *draw) time.Time {
+	from := d.at.Go()
+	if p.at.Go().After(from) {
+		from = p.at.Go()
 	}
-	return nil
+	return from.Add(time.Duration(p.settings.DeadlineHours) * time.Hour)
 }
 
 // verifyVote verifies a judge's signature, in multibase or hexadecimal.

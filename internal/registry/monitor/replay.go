@@ -60,6 +60,7 @@ type proposal struct {
 	at       evidence.Time
 	body     *evidence.RegistryProposed
 	settings *evidence.RegistryConfigured // in force when it was proposed
+	votes    map[string]string            // person to verdict
 
 	decision      *evidence.RegistryDecided
 	decisionIndex int64
@@ -67,9 +68,9 @@ type proposal struct {
 }
 
 type draw struct {
+	at    evidence.Time
 	body  *evidence.RegistryDrawn
 	first *proposal
-	votes map[string]string // person to verdict
 }
 
 func newReplay(l *log) *replay {
@@ -101,7 +102,7 @@ func (r *replay) apply(index int64, entry evidence.Entry, body evidence.Body) {
 	case *evidence.RegistryProposed:
 		r.proposed(index, entry.Time, b)
 	case *evidence.RegistryDrawn:
-		r.checkDraw(index, b)
+		r.checkDraw(index, entry.Time, b)
 	case *evidence.RegistryJudged:
 		r.checkVote(index, entry.Time, b)
 	case *evidence.RegistryDecided:
@@ -122,13 +123,13 @@ func (r *replay) proposed(index int64, at evidence.Time, b *evidence.RegistryPro
 	case r.agents[b.Agent] == "":
 		r.find(EntryOutOfPlace, index, b.Proposal, "its agent %s is not registered", b.Agent)
 	}
-	p := &proposal{index: index, at: at, body: b, settings: r.settings}
+	p := &proposal{index: index, at: at, body: b, settings: r.settings, votes: map[string]string{}}
 	r.byID[b.Proposal] = p
 	r.order = append(r.order, p)
 }
 
 // checkDraw draws the judges again.
-func (r *replay) checkDraw(index int64, b *evidence.RegistryDrawn) {
+func (r *replay) checkDraw(index int64, at evidence.Time, b *evidence.RegistryDrawn) {
 	r.drawn++
 	p := r.byID[b.Proposal]
 	switch {
@@ -142,11 +143,11 @@ func (r *replay) checkDraw(index int64, b *evidence.RegistryDrawn) {
 		r.find(DrawDiffers, index, b.Proposal, "judges are drawn a second time for content %s", b.Content)
 		return
 	}
-	d := &draw{body: b, first: p, votes: map[string]string{}}
+	d := &draw{at: at, body: b, first: p}
 	r.draws[b.Content] = d
 	for _, q := range r.order {
-		if q.body.Content == b.Content && q.index < p.index {
-			r.find(DrawDiffers, index, b.Proposal, "the content was proposed before, in entry %d; the draw is that proposal's", q.index)
+		if q.body.Content == b.Content && q.index < p.index && q.decision == nil {
+			r.find(DrawDiffers, index, b.Proposal, "the content was proposed before, in entry %d, and is open; the draw is that proposal's", q.index)
 			break
 		}
 	}
@@ -217,7 +218,7 @@ func (r *replay) checkVote(index int64, at evidence.Time, b *evidence.RegistryJu
 	case !slices.Contains(d.body.Judges, b.Person):
 		wrong("%s votes and was not drawn", b.Person)
 		return
-	case d.votes[b.Person] != "":
+	case p.votes[b.Person] != "":
 		wrong("%s votes a second time", b.Person)
 		return
 	case p.decision != nil:
@@ -227,7 +228,7 @@ func (r *replay) checkVote(index int64, at evidence.Time, b *evidence.RegistryJu
 	if !r.holds(b.Person, b.Agent) {
 		wrong("agent %s votes for %s, who does not hold it", b.Agent, b.Person)
 	}
-	d.votes[b.Person] = b.Verdict
+	p.votes[b.Person] = b.Verdict
 	message, err := recompute.Judgement{Content: b.Content, Proposal: b.Proposal, Reason: b.Reason, Registry: r.log.origin, Verdict: b.Verdict}.Message()
 	if err != nil {
 		wrong("%v", err)
@@ -260,7 +261,7 @@ func (r *replay) checkDecision(index int64, at evidence.Time, b *evidence.Regist
 	}
 	p.decision, p.decisionIndex, p.decisionAt = b, index, at
 	d := r.draws[p.body.Content]
-	if counted := count(d); b.Votes != counted {
+	if counted := count(p, d); b.Votes != counted {
 		wrong("it says %+v; the votes are %+v", b.Votes, counted)
 		return
 	}
@@ -272,13 +273,14 @@ func (r *replay) checkDecision(index int64, at evidence.Time, b *evidence.Regist
 	}
 }
 
-func count(d *draw) evidence.RegistryVotes {
+// count counts the votes of those who were drawn.
+func count(p *proposal, d *draw) evidence.RegistryVotes {
 	var v evidence.RegistryVotes
 	if d == nil {
 		return v
 	}
 	for _, person := range d.body.Judges {
-		switch d.votes[person] {
+		switch p.votes[person] {
 		case "accept":
 			v.For++
 		case "reject":

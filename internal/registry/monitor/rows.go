@@ -151,7 +151,7 @@ func (m *Monitor) checkRow(ctx context.Context, r *row, report *Report) error {
 		return nil
 	}
 	report.Rows++
-	for _, difference := range compareRow(r, p, count(m.state.draws[p.body.Content])) {
+	for _, difference := range compareRow(r, p, count(p, m.state.draws[p.body.Content])) {
 		m.report(report, RowDiffers, p.index, r.ProposalID, "%s", difference)
 	}
 	if err := m.checkContent(ctx, r, p, report); err != nil {
@@ -250,7 +250,7 @@ func (m *Monitor) checkReceipt(ctx context.Context, r *row, p *proposal, report 
 		return nil
 	}
 	if !strings.HasSuffix(r.Receipt, client.ReceiptPath(r.Entry)) {
-		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "the row leads to %s; the receipt of its entry is %s", r.Receipt, client.ReceiptPath(r.Entry))
+		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "the row leads to %s; the receipt of its entry is at %s", r.Receipt, client.ReceiptPath(r.Entry))
 		return nil
 	}
 	a, err := m.Client.Get(ctx, client.ReceiptPath(r.Entry))
