@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/archive"
+	"tallystick/internal/archive/abroad"
+	"tallystick/internal/attest"
+	"tallystick/internal/attest/claim"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/registry/client"
+	"tallystick/internal/workspace"
+)
+
+// registryAccess is how a command reaches a registry.
+type registryAccess struct {
+	url       string
+	apiKey    string // file
+	allowHTTP bool
+}
+
+// keyDir is where the keys for the registry lie if no flag says otherwise.
+func (a registryAccess) keyDir(env *Env, c *client.Client) (string, error) {
+	dir, err := workspace.StateDir(env.Getenv)
+	if err != nil {
+		return "", err
+	}
+	return client.KeyDir(dir, c.Host()), nil
+}
+
+// anonymous connects without an API key.
+func (a registryAccess) anonymous() (*client.Client, error) {
+	return client.New(client.Options{URL: a.url, AllowHTTP: a.allowHTTP})
+}
+
+// connect connects with the API key of the file that was named, or that
+// "tally registry register" wrote.
+func (a registryAccess) connect(env *Env) (*client.Client, error) {
+	c, err := a.anonymous()
+	if err != nil {
+		return nil, err
+	}
+	file := a.apiKey
+	if file == "" {
+		dir, err := a.keyDir(env, c)
+		if err != nil {
+			return nil, err
+		}
+		file = client.APIKeyFile(dir)
+	}
+	key, err := client.LoadAPIKey(file)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{URL: a.url, APIKey: key, AllowHTTP: a.allowHTTP})
+}
+
+func (a *registryAccess) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.apiKey, "api-key-file", "", "`FILE` with the API key (default: the one that \"tally registry register\" wrote)")
+	f.BoolVar(&a.allowHTTP, "allow-http", false, "send the API key over plain http to another machine")
+}
+
+type publishOptions struct {
+	claim.Options
+	registryAccess
+	what   string
+	key    string
+	method string
+	paths  claim.Paths
+	dryRun bool
+}
+
+func newPublish(env *Env) *cobra.Command {
+	var o publishOptions
+	cmd := &cobra.Command{
+		Use:   "publish FILE|ATTEMPT --registry URL --artifact PATH --harness PATH --dataset PATH",
+		Short: "Propose a result to a registry: catalogue entry and credential in one post",
+		Long: `Propose a result to a registry. FILE is a credential that "tally attest" issued, an
+attestation body, or whatever "tally attest" takes: results of another harness, or an attempt
+of this workspace. A credential is sent as it is. Of anything else the body is drafted as
+"tally attest" does, with the same flags. With --key it becomes a credential that the runner
+signs here; without, the registry issues one about the body.
+
+--artifact, --harness and --dataset are paths of the registry's catalogue, where the model,
+the eval harness and the dataset already are. --dry-run asks the registry whether it would
+take the body; nothing is kept there and no API key is needed.
+
+The API key is sent to that registry only, in a header, over TLS or to this machine.
+Redirects are not followed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.what = args[0]
+			return runPublish(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.url, "registry", "", "the registry's `URL`")
+	f.StringVar(&o.paths.Artifact, "artifact", "", "`PATH` of the model in the registry, such as /artifacts/models/…")
+	f.StringVar(&o.paths.Harness, "harness", "", "`PATH` of the eval harness in the registry")
+	f.StringVar(&o.paths.Dataset, "dataset", "", "`PATH` of the dataset in the registry")
+	f.StringVar(&o.key, "key", "", "`FILE` with the runner's key, which signs a credential about what is drafted here")
+	f.StringVar(&o.method, "key-id", "", "`NAME` of that key among those of a did:web")
+	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it (default: the did:key of the key)")
+	f.StringVar(&o.Options.Harness, "harness-id", "", "the `ID` of the harness, where the file only passes on another's results")
+	f.StringVar(&o.Task, "task", "", "only the run of this `TASK`")
+	f.IntVar(&o.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
+	f.StringVar(&o.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
+	f.StringVar(&o.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
+	f.StringVar(&o.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
+	f.StringVar(&o.Content.Harness, "harness-file", "", "harness `PATH`: file, folder or SHA-256")
+	f.StringVar(&o.Content.EvalCode, "eval-code", "", "evaluation code `PATH`: file, folder or SHA-256")
+	f.StringVar(&o.Content.Dataset, "dataset-file", "", "dataset `PATH`: file, folder or SHA-256")
+	f.StringVar(&o.Content.Model, "model-file", "", "model `PATH`: file, folder or SHA-256")
+	f.BoolVar(&o.dryRun, "dry-run", false, "ask the registry whether it would take it; nothing is kept")
+	o.registryAccess.flags(cmd)
+	for _, name := range []string{"registry", "artifact", "harness", "dataset"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is declared above
+		}
+	}
+	return cmd
+}
+
+func runPublish(ctx context.Context, env *Env, o publishOptions) error {
+	c, err := o.publisher(env)
+	if err != nil {
+		return err
+	}
+	p, err := o.publication(ctx, env)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		report, err := c.DryRun(ctx, p)
+		if err != nil {
+			return err
+		}
+		return answerDryRun(env, report)
+	}
+	made, err := c.Publish(ctx, p)
+	if err != nil {
+		return err
+	}
+	return env.Answer(made, func(w io.Writer) { printProposed(w, made, c) })
+}
+
+func (o publishOptions) publisher(env *Env) (*client.Client, error) {
+	if o.dryRun {
+		return o.anonymous()
+	}
+	return o.connect(env)
+}
+
+// publication reads or drafts what is to be published.
+func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publication, error) {
+	if data, err := archive.ReadInput(o.what, attest.MaxDocument); err == nil {
+		if p, ok := client.NewPublication(data, o.paths); ok {
+			return p, nil
+		}
+	}
+	runner := claim.Party{DID: o.RunnerDID, Method: o.method}
+	if o.key != "" {
+		if err := runner.LoadKey(o.key); err != nil {
+			return nil, err
+		}
+		o.RunnerDID = runner.DID
+	}
+	draft, _, err := abroad.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, abroad.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
+	if err != nil {
+		return nil, err
+	}
+	if runner.Key == nil {
+		return &client.Publication{Body: draft.Body, Paths: o.paths}, draft.Refuse()
+	}
+	credential, _, err := claim.Issue(draft, claim.Signing{Runner: runner, Now: env.Now()})
+	return &client.Publication{Credential: credential, Paths: o.paths}, err
+}
+
+func answerDryRun(env *Env, report *claim.Report) error {
+	err := env.Answer(report, func(w io.Writer) {
+		if report.Valid {
+			fmt.Fprintln(w, "valid: the registry would take it")
+		}
+		for _, p := range report.Problems {
+			fmt.Fprintln(w, plain.Line(p.String()))
+		}
+		if report.Mismatch != nil {
+			fmt.Fprintf(w, "resultsHash must be %s\n", plain.Line(report.Mismatch.Computed))
+		}
+	})
+	if err == nil && !report.Valid {
+		err = refusal.Newf(refusal.Malformed, "the registry would not take the body")
+	}
+	return err
+}
+
+func printProposed(w io.Writer, p *client.Proposed, c *client.Client) {
+	fmt.Fprintf(w, "proposal %s: %s\n", plain.Line(p.ProposalID), plain.Line(p.Status))
+	fmt.Fprintf(w, "address  %s\n", plain.Line(p.IPPath))
+	for _, line := range []struct{ name, value string }{{"page    ", p.URL}, {"receipt ", p.Receipt}, {"credential", p.Credential}, {"note    ", p.Note}} {
+		if line.value != "" {
+			fmt.Fprintf(w, "%s %s\n", line.name, plain.Line(line.value))
+		}
+	}
+	if p.Status == "pending" {
+		fmt.Fprintf(w, "Next: its judges vote; see what becomes of it at %s/proposal/%s\n", plain.Line(c.Address()), plain.Line(p.ProposalID))
+	}
+}
