@@ -61,6 +61,7 @@ func commands(env *Env) []*cobra.Command {
 		newImport(env),
 		newAudit(env),
 		newAttest(env),
+		newPublish(env),
 		newExport(env),
 		newSandbox(env),
 		newScorecard(env),

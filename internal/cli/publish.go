@@ -119,11 +119,7 @@ Redirects are not followed.`,
 	f.StringVar(&o.Content.Model, "model-file", "", "model `PATH`: file, folder or SHA-256")
 	f.BoolVar(&o.dryRun, "dry-run", false, "ask the registry whether it would take it; nothing is kept")
 	o.registryAccess.flags(cmd)
-	for _, name := range []string{"registry", "artifact", "harness", "dataset"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is declared above
-		}
-	}
+	markRequired(cmd, "registry", "artifact", "harness", "dataset")
 	return cmd
 }
 

@@ -23,6 +23,8 @@ credentials. Everything it accepts is an entry of a ledger of its own; the datab
 index that can be made again from it. docs/registry.md has the API by example.`,
 	}
 	cmd.AddCommand(newRegistryInit(env), newRegistryServe(env))
+	cmd.AddCommand(operatorCommands(env)...)
+	cmd.AddCommand(newRegistryMonitor(env), newRegistryRegister(env), newRegistryJudge(env))
 	return cmd
 }
 

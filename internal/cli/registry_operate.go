@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,14 @@ import (
 	"tallystick/internal/registry/operate"
 )
 
+// operatorCommands are what the operator does to the folder of a registry.
+func operatorCommands(env *Env) []*cobra.Command {
+	return []*cobra.Command{
+		newRegistryAdmit(env), newRegistryRemove(env), newRegistryTakeDown(env), newRegistryRevokeKey(env), newRegistryRevoke(env), newRegistryKey(env),
+		newRegistryRebuild(env), newRegistryBackup(env), newRegistryRestore(env),
+	}
+}
+
 // registryPlace is a registry whose operator one is.
 type registryPlace struct{ dir, db string }
 
@@ -19,9 +28,7 @@ func (p *registryPlace) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.dir, "dir", "", "folder `DIR` of the registry")
 	f.StringVar(&p.db, "db", "", "`URL` of its database, if that is not in the folder and no server runs")
-	if err := cmd.MarkFlagRequired("dir"); err != nil {
-		panic(err) // the flag is declared above
-	}
+	markRequired(cmd, "dir")
 }
 
 func (p registryPlace) options(env *Env) registry.Options {
@@ -63,9 +70,7 @@ func newRegistryAdmit(env *Env) *cobra.Command {
 			cmd.Flags().StringArrayVar(&ask.Agents, "agent", nil, "`AGENT` that the person holds; repeat it for all of them")
 		},
 		func(ask *operate.Request, args []string) { ask.Action, ask.Person = operate.Admit, args[0] })
-	if err := cmd.MarkFlagRequired("agent"); err != nil {
-		panic(err) // the flag is declared above
-	}
+	markRequired(cmd, "agent")
 	return cmd
 }
 
@@ -82,12 +87,10 @@ func newRegistryTakeDown(env *Env) *cobra.Command {
 	cmd := operatorCommand(env, "takedown DIGEST --reason-code CODE --dir DIR", "Take a text down; a tombstone stays",
 		"Remove a text (a manifest, a reason, a profile, a credential) by its digest. The entries that\nname it stay, and so does an entry that says that it was taken down and why.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringVar(&ask.Reason, "reason-code", "", "`CODE` such as privacy, court-order or spam")
+			cmd.Flags().StringVar(&ask.Reason, "reason-code", "", "`CODE`: "+strings.Join(registry.ReasonCodes(), ", "))
 		},
 		func(ask *operate.Request, args []string) { ask.Action, ask.Blob = operate.TakeDown, args[0] })
-	if err := cmd.MarkFlagRequired("reason-code"); err != nil {
-		panic(err) // the flag is declared above
-	}
+	markRequired(cmd, "reason-code")
 	return cmd
 }
 
@@ -111,7 +114,7 @@ func newRegistryKey(env *Env) *cobra.Command {
 	cmd.AddCommand(operatorCommand(env, "rotate --dir DIR", "Make a new key and retire the one in use",
 		"Make a new key for credentials, or for the manifest chain, and retire the one in use. The old\none stays published as retired, so that what it signed verifies for ever with its receipt.", noArgs,
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringVar(&ask.Purpose, "purpose", "credential", "`PURPOSE`: credential or manifest-chain")
+			cmd.Flags().StringVar(&ask.Purpose, "purpose", registry.CredentialPurpose, "`PURPOSE`: "+registry.CredentialPurpose+" or "+registry.ChainPurpose)
 		},
 		func(ask *operate.Request, _ []string) { ask.Action = operate.RotateKey }))
 	return cmd

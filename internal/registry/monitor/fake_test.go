@@ -38,6 +38,7 @@ type fakeRegistry struct {
 	now       time.Time
 
 	proposer string
+	proposed map[string]int64 // proposal to index
 	blobs    map[string][]byte
 	rows     []map[string]any
 	drawn    map[digest.ID]*evidence.RegistryDrawn
@@ -76,7 +77,7 @@ func newFake(t testing.TB, judges, quorum int) *fakeRegistry {
 // emptyFake has a ledger and nothing in it.
 func emptyFake(t testing.TB) *fakeRegistry {
 	f := &fakeRegistry{TB: t, proposer: "proposer", key: testKey(t, 1), agentKeys: map[string]*seal.Key{}, chain: ledger.NewChain(fakeOrigin), tree: &ledger.Tree{},
-		now: time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC), blobs: map[string][]byte{}, drawn: map[digest.ID]*evidence.RegistryDrawn{}}
+		now: time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC), blobs: map[string][]byte{}, proposed: map[string]int64{}, drawn: map[digest.ID]*evidence.RegistryDrawn{}}
 	signers, err := seal.Compose(1, digest.ID{}, []seal.Entry{{Principals: "olga@example.com", Key: f.key.Public(), Roles: []seal.Role{seal.Operator}}})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func (f *fakeRegistry) propose(n int) *evidence.RegistryProposed {
 	blob := digest.ContentOf(text)
 	f.blobs[blob.String()] = text
 	p := &evidence.RegistryProposed{Agent: f.proposer, Content: digest.IDOf(text), Manifest: blob, Path: fmt.Sprintf("/artifacts/evals/p%d", n), Proposal: fmt.Sprintf("p%d", n), Thing: "eval"}
-	f.add(p)
+	f.proposed[p.Proposal] = f.add(p)
 	return p
 }
 
@@ -169,8 +170,8 @@ func (f *fakeRegistry) decide(p *evidence.RegistryProposed, outcome string, vote
 	if d.Outcome != "published" {
 		return
 	}
-	row := map[string]any{"proposalId": p.Proposal, "ipPath": p.Path, "status": "published", "publishedAt": at.String(), "earlier": p.Earlier, "entry": index,
-		"receipt": "https://registry.example" + client.ReceiptPath(index), "judges": map[string]any{"drawn": votes.For + votes.Against + votes.Abstained + votes.Missing,
+	row := map[string]any{"proposalId": p.Proposal, "ipPath": p.Path, "status": "published", "publishedAt": at.String(), "earlier": p.Earlier, "entry": f.proposed[p.Proposal], "decision": index,
+		"receipt": "https://registry.example" + client.ReceiptPath(f.proposed[p.Proposal]), "judges": map[string]any{"drawn": votes.For + votes.Against + votes.Abstained + votes.Missing,
 			"for": votes.For, "against": votes.Against, "abstained": votes.Abstained, "missing": votes.Missing}}
 	var content map[string]canon.RawMessage
 	if err := canon.Unmarshal(f.blobs[p.Manifest.String()], &content); err != nil {

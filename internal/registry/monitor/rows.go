@@ -52,6 +52,7 @@ type row struct {
 	Credential string `json:"credential"`
 	Entry      int64  `json:"entry"`
 	Receipt    string `json:"receipt"`
+	Decision   int64  `json:"decision"`
 }
 
 // manifest is the part of a proposed manifest that a row repeats.
@@ -157,7 +158,7 @@ func (m *Monitor) checkRow(ctx context.Context, r *row, report *Report) error {
 	if err := m.checkContent(ctx, r, p, report); err != nil {
 		return err
 	}
-	return m.checkReceipt(ctx, r, p, report)
+	return m.checkReceipts(ctx, r, p, report)
 }
 
 // compareRow lists where a row says something else than the entries.
@@ -179,9 +180,8 @@ func compareRow(r *row, p *proposal, votes votes) []string {
 	differ("judges.abstained", r.Judges.Abstained, votes.Abstained)
 	differ("judges.missing", r.Judges.Missing, votes.Missing)
 	differ("a credential", r.Credential != "", p.body.Credential != nil)
-	if r.Entry != p.index && r.Entry != p.decisionIndex {
-		out = append(out, fmt.Sprintf("entry: the row says %d, it is proposed in %d and published in %d", r.Entry, p.index, p.decisionIndex))
-	}
+	differ("entry", r.Entry, p.index)
+	differ("decision", r.Decision, p.decisionIndex)
 	return out
 }
 
@@ -243,31 +243,39 @@ func (m *Monitor) blob(ctx context.Context, name digest.Content) ([]byte, error)
 	return a.Body, nil
 }
 
-// checkReceipt fetches and verifies the receipt of a row that was not there at the
-// last look.
-func (m *Monitor) checkReceipt(ctx context.Context, r *row, p *proposal, report *Report) error {
+// checkReceipts fetches and verifies the receipts of a row that was not there at the
+// last look: of the entry that proposes it and of the one that publishes it.
+func (m *Monitor) checkReceipts(ctx context.Context, r *row, p *proposal, report *Report) error {
 	if p.decisionIndex < m.memory.Receipts && !m.AllReceipts {
 		return nil
 	}
-	if !strings.HasSuffix(r.Receipt, client.ReceiptPath(r.Entry)) {
-		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "the row leads to %s; the receipt of its entry is at %s", r.Receipt, client.ReceiptPath(r.Entry))
-		return nil
+	if !strings.HasSuffix(r.Receipt, client.ReceiptPath(p.index)) {
+		m.report(report, ReceiptDoesNotProve, p.index, r.ProposalID, "the row leads to %s; the receipt of its entry is at %s", r.Receipt, client.ReceiptPath(p.index))
 	}
-	a, err := m.Client.Get(ctx, client.ReceiptPath(r.Entry))
+	for _, index := range []int64{p.index, p.decisionIndex} {
+		if err := m.checkReceipt(ctx, index, r.ProposalID, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Monitor) checkReceipt(ctx context.Context, index int64, proposal string, report *Report) error {
+	a, err := m.Client.Get(ctx, client.ReceiptPath(index))
 	if err != nil {
 		return err
 	}
 	if a.Status != http.StatusOK {
-		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "%s: %v", r.Receipt, a.Err())
+		m.report(report, ReceiptDoesNotProve, index, proposal, "%v", a.Err())
 		return nil
 	}
 	report.Receipts++
-	proved, err := m.prove(ctx, a.Body, r.Entry)
+	proved, err := m.prove(ctx, a.Body, index)
 	switch {
 	case err != nil:
-		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "%s: %v", r.Receipt, err)
-	case proved.Index != r.Entry:
-		m.report(report, ReceiptDoesNotProve, r.Entry, r.ProposalID, "%s proves entry %d", r.Receipt, proved.Index)
+		m.report(report, ReceiptDoesNotProve, index, proposal, "%v", err)
+	case proved.Index != index:
+		m.report(report, ReceiptDoesNotProve, index, proposal, "%s proves entry %d", client.ReceiptPath(index), proved.Index)
 	}
 	return nil
 }

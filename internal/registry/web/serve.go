@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/registry"
+	"tallystick/internal/registry/operate"
 )
 
 // shutdownWait is how long requests under way may take to end.
@@ -80,7 +81,32 @@ func open(ctx context.Context, o Options, cfg *Config) (work func(context.Contex
 	s := r.Settings()
 	cfg.Writer = r
 	cfg.WritesPerMinute, cfg.ReadsPerMinute, cfg.RegistersPerHour = s.RatePerMinute, s.ReadsPerMinute, s.RegistersPerHour
-	return r.Run, r.Close, nil
+	return func(ctx context.Context) error { return beside(ctx, o, r) }, r.Close, nil
+}
+
+// warn logs what the operator should know.
+func (o Options) warn(text string) {
+	if o.Log != nil {
+		o.Log.Warn(text)
+	}
+}
+
+// beside runs what a registry does besides answering: draws and decisions, and the
+// operator's commands.
+func beside(ctx context.Context, o Options, r *registry.Registry) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	operated := make(chan error, 1)
+	go func() {
+		defer stop()
+		operated <- operate.Serve(ctx, o.Dir, r, o.warn)
+	}()
+	err := r.Run(ctx)
+	stop()
+	if failed := <-operated; failed != nil && !errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	return err
 }
 
 // listen serves on an address until ctx ends or the work beside it fails.

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tallystick/internal/registry/client"
+	"tallystick/internal/registry/monitor"
+	"tallystick/internal/registry/pgtest"
+	"tallystick/internal/seal"
+
+	"tallystick/internal/ledger"
+)
+
+// registryKills is how often the server is killed in every run of the suite;
+// .ci/conformance.d/registry sets TALLY_REGISTRY_KILLS to do it more often.
+const registryKills = 4
+
+// TestKilledRegistryLosesNothingItAcknowledged kills the real server at random moments
+// while writers propose. Whatever was answered must be listed with its content and a
+// receipt that verifies, a request sent again must make nothing twice, and the
+// database made again from the ledger must have the same rows.
+func TestKilledRegistryLosesNothingItAcknowledged(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); killRegistry(t, "") })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		if os.Getenv("TALLY_REGISTRY_KILLS") == "" {
+			t.Skip("with PostgreSQL it is killed in .ci/conformance.d/registry")
+		}
+		server, err := pgtest.Start(false)
+		if errors.Is(err, pgtest.ErrNone) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		address, err := server.Create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		killRegistry(t, address)
+	})
+}
+
+func killRegistry(t *testing.T, db string) {
+	kills := registryKills
+	if n, err := strconv.Atoi(os.Getenv("TALLY_REGISTRY_KILLS")); err == nil {
+		kills = n
+	}
+	r := newKilledRegistry(t, db)
+	r.start()
+	r.prepare()
+	w := &proposers{t: t, acked: map[string]string{}}
+	for round := range kills {
+		w.run(r, round, time.Duration(20+rand.IntN(400))*time.Millisecond)
+		r.start()
+		w.sendAgain(r)
+	}
+	if len(w.acked) == 0 {
+		t.Fatal("nothing was ever acknowledged, so nothing was tested")
+	}
+	w.check(r)
+	digest := r.stopAndRebuild()
+	t.Logf("%d kills: %d proposals acknowledged, all listed with receipts that verify; %d sent again after a kill; rows %s before and after a rebuild",
+		kills, len(w.acked), w.again, digest)
+}
+
+// A killedRegistry is a registry that a process of its own serves, and that is killed.
+type killedRegistry struct {
+	t           *testing.T
+	dir, state  string
+	db          string
+	cmd         *exec.Cmd
+	url, logKey string
+	apiKey      string
+	stderr      *bytes.Buffer
+}
+
+func newKilledRegistry(t *testing.T, db string) *killedRegistry {
+	r := &killedRegistry{t: t, dir: filepath.Join(t.TempDir(), "registry"), state: t.TempDir(), db: db}
+	r.run("registry", "init", "--dir", r.dir, "--origin", "registry.example/log", "--operator", "olga", "--judges", "0")
+	settings := filepath.Join(r.dir, "registry.yaml")
+	text, err := os.ReadFile(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, l := range lines {
+		if name, _, ok := strings.Cut(l, ": "); ok && strings.Contains(name, "_per_") {
+			lines[i] = name + ": 100000000" // this is about something else
+		}
+	}
+	if err := os.WriteFile(settings, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *killedRegistry) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("tally", args...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+r.state)
+	return cmd
+}
+
+func (r *killedRegistry) run(args ...string) []byte {
+	r.t.Helper()
+	cmd := r.command(args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		r.t.Fatalf("tally %q: %v\n%s%s", args, err, out.Bytes(), errs.Bytes())
+	}
+	return out.Bytes()
+}
+
+// start starts the server and waits until it says where it is.
+func (r *killedRegistry) start() {
+	r.t.Helper()
+	args := []string{"registry", "serve", "--dir", r.dir, "--addr", "127.0.0.1:0", "--json"}
+	if r.db != "" {
+		args = append(args, "--db", r.db)
+	}
+	r.cmd = r.command(args...)
+	r.stderr = &bytes.Buffer{}
+	r.cmd.Stderr = r.stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { r.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	var ready struct{ URL, LogKey string }
+	if err != nil || json.Unmarshal(line, &ready) != nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+		r.t.Fatalf("the server does not start: %q %v\n%s", line, err, r.stderr)
+	}
+	r.url, r.logKey = ready.URL, ready.LogKey
+}
+
+// post sends JSON and decodes the answer, if there is one.
+func (r *killedRegistry) post(path, idempotency string, body, into any) (int, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequest(http.MethodPost, r.url+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if r.apiKey != "" {
+		req.Header.Set("Authorization", "Bearer "+r.apiKey)
+	}
+	if idempotency != "" {
+		req.Header.Set("Idempotency-Key", idempotency)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, json.NewDecoder(resp.Body).Decode(into)
+}
+
+// prepare registers an agent and proposes what evaluations are about.
+func (r *killedRegistry) prepare() {
+	r.t.Helper()
+	var registered struct{ APIKey string }
+	if status, err := r.post("/api/agent/v1/register", "", map[string]any{}, &registered); err != nil || status != http.StatusCreated {
+		r.t.Fatal(status, err)
+	}
+	r.apiKey = registered.APIKey
+	for kind, path := range map[string]string{"model": "/artifacts/models/a/m", "eval-harness": "/artifacts/eval-harnesses/h/v1", "dataset": "/artifacts/datasets/d"} {
+		var made map[string]any
+		if status, err := r.post("/api/knowledge/"+kind+"/propose", "", map[string]any{"path": path}, &made); err != nil || status != http.StatusCreated {
+			r.t.Fatalf("%s: %d %v %v", path, status, err, made)
+		}
+	}
+}
+
+// stopAndRebuild stops the server as systemd does, and makes its database again.
+func (r *killedRegistry) stopAndRebuild() string {
+	r.t.Helper()
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	if err := r.cmd.Wait(); err != nil {
+		r.t.Fatalf("the server did not stop well: %v\n%s", err, r.stderr)
+	}
+	args := []string{"registry", "rebuild", "--dir", r.dir, "--json"}
+	if r.db != "" {
+		args = append(args, "--db", r.db)
+	}
+	var made struct {
+		Rows           int64
+		Digest, Before string
+	}
+	if err := json.Unmarshal(r.run(args...), &made); err != nil {
+		r.t.Fatal(err)
+	}
+	if made.Rows == 0 || made.Digest != made.Before {
+		r.t.Errorf("%d rows, digest %s after the rebuild, %s before", made.Rows, made.Digest, made.Before)
+	}
+	return made.Digest
+}
+
+// proposers propose evaluations until the server is killed.
+type proposers struct {
+	t     *testing.T
+	mu    sync.Mutex
+	acked map[string]string // proposal to idempotency key
+	sent  []string          // idempotency keys without an answer
+	again int
+}
+
+func evaluation(key string) map[string]any {
+	return map[string]any{"artifactPath": "/artifacts/models/a/m", "evalHarnessPath": "/artifacts/eval-harnesses/h/v1", "datasetPath": "/artifacts/datasets/d",
+		"metrics": map[string]any{"name": key}, "runDetails": map[string]any{"runner": "h"}}
+}
+
+// run proposes with several writers and kills the server after a while.
+func (p *proposers) run(r *killedRegistry, round int, after time.Duration) {
+	timer := time.AfterFunc(after, func() { r.cmd.Process.Kill() })
+	defer timer.Stop()
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for n := 0; p.propose(r, fmt.Sprintf("k-%d-%d-%d", round, w, n)); n++ {
+			}
+		})
+	}
+	writers.Wait()
+	r.cmd.Wait()
+}
+
+// propose sends one proposal and reports whether it was answered.
+func (p *proposers) propose(r *killedRegistry, key string) bool {
+	var made struct{ ProposalID, Status string }
+	status, err := r.post("/api/knowledge/eval/propose", key, evaluation(key), &made)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.sent = append(p.sent, key)
+		return false
+	}
+	if status != http.StatusCreated && status != http.StatusOK || made.Status != "published" {
+		p.t.Errorf("proposal %s: status %d, %+v", key, status, made)
+		return false
+	}
+	p.acked[made.ProposalID] = key
+	return true
+}
+
+// sendAgain repeats every request whose answer was lost.
+func (p *proposers) sendAgain(r *killedRegistry) {
+	p.t.Helper()
+	lost := p.sent
+	p.sent = nil
+	for _, key := range lost {
+		p.again++
+		if !p.propose(r, key) {
+			p.t.Fatalf("%s could not be sent again\n%s", key, r.stderr)
+		}
+	}
+}
+
+// check wants every acknowledged proposal in the list with its content, once, and
+// lets a monitor verify all of it: entries, receipts, rows.
+func (p *proposers) check(r *killedRegistry) {
+	p.t.Helper()
+	name, pub, err := seal.ParseLogKey(r.logKey)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	c, err := client.New(client.Options{URL: r.url})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	m := &monitor.Monitor{Client: c, Keys: []ledger.LogKey{{Origin: name, Key: pub}}, Dir: p.t.TempDir(), AllReceipts: true, Now: time.Now}
+	report, err := m.Once(context.Background())
+	if err != nil {
+		p.t.Fatalf("%v\n%+v", err, report)
+	}
+	keys := map[string]bool{}
+	for _, key := range p.acked {
+		if keys[key] {
+			p.t.Errorf("%s became two proposals", key)
+		}
+		keys[key] = true
+	}
+	if report.Rows != len(p.acked) || report.Receipts != 2*len(p.acked) {
+		p.t.Errorf("%d rows with %d receipts, %d were acknowledged", report.Rows, report.Receipts, len(p.acked))
+	}
+	for proposal, key := range p.acked {
+		var full struct {
+			Manifest struct{ Metrics map[string]string }
+		}
+		resp, err := http.Get(r.url + "/proposal/" + proposal)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		err = json.NewDecoder(resp.Body).Decode(&full)
+		resp.Body.Close()
+		if err != nil || full.Manifest.Metrics["name"] != key {
+			p.t.Errorf("%s has the metrics %v, acknowledged was %s: %v", proposal, full.Manifest.Metrics, key, err)
+		}
+	}
+}
