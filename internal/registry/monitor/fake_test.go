@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"tallystick/internal/canon"
@@ -123,7 +124,7 @@ func (f *fakeRegistry) propose(n int) *evidence.RegistryProposed {
 	text := fmt.Appendf(nil, `{"artifactPath":"/artifacts/models/a/m%d","datasetPath":"/artifacts/datasets/d","evalHarnessPath":"/artifacts/eval-harnesses/h/v1","metrics":{"accuracy":0.%d},"runDetails":{"runner":"h","seed":%d}}`, n, n+1, n)
 	blob := digest.ContentOf(text)
 	f.blobs[blob.String()] = text
-	p := &evidence.RegistryProposed{Agent: f.proposer, Content: digest.IDOf(text), Manifest: blob, Path: fmt.Sprintf("/artifacts/evals/p%d", n), Proposal: fmt.Sprintf("p%d", n), Thing: "eval"}
+	p := &evidence.RegistryProposed{Agent: f.proposer, Artifact: fmt.Sprintf("/artifacts/models/a/m%d", n), Content: digest.IDOf(text), Manifest: blob, Path: fmt.Sprintf("/artifacts/evals/p%d", n), Proposal: fmt.Sprintf("p%d", n), Thing: "eval"}
 	f.proposed[p.Proposal] = f.add(p)
 	return p
 }
@@ -334,4 +335,25 @@ func watch(t testing.TB, current *http.Handler) *Monitor {
 		t.Fatal(err)
 	}
 	return &Monitor{Client: c, Keys: []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 1))}}, Dir: t.TempDir(), Now: time.Now}
+}
+
+// cosign puts the checkpoint of a size, cosigned by a witness, behind a draw.
+func (f *fakeRegistry) cosign(d *evidence.RegistryDrawn, witness *seal.Key, size int64) {
+	f.Helper()
+	head := f.head(size)
+	signer, err := seal.CosignatureSigner(witness, "witness.example/w1", func() time.Time { return f.now })
+	if err != nil {
+		f.Fatal(err)
+	}
+	own, err := seal.NoteSigner(f.key, fakeOrigin)
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := note.Sign(&note.Note{Text: head.Text()}, own, signer)
+	if err != nil {
+		f.Fatal(err)
+	}
+	blob := digest.ContentOf(text)
+	f.blobs[blob.String()] = text
+	d.Witnessed, d.Checkpoint = true, &blob
 }

@@ -117,6 +117,9 @@ func (m *Monitor) look(ctx context.Context) (*Report, error) {
 	if err := m.checkRows(ctx, list, mustHave, report); err != nil {
 		return nil, err
 	}
+	if err := m.checkWitnessed(ctx, report); err != nil {
+		return nil, err
+	}
 	m.fill(report)
 	return report, nil
 }

@@ -386,6 +386,31 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			f.draw(p, 3)
 			f.decide(p, "lapsed", evidence.RegistryVotes{Missing: 3})
 		}, DecisionDiffers + ": so it is open"},
+		{"an earlier proposal is hidden", func(f *fakeRegistry) {
+			again := *f.propose(50)
+			again.Proposal, again.Content = "p51", digest.IDOf([]byte("other"))
+			f.add(&again)
+		}, EarlierDiffers + ": there were 1"},
+		{"an earlier proposal of the same runner is hidden", func(f *fakeRegistry) {
+			p := *f.propose(50)
+			p.Proposal, p.Runner, p.Earlier, p.Agent = "p51", "did:web:runner.example", 0, "ada"
+			f.add(&p)
+			p.Proposal, p.Agent = "p52", "bo"
+			f.add(&p)
+		}, EarlierDiffers + ": there were 1"},
+		{"witnesses are said to have been waited for", func(f *fakeRegistry) {
+			f.drawLie = func(d *evidence.RegistryDrawn) { d.Witnessed = true }
+		}, DrawDiffers + ": names no checkpoint"},
+		{"the checkpoint of a draw is not cosigned", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+				Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
+			f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 89), d.Size) }
+		}, DrawDiffers + ": its cosigned checkpoint"},
+		{"the checkpoint of a draw is another", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+				Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
+			f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 88), d.Size-1) }
+		}, DrawDiffers + ": the draw is of"},
 		{"it is decided twice", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})
@@ -589,6 +614,16 @@ func TestAnEntryThatIsTooLongForItsReceiptIsReadBesideIt(t *testing.T) {
 		}
 	}
 	if report, err := look(t, story(f)); err != nil || report.Receipts != 4 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+func TestDrawsThatWaitedForWitnessesAreVerified(t *testing.T) {
+	f := newFake(t, 3, 2)
+	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+		Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
+	f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 88), d.Size) }
+	if report, err := look(t, story(f)); err != nil || report.Draws != 4 {
 		t.Errorf("%+v %v", report, err)
 	}
 }

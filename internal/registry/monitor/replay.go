@@ -31,6 +31,7 @@ const (
 	VoteNotValid        = "VoteNotValid"
 	DecisionDiffers     = "DecisionDiffers"
 	EntryOutOfPlace     = "EntryOutOfPlace"
+	EarlierDiffers      = "EarlierDiffers"
 )
 
 // A replay is what follows from the entries of a registry, computed again.
@@ -43,6 +44,7 @@ type replay struct {
 	order    []*proposal
 	draws    map[digest.ID]*draw
 	down     map[digest.Content]bool // blobs that were taken down
+	earlier  map[[3]string]int       // proposals by artifact, agent and runner; "" for any
 	drawn    int
 	votes    int
 	decided  int
@@ -68,13 +70,14 @@ type proposal struct {
 }
 
 type draw struct {
+	index int64
 	at    evidence.Time
 	body  *evidence.RegistryDrawn
 	first *proposal
 }
 
 func newReplay(l *log) *replay {
-	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}}
+	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}, earlier: map[[3]string]int{}}
 }
 
 func (r *replay) find(name string, index int64, proposal, format string, args ...any) {
@@ -123,9 +126,26 @@ func (r *replay) proposed(index int64, at evidence.Time, b *evidence.RegistryPro
 	case r.agents[b.Agent] == "":
 		r.find(EntryOutOfPlace, index, b.Proposal, "its agent %s is not registered", b.Agent)
 	}
+	if want := r.countEarlier(b); b.Earlier != want {
+		r.find(EarlierDiffers, index, b.Proposal, "it says that %d proposals of the same agent or runner for %s came before it; there were %d", b.Earlier, b.Artifact, want)
+	}
 	p := &proposal{index: index, at: at, body: b, settings: r.settings, votes: map[string]string{}}
 	r.byID[b.Proposal] = p
 	r.order = append(r.order, p)
+}
+
+// countEarlier counts the proposals for the same artifact by the same agent or the
+// same runner, and adds this one.
+func (r *replay) countEarlier(b *evidence.RegistryProposed) int {
+	agent, runner, both := [3]string{b.Artifact, b.Agent, ""}, [3]string{b.Artifact, "", b.Runner}, [3]string{b.Artifact, b.Agent, b.Runner}
+	n := r.earlier[agent]
+	r.earlier[agent]++
+	if b.Runner != "" {
+		n += r.earlier[runner] - r.earlier[both]
+		r.earlier[runner]++
+		r.earlier[both]++
+	}
+	return n
 }
 
 // checkDraw draws the judges again.
@@ -143,7 +163,7 @@ func (r *replay) checkDraw(index int64, at evidence.Time, b *evidence.RegistryDr
 		r.find(DrawDiffers, index, b.Proposal, "judges are drawn a second time for content %s", b.Content)
 		return
 	}
-	d := &draw{at: at, body: b, first: p}
+	d := &draw{index: index, at: at, body: b, first: p}
 	r.draws[b.Content] = d
 	for _, q := range r.order {
 		if q.body.Content == b.Content && q.index < p.index && q.decision == nil {

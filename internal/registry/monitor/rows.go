@@ -170,6 +170,7 @@ func compareRow(r *row, p *proposal, votes votes) []string {
 		}
 	}
 	differ("ipPath", r.IPPath, p.body.Path)
+	differ("artifactPath", r.ArtifactPath, p.body.Artifact)
 	differ("status", r.Status, "published")
 	differ("publishedAt", r.PublishedAt, p.decisionAt)
 	differ("runner", r.Runner, p.body.Runner)
