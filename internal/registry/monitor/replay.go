@@ -44,7 +44,7 @@ type replay struct {
 	order    []*proposal
 	draws    map[digest.ID]*draw
 	down     map[digest.Content]bool // blobs that were taken down
-	earlier  map[[3]string]int       // proposals by artifact, agent and runner; "" for any
+	earlier  map[[4]string]int       // proposals by kind, artifact, agent and runner; "" for any
 	drawn    int
 	votes    int
 	decided  int
@@ -77,7 +77,7 @@ type draw struct {
 }
 
 func newReplay(l *log) *replay {
-	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}, earlier: map[[3]string]int{}}
+	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}, earlier: map[[4]string]int{}}
 }
 
 func (r *replay) find(name string, index int64, proposal, format string, args ...any) {
@@ -134,10 +134,10 @@ func (r *replay) proposed(index int64, at evidence.Time, b *evidence.RegistryPro
 	r.order = append(r.order, p)
 }
 
-// countEarlier counts the proposals for the same artifact by the same agent or the
+// countEarlier counts the proposals of the same kind for the same artifact by the same agent or the
 // same runner, and adds this one.
 func (r *replay) countEarlier(b *evidence.RegistryProposed) int {
-	agent, runner, both := [3]string{b.Artifact, b.Agent, ""}, [3]string{b.Artifact, "", b.Runner}, [3]string{b.Artifact, b.Agent, b.Runner}
+	agent, runner, both := [4]string{b.Thing, b.Artifact, b.Agent, ""}, [4]string{b.Thing, b.Artifact, "", b.Runner}, [4]string{b.Thing, b.Artifact, b.Agent, b.Runner}
 	n := r.earlier[agent]
 	r.earlier[agent]++
 	if b.Runner != "" {
