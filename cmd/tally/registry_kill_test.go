@@ -36,7 +36,7 @@ const registryKills = 4
 // receipt that verifies, a request sent again must make nothing twice, and the
 // database made again from the ledger must have the same rows.
 func TestKilledRegistryLosesNothingItAcknowledged(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) { t.Parallel(); killRegistry(t, "") })
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); killRegistry(t, "SQLite", "") })
 	t.Run("PostgreSQL", func(t *testing.T) {
 		if os.Getenv("TALLY_REGISTRY_KILLS") == "" {
 			t.Skip("with PostgreSQL it is killed in .ci/conformance.d/registry")
@@ -53,11 +53,11 @@ func TestKilledRegistryLosesNothingItAcknowledged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		killRegistry(t, address)
+		killRegistry(t, "PostgreSQL", address)
 	})
 }
 
-func killRegistry(t *testing.T, db string) {
+func killRegistry(t *testing.T, name, db string) {
 	kills := registryKills
 	if n, err := strconv.Atoi(os.Getenv("TALLY_REGISTRY_KILLS")); err == nil {
 		kills = n
@@ -76,8 +76,8 @@ func killRegistry(t *testing.T, db string) {
 	}
 	w.check(r)
 	digest := r.stopAndRebuild()
-	t.Logf("%d kills: %d proposals acknowledged, all listed with receipts that verify; %d sent again after a kill; rows %s before and after a rebuild",
-		kills, len(w.acked), w.again, digest)
+	t.Logf("%s: %d kills: %d proposals acknowledged, all listed with receipts that verify; %d sent again after a kill; rows %s before and after a rebuild",
+		name, kills, len(w.acked), w.again, digest)
 }
 
 // A killedRegistry is a registry that a process of its own serves, and that is killed.

@@ -127,7 +127,7 @@ func (m *Monitor) look(ctx context.Context) (*Report, error) {
 func (m *Monitor) fill(r *Report) {
 	r.Origin, r.Size, r.Root, r.Keys, r.FirstUse = m.memory.Origin, m.memory.Size, m.memory.Root, m.memory.Keys, m.memory.FirstUse
 	r.Proposals, r.Draws, r.Votes, r.Decisions = len(m.state.order), m.state.drawn, m.state.votes, m.state.decided
-	r.Findings = append(slices.Clone(m.state.findings), r.Findings...)
+	r.Findings = append(append([]Finding{}, m.state.findings...), r.Findings...)
 }
 
 // load reads what is remembered, once, and computes again what follows from it.
