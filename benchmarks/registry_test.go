@@ -264,7 +264,9 @@ func (r *measured) measure(database string) {
 		}},
 		{"publish", 500, 201, r.publication},
 	} {
+		before := processorTime(r.cmd.Process.Pid)
 		got := r.timed(r.host, m.request, m.status)
+		got.cpu = (processorTime(r.cmd.Process.Pid) - before) / time.Duration(got.n)
 		floor := r.floor(m.request, m.status)
 		r.t.Logf("%-10s %-12s %s; goal %d/s; floor %.0f/s, p99 %s: %.2f × a bare net/http server of the same bytes",
 			database, m.name, got, m.goal, floor.rate, floor.p99, got.rate/floor.rate)
@@ -316,16 +318,37 @@ func answerOf(t *testing.T, host string, request []byte) []byte {
 	return body
 }
 
+// processorTime is what a process has used of the processors, 0 if the system does not
+// say. A busy machine changes the rate and hardly this.
+func processorTime(pid int) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// After the name in brackets: state, then 10 more, then user and system time in
+	// hundredths of a second (proc(5)).
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	var user, system int64
+	fmt.Sscan(fields[11], &user)
+	fmt.Sscan(fields[12], &system)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
 // A figure is what a load came to.
 type figure struct {
 	rate     float64
 	p50, p99 time.Duration
 	worst    time.Duration
+	cpu      time.Duration // of the server, a request; 0 if it is not known
 	n        int
 }
 
 func (f figure) String() string {
-	return fmt.Sprintf("%.0f/s, p50 %s, p99 %s, longest %s (%d requests)", f.rate, f.p50, f.p99, f.worst, f.n)
+	text := fmt.Sprintf("%.0f/s, p50 %s, p99 %s, longest %s (%d requests)", f.rate, f.p50, f.p99, f.worst, f.n)
+	if f.cpu > 0 {
+		text += fmt.Sprintf(", %s of the server's processor time each", f.cpu.Round(time.Microsecond))
+	}
+	return text
 }
 
 // drive sends requests over keep-alive connections, one after the other on each, until
