@@ -13,7 +13,11 @@ var linked = []string{`"credential"`, `"decisionReceipt"`, `"receipt"`}
 // absoluteRows writes rows as one array, with full addresses. Only the members of
 // the rows themselves are touched, never what somebody proposed inside of them.
 func absoluteRows[T ~[]byte](rows []T, base string) []byte {
-	out := []byte{'['}
+	size := 2
+	for _, row := range rows {
+		size += len(row) + 1 + len(linked)*len(base)
+	}
+	out := append(make([]byte, 0, size), '[')
 	for i, row := range rows {
 		if i > 0 {
 			out = append(out, ',')
