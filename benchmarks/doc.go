@@ -3,5 +3,6 @@
 // from machine to machine; the ratios hardly do.
 //
 //	benchmarks/ledger.sh            the ledger
+//	benchmarks/registry.sh          the registry
 //	cd benchmarks/tessera && go test -run Figures -v . -figures   a peer
 package benchmarks
