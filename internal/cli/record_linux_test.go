@@ -503,3 +503,40 @@ func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
 		t.Errorf("%+v, want two passed and one that there was no money for\n%s", answer, s.out)
 	}
 }
+
+// TestRecordCutOffBeforeItSaysDone: the machine dies after a recording is written and
+// before the journal says so. The same command makes the same recording again, from the
+// journal, and asks nobody.
+func TestRecordCutOffBeforeItSaysDone(t *testing.T) {
+	s := newStudio(t, faketest.Answer(t, func(faketest.Request) faketest.Reply { return faketest.Reply{Text: "hello"} }))
+	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 {
+		t.Fatalf("%d: %s", code, s.screen)
+	}
+	sent, kept := len(s.server.Requests()), s.cassette("a").Interactions
+	dir := filepath.Join(s.dir, ".tally", "recordings", "hello", "default", "1")
+	file := filepath.Join(dir, "paid.jsonl")
+	lines, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := bytes.LastIndexByte(lines[:len(lines)-1], '\n') + 1
+	if !bytes.Contains(lines[cut:], []byte(`"kind":"done"`)) {
+		t.Fatalf("the last line is %s", lines[cut:])
+	}
+	if err := os.WriteFile(file, lines[:cut], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "finished")); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 || !strings.Contains(s.screen, "are not paid again") {
+		t.Fatalf("%d: %s", code, s.screen)
+	}
+	if n := len(s.server.Requests()); n != sent || len(s.cassette("a").Interactions) != len(kept) {
+		t.Errorf("%d calls were made again", n-sent)
+	}
+	// That one is over: the next would overwrite, and says so.
+	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code == 0 || !strings.Contains(s.screen, "would overwrite") {
+		t.Errorf("%d: %s", code, s.screen)
+	}
+}

@@ -166,7 +166,9 @@ func (r *Recording) choose() error {
 			continue
 		}
 		r.Cases = append(r.Cases, c.ID)
-		if r.isThere(c.ID) {
+		// A recording of a case that was cut off is of this sitting, or one that it
+		// was told to overwrite.
+		if r.isThere(c.ID) && !r.sitting.open(c.ID) {
 			r.Replaces = append(r.Replaces, r.cassetteFile(c.ID))
 		}
 	}
@@ -247,7 +249,7 @@ func (r *Recording) Record(ctx context.Context) ([]Recorded, error) {
 	if r.ledger, err = r.place.OpenLedger(ctx); err != nil {
 		return nil, err
 	}
-	if err = r.sitting.open(r); err == nil {
+	if err = r.sitting.begin(r); err == nil {
 		err = r.drive(ctx)
 	}
 	if cerr := r.sitting.close(err == nil); err == nil {

@@ -22,6 +22,7 @@ type sitting struct {
 	dir    string
 	owner  journal.Owner
 	done   func(caseID string) bool // recorded, or thrown away, before it was cut off
+	open   func(caseID string) bool // begun, and cut off
 	paid   *journal.Journal         // once it is open
 	before int64                    // micro-dollars that it spent, at most, before this process
 }
@@ -33,7 +34,8 @@ const finishedFile = "finished"
 func (r *Recording) newestSitting() (*sitting, error) {
 	home := filepath.Join(r.place.Private("recordings"), r.Bench.Class(), r.Target.Name)
 	for n := 1; ; n++ {
-		s := &sitting{dir: filepath.Join(home, strconv.Itoa(n)), done: func(string) bool { return false }}
+		no := func(string) bool { return false }
+		s := &sitting{dir: filepath.Join(home, strconv.Itoa(n)), done: no, open: no}
 		if workspace.Exists(filepath.Join(s.dir, finishedFile)) {
 			continue
 		}
@@ -47,6 +49,7 @@ func (r *Recording) newestSitting() (*sitting, error) {
 			return nil, err
 		}
 		s.done = func(id string) bool { return j.PutAway(id, 1) }
+		s.open = func(id string) bool { return j.Began(j.Next(id, 1)) }
 		paid := j.Paid()
 		if s.before = paid.Most(); s.before > 0 {
 			r.place.Note("resuming the recording that was interrupted: %d calls for %s are in its journal and are not paid again; %d more were sent, outcome unknown",
@@ -56,8 +59,8 @@ func (r *Recording) newestSitting() (*sitting, error) {
 	}
 }
 
-// open opens the journal, for the one process that holds the ledger.
-func (s *sitting) open(r *Recording) (err error) {
+// begin opens the journal, for the one process that holds the ledger.
+func (s *sitting) begin(r *Recording) (err error) {
 	s.paid, err = journal.Open(store.OS{}, s.dir, s.owner, s.before > 0, r.place.Now)
 	if err == nil {
 		r.budget.Spend(s.before)
