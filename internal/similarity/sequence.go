@@ -74,7 +74,7 @@ func Distance[T comparable](a, b []T) int {
 			eq, pv, mv := places[i], positive[i], negative[i]
 			xv := eq | mv
 			eq |= down
-			xh := ((eq&pv)+pv)^pv | eq
+			xh := ((eq & pv) + pv) ^ pv | eq
 			ph, mh := mv|^(xh|pv), pv&xh
 			top := uint64(1) << 63
 			if i == blocks-1 {
