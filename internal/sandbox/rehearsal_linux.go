@@ -174,7 +174,9 @@ func (b *warmBox) importMore(ctx context.Context, names []string) error {
 	if unfit != "" {
 		return &rehearsalError{"importing what a rehearsal found: " + unfit}
 	}
-	b.preload.Rehearsed = said.Modules - b.preload.Modules
+	if b.preload.Rehearsed = said.Modules - b.preload.Modules; b.preload.Rehearsed == 0 {
+		b.preload.Unrehearsed = "it imports nothing more that is installed"
+	}
 	b.preload.Modules, b.preload.Digest = said.Modules, said.Digest
 	b.preload.Milliseconds += said.Milliseconds
 	return nil
