@@ -50,7 +50,8 @@ var browser = sync.OnceValue(func() context.Context {
 		stop()
 		return nil
 	}
-	stopBrowser = func() { cancel(); stop() }
+	before := stopBrowser
+	stopBrowser = func() { cancel(); stop(); before() }
 	return first
 })
 
