@@ -24,4 +24,7 @@ for i in $(seq "$pairs"); do
     if ((i % 2)); then plain=$(cpu plain) recorded=$(cpu recorded); else recorded=$(cpu recorded) plain=$(cpu plain); fi
     awk -v i="$i" -v p="$plain" -v r="$recorded" 'BEGIN{printf "%d: plain %.2f s, recorded %.2f s, ratio %.4f\n", i, p, r, r/p}'
 done | tee "$work/pairs"
-sed 's/.* //' "$work/pairs" | sort -n | awk '{x[NR]=$1} END{m=NR%2 ? x[(NR+1)/2] : (x[NR/2]+x[NR/2+1])/2; printf "recording takes %+.1f %% of the processor time (median of %d pairs; least %+.1f %%, most %+.1f %%)\n", 100*(m-1), NR, 100*(x[1]-1), 100*(x[NR]-1)}'
+# The median and the quartiles: a single pair says little on a machine that others use.
+sed 's/.* //' "$work/pairs" | sort -n | awk '{x[NR] = $1}
+	function at(q,  h, l) { h = 1 + (NR - 1) * q; l = int(h); return x[l] + (h - l) * (x[l < NR ? l + 1 : l] - x[l]) }
+	END { printf "recording takes %+.1f %% of the processor time (median of %d pairs; quartiles %+.1f %% and %+.1f %%; least %+.1f %%, most %+.1f %%)\n", 100*(at(.5)-1), NR, 100*(at(.25)-1), 100*(at(.75)-1), 100*(x[1]-1), 100*(x[NR]-1) }'

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -25,8 +26,8 @@ import (
 func Fold(dst, text []byte) []byte {
 	space := len(dst) == 0 || dst[len(dst)-1] == ' '
 	for len(text) > 0 {
-		if n := foldWords(dst, text, space); n > 0 {
-			dst = appendLower(dst, text[:n])
+		var n int
+		if dst, n = foldWords(dst, text, space); n > 0 {
 			space = text[n-1] == ' '
 			text = text[n:]
 			continue
@@ -76,12 +77,14 @@ const (
 	blanks = 0x2020202020202020
 )
 
-// foldWords says how many bytes at the beginning of text, in steps of 8, are
-// printable ASCII without two spaces in a row: nearly all text is, and the
-// fold of it is lower case and no more.
-func foldWords(_, text []byte, space bool) int {
+// foldWords appends the bytes at the beginning of text, in steps of 8, that are
+// printable ASCII without two spaces in a row, in lower case, and says how many:
+// nearly all text is, and the fold of it is no more.
+func foldWords(dst, text []byte, space bool) ([]byte, int) {
 	n := 0
-	for n+8 <= len(text) {
+	dst = slices.Grow(dst, len(text)+8)
+	out := dst[len(dst):cap(dst)]
+	for n+8 <= len(text) && n+8 <= len(out) {
 		x := binary.LittleEndian.Uint64(text[n:])
 		// A byte below 0x20 or from 0x7f on: x-0x20 borrows, x+1 carries.
 		if (x|(x-blanks)|(x+every))&highs != 0 {
@@ -95,27 +98,13 @@ func foldWords(_, text []byte, space bool) int {
 			}
 		}
 		space = s>>63 != 0
+		// 0x80 where the byte is from 'A' to 'Z': all bytes are below 0x80.
+		upper := (x + (0x80-'A')*every) & ^(x + (0x80-'Z'-1)*every) & highs
+		binary.LittleEndian.PutUint64(out[n:], x|upper>>2)
 		n += 8
 	}
 	// The mark of the last byte may be wrong; the byte itself is not.
-	return n
-}
-
-// appendLower appends printable ASCII in lower case, 8 bytes at a time.
-func appendLower(dst, text []byte) []byte {
-	at := len(dst)
-	dst = append(dst, text...)
-	out := dst[at:]
-	for ; len(out) >= 8; out = out[8:] {
-		x := binary.LittleEndian.Uint64(out)
-		// 0x80 where the byte is from 'A' to 'Z': all bytes are below 0x80.
-		upper := (x + (0x80-'A')*every) & ^(x + (0x80-'Z'-1)*every) & highs
-		binary.LittleEndian.PutUint64(out, x|upper>>2)
-	}
-	for i, c := range out {
-		out[i] = lowerASCII[c]
-	}
-	return dst
+	return dst[:len(dst)+n], n
 }
 
 var asciiSpace = [256]bool{' ': true, '\t': true, '\n': true, '\v': true, '\f': true, '\r': true}

@@ -13,17 +13,17 @@ import (
 // It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
 // of a large run has millions of states and visits one for each byte; here
 // texts of 15 bytes and more cost one load and one bit test for each 8 bytes,
-// and shorter ones one for each 2, in tables of a few hundred kilobytes.
+// those of 9 and more one for each 4, and shorter ones one for each 2, in tables of a few hundred kilobytes.
 type matcher struct {
 	patterns []string
 	long     grams // of 8 bytes, looked up at every 8th byte
-	middle   grams // of 8 bytes, looked up at every 2nd byte
+	middle   grams // of 6 bytes, looked up at every 4th byte
 	short    grams // of 4 bytes, looked up at every 2nd byte
 }
 
 const (
 	longPattern   = 15 // so that each occurrence holds 8 bytes at a multiple of 8
-	middlePattern = 9  // 8 at a multiple of 2
+	middlePattern = 9  // 6 at a multiple of 4
 	minPattern    = 5  // 4 at a multiple of 2
 )
 
@@ -54,7 +54,7 @@ func (m *matcher) tableOf(p string) (g *grams, window, size int) {
 	case len(p) >= longPattern:
 		return &m.long, longPattern, 8
 	case len(p) >= middlePattern:
-		return &m.middle, middlePattern, 8
+		return &m.middle, middlePattern, 6
 	case len(p) >= minPattern:
 		return &m.short, minPattern, 4
 	}
@@ -62,10 +62,9 @@ func (m *matcher) tableOf(p string) (g *grams, window, size int) {
 }
 
 func gramAt(p string, o, size int) uint64 {
-	if size == 4 {
-		return uint64(binary.LittleEndian.Uint32([]byte(p[o : o+4])))
-	}
-	return binary.LittleEndian.Uint64([]byte(p[o : o+8]))
+	var b [8]byte
+	copy(b[:], p[o:o+size])
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // gramCounts is how often grams stand in all patterns, by a hash: enough to tell
@@ -92,7 +91,7 @@ func rarest(p string, window, size int, counts gramCounts) int {
 	best, at := math.MaxInt, 0
 	for o := 0; o+window <= len(p); o++ {
 		cost := 0
-		for k := o; size == 8 && k <= o+window-size; k++ {
+		for k := o; k+8 <= o+window; k++ {
 			cost += 1000 * int(counts[gramAt(p, k, 8)*gramFactor>>46])
 		}
 		for _, c := range []byte(p[o : o+window]) {
@@ -134,14 +133,20 @@ func (m *matcher) findLong(text []byte, hit func(id, at int)) {
 
 func (m *matcher) findMiddle(text []byte, hit func(id, at int)) {
 	filter, shift := m.middle.filter, m.middle.shift
-	for i := 0; i+8 <= len(text); i += 2 {
-		x := binary.LittleEndian.Uint64(text[i:])
+	i := 0
+	for ; i+8 <= len(text); i += 4 {
+		x := binary.LittleEndian.Uint64(text[i:]) & sixBytes
 		h := x * gramFactor >> shift
 		if filter[h>>6]&(1<<(h&63)) != 0 && m.middle.maybe(x) {
 			m.compare(&m.middle, x, text, i, hit)
 		}
 	}
+	if i+6 <= len(text) { // the last that fits
+		m.compare(&m.middle, gramAt(string(text[i:i+6]), 0, 6), text, i, hit)
+	}
 }
+
+const sixBytes = 1<<48 - 1
 
 func (m *matcher) findShort(text []byte, hit func(id, at int)) {
 	filter, shift := m.short.filter, m.short.shift
