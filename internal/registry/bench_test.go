@@ -12,7 +12,7 @@ import (
 
 // BenchmarkPublish is durable publications of 64 writers.
 func BenchmarkPublish(b *testing.B) {
-	w := newWorldOn(b, os.Getenv("TALLY_TEST_DB"), nil)
+	w := newWorld(b, nil)
 	a := w.register()
 	w.publishPaths(a)
 	var next atomic.Int64
@@ -47,7 +47,7 @@ func BenchmarkReads(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("TALLY_BENCH_ROWS")); err == nil {
 		rows = n
 	}
-	w := newWorldOn(b, os.Getenv("TALLY_TEST_DB"), nil)
+	w := newWorld(b, nil)
 	a := w.register()
 	w.publishPaths(a)
 	var next atomic.Int64

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/registry/pgtest"
 	"tallystick/internal/seal"
 )
 
@@ -27,17 +28,28 @@ type world struct {
 	now time.Time
 }
 
-var testStart = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
+// postgres says that the tests run on PostgreSQL.
+var postgres bool
 
-// testDB is "" for SQLite; see postgres_test.go for the other one.
-func newWorld(t testing.TB, change func(*Settings)) *world {
-	t.Helper()
-	return newWorldOn(t, "", change)
+// TestMain runs every test twice: on SQLite, and on a real PostgreSQL, whose tests
+// skip where there is none.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		postgres = true
+		fmt.Println("the same tests on PostgreSQL:")
+		code = pgtest.Main(m)
+	}
+	os.Exit(code)
 }
 
-func newWorldOn(t testing.TB, db string, change func(*Settings)) *world {
+func newWorld(t testing.TB, change func(*Settings)) *world {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	db := ""
+	if postgres {
+		db = pgtest.Database(t)
+	}
 	w := &world{t: t, dir: filepath.Join(t.TempDir(), "registry"), db: db, now: time.Now().UTC().Truncate(time.Second)}
 	s := Default()
 	s.Origin, s.Operator, s.Judges, s.Quorum, s.PublicURL = "registry.example/log", "olga", 0, 0, "https://registry.example"

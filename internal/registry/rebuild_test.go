@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -55,10 +57,10 @@ func TestRebuildGivesTheSameRows(t *testing.T) {
 	if got.Before != got.Digest || got.Before.IsZero() || got.Rows == 0 {
 		t.Errorf("rebuilt: %+v", got)
 	}
-	for _, name := range []string{"registry.db", "registry.db-wal", "registry.db-shm"} {
-		os.Remove(filepath.Join(j.dir, name))
-	}
-	fromNothing := must[*Rebuilt](t)(Rebuild(ctx, j.options()))
+	// Another database gives the same digest, of whichever kind.
+	o := j.options()
+	o.DB = filepath.Join(t.TempDir(), "other.db")
+	fromNothing := must[*Rebuilt](t)(Rebuild(ctx, o))
 	if fromNothing.Digest != got.Digest || !fromNothing.Before.IsZero() {
 		t.Errorf("from nothing: %+v", fromNothing)
 	}
@@ -68,15 +70,25 @@ func TestRebuildGivesTheSameRows(t *testing.T) {
 	}
 }
 
-// tamper runs a statement on the database of a registry.
-func tamper(t *testing.T, db, statement string, args ...any) {
+// connect opens the database of a registry behind its back.
+func connect(t *testing.T, db string) *sql.DB {
 	t.Helper()
-	c, err := sql.Open("sqlite", db)
+	driver := "sqlite"
+	if postgres {
+		driver = "pgx"
+	}
+	c, err := sql.Open(driver, db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	got, err := c.Exec(statement, args...)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// tamper runs a statement on the database of a registry.
+func tamper(t *testing.T, db, statement string, args ...any) {
+	t.Helper()
+	got, err := connect(t, db).Exec(statement, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,23 +97,30 @@ func tamper(t *testing.T, db, statement string, args ...any) {
 	}
 }
 
+// edit changes one value of the database of a registry.
+func edit(t *testing.T, db, table, column, where, old, now string) {
+	t.Helper()
+	var value []byte
+	if err := connect(t, db).QueryRow("SELECT " + column + " FROM " + table + " WHERE " + where).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(value, []byte(old), []byte(now), 1)
+	if bytes.Equal(changed, value) {
+		t.Fatalf("%s does not have %q", value, old)
+	}
+	tamper(t, db, "UPDATE "+table+" SET "+column+" = $1 WHERE "+where, changed)
+}
+
 func TestARowChangedByHandDecidesNothing(t *testing.T) {
 	j := newJudged(t, 3, nil)
 	p := j.proposeDrawn(0.7)
 	outsider := j.register()
-	for _, s := range []struct {
-		text string
-		args []any
-	}{
-		{`UPDATE rows SET status = 'published' WHERE proposal = $1`, []any{p.ID}},
-		{`UPDATE docs SET body = replace(body, '"status":"pending"', '"status":"published"') WHERE kind = 'proposal' AND id = $1`, []any{p.ID}},
-		{`UPDATE docs SET body = replace(body, '"entry"', '"person":"person0","entry"') WHERE kind = 'agent' AND id = $1`, []any{outsider.ID}},
-		{`UPDATE entries SET raw = replace(raw, '"accept"', '"reject"') || ' ' WHERE idx = $1`, []any{p.Entry}},
-		{`UPDATE blobs SET data = 'something else'`, nil},
-		{`INSERT INTO docs (kind, id, body) VALUES ('api_key', $1, $2)`, []any{digest.IDOf([]byte(forgedKey)).String(), outsider.ID}},
-	} {
-		tamper(t, j.o.DB, s.text, s.args...)
-	}
+	tamper(t, j.o.DB, `UPDATE rows SET status = 'published' WHERE proposal = $1`, p.ID)
+	edit(t, j.o.DB, "docs", "body", "kind = 'proposal' AND id = '"+p.ID+"'", `"status":"pending"`, `"status":"published"`)
+	edit(t, j.o.DB, "docs", "body", "kind = 'agent' AND id = '"+outsider.ID+"'", `}`, `,"person":"person0"}`)
+	edit(t, j.o.DB, "entries", "raw", fmt.Sprintf("idx = %d", p.Entry), `"earlier":0`, `"earlier":9`)
+	tamper(t, j.o.DB, `UPDATE blobs SET data = $1`, []byte("something else"))
+	tamper(t, j.o.DB, `INSERT INTO docs (kind, id, body) VALUES ('api_key', $1, $2)`, digest.IDOf([]byte(forgedKey)).String(), []byte(outsider.ID))
 	// What decides does not look there.
 	_, err := j.vote(outsider, p.ID, "accept")
 	wantRefusal(t, err, refusal.NotAllowed)
@@ -219,7 +238,7 @@ func TestAnIndexThatIsAheadIsRefused(t *testing.T) {
 	wantRefusal(t, err, refusal.IndexDiffers, "the ledger has")
 	// Another ledger of the same length.
 	writeFile(t, segment, string(newer))
-	tamper(t, filepath.Join(w.dir, "registry.db"), `UPDATE meta SET value = $1 WHERE name = 'head'`, digest.IDOf(nil).String())
+	tamper(t, w.o.DB, `UPDATE meta SET value = $1 WHERE name = 'head'`, digest.IDOf(nil).String())
 	_, err = Open(ctx, w.options())
 	wantRefusal(t, err, refusal.IndexDiffers)
 	if _, err := Rebuild(ctx, w.options()); err != nil {
