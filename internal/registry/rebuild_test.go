@@ -145,6 +145,11 @@ func TestARowChangedByHandDecidesNothing(t *testing.T) {
 	if got.Before == got.Digest {
 		t.Error("the digest of a changed database is that of the right one")
 	}
+	o := j.options()
+	o.DB = filepath.Join(t.TempDir(), "other.db")
+	if clean := must[*Rebuilt](t)(Rebuild(ctx, o)); clean.Digest != got.Digest {
+		t.Error("a rebuild left something of what was put into the database")
+	}
 	j.open()
 	if page := must[*Page](t)(j.List(ctx, Query{})); len(page.Rows) != 0 {
 		t.Errorf("after the rebuild: %s", page.JSON)
