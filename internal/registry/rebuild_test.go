@@ -252,6 +252,30 @@ func TestAnIndexThatIsAheadIsRefused(t *testing.T) {
 	w.open()
 }
 
+// A database that is restored under a running registry is not written to: it would
+// have a hole.
+func TestADatabaseRestoredUnderTheWriterIsNoticed(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.register()
+	w.publishPaths(a)
+	head := ""
+	if err := connect(t, w.o.DB).QueryRow("SELECT value FROM meta WHERE name = 'head'").Scan(&head); err != nil {
+		t.Fatal(err)
+	}
+	size := w.Stats().Entries
+	w.propose(a, Eval, evalBody(0.4))
+	// As it was before the last proposal.
+	tamper(t, w.o.DB, `UPDATE meta SET value = $1 WHERE name = 'applied'`, fmt.Sprint(size))
+	tamper(t, w.o.DB, `UPDATE meta SET value = $1 WHERE name = 'head'`, head)
+	tamper(t, w.o.DB, `DELETE FROM rows WHERE seq >= $1`, size)
+	_, err := w.Propose(ctx, a.Agent, Eval, []byte(evalBody(0.5)), "k")
+	wantRefusal(t, err, refusal.Failed, "another one was put in its place")
+	w.reopen()
+	if page := must[*Page](t)(w.List(ctx, Query{})); len(page.Rows) != 2 {
+		t.Errorf("after the restart: %d rows", len(page.Rows))
+	}
+}
+
 func TestTwoWritersAreOneTooMany(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.options()

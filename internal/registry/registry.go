@@ -374,7 +374,7 @@ func (r *Registry) write(c *changes, entries []index.Entry, tip sequencer.Tip) e
 	if err != nil {
 		return err
 	}
-	b.Entries = entries
+	b.Entries, b.From = entries, entries[0].Index
 	r.stamp(b, tip)
 	return r.index.Apply(context.Background(), b)
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -50,6 +51,9 @@ type Batch struct {
 	Drop    []string // blobs
 	Served  map[string][]byte
 
+	// From is how many entries the index must have for this batch to follow: it may
+	// have been restored under us. 0 does not ask.
+	From       int64
 	Applied    int64 // entries, with this batch
 	Head       string
 	Origin     string
@@ -81,6 +85,7 @@ func (x *Index) Apply(ctx context.Context, b *Batch) error {
 		return x.failed("writing", err)
 	}
 	w := &writer{ctx: ctx, tx: tx, prepared: make(map[string]*sql.Stmt)}
+	w.follows(b.From)
 	for _, e := range b.Entries {
 		w.do(putEntry, e.Index, e.Kind, e.Prev, e.Raw)
 	}
@@ -145,6 +150,18 @@ func (w *writer) do(text string, args ...any) {
 		w.prepared[text] = s
 	}
 	_, w.err = s.ExecContext(w.ctx, args...)
+}
+
+// follows fails if the index does not have that many entries.
+func (w *writer) follows(from int64) {
+	if from == 0 {
+		return
+	}
+	var applied string
+	w.err = w.tx.QueryRowContext(w.ctx, "SELECT value FROM meta WHERE name = 'applied'").Scan(&applied)
+	if w.err == nil && applied != strconv.FormatInt(from, 10) {
+		w.err = fmt.Errorf("it has %.20q entries, and had %d: another one was put in its place; restart the registry, which brings it up to the ledger", applied, from)
+	}
 }
 
 func (w *writer) meta(b *Batch) {
