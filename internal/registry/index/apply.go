@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // An Entry is one of the ledger.
@@ -80,12 +83,7 @@ const (
 
 // Apply writes a batch, all of it or nothing.
 func (x *Index) Apply(ctx context.Context, b *Batch) error {
-	tx, err := x.write.BeginTx(ctx, nil)
-	if err != nil {
-		return x.failed("writing", err)
-	}
-	w := &writer{ctx: ctx, tx: tx, prepared: make(map[string]*sql.Stmt)}
-	w.follows(b.From)
+	w := &writer{}
 	for _, e := range b.Entries {
 		w.do(putEntry, e.Index, e.Kind, e.Prev, e.Raw)
 	}
@@ -116,13 +114,12 @@ func (x *Index) Apply(ctx context.Context, b *Batch) error {
 		w.do(putServed, name, body)
 	}
 	w.meta(b)
-	if w.err == nil {
-		w.err = tx.Commit()
-	} else {
-		tx.Rollback()
+	run := x.runSQLite
+	if x.postgres {
+		run = x.runPostgres
 	}
-	if w.err != nil {
-		return x.failed("writing", w.err)
+	if err := run(ctx, b.From, w.list); err != nil {
+		return x.failed("writing", err)
 	}
 	if len(b.Drop) > 0 {
 		return x.forget(ctx)
@@ -130,38 +127,93 @@ func (x *Index) Apply(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// A writer writes into one transaction until the first error.
-type writer struct {
-	ctx      context.Context
-	tx       *sql.Tx
-	prepared map[string]*sql.Stmt
-	err      error
+// A writer gathers the statements of one transaction.
+type writer struct{ list []statement }
+
+type statement struct {
+	text string
+	args []any
 }
 
-func (w *writer) do(text string, args ...any) {
-	if w.err != nil {
-		return
+func (w *writer) do(text string, args ...any) { w.list = append(w.list, statement{text, args}) }
+
+// runSQLite runs statements in one transaction.
+func (x *Index) runSQLite(ctx context.Context, from int64, list []statement) error {
+	tx, err := x.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
 	}
-	s := w.prepared[text]
-	if s == nil {
-		if s, w.err = w.tx.PrepareContext(w.ctx, text); w.err != nil {
-			return
+	defer tx.Rollback()
+	if from > 0 {
+		var applied string
+		if err := tx.QueryRowContext(ctx, askApplied).Scan(&applied); err != nil {
+			return err
 		}
-		w.prepared[text] = s
+		if err := follows(applied, from); err != nil {
+			return err
+		}
 	}
-	_, w.err = s.ExecContext(w.ctx, args...)
+	prepared := make(map[string]*sql.Stmt)
+	for _, s := range list {
+		if prepared[s.text] == nil {
+			if prepared[s.text], err = tx.PrepareContext(ctx, s.text); err != nil {
+				return err
+			}
+		}
+		if _, err := prepared[s.text].ExecContext(ctx, s.args...); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
 }
 
-// follows fails if the index does not have that many entries.
-func (w *writer) follows(from int64) {
-	if from == 0 {
-		return
+// atOnce is how many statements are sent to PostgreSQL before its answers are
+// waited for: one by one, most of the time would go to waiting.
+const atOnce = 500
+
+// runPostgres does the same, many statements at a time.
+func (x *Index) runPostgres(ctx context.Context, from int64, list []statement) error {
+	c, err := x.write.Conn(ctx)
+	if err != nil {
+		return err
 	}
-	var applied string
-	w.err = w.tx.QueryRowContext(w.ctx, "SELECT value FROM meta WHERE name = 'applied'").Scan(&applied)
-	if w.err == nil && applied != strconv.FormatInt(from, 10) {
-		w.err = fmt.Errorf("it has %.20q entries, and had %d: another one was put in its place; restart the registry, which brings it up to the ledger", applied, from)
+	defer c.Close()
+	return c.Raw(func(driver any) error {
+		tx, err := driver.(*stdlib.Conn).Conn().Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback(context.WithoutCancel(ctx))
+		if from > 0 {
+			var applied string
+			if err := tx.QueryRow(ctx, askApplied).Scan(&applied); err != nil {
+				return err
+			}
+			if err := follows(applied, from); err != nil {
+				return err
+			}
+		}
+		for part := range slices.Chunk(list, atOnce) {
+			batch := &pgx.Batch{}
+			for _, s := range part {
+				batch.Queue(s.text, s.args...)
+			}
+			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+				return err
+			}
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+const askApplied = "SELECT value FROM meta WHERE name = 'applied'"
+
+// follows fails if the index does not have as many entries as it had.
+func follows(applied string, from int64) error {
+	if applied != strconv.FormatInt(from, 10) {
+		return fmt.Errorf("it has %.20q entries, and had %d: another one was put in its place; restart the registry, which brings it up to the ledger", applied, from)
 	}
+	return nil
 }
 
 func (w *writer) meta(b *Batch) {

@@ -18,8 +18,7 @@ import (
 	"strings"
 	"sync"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	_ "modernc.org/sqlite" // the driver "sqlite"; apply.go imports "pgx"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
