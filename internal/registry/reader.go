@@ -1,12 +1,12 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -160,7 +160,7 @@ func (r *Reader) Ready(ctx context.Context) error {
 const (
 	defaultLimit = 50
 	maxLimit     = 200
-	cacheBytes   = 64 << 20
+	cacheBytes   = 128 << 20
 )
 
 // List returns rows, the newest first.
@@ -194,26 +194,33 @@ func (r *Reader) list(ctx context.Context, q Query) (*Page, error) {
 	if q.After != "" {
 		f.Before, _ = strconv.ParseInt(q.After, 10, 64)
 	}
-	bodies, _, err := r.index.List(ctx, f)
+	// The rows lie in the page itself: many pages are kept.
+	p := &Page{JSON: []byte("[")}
+	var ends []int
+	last, more := int64(0), false
+	err := r.index.List(ctx, f, func(seq int64, body []byte) {
+		if more = len(ends) == q.Limit; more {
+			return
+		}
+		if len(ends) > 0 {
+			p.JSON = append(p.JSON, ',')
+		}
+		p.JSON, last = append(p.JSON, body...), seq
+		ends = append(ends, len(p.JSON))
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{}
-	if len(bodies) > q.Limit {
-		bodies = bodies[:q.Limit]
-		var last struct {
-			Entry int64 `json:"entry"`
-		}
-		if err := json.Unmarshal(bodies[q.Limit-1], &last); err != nil {
-			return nil, refusal.Newf(refusal.IndexDiffers, "a row of the database is not JSON: %w", err)
-		}
-		p.Next = strconv.FormatInt(last.Entry, 10)
+	if more {
+		p.Next = strconv.FormatInt(last, 10)
 	}
-	p.Rows = make([]canon.RawMessage, len(bodies))
-	for i, b := range bodies {
-		p.Rows[i] = b
+	p.JSON = slices.Clip(append(p.JSON, ']'))
+	p.Rows = make([]canon.RawMessage, len(ends))
+	from := 1
+	for i, end := range ends {
+		p.Rows[i] = p.JSON[from:end:end]
+		from = end + 1
 	}
-	p.JSON = append(append([]byte("["), bytes.Join(bodies, []byte(","))...), ']')
 	p.ETag = etag(p.JSON)
 	return p, nil
 }
@@ -244,7 +251,7 @@ func (r *Reader) keep(q Query, l *listing) {
 	case l.err != nil:
 		delete(r.cache, q)
 	default:
-		r.bytes += 2*len(l.page.JSON) + 500
+		r.bytes += len(l.page.JSON) + 2000
 	}
 }
 

@@ -33,9 +33,8 @@ type Filter struct {
 	Limit                           int
 }
 
-// List returns the bodies of rows, the newest first, and the sequence number of
-// the last.
-func (x *Index) List(ctx context.Context, f Filter) (bodies [][]byte, last int64, err error) {
+// List visits rows, the newest first. The body is good until visit returns.
+func (x *Index) List(ctx context.Context, f Filter, visit func(seq int64, body []byte)) error {
 	var where []string
 	var args []any
 	for _, c := range []struct{ column, value string }{{"thing", f.Thing}, {"status", f.Status}, {"artifact", f.Artifact}, {"runner", f.Runner}} {
@@ -54,15 +53,15 @@ func (x *Index) List(ctx context.Context, f Filter) (bodies [][]byte, last int64
 		text += " WHERE " + strings.Join(where, " AND ")
 	}
 	text += fmt.Sprintf(" ORDER BY seq DESC LIMIT $%d", len(args))
-	err = x.each(ctx, text, args, func(scan func(...any) error) error {
-		var body []byte
-		if err := scan(&last, &body); err != nil {
+	return x.each(ctx, text, args, func(scan func(...any) error) error {
+		var seq int64
+		var body sql.RawBytes
+		if err := scan(&seq, &body); err != nil {
 			return err
 		}
-		bodies = append(bodies, body)
+		visit(seq, body)
 		return nil
 	})
-	return bodies, last, err
 }
 
 func (x *Index) each(ctx context.Context, text string, args []any, visit func(scan func(...any) error) error) error {
