@@ -83,11 +83,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	if !refusal.Is(err, refusal.Unreadable) || !strings.Contains(err.Error(), "redirects") || reached {
 		t.Errorf("got %v, reached elsewhere: %v", err, reached)
 	}
-	if _, err := c.Get(context.Background(), elsewhere.URL+"/x"); err == nil || reached {
-		t.Errorf("an address elsewhere was asked: %v", err)
-	}
-	if _, err := c.Get(context.Background(), "x"); err == nil {
-		t.Error("an address without a slash was asked")
+	for address, want := range map[string]string{
+		elsewhere.URL + "/x": "an address elsewhere", "//" + strings.TrimPrefix(elsewhere.URL, "http://") + "/x": "an address elsewhere",
+		"x": "does not begin with /", "%zz": "that is not one",
+	} {
+		if _, err := c.Get(context.Background(), address); !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), want) || reached {
+			t.Errorf("%s: got %v, want %q", address, err, want)
+		}
 	}
 }
 
@@ -96,6 +98,9 @@ func TestTheKeyIsSentOnlyInItsHeader(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Header.Get("Authorization") != "Bearer "+testAPIKey || strings.Contains(r.URL.String()+string(body), "ak_") {
 			t.Errorf("%s %s %s", r.Header, r.URL, body)
+		}
+		if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Idempotency-Key") != "k" {
+			t.Errorf("%s", r.Header)
 		}
 		w.WriteHeader(http.StatusTeapot)
 	})
@@ -116,7 +121,7 @@ func TestHostileAnswersAreRefused(t *testing.T) {
 		body   string
 		want   refusal.Name
 	}{
-		{"as it should be", 201, good, ""},
+		{"as it should be", 201, good, ""}, // and what it has more is not looked at
 		{"a name twice", 201, `{"proposalId":"p","proposalId":"q","ipPath":"/a","status":"pending"}`, refusal.Malformed},
 		{"no proposal", 200, `{}`, refusal.Malformed},
 		{"a page for people", 200, "<html>hello", refusal.Malformed},
@@ -134,13 +139,22 @@ func TestHostileAnswersAreRefused(t *testing.T) {
 		{"too large", 413, `oops`, refusal.TooLarge},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(tt.status); io.WriteString(w, tt.body) })
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			})
 			_, err := c.Publish(context.Background(), &Publication{Body: []byte("{}"), Paths: testPaths})
 			if tt.want == "" && err != nil || tt.want != "" && !refusal.Is(err, tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
 			if err != nil && strings.ContainsAny(err.Error()+refusal.Of(err).Hint, "\x1b\n") {
 				t.Errorf("%q", err)
+			}
+			for status, hint := range map[int]string{401: "tally registry register", 429: "try again in 7 seconds"} {
+				if tt.status == status && !strings.Contains(refusal.Of(err).Hint, hint) {
+					t.Errorf("hint %q, want %q", refusal.Of(err).Hint, hint)
+				}
 			}
 			if tt.status == 400 && !strings.Contains(refusal.Of(err).Hint, "/api/knowledge/model/propose") {
 				t.Errorf("the hint does not say where to propose: %q", refusal.Of(err).Hint)
@@ -208,6 +222,13 @@ func TestRegisterKeepsThePrivateKeyHere(t *testing.T) {
 	}
 	os.Chmod(APIKeyFile(dir), 0o644)
 	if _, err := LoadAPIKey(APIKeyFile(dir)); !refusal.Is(err, refusal.KeyModeTooOpen) {
+		t.Error(err)
+	}
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadAPIKey(junk); !refusal.Is(err, refusal.Malformed) || strings.Contains(err.Error(), "OPENSSH") {
 		t.Error(err)
 	}
 	if _, err := LoadAPIKey(filepath.Join(dir, "none")); !refusal.Is(err, refusal.NotFound) {
