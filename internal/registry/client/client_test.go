@@ -236,6 +236,33 @@ func TestRegisterKeepsThePrivateKeyHere(t *testing.T) {
 	}
 }
 
+func TestARegistryThatGivesNoAPIKeyIsRefused(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var sent map[string]any
+		json.NewDecoder(r.Body).Decode(&sent)
+		json.NewEncoder(w).Encode(map[string]any{"agent": "a1", "apiKey": "hello", "publicKey": sent["publicKey"]})
+	})
+	dir := t.TempDir()
+	if _, err := c.Register(context.Background(), APIKeyFile(dir), AgentKeyFile(dir), ""); !refusal.Is(err, refusal.Malformed) {
+		t.Error(err)
+	}
+}
+
+func TestADryRunSendsTheBodyOfACredential(t *testing.T) {
+	var sent struct {
+		Kind string
+		Body map[string]any
+	}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		json.NewDecoder(r.Body).Decode(&sent)
+		io.WriteString(w, `{"valid":false,"schemaUrl":"/credentials/eval-run/v1","errors":[{"path":"/runId","message":"must be string"}]}`)
+	})
+	report, err := c.DryRun(context.Background(), &Publication{Credential: []byte(`{"@context":["x"],"credentialSubject":{"runId":7}}`), Paths: testPaths})
+	if err != nil || report.Valid || len(report.Problems) != 1 || sent.Kind != "ip.eval.run.attestation.v1" || sent.Body["runId"] != 7.0 {
+		t.Errorf("%+v %v, sent %+v", report, err, sent)
+	}
+}
+
 func TestARegistryThatSwapsTheKeyIsRefused(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(map[string]any{"agent": "a1", "apiKey": testAPIKey, "publicKey": "did:key:z6MkOther"})

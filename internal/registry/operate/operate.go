@@ -238,12 +238,14 @@ func answer(ctx context.Context, conn net.Conn, r *registry.Registry) {
 }
 
 func request(ctx context.Context, conn net.Conn, r *registry.Registry) (*Answer, error) {
-	if err := checkPeer(conn); err != nil {
-		return nil, err
-	}
+	// Read first: whoever is refused while still writing would see a broken pipe
+	// and not why.
 	line, err := bufio.NewReader(io.LimitReader(conn, maxRequest)).ReadBytes('\n')
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "reading the request: %w", err)
+	}
+	if err := checkPeer(conn); err != nil {
+		return nil, err
 	}
 	var ask Request
 	if err := canon.Unmarshal(line[:len(line)-1], &ask); err != nil {
