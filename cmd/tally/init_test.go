@@ -25,7 +25,8 @@ import (
 // and say which.
 var initBounds = map[string]initCost{
 	"gVisor":          {packages: 270, allocs: 14_500, bytes: 1_800_000}, // measured 182, 9,767 and 1,212,384
-	"everything else": {packages: 215, allocs: 1_900, bytes: 265_000},    // measured 145, 1,265 and 176,936
+	// html/template (the viewer) and pgx (a registry on PostgreSQL) earned the last raise.
+	"everything else": {packages: 250, allocs: 2_600, bytes: 345_000}, // measured 2,240 allocations and 302,944 bytes
 }
 
 type initCost struct{ packages, allocs, bytes int }
