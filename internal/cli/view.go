@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,16 +67,8 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	})
 }
 
-// A server stays, and most of the time it does nothing: memory matters more than
-// the few milliseconds that collecting it takes.
-const (
-	gcPercent   = 25
-	memoryLimit = 150 << 20 // a wish, not a bound
-)
-
 func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
-	debug.SetGCPercent(gcPercent)
-	debug.SetMemoryLimit(memoryLimit)
+	viewer.StayFrugal()
 	p, err := openPlace(env)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ var ownLimits = map[string]struct {
 	lines  int
 	reason string
 }{
-	"internal/cli": {12_000, "one small file for each command; what a command does belongs to the package that does it"},
+	"internal/cli": {13_000, "one small file for each command; what a command does belongs to the package that does it"},
 }
 
 // tooLarge are the packages that are over their limit today, with a bound for each.
@@ -142,7 +142,7 @@ func TestSizeCheckFindsEachFault(t *testing.T) {
 	}{
 		{"within the limit", pkg("internal/canon", 6000), nil, ""},
 		{"over it", pkg("internal/canon", 6001), nil, "the limit is 6000"},
-		{"a limit of its own", pkg("internal/cli", 12_000), nil, ""},
+		{"a limit of its own", pkg("internal/cli", 13_000), nil, ""},
 		{"over that", pkg("internal/cli", 12_001), nil, "one small file for each command"},
 		{"known and smaller", pkg("internal/canon", 6500), map[string]int{"internal/canon": 7000}, ""},
 		{"known and larger", pkg("internal/canon", 7001), map[string]int{"internal/canon": 7000}, "may only shrink"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -88,4 +89,18 @@ func withPort(names []string, port string) []string {
 		}
 	}
 	return out
+}
+
+// A server stays, and most of the time it does nothing: memory matters more than
+// the few milliseconds that collecting it takes.
+const (
+	gcPercent   = 25
+	memoryLimit = 150 << 20 // a wish, not a bound
+)
+
+// StayFrugal makes the process one that serves: call it before [Open], in a
+// program that does nothing else.
+func StayFrugal() {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(memoryLimit)
 }
