@@ -627,3 +627,27 @@ func TestDrawsThatWaitedForWitnessesAreVerified(t *testing.T) {
 		t.Errorf("%+v %v", report, err)
 	}
 }
+
+func TestAMemoryOfAnotherRegistryIsRefused(t *testing.T) {
+	f := story(newFake(t, 3, 2))
+	var h http.Handler = f
+	m := watch(t, &h)
+	if _, err := m.Once(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	other := *m
+	other.memory, other.Keys = nil, []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 99))}}
+	_, err := other.Once(context.Background())
+	wantRefusal(t, err, refusal.CheckpointInvalid, "is not one that may sign")
+	moved := watch(t, &h)
+	moved.Dir = m.Dir
+	_, err = moved.Once(context.Background())
+	wantRefusal(t, err, refusal.Usage, "remembers")
+}
+
+func TestALedgerIsOpenedOnceUnderItsOwnName(t *testing.T) {
+	f := newFake(t, 3, 2)
+	f.add(&evidence.Opened{Origin: fakeOrigin, Signers: "x"})
+	_, err := look(t, f)
+	wantRefusal(t, err, refusal.EntryInvalid, "opened once")
+}
