@@ -9,7 +9,7 @@ build:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 test:
 	.ci/setup
-	go test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./internal/sandbox ./...
+	go test -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./internal/sandbox ./...
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:
@@ -17,6 +17,8 @@ docs:
 	go test ./internal/evidence -run RecordsPage -update
 	go test ./internal/trajectory -run SchemaFile -update
 	go test ./internal/audit -run AuditPage -update
+	go test ./internal/browser -run Rules -update
+	go test ./internal/browser -run Digest -update
 	go test ./internal/structure -run ImportGraph -update
 tidy:
 	go mod tidy && cd tools && go mod tidy

@@ -46,8 +46,12 @@ var (
 		"internal/witness":   "parses and verifies bundles; pure",
 
 		// A submission is derived again, its audit report among the rest.
-		"internal/audit":      "makes the audit report of a submission again; pure",
-		"internal/submission": "derives every file of a submission from its receipts; pure",
+		"internal/audit":             "makes the audit report of a submission again; pure",
+		"internal/openpgp":           "reads one key and one detached signature of a person; pure",
+		"internal/browser":           "how a value of an entry becomes text on a page, and the page's scripts; pure",
+		"internal/browser/report":    "renders a report again to compare it byte for byte; pure",
+		"internal/audit/disposition": "what a person signed about a finding; pure",
+		"internal/submission":        "derives every file of a submission from its receipts; pure",
 	}
 )
 

@@ -11,6 +11,8 @@ import (
 func TestEveryRefusalHasItsBoundary(t *testing.T) {
 	strangers := map[refusal.Name]bool{refusal.ReceiptInvalid: true, refusal.BundleInvalid: true, refusal.BundleUnsigned: true, refusal.OutcomeMismatch: true,
 		refusal.CredentialInvalid: true, refusal.CredentialRevoked: true, refusal.ResultsHashMismatch: true, refusal.SubmissionInvalid: true, refusal.WitnessQuorumMissing: true,
+		// A registry has a ledger of its own, and its operator and monitors are told.
+		refusal.IndexDiffers: true, refusal.RegistryMismatch: true,
 		// A gap is something that is missing, which "--strict" asks about.
 		refusal.StrictGap: true}
 	for _, row := range refusal.Table() {

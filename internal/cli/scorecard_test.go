@@ -431,7 +431,7 @@ func TestCompareCommand(t *testing.T) {
 		t.Errorf("%v", lost)
 	}
 	_, text, _ := p.tally("compare", "fix.agent.1", "fix.agent.2")
-	for _, want := range []string{"A  fix.agent.1: number 1 of 3 by agent, signed", "1 gained, 1 lost", "lost     case-02", "parts at:"} {
+	for _, want := range []string{"A  fix.agent.1: number 1 of 3 by agent, signed", "1 gained, 1 lost", "lost     case-02", "did differently", "changed_answer"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}

@@ -36,7 +36,7 @@ func wellFormedAPIKey(key string) bool {
 
 // Register makes an agent. The API key is answered once, and so is the private key
 // if the registry made it.
-func (r *Registry) Register(ctx context.Context, n Registration) (*Registered, error) {
+func (r *Registry) Register(ctx context.Context, n SignUp) (*Registered, error) {
 	out := &Registered{}
 	pub, err := publicKeyOf(n.PublicKey)
 	if err != nil {

@@ -293,7 +293,7 @@ func TestTakenDownTextIsGoneEverywhere(t *testing.T) {
 	if err := w.TakeDown(ctx, w.state.proposals[note.ID].Manifest, "privacy"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Register(ctx, Registration{Profile: []byte(text)})
+	_, err = w.Register(ctx, SignUp{Profile: []byte(text)})
 	wantRefusal(t, err, refusal.TakenDown)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

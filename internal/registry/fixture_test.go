@@ -113,7 +113,7 @@ type member struct {
 
 func (w *world) register() *member {
 	w.t.Helper()
-	got, err := w.Register(context.Background(), Registration{Profile: []byte(`{"name":"an agent"}`)})
+	got, err := w.Register(context.Background(), SignUp{Profile: []byte(`{"name":"an agent"}`)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func TestNobodyJudgesTheirOwn(t *testing.T) {
 	// An agent that a second person brings, or the same key under a second name,
 	// would be a second vote.
 	wantRefusal(t, j.AdmitJudge(ctx, "person9", []string{j.judges["person0"][0].ID}), refusal.NotAllowed, "person0")
-	twin := must[*Registered](t)(j.Register(ctx, Registration{PublicKey: j.judges["person0"][0].PublicKey}))
+	twin := must[*Registered](t)(j.Register(ctx, SignUp{PublicKey: j.judges["person0"][0].PublicKey}))
 	wantRefusal(t, j.AdmitJudge(ctx, "person9", []string{twin.Agent.ID}), refusal.NotAllowed, "same public key")
 }
 

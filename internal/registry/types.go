@@ -39,8 +39,8 @@ type Agent struct {
 	Entry int64 `json:"entry"`
 }
 
-// A Registration is what somebody who registers gives.
-type Registration struct {
+// A SignUp is what somebody who registers gives.
+type SignUp struct {
 	// PublicKey is a did:key, a Multikey or 64 hexadecimal digits; empty asks for a
 	// key pair, whose private half is answered once.
 	PublicKey string

@@ -3,6 +3,7 @@ package submission
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/canon"
@@ -62,6 +63,10 @@ type grading struct {
 		Extracted *content `json:"extracted"`
 	} `json:"checks"`
 }
+
+// noAnswer are the graders whose expectation is not an answer but what one must be
+// like.
+var noAnswer = []string{"regex", "compare", "json_schema", "tool_calls", "cel", "absent", "not"}
 
 // A told is one record in the words of a package.
 type told struct {
@@ -158,7 +163,7 @@ func (t *told) fill(r Record, graded *grading) {
 		if c.Extracted != nil {
 			t.ModelAnswer = c.Extracted.Head
 		}
-		if c.Expected != nil {
+		if c.Expected != nil && !slices.Contains(noAnswer, c.Grader) {
 			t.ExpectedOutput = &c.Expected.Head
 		}
 		if c.Extracted != nil {

@@ -39,7 +39,7 @@ func newServed(t testing.TB) *served {
 		t.Fatal(err)
 	}
 	s.open()
-	made, err := s.Register(context.Background(), registry.Registration{Profile: []byte(`{"name":"ada"}`)})
+	made, err := s.Register(context.Background(), registry.SignUp{Profile: []byte(`{"name":"ada"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func made(t *testing.T) (registry.Options, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := r.Register(context.Background(), registry.Registration{})
+	agent, err := r.Register(context.Background(), registry.SignUp{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func register(c *call) (*reply, error) {
 	if err := c.decode(&form); err != nil {
 		return nil, err
 	}
-	made, err := c.s.cfg.Writer.Register(c.ctx(), registry.Registration{PublicKey: form.PublicKey, Profile: form.Profile})
+	made, err := c.s.cfg.Writer.Register(c.ctx(), registry.SignUp{PublicKey: form.PublicKey, Profile: form.Profile})
 	if err != nil {
 		return nil, err
 	}
