@@ -5,13 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"tallystick/internal/sandbox/proc"
 )
 
 // A folderOwner is who a working folder belongs to while an agent has it.
@@ -122,8 +121,8 @@ func cutOff(p string, d fs.DirEntry) error {
 // grown by the limit, by whomever, the folder is measured.
 type diskWatch struct {
 	dir          string
-	limit        usage
-	used, before usage        // on the file system and in the folder, at the beginning
+	limit        proc.Usage
+	used, before proc.Usage   // on the file system and in the folder, at the beginning
 	over         chan Verdict // gets a DiskLimit or a FileLimit; see end
 
 	quit chan struct{}
@@ -137,22 +136,15 @@ func newDiskWatch(dir string, limits AgentLimits, over chan Verdict) *diskWatch 
 	if dir == "" {
 		return &diskWatch{quit: make(chan struct{})}
 	}
-	return &diskWatch{dir: dir, limit: usage{limits.DiskBytes, limits.Files}, used: usedOn(dir), before: folderSize(dir), over: over, quit: make(chan struct{})}
+	return &diskWatch{dir: dir, limit: proc.Usage{Bytes: limits.DiskBytes, Files: limits.Files}, used: proc.UsedOn(dir), before: proc.FolderSize(dir), over: over, quit: make(chan struct{})}
 }
 
-// A usage is what is used of a file system.
-type usage struct{ bytes, files int64 }
-
-func (u usage) since(before usage) usage {
-	return usage{u.bytes - before.bytes, u.files - before.files}
-}
-
-// exceeds says which limit is reached, "" if none is.
-func (u usage) exceeds(limit usage) Verdict {
+// exceeded says which limit is reached, "" if none is.
+func exceeded(u, limit proc.Usage) Verdict {
 	switch {
-	case limit.bytes > 0 && u.bytes > limit.bytes:
+	case limit.Bytes > 0 && u.Bytes > limit.Bytes:
 		return DiskLimit
-	case limit.files > 0 && u.files > limit.files:
+	case limit.Files > 0 && u.Files > limit.Files:
 		return FileLimit
 	}
 	return ""
@@ -172,14 +164,14 @@ func (w *diskWatch) start(r *running) {
 			case <-time.After(pause):
 			}
 			pause = diskEvery
-			now := usedOn(w.dir)
-			if w.used.files > 0 && now.since(w.used).exceeds(w.limit) == "" {
+			now := proc.UsedOn(w.dir)
+			if w.used.Files > 0 && exceeded(now.Since(w.used), w.limit) == "" {
 				continue
 			}
 			began := time.Now()
-			size := folderSize(w.dir)
-			size.bytes += removedSize(r.pid, w.dir)
-			if verdict := size.since(w.before).exceeds(w.limit); verdict != "" {
+			size := proc.FolderSize(w.dir)
+			size.Bytes += proc.RemovedSize(r.pid, w.dir)
+			if verdict := exceeded(size.Since(w.before), w.limit); verdict != "" {
 				end(w.over, verdict)
 				return
 			}
@@ -192,56 +184,4 @@ func (w *diskWatch) start(r *running) {
 func (w *diskWatch) stop() {
 	close(w.quit)
 	w.wg.Wait()
-}
-
-// usedOn is what is used of the folder's file system. One that does not count
-// files has used none.
-func usedOn(dir string) usage {
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil {
-		return usage{}
-	}
-	return usage{int64(st.Blocks-st.Bfree) * st.Bsize, int64(st.Files - st.Ffree)}
-}
-
-// folderSize is what a folder occupies, as far as it can be read now.
-func folderSize(dir string) usage {
-	var total usage
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		total.files++
-		if info, err := d.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				total.bytes += st.Blocks * 512
-			}
-		}
-		return nil
-	})
-	return total
-}
-
-// removedSize is what the sandbox's processes hold on the folder's file system
-// in files that have no name any more.
-func removedSize(pid int, dir string) int64 {
-	var here unix.Stat_t
-	if unix.Stat(dir, &here) != nil {
-		return 0
-	}
-	held := map[uint64]int64{}
-	for _, pid := range append(descendants(pid), pid) {
-		fds, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
-		for _, fd := range fds {
-			var st unix.Stat_t
-			if unix.Stat(fd, &st) == nil && st.Dev == here.Dev && st.Nlink == 0 && st.Mode&unix.S_IFMT == unix.S_IFREG {
-				held[st.Ino] = st.Blocks * 512
-			}
-		}
-	}
-	var total int64
-	for _, n := range held {
-		total += n
-	}
-	return total
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/proc"
 )
 
 // A place is where a file or folder really is: its path after links, and
@@ -38,7 +39,7 @@ type mountEntry struct{ device, root, at string }
 func readMounts() (mountTable, error) {
 	var table mountTable
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	err := eachLine("/proc/self/mountinfo", func(line string) {
+	err := proc.EachLine("/proc/self/mountinfo", func(line string) {
 		if f := strings.Fields(line); len(f) > 5 {
 			table = append(table, mountEntry{f[2], unescape.Replace(f[3]), unescape.Replace(f[4])})
 		}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/image"
+	"tallystick/internal/sandbox/proc"
 )
 
 // runscVariable names a stand-alone runsc to compare with.
@@ -263,8 +264,8 @@ func BenchmarkIdleMemory(b *testing.B) {
 			var total int64
 			for b.Loop() {
 				total = 0
-				for _, pid := range descendants(os.Getpid()) {
-					total += sharedOutBytes(pid)
+				for _, pid := range proc.Descendants(os.Getpid()) {
+					total += proc.SharedOutBytes(pid)
 				}
 			}
 			b.ReportMetric(float64(total)/1e6, "MB")

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/proc"
 )
 
 // A cgroup caps the memory and the number of tasks of one sandbox. Where we
@@ -111,7 +112,7 @@ func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes i
 // cgroup; "v2 root" is where that hierarchy is mounted.
 func ownCgroups() (map[string]string, error) {
 	mounts := map[string]string{}
-	err := eachLine("/proc/self/mountinfo", func(line string) {
+	err := proc.EachLine("/proc/self/mountinfo", func(line string) {
 		before, after, ok := strings.Cut(line, " - ")
 		fields, tail := strings.Fields(before), strings.Fields(after)
 		if !ok || len(fields) < 5 || len(tail) < 3 {
@@ -130,7 +131,7 @@ func ownCgroups() (map[string]string, error) {
 		return nil, err
 	}
 	own := map[string]string{}
-	err = eachLine("/proc/self/cgroup", func(line string) {
+	err = proc.EachLine("/proc/self/cgroup", func(line string) {
 		parts := strings.SplitN(line, ":", 3)
 		if len(parts) != 3 {
 			return
@@ -147,19 +148,6 @@ func ownCgroups() (map[string]string, error) {
 	})
 	own["v2 root"] = mounts["v2"]
 	return own, err
-}
-
-func eachLine(file string, f func(string)) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	s := bufio.NewScanner(in)
-	for s.Scan() {
-		f(s.Text())
-	}
-	return s.Err()
 }
 
 func (c *cgroup) set(dir, file, value string) error {
@@ -200,7 +188,7 @@ func (c *cgroup) oomKills() int64 {
 		file = "memory.events"
 	}
 	var n int64
-	eachLine(filepath.Join(c.memory, file), func(line string) {
+	proc.EachLine(filepath.Join(c.memory, file), func(line string) {
 		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
 			n, _ = strconv.ParseInt(v, 10, 64)
 		}
@@ -240,7 +228,7 @@ func removeCgroup(dir string) error {
 	var err error
 	for range 1000 {
 		os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // v2 only
-		eachLine(filepath.Join(dir, "cgroup.procs"), func(line string) {
+		proc.EachLine(filepath.Join(dir, "cgroup.procs"), func(line string) {
 			if pid, err := strconv.Atoi(line); err == nil && pid > 1 && pid != os.Getpid() {
 				unix.Kill(pid, unix.SIGKILL)
 			}
@@ -266,7 +254,7 @@ func noteCgroup(r *runFolder, dir string) error {
 // touched: the note is a file, and a file can be edited.
 func sweepCgroups(note string) error {
 	var errs []error
-	eachLine(note, func(dir string) {
+	proc.EachLine(note, func(dir string) {
 		if strings.HasPrefix(filepath.Base(dir), "tallystick-") && strings.Contains(dir, "/cgroup") {
 			errs = append(errs, removeCgroup(dir))
 		}

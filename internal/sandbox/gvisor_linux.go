@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/boot"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -332,7 +333,7 @@ func (g *gvisor) settle() error {
 	g.watch.stop()
 	pids := g.memory.pids()
 	for deadline := time.Now().Add(afterKill); ; time.Sleep(time.Millisecond) {
-		alive := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return gone(pid) || !isGvisor(pid) })
+		alive := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return proc.Gone(pid) || !isGvisor(pid) })
 		if len(alive) == 0 {
 			break
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/proc"
 )
 
 // An order is what the harness tells the keeper of a warm sandbox.
@@ -249,7 +251,7 @@ func (k *keeper) killOthers() (killed int) {
 		found := false
 		for _, e := range entries {
 			pid, err := strconv.Atoi(e.Name())
-			if err != nil || pid == os.Getpid() || pid == k.preload || gone(pid) {
+			if err != nil || pid == os.Getpid() || pid == k.preload || proc.Gone(pid) {
 				continue
 			}
 			if unix.Kill(pid, unix.SIGKILL) == nil {

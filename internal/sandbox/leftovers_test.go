@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/proc"
 )
 
 // What a sandbox may leave on a machine: processes of our program, mounts and
@@ -28,14 +30,14 @@ func leftovers(t *testing.T, runs string) []string {
 	for _, e := range entries {
 		left = append(left, "folder "+e.Name())
 	}
-	eachLine("/proc/self/mountinfo", func(line string) {
+	proc.EachLine("/proc/self/mountinfo", func(line string) {
 		if strings.Contains(line, runs) {
 			left = append(left, "mount "+line)
 		}
 	})
 	procs, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, p := range procs {
-		if !gone(pidOf(p)) && ofThisTest(p, runs) {
+		if !proc.Gone(pidOf(p)) && ofThisTest(p, runs) {
 			b, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
 			left = append(left, "process "+strings.ReplaceAll(string(b), "\x00", " "))
 		}

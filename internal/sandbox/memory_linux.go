@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -188,60 +189,22 @@ func (processMemory) pause(took time.Duration) time.Duration {
 // own file systems. A page that several share counts for each at first; only
 // if that is too much are they asked for their shares, which takes longer.
 func (p processMemory) look(first int) int64 {
-	pids := append(descendants(first), first)
+	pids := append(proc.Descendants(first), first)
 	var files, resident int64
 	for _, dir := range []string{"tmp", "dev/shm"} {
-		files += usedOn(fmt.Sprintf("/proc/%d/root/%s", first, dir)).bytes
+		files += proc.UsedOn(fmt.Sprintf("/proc/%d/root/%s", first, dir)).Bytes
 	}
 	for _, pid := range pids {
-		resident += residentBytes(pid)
+		resident += proc.ResidentBytes(pid)
 	}
 	if resident+files <= p.limit {
 		return resident + files
 	}
 	resident = 0
 	for _, pid := range pids {
-		resident += sharedOutBytes(pid)
+		resident += proc.SharedOutBytes(pid)
 	}
 	return resident + files
-}
-
-func residentBytes(pid int) int64 {
-	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
-}
-
-// sharedOutBytes is a process's proportional share.
-func sharedOutBytes(pid int) int64 {
-	share := residentBytes(pid) // if the kernel will not tell
-	eachLine(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"), func(line string) {
-		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-			if n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64); err == nil {
-				share = n << 10
-			}
-		}
-	})
-	return share
-}
-
-// descendants lists the processes below pid that the kernel knows now.
-func descendants(pid int) []int {
-	var all []int
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	for _, t := range tasks {
-		b, _ := os.ReadFile(t)
-		for _, f := range strings.Fields(string(b)) {
-			if child, err := strconv.Atoi(f); err == nil {
-				all = append(append(all, child), descendants(child)...)
-			}
-		}
-	}
-	return all
 }
 
 // isGvisor reports whether a process is a part of gVisor. A number that gVisor
@@ -249,15 +212,4 @@ func descendants(pid int) []int {
 func isGvisor(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && pid > 1 && strings.HasPrefix(string(b), runsc.Name+"-")
-}
-
-// gone reports whether a process has ended; a zombie that nobody reaped yet
-// has.
-func gone(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return true
-	}
-	_, after, _ := strings.Cut(string(b), ") ")
-	return strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X")
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/proc"
 )
 
 // A room is what one program of a warm sandbox has for itself: namespaces of
@@ -278,7 +279,7 @@ func roomUse(limit int64) (bytes int64, tasks int) {
 	var files, shares int64
 	var pids []int
 	for _, dir := range []string{"/tmp", "/dev/shm"} {
-		files += usedOn(dir).bytes
+		files += proc.UsedOn(dir).Bytes
 	}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -299,7 +300,7 @@ func roomUse(limit int64) (bytes int64, tasks int) {
 		return bytes + files, tasks
 	}
 	for _, pid := range pids {
-		shares += sharedOutBytes(pid)
+		shares += proc.SharedOutBytes(pid)
 	}
 	return shares + files, tasks
 }
