@@ -302,7 +302,7 @@ func (w *warmGvisor) nextRun() (z *zygote, run int, s *streams, err error) {
 
 // outOfMemory reports whether the sandbox as a whole was ended for memory.
 func (w *warmGvisor) outOfMemory() bool {
-	return w.watch.wasExceeded() || w.cgroup != nil && w.cgroup.oomKills() > 0
+	return w.watch.wasExceeded() || w.cgroup != nil && w.cgroup.OOMKills() > 0
 }
 
 // watched is a process of the sandbox that was just started.

@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/boot"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/cgroup"
 	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runsc"
 )
@@ -72,7 +73,7 @@ const (
 // A gvisor is one sandbox on gVisor's kernel.
 type gvisor struct {
 	*setup
-	cgroup  *cgroup
+	cgroup  *cgroup.Group
 	trace   *calls.Trace // nil when blind
 	channel *channel     // to the first process, if that is ours
 	memory  *gvisorMemory
@@ -87,7 +88,7 @@ func newGvisor(s *setup, kept bool) (*gvisor, error) {
 	g.watch = newMemoryWatch(s.limits.MemoryBytes*int64(s.jobs)+gvisorSlack, g.memory)
 	// gVisor has a process of the host's for each address space inside, and
 	// threads of its own.
-	g.cgroup = newCgroup(s.folder, s.limits.MemoryBytes*int64(s.jobs)+gvisorOverhead, 4*s.limits.Tasks+maxTasks)
+	g.cgroup = cgroup.New(s.folder.dir, s.limits.MemoryBytes*int64(s.jobs)+gvisorOverhead, 4*s.limits.Tasks+maxTasks)
 	_, err := s.folder.mkdir(stateDir, 0o700)
 	if err == nil && s.watch {
 		uid, gid := hostID()
@@ -364,5 +365,5 @@ func (g *gvisor) remove() error {
 	if g.cgroup == nil {
 		return nil
 	}
-	return g.cgroup.remove()
+	return g.cgroup.Remove()
 }

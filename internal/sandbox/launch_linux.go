@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/cgroup"
 )
 
 // A launch is one program to start in fresh namespaces.
@@ -22,10 +24,10 @@ type launch struct {
 	args       []string // args[0] is the name to start under
 	cloneflags uintptr  // beyond CLONE_NEWUSER and CLONE_NEWNS, which are always set
 	files      []*os.File
-	folder     *runFolder // nil if the program needs none
-	binds      []bind     // see privateMounts
-	cgroup     *cgroup    // nil for none
-	keepUser   bool       // no user namespace; as root only the other namespaces are new
+	folder     *runFolder    // nil if the program needs none
+	binds      []bind        // see privateMounts
+	cgroup     *cgroup.Group // nil for none
+	keepUser   bool          // no user namespace; as root only the other namespaces are new
 }
 
 // A bind makes from visible at to, an existing file or folder of the run
@@ -85,9 +87,10 @@ func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
 			a.Cloneflags = 0 // only a user namespace would let us make the others
 		}
 	}
-	if l.cgroup != nil && l.cgroup.v2 {
-		cmd.SysProcAttr.UseCgroupFD = true
-		cmd.SysProcAttr.CgroupFD = int(l.cgroup.fd.Fd())
+	if l.cgroup != nil {
+		if fd, ok := l.cgroup.FD(); ok {
+			cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, fd
+		}
 	}
 
 	r := &running{exited: make(chan struct{})}
@@ -155,13 +158,13 @@ func (l *launch) fork(cmd *exec.Cmd) (threadIsClean bool, err error) {
 		}
 	}
 	if l.cgroup != nil {
-		if err := l.cgroup.enter(); err != nil {
+		if err := l.cgroup.Enter(); err != nil {
 			return false, fmt.Errorf("entering the cgroup: %w", err)
 		}
 	}
 	err = cmd.Start()
 	if l.cgroup != nil {
-		if leaveErr := l.cgroup.leave(); leaveErr != nil {
+		if leaveErr := l.cgroup.Leave(); leaveErr != nil {
 			threadIsClean = false
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tallystick/internal/sandbox/cgroup"
 	"tallystick/internal/sandbox/proc"
 )
 
@@ -42,12 +43,12 @@ func leftovers(t *testing.T, runs string) []string {
 			left = append(left, "process "+strings.ReplaceAll(string(b), "\x00", " "))
 		}
 	}
-	own, err := ownCgroups()
+	own, err := cgroup.Own()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range own {
-		found, _ := filepath.Glob(filepath.Join(dir, cgroupPrefix(runs)+"*"))
+		found, _ := filepath.Glob(filepath.Join(dir, cgroup.Prefix(runs)+"*"))
 		left = append(left, found...)
 	}
 	return left

@@ -8,11 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/cgroup"
 )
 
 // namespaceOverhead is what our own program needs, in the cgroup, until it
 // becomes the rubric, or beside the agent.
 const namespaceOverhead = 64 << 20
+
+// maxTasks bounds the tasks of a rubric's sandbox, gVisor's own threads
+// included.
+const maxTasks = 512
 
 // runNamespace runs the program on the host's kernel, in fresh namespaces that
 // a first process of ours builds from inside.
@@ -21,9 +26,9 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 	if s.profile.processes {
 		tasks = s.limits.Tasks + 64
 	}
-	group := newCgroup(s.folder, s.limits.MemoryBytes+namespaceOverhead, tasks)
+	group := cgroup.New(s.folder.dir, s.limits.MemoryBytes+namespaceOverhead, tasks)
 	if group != nil {
-		defer group.remove()
+		defer group.Remove()
 	}
 	p := s.plan()
 	p.Build = s.namespaceBuild()
@@ -69,7 +74,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 }
 
 // namespaceLaunch starts the first process in fresh namespaces.
-func (s *setup) namespaceLaunch(c *channel, group *cgroup) *launch {
+func (s *setup) namespaceLaunch(c *channel, group *cgroup.Group) *launch {
 	return &launch{
 		executable: s.executable,
 		args:       []string{firstName},

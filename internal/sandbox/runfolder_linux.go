@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/cgroup"
 )
 
 // sandboxID is the host user that a sandbox runs as when we are root: one
@@ -96,11 +97,10 @@ type runFolder struct {
 }
 
 const (
-	runPrefix   = "r"
-	newPrefix   = "n" // while it is being made
-	runIDBytes  = 5
-	lockName    = "lock"
-	cgroupsName = "cgroups" // one path a line, so that a sweep can remove them
+	runPrefix  = "r"
+	newPrefix  = "n" // while it is being made
+	runIDBytes = 5
+	lockName   = "lock"
 )
 
 // make creates a run folder that its owner's sandbox user may enter.
@@ -186,7 +186,7 @@ func (r *runFolder) remove() error {
 	if r.lock != nil {
 		defer r.lock.Close()
 	}
-	if err := sweepCgroups(r.path(cgroupsName)); err != nil {
+	if err := cgroup.Sweep(r.dir); err != nil {
 		return err
 	}
 	return removeTree(r.dir)
@@ -232,7 +232,7 @@ func sweepFolder(dir string) {
 		return
 	}
 	defer lock.Close()
-	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && sweepCgroups(filepath.Join(dir, cgroupsName)) == nil {
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && cgroup.Sweep(dir) == nil {
 		removeTree(dir)
 	}
 }

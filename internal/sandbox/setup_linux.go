@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/cgroup"
 )
 
 // A setup is one sandbox to be made for one program, in any class. What a
@@ -161,12 +162,12 @@ type outcome struct {
 }
 
 // counted adds what the kernel counted.
-func (o *outcome) counted(c *cgroup) {
+func (o *outcome) counted(c *cgroup.Group) {
 	if c == nil {
 		return
 	}
-	o.peak = max(o.peak, c.peak())
-	if c.oomKills() > 0 {
+	o.peak = max(o.peak, c.Peak())
+	if c.OOMKills() > 0 {
 		o.verdict = OOM
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/cgroup"
 )
 
 //go:embed warm.py
@@ -188,7 +189,7 @@ type warmBox struct {
 	class   Class
 	gvisor  *gvisor // nil in namespaces
 	channel *channel
-	cgroup  *cgroup
+	cgroup  *cgroup.Group
 	watch   *memoryWatch
 	running *running
 	shown   []string
@@ -298,7 +299,7 @@ func (b *warmBox) launchKeeper() (*launch, error) {
 	}
 	memory := b.limits.MemoryBytes * int64(b.jobs)
 	b.watch = newMemoryWatch(memory, processMemory{memory})
-	b.cgroup = newCgroup(b.folder, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
+	b.cgroup = cgroup.New(b.folder.dir, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
 	p := b.setup.plan()
 	p.Build = b.namespaceBuild()
 	p.Build.Keep = true
@@ -618,7 +619,7 @@ func (b *warmBox) alive() bool {
 
 // outOfMemory reports whether the sandbox as a whole was ended for memory.
 func (b *warmBox) outOfMemory() bool {
-	return b.watch.wasExceeded() || b.cgroup != nil && b.cgroup.oomKills() > 0
+	return b.watch.wasExceeded() || b.cgroup != nil && b.cgroup.OOMKills() > 0
 }
 
 func (b *warmBox) close() error {
@@ -657,7 +658,7 @@ func (b *warmBox) empty() error {
 		b.channel.close()
 	}
 	if b.cgroup != nil {
-		return b.cgroup.remove()
+		return b.cgroup.Remove()
 	}
 	return nil
 }

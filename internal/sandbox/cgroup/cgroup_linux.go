@@ -1,4 +1,12 @@
-package sandbox
+// Package cgroup caps the memory and the number of tasks of one sandbox by a
+// control group of the kernel's, version 1 or 2.
+//
+// A caller may rely on that a group is noted in its run folder before it is made,
+// so that [Sweep] finds it after any crash; that a process started between
+// [Group.Enter] and [Group.Leave], or into [Group.FD], is never outside its group;
+// and that only groups with names that this package gives are removed. Where no
+// group can be made there is none, and no error: other limits hold the line.
+package cgroup
 
 import (
 	"errors"
@@ -15,9 +23,9 @@ import (
 	"tallystick/internal/sandbox/proc"
 )
 
-// A cgroup caps the memory and the number of tasks of one sandbox. Where we
+// A Group caps the memory and the number of tasks of one sandbox. Where we
 // may not make one, the sandbox's other limits hold the line alone.
-type cgroup struct {
+type Group struct {
 	dirs    []string // one for v2; memory and pids for v1
 	v2      bool
 	memory  string   // the one of dirs that counts memory
@@ -25,46 +33,46 @@ type cgroup struct {
 	oldHome []string // v1: the folders that our own thread returns to
 }
 
-// maxTasks bounds the tasks of a rubric's sandbox, gVisor's own threads
-// included.
-const maxTasks = 512
+// noteName is the file of a run folder that lists its groups, one path a line,
+// so that a sweep can remove them.
+const noteName = "cgroups"
 
-// newCgroup makes a cgroup below our own, or returns nil when this user or
-// this machine does not allow it. The run folder notes it first, so that a
-// crash right after leaves nothing unknown.
-func newCgroup(r *runFolder, memoryBytes int64, tasks int) *cgroup {
-	name := cgroupPrefix(filepath.Dir(r.dir)) + filepath.Base(r.dir)
-	own, err := ownCgroups()
+// New makes a cgroup below our own, or returns nil when this user or this
+// machine does not allow it. The run folder notes it first, so that a crash
+// right after leaves nothing unknown.
+func New(folder string, memoryBytes int64, tasks int) *Group {
+	name := Prefix(filepath.Dir(folder)) + filepath.Base(folder)
+	own, err := Own()
 	if err != nil {
 		return nil
 	}
-	if c := newCgroupV1(r, own, name, memoryBytes, tasks); c != nil {
+	if c := newV1(folder, own, name, memoryBytes, tasks); c != nil {
 		return c
 	}
-	return newCgroupV2(r, own, name, memoryBytes, tasks)
+	return newV2(folder, own, name, memoryBytes, tasks)
 }
 
-// cgroupPrefix is in front of the names of all cgroups whose run folders are
+// Prefix is in front of the names of all cgroups whose run folders are
 // in one folder, so that it can be told whose a leftover is.
-func cgroupPrefix(base string) string {
+func Prefix(base string) string {
 	h := fnv.New32a()
 	h.Write([]byte(base))
 	return fmt.Sprintf("tallystick-%08x-", h.Sum32())
 }
 
-func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes int64, tasks int) *cgroup {
+func newV1(folder string, own map[string]string, name string, memoryBytes int64, tasks int) *Group {
 	if own["memory"] == "" {
 		return nil
 	}
-	c := &cgroup{}
+	c := &Group{}
 	for _, controller := range []string{"memory", "pids"} {
 		home := own[controller]
 		if home == "" {
 			continue
 		}
 		dir := filepath.Join(home, name)
-		if noteCgroup(r, dir) != nil || os.Mkdir(dir, 0o755) != nil {
-			c.remove()
+		if note(folder, dir) != nil || os.Mkdir(dir, 0o755) != nil {
+			c.Remove()
 			return nil
 		}
 		c.dirs = append(c.dirs, dir)
@@ -73,7 +81,7 @@ func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes i
 	c.memory = c.dirs[0]
 	limit := strconv.FormatInt(memoryBytes, 10)
 	if c.set(c.memory, "memory.limit_in_bytes", limit) != nil {
-		c.remove()
+		c.Remove()
 		return nil
 	}
 	c.set(c.memory, "memory.memsw.limit_in_bytes", limit) // absent without swap accounting
@@ -83,17 +91,17 @@ func newCgroupV1(r *runFolder, own map[string]string, name string, memoryBytes i
 	return c
 }
 
-// newCgroupV2 tries our own cgroup first and then its parents: a cgroup that
+// newV2 tries our own cgroup first and then its parents: a cgroup that
 // holds processes may not hand controllers down, its parent may.
-func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes int64, tasks int) *cgroup {
+func newV2(folder string, own map[string]string, name string, memoryBytes int64, tasks int) *Group {
 	home, root := own["v2"], own["v2 root"]
 	for ; home != "" && strings.HasPrefix(home, root); home = filepath.Dir(home) {
 		os.WriteFile(filepath.Join(home, "cgroup.subtree_control"), []byte("+memory +pids"), 0)
 		dir := filepath.Join(home, name)
-		if noteCgroup(r, dir) != nil || os.Mkdir(dir, 0o755) != nil {
+		if note(folder, dir) != nil || os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
-		c := &cgroup{dirs: []string{dir}, memory: dir, v2: true}
+		c := &Group{dirs: []string{dir}, memory: dir, v2: true}
 		if c.set(dir, "memory.max", strconv.FormatInt(memoryBytes, 10)) == nil {
 			c.set(dir, "memory.swap.max", "0")
 			c.set(dir, "memory.oom.group", "1")
@@ -103,14 +111,14 @@ func newCgroupV2(r *runFolder, own map[string]string, name string, memoryBytes i
 				return c
 			}
 		}
-		c.remove()
+		c.Remove()
 	}
 	return nil
 }
 
-// ownCgroups maps each v1 controller, and "v2", to the folder of our own
+// Own maps each v1 controller, and "v2", to the folder of our own
 // cgroup; "v2 root" is where that hierarchy is mounted.
-func ownCgroups() (map[string]string, error) {
+func Own() (map[string]string, error) {
 	mounts := map[string]string{}
 	err := proc.EachLine("/proc/self/mountinfo", func(line string) {
 		before, after, ok := strings.Cut(line, " - ")
@@ -150,27 +158,37 @@ func ownCgroups() (map[string]string, error) {
 	return own, err
 }
 
-func (c *cgroup) set(dir, file, value string) error {
+func (c *Group) set(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }
 
-// enter moves the calling thread into the cgroup, so that a process forked
+// FD is the folder that the kernel can fork a process right into, if it is one
+// of version 2.
+func (c *Group) FD() (fd int, ok bool) {
+	if !c.v2 {
+		return -1, false
+	}
+	return int(c.fd.Fd()), true
+}
+
+// Enter moves the calling thread into the cgroup, so that a process forked
 // now is born in it and there is no moment in which it runs uncapped. The
 // thread must be locked and must leave again. v2 needs no such thing: there
-// the kernel forks right into the folder that c.fd names.
-func (c *cgroup) enter() error {
+// the kernel forks right into the folder of FD.
+func (c *Group) Enter() error {
 	if c.v2 {
 		return nil
 	}
 	for _, dir := range c.dirs {
 		if err := c.set(dir, "tasks", "0"); err != nil {
-			return errors.Join(err, c.leave())
+			return errors.Join(err, c.Leave())
 		}
 	}
 	return nil
 }
 
-func (c *cgroup) leave() error {
+// Leave returns the thread to where it was.
+func (c *Group) Leave() error {
 	if c.v2 {
 		return nil
 	}
@@ -181,8 +199,8 @@ func (c *cgroup) leave() error {
 	return errors.Join(errs...)
 }
 
-// oomKills counts the processes that the kernel killed here for memory.
-func (c *cgroup) oomKills() int64 {
+// OOMKills counts the processes that the kernel killed here for memory.
+func (c *Group) OOMKills() int64 {
 	file := "memory.oom_control"
 	if c.v2 {
 		file = "memory.events"
@@ -196,8 +214,8 @@ func (c *cgroup) oomKills() int64 {
 	return n
 }
 
-// peak is the most memory that was ever in use, 0 when unknown.
-func (c *cgroup) peak() int64 {
+// Peak is the most memory that was ever in use, 0 when unknown.
+func (c *Group) Peak() int64 {
 	file := "memory.max_usage_in_bytes"
 	if c.v2 {
 		file = "memory.peak"
@@ -210,21 +228,21 @@ func (c *cgroup) peak() int64 {
 	return n
 }
 
-// remove kills what is left in the cgroup and deletes it.
-func (c *cgroup) remove() error {
+// Remove kills what is left in the cgroup and deletes it.
+func (c *Group) Remove() error {
 	if c.fd != nil {
 		c.fd.Close()
 	}
 	var errs []error
 	for _, dir := range c.dirs {
-		errs = append(errs, removeCgroup(dir))
+		errs = append(errs, removeGroup(dir))
 	}
 	return errors.Join(errs...)
 }
 
-// removeCgroup waits for up to ten seconds: a killed process stays in its
+// removeGroup waits for up to ten seconds: a killed process stays in its
 // cgroup until the kernel has taken it apart.
-func removeCgroup(dir string) error {
+func removeGroup(dir string) error {
 	var err error
 	for range 1000 {
 		os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // v2 only
@@ -241,8 +259,8 @@ func removeCgroup(dir string) error {
 	return err
 }
 
-func noteCgroup(r *runFolder, dir string) error {
-	f, err := os.OpenFile(r.path(cgroupsName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func note(folder, dir string) error {
+	f, err := os.OpenFile(filepath.Join(folder, noteName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -250,13 +268,13 @@ func noteCgroup(r *runFolder, dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// sweepCgroups removes the cgroups that are noted. Only names that we give are
+// Sweep removes the cgroups that a run folder notes. Only names that we give are
 // touched: the note is a file, and a file can be edited.
-func sweepCgroups(note string) error {
+func Sweep(folder string) error {
 	var errs []error
-	proc.EachLine(note, func(dir string) {
+	proc.EachLine(filepath.Join(folder, noteName), func(dir string) {
 		if strings.HasPrefix(filepath.Base(dir), "tallystick-") && strings.Contains(dir, "/cgroup") {
-			errs = append(errs, removeCgroup(dir))
+			errs = append(errs, removeGroup(dir))
 		}
 	})
 	return errors.Join(errs...)
