@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // AgentOptions describe one run of an agent: any program, with as many
@@ -201,7 +202,7 @@ func CheckAgent(ctx context.Context, accept []Class) error {
 
 // chooseClass finds the strongest accepted class that works, and settles the
 // program that it is made of.
-func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error) {
+func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runfolder.Base, error) {
 	classes, err := accepted(o.Accept)
 	if err != nil {
 		return "", nil, err
@@ -209,11 +210,11 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runBase, error)
 	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
 		return "", nil, err
 	}
-	base, err := openRunBase(o.TempDir)
+	base, err := runfolder.Open(o.TempDir)
 	if err != nil {
 		return "", nil, err
 	}
-	base.sweep()
+	base.Sweep()
 	class, err := firstThatWorks(ctx, classes, o.profile(), ScopeCase, o.Executable, base)
 	return class, base, err
 }

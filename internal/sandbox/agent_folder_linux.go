@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tallystick/internal/sandbox/proc"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A folderOwner is who a working folder belongs to while an agent has it.
@@ -28,7 +29,7 @@ func lendFolder(dir string) (*folderOwner, error) {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	o := &folderOwner{dir: dir, uid: int(st.Uid), gid: int(st.Gid)}
-	uid, gid := hostID()
+	uid, gid := runfolder.HostID()
 	if uid == os.Getuid() {
 		return o, nil
 	}
@@ -107,7 +108,7 @@ func specialKind(mode fs.FileMode) string {
 }
 
 func cutOff(p string, d fs.DirEntry) error {
-	if err := removeTree(p); err != nil {
+	if err := runfolder.RemoveTree(p); err != nil {
 		return err
 	}
 	if d.IsDir() {

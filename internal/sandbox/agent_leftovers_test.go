@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // lingering is a program that says so when it runs, with a child that has a
@@ -93,11 +95,11 @@ func TestNoAgentSurvivesTheHarness(t *testing.T) {
 				cmd.Process.Signal(signal)
 				cmd.Wait()
 
-				base, err := openRunBase(runs)
+				base, err := runfolder.Open(runs)
 				if err != nil {
 					t.Fatal(err)
 				}
-				base.sweep()
+				base.Sweep()
 				checkClean(t, runs)
 				if _, err := os.Stat(filepath.Join(work, "made")); err != nil {
 					t.Errorf("what the agent had written is lost: %v", err)

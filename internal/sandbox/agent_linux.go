@@ -9,10 +9,11 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // runAgent runs the program in one class, which is known to work.
-func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, base *runBase) (AgentResult, error) {
+func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, base *runfolder.Base) (AgentResult, error) {
 	s, err := agentSetup(o, mounts, base)
 	if err != nil {
 		return AgentResult{}, refusal.Newf(refusal.SandboxFailed, "preparing a sandbox: %w", err)
@@ -46,7 +47,7 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, 
 }
 
 // agentSetup lays out a sandbox for one run of an agent, or of a test.
-func agentSetup(o AgentOptions, mounts []mount, base *runBase) (*setup, error) {
+func agentSetup(o AgentOptions, mounts []mount, base *runfolder.Base) (*setup, error) {
 	s, err := newSetup(o.profile(), o.Executable, base)
 	if err != nil {
 		return nil, err
@@ -72,13 +73,13 @@ func agentSetup(o AgentOptions, mounts []mount, base *runBase) (*setup, error) {
 
 // layOutAgent makes the root folder and shows in it what the agent may see.
 func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
-	root := s.folder.path("root")
+	root := s.folder.Path("root")
 	for _, dir := range []string{"dev", "proc", "sys", "tmp", "etc"} {
 		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
 	}
-	if _, err := s.folder.write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
+	if _, err := s.folder.Write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
 		return err
 	}
 	if err := s.writeEtc(o.System); err != nil {
@@ -90,7 +91,7 @@ func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
 		}
 	}
 	if o.WorkFolder == "" {
-		dir, err := s.folder.mkdir("work", 0o700)
+		dir, err := s.folder.Mkdir("work", 0o700)
 		if err != nil {
 			return err
 		}
@@ -138,7 +139,7 @@ var hostEtc = []string{"ld.so.cache", "localtime", "os-release", "debian_version
 
 func (s *setup) writeEtc(system bool) error {
 	for name, text := range ownEtc {
-		if _, err := s.folder.write("root/etc/"+name, []byte(text)); err != nil {
+		if _, err := s.folder.Write("root/etc/"+name, []byte(text)); err != nil {
 			return err
 		}
 	}
@@ -150,7 +151,7 @@ func (s *setup) writeEtc(system bool) error {
 		if err != nil {
 			continue // what the host does not have, the agent does not get
 		}
-		if _, err := s.folder.write("root/etc/"+name, b); err != nil {
+		if _, err := s.folder.Write("root/etc/"+name, b); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/proc"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A place is where a file or folder really is: its path after links, and
@@ -95,13 +96,13 @@ var neverShown = []string{"/proc", "/sys", "/dev", "/run"}
 
 // checkMounts decides what the agent will see, and refuses a mount that would
 // show it what is hidden.
-func (o *AgentOptions) checkMounts(base *runBase) ([]mount, error) {
+func (o *AgentOptions) checkMounts(base *runfolder.Base) ([]mount, error) {
 	table, err := readMounts()
 	if err != nil {
 		return nil, refusal.Newf(refusal.SandboxFailed, "reading the mount table: %w", err)
 	}
 	var hidden []place
-	for _, h := range slices.Concat(o.Hidden, neverShown, []string{base.dir}) {
+	for _, h := range slices.Concat(o.Hidden, neverShown, []string{base.Dir}) {
 		p, err := table.placeOf(h)
 		if err != nil {
 			return nil, refusal.Newf(refusal.Unreadable, "looking at hidden folder %s: %w", h, err)

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 func agentOptions(class Class, command ...string) AgentOptions {
@@ -62,7 +63,7 @@ func workFolder(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { removeTree(dir) })
+	t.Cleanup(func() { runfolder.RemoveTree(dir) })
 	return dir
 }
 

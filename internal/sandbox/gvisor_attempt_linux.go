@@ -14,6 +14,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/runfolder"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -22,7 +23,7 @@ import (
 // sandbox in which something could not be ended is thrown away.
 type gvisorAttempt struct {
 	options Options
-	base    *runBase
+	base    *runfolder.Base
 	slots   chan struct{} // bounds the jobs at once
 
 	mu   sync.Mutex
@@ -37,7 +38,7 @@ const defaultJobs = 2
 // firstUser is above every user that an image could know.
 const firstUser = 100000
 
-func newGvisorAttempt(o Options, base *runBase) *gvisorAttempt {
+func newGvisorAttempt(o Options, base *runfolder.Base) *gvisorAttempt {
 	if o.Jobs == 0 {
 		o.Jobs = defaultJobs
 	}
@@ -127,7 +128,7 @@ type warmGvisor struct {
 
 const startDeadline = 20 * time.Second
 
-func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*warmGvisor, error) {
+func startWarm(ctx context.Context, o Options, base *runfolder.Base, limits Limits) (*warmGvisor, error) {
 	s, err := rubricSetup(o, base, limits)
 	if err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func startWarm(ctx context.Context, o Options, base *runBase, limits Limits) (*w
 		s.remove()
 		return nil, err
 	}
-	w := &warmGvisor{gvisor: g, options: o, control: runsc.ControlOf(s.folder.path(stateDir), gvisorID)}
+	w := &warmGvisor{gvisor: g, options: o, control: runsc.ControlOf(s.folder.Path(stateDir), gvisorID)}
 	if err := w.start(ctx); err != nil {
 		if msg := g.complaint(); msg != "" {
 			err = fmt.Errorf("%w: %s", err, msg)
@@ -160,14 +161,14 @@ func (s *setup) pause(o Options) error {
 		s.command = []string{inside}
 		return s.show(mount{host: s.executable, inside: inside})
 	}
-	if _, err := s.folder.write("pause/pause.py", []byte(pausePython)); err != nil {
+	if _, err := s.folder.Write("pause/pause.py", []byte(pausePython)); err != nil {
 		return err
 	}
-	if _, err := s.folder.write("pause/zygote.py", zygotePython); err != nil {
+	if _, err := s.folder.Write("pause/zygote.py", zygotePython); err != nil {
 		return err
 	}
 	s.command = append(append([]string{}, o.Image.About.Command...), "/tmp/pause.py")
-	return s.show(mount{host: s.folder.path("pause"), inside: "/tmp", folder: true})
+	return s.show(mount{host: s.folder.Path("pause"), inside: "/tmp", folder: true})
 }
 
 func (w *warmGvisor) start(ctx context.Context) error {

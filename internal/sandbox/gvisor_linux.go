@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
 	"tallystick/internal/sandbox/proc"
+	"tallystick/internal/sandbox/runfolder"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -84,18 +85,18 @@ type gvisor struct {
 // newGvisor prepares one. Kept says that its first process only waits, see
 // warmGvisor.
 func newGvisor(s *setup, kept bool) (*gvisor, error) {
-	g := &gvisor{setup: s, kept: kept, channel: &channel{}, memory: &gvisorMemory{state: s.folder.path(stateDir + "/" + gvisorID + "_sandbox:" + gvisorID + ".state")}}
+	g := &gvisor{setup: s, kept: kept, channel: &channel{}, memory: &gvisorMemory{state: s.folder.Path(stateDir + "/" + gvisorID + "_sandbox:" + gvisorID + ".state")}}
 	g.watch = newMemoryWatch(s.limits.MemoryBytes*int64(s.jobs)+gvisorSlack, g.memory)
 	// gVisor has a process of the host's for each address space inside, and
 	// threads of its own.
-	g.cgroup = cgroup.New(s.folder.dir, s.limits.MemoryBytes*int64(s.jobs)+gvisorOverhead, 4*s.limits.Tasks+maxTasks)
-	_, err := s.folder.mkdir(stateDir, 0o700)
+	g.cgroup = cgroup.New(s.folder.Dir, s.limits.MemoryBytes*int64(s.jobs)+gvisorOverhead, 4*s.limits.Tasks+maxTasks)
+	_, err := s.folder.Mkdir(stateDir, 0o700)
 	if err == nil && s.watch {
-		uid, gid := hostID()
+		uid, gid := runfolder.HostID()
 		var config []byte
-		socket := s.folder.path(traceSocket)
-		if g.trace, config, err = calls.ListenTrace(socket, s.folder.seen(socket), uid, gid, s.log, kept); err == nil {
-			_, err = s.folder.write(traceConfig, config)
+		socket := s.folder.Path(traceSocket)
+		if g.trace, config, err = calls.ListenTrace(socket, s.folder.Seen(socket), uid, gid, s.log, kept); err == nil {
+			_, err = s.folder.Write(traceConfig, config)
 		}
 	}
 	if err != nil {
@@ -114,7 +115,7 @@ const (
 // then gVisor need not start itself once more to get them, and as root it is an
 // ordinary user of this machine.
 func (g *gvisor) launch() (*launch, error) {
-	seen := func(name string) string { return g.folder.seen(g.folder.path(name)) }
+	seen := func(name string) string { return g.folder.Seen(g.folder.Path(name)) }
 	args := []string{runsc.Name,
 		"--root=" + seen(stateDir),
 		"--log=" + seen(stateDir+"/log"),
@@ -195,7 +196,7 @@ func (g *gvisor) writeSpec() error {
 	if err != nil {
 		return err
 	}
-	_, err = g.folder.write("config.json", j)
+	_, err = g.folder.Write("config.json", j)
 	return err
 }
 
@@ -321,7 +322,7 @@ func (g *gvisor) failure() error {
 
 // complaint is what gVisor said when it failed.
 func (g *gvisor) complaint() string {
-	log, err := os.ReadFile(g.folder.path(stateDir + "/log"))
+	log, err := os.ReadFile(g.folder.Path(stateDir + "/log"))
 	if err != nil || len(log) == 0 {
 		return ""
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A launch is one program to start in fresh namespaces.
@@ -24,10 +24,10 @@ type launch struct {
 	args       []string // args[0] is the name to start under
 	cloneflags uintptr  // beyond CLONE_NEWUSER and CLONE_NEWNS, which are always set
 	files      []*os.File
-	folder     *runFolder    // nil if the program needs none
-	binds      []bind        // see privateMounts
-	cgroup     *cgroup.Group // nil for none
-	keepUser   bool          // no user namespace; as root only the other namespaces are new
+	folder     *runfolder.Folder // nil if the program needs none
+	binds      []bind            // see privateMounts
+	cgroup     *cgroup.Group     // nil for none
+	keepUser   bool              // no user namespace; as root only the other namespaces are new
 }
 
 // A bind makes from visible at to, an existing file or folder of the run
@@ -58,7 +58,7 @@ func (l *launch) start(stdin, stdout, stderr *os.File) (*running, error) {
 		return nil, fmt.Errorf("opening %s: %w", l.executable, err)
 	}
 	defer program.Close()
-	uid, gid := hostID()
+	uid, gid := runfolder.HostID()
 	cmd := &exec.Cmd{
 		// By descriptor: the user that the sandbox runs as may not be let
 		// through the folders above the program, root's home for one.
@@ -142,7 +142,7 @@ func openProgram(path string) (*os.File, error) {
 // for other work.
 func (l *launch) fork(cmd *exec.Cmd) (threadIsClean bool, err error) {
 	threadIsClean = true
-	if l.folder != nil && needsPrivateMounts() {
+	if l.folder != nil && runfolder.NeedsPrivateMounts() {
 		threadIsClean = false
 		home, err := os.Open("/proc/thread-self/ns/mnt")
 		if err != nil {
@@ -174,28 +174,6 @@ func (l *launch) fork(cmd *exec.Cmd) (threadIsClean bool, err error) {
 	return threadIsClean, nil
 }
 
-// needsPrivateMounts reports whether the sandbox runs as another user than
-// we: that user may not pass through our home folder to the image, so what it
-// needs is bound into its run folder.
-func needsPrivateMounts() bool {
-	uid, _ := hostID()
-	return uid != os.Getuid()
-}
-
-// privateRunFolder is where the sandbox's user finds its run folder when that
-// is another user than we. Everybody may enter it, unlike the folder that we
-// keep temporary files in. What the host has there is covered for the sandbox
-// alone.
-const privateRunFolder = "/tmp"
-
-// seen is how the sandbox's user names a path in the run folder.
-func (r *runFolder) seen(name string) string {
-	if !needsPrivateMounts() {
-		return name
-	}
-	return privateRunFolder + strings.TrimPrefix(name, r.dir)
-}
-
 // privateMounts gives the calling thread a mount namespace of its own, makes
 // the binds there, and then shows the run folder where everybody may go. The
 // host's mount table never shows any of it, so no crash can leave one behind.
@@ -221,8 +199,8 @@ func (l *launch) privateMounts() error {
 			return fmt.Errorf("sealing %s: %w", b.to, err)
 		}
 	}
-	if err := unix.Mount(l.folder.dir, privateRunFolder, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("showing the run folder at %s: %w", privateRunFolder, err)
+	if err := unix.Mount(l.folder.Dir, runfolder.PrivatePlace, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("showing the run folder at %s: %w", runfolder.PrivatePlace, err)
 	}
 	return nil
 }
@@ -275,7 +253,7 @@ func newStreams() (*streams, error) {
 // letIn hands pipes to the sandbox's user: gVisor opens them again, and root's
 // would be closed to it.
 func letIn(files ...*os.File) {
-	uid, gid := hostID()
+	uid, gid := runfolder.HostID()
 	for _, f := range files {
 		f.Chown(uid, gid)
 	}

@@ -8,10 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 
 	"tallystick/internal/sandbox/cgroup"
 	"tallystick/internal/sandbox/proc"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // What a sandbox may leave on a machine: processes of our program, mounts and
@@ -66,7 +65,7 @@ func pidOf(procFile string) int {
 func ofThisTest(procFile, runs string) bool {
 	// The same tests run as another user at the same time.
 	var st unix.Stat_t
-	if uid, _ := hostID(); unix.Stat(filepath.Dir(procFile), &st) != nil || int(st.Uid) != uid && int(st.Uid) != os.Getuid() {
+	if uid, _ := runfolder.HostID(); unix.Stat(filepath.Dir(procFile), &st) != nil || int(st.Uid) != uid && int(st.Uid) != os.Getuid() {
 		return false
 	}
 	b, _ := os.ReadFile(filepath.Join(filepath.Dir(procFile), "cmdline"))
@@ -79,8 +78,8 @@ func ofThisTest(procFile, runs string) bool {
 		return false
 	}
 	ours := runs
-	if needsPrivateMounts() {
-		ours = "=" + privateRunFolder + "/" + stateDir
+	if runfolder.NeedsPrivateMounts() {
+		ours = "=" + runfolder.PrivatePlace + "/" + stateDir
 	}
 	return strings.Contains(cmdline, ours) || strings.HasPrefix(cmdline, firstName)
 }
@@ -194,11 +193,11 @@ func TestNothingSurvivesTheHarness(t *testing.T) {
 					cmd.Wait()
 					out.Close()
 
-					base, err := openRunBase(runs)
+					base, err := runfolder.Open(runs)
 					if err != nil {
 						t.Fatal(err)
 					}
-					base.sweep()
+					base.Sweep()
 					checkClean(t, runs)
 				})
 			}
@@ -231,87 +230,4 @@ func waitForProcess(t *testing.T, runs string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("the rubric was never started")
-}
-
-func TestSweepTakesOnlyFoldersWithoutAnOwner(t *testing.T) {
-	runs := runsFolder(t)
-	base, err := openRunBase(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	owned, err := base.make()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owned.remove()
-	left, err := base.make()
-	if err != nil {
-		t.Fatal(err)
-	}
-	left.lock.Close()                                                     // as when the process ends
-	for _, name := range []string{"not-ours", "results", "n0123456789"} { // the last may be one that is being made
-		if err := os.Mkdir(filepath.Join(runs, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	base.sweep()
-	entries, err := os.ReadDir(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	want := []string{"n0123456789", "not-ours", filepath.Base(owned.dir), "results"}
-	slices.Sort(want)
-	if !slices.Equal(names, want) {
-		t.Errorf("left %v, want %v", names, want)
-	}
-}
-
-// Many runs begin and sweep at once; none takes another's folder.
-func TestSweepSparesFoldersThatAreBeingMade(t *testing.T) {
-	base, err := openRunBase(runsFolder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 100 {
-				base.sweep()
-				r, err := base.make()
-				if err == nil {
-					_, err = r.write("file", nil)
-				}
-				if err == nil {
-					err = r.remove()
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func TestRunFolderOfSomebodyElseIsRefused(t *testing.T) {
-	dir := runsFolder(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openRunBase(dir); err == nil || !strings.Contains(err.Error(), "not a folder of ours alone") {
-		t.Errorf("a folder that anybody can write to: %v", err)
-	}
-	target := runsFolder(t)
-	link := filepath.Join(target, "link")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openRunBase(link); err == nil {
-		t.Error("a link was accepted")
-	}
 }

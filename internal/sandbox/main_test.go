@@ -17,6 +17,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/image"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // Where the parent run of the tests leaves things for the run as an ordinary
@@ -42,7 +43,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer removeTree(scratch)
+	defer runfolder.RemoveTree(scratch)
 	os.Chmod(scratch, 0o755)
 	if box = os.Getenv(boxVariable); box == "" {
 		box = filepath.Join(scratch, "tallybox")

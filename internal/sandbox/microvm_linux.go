@@ -156,7 +156,7 @@ func (s *setup) disk() (file string, size int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	file = s.folder.path("disk")
+	file = s.folder.Path("disk")
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", 0, err

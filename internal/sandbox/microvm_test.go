@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tallystick/internal/evidence"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // microVMVariable asks for virtual machines by emulation, with the value tcg.
@@ -45,7 +46,7 @@ func emulatedMachine(t *testing.T) vmMachine {
 func TestMicroVMGuestRunsRubricsUnderEmulation(t *testing.T) {
 	machine := emulatedMachine(t)
 	t.Logf("%s boots %s", machine.qemu, machine.kernel)
-	base, err := openRunBase(filepath.Join(scratch, "runs"))
+	base, err := runfolder.Open(filepath.Join(scratch, "runs"))
 	if err != nil {
 		t.Fatal(err)
 	}

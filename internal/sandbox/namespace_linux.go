@@ -26,7 +26,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 	if s.profile.processes {
 		tasks = s.limits.Tasks + 64
 	}
-	group := cgroup.New(s.folder.dir, s.limits.MemoryBytes+namespaceOverhead, tasks)
+	group := cgroup.New(s.folder.Dir, s.limits.MemoryBytes+namespaceOverhead, tasks)
 	if group != nil {
 		defer group.Remove()
 	}
@@ -89,7 +89,7 @@ func (s *setup) namespaceLaunch(c *channel, group *cgroup.Group) *launch {
 // namespaceBuild is how the first process builds the sandbox.
 func (s *setup) namespaceBuild() *build {
 	b := &build{
-		Root:    s.folder.seen(s.folder.path("root")),
+		Root:    s.folder.Seen(s.folder.Path("root")),
 		TmpSize: s.limits.MemoryBytes,
 		Rlimits: s.rlimits,
 		Policy:  calls.Policy{Agent: s.profile.processes, Threads: !s.python, Watch: s.watch},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A ClassStatus says whether a class works on this machine, found by running
@@ -28,11 +29,11 @@ func Probe(ctx context.Context, executable, tempDir string) ([]ClassStatus, erro
 	if err != nil {
 		return nil, err
 	}
-	base, err := openRunBase(tempDir)
+	base, err := runfolder.Open(tempDir)
 	if err != nil {
 		return nil, err
 	}
-	base.sweep()
+	base.Sweep()
 	var all []ClassStatus
 	for _, c := range Classes() {
 		all = append(all, probe(ctx, c, exe, base))
@@ -67,7 +68,7 @@ var probed sync.Map // probeKey to ClassStatus
 
 // probe runs the probe rubric once per class and program, and remembers. A
 // probe cut short by its caller is not remembered.
-func probe(ctx context.Context, class Class, executable string, base *runBase) ClassStatus {
+func probe(ctx context.Context, class Class, executable string, base *runfolder.Base) ClassStatus {
 	key := probeKey{class, executable}
 	if s, ok := probed.Load(key); ok {
 		return s.(ClassStatus)
@@ -93,7 +94,7 @@ func probe(ctx context.Context, class Class, executable string, base *runBase) C
 	return s
 }
 
-func runProbe(ctx context.Context, class Class, executable string, base *runBase) ([]byte, error) {
+func runProbe(ctx context.Context, class Class, executable string, base *runfolder.Base) ([]byte, error) {
 	o := Options{Rubric: probeRubric, Scope: ScopeCase, Executable: executable}
 	b, err := openBackend(class, o, base)
 	if err != nil {

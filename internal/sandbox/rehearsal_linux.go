@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // rehearsalPatience bounds the run of a rehearsal, and then the imports.
@@ -62,7 +63,7 @@ func (b *warmBox) rehearsed(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer removeTree(dir)
+	defer runfolder.RemoveTree(dir)
 	o := b.options.Agent
 	o.Env, o.Stdin, o.Gateway, o.WorkFolder = r.Env, strings.NewReader(r.Stdin), r.Gateway, dir
 	o.OnStdout, o.Limits.Timeout = nil, min(o.Limits.Timeout, rehearsalPatience)

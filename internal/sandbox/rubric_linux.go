@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/image"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // rubricDir is where the rubric is in the sandbox, and its working directory.
@@ -20,7 +21,7 @@ const ordinaryUser = 1000
 
 // rubricSetup lays out a sandbox for one run of a rubric: its image, or our
 // own interpreter, its files, nothing that can be written to.
-func rubricSetup(o Options, base *runBase, limits Limits) (*setup, error) {
+func rubricSetup(o Options, base *runfolder.Base, limits Limits) (*setup, error) {
 	s, err := newSetup(rubricProfile, o.Executable, base)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func rubricSetup(o Options, base *runBase, limits Limits) (*setup, error) {
 
 // layOutRubric decides on the root and shows the rubric in it.
 func (s *setup) layOutRubric(o Options) error {
-	root := mount{host: s.folder.path("root"), inside: "/", folder: true}
+	root := mount{host: s.folder.Path("root"), inside: "/", folder: true}
 	if o.Image != nil {
 		root.host = o.Image.Root()
 		var err error
@@ -52,7 +53,7 @@ func (s *setup) layOutRubric(o Options) error {
 	if err := s.show(root); err != nil {
 		return err
 	}
-	files, err := s.folder.writeRubric(o.Rubric)
+	files, err := writeRubric(s.folder, o.Rubric)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (s *setup) layOutRubric(o Options) error {
 			return err
 		}
 	}
-	if _, err := s.folder.write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
+	if _, err := s.folder.Write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
 		return err
 	}
 	return s.show(mount{host: s.executable, inside: "/" + programDir + "/" + starlarkName})
@@ -101,4 +102,14 @@ func (o outcome) ofRubric(python bool) Result {
 	r := verdictOf(o.ending, python)
 	r.MaxRSS = max(r.MaxRSS, o.peak)
 	return r
+}
+
+// writeRubric puts the rubric's files below "rubric".
+func writeRubric(folder *runfolder.Folder, rubric Rubric) (string, error) {
+	for _, name := range rubric.names() {
+		if _, err := folder.Write(filepath.Join("rubric", filepath.FromSlash(name)), rubric.Files[name]); err != nil {
+			return "", err
+		}
+	}
+	return folder.Path("rubric"), nil
 }

@@ -33,6 +33,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/image"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A Class is a kind of isolation.
@@ -250,7 +251,7 @@ type Sandbox struct {
 	class   Class
 	options Options
 	backend backend
-	base    *runBase
+	base    *runfolder.Base
 }
 
 // backend is what differs between the classes.
@@ -286,11 +287,11 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
 		return nil, err
 	}
-	base, err := openRunBase(o.TempDir)
+	base, err := runfolder.Open(o.TempDir)
 	if err != nil {
 		return nil, err
 	}
-	base.sweep()
+	base.Sweep()
 	class, err := firstThatWorks(ctx, classes, rubricProfile, o.Scope, o.Executable, base)
 	if err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 }
 
 // firstThatWorks tries classes in turn, for a program of profile p.
-func firstThatWorks(ctx context.Context, classes []Class, p profile, scope Scope, executable string, base *runBase) (Class, error) {
+func firstThatWorks(ctx context.Context, classes []Class, p profile, scope Scope, executable string, base *runfolder.Base) (Class, error) {
 	var reasons []string
 	for _, class := range classes {
 		why := p.unfit(class, scope)

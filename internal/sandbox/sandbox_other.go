@@ -6,20 +6,15 @@ import (
 	"context"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // Reexec does nothing: sandboxes exist on Linux only.
 func Reexec() {}
 
-type runBase struct{}
-
-func openRunBase(string) (*runBase, error) { return &runBase{}, nil }
-
-func (*runBase) sweep() {}
-
 func resolveExecutable(path string) (string, error) { return path, nil }
 
-func openBackend(Class, Options, *runBase) (backend, error) {
+func openBackend(Class, Options, *runfolder.Base) (backend, error) {
 	return nil, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
 }
 
@@ -34,9 +29,9 @@ type ending struct {
 
 type mount struct{}
 
-func (*AgentOptions) checkMounts(*runBase) ([]mount, error) { return nil, nil }
+func (*AgentOptions) checkMounts(*runfolder.Base) ([]mount, error) { return nil, nil }
 
-func runAgent(context.Context, Class, AgentOptions, []mount, *runBase) (AgentResult, error) {
+func runAgent(context.Context, Class, AgentOptions, []mount, *runfolder.Base) (AgentResult, error) {
 	return AgentResult{}, refusal.Newf(refusal.SandboxUnavailable, "only on Linux")
 }
 

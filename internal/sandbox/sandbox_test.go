@@ -137,22 +137,6 @@ print(do)`)
 	wg.Wait()
 }
 
-// gVisor's sockets have short paths only; a folder that is too deep is said so
-// at once, and the default steps aside.
-func TestRunsInADeepTemporaryFolder(t *testing.T) {
-	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
-	if err := os.MkdirAll(deep, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openRunBase(deep); err == nil || !strings.Contains(err.Error(), "too long") {
-		t.Errorf("got %v", err)
-	}
-	t.Setenv("TMPDIR", deep)
-	if base, err := openRunBase(""); err != nil || len(base.dir) > maxBaseBytes {
-		t.Errorf("got %v, %v", base, err)
-	}
-}
-
 // A user's temporary folder is often closed to everybody else, and as root the
 // sandbox is somebody else.
 func TestTemporaryFolderBelowAClosedFolder(t *testing.T) {

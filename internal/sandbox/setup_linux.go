@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 // A setup is one sandbox to be made for one program, in any class. What a
@@ -19,7 +20,7 @@ import (
 type setup struct {
 	profile    profile
 	executable string // this program, for what runs inside beside the rubric or agent
-	folder     *runFolder
+	folder     *runfolder.Folder
 
 	mounts []mount // the first one is the root; later ones lie over it
 	binds  []bind  // what launch makes of mounts; see show
@@ -54,17 +55,17 @@ type mount struct {
 }
 
 // newSetup makes a run folder for a program and its root's place in it.
-func newSetup(p profile, executable string, base *runBase) (*setup, error) {
-	folder, err := base.make()
+func newSetup(p profile, executable string, base *runfolder.Base) (*setup, error) {
+	folder, err := base.Make()
 	if err != nil {
 		return nil, err
 	}
 	s := &setup{profile: p, executable: executable, folder: folder, jobs: 1}
-	if _, err := folder.mkdir("root", 0o755); err != nil {
+	if _, err := folder.Mkdir("root", 0o755); err != nil {
 		s.remove()
 		return nil, err
 	}
-	if _, err := folder.mkdir("m", 0o711); err != nil {
+	if _, err := folder.Mkdir("m", 0o711); err != nil {
 		s.remove()
 		return nil, err
 	}
@@ -75,15 +76,15 @@ func newSetup(p profile, executable string, base *runBase) (*setup, error) {
 // user may not reach the host's folders itself, a place in the run folder
 // that launch binds it to.
 func (s *setup) show(m mount) error {
-	if root := s.folder.path("root"); m.inside != "/" && s.mounts[0].host == root {
+	if root := s.folder.Path("root"); m.inside != "/" && s.mounts[0].host == root {
 		if err := makeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
 			return err
 		}
 	}
 	b := bind{from: m.host, to: m.host, writable: m.writable}
-	if !within(s.folder.dir, m.host) {
+	if !within(s.folder.Dir, m.host) {
 		i := len(s.mounts)
-		b.to = s.folder.path(filepath.Join("m", string(rune('a'+i/26))+string(rune('a'+i%26))))
+		b.to = s.folder.Path(filepath.Join("m", string(rune('a'+i/26))+string(rune('a'+i%26))))
 		if err := makeMountPoint(b.to, m.folder); err != nil {
 			return err
 		}
@@ -95,10 +96,10 @@ func (s *setup) show(m mount) error {
 // source is how the sandbox's user names what mount i shows.
 func (s *setup) source(i int) string {
 	b := s.binds[i]
-	if b.from != b.to && !needsPrivateMounts() {
+	if b.from != b.to && !runfolder.NeedsPrivateMounts() {
 		return b.from
 	}
-	return s.folder.seen(b.to)
+	return s.folder.Seen(b.to)
 }
 
 func makeMountPoint(at string, folder bool) error {
@@ -151,7 +152,7 @@ func (s *setup) remove() error {
 	if s.image != nil {
 		s.image.Close()
 	}
-	return s.folder.remove()
+	return s.folder.Remove()
 }
 
 // An outcome is how the program in a sandbox ended.
@@ -189,12 +190,12 @@ func (s *setup) run(ctx context.Context, class Class) (outcome, error) {
 type fresh struct {
 	class   Class
 	options Options
-	base    *runBase
+	base    *runfolder.Base
 	machine vmMachine
 }
 
 // openBackend prepares a class. It does not tell whether the class works.
-func openBackend(class Class, o Options, base *runBase) (backend, error) {
+func openBackend(class Class, o Options, base *runfolder.Base) (backend, error) {
 	if class == GVisor && o.Scope == ScopeAttempt {
 		return newGvisorAttempt(o, base), nil
 	}

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/runfolder"
 )
 
 //go:embed warm.py
@@ -29,7 +30,7 @@ const warmScript = programDir + "/warm.py"
 type Warm struct {
 	options WarmOptions
 	class   Class
-	base    *runBase
+	base    *runfolder.Base
 	mounts  []mount
 	slots   chan struct{}
 
@@ -248,7 +249,7 @@ func warmSetup(w *Warm) (*setup, error) {
 	s.rlimits[unix.RLIMIT_NPROC] = uint64((w.options.Agent.Limits.Tasks + 64) * (w.options.Jobs + 1))
 	err = s.show(mount{host: w.options.Folders, inside: casesDir, folder: true, writable: true})
 	if err == nil {
-		_, err = s.folder.write("root/"+warmScript, warmPython)
+		_, err = s.folder.Write("root/"+warmScript, warmPython)
 	}
 	if err != nil {
 		s.remove()
@@ -299,7 +300,7 @@ func (b *warmBox) launchKeeper() (*launch, error) {
 	}
 	memory := b.limits.MemoryBytes * int64(b.jobs)
 	b.watch = newMemoryWatch(memory, processMemory{memory})
-	b.cgroup = cgroup.New(b.folder.dir, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
+	b.cgroup = cgroup.New(b.folder.Dir, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
 	p := b.setup.plan()
 	p.Build = b.namespaceBuild()
 	p.Build.Keep = true

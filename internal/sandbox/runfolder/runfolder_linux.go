@@ -1,4 +1,12 @@
-package sandbox
+// Package runfolder keeps the folders in which sandboxes put what they need on
+// disk, and removes what a crash left of them.
+//
+// A caller may rely on that the folder for runs belongs to this user alone; that
+// no [Base.Sweep], of this process or another, touches a folder whose owner lives;
+// that a folder goes together with the control groups noted in it; and that the
+// user of [HostID] can read what is put there with [Folder.Write] and
+// [Folder.Mkdir], under the name that [Folder.Seen] tells.
+package runfolder
 
 import (
 	"bufio"
@@ -23,8 +31,8 @@ import (
 // that owns nothing. An ordinary user's sandboxes run as that user.
 const sandboxID = 65533
 
-// hostID is the host user and group behind the sandbox's user 0.
-func hostID() (uid, gid int) {
+// HostID is the host user and group behind the sandbox's user 0.
+func HostID() (uid, gid int) {
 	if os.Getuid() == 0 && idIsMapped("/proc/self/uid_map", sandboxID) && idIsMapped("/proc/self/gid_map", sandboxID) {
 		return sandboxID, sandboxID
 	}
@@ -48,15 +56,39 @@ func idIsMapped(mapFile string, id int) bool {
 	return false
 }
 
-// A runBase is the folder that holds the run folders of one user.
-type runBase struct{ dir string }
+// NeedsPrivateMounts reports whether the sandbox runs as another user than
+// we: that user may not pass through our home folder to the image, so what it
+// needs is bound into its run folder.
+func NeedsPrivateMounts() bool {
+	uid, _ := HostID()
+	return uid != os.Getuid()
+}
 
-// maxBaseBytes leaves room below the folder for gVisor's sockets, see stateDir.
+// PrivatePlace is where the sandbox's user finds its run folder when that is
+// another user than we. Everybody may enter it, unlike the folder that we keep
+// temporary files in. What the host has there is covered for the sandbox alone.
+const PrivatePlace = "/tmp"
+
+// Seen is how the sandbox's user names a path in the run folder.
+func (r *Folder) Seen(name string) string {
+	if !NeedsPrivateMounts() {
+		return name
+	}
+	return PrivatePlace + strings.TrimPrefix(name, r.Dir)
+}
+
+// A Base is the folder that holds the run folders of one user.
+type Base struct {
+	Dir string
+}
+
+// maxBaseBytes leaves room below the folder for gVisor's sockets, see
+// stateDir in internal/sandbox.
 const maxBaseBytes = 80
 
-// openRunBase makes the folder if needed. It must belong to us alone: below a
-// shared temporary folder anybody could have made it first.
-func openRunBase(tempDir string) (*runBase, error) {
+// Open makes the folder if needed. It must belong to us alone: below a shared
+// temporary folder anybody could have made it first.
+func Open(tempDir string) (*Base, error) {
 	dir := tempDir
 	if dir == "" {
 		name := "tallystick-" + strconv.Itoa(os.Getuid())
@@ -85,14 +117,14 @@ func openRunBase(tempDir string) (*runBase, error) {
 		return nil, refusal.Newf(refusal.SandboxFailed, "%s is not a folder of ours alone (owner %d, mode %v)", dir, st.Uid, info.Mode()).
 			WithHint("remove it, or point TMPDIR at a folder of your own")
 	}
-	return &runBase{dir: dir}, nil
+	return &Base{Dir: dir}, nil
 }
 
-// A runFolder holds everything that one sandbox puts on disk. Its lock is
+// A Folder holds everything that one sandbox puts on disk. Its lock is
 // held as long as its owner lives, so a folder whose lock is free is a
 // leftover.
-type runFolder struct {
-	dir  string
+type Folder struct {
+	Dir  string
 	lock *os.File
 }
 
@@ -103,46 +135,46 @@ const (
 	lockName   = "lock"
 )
 
-// make creates a run folder that its owner's sandbox user may enter.
-func (b *runBase) make() (*runFolder, error) {
+// Make creates a run folder that its owner's sandbox user may enter.
+func (b *Base) Make() (*Folder, error) {
 	var id [runIDBytes]byte
 	rand.Read(id[:])
 	name := hex.EncodeToString(id[:])
-	r := &runFolder{dir: filepath.Join(b.dir, newPrefix+name)}
-	if err := os.Mkdir(r.dir, 0o700); err != nil {
+	r := &Folder{Dir: filepath.Join(b.Dir, newPrefix+name)}
+	if err := os.Mkdir(r.Dir, 0o700); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making a run folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(r.dir, lockName), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600)
+	lock, err := os.OpenFile(filepath.Join(r.Dir, lockName), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600)
 	if err == nil {
 		r.lock = lock
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err == nil {
-		uid, gid := hostID()
-		err = os.Chown(r.dir, uid, gid)
+		uid, gid := HostID()
+		err = os.Chown(r.Dir, uid, gid)
 	}
 	// Under its own name it is locked from the first moment: a sweep that
 	// looked in between would take it for a leftover.
 	if err == nil {
-		dir := filepath.Join(b.dir, runPrefix+name)
-		if err = os.Rename(r.dir, dir); err == nil {
-			r.dir = dir
+		dir := filepath.Join(b.Dir, runPrefix+name)
+		if err = os.Rename(r.Dir, dir); err == nil {
+			r.Dir = dir
 		}
 	}
 	if err != nil {
-		r.remove()
+		r.Remove()
 		return nil, refusal.Newf(refusal.WriteFailed, "making a run folder: %w", err)
 	}
 	return r, nil
 }
 
-// path names a file of the run folder.
-func (r *runFolder) path(name string) string { return filepath.Join(r.dir, name) }
+// Path names a file of the run folder.
+func (r *Folder) Path(name string) string { return filepath.Join(r.Dir, name) }
 
-// mkdir makes a folder below the run folder, owned by the sandbox's user.
-func (r *runFolder) mkdir(name string, mode os.FileMode) (string, error) {
-	uid, gid := hostID()
-	dir := r.path(name)
+// Mkdir makes a folder below the run folder, owned by the sandbox's user.
+func (r *Folder) Mkdir(name string, mode os.FileMode) (string, error) {
+	uid, gid := HostID()
+	dir := r.Path(name)
 	err := os.Mkdir(dir, mode)
 	if err == nil {
 		err = errors.Join(os.Chmod(dir, mode), os.Chown(dir, uid, gid))
@@ -150,17 +182,17 @@ func (r *runFolder) mkdir(name string, mode os.FileMode) (string, error) {
 	return dir, err
 }
 
-// write puts a file that everybody may read below the run folder.
-func (r *runFolder) write(name string, content []byte) (string, error) {
-	p := r.path(name)
+// Write puts a file that everybody may read below the run folder.
+func (r *Folder) Write(name string, content []byte) (string, error) {
+	p := r.Path(name)
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
-		if err := os.MkdirAll(r.path(dir), 0o755); err != nil {
+		if err := os.MkdirAll(r.Path(dir), 0o755); err != nil {
 			return "", err
 		}
 		if dir == "." {
 			break
 		}
-		if err := os.Chmod(r.path(dir), 0o755); err != nil { // whatever the umask is
+		if err := os.Chmod(r.Path(dir), 0o755); err != nil { // whatever the umask is
 			return "", err
 		}
 	}
@@ -170,51 +202,41 @@ func (r *runFolder) write(name string, content []byte) (string, error) {
 	return p, os.Chmod(p, 0o444)
 }
 
-// writeRubric puts the rubric's files below "rubric".
-func (r *runFolder) writeRubric(rubric Rubric) (string, error) {
-	for _, name := range rubric.names() {
-		if _, err := r.write(filepath.Join("rubric", filepath.FromSlash(name)), rubric.Files[name]); err != nil {
-			return "", err
-		}
-	}
-	return r.path("rubric"), nil
-}
-
-// remove deletes the folder. Sealed folders inside it are opened first. If a
+// Remove deletes the folder. Sealed folders inside it are opened first. If a
 // cgroup cannot be removed now, the note of it stays, for a sweep to try again.
-func (r *runFolder) remove() error {
+func (r *Folder) Remove() error {
 	if r.lock != nil {
 		defer r.lock.Close()
 	}
-	if err := cgroup.Sweep(r.dir); err != nil {
+	if err := cgroup.Sweep(r.Dir); err != nil {
 		return err
 	}
-	return removeTree(r.dir)
+	return RemoveTree(r.Dir)
 }
 
-// sweep removes the run folders whose owner is gone, with their processes'
+// Sweep removes the run folders whose owner is gone, with their processes'
 // cgroups. Errors are not reported: what cannot be removed now does not stop
 // a new run, and the next sweep tries again.
-func (b *runBase) sweep() {
-	entries, _ := os.ReadDir(b.dir)
+func (b *Base) Sweep() {
+	entries, _ := os.ReadDir(b.Dir)
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
 		switch {
 		case isRunName(e.Name(), runPrefix):
-			sweepFolder(filepath.Join(b.dir, e.Name()))
+			sweepFolder(filepath.Join(b.Dir, e.Name()))
 		case isRunName(e.Name(), newPrefix):
 			// Killed while it was being made, or being made right now: only one
 			// that stays so for a while is dead.
 			if info, err := e.Info(); err == nil && olderThanAMinute(info) {
-				removeTree(filepath.Join(b.dir, e.Name()))
+				RemoveTree(filepath.Join(b.Dir, e.Name()))
 			}
 		}
 	}
 }
 
-// isRunName recognises the names that make gives; a folder for runs may hold
+// isRunName recognises the names that Make gives; a folder for runs may hold
 // other things.
 func isRunName(name, prefix string) bool {
 	id, ok := strings.CutPrefix(name, prefix)
@@ -227,18 +249,18 @@ func sweepFolder(dir string) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {
 		if os.IsNotExist(err) {
-			removeTree(dir) // its lock went first when it was removed
+			RemoveTree(dir) // its lock went first when it was removed
 		}
 		return
 	}
 	defer lock.Close()
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && cgroup.Sweep(dir) == nil {
-		removeTree(dir)
+		RemoveTree(dir)
 	}
 }
 
-// removeTree deletes a folder, opening sealed ones inside it if it must.
-func removeTree(dir string) error {
+// RemoveTree deletes a folder, opening sealed ones inside it if it must.
+func RemoveTree(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
