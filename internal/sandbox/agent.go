@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -159,7 +160,7 @@ type AgentResult struct {
 const (
 	workDir = calls.WorkDir
 	// ToolPath is our own program inside an agent's sandbox.
-	ToolPath = "/" + programDir + "/tally"
+	ToolPath = "/" + firstprocess.ProgramDir + "/tally"
 )
 
 // RunAgent runs a program in the strongest accepted class that works and

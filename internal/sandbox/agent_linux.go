@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -97,7 +98,7 @@ func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
 		}
 		mounts = append(mounts, mount{host: dir, inside: workDir, folder: true, writable: true})
 	}
-	for _, inside := range []string{ToolPath, firstPath} {
+	for _, inside := range []string{ToolPath, firstprocess.Path} {
 		mounts = append(mounts, mount{host: s.executable, inside: inside})
 	}
 	for _, m := range append([]mount{{host: root, inside: "/", folder: true}}, mounts...) {

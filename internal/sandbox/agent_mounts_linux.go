@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runfolder"
 )
@@ -88,7 +89,7 @@ func resolve(name string) (string, error) {
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"}
 
 // reservedFolders are ours to fill. Below /tmp a mount may be made.
-var reservedFolders = []string{"/proc", "/sys", "/dev", "/etc", workDir, "/" + programDir}
+var reservedFolders = []string{"/proc", "/sys", "/dev", "/etc", workDir, "/" + firstprocess.ProgramDir}
 
 // neverShown is hidden from every agent: where the host's kernel shows itself,
 // and where its services keep the sockets through which they take orders.

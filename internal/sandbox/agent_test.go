@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -474,7 +475,7 @@ func TestAgentThatCannotBeStarted(t *testing.T) {
 			o := agentOptions(class, c.command)
 			o.Dir = c.dir
 			r := runAgentIn(t, o)
-			if r.Verdict != Failed || r.ExitCode != notStartedStatus || r.NotStarted != c.want {
+			if r.Verdict != Failed || r.ExitCode != firstprocess.NotStartedStatus || r.NotStarted != c.want {
 				t.Errorf("%s: %s (%d) %q, want %q", c.command, r.Verdict, r.ExitCode, r.NotStarted, c.want)
 			}
 		}

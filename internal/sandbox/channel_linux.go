@@ -9,42 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-)
 
-// A plan is what the harness tells the first process of a sandbox, if that is
-// ours.
-type plan struct {
-	Command []string
-	Env     []string
-	Dir     string
-	Stay    bool // be the parent of the program; otherwise become it
-	Port    int  // of the gateway; 0 for none
-	Keep    bool // be the keeper of a warm sandbox
-	// Room is what to make of the namespaces that this process was started in:
-	// see room. Hold says to stay, as the first process of a case's.
-	Room *room `json:",omitempty"`
-	Hold bool  `json:",omitempty"`
-	// Build is set when the process must build the sandbox itself; in gVisor
-	// it is there already.
-	Build *build
-}
-
-// maxPlanBytes fits into one message of the channel.
-const maxPlanBytes = 128 << 10
-
-// What goes over the channel after the plan; a message is its first byte and
-// what follows. The first process is in an agent's hands, at the worst, so
-// nothing that it says is believed beyond what it could do anyway.
-const (
-	saysReady      = 'R' // to us; in namespaces with the kernel's listener
-	saysFailed     = 'E' // to us: the sandbox could not be built
-	saysNotStarted = 'S' // to us: the program could not be started
-	wantsConn      = 'C' // to us: one for the gateway
-	grantsConn     = 'G' // from us, with the connection
-	saysRoom       = 'M' // to us: the name of a room's mount namespace
-	knowsRoom      = 'K' // from us: we know it
-	saysUse        = 'U' // to us: memory and tasks of a room
-	refusesConn    = 'N' // from us: no gateway, or it is closed
+	"tallystick/internal/sandbox/firstprocess"
 )
 
 // A channel is our end of the socket to the first process.
@@ -74,7 +40,7 @@ const maxGatewayConns = 128
 
 // openChannel makes a channel and puts the plan into it. The socket keeps it
 // until the sandbox runs; packets keep messages apart.
-func openChannel(gateway *Gateway, p plan) (*channel, error) {
+func openChannel(gateway *Gateway, p firstprocess.Plan) (*channel, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -107,8 +73,8 @@ func (c *channel) send(v any) error {
 	if err != nil {
 		return err
 	}
-	if len(b) > maxPlanBytes {
-		return fmt.Errorf("its command and environment take %d bytes, at most %d fit", len(b), maxPlanBytes)
+	if len(b) > firstprocess.MaxPlanBytes {
+		return fmt.Errorf("its command and environment take %d bytes, at most %d fit", len(b), firstprocess.MaxPlanBytes)
 	}
 	if err := unix.Sendto(int(c.conn.Fd()), b, unix.MSG_NOSIGNAL, nil); err != nil {
 		return fmt.Errorf("sending the plan: %w", err)
@@ -136,12 +102,12 @@ func (c *channel) serve() {
 	slots := make(chan struct{}, maxGatewayConns)
 	fd := int(c.conn.Fd())
 	for {
-		kind, text, rights, err := receive(fd)
+		kind, text, rights, err := firstprocess.Receive(fd)
 		if err != nil {
 			return
 		}
 		switch kind {
-		case saysReady:
+		case firstprocess.SaysReady:
 			if c.listener < 0 && len(rights) == 1 {
 				c.listener, rights = rights[0], nil
 			}
@@ -150,20 +116,20 @@ func (c *channel) serve() {
 			default:
 				close(c.ready)
 			}
-		case saysFailed:
+		case firstprocess.SaysFailed:
 			if c.err == nil {
-				c.err = errors.New(headString([]byte(text)))
+				c.err = errors.New(firstprocess.HeadString([]byte(text)))
 			}
-		case saysNotStarted:
-			c.notStarted = headString([]byte(text))
-		case saysRoom:
+		case firstprocess.SaysNotStarted:
+			c.notStarted = firstprocess.HeadString([]byte(text))
+		case firstprocess.SaysRoom:
 			if _, onRoom, _ := c.given(); onRoom != nil {
 				onRoom(text)
 			}
-			if unix.Sendto(fd, []byte{knowsRoom}, unix.MSG_NOSIGNAL, nil) != nil {
+			if unix.Sendto(fd, []byte{firstprocess.KnowsRoom}, unix.MSG_NOSIGNAL, nil) != nil {
 				return
 			}
-		case saysUse:
+		case firstprocess.SaysUse:
 			var bytes int64
 			var tasks int
 			if _, _, onUse := c.given(); onUse != nil {
@@ -171,7 +137,7 @@ func (c *channel) serve() {
 					onUse(bytes, tasks)
 				}
 			}
-		case wantsConn:
+		case firstprocess.WantsConn:
 			if c.grant(fd, slots) != nil {
 				return
 			}
@@ -199,19 +165,19 @@ func (c *channel) close() {
 func (c *channel) grant(fd int, slots chan struct{}) error {
 	gateway, _, _ := c.given()
 	if gateway == nil {
-		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{firstprocess.RefusesConn}, unix.MSG_NOSIGNAL, nil)
 	}
 	select {
 	case <-gateway.closed:
-		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{firstprocess.RefusesConn}, unix.MSG_NOSIGNAL, nil)
 	case slots <- struct{}{}:
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		<-slots
-		return unix.Sendto(fd, []byte{refusesConn}, unix.MSG_NOSIGNAL, nil)
+		return unix.Sendto(fd, []byte{firstprocess.RefusesConn}, unix.MSG_NOSIGNAL, nil)
 	}
-	err = unix.Sendmsg(fd, []byte{grantsConn}, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(fd, []byte{firstprocess.GrantsConn}, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
 	unix.Close(pair[1])
 	file := os.NewFile(uintptr(pair[0]), "gateway")
 	defer file.Close() // FileConn has its own
@@ -239,30 +205,4 @@ func (c *gatewayConn) Close() error {
 	err := c.UnixConn.Close()
 	c.release()
 	return err
-}
-
-// receive reads one message and what descriptors came with it.
-func receive(fd int) (kind byte, text string, rights []int, err error) {
-	msg, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
-	var n, on int
-	for {
-		n, on, _, _, err = unix.Recvmsg(fd, msg, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		return 0, "", nil, err
-	}
-	if n == 0 {
-		return 0, "", nil, errors.New("the other side is gone")
-	}
-	if cmsgs, err := unix.ParseSocketControlMessage(oob[:on]); err == nil {
-		for i := range cmsgs {
-			if fds, err := unix.ParseUnixRights(&cmsgs[i]); err == nil {
-				rights = append(rights, fds...)
-			}
-		}
-	}
-	return msg[0], string(msg[1:n]), rights, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"tallystick/internal/sandbox/firstprocess"
 )
 
 // What is kept of a program's standard error: what led to a failure stands at the
@@ -23,7 +25,7 @@ const looseEnd = 512
 // is missing between them, lines that are not whole are dropped.
 func ends(head, tail []byte, total int64) string {
 	if missing := total - int64(len(head)) - int64(len(tail)); missing <= 0 {
-		return headString(append(bytes.Clone(head), tail...))
+		return firstprocess.HeadString(append(bytes.Clone(head), tail...))
 	}
 	if i := bytes.LastIndexByte(head, '\n'); i >= 0 {
 		head = head[:i]
@@ -36,7 +38,7 @@ func ends(head, tail []byte, total int64) string {
 		tail = tail[min(len(tail), looseEnd):]
 	}
 	missing := total - int64(len(head)) - int64(len(tail))
-	return headString(head) + fmt.Sprintf("\n… %d bytes left out …\n", missing) + strings.ToValidUTF8(string(tail), "\uFFFD")
+	return firstprocess.HeadString(head) + fmt.Sprintf("\n… %d bytes left out …\n", missing) + strings.ToValidUTF8(string(tail), "\uFFFD")
 }
 
 // A lastBytes keeps the end of what is written to it.

@@ -14,6 +14,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 	"tallystick/internal/sandbox/runsc"
 )
@@ -157,7 +158,7 @@ func startWarm(ctx context.Context, o Options, base *runfolder.Base, limits Limi
 // pause makes the first process one that only waits.
 func (s *setup) pause(o Options) error {
 	if o.Image == nil {
-		inside := "/" + programDir + "/" + pauseName
+		inside := "/" + firstprocess.ProgramDir + "/" + pauseName
 		s.command = []string{inside}
 		return s.show(mount{host: s.executable, inside: inside})
 	}

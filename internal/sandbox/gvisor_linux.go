@@ -17,6 +17,7 @@ import (
 
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runfolder"
 	"tallystick/internal/sandbox/runsc"
@@ -157,7 +158,7 @@ func (g *gvisor) launch() (*launch, error) {
 		if g.channel, err = openChannel(g.gateway, g.plan()); err != nil {
 			return nil, err
 		}
-		args = append(args, fmt.Sprintf("--pass-fd=%d:%d", firstSocket, firstSocket))
+		args = append(args, fmt.Sprintf("--pass-fd=%d:%d", firstprocess.Socket, firstprocess.Socket))
 		l.files = []*os.File{g.channel.theirs}
 	}
 	l.args = append(args, gvisorID)
@@ -174,7 +175,7 @@ func (g *gvisor) writeSpec() error {
 		NoNewPrivileges: true,
 	}
 	if g.profile.processes {
-		process.Args, process.Env, process.Cwd = []string{firstPath}, []string{}, "/"
+		process.Args, process.Env, process.Cwd = []string{firstprocess.Path}, []string{}, "/"
 	}
 	spec := specs.Spec{
 		Version:  "1.0.2",
@@ -326,7 +327,7 @@ func (g *gvisor) complaint() string {
 	if err != nil || len(log) == 0 {
 		return ""
 	}
-	return strings.Join(strings.Fields(headString(log[:min(len(log), 1000)])), " ")
+	return strings.Join(strings.Fields(firstprocess.HeadString(log[:min(len(log), 1000)])), " ")
 }
 
 // settle waits until no process of the sandbox is left, and no call of it

@@ -1,5 +1,9 @@
 package sandbox
 
+import (
+	"tallystick/internal/sandbox/firstprocess"
+)
+
 // An idleRoom is a room that waits for a case, with a fork of the preloader in
 // it. It is made while other cases run, so that the next one need not wait for
 // it; and nothing of a case is known to it before it has one.
@@ -7,12 +11,12 @@ type idleRoom struct {
 	id      int
 	channel *channel // to its first process
 	streams *streams // of the fork
-	answer  chan report
+	answer  chan firstprocess.Report
 }
 
 // makeRoom orders a room.
 func (b *warmBox) makeRoom() (*idleRoom, error) {
-	c, err := openChannel(nil, plan{Room: b.room(), Hold: true})
+	c, err := openChannel(nil, firstprocess.Plan{Room: b.room(), Hold: true})
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +30,7 @@ func (b *warmBox) makeRoom() (*idleRoom, error) {
 	p := &idleRoom{id: b.last, channel: c, streams: s}
 	b.mu.Unlock()
 	p.answer = b.expect(p.id)
-	err = b.order(order{Case: p.id}, c.theirs, s.inR, s.outW, s.errW)
+	err = b.order(firstprocess.Order{Case: p.id}, c.theirs, s.inR, s.outW, s.errW)
 	s.closeTheirs()
 	if err != nil {
 		b.leave(p)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/proc"
 	"tallystick/internal/sandbox/runfolder"
 )
@@ -81,7 +82,7 @@ func ofThisTest(procFile, runs string) bool {
 	if runfolder.NeedsPrivateMounts() {
 		ours = "=" + runfolder.PrivatePlace + "/" + stateDir
 	}
-	return strings.Contains(cmdline, ours) || strings.HasPrefix(cmdline, firstName)
+	return strings.Contains(cmdline, ours) || strings.HasPrefix(cmdline, firstprocess.Name)
 }
 
 // checkClean waits: a killed process is taken apart by the kernel in its own

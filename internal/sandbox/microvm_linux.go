@@ -14,6 +14,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"tallystick/internal/sandbox/firstprocess"
 )
 
 // A vmMachine is what a virtual machine is made with.
@@ -114,7 +116,7 @@ func (s *setup) runMicroVM(ctx context.Context) (outcome, error) {
 	if err := json.NewDecoder(bytes.NewReader(after)).Decode(&a); err != nil {
 		return outcome{}, fmt.Errorf("the guest's answer: %w", err)
 	}
-	out := ending{exit: a.Exit, stdout: a.Stdout, stderr: headString(a.Stderr[:min(len(a.Stderr), maxStderr)]), maxRSS: e.maxRSS}
+	out := ending{exit: a.Exit, stdout: a.Stdout, stderr: firstprocess.HeadString(a.Stderr[:min(len(a.Stderr), maxStderr)]), maxRSS: e.maxRSS}
 	if a.TooMuch {
 		out.verdict = OutputLimit
 	}

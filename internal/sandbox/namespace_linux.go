@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/firstprocess"
 )
 
 // namespaceOverhead is what our own program needs, in the cgroup, until it
@@ -77,7 +78,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 func (s *setup) namespaceLaunch(c *channel, group *cgroup.Group) *launch {
 	return &launch{
 		executable: s.executable,
-		args:       []string{firstName},
+		args:       []string{firstprocess.Name},
 		cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		files:      []*os.File{c.theirs},
 		folder:     s.folder,
@@ -87,8 +88,8 @@ func (s *setup) namespaceLaunch(c *channel, group *cgroup.Group) *launch {
 }
 
 // namespaceBuild is how the first process builds the sandbox.
-func (s *setup) namespaceBuild() *build {
-	b := &build{
+func (s *setup) namespaceBuild() *firstprocess.Build {
+	b := &firstprocess.Build{
 		Root:    s.folder.Seen(s.folder.Path("root")),
 		TmpSize: s.limits.MemoryBytes,
 		Rlimits: s.rlimits,
@@ -103,7 +104,7 @@ func (s *setup) namespaceBuild() *build {
 		}
 	}
 	for i, m := range s.mounts {
-		b.Mounts = append(b.Mounts, buildMount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable})
+		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable})
 	}
 	return b
 }

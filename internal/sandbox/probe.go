@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -84,7 +85,7 @@ func probe(ctx context.Context, class Class, executable string, base *runfolder.
 	case err != nil:
 		s.Reason = err.Error() + whyNoNamespaces("/proc/sys")
 	case strings.TrimSpace(string(answer)) != probeAnswer:
-		s.Reason = fmt.Sprintf("the probe answered %q, not %s", headString(answer[:min(len(answer), 200)]), probeAnswer)
+		s.Reason = fmt.Sprintf("the probe answered %q, not %s", firstprocess.HeadString(answer[:min(len(answer), 200)]), probeAnswer)
 	default:
 		s.Works, s.Reason, s.Start = true, "ran a rubric and got its answer", time.Since(began)
 	}

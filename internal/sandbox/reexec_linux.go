@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runsc"
 )
 
@@ -37,8 +38,8 @@ func Reexec() {
 		starlarkMain()
 	case pauseName:
 		pause()
-	case firstName:
-		firstMain()
+	case firstprocess.Name:
+		firstprocess.Main()
 	}
 	if runsc.Asked() {
 		runsc.Main()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -75,7 +76,7 @@ func (b *warmBox) rehearsed(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := task{Work: filepath.Base(dir), Names: workDir + "/" + namesFile}
+	t := firstprocess.Task{Work: filepath.Base(dir), Names: workDir + "/" + namesFile}
 	out, emptied, err := b.run(ctx, p, o, t, calls.AgentLog(nil, nil))
 	if !emptied {
 		return nil, &rehearsalError{fmt.Sprintf("the rehearsal does not end: %v", err)}
@@ -144,8 +145,8 @@ func (b *warmBox) importMore(ctx context.Context, names []string) error {
 	seen := calls.AgentLog(b.options.Agent.hiddenNames(), b.shown)
 	b.share(b.home, seen)
 	patience := min(b.options.Patience, rehearsalPatience)
-	answer := b.expect(ofImports)
-	if err := b.order(order{Import: names}); err != nil {
+	answer := b.expect(firstprocess.OfImports)
+	if err := b.order(firstprocess.Order{Import: names}); err != nil {
 		return &rehearsalError{"importing what a rehearsal found: " + err.Error()}
 	}
 	var said struct{ Preload }

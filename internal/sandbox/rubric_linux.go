@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/sandbox/calls"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/image"
 	"tallystick/internal/sandbox/runfolder"
 )
@@ -71,7 +72,7 @@ func (s *setup) layOutRubric(o Options) error {
 	if _, err := s.folder.Write("root/"+mmapMinAddr, []byte("65536\n")); err != nil {
 		return err
 	}
-	return s.show(mount{host: s.executable, inside: "/" + programDir + "/" + starlarkName})
+	return s.show(mount{host: s.executable, inside: "/" + firstprocess.ProgramDir + "/" + starlarkName})
 }
 
 // give sets what the rubric reads.
@@ -84,7 +85,7 @@ func rubricCommand(o Options, limits Limits) []string {
 	if o.Image != nil {
 		return append(append([]string{}, o.Image.About.Command...), script)
 	}
-	return []string{"/" + programDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
+	return []string{"/" + firstprocess.ProgramDir + "/" + starlarkName, script, strconv.FormatInt(limits.MemoryBytes, 10)}
 }
 
 // rubricEnv is the rubric's whole environment. gVisor adds HOME by itself, so

@@ -61,9 +61,6 @@ const (
 	ScopeAttempt Scope = "attempt"
 )
 
-// programDir holds this program inside a sandbox that needs it.
-const programDir = "tally"
-
 // A Language is what a rubric is written in.
 type Language string
 

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
@@ -77,7 +78,7 @@ func newSetup(p profile, executable string, base *runfolder.Base) (*setup, error
 // that launch binds it to.
 func (s *setup) show(m mount) error {
 	if root := s.folder.Path("root"); m.inside != "/" && s.mounts[0].host == root {
-		if err := makeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
+		if err := firstprocess.MakeMountPoint(filepath.Join(root, m.inside), m.folder); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func (s *setup) show(m mount) error {
 	if !within(s.folder.Dir, m.host) {
 		i := len(s.mounts)
 		b.to = s.folder.Path(filepath.Join("m", string(rune('a'+i/26))+string(rune('a'+i%26))))
-		if err := makeMountPoint(b.to, m.folder); err != nil {
+		if err := firstprocess.MakeMountPoint(b.to, m.folder); err != nil {
 			return err
 		}
 	}
@@ -100,20 +101,6 @@ func (s *setup) source(i int) string {
 		return b.from
 	}
 	return s.folder.Seen(b.to)
-}
-
-func makeMountPoint(at string, folder bool) error {
-	if folder {
-		return os.MkdirAll(at, 0o755)
-	}
-	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // mmapMinAddr is a file that gVisor, which is linked into our program, looks
@@ -136,11 +123,11 @@ func (s *setup) talk() talk {
 }
 
 // plan is what a first process of ours is told.
-func (s *setup) plan() plan {
+func (s *setup) plan() firstprocess.Plan {
 	if s.warm {
-		return plan{Keep: true}
+		return firstprocess.Plan{Keep: true}
 	}
-	p := plan{Command: s.command, Env: s.env, Dir: s.dir, Stay: s.profile.processes}
+	p := firstprocess.Plan{Command: s.command, Env: s.env, Dir: s.dir, Stay: s.profile.processes}
 	if s.gateway != nil {
 		p.Port = s.port
 	}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // verdictOf judges how a rubric ended. What we did to it comes first, then
@@ -40,15 +39,4 @@ func diedOfMemory(stderr string) bool {
 // own; the rubric cannot choose a status.
 func goDiedOfMemory(e ending) bool {
 	return e.exit == 2 && (strings.Contains(e.stderr, "out of memory") || strings.Contains(e.stderr, "cannot allocate memory"))
-}
-
-// headString cuts b on a rune and replaces what is not UTF-8.
-func headString(b []byte) string {
-	for i := 0; i < utf8.UTFMax && len(b) > 0 && !utf8.Valid(b); i++ {
-		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
-			break
-		}
-		b = b[:len(b)-1]
-	}
-	return string([]rune(string(b)))
 }

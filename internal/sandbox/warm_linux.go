@@ -17,13 +17,14 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/sandbox/calls"
 	"tallystick/internal/sandbox/cgroup"
+	"tallystick/internal/sandbox/firstprocess"
 	"tallystick/internal/sandbox/runfolder"
 )
 
 //go:embed warm.py
 var warmPython []byte
 
-const warmScript = programDir + "/warm.py"
+const warmScript = firstprocess.ProgramDir + "/warm.py"
 
 // A Warm is a sandbox in which an agent is preloaded. It is safe for concurrent
 // use. Close it.
@@ -160,7 +161,7 @@ func (w *Warm) run(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	emptied := true
 	p, err := b.takeRoom()
 	if err == nil {
-		out, emptied, err = b.run(ctx, p, o, task{Work: folder}, seen)
+		out, emptied, err = b.run(ctx, p, o, firstprocess.Task{Work: folder}, seen)
 	}
 	if !emptied {
 		w.discard(b) // so that nothing of the case is left
@@ -203,7 +204,7 @@ type warmBox struct {
 
 	mu      sync.Mutex
 	last    int
-	waiting map[int]chan report
+	waiting map[int]chan firstprocess.Report
 	idle    []*idleRoom
 	closing bool          // no more rooms are made
 	ready   chan struct{} // closed when the sandbox is built
@@ -215,7 +216,7 @@ type warmBox struct {
 }
 
 func startWarmBox(ctx context.Context, w *Warm) (*warmBox, error) {
-	b := &warmBox{options: w.options, class: w.class, waiting: map[int]chan report{}, ready: make(chan struct{}), lost: make(chan struct{})}
+	b := &warmBox{options: w.options, class: w.class, waiting: map[int]chan firstprocess.Report{}, ready: make(chan struct{}), lost: make(chan struct{})}
 	var err error
 	if b.setup, err = warmSetup(w); err == nil {
 		for _, m := range b.mounts[1:] {
@@ -247,7 +248,7 @@ func warmSetup(w *Warm) (*setup, error) {
 	}
 	s.warm, s.jobs = true, 2*w.options.Jobs+1 // idle forks and the preloader have memory too
 	s.rlimits[unix.RLIMIT_NPROC] = uint64((w.options.Agent.Limits.Tasks + 64) * (w.options.Jobs + 1))
-	err = s.show(mount{host: w.options.Folders, inside: casesDir, folder: true, writable: true})
+	err = s.show(mount{host: w.options.Folders, inside: firstprocess.CasesDir, folder: true, writable: true})
 	if err == nil {
 		_, err = s.folder.Write("root/"+warmScript, warmPython)
 	}
@@ -317,18 +318,18 @@ func (b *warmBox) listen() {
 	defer close(b.lost)
 	buf := make([]byte, 128<<10)
 	for {
-		n, rights, err := receiveMany(int(b.channel.conn.Fd()), buf, 4)
-		closeFds(rights)
+		n, rights, err := firstprocess.ReceiveMany(int(b.channel.conn.Fd()), buf, 4)
+		firstprocess.CloseFds(rights)
 		if err != nil {
 			return
 		}
 		switch buf[0] {
-		case saysReady:
+		case firstprocess.SaysReady:
 			close(b.ready) // once: the keeper is ours
-		case saysFailed:
-			b.why = errors.New(headString(buf[1:n]))
-		case saysReport:
-			var r report
+		case firstprocess.SaysFailed:
+			b.why = errors.New(firstprocess.HeadString(buf[1:n]))
+		case firstprocess.SaysReport:
+			var r firstprocess.Report
 			if json.Unmarshal(buf[1:n], &r) != nil {
 				continue
 			}
@@ -337,7 +338,7 @@ func (b *warmBox) listen() {
 				c <- r // it has room for what it waits for
 				delete(b.waiting, r.Case)
 			} else if r.Failed != "" && b.why == nil {
-				b.why = errors.New(headString([]byte(r.Failed)))
+				b.why = errors.New(firstprocess.HeadString([]byte(r.Failed)))
 			}
 			b.mu.Unlock()
 		}
@@ -345,7 +346,7 @@ func (b *warmBox) listen() {
 }
 
 // order sends an order, and descriptors with it.
-func (b *warmBox) order(o order, files ...*os.File) error {
+func (b *warmBox) order(o firstprocess.Order, files ...*os.File) error {
 	o.Streams = len(files)
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -363,18 +364,18 @@ func (b *warmBox) order(o order, files ...*os.File) error {
 }
 
 // expect makes the place where a report goes.
-func (b *warmBox) expect(id int) chan report {
+func (b *warmBox) expect(id int) chan firstprocess.Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := make(chan report, 1)
+	c := make(chan firstprocess.Report, 1)
 	b.waiting[id] = c
 	return c
 }
 
-func (b *warmBox) room() *room {
-	r := &room{TmpSize: b.limits.MemoryBytes}
+func (b *warmBox) room() *firstprocess.Room {
+	r := &firstprocess.Room{TmpSize: b.limits.MemoryBytes}
 	if b.class == Namespace {
-		r.Tmp = fmt.Sprintf(",nr_inodes=%d", tmpInodes) // names take memory too
+		r.Tmp = fmt.Sprintf(",nr_inodes=%d", firstprocess.TmpInodes) // names take memory too
 		r.Policy = &calls.Policy{Agent: true, Watch: true}
 	}
 	return r
@@ -385,7 +386,7 @@ func (b *warmBox) importAll(ctx context.Context) error {
 	a := b.options.Agent
 	command := append([]string{a.Command[0], "/" + warmScript}, a.Command[1:]...)
 	seen := calls.AgentLog(a.hiddenNames(), b.shown)
-	c, err := openChannel(nil, plan{Command: command, Env: a.Env, Dir: "/", Room: b.room()})
+	c, err := openChannel(nil, firstprocess.Plan{Command: command, Env: a.Env, Dir: "/", Room: b.room()})
 	if err != nil {
 		return err
 	}
@@ -393,7 +394,7 @@ func (b *warmBox) importAll(ctx context.Context) error {
 	name := ""
 	c.give(nil, func(room string) { name = room; b.share(room, seen) }, nil)
 	answer := b.expect(0)
-	var said report
+	var said firstprocess.Report
 	done := make(chan struct{})
 	e, err := converse(ctx, talk{timeout: b.options.Patience, output: preloadOutput}, nil, func(stdin, stdout, stderr *os.File) (*running, error) {
 		r := &running{exited: make(chan struct{}), kill: func() {
@@ -403,7 +404,7 @@ func (b *warmBox) importAll(ctx context.Context) error {
 				b.running.kill()
 			}
 		}}
-		if err := b.order(order{}, c.theirs, stdin, stderr, stderr); err != nil {
+		if err := b.order(firstprocess.Order{}, c.theirs, stdin, stderr, stderr); err != nil {
 			return nil, err
 		}
 		c.start()
@@ -435,7 +436,7 @@ func (b *warmBox) importAll(ctx context.Context) error {
 // thrown away but for its beginning.
 const preloadOutput = 1 << 40
 
-func (b *warmBox) judge(r report, e ending) error {
+func (b *warmBox) judge(r firstprocess.Report, e ending) error {
 	var said struct {
 		Preload
 		Failed  string
@@ -543,7 +544,7 @@ func (r *rooms) of(pid int) (*calls.Log, bool) {
 
 // run gives a room a case, and waits for its end. It reports whether nothing is
 // left in the room.
-func (b *warmBox) run(ctx context.Context, p *idleRoom, o AgentOptions, t task, seen *calls.Log) (out outcome, emptied bool, err error) {
+func (b *warmBox) run(ctx context.Context, p *idleRoom, o AgentOptions, t firstprocess.Task, seen *calls.Log) (out outcome, emptied bool, err error) {
 	defer b.leave(p)
 	t.Env, t.Dir = o.Env, o.Dir
 	if o.Gateway != nil {
@@ -564,7 +565,7 @@ func (b *warmBox) run(ctx context.Context, p *idleRoom, o AgentOptions, t task, 
 	var r *running
 	e, err := converse(ctx, talk{stdin: o.Stdin, timeout: o.Limits.Timeout, output: o.Limits.OutputBytes, onStdout: o.OnStdout, streams: p.streams}, over,
 		func(_, _, _ *os.File) (*running, error) {
-			r = &running{pid: b.running.pid, exited: make(chan struct{}), kill: func() { b.order(order{Case: p.id, End: true}) }}
+			r = &running{pid: b.running.pid, exited: make(chan struct{}), kill: func() { b.order(firstprocess.Order{Case: p.id, End: true}) }}
 			if err := p.channel.send(t); err != nil {
 				return nil, err
 			}
@@ -595,7 +596,7 @@ func (r *running) emptied() bool {
 }
 
 // await waits for the end of a case.
-func (b *warmBox) await(r *running, answer chan report) {
+func (b *warmBox) await(r *running, answer chan firstprocess.Report) {
 	defer close(r.exited)
 	select {
 	case said := <-answer:

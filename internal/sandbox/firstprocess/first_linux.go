@@ -1,4 +1,4 @@
-package sandbox
+package firstprocess
 
 import (
 	"encoding/json"
@@ -18,44 +18,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstName is how this program is started to be the first process of a
-// sandbox, and firstPath where it is in an agent's.
+// Name is how this program is started to be the first process of a
+// sandbox, and Path where it is in an agent's.
 const (
-	firstName = "tally-sandbox-first"
-	firstPath = "/" + programDir + "/" + firstName
+	Name = "tally-sandbox-first"
+	Path = "/" + ProgramDir + "/" + Name
 )
 
-// firstSocket is the descriptor of the channel to the harness.
-const firstSocket = 3
+// Socket is the descriptor of the channel to the harness.
+const Socket = 3
 
-// notStartedStatus is what a shell says, too, when there is no such program.
-const notStartedStatus = 127
+// NotStartedStatus is what a shell says, too, when there is no such program.
+const NotStartedStatus = 127
 
-// firstMain is the first process of a sandbox. For a rubric it builds the
+// Main is the first process of a sandbox. For a rubric it builds the
 // sandbox and becomes the rubric. For an agent it listens on the gateway's port
 // and forwards, starts the program, reaps whatever loses its parent, and ends
 // with the program; its end is the end of everything in the sandbox.
 //
 // It holds nothing that an agent may not have: no capability, no file, and a
 // channel over which nothing but connections to the gateway can be got.
-func firstMain() {
-	unix.CloseOnExec(firstSocket)
+func Main() {
+	unix.CloseOnExec(Socket)
 	runtime.LockOSThread() // see startProgram and become
 	status, err := follow()
 	if err != nil {
-		tell(saysFailed, err.Error())
+		tell(SaysFailed, err.Error())
 		os.Exit(1)
 	}
 	os.Exit(status)
 }
 
 func tell(kind byte, text string) {
-	unix.Sendto(firstSocket, append([]byte{kind}, text[:min(len(text), 4000)]...), unix.MSG_NOSIGNAL, nil)
+	unix.Sendto(Socket, append([]byte{kind}, text[:min(len(text), 4000)]...), unix.MSG_NOSIGNAL, nil)
 }
 
 // follow does what the plan says, and returns the program's status.
 func follow() (status int, err error) {
-	var p plan
+	var p Plan
 	if err := receiveJSON(&p); err != nil {
 		return 0, fmt.Errorf("reading the plan: %w", err)
 	}
@@ -85,8 +85,8 @@ func follow() (status int, err error) {
 
 // receiveJSON reads what the harness sends before all other messages.
 func receiveJSON(v any) error {
-	buf := make([]byte, maxPlanBytes)
-	n, err := unix.Read(firstSocket, buf)
+	buf := make([]byte, MaxPlanBytes)
+	n, err := unix.Read(Socket, buf)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func receiveJSON(v any) error {
 // become turns this process into the program. Everything that was given up was
 // given up on one thread; that thread becomes the program, and exec ends all
 // others.
-func become(p plan) (status int, err error) {
+func become(p Plan) (status int, err error) {
 	debug.SetGCPercent(-1) // it would run under the rubric's filter
 	argv, err := syscall.SlicePtrFromStrings(p.Command)
 	if err != nil {
@@ -106,7 +106,7 @@ func become(p plan) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.CloseRange(firstSocket+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS {
+	if err := unix.CloseRange(Socket+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS {
 		return 0, fmt.Errorf("closing files: %w", err)
 	}
 	if err := unix.Chdir(p.Dir); err != nil {
@@ -125,7 +125,7 @@ func become(p plan) (status int, err error) {
 }
 
 // attend starts the program and stays beside it until its end.
-func attend(p plan) (status int, err error) {
+func attend(p Plan) (status int, err error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
@@ -143,12 +143,12 @@ func attend(p plan) (status int, err error) {
 			return 0, err
 		}
 	} else {
-		tell(saysReady, "")
+		tell(SaysReady, "")
 	}
 	pid, err := startProgram(p)
 	if err != nil {
-		tell(saysNotStarted, err.Error())
-		return notStartedStatus, nil
+		tell(SaysNotStarted, err.Error())
+		return NotStartedStatus, nil
 	}
 	// What comes is for the program. Held open here, its output would have no
 	// end before ours.
@@ -162,7 +162,7 @@ func attend(p plan) (status int, err error) {
 
 // startProgram runs on the locked thread: what that thread gave up, the
 // program never had.
-func startProgram(p plan) (pid int, err error) {
+func startProgram(p Plan) (pid int, err error) {
 	if err := os.Chdir(p.Dir); err != nil {
 		return 0, fmt.Errorf("entering the working folder: %w", err)
 	}
@@ -241,12 +241,12 @@ func forwardAll(ln net.Listener) {
 
 // askForConn gets a connection from the harness.
 func askForConn() (*net.UnixConn, error) {
-	tell(wantsConn, "")
-	kind, _, rights, err := receive(firstSocket)
+	tell(WantsConn, "")
+	kind, _, rights, err := Receive(Socket)
 	if err != nil {
 		return nil, err
 	}
-	if kind != grantsConn || len(rights) != 1 {
+	if kind != GrantsConn || len(rights) != 1 {
 		return nil, errors.New("the gateway is closed")
 	}
 	file := os.NewFile(uintptr(rights[0]), "gateway")

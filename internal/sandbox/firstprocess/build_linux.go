@@ -1,4 +1,4 @@
-package sandbox
+package firstprocess
 
 import (
 	"errors"
@@ -13,19 +13,19 @@ import (
 	"tallystick/internal/sandbox/calls"
 )
 
-// A build tells the first process how to build a namespace sandbox around
+// A Build tells the first process how to build a namespace sandbox around
 // itself.
-type build struct {
-	Root    string       // a folder that becomes /
-	Mounts  []buildMount // the first one is mounted at Root
-	TmpSize int64        // of an agent's /tmp
-	Keep    bool         // for the keeper of a warm sandbox
+type Build struct {
+	Root    string  // a folder that becomes /
+	Mounts  []Mount // the first one is mounted at Root
+	TmpSize int64   // of an agent's /tmp
+	Keep    bool    // for the keeper of a warm sandbox
 	Rlimits map[int]uint64
 	Policy  calls.Policy
 }
 
-// A buildMount shows From, a path of the host, at At.
-type buildMount struct {
+// A Mount shows From, a path of the host, at At.
+type Mount struct {
 	From, At         string
 	Folder, Writable bool
 }
@@ -36,7 +36,7 @@ var hostDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // build makes the file system and the network, and then gives up every right
 // to change them. It runs with all capabilities in fresh namespaces and none
 // outside. A rubric gets no /proc, no /dev and no loopback.
-func (b *build) build() error {
+func (b *Build) build() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
@@ -66,7 +66,7 @@ func (b *build) build() error {
 	return dropToBecome()
 }
 
-func (b *build) mountRoot() error {
+func (b *Build) mountRoot() error {
 	// Recursively, because the kernel lets nobody look under a mount by
 	// leaving it away.
 	if err := unix.Mount(b.Mounts[0].From, b.Root, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -75,13 +75,13 @@ func (b *build) mountRoot() error {
 	return nil
 }
 
-// tmpInodes bounds how many files a file system in memory may hold.
-const tmpInodes = 100_000
+// TmpInodes bounds how many files a file system in memory may hold.
+const TmpInodes = 100_000
 
 // mountKernel makes /tmp, /dev and /proc.
-func (b *build) mountKernel() error {
+func (b *Build) mountKernel() error {
 	// Names take memory too, and the size does not count them.
-	size := fmt.Sprintf("size=%d,nr_inodes=%d,mode=", b.TmpSize, tmpInodes)
+	size := fmt.Sprintf("size=%d,nr_inodes=%d,mode=", b.TmpSize, TmpInodes)
 	for _, m := range []struct{ at, options string }{{"tmp", size + "1777"}, {"dev", "size=64k,nr_inodes=1000,mode=755"}} {
 		if err := unix.Mount("tmpfs", filepath.Join(b.Root, m.at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, m.options); err != nil {
 			return fmt.Errorf("making /%s: %w", m.at, err)
@@ -129,13 +129,13 @@ func (b *build) mountKernel() error {
 }
 
 // mountHost binds what the program may see of the host.
-func (b *build) mountHost() error {
+func (b *Build) mountHost() error {
 	for _, m := range b.Mounts[1:] {
 		to := filepath.Join(b.Root, m.At)
 		// Below an agent's /tmp, which is new, there is nothing to mount over
 		// yet. The others are there.
 		if b.Policy.Agent {
-			if err := makeMountPoint(to, m.Folder); err != nil {
+			if err := MakeMountPoint(to, m.Folder); err != nil {
 				return fmt.Errorf("making %s: %w", m.At, err)
 			}
 		}
@@ -153,10 +153,25 @@ func (b *build) mountHost() error {
 	return nil
 }
 
+// MakeMountPoint makes the empty file or folder that something is mounted over.
+func MakeMountPoint(at string, folder bool) error {
+	if folder {
+		return os.MkdirAll(at, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // seal takes rights away from a mount. Kernels before 5.12 can do that for one
 // mount only: enough for a rubric, whose folders are ours, and not for an
 // agent.
-func (b *build) seal(at string, flags uint, attr unix.MountAttr) error {
+func (b *Build) seal(at string, flags uint, attr unix.MountAttr) error {
 	err := unix.MountSetattr(unix.AT_FDCWD, at, flags, &attr)
 	if !errors.Is(err, unix.ENOSYS) || b.Policy.Agent {
 		return err
@@ -180,7 +195,7 @@ func (b *build) seal(at string, flags uint, attr unix.MountAttr) error {
 }
 
 // enter makes Root the root, read-only. What was outside is gone afterwards.
-func (b *build) enter() error {
+func (b *Build) enter() error {
 	readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
 	if b.Policy.Agent {
 		if err := b.seal(filepath.Join(b.Root, "dev"), 0, readOnly); err != nil {
@@ -293,9 +308,9 @@ func dropPrivileges(call func(trap, a, b, c uintptr) syscall.Errno) error {
 
 // restrict puts the calling thread, and with it the program that it starts or
 // becomes, under Landlock and the filter, and hands the filter's listener over.
-func (b *build) restrict() error {
+func (b *Build) restrict() error {
 	if b.Policy.Agent {
-		landlock(workDir, "/tmp", "/dev")
+		landlock(calls.WorkDir, "/tmp", "/dev")
 	} else {
 		landlock() // best effort: what it denies is denied by other means as well
 	}
@@ -313,7 +328,7 @@ func installFilter(policy calls.Policy) error {
 	// one, which has no filter, does it.
 	handOver, sent := make(chan int), make(chan error)
 	go func() {
-		sent <- unix.Sendmsg(firstSocket, []byte{saysReady}, unix.UnixRights(<-handOver), nil, 0)
+		sent <- unix.Sendmsg(Socket, []byte{SaysReady}, unix.UnixRights(<-handOver), nil, 0)
 	}()
 	listener, err := filter.Install(unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errors.Is(err, unix.EINVAL) { // older than 5.19: a signal interrupts a question, which is then asked again

@@ -1,4 +1,4 @@
-package sandbox
+package firstprocess
 
 import (
 	"encoding/json"
@@ -18,31 +18,31 @@ import (
 	"tallystick/internal/sandbox/proc"
 )
 
-// A room is what one program of a warm sandbox has for itself: namespaces of
+// A Room is what one program of a warm sandbox has for itself: namespaces of
 // its own inside the sandbox. The preloader has one, and every case.
-type room struct {
+type Room struct {
 	TmpSize int64
 	Tmp     string // further options of /tmp and /dev/shm
 	// Policy is set where the host's kernel is not gVisor's: what the preloader
 	// is started under, and every fork of it.
 	Policy *calls.Policy `json:",omitempty"`
 
-	cases int // casesDir, from before it was hidden
+	cases int // CasesDir, from before it was hidden
 }
 
-// A task is what the first process of a room is told when its case comes. Until
+// A Task is what the first process of a room is told when its case comes. Until
 // then the room is like any other: whatever is in it knows of no case.
-type task struct {
+type Task struct {
 	Env  []string
 	Dir  string
 	Port int    // of the gateway; 0 for none
-	Work string // the folder below casesDir that becomes the working folder
+	Work string // the folder below CasesDir that becomes the working folder
 	// Names asks for the modules that were imported, in this file.
 	Names string `json:",omitempty"`
 }
 
-// casesDir holds the working folders of all cases, until a room hides it.
-const casesDir = "/" + programDir + "/cases"
+// CasesDir holds the working folders of all cases, until a room hides it.
+const CasesDir = "/" + ProgramDir + "/cases"
 
 // roomDoors are the namespaces that a case's process joins. The first one is
 // joined by the preloader itself, before it forks; the last one is by which
@@ -53,7 +53,7 @@ var roomDoors = []string{"pid", "net", "ipc", "uts", "mnt"}
 
 // furnish gives the room file systems of its own and takes away what belongs to
 // others.
-func (r *room) furnish() error {
+func (r *Room) furnish() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
@@ -63,16 +63,16 @@ func (r *room) furnish() error {
 			return fmt.Errorf("making %s: %w", at, err)
 		}
 	}
-	if err := unix.Mount("tmpfs", workDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=555"); err != nil {
-		return fmt.Errorf("making %s: %w", workDir, err)
+	if err := unix.Mount("tmpfs", calls.WorkDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=555"); err != nil {
+		return fmt.Errorf("making %s: %w", calls.WorkDir, err)
 	}
 	var err error
-	if r.cases, err = unix.Open(casesDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("opening %s: %w", casesDir, err)
+	if r.cases, err = unix.Open(CasesDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("opening %s: %w", CasesDir, err)
 	}
 	// Covered, not unmounted: gVisor's file server of the root shows what is
 	// mounted below it all the same. Nobody in the room may uncover it.
-	if err := unix.Mount("tmpfs", casesDir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "size=4096,mode=555"); err != nil {
+	if err := unix.Mount("tmpfs", CasesDir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "size=4096,mode=555"); err != nil {
 		return fmt.Errorf("hiding other cases: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
@@ -90,7 +90,7 @@ func openDoors() (fds []int, err error) {
 	for _, name := range roomDoors {
 		fd, err := unix.Open("/proc/self/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			closeFds(fds)
+			CloseFds(fds)
 			return nil, fmt.Errorf("opening the %s namespace: %w", name, err)
 		}
 		fds = append(fds, fd)
@@ -105,8 +105,8 @@ func introduce() error {
 	if err != nil {
 		return fmt.Errorf("finding the name of the room: %w", err)
 	}
-	tell(saysRoom, name)
-	if kind, _, _, err := receive(firstSocket); err != nil || kind != knowsRoom {
+	tell(SaysRoom, name)
+	if kind, _, _, err := Receive(Socket); err != nil || kind != KnowsRoom {
 		return fmt.Errorf("introducing the room: %v", err)
 	}
 	return nil
@@ -118,7 +118,7 @@ func introduce() error {
 //
 // Until then it has the capabilities to show the case's folder. Nobody else in
 // the room has any, so nobody can take them from it.
-func hold(p plan) (status int, err error) {
+func hold(p Plan) (status int, err error) {
 	taskR, taskW, err := p.Room.invite()
 	if err != nil {
 		unix.Sendto(roomSocket, []byte(err.Error()), unix.MSG_NOSIGNAL, nil)
@@ -126,7 +126,7 @@ func hold(p plan) (status int, err error) {
 	}
 	taskR.Close()
 	unix.Close(roomSocket)
-	var t task
+	var t Task
 	if err := receiveJSON(&t); err != nil {
 		return 0, fmt.Errorf("reading the task: %w", err)
 	}
@@ -167,7 +167,7 @@ func hold(p plan) (status int, err error) {
 
 // invite hands the keeper the room's namespaces, for the agent's process to join,
 // and the pipe from which that will read its task.
-func (r *room) invite() (taskR, taskW *os.File, err error) {
+func (r *Room) invite() (taskR, taskW *os.File, err error) {
 	// The agent's process shall not look into this one, whatever this one has.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, nil, fmt.Errorf("closing this process to others: %w", err)
@@ -176,7 +176,7 @@ func (r *room) invite() (taskR, taskW *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer closeFds(doors)
+	defer CloseFds(doors)
 	if taskR, taskW, err = os.Pipe(); err != nil {
 		return nil, nil, err
 	}
@@ -186,11 +186,11 @@ func (r *room) invite() (taskR, taskW *os.File, err error) {
 	return taskR, taskW, nil
 }
 
-// showWork makes a folder of casesDir the working folder. The others stay hidden.
-func (r *room) showWork(folder string) error {
+// showWork makes a folder of CasesDir the working folder. The others stay hidden.
+func (r *Room) showWork(folder string) error {
 	err := unix.Fchdir(r.cases)
 	if err == nil {
-		err = unix.Mount("./"+folder, workDir, "", unix.MS_BIND, "")
+		err = unix.Mount("./"+folder, calls.WorkDir, "", unix.MS_BIND, "")
 	}
 	if err == nil {
 		err = unix.Chdir("/")
@@ -204,7 +204,7 @@ func (r *room) showWork(folder string) error {
 // becomePreloader turns this process into the one that imports and forks. Of
 // all rights it keeps those to join rooms, which each fork gives up before
 // the agent's first line.
-func becomePreloader(p plan) (status int, err error) {
+func becomePreloader(p Plan) (status int, err error) {
 	if err := introduce(); err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ func becomePreloader(p plan) (status int, err error) {
 			return 0, err
 		}
 	}
-	if err := unix.Dup3(roomSocket, firstSocket, 0); err != nil {
+	if err := unix.Dup3(roomSocket, Socket, 0); err != nil {
 		return 0, err
 	}
 	if err := syscall.Exec(file, p.Command, p.Env); err != nil {
@@ -236,7 +236,7 @@ func becomePreloader(p plan) (status int, err error) {
 func notStarted(err error) (int, error) {
 	b, _ := json.Marshal(map[string]string{"failed": "could not be started: " + err.Error()})
 	unix.Sendto(roomSocket, b, unix.MSG_NOSIGNAL, nil)
-	return notStartedStatus, nil
+	return NotStartedStatus, nil
 }
 
 // dropInRoom takes every capability from every thread of this process. What it
@@ -267,7 +267,7 @@ func measure(limit int64) {
 	for {
 		time.Sleep(measureEvery)
 		bytes, tasks := roomUse(limit)
-		tell(saysUse, fmt.Sprintf("%d %d", bytes, tasks))
+		tell(SaysUse, fmt.Sprintf("%d %d", bytes, tasks))
 	}
 }
 

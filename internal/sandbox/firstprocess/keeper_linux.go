@@ -1,4 +1,4 @@
-package sandbox
+package firstprocess
 
 import (
 	"encoding/json"
@@ -16,37 +16,6 @@ import (
 
 	"tallystick/internal/sandbox/proc"
 )
-
-// An order is what the harness tells the keeper of a warm sandbox.
-//
-// To start something it sends the descriptors of a channel to the room's first
-// process, which has its plan in it already, and of three streams. So nothing
-// of a case passes through the keeper or the preloader: not its words, not its
-// token.
-type order struct {
-	Case    int  // 0 is the preloader
-	End     bool // kill what runs in the room
-	Streams int  // how many descriptors came with it
-	// Import are modules for the preloader, when no room exists.
-	Import []string `json:",omitempty"`
-}
-
-// ofImports is the number of a report about further imports.
-const ofImports = -1
-
-// A report is what the keeper tells the harness.
-type report struct {
-	Case   int
-	Status int    // 128+n when signal n ended it
-	Failed string `json:",omitempty"` // our own part could not be done
-	// Preloaded is what the preloader says of its imports. It is the agent's
-	// word: imported code runs in there.
-	Preloaded json.RawMessage `json:",omitempty"`
-	Left      int             `json:",omitempty"` // processes that the imports had left behind
-	Threads   int             `json:",omitempty"` // of the preloader after its imports
-}
-
-const saysReport = 'W' // to us, from the keeper: a report
 
 // A keeper is the first process of a warm sandbox. It has the capabilities that
 // make a room for a case (mount, pid, network and other namespaces of its own,
@@ -71,16 +40,16 @@ func keep(inGvisor bool) (status int, err error) {
 	if inGvisor {
 		k.mark = " copies"
 	}
-	tell(saysReady, "")
+	tell(SaysReady, "")
 	for {
-		buf := make([]byte, maxPlanBytes)
-		n, rights, err := receiveMany(firstSocket, buf, 8)
+		buf := make([]byte, MaxPlanBytes)
+		n, rights, err := ReceiveMany(Socket, buf, 8)
 		if err != nil {
 			return 0, nil // the harness is gone, or wants us gone
 		}
-		var o order
+		var o Order
 		if json.Unmarshal(buf[:n], &o) != nil || len(rights) != o.Streams {
-			closeFds(rights)
+			CloseFds(rights)
 			return 0, errors.New("an order cannot be read")
 		}
 		switch {
@@ -93,52 +62,19 @@ func keep(inGvisor bool) (status int, err error) {
 		default:
 			err = k.startCase(o.Case, rights)
 		}
-		closeFds(rights)
+		CloseFds(rights)
 		if err != nil {
-			k.say(report{Case: o.Case, Failed: err.Error()})
+			k.say(Report{Case: o.Case, Failed: err.Error()})
 		}
 	}
 }
 
-func closeFds(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
-}
-
-func (k *keeper) say(r report) {
+func (k *keeper) say(r Report) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return
 	}
-	unix.Sendto(firstSocket, append([]byte{saysReport}, b...), unix.MSG_NOSIGNAL, nil)
-}
-
-// receiveMany reads one message and the descriptors that came with it.
-func receiveMany(fd int, buf []byte, most int) (n int, rights []int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4*most))
-	var on int
-	for {
-		n, on, _, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	if cmsgs, err := unix.ParseSocketControlMessage(oob[:on]); err == nil {
-		for i := range cmsgs {
-			if fds, err := unix.ParseUnixRights(&cmsgs[i]); err == nil {
-				rights = append(rights, fds...)
-			}
-		}
-	}
-	if n == 0 {
-		closeFds(rights)
-		return 0, nil, errors.New("the other side is gone")
-	}
-	return n, rights, nil
+	unix.Sendto(Socket, append([]byte{SaysReport}, b...), unix.MSG_NOSIGNAL, nil)
 }
 
 // roomSocket is the descriptor of a room's socket to the keeper.
@@ -176,7 +112,7 @@ func forkRoom(namespaces uintptr, files ...int) (pid int, err error) {
 	for _, fd := range files {
 		inherited = append(inherited, uintptr(fd))
 	}
-	return syscall.ForkExec(firstPath, []string{firstName}, &syscall.ProcAttr{
+	return syscall.ForkExec(Path, []string{Name}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{}, Files: inherited, Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}})
 }
 
@@ -207,21 +143,21 @@ func (k *keeper) importMore(names []string) error {
 func (k *keeper) listen() {
 	buf := make([]byte, 64<<10)
 	for first := true; ; first = false {
-		n, rights, err := receiveMany(k.zygote, buf, 1)
-		closeFds(rights)
+		n, rights, err := ReceiveMany(k.zygote, buf, 1)
+		CloseFds(rights)
 		if err != nil {
 			var ws syscall.WaitStatus
 			syscall.Wait4(k.preload, &ws, 0, nil)
-			k.say(report{Failed: "the preloader ended " + said(ws)})
+			k.say(Report{Failed: "the preloader ended " + said(ws)})
 			os.Exit(1)
 		}
 		if first || k.importing.CompareAndSwap(true, false) {
-			r := report{Preloaded: json.RawMessage(append([]byte{}, buf[:n]...)), Left: k.killOthers(), Threads: threadsOf(k.preload)}
+			r := Report{Preloaded: json.RawMessage(append([]byte{}, buf[:n]...)), Left: k.killOthers(), Threads: threadsOf(k.preload)}
 			if !first {
-				r.Case = ofImports
+				r.Case = OfImports
 			}
 			if !json.Valid(r.Preloaded) {
-				r.Preloaded, r.Failed = nil, headString(buf[:min(n, 1000)])
+				r.Preloaded, r.Failed = nil, HeadString(buf[:min(n, 1000)])
 			}
 			k.say(r)
 			continue
@@ -323,11 +259,11 @@ func (k *keeper) startCase(id int, rights []int) error {
 
 // join waits until the room is ready and hands its namespaces to the preloader.
 func (k *keeper) join(id, socket int, streams []int) {
-	defer closeFds(streams)
+	defer CloseFds(streams)
 	defer unix.Close(socket)
 	buf := make([]byte, 4096)
-	n, doors, err := receiveMany(socket, buf, len(roomDoors)+1)
-	defer closeFds(doors)
+	n, doors, err := ReceiveMany(socket, buf, len(roomDoors)+1)
+	defer CloseFds(doors)
 	if err == nil && len(doors) != len(roomDoors)+1 {
 		err = errors.New(string(buf[:n]))
 	}
@@ -336,7 +272,7 @@ func (k *keeper) join(id, socket int, streams []int) {
 	}
 	if err != nil {
 		k.end(id)
-		k.say(report{Case: id, Failed: "making a room: " + err.Error()})
+		k.say(Report{Case: id, Failed: "making a room: " + err.Error()})
 	}
 }
 
@@ -370,5 +306,5 @@ func (k *keeper) finish(id, status int) {
 	delete(k.rooms, id)
 	delete(k.ends, id)
 	k.mu.Unlock()
-	k.say(report{Case: id, Status: status})
+	k.say(Report{Case: id, Status: status})
 }
