@@ -426,7 +426,7 @@ func TestValuesBecomeTextAsInTheProgram(t *testing.T) {
 func TestTheDigestOfVerifyPageIsInTheDocumentation(t *testing.T) {
 	const page = "../../docs/checking.md"
 	text := string(read(t, page))
-	line := regexp.MustCompile("(?m)^    [0-9a-f]{64}  verify\\.html$")
+	line := regexp.MustCompile(`(?m)^    [0-9a-f]{64}  verify\.html$`)
 	want := fmt.Sprintf("    %x  verify.html", sha256.Sum256(VerifyPage()))
 	if *update {
 		if err := os.WriteFile(page, []byte(line.ReplaceAllString(text, want)), 0o644); err != nil {
