@@ -20,6 +20,7 @@ import (
 
 type attestOptions struct {
 	claim.Options
+	registryAccess
 	what        string
 	key         string
 	method      string
@@ -58,7 +59,10 @@ The key is an OpenSSH ed25519 key or a file with 32 bytes in hexadecimal, readab
 alone. It signs the body as the runner, and the credential as its issuer unless
 --issuer-key names the key of somebody else. In a workspace the credential is also recorded
 in the ledger, so that a receipt can show its age later. With --status-list-url it gets a
-place in a status list, which "tally attest status" makes from the ledger.`,
+place in a status list, which "tally attest status" makes from the ledger.
+
+With --registry a registry issues the credential, with a place in its status list and an
+entry in its ledger; the body is signed here if there is a --key.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.what = args[0]
@@ -93,6 +97,8 @@ place in a status list, which "tally attest status" makes from the ledger.`,
 	f.StringVarP(&o.out, "out", "o", "", "write the credential to `FILE` in place of standard output")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the body, and what is missing; no key is needed")
 	f.BoolVar(&o.record, "record", true, "in a workspace, record in the ledger that the credential was issued")
+	f.StringVar(&o.url, "registry", "", "have the registry at `URL` issue the credential; a --key signs the body as the runner")
+	o.registryAccess.flags(cmd)
 	cmd.AddCommand(newAttestDryRun(env), newAttestVerify(env), newAttestRevoke(env), newAttestStatus(env), newAttestSchema(env))
 	return cmd
 }
@@ -111,7 +117,7 @@ type attestAnswer struct {
 
 func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	runner := claim.Party{DID: o.RunnerDID, Method: o.method}
-	if !o.dryRun || o.key != "" {
+	if !o.dryRun && o.url == "" || o.key != "" {
 		if err := runner.LoadKey(o.key); err != nil {
 			return err
 		}
@@ -136,6 +142,9 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 			env.Note("missing: %s; give %s", m.Field, m.Give)
 		}
 		return env.Answer(rawJSON(draft.Body), func(w io.Writer) { w.Write(append(plain.JSON(draft.Body), '\n')) })
+	}
+	if o.url != "" {
+		return o.mint(ctx, env, draft, runner)
 	}
 	s := claim.Signing{Runner: runner, Issuer: o.issuer, Now: env.Now(), SchemaURL: o.schemaURL, Until: o.validUntil}
 	status, err := o.statusPlace(env)

@@ -99,6 +99,18 @@ func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	return text, v, err
 }
 
+// SignBody signs a body as its runner. Without a key it stays as it is.
+func (p Party) SignBody(body []byte, now time.Time) ([]byte, error) {
+	if p.Key == nil {
+		return body, nil
+	}
+	signer, err := p.signer(now)
+	if err != nil {
+		return nil, fmt.Errorf("the runner: %w", err)
+	}
+	return attest.SignBody(body, signer)
+}
+
 // draft is the credential before its issuer signs it.
 func (s Signing) draft(d *Draft, runner attest.Signer) (out attest.Draft, err error) {
 	out = attest.Draft{Issuer: s.Issuer.DID, Imported: d.Imported, SchemaURL: s.SchemaURL, ValidFrom: s.Now, Status: s.Status}

@@ -8,6 +8,7 @@ const (
 	ListPath       = "/api/knowledge/eval/list"
 	proposePath    = "/api/knowledge/eval/propose"
 	dryRunPath     = "/api/credentials/dry-run"
+	mintPath       = "/api/credentials/mint"
 	registerPath   = "/api/agent/v1/register"
 	judgePath      = "/api/agent/v1/judge"
 )
