@@ -93,7 +93,7 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: a.ID, Template: "attempt", Section: "Attempts", Data: &data,
-		Crumbs: []link{{"Attempts", "/attempts"}, {a.Class, "/attempts?class=" + url.QueryEscape(a.Class)}, {a.ID, ""}}, Next: attemptCommands(a, data.Earlier)}
+		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.Class, URL: "/attempts?class=" + url.QueryEscape(a.Class)}, {Text: a.ID, URL: ""}}, Next: attemptCommands(a, data.Earlier)}
 	if a.Finished == nil {
 		data.Running = v.running(a)
 		p.Live = attemptURL(a.ID)
@@ -102,14 +102,14 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 }
 
 func attemptCommands(a *history.Attempt, earlier string) []command {
-	next := []command{{"The same in the terminal", shell("tally", "show", a.ID)}, {"The whole scorecard", shell("tally", "scorecard", a.ID)}}
+	next := []command{{What: "The same in the terminal", Line: shell("tally", "show", a.ID)}, {What: "The whole scorecard", Line: shell("tally", "scorecard", a.ID)}}
 	if a.Finished == nil {
-		return append(next, command{"Finish it", shell("tally", "run", a.Class, "--target", a.Target, "--resume")})
+		return append(next, command{What: "Finish it", Line: shell("tally", "run", a.Class, "--target", a.Target, "--resume")})
 	}
-	next = append(next, command{"Prove its totals to somebody else", shell("tally", "prove", a.ID, "-o", a.ID+".proof")},
-		command{"Look for signs of cheating", shell("tally", "audit", a.ID)})
+	next = append(next, command{What: "Prove its totals to somebody else", Line: shell("tally", "prove", a.ID, "-o", a.ID+".proof")},
+		command{What: "Look for signs of cheating", Line: shell("tally", "audit", a.ID)})
 	if earlier != "" {
-		next = append(next, command{"Compare it with the one before", shell("tally", "compare", earlier, a.ID)})
+		next = append(next, command{What: "Compare it with the one before", Line: shell("tally", "compare", earlier, a.ID)})
 	}
 	return next
 }

@@ -52,9 +52,9 @@ func (v *Viewer) attempts(req *http.Request) (*page, error) {
 	if data.Rows, err = v.attemptRows(chosen[data.Pager.from:data.Pager.to]); err != nil {
 		return nil, err
 	}
-	p := &page{Title: "Attempts", Template: "attempts", Section: "Attempts", Data: data, Next: []command{{"The same in the terminal", f.command()}}}
+	p := &page{Title: "Attempts", Template: "attempts", Section: "Attempts", Data: data, Next: []command{{What: "The same in the terminal", Line: f.command()}}}
 	if len(chosen) > 1 {
-		p.Next = append(p.Next, command{"Compare the two newest", shell("tally", "compare", chosen[1].ID, chosen[0].ID)})
+		p.Next = append(p.Next, command{What: "Compare the two newest", Line: shell("tally", "compare", chosen[1].ID, chosen[0].ID)})
 	}
 	return p, nil
 }

@@ -34,7 +34,7 @@ func (v *Viewer) audit(req *http.Request) (*page, error) {
 		}
 	}
 	return &page{Title: "Audit of " + a.ID, Template: "audit", Section: "Attempts", Data: data,
-		Crumbs: []link{{"Attempts", "/attempts"}, {a.ID, attemptURL(a.ID)}, {"Audit", ""}}, Next: []command{{"The report, to keep", shell("tally", "audit", a.ID, "-o", a.ID+".audit.json")}}}, nil
+		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: "Audit", URL: ""}}, Next: []command{{What: "The report, to keep", Line: shell("tally", "audit", a.ID, "-o", a.ID+".audit.json")}}}, nil
 }
 
 // State is the class of a check in the stylesheet, and its word.

@@ -93,20 +93,20 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 	}
 	for x := range a.Cases() {
 		if x.ID == c.ID && x.Index >= 0 && a.Plan.Repeat > 1 {
-			data.Repeats = append(data.Repeats, link{strconv.Itoa(int(x.Repeat)), caseURL(a.ID, x.ID, int(x.Repeat))})
+			data.Repeats = append(data.Repeats, link{Text: strconv.Itoa(int(x.Repeat)), URL: caseURL(a.ID, x.ID, int(x.Repeat))})
 		}
 	}
 	return &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
-		Crumbs: []link{{"Attempts", "/attempts"}, {a.ID, attemptURL(a.ID)}, {c.ID, ""}}, Next: caseCommands(a, c)}, nil
+		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(a, c)}, nil
 }
 
 func caseCommands(a *history.Attempt, c *history.Case) []command {
 	name := a.ID + ":" + c.ID
 	return []command{
-		{"Why it ended as it did", shell("tally", "why", c.ID, "--attempt", a.ID)},
-		{"Every step in the terminal", shell("tally", "show", name)},
-		{"Prove it to somebody else", shell("tally", "prove", name, "-o", c.ID+".proof")},
-		{"Run only this case again", shell("tally", "run", a.Class, "--target", a.Target, "--case", c.ID)},
+		{What: "Why it ended as it did", Line: shell("tally", "why", c.ID, "--attempt", a.ID)},
+		{What: "Every step in the terminal", Line: shell("tally", "show", name)},
+		{What: "Prove it to somebody else", Line: shell("tally", "prove", name, "-o", c.ID+".proof")},
+		{What: "Run only this case again", Line: shell("tally", "run", a.Class, "--target", a.Target, "--case", c.ID)},
 	}
 }
 

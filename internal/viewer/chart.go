@@ -9,16 +9,6 @@ import (
 	"tallystick/internal/history"
 )
 
-// interval draws a rate with its interval on a scale from 0 to 1. What it shows is
-// said in words too.
-func interval(rate float64, bounds [2]float64) template.HTML {
-	const width, height = 120.0, 12.0
-	x := func(v float64) float64 { return 2 + min(max(v, 0), 1)*(width-4) }
-	return template.HTML(fmt.Sprintf(`<svg class="interval" width="120" height="12" viewBox="0 0 120 12" role="img" aria-label="%s, between %s and %s at 95 percent">`+
-		`<line class="scale" x1="2" y1="6" x2="118" y2="6"/><line class="range" x1="%.1f" y1="6" x2="%.1f" y2="6"/><circle class="rate" cx="%.1f" cy="6" r="3.5"/></svg>`,
-		Percent(rate), Percent(bounds[0]), Percent(bounds[1]), x(bounds[0]), x(bounds[1]), x(rate)))
-}
-
 // counts are how many cases ended how, in the order in which they are shown.
 type counts []outcomeCount
 

@@ -45,9 +45,9 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	for i := len(v.r.History.Attempts) - 1; i >= 0 && len(data.Attempts) < 200; i-- {
 		data.Attempts = append(data.Attempts, v.r.History.Attempts[i].ID)
 	}
-	p := &page{Title: "Compare", Template: "compare", Section: "Attempts", Data: data, Crumbs: []link{{"Attempts", "/attempts"}, {"Compare", ""}}}
+	p := &page{Title: "Compare", Template: "compare", Section: "Attempts", Data: data, Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: "Compare", URL: ""}}}
 	if data.A == "" || data.B == "" {
-		p.Next = []command{{"In the terminal", "tally compare A B"}}
+		p.Next = []command{{What: "In the terminal", Line: "tally compare A B"}}
 		return p, nil
 	}
 	a, err := v.r.Attempt(data.A)
@@ -75,7 +75,7 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	if options.AcrossBenches {
 		words = append(words, "--across-benches")
 	}
-	p.Title, p.Next = a.ID+" and "+b.ID, []command{{"The same in the terminal", shell(words...)}}
+	p.Title, p.Next = a.ID+" and "+b.ID, []command{{What: "The same in the terminal", Line: shell(words...)}}
 	return p, nil
 }
 

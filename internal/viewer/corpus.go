@@ -45,7 +45,7 @@ func (v *Viewer) corpus(*http.Request) (*page, error) {
 		return nil, err
 	}
 	return &page{Title: "Corpus", Template: "corpus", Section: "Corpus", Data: data,
-		Next: []command{{"Verify every class", "tally bench verify --all"}, {"Add a class", "tally bench new CLASS"}}}, nil
+		Next: []command{{What: "Verify every class", Line: "tally bench verify --all"}, {What: "Add a class", Line: "tally bench new CLASS"}}}, nil
 }
 
 type classData struct {
@@ -105,10 +105,10 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 			return nil, err
 		}
 	}
-	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Data: data, Crumbs: []link{{"Corpus", "/corpus"}, {data.Class, ""}},
-		Next: []command{{"Run it", shell("tally", "run", data.Class)}}}
+	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Data: data, Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: ""}},
+		Next: []command{{What: "Run it", Line: shell("tally", "run", data.Class)}}}
 	if !data.Shipped {
-		p.Next = append(p.Next, command{"Verify it", shell("tally", "bench", "verify", data.Class)}, command{"Sign it", shell("tally", "bench", "sign", data.Class, "--key", "KEY")})
+		p.Next = append(p.Next, command{What: "Verify it", Line: shell("tally", "bench", "verify", data.Class)}, command{What: "Sign it", Line: shell("tally", "bench", "sign", data.Class, "--key", "KEY")})
 	}
 	return p, nil
 }

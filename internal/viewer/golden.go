@@ -41,9 +41,9 @@ func (v *Viewer) golden(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	return &page{Title: "Golden trace of " + data.Case, Template: "golden", Section: "Attempts", Data: data,
-		Crumbs: []link{{data.Attempt.ID, attemptURL(data.Attempt.ID)}, {data.Case, caseURL(data.Attempt.ID, data.Case, int(data.Record.Repeat))}, {"Golden trace", ""}},
-		Next: []command{{"Drive every case again and compare", shell("tally", "golden", "check", data.Class, "--target", data.Target)},
-			{"Take the present run, for review", shell("tally", "golden", "update", data.Class, "--target", data.Target, "--case", data.Case)}}}, nil
+		Crumbs: []link{{Text: data.Attempt.ID, URL: attemptURL(data.Attempt.ID)}, {Text: data.Case, URL: caseURL(data.Attempt.ID, data.Case, int(data.Record.Repeat))}, {Text: "Golden trace", URL: ""}},
+		Next: []command{{What: "Drive every case again and compare", Line: shell("tally", "golden", "check", data.Class, "--target", data.Target)},
+			{What: "Take the present run, for review", Line: shell("tally", "golden", "update", data.Class, "--target", data.Target, "--case", data.Case)}}}, nil
 }
 
 func (v *Viewer) compareGolden(data *goldenData) error {

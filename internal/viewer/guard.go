@@ -14,6 +14,7 @@ import (
 
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
+	"tallystick/internal/viewer/layout"
 )
 
 // A Door says who may come in. One of Token, Shared and Proxy is set.
@@ -75,12 +76,9 @@ func Guard(next http.Handler, d Door, port string) http.Handler {
 	return &guard{Door: d, next: next, cookie: "tally_view_" + port, session: NewToken()}
 }
 
-// contentPolicy lets a page load this server's own files and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
 func (g *guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", layout.Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"tallystick/internal/viewer/layout"
 )
 
 // behind is a handler that says "in".
@@ -100,7 +102,7 @@ func TestGuardRefusesOtherHostsSitesAndMethods(t *testing.T) {
 		if w.Code != tt.want {
 			t.Errorf("%s: %d, want %d: %s", tt.name, w.Code, tt.want, w.Body)
 		}
-		for name, want := range map[string]string{"Content-Security-Policy": contentPolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+		for name, want := range map[string]string{"Content-Security-Policy": layout.Policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
 			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store"} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s: %s is %q", tt.name, name, got)

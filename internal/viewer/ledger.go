@@ -37,7 +37,7 @@ func (v *Viewer) ledger(req *http.Request) (*page, error) {
 		data.Rows = append(data.Rows, entries[i])
 	}
 	return &page{Title: "Ledger", Template: "ledger", Section: "Ledger", Data: data,
-		Next: []command{{"Verify it again", "tally ledger verify"}, {"Publish its head", "tally anchor publish"}}}, nil
+		Next: []command{{What: "Verify it again", Line: "tally ledger verify"}, {What: "Publish its head", Line: "tally anchor publish"}}}, nil
 }
 
 // About says in a few values what an entry is about.
@@ -101,8 +101,8 @@ func (v *Viewer) ledgerEntry(req *http.Request) (*page, error) {
 	}
 	data.Related = v.related(data.entry)
 	name := strconv.FormatInt(index, 10)
-	return &page{Title: "Entry " + name, Template: "entry", Section: "Ledger", Data: data, Crumbs: []link{{"Ledger", "/ledger"}, {"Entry " + name, ""}},
-		Next: []command{{"The same in the terminal", shell("tally", "ledger", "show", name)}, {"A receipt for somebody else", shell("tally", "ledger", "prove", name, "-o", "entry-"+name+".receipt")}}}, nil
+	return &page{Title: "Entry " + name, Template: "entry", Section: "Ledger", Data: data, Crumbs: []link{{Text: "Ledger", URL: "/ledger"}, {Text: "Entry " + name, URL: ""}},
+		Next: []command{{What: "The same in the terminal", Line: shell("tally", "ledger", "show", name)}, {What: "A receipt for somebody else", Line: shell("tally", "ledger", "prove", name, "-o", "entry-"+name+".receipt")}}}, nil
 }
 
 // plainMembers are the members of a body whose values are shown one by one.
@@ -128,18 +128,18 @@ func (v *Viewer) related(e *entry) []link {
 	attempt, _ := shown(e.body, "/attempt", AsText)
 	caseID, isCase := shown(e.body, "/case_id", AsText)
 	if a := v.r.History.Attempt(attempt); a != nil {
-		out = append(out, link{a.ID, attemptURL(a.ID)})
+		out = append(out, link{Text: a.ID, URL: attemptURL(a.ID)})
 		if isCase && e.Kind == evidence.CaseScoredKind {
 			repeat, _ := shown(e.body, "/repeat", AsText)
 			n, _ := strconv.Atoi(repeat)
-			out = append(out, link{caseID, caseURL(a.ID, caseID, n)})
+			out = append(out, link{Text: caseID, URL: caseURL(a.ID, caseID, n)})
 		}
 	}
 	if class, ok := shown(e.body, "/class", AsText); ok {
-		out = append(out, link{class, address("corpus", class)})
+		out = append(out, link{Text: class, URL: address("corpus", class)})
 	}
 	if n, ok := shown(e.body, "/entry", AsText); ok {
-		out = append(out, link{"entry " + n, "/ledger/" + url.PathEscape(n)})
+		out = append(out, link{Text: "entry " + n, URL: "/ledger/" + url.PathEscape(n)})
 	}
 	return out
 }

@@ -72,12 +72,12 @@ func (v *Viewer) matrix(req *http.Request) (*page, error) {
 	for _, a := range chosen[max(0, len(chosen)-2):] {
 		words = append(words, a.ID)
 	}
-	p := &page{Title: "Matrix", Template: "matrix", Section: "Matrix", Data: data, Crumbs: []link{{"Overview", "/"}, {"Matrix", ""}}}
+	p := &page{Title: "Matrix", Template: "matrix", Section: "Matrix", Data: data, Crumbs: []link{{Text: "Overview", URL: "/"}, {Text: "Matrix", URL: ""}}}
 	if len(words) == 4 {
-		p.Next = []command{{"The last two, case by case", shell(words...)}}
+		p.Next = []command{{What: "The last two, case by case", Line: shell(words...)}}
 	}
 	if data.Class != "" {
-		p.Next = append(p.Next, command{"Run several targets side by side", shell("tally", "run", data.Class, "--target", "A", "--target", "B")})
+		p.Next = append(p.Next, command{What: "Run several targets side by side", Line: shell("tally", "run", data.Class, "--target", "A", "--target", "B")})
 	}
 	return p, nil
 }

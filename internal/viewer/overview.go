@@ -74,11 +74,11 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 	data.Weeks, data.LeftOut = c.Weeks, c.LeftOut
 	data.Curve = weeksCurve(c.Weeks)
 	p := &page{Title: "Overview", Template: "overview", Section: "Overview", Data: data,
-		Next: []command{{"Verify everything again", "tally verify ."}, {"The same in the terminal", "tally log"}}}
+		Next: []command{{What: "Verify everything again", Line: "tally verify ."}, {What: "The same in the terminal", Line: "tally log"}}}
 	if len(data.Classes) > 0 {
-		p.Next = append(p.Next, command{"Run a class again", shell("tally", "run", data.Classes[0].Class)})
+		p.Next = append(p.Next, command{What: "Run a class again", Line: shell("tally", "run", data.Classes[0].Class)})
 	} else {
-		p.Next = append(p.Next, command{"Make a first attempt", "tally run CLASS"})
+		p.Next = append(p.Next, command{What: "Make a first attempt", Line: "tally run CLASS"})
 	}
 	return p, nil
 }

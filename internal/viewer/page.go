@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"bytes"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -11,88 +10,37 @@ import (
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
+	"tallystick/internal/viewer/layout"
 )
 
-// A page is what a template is given.
-type page struct {
-	Title    string
-	Template string // in templates/, without .html
-	Status   int    // 0 for 200
-	Section  string // of the navigation
-	Crumbs   []link
-	Next     []command
-	Alarm    string // what does not verify
-	Live     string // address of the part that is asked for again while an attempt runs
-	Data     any
+// What every page is made of.
+type (
+	page    = layout.Page
+	link    = layout.Link
+	command = layout.Command
+)
 
-	origin string // of the ledger
+// sections are those of the navigation.
+func sections() []link {
+	return []link{{Text: "Overview", URL: "/"}, {Text: "Attempts", URL: "/attempts"}, {Text: "Matrix", URL: "/matrix"}, {Text: "Corpus", URL: "/corpus"}, {Text: "Judges", URL: "/judges"}, {Text: "Ledger", URL: "/ledger"}, {Text: "Imported", URL: "/imported"}}
 }
 
-// A link is a text and where it leads.
-type link struct{ Text, URL string }
-
-// A command is what one would do next, as it is typed into a shell.
-type command struct{ What, Line string }
-
-// Origin is that of the ledger.
-func (p *page) Origin() string { return p.origin }
-
-// Sections are those of the navigation.
-func (p *page) Sections() []link {
-	return []link{{"Overview", "/"}, {"Attempts", "/attempts"}, {"Matrix", "/matrix"}, {"Corpus", "/corpus"}, {"Judges", "/judges"}, {"Ledger", "/ledger"}, {"Imported", "/imported"}}
-}
-
-func (p *page) write(w http.ResponseWriter) error {
-	var b bytes.Buffer
-	if err := templates()[p.Template].Execute(&b, p); err != nil {
+func write(w http.ResponseWriter, p *page) error {
+	data, err := p.Render(templates())
+	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if p.Status != 0 {
 		w.WriteHeader(p.Status)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(data)
 	return err
 }
 
-// shell quotes the words of a command for a POSIX shell.
-func shell(words ...string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = quote(w)
-	}
-	return strings.Join(quoted, " ")
-}
+func shell(words ...string) string { return layout.Shell(words...) }
 
-func quote(word string) string {
-	const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%"
-	if word != "" && strings.Trim(word, plainLetters) == "" {
-		return word
-	}
-	// Control characters and what hides would not survive being copied; $'…' does.
-	if Line(word) != word {
-		var b strings.Builder
-		for _, c := range []byte(word) {
-			if c < 0x20 || c >= 0x7f || c == '\'' || c == '\\' {
-				fmt.Fprintf(&b, `\%03o`, c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
-		return "$'" + b.String() + "'"
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// address joins the segments of a path, each escaped.
-func address(segments ...string) string {
-	var b strings.Builder
-	for _, s := range segments {
-		b.WriteByte('/')
-		b.WriteString(url.PathEscape(s))
-	}
-	return b.String()
-}
+func address(segments ...string) string { return layout.Address(segments...) }
 
 func attemptURL(id string) string { return address("attempt", id) }
 
@@ -125,14 +73,9 @@ func with(q url.Values, pairs ...string) string {
 	return "?" + changed.Encode()
 }
 
-// functions are what templates may call.
+// functions are what templates may call, besides those of every page.
 var functions = template.FuncMap{
-	"text":       Text,
-	"line":       Line,
-	"number":     Number,
-	"percent":    Percent,
 	"dollars":    Dollars,
-	"time":       Time,
 	"outcome":    OutcomeName,
 	"state":      stateClass,
 	"yes":        YesNo,
@@ -143,10 +86,8 @@ var functions = template.FuncMap{
 	"plural":     pluralOf,
 	"bytes":      byteCount,
 	"took":       took,
-	"interval":   interval,
 	"bar":        outcomeBar,
 	"short":      short,
-	"deref":      deref,
 	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
 	"add":        func(a, b int) int { return a + b },
 	"join":       func(list []string) string { return Line(strings.Join(list, ", ")) },
@@ -213,17 +154,6 @@ func short(digest fmt.Stringer) string {
 		return s
 	}
 	return kind + ":" + hash[:10] + "…"
-}
-
-// deref is what a pointer points to, for templates that have asked whether it does.
-func deref(p any) any {
-	switch p := p.(type) {
-	case *float64:
-		return *p
-	case *bool:
-		return *p
-	}
-	return p
 }
 
 // pluralOf is plural for templates, whose numbers are of several types.

@@ -44,8 +44,8 @@ func (v *Viewer) promotion(req *http.Request) (*page, error) {
 		data.Past = append(data.Past, entries[i])
 	}
 	return &page{Title: "Promotion of " + data.Class, Template: "promotion", Section: "Corpus", Data: data,
-		Crumbs: []link{{"Corpus", "/corpus"}, {data.Class, address("corpus", data.Class)}, {"Promotion", ""}},
-		Next:   []command{{"Ask, and record the advice", shell("tally", "promote", "recommend", data.Class)}}}, nil
+		Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: address("corpus", data.Class)}, {Text: "Promotion", URL: ""}},
+		Next:   []command{{What: "Ask, and record the advice", Line: shell("tally", "promote", "recommend", data.Class)}}}, nil
 }
 
 // Evidence are the entries that decided, as far as they are listed.

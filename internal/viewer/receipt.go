@@ -1,12 +1,8 @@
 package viewer
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"io/fs"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 
@@ -14,6 +10,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/viewer/layout"
 )
 
 // answer writes JSON or the error that made is.
@@ -137,9 +134,6 @@ func (v *Viewer) keys(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// assetTypes are the types of the files that pages load.
-var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
-
 // verifyPage sends the page that a person had better take from a release: who doubts
 // this server would get it from this server.
 func verifyPage(w http.ResponseWriter, _ *http.Request) {
@@ -149,24 +143,17 @@ func verifyPage(w http.ResponseWriter, _ *http.Request) {
 }
 
 func asset(w http.ResponseWriter, req *http.Request) {
-	name := req.PathValue("name")
-	kind := assetTypes[path.Ext(name)]
-	data, err := files.ReadFile("assets/" + name)
-	if err != nil { // what checks a page is not the viewer's own
-		data, err = fs.ReadFile(browser.Scripts(), name)
-	}
-	if err != nil || kind == "" {
+	a, found := layout.FindAsset(req.PathValue("name"))
+	if !found {
 		refuse(w, http.StatusNotFound, "no such file")
 		return
 	}
-	sum := sha256.Sum256(data)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", a.Type)
 	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("ETag", tag)
-	if strings.Contains(req.Header.Get("If-None-Match"), tag) {
+	w.Header().Set("ETag", a.Tag)
+	if strings.Contains(req.Header.Get("If-None-Match"), a.Tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	w.Write(data)
+	w.Write(a.Data)
 }

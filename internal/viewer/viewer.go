@@ -25,9 +25,10 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/viewer/layout"
 )
 
-//go:embed assets templates
+//go:embed templates
 var files embed.FS
 
 // A Config says what is shown.
@@ -191,8 +192,8 @@ func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc 
 			p = failed(err)
 		}
 		v.r.DropBenches() // what pages need of them is remembered
-		p.origin = v.config.Place.Settings.Origin
-		if err := p.write(w); err != nil {
+		p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, sections(), "/", "/assets"
+		if err := write(w, p); err != nil {
 			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
 		}
 	}
@@ -223,17 +224,4 @@ func (v *Viewer) lookUp(req *http.Request) (*history.Attempt, error) {
 }
 
 // templates are parsed when the first page is asked for: most commands never do.
-var templates = sync.OnceValue(func() map[string]*template.Template {
-	entries, err := files.ReadDir("templates")
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	out := make(map[string]*template.Template)
-	for _, e := range entries {
-		if name := e.Name(); name != "layout.html" {
-			t := template.New("layout.html").Funcs(functions)
-			out[name[:len(name)-len(".html")]] = template.Must(t.ParseFS(files, "templates/layout.html", "templates/"+name))
-		}
-	}
-	return out
-})
+var templates = sync.OnceValue(func() map[string]*template.Template { return layout.Parse(files, "templates", functions) })
