@@ -4,7 +4,7 @@
 // until the tab is closed. docs/checking.md says what that proves and what not.
 import { Refused, Malformed, must, text, hex } from "./bytes.js";
 import { blake3 } from "./hash.js";
-import { canonical, get } from "./canon.js";
+import { canonical, get, pointer } from "./canon.js";
 import { parseKey, verifyReceipt, verifyCheckpoint } from "./receipt.js";
 import { Chain } from "./trajectory.js";
 import { Difference, compareCell, compareEvents, entryOf, isEntryCell } from "./page.js";
@@ -98,6 +98,7 @@ class Check {
     this.problems = [];
     this.unclear = new Map(); // reason to how often
     this.proved = new Map(); // entry to a promise of it
+    this.blobs = new Map(); // digest to a promise of the document
     this.waiting = [];
     this.working = 0;
     this.checkpoints = new Map();
@@ -168,8 +169,10 @@ class Check {
     try {
       must(index !== null, "a value that names no entry");
       const p = await this.entry(index);
+      const named = cell.getAttribute("data-blob");
+      const body = named === null ? p.entry.body : await this.blob(pointer(p.entry.body, named));
       const shown = cell.textContent;
-      const d = compareCell(cell, p.entry.body, `entry ${index} (${p.entry.kind})`);
+      const d = compareCell(cell, body, `entry ${index} (${p.entry.kind}${named === null ? "" : ", its " + named})`);
       this.compared.set(cell, shown);
       this.counts.cells++;
       if (d) {
@@ -195,6 +198,19 @@ class Check {
     const p = verifyReceipt(doc.receipt, this.keys.list(), typeof line === "string" ? line : null, this.checkpoints);
     must(p.index === index && p.origin === this.keys.origin, `the receipt is of entry ${p.index} of ${p.origin}`, Refused);
     return p;
+  }
+
+  // blob is a document that an entry names by its digest; each is asked for once.
+  blob(digest) {
+    if (!this.blobs.has(digest)) this.blobs.set(digest, this.takeBlob(digest));
+    return this.blobs.get(digest);
+  }
+
+  async takeBlob(digest) {
+    must(typeof digest === "string" && /^blake3:[0-9a-f]{64}$/.test(digest), "a value of a document that the entry does not name", Refused);
+    const bytes = new Uint8Array(await (await ask("blob/" + digest)).arrayBuffer());
+    must("blake3:" + hex(blake3(bytes)) === digest, "the document is not the one that the entry names", Refused);
+    return canonical(text(bytes));
   }
 
   // transcript takes all events of a case in order, up to the head that the record's

@@ -1,14 +1,11 @@
 package viewer
 
 import (
-	"bytes"
-	"encoding/json"
 	"html/template"
-	"strconv"
-	"strings"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/evidence"
+	"tallystick/internal/viewer/layout"
 )
 
 // An entry is one of the verified ledger, of which values are shown.
@@ -51,43 +48,9 @@ func (v *Viewer) entry(index int64) (*entry, error) {
 	return all[index], err
 }
 
-// decode reads JSON and keeps numbers as they are spelled.
-func decode(data []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	return v, err
-}
+func decode(data []byte) (any, error) { return layout.Decode(data) }
 
-// at follows a JSON pointer (RFC 6901); false if there is nothing.
-func at(v any, pointer string) (any, bool) {
-	for pointer != "" {
-		name, rest, _ := strings.Cut(pointer[1:], "/")
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		switch x := v.(type) {
-		case map[string]any:
-			value, ok := x[name]
-			if !ok {
-				return nil, false
-			}
-			v = value
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(x) {
-				return nil, false
-			}
-			v = x[i]
-		default:
-			return nil, false
-		}
-		if rest == "" {
-			return v, v != nil
-		}
-		pointer = "/" + rest
-	}
-	return v, v != nil
-}
+func at(v any, pointer string) (any, bool) { return layout.At(v, pointer) }
 
 // Has reports whether the entry has a value.
 func (e *entry) Has(pointer string) bool {
@@ -107,24 +70,11 @@ func (e *entry) Val(pointer string, as Format) template.HTML {
 	class := ""
 	text, ok := shown(e.body, pointer, as)
 	if value, _ := at(e.body, pointer); !ok {
-		text, class = none, ` class="none"` // that there is none can be checked too
+		text, class = none, "none" // that there is none can be checked too
 	} else if as == AsOutcome {
-		class = ` class="state ` + stateClass(evidence.Outcome(value.(string))) + `"`
+		class = "state " + stateClass(evidence.Outcome(value.(string)))
 	}
-	return template.HTML(`<span` + class + ` data-entry="` + strconv.FormatInt(e.Index, 10) + `" data-field="` + template.HTMLEscapeString(pointer) +
-		`" data-as="` + string(as) + `">` + template.HTMLEscapeString(text) + `</span>`)
+	return layout.Cell{Entry: e.Index, Field: pointer, As: as, Class: class}.HTML(text)
 }
 
-// shown is the text of a value that a JSON pointer finds.
-func shown(v any, pointer string, as Format) (string, bool) {
-	value, ok := at(v, pointer)
-	if !ok {
-		return "", false
-	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return "", false
-	}
-	text, err := as.Show(raw)
-	return text, err == nil
-}
+func shown(v any, pointer string, as Format) (string, bool) { return layout.Shown(v, pointer, as) }

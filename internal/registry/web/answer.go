@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -22,6 +23,9 @@ const (
 	typeDID        = "application/did+json"
 	typeJWKS       = "application/jwk-set+json"
 	typeLines      = "application/jsonl"
+	typeHTML       = "text/html; charset=utf-8"
+	typeCSS        = "text/css; charset=utf-8"
+	typeScript     = "text/javascript; charset=utf-8"
 	typeMetrics    = "text/plain; version=0.0.4; charset=utf-8"
 )
 
@@ -48,7 +52,9 @@ type reply struct {
 	retryAfter  int // seconds
 	wwwAuth     string
 	allow       string
-	attachment  bool // to be saved, not shown
+	attachment  bool   // to be saved, not shown
+	policy      string // content policy of a page; empty lets nothing run
+	vary        string // a header of the request that decides what is answered
 }
 
 // asJSON answers with the canonical JSON of a value, so that the same answer has
@@ -96,10 +102,10 @@ func (c *call) write(w http.ResponseWriter, rep *reply) {
 	h.Set("X-Request-Id", c.id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	// Badges are pictures and pages are text: nothing that we serve runs.
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	// Badges are pictures and documents are text: nothing of them runs.
+	h.Set("Content-Security-Policy", cmp.Or(rep.policy, "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"))
 	for name, value := range map[string]string{
-		"Location": rep.location, "Link": rep.link, "WWW-Authenticate": rep.wwwAuth, "Allow": rep.allow,
+		"Location": rep.location, "Link": rep.link, "WWW-Authenticate": rep.wwwAuth, "Allow": rep.allow, "Vary": rep.vary,
 	} {
 		if value != "" {
 			h.Set(name, value)

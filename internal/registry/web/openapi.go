@@ -90,7 +90,11 @@ func (r *route) operation() (map[string]any, error) {
 	}
 	for status, about := range r.problems() {
 		if _, described := responses[strconv.Itoa(status)]; !described {
-			addResponse(responses, gives{status, typeJSON, "Error", about})
+			problem := gives{status, typeJSON, "Error", about}
+			if r.page {
+				problem.media, problem.schema = typeHTML, ""
+			}
+			addResponse(responses, problem)
 		}
 	}
 	op["responses"] = responses

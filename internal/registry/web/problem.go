@@ -118,6 +118,9 @@ func (c *call) refuse(status int, p *problem) *reply {
 		rep, _ = asJSON(status, &problem{Name: p.Name, Error: strings.ToValidUTF8(p.Error, "?"), RequestID: c.id})
 	}
 	rep.retryAfter = p.RetryAfter
+	if c.route != nil && c.route.page {
+		return c.asPage(p, rep)
+	}
 	return rep
 }
 

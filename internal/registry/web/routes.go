@@ -32,6 +32,8 @@ type route struct {
 	// operations marks what is for the operator: neither cached nor read by pages
 	// elsewhere, and not counted by limits.
 	operations bool
+	// page marks what people read: problems are told as pages too.
+	page bool
 }
 
 // A param is a member of the query.
@@ -80,7 +82,7 @@ func listQuery() []param {
 // made.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	return []route{
+	return append(pageRoutes(), []route{
 		// The catalogue.
 		{method: post, path: "/api/agent/v1/register", name: "register", summary: "Register an agent and get an API key",
 			writes: true, takes: "Registration", gives: []gives{{201, typeJSON, "Registered", "the keys, which are shown once"}}, handle: register},
@@ -143,7 +145,9 @@ func routes() []route {
 		{method: get, path: "/.well-known/did.json", name: "did", summary: "The DID document of a did:web without a path", gives: ok(typeDID, "AnyObject", "the document"), handle: didDocument},
 		{method: get, path: "/did.json", name: "didBelow", summary: "The DID document of a did:web with a path", gives: ok(typeDID, "AnyObject", "the document"), handle: didDocument},
 		{method: get, path: "/.well-known/ip-knowledge.json", name: "about", summary: "What this registry is and where everything stands", gives: ok(typeJSON, "About", "about"), handle: about},
-		{method: get, path: "/{$}", name: "home", summary: "The same", gives: ok(typeJSON, "About", "about"), handle: about},
+		{method: get, path: "/{$}", name: "home", summary: "The same, or the first page for whoever accepts text/html",
+			query: []param{{"q", "words to look for; only the page has them", `{"type":"string"}`}},
+			gives: []gives{{200, typeJSON, "About", "about"}, {200, typeHTML, "", "the page"}}, handle: home},
 		{method: get, path: "/api/knowledge/signing-keys", name: "signingKeys", summary: "Which key signs what, and what that does not prove", gives: ok(typeJSON, "SigningKeys", "the keys"), handle: signingKeys},
 		{method: get, path: "/docs/verification-recipe.md", name: "recipe", summary: "How to verify a credential without trusting this registry", gives: ok(typeMarkdown, "", "the recipe"), handle: recipe},
 		{method: get, path: "/openapi.json", name: "openapi", summary: "This document", gives: ok(typeJSON, "AnyObject", "OpenAPI 3.1"), handle: spec},
@@ -161,5 +165,5 @@ func routes() []route {
 		{method: get, path: "/healthz", name: "health", summary: "The process is there", operations: true, gives: ok(typeText, "", "ok"), handle: health},
 		{method: get, path: "/readyz", name: "ready", summary: "Requests can be answered", operations: true, gives: ok(typeText, "", "ok"), handle: ready},
 		{method: get, path: "/metrics", name: "metrics", summary: "Prometheus metrics", operations: true, gives: ok(typeMetrics, "", "text format 0.0.4"), handle: showMetrics},
-	}
+	}...)
 }

@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/registry"
+	"tallystick/internal/registry/web/site"
 )
 
 // A Config is what a server needs.
@@ -53,6 +54,7 @@ type Server struct {
 	metrics *metrics
 	slots   chan struct{}
 	pages   pages
+	site    *site.Site // pages for people
 
 	started string
 
@@ -78,6 +80,7 @@ func New(cfg Config) (*Server, error) {
 	if s.reads = cfg.Reader; cfg.Writer != nil {
 		s.reads = cfg.Writer
 	}
+	s.site = site.New(s.reads, cfg.PublicURL)
 	var err error
 	if s.spec, err = openAPI(cfg.PublicURL); err != nil {
 		return nil, err

@@ -74,8 +74,8 @@ func deref(p any) any {
 }
 
 // Parse reads the templates of a folder, each within the frame. They may call more
-// functions than those of every page.
-func Parse(from fs.FS, folder string, more template.FuncMap) map[string]*template.Template {
+// functions than those of every page, and use the parts that are named.
+func Parse(from fs.FS, folder string, more template.FuncMap, parts ...string) map[string]*template.Template {
 	entries, err := fs.ReadDir(from, folder)
 	if err != nil {
 		panic(err) // it is embedded
@@ -83,7 +83,7 @@ func Parse(from fs.FS, folder string, more template.FuncMap) map[string]*templat
 	out := make(map[string]*template.Template)
 	for _, e := range entries {
 		t := template.Must(template.New("layout.html").Funcs(functions()).Funcs(more).ParseFS(files, "layout.html"))
-		out[strings.TrimSuffix(e.Name(), ".html")] = template.Must(t.ParseFS(from, folder+"/"+e.Name()))
+		out[strings.TrimSuffix(e.Name(), ".html")] = template.Must(t.ParseFS(from, append(parts, folder+"/"+e.Name())...))
 	}
 	return out
 }
