@@ -1,0 +1,66 @@
+package site
+
+import (
+	"math"
+	"testing"
+)
+
+func standingOf(lo, hi float64) *standing { return &standing{Lo: lo, Hi: hi} }
+
+// A worked example: A is surely better than D and E; B and C meet A and each other;
+// C meets D; E is surely worse than all.
+func TestRanksAreRanges(t *testing.T) {
+	rows := []*standing{standingOf(0.80, 0.90), standingOf(0.75, 0.85), standingOf(0.70, 0.81), standingOf(0.65, 0.72), standingOf(0.10, 0.20)}
+	rank(rows, false)
+	for i, want := range []string{"1 to 3", "1 to 3", "1 to 4", "3 to 4", "5"} {
+		if got := rows[i].Rank(); got != want {
+			t.Errorf("row %d has rank %s, want %s", i, got, want)
+		}
+	}
+	rank(rows, true)
+	for i, want := range []string{"3 to 5", "3 to 5", "2 to 5", "2 to 3", "1"} {
+		if got := rows[i].Rank(); got != want {
+			t.Errorf("smaller is better: row %d has rank %s, want %s", i, got, want)
+		}
+	}
+	// Intervals that touch are not surely different.
+	touching := []*standing{standingOf(0.5, 0.6), standingOf(0.4, 0.5)}
+	rank(touching, false)
+	if touching[0].Rank() != "1 to 2" || touching[1].Rank() != "1 to 2" {
+		t.Errorf("%s, %s", touching[0].Rank(), touching[1].Rank())
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	for _, tt := range []struct {
+		name, metrics, metric string
+		samples               int64
+		how                   string
+		lo, hi                float64
+	}{
+		{"a standard error beside the one measure", `{"accuracy":0.5,"stderr":0.1}`, "accuracy", 0, "stated standard error", 0.304, 0.696},
+		{"it goes before the samples", `{"accuracy":0.5,"stderr":0.1}`, "accuracy", 100, "stated standard error", 0.304, 0.696},
+		{"of which of two measures", `{"accuracy":0.5,"f1":0.6,"stderr":0.1}`, "accuracy", 0, "", 0, 0},
+		{"named for the measure", `{"f1":0.6,"f1_stderr":0.1,"x":1}`, "f1", 0, "stated standard error", 0.404, 0.796},
+		{"as lm-eval spells it", `{"t":{"acc,none":0.5,"acc_stderr,none":0.1,"x":1}}`, "t/acc,none", 0, "stated standard error", 0.304, 0.696},
+		{"zero would be surely better than all", `{"accuracy":0.5,"stderr":0}`, "accuracy", 0, "", 0, 0},
+		{"negative", `{"accuracy":0.5,"accuracy_stderr":-1}`, "accuracy", 0, "", 0, 0},
+		{"of another folder", `{"a":{"accuracy":0.5},"b":{"stderr":0.1}}`, "a/accuracy", 0, "", 0, 0},
+		{"a rate of samples", `{"accuracy":0.5}`, "accuracy", 100, "Wilson, 100 samples", 0.404, 0.596},
+		{"not a rate", `{"perplexity":0.5}`, "perplexity", 100, "", 0, 0},
+		{"a rate in percent is not one of ours", `{"accuracy":50}`, "accuracy", 100, "", 0, 0},
+		{"stays within 0 and 1", `{"accuracy":0.99,"stderr":0.1}`, "accuracy", 0, "stated standard error", 0.794, 1},
+	} {
+		st := &standing{row: &row{Values: valuesOf(1, []byte(tt.metrics))}}
+		if tt.samples > 0 {
+			st.Cred = &credential{Samples: tt.samples}
+		}
+		var there bool
+		if st.Value, there = st.find(tt.metric); !there {
+			t.Fatalf("%s: no %s", tt.name, tt.metric)
+		}
+		if st.interval(); st.How != tt.how || math.Abs(st.Lo-tt.lo) > 0.0006 || math.Abs(st.Hi-tt.hi) > 0.0006 {
+			t.Errorf("%s: %q %.4f to %.4f, want %q %.3f to %.3f", tt.name, st.How, st.Lo, st.Hi, tt.how, tt.lo, tt.hi)
+		}
+	}
+}
