@@ -56,7 +56,7 @@ func (s *Site) Artifact(ctx context.Context, path string) (*layout.Page, error) 
 	if len(d.Rows) > 0 {
 		next = append(next, layout.Command{What: "Its evaluations as JSON", Line: layout.Shell("curl", "-s", s.public+"/api/knowledge/eval/for-artifact"+path+"?status=all")})
 	}
-	return s.page(ctx, layout.Page{Title: lastPart(path), Template: "artifact", Section: "Catalogue", Crumbs: s.crumbs(path), Data: d, Next: next})
+	return s.page(ctx, layout.Page{Title: shortName(path), Template: "artifact", Section: "Catalogue", Crumbs: s.crumbs(path), Data: d, Next: next})
 }
 
 // history reads the evaluations of the artifact and draws those that are published.

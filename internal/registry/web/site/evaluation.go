@@ -23,6 +23,7 @@ type evaluationData struct {
 	Proposed                 evidence.RegistryProposed
 	PathCell, AgentCell      template.HTML
 	RunnerCell, ManifestCell template.HTML
+	EarlierCell              template.HTML
 	Values                   []value
 	Pretty                   string
 	Votes                    []ballot
@@ -63,6 +64,7 @@ func (s *Site) Evaluation(ctx context.Context, id string) (*layout.Page, error) 
 	}
 	d.PathCell, d.AgentCell = textOf(p.Entry, "/path", d.Proposed.Path), textOf(p.Entry, "/agent", d.Proposed.Agent)
 	d.ManifestCell = textOf(p.Entry, "/manifest", d.Proposed.Manifest.String())
+	d.EarlierCell = textOf(p.Entry, "/earlier", strconv.Itoa(d.Proposed.Earlier))
 	if d.Proposed.Runner != "" {
 		d.RunnerCell = textOf(p.Entry, "/runner", d.Proposed.Runner)
 	}
@@ -79,10 +81,10 @@ func (s *Site) Evaluation(ctx context.Context, id string) (*layout.Page, error) 
 	if err := s.before(ctx, d); err != nil {
 		return nil, err
 	}
-	title := "Proposal of " + lastPart(p.IPPath)
+	title := "Proposal of " + shortName(p.IPPath)
 	crumbs := s.crumbs(d.Proposed.Artifact)
 	if d.IsEval {
-		title = "Evaluation of " + lastPart(d.Proposed.Artifact)
+		title = "Evaluation of " + shortName(d.Proposed.Artifact)
 		crumbs[len(crumbs)-1].URL = d.ArtifactURL
 		crumbs = append(crumbs, layout.Link{Text: "evaluation " + p.ID})
 	}
@@ -134,7 +136,7 @@ func (s *Site) manifest(d *evaluationData) {
 	}
 }
 
-// Manifest cells: paths that stand in the manifest, which the entry names.
+// InManifest is a text of the manifest, which the entry names by its digest.
 func (d *evaluationData) InManifest(field, text string) template.HTML {
 	return layout.Cell{Entry: d.Entry, Blob: "/manifest", Field: field, As: browser.AsText}.HTML(browser.Text(text))
 }
@@ -282,11 +284,13 @@ func (s *Site) evaluationCommands(d *evaluationData) []layout.Command {
 	next := []layout.Command{
 		{What: "Take the receipt of the proposal", Line: layout.Shell("curl", "-s", at(registry.ReceiptAddress(d.Entry)), "-o", "proposed.receipt")},
 	}
+	receipts := []string{"tally-verify", "--key", d.Config.LogKey, "proposed.receipt"}
 	if d.Decision != nil {
+		receipts = append(receipts, "decided.receipt")
 		next = append(next, layout.Command{What: "Take the receipt of the decision", Line: layout.Shell("curl", "-s", at(registry.ReceiptAddress(*d.Decision)), "-o", "decided.receipt")})
 	}
 	next = append(next,
-		layout.Command{What: "Verify them, with a key that you have from elsewhere", Line: layout.Shell("tally-verify", "--key", d.Config.LogKey, "proposed.receipt")},
+		layout.Command{What: "Verify, with a key that you have from elsewhere", Line: layout.Shell(receipts...)},
 		layout.Command{What: "Take the manifest that the entry names", Line: layout.Shell("curl", "-s", at(registry.BlobAddress(d.Proposed.Manifest)), "-o", "manifest.json")},
 		layout.Command{What: "Watch that the registry keeps its word", Line: layout.Shell("tally", "registry", "monitor", s.public, "--key", d.Config.LogKey)})
 	if d.CredentialURL != "" {

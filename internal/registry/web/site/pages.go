@@ -18,7 +18,6 @@ import (
 
 	"tallystick/internal/browser"
 	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
 	"tallystick/internal/registry"
 	"tallystick/internal/viewer/layout"
 )
@@ -86,7 +85,7 @@ func (s *Site) Failed(status int, name, text, hint, request string) *layout.Page
 // templates are parsed when the first page is asked for.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	return layout.Parse(files, "templates", template.FuncMap{
-		"state": stateClass, "grouped": grouped,
+		"grouped": grouped,
 	}, "parts/rows.html")
 })
 
@@ -115,6 +114,14 @@ func grouped(n int64) string {
 
 // lastPart is the name at the end of a path.
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// shortName is a path without its root: "acme/tiny" of /artifacts/models/acme/tiny.
+func shortName(path string) string {
+	if parts := strings.SplitN(path, "/", 4); len(parts) == 4 {
+		return parts[3]
+	}
+	return lastPart(path)
+}
 
 func (s *Site) artifactURL(path string) string {
 	return s.prefix + "/artifact" + layout.Address(strings.Split(strings.TrimPrefix(path, "/"), "/")...)
@@ -152,11 +159,4 @@ func statusOf(status string, decision *int64) template.HTML {
 		return template.HTML(`<span class="` + stateClass(status) + `">` + template.HTMLEscapeString(browser.Line(status)) + `</span>`)
 	}
 	return layout.Cell{Entry: *decision, Field: "/outcome", As: browser.AsText, Class: stateClass(status)}.HTML(browser.Text(status))
-}
-
-func timeOf(t *evidence.Time) string {
-	if t == nil {
-		return browser.None
-	}
-	return browser.Time(*t)
 }
