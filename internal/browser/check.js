@@ -293,6 +293,7 @@ class Check {
   }
 
   draw() {
+    if (current !== this) return; // a check with other keys has begun, and the mark is its
     const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
     if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // somebody is typing
     const lines = [`${this.counts.cells} values${this.counts.events > 0 ? ` and ${this.counts.events} events` : ""} on this page are compared with the ledger so far; more as you scroll. What names no entry is not compared.`];
