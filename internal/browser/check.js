@@ -224,7 +224,7 @@ class Check {
       must(p.entry.kind === "case.scored", "a transcript of an entry that is not a record of a case", Refused);
       const address = new URL(list.getAttribute("data-trajectory"), location.href);
       must(address.origin === location.origin, "the transcript is said to be elsewhere");
-      const named = (await this.evidenceIndex(address, p.entry.body.evidence[0])).trajectory;
+      const named = (await this.evidenceIndex(list, p.entry.body.evidence[0])).trajectory;
       must(named.head === list.getAttribute("data-head"), `the page names the head ${list.getAttribute("data-head")}, the record’s evidence ${named.head}`, Refused);
       const events = await this.events(address, named.head);
       for (const d of compareEvents(list, events, what)) this.problem(d);
@@ -236,9 +236,9 @@ class Check {
   }
 
   // evidenceIndex is the piece that a record names first, and that names the rest.
-  async evidenceIndex(events, digest) {
-    const address = new URL(events);
-    address.pathname = address.pathname.replace(/\/events$/, "/piece/" + encodeURIComponent(digest));
+  async evidenceIndex(list, digest) {
+    const address = new URL(list.getAttribute("data-evidence") ?? "", location.href);
+    must(address.origin === location.origin, "the evidence is said to be elsewhere");
     const bytes = new Uint8Array(await (await ask(address)).arrayBuffer());
     must("blake3:" + hex(blake3(bytes)) === digest, "the index of the evidence is not the one that the record names", Refused);
     return canonical(text(bytes));
@@ -252,6 +252,7 @@ class Check {
       next.searchParams.set("from", String(events.length + 1));
       next.searchParams.set("n", String(EVENTS_AT_ONCE));
       const lines = text(new Uint8Array(await (await ask(next)).arrayBuffer())).split("\n").filter(Boolean);
+      if (lines.length > MOST_EVENTS) throw new Unanswered(`a transcript of ${lines.length} events; “tally verify” checks it`);
       must(lines.length > 0, `the events end after ${events.length}, before the head that the record names`, Refused);
       for (const line of lines) events.push(chain.add(line));
     }

@@ -37,7 +37,8 @@ func newVerify(env *Env) *cobra.Command {
 		Use:   "verify [PATH...]",
 		Short: "Verify anything Tallystick wrote: it recognises it",
 		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles, submission
-packages, reports ("tally export --format html") and credentials. Who is trusted is
+packages, reports ("tally export --format html"), sites ("tally view --bundle") and
+credentials. Who is trusted is
 given by --key and --trust-root; inside a workspace its own trust root and the operators
 of its verified ledger are trusted too. A ledger must also contain what this machine
 remembers of it. tally-verify does the same without a workspace and without memory.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/viewer"
 )
@@ -19,6 +20,9 @@ type viewOptions struct {
 	addr   string
 	noOpen bool
 	files  []string
+
+	bundle    string
+	overwrite bool
 }
 
 func newView(env *Env) *cobra.Command {
@@ -34,16 +38,53 @@ stopped. The pages only read. They follow the ledger while it grows.
 A FILE is a result of another harness, as "tally import" reads it: it is shown beside.
 
 No browser is opened with --no-open, with TALLY_NO_BROWSER=1, or when the output is not a
-terminal. For others on the network there is "tally serve".`,
+terminal. For others on the network there is "tally serve".
+
+--bundle writes the pages into a new folder instead, for any web server that sends files:
+every page that links lead to, with receipts, keys and scripts, so that browsers check them
+there too. What the viewer hides stays out. The operator's key signs the list of the files
+if it is at hand, and "tally verify DIR" verifies them.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args
+			switch {
+			case o.bundle != "":
+				return runBundle(cmd.Context(), env, o)
+			case o.overwrite:
+				return refusal.Newf(refusal.Usage, "--overwrite is for --bundle")
+			}
 			return runView(cmd.Context(), env, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.addr, "addr", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 takes a free one")
 	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "print the address and open no browser")
+	cmd.Flags().StringVar(&o.bundle, "bundle", "", "write the pages as files into the new folder `DIR`, and serve nothing")
+	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace an earlier bundle in DIR")
 	return cmd
+}
+
+func runBundle(ctx context.Context, env *Env, o viewOptions) error {
+	p, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	v, err := viewer.Open(viewer.Config{Place: p, Files: o.files, Still: true})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	b, err := v.WriteBundle(ctx, o.bundle, o.overwrite)
+	if err != nil {
+		return err
+	}
+	return env.Answer(b, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %d files, %d bytes, of %d entries of %s\n", plain.Line(b.Dir), b.Files, b.Bytes, b.TreeSize, plain.Line(b.Origin))
+		if b.Signed {
+			fmt.Fprintf(w, "signed; \"tally verify %s --key KEY\" verifies it anywhere\n", plain.Line(b.Dir))
+		} else {
+			fmt.Fprintf(w, "NOT SIGNED, so \"tally verify\" refuses it: %s\n", plain.Line(b.Unsigned))
+		}
+	})
 }
 
 func runView(ctx context.Context, env *Env, o viewOptions) error {

@@ -76,6 +76,7 @@ const (
 	WitnessQuorumMissing   Name = "WitnessQuorumMissing"
 	ReceiptInvalid         Name = "ReceiptInvalid"
 	SubmissionInvalid      Name = "SubmissionInvalid"
+	SiteInvalid            Name = "SiteInvalid"
 	TileMismatch           Name = "TileMismatch"
 	EntryInvalid           Name = "EntryInvalid"
 	StrictGap              Name = "StrictGap"
@@ -202,6 +203,7 @@ var meanings = map[Name]meaning{
 	WitnessQuorumMissing:   {ExitUnverified, "fewer witnesses cosigned than the policy asks for"},
 	ReceiptInvalid:         {ExitUnverified, "a receipt does not prove that its entry is in the ledger"},
 	SubmissionInvalid:      {ExitUnverified, "a submission package is not what its receipts and its evidence give"},
+	SiteInvalid:            {ExitUnverified, "the folder of a written site is not what its operator signed"},
 	TileMismatch:           {ExitUnverified, "a published tile differs from the tree of the entries"},
 	EntryInvalid:           {ExitUnverified, "a sealed entry is not canonical or not in the form of its kind"},
 	StrictGap:              {ExitUnverified, "strict verification found a gap"},

@@ -52,12 +52,13 @@ const (
 	NamespaceCorrection  Namespace = "tallystick-correction"  // another score for a record
 	NamespaceOperators   Namespace = "tallystick-operators"   // the map from operator hashes to people
 	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
+	NamespaceSite        Namespace = "tallystick-site"        // the pages of a workspace as files, by its operator
 	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
 )
 
 // namespaces are all of them.
 var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
-	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceDisposition}
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string

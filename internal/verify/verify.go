@@ -1,6 +1,6 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
 // folder, a receipt, an anchor, a checkpoint, a witness bundle, a submission package,
-// a report, a credential. It is
+// a report, a credential, a site written by "tally view --bundle". It is
 // what the stranger's program tally-verify consists of, and what "tally verify"
 // calls.
 //
@@ -182,6 +182,9 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		if isPackage(path) {
 			return submitted(path, readPackage, t)
 		}
+		if isSite(path) {
+			return writtenSite(path, t)
+		}
 		return folder(path, t)
 	}
 	if isZip(path) {
@@ -211,7 +214,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is not a kind of file that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, reports, credentials and DSSE envelopes")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, reports, written sites, credentials and DSSE envelopes")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that

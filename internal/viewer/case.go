@@ -258,6 +258,9 @@ func (caseData) State(o grade.Outcome) string {
 	return "failed"
 }
 
+// IndexURL is where the piece is read that the record names first.
+func (d caseData) IndexURL() string { return d.PieceURL(d.Case.Evidence[0].String()) }
+
 // PieceURL is where a piece of the evidence is read.
 func (d caseData) PieceURL(name string) string {
 	return address("attempt", d.Attempt.ID, "case", d.Case.ID, "piece", name) + with(url.Values{}, "repeat", strconv.Itoa(int(d.Case.Repeat)))

@@ -38,6 +38,9 @@ type Config struct {
 	Files []string
 	// Now is the time; nil means that of the machine.
 	Now func() time.Time
+	// Still shows the ledger as it is when it is opened, at the time of its last entry:
+	// pages that are written to files are of one state and have no clock.
+	Still bool
 }
 
 // A Viewer answers requests for pages. It has no locks on its doors: see
@@ -62,9 +65,17 @@ func Open(c Config) (*Viewer, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Still { // its clock is changed below
+		own := *c.Place
+		c.Place = &own
+	}
 	v := &Viewer{config: c, mux: http.NewServeMux()}
 	if err := v.read(); err != nil {
 		return nil, err
+	}
+	if last := v.r.History.Time.Go(); c.Still {
+		v.config.Now = func() time.Time { return last }
+		v.config.Place.Now = v.config.Now
 	}
 	v.routes()
 	return v, nil
@@ -105,6 +116,9 @@ const retryAfter = 3 * time.Second
 // upToDate reads on where the ledger has grown. After a failure the whole of it is
 // verified again: a page must not be made of a Reading that stopped halfway.
 func (v *Viewer) upToDate() error {
+	if v.config.Still {
+		return nil
+	}
 	if v.broken != nil {
 		if v.config.Now().Sub(v.since) < retryAfter {
 			return v.broken
@@ -193,6 +207,7 @@ func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc 
 		}
 		v.r.DropBenches() // what pages need of them is remembered
 		p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, sections(), "/", "/assets"
+		p.Still = v.config.Still
 		if err := write(w, p); err != nil {
 			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
 		}

@@ -23,7 +23,10 @@ import (
 var files embed.FS
 
 // Policy lets a page load its own server's files and nothing else.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const Policy = filePolicy + "; frame-ancestors 'none'"
+
+// filePolicy is what of it a page can say of itself.
+const filePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'"
 
 // A Page is what the frame shows around the content.
 type Page struct {
@@ -40,8 +43,12 @@ type Page struct {
 	Origin   string // of the ledger
 	Sections []Link // the navigation
 	Home     string // where the name at the top leads
+	Still    bool   // written to a file, where no server answers
 	Assets   string // where stylesheet and scripts are; what the scripts ask is beside that folder
 }
+
+// Policy is the content policy of a page that no server sends headers with.
+func (*Page) Policy() string { return filePolicy }
 
 // A Link is a text and where it leads.
 type Link struct{ Text, URL string }
