@@ -23,6 +23,7 @@ type viewOptions struct {
 
 	bundle    string
 	overwrite bool
+	attempts  []string
 }
 
 func newView(env *Env) *cobra.Command {
@@ -50,8 +51,8 @@ if it is at hand, and "tally verify DIR" verifies them.`,
 			switch {
 			case o.bundle != "":
 				return runBundle(cmd.Context(), env, o)
-			case o.overwrite:
-				return refusal.Newf(refusal.Usage, "--overwrite is for --bundle")
+			case o.overwrite || len(o.attempts) > 0:
+				return refusal.Newf(refusal.Usage, "--overwrite and --attempt are for --bundle")
 			}
 			return runView(cmd.Context(), env, o)
 		},
@@ -60,6 +61,7 @@ if it is at hand, and "tally verify DIR" verifies them.`,
 	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "print the address and open no browser")
 	cmd.Flags().StringVar(&o.bundle, "bundle", "", "write the pages as files into the new folder `DIR`, and serve nothing")
 	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace an earlier bundle in DIR")
+	cmd.Flags().StringArrayVar(&o.attempts, "attempt", nil, "write only the pages of attempt `ID`, and none of the ledger's entries; may be given again")
 	return cmd
 }
 
@@ -73,7 +75,7 @@ func runBundle(ctx context.Context, env *Env, o viewOptions) error {
 		return err
 	}
 	defer v.Close()
-	b, err := v.WriteBundle(ctx, o.bundle, o.overwrite)
+	b, err := v.WriteBundle(ctx, viewer.BundleAsk{Dir: o.bundle, Overwrite: o.overwrite, Attempts: o.attempts})
 	if err != nil {
 		return err
 	}

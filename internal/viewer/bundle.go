@@ -3,10 +3,14 @@ package viewer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,18 +35,46 @@ type Bundle struct {
 	Unsigned string `json:"unsigned_because,omitempty"`
 }
 
+// A BundleAsk says what to write, and where.
+type BundleAsk struct {
+	Dir       string
+	Overwrite bool // replace an earlier bundle
+	// Attempts, if there are any, leave out the pages of other attempts and of the
+	// entries of the ledger.
+	Attempts []string
+}
+
 // WriteBundle writes every page that links lead to as a file, with receipts, keys and
-// scripts, into a new folder. An earlier bundle is replaced with overwrite. The Viewer
-// must be a still one.
-func (v *Viewer) WriteBundle(ctx context.Context, dir string, overwrite bool) (*Bundle, error) {
-	replace, err := mayReplace(dir, overwrite)
+// scripts, into a new folder. The Viewer must be a still one.
+func (v *Viewer) WriteBundle(ctx context.Context, ask BundleAsk) (*Bundle, error) {
+	replace, err := mayReplace(ask.Dir, ask.Overwrite)
 	if err != nil {
 		return nil, err
 	}
-	w := &walker{v: v, targets: map[string]*target{}, taken: map[string]bool{}}
+	w := newWalker(v)
+	if w.only, err = v.known(ask.Attempts); err != nil {
+		return nil, err
+	}
 	if err := w.explore(ctx); err != nil {
 		return nil, err
 	}
+	return v.write(ctx, w, ask.Dir, replace)
+}
+
+// known are the attempts of these names, each of which must be there.
+func (v *Viewer) known(names []string) ([]string, error) {
+	var ids []string
+	for _, name := range names {
+		a, err := v.r.Attempt(name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, a.ID)
+	}
+	return ids, nil
+}
+
+func (v *Viewer) write(ctx context.Context, w *walker, dir string, replace bool) (*Bundle, error) {
 	tree, err := store.NewTree(dir)
 	if err != nil {
 		return nil, err
@@ -87,7 +119,7 @@ func (v *Viewer) seal(b *Bundle, m *site.Manifest, tree *store.Tree) error {
 	}
 	pub, _ := key.Public().Ed25519()
 	if !slices.Contains(v.r.VerifierKeys(), seal.VKey(pub, m.Origin)) {
-		b.Unsigned = "the operator key at hand is none of this ledger's"
+		b.Unsigned = "the operator key here is not a key of this ledger"
 		return nil
 	}
 	signature, err := site.Sign(data, key)
@@ -151,6 +183,30 @@ type walker struct {
 	order   []*target
 	taken   map[string]bool // names of files in small letters: some file systems know no others
 	bytes   int64
+	only    []string // the attempts that are shown; nil for all
+
+	maxFiles int
+	maxBytes int64
+}
+
+func newWalker(v *Viewer) *walker {
+	return &walker{v: v, targets: map[string]*target{}, taken: map[string]bool{}, maxFiles: site.MaxFiles, maxBytes: site.MaxBytes}
+}
+
+// takes reports whether a page is to be in the site.
+func (w *walker) takes(at place) bool {
+	if w.only == nil {
+		return true
+	}
+	segments := at.segments()
+	switch segments[0] {
+	case "attempt", "audit":
+		id, err := url.PathUnescape(segments[1])
+		return err == nil && slices.Contains(w.only, id)
+	case "compare":
+		return slices.Contains(w.only, at.query.Get("a")) && slices.Contains(w.only, at.query.Get("b"))
+	}
+	return segments[0] != "ledger" && segments[0] != "golden" // a golden page shows the newest run
 }
 
 // explore finds all files of the site, from the overview on, without keeping them.
@@ -164,7 +220,7 @@ func (w *walker) explore(ctx context.Context) error {
 			return err
 		}
 		at := queue[0]
-		if w.targets[at.String()] != nil {
+		if w.targets[at.String()] != nil || !w.takes(at) {
 			continue
 		}
 		t := &target{place: at}
@@ -180,9 +236,9 @@ func (w *walker) explore(ctx context.Context) error {
 		t.file = w.unique(at.file(kind), at)
 		w.order = append(w.order, t)
 		w.bytes += int64(len(body))
-		if len(w.order) > site.MaxFiles || w.bytes > site.MaxBytes {
-			return refusal.Newf(refusal.TooLarge, "the site would have more than %d files or %d bytes, at %s", site.MaxFiles, site.MaxBytes, at).
-				WithHint("\"tally export ATTEMPT --format html\" writes one attempt as one file; \"tally serve\" shows everything")
+		if len(w.order) > w.maxFiles || w.bytes > w.maxBytes {
+			return refusal.Newf(refusal.TooLarge, "the site would have more than %d files or %d bytes, at %s", w.maxFiles, w.maxBytes, at).
+				WithHint("--attempt ID leaves out the pages of other attempts and of the ledger's entries; \"tally serve\" shows everything")
 		}
 		if t.page {
 			found, err := linksOf(at, body)
@@ -212,8 +268,8 @@ func assetNames() []string {
 // unique is a name that no other file has.
 func (w *walker) unique(file string, at place) string {
 	if w.taken[strings.ToLower(file)] {
-		dir, name := filepath.Split(file)
-		file = dir + safeName(strings.Repeat("x", maxName)+at.String()) + name
+		sum := sha256.Sum256([]byte(at.String()))
+		file = path.Join(path.Dir(file), "~"+hex.EncodeToString(sum[:8]), path.Base(file))
 	}
 	w.taken[strings.ToLower(file)] = true
 	return file

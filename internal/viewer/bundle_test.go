@@ -27,7 +27,7 @@ type written struct {
 	key    *seal.Key
 }
 
-func writeShop(t *testing.T) *written {
+func writeShop(t *testing.T, only ...string) *written {
 	t.Helper()
 	s, err := makeShop()
 	if err != nil {
@@ -43,7 +43,7 @@ func writeShop(t *testing.T) *written {
 	}
 	defer v.Close()
 	dir := filepath.Join(t.TempDir(), "site")
-	b, err := v.WriteBundle(context.Background(), dir, false)
+	b, err := v.WriteBundle(context.Background(), BundleAsk{Dir: dir, Attempts: only})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,10 +228,46 @@ func TestAForgedSiteIsRefused(t *testing.T) {
 			w := &written{maps.Clone(whole.files), whole.policy, whole.key}
 			tt.forge(w)
 			err := w.verify()
-			if err == nil || refusal.ExitCode(err) != refusal.ExitUnverified || !strings.Contains(err.Error(), tt.says) {
+			if !refusal.Is(err, refusal.SiteInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("expected a refusal that says %q, got %v", tt.says, err)
 			}
 		})
+	}
+}
+
+func TestASiteOfOneAttemptHasNoOther(t *testing.T) {
+	w := writeShop(t, "hostile.default.2")
+	if err := w.verify(); err != nil {
+		t.Error(err)
+	}
+	seen := false
+	for name := range w.files {
+		seen = seen || strings.HasPrefix(name, "attempt/hostile.default.2/case/plain-one/")
+		if strings.HasPrefix(name, "attempt/") && !strings.HasPrefix(name, "attempt/hostile.default.2/") || strings.HasPrefix(name, "ledger/") {
+			t.Errorf("%s is there", name)
+		}
+	}
+	if !seen || w.files["index.html"] == nil {
+		t.Error("the attempt itself is not there")
+	}
+}
+
+func TestASiteThatIsTooLargeIsRefused(t *testing.T) {
+	for _, w := range []*walker{{maxFiles: 30, maxBytes: 1 << 30}, {maxFiles: 1000, maxBytes: 200_000}} {
+		whole := newWalker(openShop(t))
+		whole.maxFiles, whole.maxBytes = w.maxFiles, w.maxBytes
+		if err := whole.explore(context.Background()); !refusal.Is(err, refusal.TooLarge) || !strings.Contains(refusal.Of(err).Hint, "--attempt") {
+			t.Errorf("%d files and %d bytes: %v", w.maxFiles, w.maxBytes, err)
+		}
+	}
+}
+
+func TestNamesThatDifferOnlyInCapitals(t *testing.T) {
+	w := newWalker(nil)
+	first, second := place{path: "/attempt/a"}, place{path: "/attempt/A"}
+	a, b := w.unique(first.file("text/html"), first), w.unique(second.file("text/html"), second)
+	if a != "attempt/a/index.html" || strings.EqualFold(a, b) || !strings.HasPrefix(b, "attempt/A/~") {
+		t.Errorf("%s and %s", a, b)
 	}
 }
 
