@@ -157,6 +157,7 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 		{"a cell of the transcript", casePage, replace(casePage, `data-as="text">hello<`, `data-as="text">bye<`), "shows “bye”, signed is “hello”"},
 		{"an event", casePage, replace(casePage+"/events", `"hello"`, `"jello"`), "event"},
 		{"the head", casePage, replace(casePage, `data-head="sha256:`, `data-head="sha256:0`), "head"},
+		{"another index of the evidence", casePage, replace(casePage, `data-evidence="`, `data-evidence="/keys" data-was="`), "the index of the evidence is not the one"},
 		{"a receipt of another entry", attemptPage, always(), "the receipt is of entry"},
 		{"an entry", attemptPage, func(path string, body []byte) []byte {
 			if strings.HasPrefix(path, "/receipt/") {
