@@ -50,6 +50,7 @@ var (
 		"internal/openpgp":           "reads one key and one detached signature of a person; pure",
 		"internal/browser":           "how a value of an entry becomes text on a page, and the page's scripts; pure",
 		"internal/browser/report":    "renders a report again to compare it byte for byte; pure",
+		"internal/browser/site":      "compares the files of a site with its signed manifest, and verifies its receipts; pure",
 		"internal/audit/disposition": "what a person signed about a finding; pure",
 		"internal/submission":        "derives every file of a submission from its receipts; pure",
 	}

@@ -70,4 +70,5 @@ func TestASiteOfFilesChecksItself(t *testing.T) {
 	if got := b.text("#mark"); !strings.Contains(got, "Not checked") || !strings.Contains(got, "verify.html") {
 		t.Errorf("from disk the mark says %q", got)
 	}
+	b.picture("site-from-disk")
 }
