@@ -13,6 +13,7 @@ func TestEveryRefusalHasItsBoundary(t *testing.T) {
 		refusal.CredentialInvalid: true, refusal.CredentialRevoked: true, refusal.ResultsHashMismatch: true, refusal.SubmissionInvalid: true, refusal.WitnessQuorumMissing: true,
 		// A registry has a ledger of its own, and its operator and monitors are told.
 		refusal.IndexDiffers: true, refusal.RegistryMismatch: true,
+		refusal.SiteInvalid: true,
 		// A gap is something that is missing, which "--strict" asks about.
 		refusal.StrictGap: true}
 	for _, row := range refusal.Table() {

@@ -16,11 +16,11 @@ import (
 	"strconv"
 	"strings"
 
-	"tallystick/internal/browser"
 	"tallystick/internal/browser/site"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
+	"tallystick/internal/viewer/layout"
 )
 
 // A Bundle is what was written as a site of files.
@@ -212,7 +212,7 @@ func (w *walker) takes(at place) bool {
 // explore finds all files of the site, from the overview on, without keeping them.
 func (w *walker) explore(ctx context.Context) error {
 	queue := []place{{path: "/"}, {path: "/verify.html"}, {path: "/keys"}, {path: "/checkpoint"}}
-	for _, name := range assetNames() {
+	for _, name := range layout.AssetNames() {
 		queue = append(queue, place{path: "/assets/" + name})
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
@@ -249,20 +249,6 @@ func (w *walker) explore(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// assetNames are the scripts and stylesheets, which name each other where no link is.
-func assetNames() []string {
-	var names []string
-	for _, from := range []fs.FS{files, browser.Scripts()} {
-		for _, pattern := range []string{"assets/*", "*.js", "*.css"} {
-			found, _ := fs.Glob(from, pattern)
-			for _, name := range found {
-				names = append(names, strings.TrimPrefix(name, "assets/"))
-			}
-		}
-	}
-	return names
 }
 
 // unique is a name that no other file has.

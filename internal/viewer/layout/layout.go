@@ -43,8 +43,8 @@ type Page struct {
 	Origin   string // of the ledger
 	Sections []Link // the navigation
 	Home     string // where the name at the top leads
-	Still    bool   // written to a file, where no server answers
 	Assets   string // where stylesheet and scripts are; what the scripts ask is beside that folder
+	Still    bool   // the page is written to a file, where no server answers
 }
 
 // Policy is the content policy of a page that no server sends headers with.
@@ -124,6 +124,18 @@ func FindAsset(name string) (*Asset, bool) {
 	}
 	sum := sha256.Sum256(data)
 	return &Asset{data, kind, `"` + hex.EncodeToString(sum[:8]) + `"`}, true
+}
+
+// AssetNames are those of all stylesheets and scripts.
+func AssetNames() []string {
+	var names []string
+	for _, from := range []fs.FS{files, browser.Scripts()} {
+		for _, pattern := range []string{"*.js", "*.css"} {
+			found, _ := fs.Glob(from, pattern) // the patterns are well formed
+			names = append(names, found...)
+		}
+	}
+	return names
 }
 
 // Shell quotes the words of a command for a POSIX shell.
