@@ -579,8 +579,9 @@ func TestAgentFilesAreLimited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachClass(t, func(t *testing.T, class Class) {
-				o := agentOptions(class, systemProgram(t, "python3"), "-c", source+"\nimport time\ntime.sleep(60)")
-				o.WorkFolder, o.Limits.Files = workFolder(t), 2000
+				o := agentOptions(class, systemProgram(t, "python3"), "-c", source+"\nimport time\ntime.sleep(600)")
+				// Counting the files of a folder takes long on a disk that others use too.
+				o.WorkFolder, o.Limits.Files, o.Limits.Timeout = workFolder(t), 2000, 5*time.Minute
 				if r := runAgentIn(t, o); r.Verdict != FileLimit {
 					t.Errorf("verdict %s (%d); %s", r.Verdict, r.ExitCode, r.StderrHead)
 				}

@@ -135,7 +135,7 @@ func TestVerifyPageSaysWhatEachFileProves(t *testing.T) {
 	want("unclear", []string{"does not carry its entry"}, single)
 	want("good", []string{"Entry 1 is in the ledger"}, single, single+".entry.json")
 
-	want("bad", []string{"does not"}, write(t, "changed.proof", otherIndex(t, readFile(t, caseProof))))
+	want("bad", []string{"Does not verify"}, write(t, "changed.proof", otherIndex(t, readFile(t, caseProof))))
 	want("bad", nil, write(t, "score.html", forgeries(t, page)["a score"]))
 	want("unclear", []string{"not of this release"}, write(t, "script.html", strings.Replace(page, `"use strict";`, `"use strict";document.title="x";`, 1)))
 	want("unclear", []string{"This is a key, not evidence"}, write(t, "key.txt", w.key+"\n"))
