@@ -245,6 +245,23 @@ func (m dataModel) dates(doc map[string]any) {
 	}
 }
 
+// objects gives the objects of a member, which must have one at least and nothing else.
+func (m dataModel) objects(path string, v any) []map[string]any {
+	var objects []map[string]any
+	all := list(v)
+	if len(all) == 0 {
+		m.add(path, "must not be empty")
+	}
+	for _, o := range all {
+		if object, ok := o.(map[string]any); ok {
+			objects = append(objects, object)
+		} else {
+			m.add(path, "must be object")
+		}
+	}
+	return objects
+}
+
 // typed checks the objects of a member that each must say of which type they are.
 func (m dataModel) typed(name string, doc map[string]any) {
 	v, there := doc[name]
@@ -252,16 +269,7 @@ func (m dataModel) typed(name string, doc map[string]any) {
 		return
 	}
 	path := "/" + name
-	all := list(v)
-	if len(all) == 0 {
-		m.add(path, "must not be empty")
-	}
-	for _, o := range all {
-		object, ok := o.(map[string]any)
-		if !ok {
-			m.add(path, "must be object")
-			continue
-		}
+	for _, object := range m.objects(path, v) {
 		m.types(path, object)
 		m.identifier(path, object, name == "credentialSchema")
 	}
@@ -275,16 +283,7 @@ func (m dataModel) related(doc map[string]any) {
 	}
 	const path = "/relatedResource"
 	seen := map[any]bool{}
-	all := list(v)
-	if len(all) == 0 {
-		m.add(path, "must not be empty")
-	}
-	for _, o := range all {
-		object, ok := o.(map[string]any)
-		if !ok {
-			m.add(path, "must be object")
-			continue
-		}
+	for _, object := range m.objects(path, v) {
 		m.identifier(path, object, true)
 		id, _ := object["id"].(string)
 		if seen[id] {
