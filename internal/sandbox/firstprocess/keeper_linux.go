@@ -178,11 +178,12 @@ func said(ws syscall.WaitStatus) string {
 
 // killOthers ends what imports started: a process that outlived them would see
 // every case that comes.
-func (k *keeper) killOthers() (killed int) {
+func (k *keeper) killOthers() int {
+	killed := map[int]bool{} // one that takes its time to die is met again, and counts once
 	for range 100 {
 		entries, err := os.ReadDir("/proc")
 		if err != nil {
-			return killed
+			return len(killed)
 		}
 		found := false
 		for _, e := range entries {
@@ -192,16 +193,16 @@ func (k *keeper) killOthers() (killed int) {
 			}
 			if unix.Kill(pid, unix.SIGKILL) == nil {
 				found = true
-				killed++
+				killed[pid] = true
 			}
 		}
 		reapOrphans()
 		if !found {
-			return killed
+			return len(killed)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return killed
+	return len(killed)
 }
 
 // reapOrphans takes the status of processes that lost their parent.
