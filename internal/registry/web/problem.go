@@ -67,8 +67,27 @@ func statusOf(name refusal.Name) int {
 
 // problemOf is what a client is told about an error.
 func problemOf(err error) *problem {
-	r := refusal.Of(err)
-	return &problem{Name: r.Name, Error: plain.Line(err.Error()), Hint: plain.Line(r.Hint)}
+	var said *refusal.Error
+	if !errors.As(err, &said) {
+		said = refusal.Of(err)
+	}
+	hint := said.Hint
+	if hint == "" {
+		hint = usualHint(said.Name)
+	}
+	return &problem{Name: said.Name, Error: plain.Line(err.Error()), Hint: plain.Line(hint)}
+}
+
+// usualHint is the next step where the place that refused knows no better one. What
+// refusals advise elsewhere is about files.
+func usualHint(name refusal.Name) string {
+	switch name {
+	case refusal.Malformed:
+		return "correct the request; /openapi.json describes what each route takes"
+	case refusal.TooLarge:
+		return "send less in one request"
+	}
+	return ""
 }
 
 // failed answers an error of a check or of the registry. What went wrong inside
