@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zeebo/blake3"
 
@@ -59,7 +60,10 @@ func ParseContent(s string) (Content, error) {
 func (c Content) String() string { return contentPrefix + hex.EncodeToString(c[:]) }
 
 // MarshalText returns the bytes of [Content.String].
-func (c Content) MarshalText() ([]byte, error) { return appendText(contentPrefix, c), nil }
+func (c Content) MarshalText() ([]byte, error) { return c.AppendText(nil) }
+
+// AppendText appends the bytes of [Content.String].
+func (c Content) AppendText(b []byte) ([]byte, error) { return appendText(b, contentPrefix, c), nil }
 
 // UnmarshalText is [ParseContent].
 func (c *Content) UnmarshalText(text []byte) error {
@@ -88,7 +92,10 @@ func ParseID(s string) (ID, error) {
 func (id ID) String() string { return idPrefix + hex.EncodeToString(id[:]) }
 
 // MarshalText returns the bytes of [ID.String].
-func (id ID) MarshalText() ([]byte, error) { return appendText(idPrefix, id), nil }
+func (id ID) MarshalText() ([]byte, error) { return id.AppendText(nil) }
+
+// AppendText appends the bytes of [ID.String].
+func (id ID) AppendText(b []byte) ([]byte, error) { return appendText(b, idPrefix, id), nil }
 
 // UnmarshalText is [ParseID].
 func (id *ID) UnmarshalText(text []byte) error {
@@ -116,9 +123,9 @@ func (h *ContentHasher) Sum() Content {
 	return c
 }
 
-func appendText(prefix string, sum [Size]byte) []byte {
-	text := make([]byte, 0, len(prefix)+2*Size)
-	return hex.AppendEncode(append(text, prefix...), sum[:])
+func appendText(b []byte, prefix string, sum [Size]byte) []byte {
+	b = slices.Grow(b, len(prefix)+2*Size)
+	return hex.AppendEncode(append(b, prefix...), sum[:])
 }
 
 // parse accepts one spelling only: two texts of one digest would let a

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +25,19 @@ import (
 // says so, and the attempt cannot be submitted.
 type watcher struct {
 	gold   []pattern
-	notes  map[digest.Content]evidence.WatchedText
+	notes  []evidence.WatchedText
+	had    map[digest.Content]bool // those of the notes
 	failed error
+
+	// What the digest of every text is computed with.
+	sha   hash.Hash
+	sum   digest.ID
+	chunk [4096]byte
 }
 
 // newWatcher looks for the texts of gold, those that are not empty.
 func newWatcher(gold []string) *watcher {
-	w := &watcher{notes: map[digest.Content]evidence.WatchedText{}}
+	w := &watcher{notes: make([]evidence.WatchedText, 0, 16), had: make(map[digest.Content]bool, 16), sha: sha256.New()}
 	for _, text := range gold {
 		if p := newPattern(text); p.runes != nil {
 			w.gold = append(w.gold, p)
@@ -44,7 +51,7 @@ func (w *watcher) see(text string, known digest.Content, redacted bool) {
 	if w.failed != nil {
 		return
 	}
-	if _, had := w.notes[known]; had {
+	if w.had[known] {
 		return
 	}
 	defer func() {
@@ -52,19 +59,31 @@ func (w *watcher) see(text string, known digest.Content, redacted bool) {
 			w.failed = fmt.Errorf("the recorder broke: %v", p)
 		}
 	}()
-	note := evidence.WatchedText{Bytes: int64(len(text)), Digest: known, Salted: redacted}
-	h := sha256.New()
-	if redacted {
-		var salt [32]byte
-		rand.Read(salt[:])
-		h.Write(salt[:])
+	note := evidence.WatchedText{Bytes: int64(len(text)), Digest: known, Salted: redacted, SHA256: w.digest(text, redacted)}
+	for i := range w.gold {
+		w.gold[i].find(text, &note)
 	}
-	h.Write([]byte(text))
-	h.Sum(note.SHA256[:0])
-	for _, p := range w.gold {
-		p.find(text, &note)
+	w.notes = append(w.notes, note)
+	w.had[known] = true
+}
+
+// digest is the SHA-256 of a text, with random bytes before it if it is salted.
+// The text goes through a small buffer: a copy of each would be half of what
+// recording allocates.
+func (w *watcher) digest(text string, salted bool) digest.ID {
+	w.sha.Reset()
+	if salted {
+		salt := w.chunk[:32]
+		rand.Read(salt)
+		w.sha.Write(salt)
 	}
-	w.notes[known] = note
+	for len(text) > 0 {
+		n := copy(w.chunk[:], text)
+		w.sha.Write(w.chunk[:n])
+		text = text[n:]
+	}
+	w.sha.Sum(w.sum[:0])
+	return w.sum
 }
 
 // document is what was noted, for the evidence: an [evidence.Watched] in canonical
@@ -74,26 +93,23 @@ func (w *watcher) document() ([]byte, error) {
 	if w.failed != nil {
 		return nil, w.failed
 	}
-	notes := make([]evidence.WatchedText, 0, len(w.notes))
-	for _, note := range w.notes {
-		notes = append(notes, note)
-	}
-	slices.SortFunc(notes, func(a, b evidence.WatchedText) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
-	out := make([]byte, 0, 64+256*len(notes))
+	slices.SortFunc(w.notes, func(a, b evidence.WatchedText) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
+	out := make([]byte, 0, 64+256*len(w.notes))
 	out = strconv.AppendBool(append(out, `{"gold":`...), len(w.gold) > 0)
 	out = append(out, `,"texts":[`...)
-	for i := range notes {
+	for i := range w.notes {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendNote(out, &notes[i])
+		out = appendNote(out, &w.notes[i])
 	}
 	return append(strconv.AppendInt(append(out, `],"v":`...), evidence.WatchedVersion, 10), '}'), nil
 }
 
 func appendNote(out []byte, t *evidence.WatchedText) []byte {
 	out = strconv.AppendInt(append(out, `{"bytes":`...), t.Bytes, 10)
-	out = append(append(append(out, `,"digest":"`...), t.Digest.String()...), '"')
+	out, _ = t.Digest.AppendText(append(out, `,"digest":"`...))
+	out = append(out, '"')
 	if t.HitCount > 0 {
 		out = strconv.AppendInt(append(out, `,"hit_count":`...), t.HitCount, 10)
 		for i, at := range t.Hits {
@@ -108,7 +124,8 @@ func appendNote(out []byte, t *evidence.WatchedText) []byte {
 	if t.Salted {
 		out = append(out, `,"salted":true`...)
 	}
-	return append(append(append(out, `,"sha256":"`...), t.SHA256.String()...), `"}`...)
+	out, _ = t.SHA256.AppendText(append(out, `,"sha256":"`...))
+	return append(out, `"}`...)
 }
 
 // A pattern finds an expected answer in a text: without regard to case, and any
@@ -118,32 +135,94 @@ type pattern struct {
 	runes []rune
 	back  []int // of Knuth, Morris and Pratt: how much of a match is left after a mismatch
 	alone bool
-	rare  [][2]byte // its rarest characters, in both cases: a text without one of them has no match
+
+	// A part of it that a text must have byte for byte, but for the case of
+	// letters, and where in it the byte is that texts seldom have. Empty if there
+	// is none.
+	part string
+	rare int
 }
 
-// byRarity has ASCII characters, those that texts seldom have first. White space
-// may be any other, and letters that are not ASCII may become i and k.
+// byRarity has ASCII characters, those that texts seldom have first.
 const byRarity = "qzjx987654vbwyg3fpmucdlhr201sn-oat.,e"
 
-// rarest are at most four: each is looked for in the whole text.
-func rarest(runes []rune) (out [][2]byte) {
+// maxPart bounds what is compared at each place, on either side of the rare byte.
+const maxPart = 16
+
+// rarePart is the stretch of a pattern around its rarest character. White space
+// may be any other and letters that are not ASCII may become i and k, so these
+// end it.
+func rarePart(runes []rune) (part string, rare int) {
+	at := -1
 	for _, c := range byRarity {
-		if len(out) < 4 && slices.Contains(runes, c) {
-			out = append(out, [2]byte{byte(c), byte(unicode.ToUpper(c))})
+		if at = slices.Index(runes, c); at >= 0 {
+			break
 		}
 	}
-	return out
+	if at < 0 {
+		return "", 0
+	}
+	fixed := func(r rune) bool { return r > ' ' && r < utf8.RuneSelf && r != 'i' && r != 'k' }
+	first, end := at, at+1
+	for first > 0 && at-first < maxPart && fixed(runes[first-1]) {
+		first--
+	}
+	for end < len(runes) && end-at <= maxPart && fixed(runes[end]) {
+		end++
+	}
+	return string(runes[first:end]), at - first
 }
 
-// cannotBeIn reports whether a text lacks a character of the pattern. Most texts
-// do, and this is much faster than looking at every character.
+// cannotBeIn reports whether a text lacks a part of the pattern. Most texts do,
+// and this is much faster than looking at every character.
 func (p *pattern) cannotBeIn(text string) bool {
-	for _, c := range p.rare {
-		if strings.IndexByte(text, c[0]) < 0 && (c[0] == c[1] || strings.IndexByte(text, c[1]) < 0) {
+	if p.part == "" {
+		return false
+	}
+	for at := p.rare; at < len(text); at++ {
+		next := indexFold(text[at:], p.part[p.rare])
+		if next < 0 {
 			return true
 		}
+		at += next
+		if hasPrefixFold(text[at-p.rare:], p.part) {
+			return false
+		}
 	}
-	return false
+	return true
+}
+
+// indexFold is where a byte, which is not an upper-case letter, stands first in
+// either case; -1 if nowhere.
+func indexFold(text string, lower byte) int {
+	at := strings.IndexByte(text, lower)
+	if lower < 'a' || lower > 'z' {
+		return at
+	}
+	if at >= 0 {
+		text = text[:at] // what is beyond would be looked through again for every match
+	}
+	if upper := strings.IndexByte(text, lower-'a'+'A'); upper >= 0 {
+		return upper
+	}
+	return at
+}
+
+// hasPrefixFold compares ASCII; prefix has no upper-case letter.
+func hasPrefixFold(text, prefix string) bool {
+	if len(text) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		c := text[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != prefix[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func newPattern(gold string) pattern {
@@ -158,7 +237,8 @@ func newPattern(gold string) pattern {
 	if len(p.runes) == 0 {
 		return pattern{}
 	}
-	p.alone, p.rare = len(p.runes) < 3, rarest(p.runes)
+	p.alone = len(p.runes) < 3
+	p.part, p.rare = rarePart(p.runes)
 	p.back = make([]int, len(p.runes)+1)
 	for i, k := 1, 0; i < len(p.runes); i++ {
 		for k > 0 && p.runes[i] != p.runes[k] {
@@ -231,18 +311,7 @@ func (p *pattern) skip(text string) int {
 	if first >= utf8.RuneSelf || strings.ContainsRune("ik", first) {
 		return 0 // letters that are not ASCII may become these
 	}
-	lower := strings.IndexByte(text, byte(first))
-	upper := -1
-	if big := unicode.ToUpper(first); big != first {
-		if lower >= 0 {
-			text = text[:lower]
-		}
-		upper = strings.IndexByte(text, byte(big))
-	}
-	if upper >= 0 {
-		return upper
-	}
-	return lower
+	return indexFold(text, byte(first))
 }
 
 // addHit keeps the offsets in order, of several answers too, and counts all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,6 +54,56 @@ func TestWatcherFindsTheAnswerWhereverItStands(t *testing.T) {
 	}
 }
 
+// TestRarePartHidesNoAnswer: what is skipped because a text lacks a part of the
+// answer has no answer in it, whatever letters may become ASCII ones.
+func TestRarePartHidesNoAnswer(t *testing.T) {
+	letters := []rune("aAbBwWzqiIkK3-. \t\u00a0\u212a\u0130éÉ")
+	rng := rand.New(rand.NewPCG(15, 7))
+	random := func(n int) string {
+		out := make([]rune, n)
+		for i := range out {
+			out[i] = letters[rng.IntN(len(letters))]
+		}
+		return string(out)
+	}
+	hits, skipped := 0, 0
+	for range 200_000 {
+		gold, text := random(1+rng.IntN(4)), random(rng.IntN(24))
+		if rng.IntN(2) == 0 {
+			text += gold + random(rng.IntN(4))
+		}
+		p := newPattern(gold)
+		if p.runes == nil {
+			continue
+		}
+		whole := p
+		whole.part = ""
+		var got, want evidence.WatchedText
+		p.find(text, &got)
+		whole.find(text, &want)
+		if got.HitCount != want.HitCount || !slices.Equal(got.Hits, want.Hits) {
+			t.Fatalf("%q in %q: %v, without skipping %v (part %q)", gold, text, got.Hits, want.Hits, p.part)
+		}
+		if hits += int(want.HitCount); p.cannotBeIn(text) {
+			skipped++
+		}
+	}
+	if hits < 10_000 || skipped < 10_000 {
+		t.Errorf("%d hits, %d texts skipped: nothing was tried", hits, skipped)
+	}
+}
+
+func TestWatcherNotesTheDigestOfTheWholeText(t *testing.T) {
+	w := newWatcher(nil)
+	for i, n := range []int{0, 1, 4095, 4096, 4097, 100_000} {
+		text := strings.Repeat("x", n)
+		w.see(text, digest.ContentOf([]byte(text)), false)
+		if got, want := w.notes[i].SHA256, digest.IDOf([]byte(text)); got != want || w.notes[i].Bytes != int64(n) {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+}
+
 func TestWatcherThatBreaksLeavesTheCaseAlone(t *testing.T) {
 	w := newWatcher([]string{"answer"})
 	w.see("the answer", digest.ContentOf([]byte("1")), false)
@@ -72,8 +123,8 @@ func TestDigestOfASecretCannotBeGuessed(t *testing.T) {
 	for range 2 {
 		w := newWatcher(nil)
 		w.see(text, known, true)
-		seen = append(seen, w.notes[known].SHA256)
-		if !w.notes[known].Salted {
+		seen = append(seen, w.notes[0].SHA256)
+		if !w.notes[0].Salted {
 			t.Error("it does not say that it is salted")
 		}
 	}
