@@ -88,6 +88,14 @@ func source() *rules.Source {
 			"score.corrected.reason":     "1 to 2000",
 			"score.corrected.signatures": "1 to 2; each not empty",
 
+			"review.labelled.origin":   "like origin",
+			"review.labelled.repeat":   "from 1",
+			"review.labelled.number":   "from 1",
+			"review.labelled.score":    "0 to 1",
+			"review.labelled.question": "1 to 2000",
+			"review.labelled.label":    "1 to 64",
+			"review.labelled.note":     "1 to 4096",
+
 			"judge.drawn.attempt": "may be empty",
 			"judge.drawn.draw":    "from 1",
 

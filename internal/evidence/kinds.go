@@ -20,6 +20,7 @@ const (
 	AttemptReproducedKind  Kind = "attempt.reproduced"
 	ScoreAmendedKind       Kind = "score.amended"
 	ScoreCorrectedKind     Kind = "score.corrected"
+	ReviewLabelledKind     Kind = "review.labelled"
 	JudgeDrawnKind         Kind = "judge.drawn"
 	CassetteRecordedKind   Kind = "cassette.recorded"
 	CasePendingKind        Kind = "case.pending"
@@ -58,6 +59,7 @@ var records = []row{
 	{func() Body { return new(AttemptReproduced) }, history},
 	{func() Body { return new(ScoreAmended) }, history},
 	{func() Body { return new(ScoreCorrected) }, history},
+	{func() Body { return new(ReviewLabelled) }, history},
 	{func() Body { return new(JudgeDrawn) }, history},
 	{func() Body { return new(CassetteRecorded) }, history},
 	{func() Body { return new(CasePending) }, history},

@@ -77,6 +77,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	then.Pending = until(h.Pending, entries, func(p *Pending) int64 { return p.Index })
 	then.amendments = until(h.amendments, entries, func(m *amendment) int64 { return m.index })
 	then.corrections = until(h.corrections, entries, func(m *correction) int64 { return m.index })
+	then.reviews = until(h.reviews, entries, func(m *review) int64 { return m.Index })
 	for _, c := range h.cosigned {
 		if c.Size <= entries {
 			then.cosigned = append(then.cosigned, c)

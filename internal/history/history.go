@@ -67,6 +67,7 @@ type History struct {
 	byID        map[string]*Attempt
 	amendments  []amendment
 	corrections []correction
+	reviews     []review
 	cosigned    []Cosigned
 	pinned      []Ledger
 	marks       *marks // nil unless asked for

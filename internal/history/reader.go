@@ -188,6 +188,8 @@ func (r *Reader) other(rec ledger.Record) error {
 		h.amendments = append(h.amendments, amendment{rec.Index, *b})
 	case *evidence.ScoreCorrected:
 		return r.corrected(rec, b)
+	case *evidence.ReviewLabelled:
+		return r.labelled(rec, b)
 	case *evidence.AnchorPublished:
 		h.Anchors = append(h.Anchors, Anchor{rec.Index, at, *b})
 	case *evidence.IntegrityEvent:

@@ -33,6 +33,7 @@ var elsewhere = map[string]string{
 	"attempt.finished.cassette_digests":           "of a list that the records give",
 	"attempt.finished.image_digests":              "the sandbox",
 	"score.amended.grading":                       "the evidence; strict verification has never asked for it",
+	"review.labelled.seen":                        "the evidence of the case, which its record names",
 	"judge.drawn.verdict":                         "the verdict cache, and the evidence of the case that was judged",
 	"cassette.recorded.digest":                    "the bench, if it was kept",
 	"case.pending.digest":                         "the bench",

@@ -50,6 +50,7 @@ const (
 	NamespaceAttempt     Namespace = "tallystick-attempt"     // an attempt, by its operator
 	NamespaceAnchor      Namespace = "tallystick-anchor"      // an anchor
 	NamespaceCorrection  Namespace = "tallystick-correction"  // another score for a record
+	NamespaceReview      Namespace = "tallystick-review"      // a person's label for a case
 	NamespaceOperators   Namespace = "tallystick-operators"   // the map from operator hashes to people
 	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
 	NamespaceSite        Namespace = "tallystick-site"        // the pages of a workspace as files, by its operator
@@ -58,7 +59,7 @@ const (
 
 // namespaces are all of them.
 var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
-	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition}
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition, NamespaceReview}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string
