@@ -902,6 +902,8 @@ def check_bench(folder, signed, signers, now):
     rubric = {path: data for path, data in files.items()
               if path in ("rubric.star", "rubric.py") or path.startswith("rubric/")}
     must(manifest.get("rubric") == (tree_digest(rubric) if rubric else None), "another rubric", Refused)
+    judges = {path[len("judges/"):]: data for path, data in files.items() if path.startswith("judges/")}
+    must(manifest.get("judges") == (tree_digest(judges) if judges else None), "other templates of judges", Refused)
     data = files.get("dataset.jsonl")
     must(manifest.get("dataset") == (None if data is None else "blake3:" + blake3(data).hex()),
          "another dataset", Refused)

@@ -34,6 +34,7 @@ const (
 	ScenarioFile     = "scenario.yaml" // what the harness says and answers; never shown to the agent
 	GradingFile      = "grading.yaml"  // how the case is graded, in place of the class's rubric
 	helpersDir       = "rubric"
+	JudgesDir        = "judges" // templates of the prompts that judges are asked with
 	readmeFile       = "README.md"
 )
 
@@ -52,6 +53,7 @@ type Draft struct {
 	Class        string
 	Registration Registration
 	Rubric       Rubric
+	Judges       Judges
 	Dataset      *Dataset
 	Cases        []*DraftCase // in the order of their ids
 
@@ -70,6 +72,13 @@ type Rubric struct {
 	Main   string // rubric.star or rubric.py
 	Files  map[string][]byte
 	Digest digest.Content // of the tree of these files
+}
+
+// Judges are the templates that graders of a class ask models with, by the name
+// of the file in judges/. There are none in most classes.
+type Judges struct {
+	Files  map[string][]byte
+	Digest digest.Content // of the tree of these files, if there are any
 }
 
 // Program returns the files as the rubric finds them where it runs: what is in
@@ -164,7 +173,7 @@ func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 	if err := d.checkFolders(root); err != nil {
 		return err
 	}
-	for _, step := range []func() error{d.loadRegistration, d.loadRubric, d.loadDataset, d.loadDigests, d.loadManifest} {
+	for _, step := range []func() error{d.loadRegistration, d.loadRubric, d.loadJudges, d.loadDataset, d.loadDigests, d.loadManifest} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -201,11 +210,12 @@ func (d *Draft) checkNames() error {
 		switch {
 		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, SignedFile, DatasetFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
 		case nested && (top == helpersDir || top == PendingDir):
+		case top == JudgesDir && strings.HasSuffix(rest, ".md") && !strings.Contains(rest, "/"):
 		case p == DigestsFile:
 		case top == CasesDir && strings.Contains(rest, "/"):
 		default:
 			return invalidTree("%s does not belong in a task class", p).
-				WithHint("a class has %s, %s, rubric.star or rubric.py, rubric/, %s, %s/ID/, %s/ID/ and %s", RegistrationFile, ManifestFile, DatasetFile, CasesDir, PendingDir, readmeFile)
+				WithHint("a class has %s, %s, rubric.star or rubric.py, rubric/, %s/NAME.md, %s, %s/ID/, %s/ID/ and %s", RegistrationFile, ManifestFile, JudgesDir, DatasetFile, CasesDir, PendingDir, readmeFile)
 		}
 	}
 	return nil
@@ -322,6 +332,22 @@ func (d *Draft) loadRubric() error {
 	}
 	var err error
 	r.Digest, err = treeOf(r.Files).Digest()
+	return err
+}
+
+func (d *Draft) loadJudges() error {
+	files := map[string][]byte{}
+	for p, data := range d.files {
+		if name, ok := strings.CutPrefix(p, JudgesDir+"/"); ok {
+			files[name] = data
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	d.Judges.Files = files
+	var err error
+	d.Judges.Digest, err = treeOf(files).Digest()
 	return err
 }
 
@@ -568,6 +594,9 @@ func (d *Draft) Compute() (*Manifest, *CaseDigests, error) {
 	m := &Manifest{Version: 1, Class: d.Class, Registration: digest.ContentOf(d.registration), Cases: map[string]ManifestCase{}}
 	if d.Rubric.Main != "" {
 		m.Rubric = &d.Rubric.Digest
+	}
+	if d.Judges.Files != nil {
+		m.Judges = &d.Judges.Digest
 	}
 	if d.Dataset != nil {
 		m.Dataset = &d.Dataset.Digest

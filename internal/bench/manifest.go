@@ -19,6 +19,7 @@ type Manifest struct {
 	Class        string          `json:"class"`
 	Registration digest.Content  `json:"registration"`
 	Rubric       *digest.Content `json:"rubric,omitempty"` // absent when every case says how it is graded
+	Judges       *digest.Content `json:"judges,omitempty"` // absent when the class has no templates for judges
 	Dataset      *digest.Content `json:"dataset,omitempty"`
 	// DatasetCassettes pins, for each target, its cassettes of lines of the
 	// dataset, as one digest; absent when there are none.
@@ -72,6 +73,9 @@ func (m *Manifest) Format() []byte {
 	fmt.Fprintf(&b, "version: %d\nclass: %q\nregistration: %q\n", m.Version, m.Class, m.Registration)
 	if m.Rubric != nil {
 		fmt.Fprintf(&b, "rubric: %q\n", m.Rubric)
+	}
+	if m.Judges != nil {
+		fmt.Fprintf(&b, "judges: %q\n", m.Judges)
 	}
 	if m.Dataset != nil {
 		fmt.Fprintf(&b, "dataset: %q\n", *m.Dataset)

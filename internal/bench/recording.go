@@ -52,7 +52,7 @@ func VerifyForRecording(root *os.Root, class string, opt Options, how func(diges
 func isUnsigned(err error) bool {
 	switch refusal.Of(err).Name {
 	case refusal.TwoPersonRule, refusal.RoleMissing, refusal.SignatureInvalid, refusal.BenchIncomplete, refusal.PinMismatch,
-		refusal.BenchCaseDigestMismatch, refusal.CassetteDigestMismatch, refusal.RegistrationDigestMismatch, refusal.RubricDigestMismatch, refusal.DatasetDigestMismatch:
+		refusal.BenchCaseDigestMismatch, refusal.CassetteDigestMismatch, refusal.RegistrationDigestMismatch, refusal.RubricDigestMismatch, refusal.JudgeDigestMismatch, refusal.DatasetDigestMismatch:
 		return true
 	}
 	return false

@@ -55,6 +55,9 @@ var notScoring = []string{"title", "trust", "current_tier", "thresholds", "minim
 // Rubric is the program that scores.
 func (v *Verified) Rubric() Rubric { return v.draft.Rubric }
 
+// Judges are the templates that models are asked with.
+func (v *Verified) Judges() Judges { return v.draft.Judges }
+
 // Dataset is the light form of cases, nil if the class has none.
 func (v *Verified) Dataset() *Dataset { return v.draft.Dataset }
 

@@ -398,6 +398,9 @@ func (v *Verified) checkManifest(computed *Manifest, scratch bool) error {
 	if got, want := optional(computed.Rubric), optional(pinned.Rubric); got != want {
 		return refusal.Newf(refusal.RubricDigestMismatch, "%s with its helpers is %s, %s says %s", cmp.Or(v.draft.Rubric.Main, "the rubric"), got, ManifestFile, want).WithHint(hint)
 	}
+	if got, want := optional(computed.Judges), optional(pinned.Judges); got != want {
+		return refusal.Newf(refusal.JudgeDigestMismatch, "the templates in %s/ are %s, %s says %s", JudgesDir, got, ManifestFile, want).WithHint(hint)
+	}
 	if computed.Registration != pinned.Registration {
 		return refusal.Newf(refusal.RegistrationDigestMismatch, "%s is %s, %s says %s", RegistrationFile, computed.Registration, ManifestFile, pinned.Registration).WithHint(hint)
 	}

@@ -232,7 +232,7 @@ var meanings = map[Name]meaning{
 	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
 	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
 	CassetteDigestMismatch:     {ExitUnverified, "a case's cassette is not the one that its people signed for"},
-	JudgeDigestMismatch:        {ExitUnverified, "judge.yaml is not the one that the registration of a task class pins"},
+	JudgeDigestMismatch:        {ExitUnverified, "judge.yaml is not the one that the registration of a task class pins, or judges/ is not what its manifest pins"},
 	RegistrationDigestMismatch: {ExitUnverified, "the registration of a task class is not the one in the signed manifest"},
 	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},
 	ManifestMismatch:           {ExitUnverified, "the manifest of a task class and its cases disagree: one was added, dropped or changed"},
