@@ -266,21 +266,13 @@ func (a *attempt) register(ctx context.Context) error {
 	}
 	a.number = a.books.Past.count(class) + 1
 	a.id = attemptID(class, target, a.number)
-	if err := a.open(1); err != nil {
+	full := a.plan.Cases
+	named, err := a.namedByPlan()
+	if err != nil {
 		return err
 	}
-	full := a.plan.Cases
-	if len(full) > longPlan {
-		d, err := a.keepPlan(full)
-		if err != nil {
-			return err
-		}
-		a.plan.Cases, a.plan.CasesDigest = nil, &d
-	}
-	if a.plan.Recording != "" {
-		if err := a.keepSources(); err != nil {
-			return err
-		}
+	if err := a.open(1, named...); err != nil {
+		return err
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
 		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
@@ -330,31 +322,40 @@ func attemptID(class, target string, number int) string {
 	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.TargetFolder(target)), number)
 }
 
-// keepPlan puts the list of cases into the evidence.
-func (a *attempt) keepPlan(cases []evidence.PlannedCase) (digest.Content, error) {
-	data, err := canon.Marshal(cases)
-	if err != nil {
-		return digest.Content{}, err
+// namedByPlan are the pieces of evidence that the plan names, and makes it name
+// them: a long list of cases, and what decides the score of an attempt that is
+// recorded.
+func (a *attempt) namedByPlan() (pieces [][]byte, err error) {
+	if len(a.plan.Cases) > longPlan {
+		data, err := canon.Marshal(a.plan.Cases)
+		if err != nil {
+			return nil, err
+		}
+		d := digest.ContentOf(data)
+		a.plan.Cases, a.plan.CasesDigest = nil, &d
+		pieces = append(pieces, data)
 	}
-	d := a.pack.Put(data)
-	return d, a.pack.Commit()
+	if a.plan.Recording == "" {
+		return pieces, nil
+	}
+	sources, err := a.sources()
+	return append(pieces, sources...), err
 }
 
-// keepSources puts what decides the score into the evidence, as it is now:
-// registration and settings of the target, which the plan names by their digests,
-// and the files of the target and of the rubric, which a list names. So an audit
-// reads what ran, whatever the workspace has later.
-func (a *attempt) keepSources() error {
+// sources are what decides the score, as it is now: registration and settings of
+// the target, which the plan names by their digests, and the files of the target
+// and of the rubric, which a list names. So an audit reads what ran, whatever the
+// workspace has later.
+func (a *attempt) sources() (pieces [][]byte, err error) {
 	registration, err := canon.Marshal(a.cfg.Bench.Registration())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	settings, err := a.cfg.Target.Settings()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.pack.Put(registration)
-	a.pack.Put(settings)
+	pieces = append(pieces, registration, settings)
 	files, missing := a.cfg.Target.Sources()
 	for name, data := range a.cfg.Bench.Rubric().Program() {
 		files = append(files, digest.File{Path: "rubric/" + name, Data: data})
@@ -363,24 +364,24 @@ func (a *attempt) keepSources() error {
 	list := evidence.Sources{Version: evidence.SourcesVersion, Files: []evidence.Source{}, Missing: missing}
 	for _, f := range files {
 		if list.Add(f.Path, f.Data) {
-			a.pack.Put(f.Data)
+			pieces = append(pieces, f.Data)
 		}
 	}
 	data, err := canon.Marshal(&list)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d := a.pack.Put(data)
+	d := digest.ContentOf(data)
 	a.plan.Sources = &d
-	return a.pack.Commit()
+	return append(pieces, data), nil
 }
 
-// open makes the pack and the journals. An attempt that is gone on with gets a
-// further pack.
-func (a *attempt) open(part int) error {
+// open makes the pack, with its first pieces, and the journals. An attempt that is
+// gone on with gets a further pack.
+func (a *attempt) open(part int, first ...[]byte) error {
 	var err error
 	a.part = part - 1
-	if a.pack, err = a.newPack(); err != nil {
+	if a.pack, err = a.newPack(first...); err != nil {
 		return err
 	}
 	dir := filepath.Join(a.books.Runs, a.id)
@@ -402,7 +403,7 @@ func (a *attempt) open(part int) error {
 
 // newPack makes the next pack of the attempt. One that a kill before the
 // registration left is in nobody's way: the next name is taken.
-func (a *attempt) newPack() (*store.Pack, error) {
+func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
 	disk := a.books.Disk
 	if disk == nil {
 		disk = store.OS{}
@@ -413,7 +414,7 @@ func (a *attempt) newPack() (*store.Pack, error) {
 		if a.part > 1 {
 			name = fmt.Sprintf("%s.part%d", a.id, a.part)
 		}
-		p, err := store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"))
+		p, err := store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"), first...)
 		if !errors.Is(err, fs.ErrExist) {
 			return p, err
 		}

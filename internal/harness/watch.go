@@ -32,7 +32,7 @@ type watcher struct {
 	// What the digest of every text is computed with.
 	sha   hash.Hash
 	sum   digest.ID
-	chunk [4096]byte
+	chunk [1024]byte
 }
 
 // newWatcher looks for the texts of gold, those that are not empty.

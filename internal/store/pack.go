@@ -54,8 +54,9 @@ type Pack struct {
 	f File
 }
 
-// CreatePack starts a pack that must not exist yet.
-func CreatePack(fsys FS, name string) (*Pack, error) {
+// CreatePack starts a pack that must not exist yet. Its first pieces are on disk
+// when it returns: they share the sync that making it takes.
+func CreatePack(fsys FS, name string, first ...[]byte) (*Pack, error) {
 	if err := MakeDir(fsys, filepath.Dir(name), 0o700); err != nil {
 		return nil, err
 	}
@@ -65,6 +66,9 @@ func CreatePack(fsys FS, name string) (*Pack, error) {
 	}
 	p := &Pack{name: name, f: f, has: make(map[digest.Content]bool), buf: []byte(packHeader)}
 	p.progress = sync.NewCond(&p.mu)
+	for _, piece := range first {
+		p.Put(piece)
+	}
 	err = p.Commit()
 	if err == nil {
 		if serr := fsys.SyncDir(filepath.Dir(name)); serr != nil {

@@ -395,3 +395,19 @@ func TestPackTakesLargePieces(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstPiecesOfAPackAreOnDiskWithIt: one write and one sync serve the header
+// and the pieces that a pack begins with.
+func TestFirstPiecesOfAPackAreOnDiskWithIt(t *testing.T) {
+	v := OpenVault(OS{}, t.TempDir())
+	p, err := CreatePack(OS{}, filepath.Join(v.PacksDir(), "a.pack"), []byte("one"), []byte("two"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, piece := range []string{"one", "two"} { // before anything is committed
+		if got, err := v.Get(digest.ContentOf([]byte(piece)), 100); err != nil || string(got) != piece {
+			t.Errorf("%q, %v, want %q", got, err, piece)
+		}
+	}
+}
