@@ -417,7 +417,7 @@ def rules(name, known={}):
 
 # --- The signers file (signers.md) ----------------------------------------------------
 
-SIGNERS_HEADER = re.compile("# tallystick-signers v([123])\n# version: ([1-9][0-9]{0,9})\n"
+SIGNERS_HEADER = re.compile("# tallystick-signers v([1234])\n# version: ([1-9][0-9]{0,9})\n"
                             "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
 LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
 OPENPGP_LIKE = re.compile(r"#[# \t]*openpgp-signer", re.I)
@@ -443,6 +443,7 @@ class Line:
              "a signers file with more than plain ssh-ed25519 keys", Unsupported)
         must(match, "not a signers line: %.60s" % line)
         self.person, options, blob, comment = match.groups("")
+        self.options, self.remark = options, [word for word in comment.split() if not word.startswith("roles=")]
         must("cert-authority" not in options, "a signers file with authorities", Unsupported)
         self.key = ssh_key(base64_decode(blob))
 
@@ -534,11 +535,27 @@ class Signers:
         must(new.version == self.version + 1 and new.previous == self.digest,
              "signers version %d does not follow version %d" % (new.version, self.version), Refused)
         must(new.rules >= self.rules, "signers version %d is under older rules" % new.version, Refused)
+        if self.lone() and new.rules >= 4:
+            return self.next_key(new, content, signatures, time)
         people = self.signed_by(content.encode(), signatures, "tallystick-signers", time, new.rules)
         must(enough(people, new.rules),
              "signers version %d was not signed by two people who count" % new.version, Refused)
         must(enough(count(new.lines, new.rules), new.rules),
              "signers version %d could never be changed" % new.version, Refused)
+        return new
+
+    def lone(self):
+        """The one line of a file that names an operator and nobody else, or None."""
+        line = self.lines[0] if len(self.lines) == 1 else None
+        return line if line and line.roles == ["operator"] and not line.options else None
+
+    def next_key(self, new, content, signatures, time):
+        """From rules 4 on a lone operator changes the key, which the old and the new one sign."""
+        old, fresh = self.lone(), new.lone()
+        must(fresh and fresh.person == old.person and fresh.remark == old.remark and fresh.key != old.key,
+             "signers version %d changes more than the operator's key" % new.version, Refused)
+        must([sshsig_verify(s, content.encode(), "tallystick-signers") for s in signatures] == [old.key, fresh.key],
+             "signers version %d was not signed by the old key and the new one" % new.version, Refused)
         return new
 
 # --- SSH keys and signatures (signers.md; PROTOCOL.sshsig of OpenSSH) -----------------

@@ -112,9 +112,9 @@ func newRegistryRevoke(env *Env) *cobra.Command {
 func newRegistryKey(env *Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "The keys that a registry signs with"}
 	cmd.AddCommand(operatorCommand(env, "rotate --dir DIR", "Make a new key and retire the one in use",
-		"Make a new key for credentials, or for the manifest chain, and retire the one in use. The old\none stays published as retired, so that what it signed verifies for ever with its receipt.", noArgs,
+		"Make a new key for credentials, for the manifest chain or for the operator, and retire the one\nin use. The old one stays published as retired, so that what it signed verifies for ever: a\ncredential with its receipt, a checkpoint or receipt with the key that sealed it.\n\nThe operator's key seals the ledger. Its change is an entry that both keys sign; witnesses must\nbe told the new ledger key, which is printed.", noArgs,
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringVar(&ask.Purpose, "purpose", registry.CredentialPurpose, "`PURPOSE`: "+registry.CredentialPurpose+" or "+registry.ChainPurpose)
+			cmd.Flags().StringVar(&ask.Purpose, "purpose", registry.CredentialPurpose, "`PURPOSE`: "+registry.CredentialPurpose+", "+registry.ChainPurpose+" or "+registry.OperatorPurpose)
 		},
 		func(ask *operate.Request, _ []string) { ask.Action = operate.RotateKey }))
 	return cmd

@@ -88,6 +88,55 @@ func TestLedgerVectors(t *testing.T) {
 		})
 }
 
+// TestOperatorVectors writes docs/formats/vectors/operators and compares: ledgers
+// whose signers file names an operator and nobody else.
+func TestOperatorVectors(t *testing.T) {
+	lone := func(key byte) seal.Entry {
+		return seal.Entry{Principals: "olga", Key: testKey(t, key).Public(), Roles: []seal.Role{seal.Operator}}
+	}
+	file, err := seal.Compose(1, digest.ID{}, []seal.Entry{lone(olga)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := seal.Root("signers", file, digest.IDOf(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := first.WithOperatorKey(testKey(t, omar).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := []item{entryItem(evidence.LedgerOpened, mustMarshal(t, evidence.Opened{Origin: testOrigin, Signers: string(file)}), testTime)}
+	start = append(start, sealItem(t, start, olga))
+	var vectors []rules.Vector
+	add := func(name, reason string, next []byte, then byte, by ...byte) {
+		change := evidence.SignersChanged{Version: 2, Signers: string(next)}
+		for _, n := range by {
+			sig, err := seal.SignWith(testKey(t, n).Signer(), seal.NamespaceSigners, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change.Signatures = append(change.Signatures, string(sig))
+		}
+		items := append(append([]item{}, start...), entryItem(evidence.SignersChangedKind, mustMarshal(t, change), testTime))
+		items = append(items, sealItem(t, items, olga), noteItem(1))
+		vectors = append(vectors, rules.Vector{Name: name + ".log", As: "ledger", Reason: reason, Data: render(append(items, sealItem(t, items, then)))})
+	}
+	edited := func(old, new string) []byte { return []byte(strings.Replace(string(next), old, new, 1)) }
+	add("the-operator-changes-the-key", "", next, omar, olga, omar)
+	add("sealed-by-the-key-before", "the key that was replaced seals no more", next, olga, olga, omar)
+	add("a-stranger-takes-over", "the key in force did not sign the change", next, omar, stranger, omar)
+	add("without-the-new-key", "the new key did not sign the change", next, omar, olga, olga)
+	add("in-another-order", "the key in force signs first", next, omar, omar, olga)
+	add("another-name", "a lone operator changes the key and nothing else", edited("\nolga ", "\nolaf "), omar, olga, omar)
+	add("older-rules", "rules 3 let nobody change the file of a lone operator", edited("signers v4", "signers v3"), omar, olga, omar)
+	compareVectors(t, "operators", rules.Index{What: "Segments of ledgers whose signers file names an operator and nobody else.", Trust: map[string]string{"signers": string(file)}},
+		vectors, func(data []byte) error {
+			_, err := Verify(one(data), Options{Origin: testOrigin, TrustRoot: digest.IDOf(file), Decode: true})
+			return err
+		})
+}
+
 // TestProofVectors writes docs/formats/vectors/receipts, checkpoints and
 // anchors, and compares.
 func TestProofVectors(t *testing.T) {

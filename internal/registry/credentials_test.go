@@ -152,7 +152,7 @@ func TestMintRevokeRotate(t *testing.T) {
 	if _, err := w.RotateKey(ctx, ChainPurpose); err != nil {
 		t.Error(err)
 	}
-	_, err = w.RotateKey(ctx, "operator")
+	_, err = w.RotateKey(ctx, "nothing")
 	wantRefusal(t, err, refusal.Usage)
 }
 

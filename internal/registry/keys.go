@@ -18,13 +18,15 @@ import (
 	"tallystick/internal/registry/recompute"
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 // The purposes of keys.
 const (
 	CredentialPurpose = "credential"
 	ChainPurpose      = "manifest-chain"
+	// OperatorPurpose is that of the key that seals the ledger. It is not among the
+	// keys of the issuer: the signers file names it.
+	OperatorPurpose = "operator"
 )
 
 // chainKeyPrefix begins the name of every key of the chain, as seed 004 has it.
@@ -255,16 +257,6 @@ func writeSecret(dir string) error {
 		return err
 	}
 	return store.CreateFile(store.OS{}, secretPath(dir), []byte(hex.EncodeToString(secret)+"\n"), 0o600)
-}
-
-func operatorKeyPath(dir string) string { return keyPath(dir, "operator") }
-
-func loadOperator(dir string) (*seal.Key, error) {
-	path := operatorKeyPath(dir)
-	if !workspace.Exists(path) {
-		return nil, refusal.Newf(refusal.NotFound, "no operator's key at %s", path).WithHint("restore the keys of the registry from their backup")
-	}
-	return seal.LoadKey(path)
 }
 
 // apiKeyHash is what is kept of an API key. The key has 32 random bytes, so

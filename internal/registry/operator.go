@@ -45,8 +45,11 @@ func (r *Registry) TakeDown(ctx context.Context, d digest.Content, reasonCode st
 // RotateKey retires the key of a purpose and puts a new one in use. What the old
 // one signed verifies for ever with its receipt.
 func (r *Registry) RotateKey(ctx context.Context, purpose string) (string, error) {
+	if purpose == OperatorPurpose {
+		return r.rotateOperator()
+	}
 	if purpose != CredentialPurpose && purpose != ChainPurpose {
-		return "", refusal.Newf(refusal.Usage, "there is no key for %.40q, expected %s or %s", purpose, CredentialPurpose, ChainPurpose)
+		return "", refusal.Newf(refusal.Usage, "there is no key for %.40q, expected %s, %s or %s", purpose, CredentialPurpose, ChainPurpose, OperatorPurpose)
 	}
 	fresh, err := newSigningKey(r.o.Dir)
 	if err != nil {

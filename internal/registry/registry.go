@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
 	"tallystick/internal/registry/index"
+	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 )
@@ -84,6 +85,8 @@ type Registry struct {
 	settle     chan struct{} // something may have to be drawn
 	background sync.WaitGroup
 	cancel     context.CancelFunc
+
+	rotating sync.Mutex // held while the operator's key changes
 
 	failApply func() error // for tests: what the index does in place of writing
 	tickMu    sync.Mutex   // guards the next two
@@ -173,6 +176,11 @@ func (r *Registry) openLedger(ctx context.Context, fresh bool) error {
 		return err
 	}
 	cfg := sequencerConfig(r.o.Dir, r.o.StateDir, r.settings, operator, r.o.Now)
+	var found *seal.Key
+	cfg.FindKey = func(s *seal.Signers) *seal.Key {
+		found = findOperator(r.o.Dir, s)
+		return found
+	}
 	c := newChanges()
 	var missed []ledger.Record
 	cfg.Visit = func(rec ledger.Record) error {
@@ -192,6 +200,11 @@ func (r *Registry) openLedger(ctx context.Context, fresh bool) error {
 	cfg.Committed = r.committed
 	if r.ledger, err = r.openSequencer(ctx, cfg); err != nil {
 		return err
+	}
+	if found != nil {
+		if err := putOperator(r.o.Dir, found); err != nil {
+			return err
+		}
 	}
 	tip := r.ledger.Tip()
 	if known > tip.Size {

@@ -9,7 +9,6 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 	"tallystick/internal/registry/index"
-	"tallystick/internal/seal"
 )
 
 // maxBlob bounds what is read as a blob; credentials are the largest.
@@ -280,13 +279,9 @@ func (r *Registry) renderPublic(b *index.Batch, c *changes) error {
 	if !c.public {
 		return nil
 	}
-	operator, err := loadOperator(r.o.Dir)
-	if err != nil {
-		return err
-	}
-	pub, _ := operator.Public().Ed25519()
 	conf := r.state.config
-	body, err := canon.Marshal(Public{Origin: r.settings.Origin, LogKey: seal.VKey(pub, r.settings.Origin), TrustRoot: r.settings.TrustRoot, PublicURL: conf.PublicURL,
+	sealing, former := r.state.sealedBy()
+	body, err := canon.Marshal(Public{Origin: r.settings.Origin, LogKey: sealing, FormerLogKeys: former, TrustRoot: r.settings.TrustRoot, PublicURL: conf.PublicURL,
 		DID: conf.DID, Judges: conf.Judges, Quorum: conf.Quorum, DeadlineHours: conf.DeadlineHours, Witnesses: conf.Witnesses, EligibleJudges: r.state.admitted()})
 	b.Docs[index.Name{Kind: docPublic, ID: "public"}] = body
 	return err

@@ -18,6 +18,7 @@ import (
 // A state is what the entries of a ledger add up to. Everything that decides is
 // read off it: it comes from verified entries and from nothing else.
 type state struct {
+	origin       string
 	config       evidence.RegistryConfigured
 	agents       map[string]*agent
 	apiKeys      map[digest.ID]*apiKey
@@ -31,6 +32,7 @@ type state struct {
 	requests     map[digest.ID]request
 	credentials  map[digest.ID]*credential
 	keys         []*publishedKey
+	logKeys      []*logKey
 	calibrations map[string][]*evidence.RegistryCalibrated
 	takenDown    map[digest.Content]int64
 	size         int64
@@ -151,7 +153,9 @@ func newChanges() *changes {
 // changes nothing.
 func (s *state) fold(rec ledger.Record, c *changes) error {
 	s.size, s.head = rec.Index+1, rec.Head
-	if rec.Envelope.Manual || !folded(rec.Envelope.Kind) {
+	// A change of signers counts by its signatures, whoever appended it.
+	signers := rec.Envelope.Kind == evidence.LedgerOpened || rec.Envelope.Kind == evidence.SignersChangedKind
+	if !signers && (rec.Envelope.Manual || !folded(rec.Envelope.Kind)) {
 		return nil
 	}
 	body, err := evidence.DecodeBody(rec.Envelope.Kind, rec.Envelope.Body)
@@ -175,6 +179,11 @@ func folded(k evidence.Kind) bool {
 
 func (s *state) add(body evidence.Body, index int64, at evidence.Time, c *changes) error {
 	switch b := body.(type) {
+	case *evidence.Opened:
+		s.origin = b.Origin
+		return s.addSigners(b.Origin, b.Signers, index, at, c)
+	case *evidence.SignersChanged:
+		return s.addSigners(s.origin, b.Signers, index, at, c)
 	case *evidence.RegistryConfigured:
 		s.config, c.public = *b, true
 	case *evidence.RegistryAgent:

@@ -8,7 +8,6 @@ import (
 	"tallystick/internal/cosign"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 )
 
@@ -182,14 +181,4 @@ func (r *Registry) Ready(ctx context.Context) error {
 		return err
 	}
 	return r.Reader.Ready(ctx)
-}
-
-// LogKey is the verifier key of the checkpoints.
-func (r *Registry) LogKey() (string, error) {
-	operator, err := loadOperator(r.o.Dir)
-	if err != nil {
-		return "", err
-	}
-	pub, _ := operator.Public().Ed25519()
-	return seal.VKey(pub, r.settings.Origin), nil
 }

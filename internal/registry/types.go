@@ -214,18 +214,28 @@ type KeyDocuments struct {
 
 // Public is what a registry says about itself.
 type Public struct {
-	Origin         string     `json:"origin"`
-	LogKey         string     `json:"logKey"`    // verifier key of the checkpoints
-	TrustRoot      digest.ID  `json:"trustRoot"` // version 1 of the signers file
-	PublicURL      string     `json:"publicUrl,omitempty"`
-	DID            string     `json:"did"`
-	Judges         int        `json:"judges"`
-	Quorum         int        `json:"quorum"`
-	DeadlineHours  int        `json:"deadlineHours"`
-	Witnesses      []string   `json:"witnesses,omitempty"`
-	Entries        int64      `json:"entries"`
-	EligibleJudges int        `json:"eligibleJudges"`
-	CalibrationSet *digest.ID `json:"calibrationSet,omitempty"`
+	Origin string `json:"origin"`
+	LogKey string `json:"logKey"` // verifier key of the checkpoints
+	// FormerLogKeys are those before it: old checkpoints and receipts verify with
+	// them.
+	FormerLogKeys  []FormerLogKey `json:"formerLogKeys,omitempty"`
+	TrustRoot      digest.ID      `json:"trustRoot"` // version 1 of the signers file
+	PublicURL      string         `json:"publicUrl,omitempty"`
+	DID            string         `json:"did"`
+	Judges         int            `json:"judges"`
+	Quorum         int            `json:"quorum"`
+	DeadlineHours  int            `json:"deadlineHours"`
+	Witnesses      []string       `json:"witnesses,omitempty"`
+	Entries        int64          `json:"entries"`
+	EligibleJudges int            `json:"eligibleJudges"`
+	CalibrationSet *digest.ID     `json:"calibrationSet,omitempty"`
+}
+
+// A FormerLogKey is a key that sealed the ledger before the one that does now.
+type FormerLogKey struct {
+	Key       string        `json:"key"`
+	Until     int64         `json:"until"` // the entry that put another in its place, the last that it sealed
+	RetiredAt evidence.Time `json:"retiredAt"`
 }
 
 // A Made is what [Init] made.

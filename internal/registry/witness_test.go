@@ -22,7 +22,7 @@ import (
 
 func TestADrawWaitsForItsWitnesses(t *testing.T) {
 	j := newJudged(t, 4, nil)
-	name, pub, err := seal.ParseLogKey(must[string](t)(j.LogKey()))
+	name, pub, err := seal.ParseLogKey(must[*Public](t)(j.Config(t.Context())).LogKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,8 +136,10 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 		s.rules = SecurityRules
 	case lines[0] == headerMagic+"3":
 		s.rules = OpenPGPRules
+	case lines[0] == headerMagic+"4":
+		s.rules = OperatorRules
 	default:
-		return 1, fmt.Errorf("found %q, expected %q and 1, 2 or 3 (found rules %q)", lines[0], headerMagic, rules)
+		return 1, fmt.Errorf("found %q, expected %q and 1 to 4 (found rules %q)", lines[0], headerMagic, rules)
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
 		return 2, fmt.Errorf("expected %q and a number", headerVersion)

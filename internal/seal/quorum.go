@@ -192,11 +192,15 @@ func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 
 // Extend reads the next version of a signers file, which two people of the
 // version before must have signed as it is, in [NamespaceSigners]. The people
-// it names itself do not count.
+// it names itself do not count. A file with a lone operator is different, since
+// [OperatorRules]: it is changed by that operator, and only to another key.
 func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, error) {
 	s, err := ParseNext(prev, next)
 	if err != nil {
 		return nil, err
+	}
+	if _, lone := prev.LoneOperator(); lone && s.rules >= OperatorRules {
+		return s, s.succeedsAlone(prev, sigs, at)
 	}
 	rule := succession(s)
 	// People are counted by the newer rules too: two without a role must not

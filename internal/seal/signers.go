@@ -55,6 +55,9 @@ const (
 	SecurityRules Rules = 2
 	// OpenPGPRules are SecurityRules, and people may have OpenPGP keys too.
 	OpenPGPRules Rules = 3
+	// OperatorRules are OpenPGPRules, and an operator who is alone in the file may
+	// change their own key.
+	OperatorRules Rules = 4
 )
 
 // Rules are those that the file is under.

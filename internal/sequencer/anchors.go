@@ -126,18 +126,17 @@ type Published struct {
 // The people, if any, sign the anchor besides: each is given what to sign and the
 // signers in force.
 func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people ...Person) (*Published, error) {
-	tip := l.Tip()
+	tip, by := l.end()
 	at := l.anchorTime(tip)
-	if err := l.cfg.checkOperator(tip.Signers, evidence.At(at)); err != nil {
+	if err := by.checkOperator(tip.Signers, evidence.At(at)); err != nil {
 		return nil, err
 	}
 	// The last seal may be that of an operator whom its own batch replaced;
 	// what is published is signed by one in force.
-	signature, err := l.sign(tip.TreeHead)
-	if err != nil {
+	var err error
+	if tip.Checkpoint, err = by.checkpoint(tip.TreeHead); err != nil {
 		return nil, err
 	}
-	tip.Checkpoint = ledger.AssembleCheckpoint(tip.TreeHead, signature)
 	anchors, err := LoadAnchors(l.cfg.FS, l.cfg.Anchors)
 	if err != nil {
 		return nil, err
@@ -167,7 +166,7 @@ func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people
 	if err := l.cfg.publishTiles(tree, leaves, tip); err != nil {
 		return nil, err
 	}
-	if err := l.writeAnchor(tip, signed, at, people, pub); err != nil {
+	if err := l.writeAnchor(tip, by, signed, at, people, pub); err != nil {
 		return nil, err
 	}
 	slices.Sort(pub.Witnesses)
@@ -194,13 +193,13 @@ func (l *Ledger) cosign(ctx context.Context, tip Tip, tree *ledger.Tree, cosigne
 
 // writeAnchor signs and writes the day's file. An older one of the same day is
 // replaced only by a larger one, after the ledger was found to contain it.
-func (l *Ledger) writeAnchor(tip Tip, checkpoint []byte, at time.Time, people []Person, pub *Published) error {
+func (l *Ledger) writeAnchor(tip Tip, by *sealer, checkpoint []byte, at time.Time, people []Person, pub *Published) error {
 	a := ledger.NewAnchor(tip.TreeHead, tip.Head, checkpoint, at)
 	message, err := a.Message()
 	if err != nil {
 		return err
 	}
-	signature, err := seal.SignWith(l.cfg.Key.Signer(), seal.NamespaceAnchor, message)
+	signature, err := seal.SignWith(by.key.Signer(), seal.NamespaceAnchor, message)
 	if err != nil {
 		return err
 	}

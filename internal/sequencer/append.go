@@ -19,6 +19,7 @@ type Pending struct {
 	kind   evidence.Kind
 	body   []byte
 	manual bool
+	by     *sealer // of a change of signers: who seals from then on, nil for the same
 
 	done chan struct{}
 	pos  ledger.Position
@@ -53,6 +54,23 @@ func (l *Ledger) AppendRecord(kind evidence.Kind, record evidence.Body) (ledger.
 // submitted by one goroutine. The body must not change until Wait returns.
 func (l *Ledger) Submit(kind evidence.Kind, body []byte) *Pending {
 	return l.submit(&Pending{kind: kind, body: body})
+}
+
+// SubmitOperator is Submit for a change of signers after which another key seals.
+// The batch of the change is the last that the key before it seals.
+func (l *Ledger) SubmitOperator(change *evidence.SignersChanged, key *seal.Key) (*Pending, error) {
+	if err := change.Validate(); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s: %w", change.Kind(), err)
+	}
+	body, err := canon.Marshal(change)
+	if err != nil {
+		return nil, err
+	}
+	by, err := newSealer(key, l.cfg.Origin)
+	if err != nil {
+		return nil, err
+	}
+	return l.submit(&Pending{kind: change.Kind(), body: body, by: by}), nil
 }
 
 // SubmitManual is Submit for what a person appends by hand. The record is
@@ -171,7 +189,7 @@ func (l *Ledger) commit(batch []*Pending) {
 func (l *Ledger) write(batch []*Pending) error {
 	at, late, err := l.clock()
 	if err == nil {
-		err = l.cfg.checkOperator(l.signers, at)
+		err = l.by.checkOperator(l.signers, at)
 	}
 	if err != nil {
 		return err
@@ -181,7 +199,7 @@ func (l *Ledger) write(batch []*Pending) error {
 		l.frame(&Pending{kind: evidence.IntegrityEventKind, body: late}, at)
 	}
 	accepted := 0
-	next := l.signers
+	next, by := l.signers, l.by
 	for _, p := range batch {
 		if p.kind == evidence.LedgerOpened && l.chain.Size() > 0 {
 			p.err = refusal.Newf(refusal.Malformed, "%s stands only at the beginning of a ledger", p.kind)
@@ -189,11 +207,16 @@ func (l *Ledger) write(batch []*Pending) error {
 		}
 		if p.kind == evidence.SignersChangedKind {
 			changed, err := l.extendSigners(p.body, at)
+			if err == nil && p.by != nil {
+				err = p.by.checkOperator(changed, at)
+			}
 			if err != nil {
 				p.err = err
 				continue
 			}
-			next = changed
+			if next = changed; p.by != nil {
+				by = p.by
+			}
 		}
 		if err := l.once.Add(p.kind, p.body, l.chain.Size()); err != nil {
 			p.err = err
@@ -206,9 +229,15 @@ func (l *Ledger) write(batch []*Pending) error {
 		return nil
 	}
 	head := ledger.TreeHead{Origin: l.cfg.Origin, Size: l.chain.Size(), Root: l.chain.Root()}
-	signature, err := l.sign(head)
+	signature, err := l.by.sign(head)
 	if err != nil {
 		return err
+	}
+	checkpoint := ledger.AssembleCheckpoint(head, signature)
+	if by != l.by {
+		if checkpoint, err = by.checkpoint(head); err != nil {
+			return err
+		}
 	}
 	l.buf = ledger.AppendSealLine(l.buf, head.Size, l.chain.Head(), signature)
 	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > l.cfg.segmentBytes {
@@ -228,7 +257,8 @@ func (l *Ledger) write(batch []*Pending) error {
 	}
 	l.last, l.signers = at, next
 	l.mu.Lock()
-	l.tip = Tip{head, l.chain.Head(), ledger.AssembleCheckpoint(head, signature), next, at}
+	l.by = by
+	l.tip = Tip{head, l.chain.Head(), checkpoint, next, at}
 	l.mu.Unlock()
 	if l.cfg.Committed != nil && head.Size > 1 {
 		l.cfg.Committed(l.framed, l.tip)
@@ -248,16 +278,6 @@ func (l *Ledger) frame(p *Pending, at evidence.Time) {
 			Envelope: evidence.Envelope{Body: p.body, Kind: p.kind, Manual: p.manual, Time: at},
 		})
 	}
-}
-
-// sign makes the note signature of a tree head.
-func (l *Ledger) sign(head ledger.TreeHead) ([]byte, error) {
-	sig, err := l.signer.Sign([]byte(head.Text()))
-	if err != nil {
-		return nil, fmt.Errorf("sealing: %w", err)
-	}
-	hash := l.signer.KeyHash()
-	return append([]byte{byte(hash >> 24), byte(hash >> 16), byte(hash >> 8), byte(hash)}, sig...), nil
 }
 
 // clock returns the time of the next batch. Entries never go back in time: a

@@ -23,8 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -54,7 +52,10 @@ type Config struct {
 	Origin    string
 	TrustRoot digest.ID
 	Key       *seal.Key // the operator's
-	Now       func() time.Time
+	// FindKey, if set, is asked for another key if Key is not an operator's at the
+	// end of the ledger: the operator may have changed it. Nil is none.
+	FindKey func(*seal.Signers) *seal.Key
+	Now     func() time.Time
 	// From is a verification of the same ledger that this process made before,
 	// which opening continues instead of beginning again. It was made without
 	// the lock: what others have appended since is verified now.
@@ -91,7 +92,6 @@ const clockTolerance = 5 * time.Second
 // number of goroutines.
 type Ledger struct {
 	cfg    Config
-	signer note.Signer
 	lock   *store.Lock
 	memory *memory
 	log    *store.Log
@@ -112,7 +112,8 @@ type Ledger struct {
 	framed   []ledger.Record // the entries of the batch, for Config.Committed
 
 	mu  sync.Mutex
-	tip Tip // what is on disk
+	tip Tip     // what is on disk
+	by  *sealer // of the next batch; changed by the sequencing goroutine alone
 }
 
 // A Tip is the acknowledged end of a ledger.
@@ -129,6 +130,13 @@ func (l *Ledger) Tip() Tip {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tip
+}
+
+// end is the tip, and who seals what comes after it.
+func (l *Ledger) end() (Tip, *sealer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tip, l.by
 }
 
 // Verified returns what was verified when the ledger was opened, for a reader
@@ -167,7 +175,7 @@ func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error
 		return nil, err
 	}
 	l.chain, l.signers = ledger.NewChain(cfg.Origin), signers
-	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
+	if err := l.by.checkOperator(l.signers, l.stamp()); err != nil {
 		l.abandon()
 		return nil, err
 	}
@@ -204,7 +212,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 
 // open takes the locks.
 func open(ctx context.Context, cfg Config) (*Ledger, error) {
-	signer, err := seal.NoteSigner(cfg.Key, cfg.Origin)
+	by, err := newSealer(cfg.Key, cfg.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +232,7 @@ func open(ctx context.Context, cfg Config) (*Ledger, error) {
 		cfg.segmentBytes = segmentBytes
 	}
 	return &Ledger{
-		cfg: cfg, signer: signer, lock: lock, memory: m,
+		cfg: cfg, by: by, lock: lock, memory: m,
 		queue:  make(chan *Pending, maxBatchEntries),
 		closed: make(chan struct{}),
 	}, nil
@@ -249,8 +257,14 @@ func (l *Ledger) load() error {
 			WithHint(`run "tally ledger repair": it sets them aside; nothing that was acknowledged is in them`)
 	}
 	l.chain, l.last, l.signers, l.once = v.Chain(), v.LastTime, v.Signers, v.Once()
-	if err := l.cfg.checkOperator(l.signers, l.stamp()); err != nil {
+	if err := l.chooseKey(); err != nil {
 		return err
+	}
+	checkpoint := v.Checkpoint
+	if _, replaced := ledger.VerifyCheckpoint(checkpoint, ledger.Policy{Logs: ledger.KeysOf(v.Signers, v.Origin, v.LastTime.Go())}); replaced != nil {
+		if checkpoint, err = l.by.checkpoint(v.TreeHead); err != nil {
+			return err
+		}
 	}
 	if l.log, err = store.OpenLog(l.cfg.FS, l.cfg.SegmentsDir(), v.Tail.Batch, v.Tail.GoodSize); err != nil {
 		return err
@@ -259,7 +273,7 @@ func (l *Ledger) load() error {
 		return err
 	}
 	l.opened = v
-	l.tip = Tip{v.TreeHead, v.Head, v.Checkpoint, v.Signers, v.LastTime}
+	l.tip = Tip{v.TreeHead, v.Head, checkpoint, v.Signers, v.LastTime}
 	return l.memory.remember(v.TreeHead)
 }
 
@@ -268,14 +282,24 @@ func MemoryExpectation(head ledger.TreeHead) ledger.Expectation {
 	return ledger.Expectation{TreeHead: head, Source: "the memory of what was signed on this machine"}
 }
 
-// checkOperator refuses to sign with a key that is not an operator's at that
-// time: the seal it would make could never verify.
-func (c *Config) checkOperator(signers *seal.Signers, at evidence.Time) error {
-	pub, _ := c.Key.Public().Ed25519()
-	if _, err := signers.OperatorOf(pub, at.Go()); err != nil {
-		return refusal.Newf(refusal.NotAnOperator, "nothing is appended without a valid operator signature: %w", err).
-			WithHint("use the key of an operator (TALLY_OPERATOR_KEY), or have two signers add this one with the operator role")
+// chooseKey takes the key of an operator in force at the end of the ledger.
+func (l *Ledger) chooseKey() error {
+	err := l.by.checkOperator(l.signers, l.stamp())
+	if err == nil || l.cfg.FindKey == nil {
+		return err
 	}
+	key := l.cfg.FindKey(l.signers)
+	if key == nil {
+		return err
+	}
+	other, failed := newSealer(key, l.cfg.Origin)
+	if failed != nil {
+		return failed
+	}
+	if failed := other.checkOperator(l.signers, l.stamp()); failed != nil {
+		return failed
+	}
+	l.by = other
 	return nil
 }
 

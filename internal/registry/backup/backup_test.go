@@ -117,6 +117,43 @@ func TestARestoredRegistryIsTheSame(t *testing.T) {
 	}
 }
 
+func TestABackupOverARotationOfTheOperatorsKeyIsRestored(t *testing.T) {
+	s := newServed(t)
+	before, _ := s.backup(false)
+	if _, err := s.RotateKey(context.Background(), registry.OperatorPurpose); err != nil {
+		t.Fatal(err)
+	}
+	atOnce, m := s.backup(false) // the last seal is by the key that was replaced
+	s.evaluate(7)
+	later, _ := s.backup(true)
+	for name, file := range map[string]string{"before": before, "at once": atOnce, "later": later} {
+		keys := filepath.Join(s.dir, "keys") // those of now
+		if name == "later" {
+			keys = ""
+		}
+		r, err := restore(t, file, keys)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name == "at once" && r.Rows != m.Rows {
+			t.Errorf("%s: rows %s, backup %s", name, r.Rows, m.Rows)
+		}
+		// And the key that the ledger asks for goes on with it.
+		again, err := registry.Open(context.Background(), registry.Options{Dir: r.Dir, StateDir: t.TempDir()})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := again.Register(context.Background(), registry.SignUp{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestPrivateKeysAreLeftOut(t *testing.T) {
 	s := newServed(t)
 	file, _ := s.backup(false)

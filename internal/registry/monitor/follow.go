@@ -52,7 +52,7 @@ func (m *Monitor) follow(ctx context.Context) error {
 	if m.log.chain.Root() != head.Root {
 		return m.entriesDiffer(ctx, offered, head)
 	}
-	keys := operatorKeys(m.log)
+	keys := m.log.operators(head.Size)
 	if _, err := ledger.VerifyCheckpoint(offered, m.policy(keys)); err != nil {
 		return fmt.Errorf("the registry's checkpoint of %d entries: %w", head.Size, err)
 	}
@@ -114,21 +114,23 @@ func (m *Monitor) begin(offered []byte) error {
 }
 
 // policy says whose checkpoints are believed: at the first look the keys that were
-// named, afterwards the operators of the verified ledger.
+// named and those that they handed the ledger over to, as far as they are operators
+// now; afterwards the operators of the verified ledger.
 func (m *Monitor) policy(operators []ledger.LogKey) ledger.Policy {
 	p := m.Witnesses
 	p.Logs = operators
 	if m.memory.Size == 0 && len(m.Keys) > 0 {
-		p.Logs = m.Keys
+		p.Logs = nil
+		for _, k := range m.log.heirs(m.Keys) {
+			if slices.ContainsFunc(operators, func(o ledger.LogKey) bool { return o.Key.Equal(k.Key) }) {
+				p.Logs = append(p.Logs, k)
+			}
+		}
+		if len(p.Logs) == 0 {
+			p.Logs = m.Keys // so that the refusal names them
+		}
 	}
 	return p
-}
-
-// operatorKeys are the keys that may seal the ledger at its end. They come from
-// entries, so they hold for a tree that a trusted key has signed: signers change
-// only with signatures of those before them.
-func operatorKeys(l *log) []ledger.LogKey {
-	return ledger.KeysOf(l.signers, l.origin, l.last.Go())
 }
 
 func vkeys(keys []ledger.LogKey) []string {
@@ -142,11 +144,7 @@ func vkeys(keys []ledger.LogKey) []string {
 // notLonger handles a checkpoint that has no more entries than were seen: the same
 // one again, a fork, or a rollback.
 func (m *Monitor) notLonger(offered []byte, head ledger.TreeHead) error {
-	known, err := m.memory.policy()
-	if err != nil {
-		return damaged(m.Dir, err)
-	}
-	if _, err := ledger.VerifyCheckpoint(offered, ledger.Policy{Logs: known.Logs, Witnesses: m.Witnesses.Witnesses, Quorum: m.Witnesses.Quorum}); err != nil {
+	if _, err := ledger.VerifyCheckpoint(offered, ledger.Policy{Logs: m.log.operators(head.Size), Witnesses: m.Witnesses.Witnesses, Quorum: m.Witnesses.Quorum}); err != nil {
 		return fmt.Errorf("the registry's checkpoint of %d entries: %w", head.Size, err)
 	}
 	root, err := m.log.tree.Root(head.Size)
@@ -169,7 +167,7 @@ func (m *Monitor) notLonger(offered []byte, head ledger.TreeHead) error {
 // entriesDiffer tells what it means that the entries do not give the root: the tree
 // itself is another one, or only the entries that are served are.
 func (m *Monitor) entriesDiffer(ctx context.Context, offered []byte, head ledger.TreeHead) error {
-	if _, err := ledger.VerifyCheckpoint(offered, m.policy(operatorKeys(m.log))); err != nil {
+	if _, err := ledger.VerifyCheckpoint(offered, m.policy(m.log.operators(head.Size))); err != nil {
 		return fmt.Errorf("the registry's checkpoint of %d entries: %w", head.Size, err)
 	}
 	if m.memory.Size > 0 {

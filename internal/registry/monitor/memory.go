@@ -86,19 +86,6 @@ func (m *memory) save(dir string) error {
 	return store.WriteFile(store.OS{}, filepath.Join(dir, "memory.json"), append(data, '\n'), 0o600)
 }
 
-// policy says whose checkpoints are believed.
-func (m *memory) policy() (ledger.Policy, error) {
-	var p ledger.Policy
-	for _, vkey := range m.Keys {
-		name, pub, err := seal.ParseLogKey(vkey)
-		if err != nil {
-			return p, err
-		}
-		p.Logs = append(p.Logs, ledger.LogKey{Origin: name, Key: pub})
-	}
-	return p, nil
-}
-
 func (m *memory) root() (tlog.Hash, error) { return tlog.ParseHash(m.Root) }
 
 func entriesDir(dir string) string { return filepath.Join(dir, "entries") }
@@ -179,6 +166,50 @@ type log struct {
 	tree    *ledger.Tree
 	signers *seal.Signers
 	last    evidence.Time
+	changes []change // of the signers, the first version included
+}
+
+// A change is a version of the signers and how many entries there were with the one
+// that brought it.
+type change struct {
+	signers *seal.Signers
+	at      evidence.Time
+	size    int64
+}
+
+// operators are the keys that may sign the tree of that size. They come from
+// entries, so they hold for a tree that a trusted key has signed: signers change only
+// with signatures of those before them.
+func (l *log) operators(size int64) []ledger.LogKey {
+	for _, c := range slices.Backward(l.changes) {
+		if c.size > size {
+			continue
+		}
+		at := c.at
+		if size == l.chain.Size() {
+			at = l.last
+		}
+		return ledger.KeysOf(c.signers, l.origin, at.Go())
+	}
+	return nil
+}
+
+// heirs are the given keys and every key that one of them handed the ledger over to:
+// a lone operator's key signs the version that names the next. A key that is merely
+// listed in a version hands over nothing, since whoever makes a ledger can list the
+// key of somebody else.
+func (l *log) heirs(keys []ledger.LogKey) []ledger.LogKey {
+	all := slices.Clone(keys)
+	for i := 1; i < len(l.changes); i++ {
+		before, alone := l.changes[i-1].signers.LoneOperator()
+		after, still := l.changes[i].signers.LoneOperator()
+		from, _ := before.Key.Ed25519()
+		if alone && still && slices.ContainsFunc(all, func(k ledger.LogKey) bool { return k.Key.Equal(from) }) {
+			to, _ := after.Key.Ed25519()
+			all = append(all, ledger.LogKey{Origin: l.origin, Key: to})
+		}
+	}
+	return all
 }
 
 func newLog(origin string) *log {
@@ -211,10 +242,15 @@ func (l *log) add(raw []byte) (ledger.Position, evidence.Entry, evidence.Body, e
 		if l.signers, err = seal.Root("signers", []byte(b.Signers), digest.IDOf([]byte(b.Signers))); err != nil {
 			return fail("%w", err)
 		}
+		l.changes = append(l.changes, change{l.signers, entry.Time, index + 1})
 	case *evidence.SignersChanged:
+		if l.signers == nil {
+			return fail("a change of signers is the first entry")
+		}
 		if l.signers, err = ledger.ExtendSigners(l.signers, b, entry.Time); err != nil {
 			return fail("%w", err)
 		}
+		l.changes = append(l.changes, change{l.signers, entry.Time, index + 1})
 	}
 	if l.signers == nil {
 		return fail("the first entry is %s, expected %s", entry.Kind, evidence.LedgerOpened)

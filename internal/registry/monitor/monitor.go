@@ -145,9 +145,6 @@ func (m *Monitor) load() error {
 	if remembered.Address != m.Client.Address() {
 		return refusal.Newf(refusal.Usage, "%s remembers %s, not %s", m.Dir, remembered.Address, m.Client.Address()).WithHint("use another --state for another registry")
 	}
-	if err := m.trusted(remembered); err != nil {
-		return err
-	}
 	m.log = newLog(remembered.Origin)
 	m.state = newReplay(m.log)
 	if err := loadEntries(m.Dir, remembered.Size, m.apply); err != nil {
@@ -157,14 +154,19 @@ func (m *Monitor) load() error {
 		return refusal.Newf(refusal.MemoryDamaged, "%s: the entries that were kept have the root %s; remembered is %s", m.Dir, got, remembered.Root).
 			WithHint("somebody changed them on this machine; begin again with another --state")
 	}
+	if err := m.trusted(remembered); err != nil {
+		return err
+	}
 	m.memory = remembered
 	return nil
 }
 
-// trusted refuses a key that was named now and never signed what is remembered.
+// trusted refuses a key that was named now and neither may sign what is remembered
+// nor handed it over to one that may.
 func (m *Monitor) trusted(remembered *memory) error {
 	for _, k := range m.Keys {
-		if !slices.Contains(remembered.Keys, vkeys([]ledger.LogKey{k})[0]) {
+		heirs := vkeys(m.log.heirs([]ledger.LogKey{k}))
+		if !slices.ContainsFunc(heirs, func(vkey string) bool { return slices.Contains(remembered.Keys, vkey) }) {
 			return refusal.Newf(refusal.CheckpointInvalid, "the key %s is not one that may sign the registry that was seen before; those are %q", vkeys([]ledger.LogKey{k})[0], remembered.Keys).
 				WithHint("this may be another registry at the same address; look at it with another --state")
 		}

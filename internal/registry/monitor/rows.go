@@ -296,11 +296,18 @@ func (m *Monitor) prove(ctx context.Context, data []byte, index int64) (*ledger.
 		}
 		beside = page[0]
 	}
-	policy, err := m.memory.policy()
+	signed, err := treeHead(parsed.Checkpoint)
 	if err != nil {
-		return nil, damaged(m.Dir, err)
+		return nil, err
 	}
-	proved, err := ledger.VerifyReceipt(data, beside, policy)
+	proved, err := ledger.VerifyReceipt(data, beside, ledger.Policy{Logs: m.log.operators(signed.Size)})
+	if err != nil && signed.Size > m.memory.Size {
+		// The tree has grown since it was read, and who signs it may have changed.
+		if err := m.follow(ctx); err != nil {
+			return nil, err
+		}
+		proved, err = ledger.VerifyReceipt(data, beside, ledger.Policy{Logs: m.log.operators(signed.Size)})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"tallystick/internal/ledger"
 	"tallystick/internal/seal"
 )
@@ -34,14 +32,10 @@ func (m *Monitor) checkWitnessed(ctx context.Context, report *Report) error {
 }
 
 func (m *Monitor) cosigned(text []byte, d *draw) error {
-	policy, err := m.memory.policy()
-	if err != nil {
-		return damaged(m.Dir, err)
-	}
-	policy.Quorum = 1
+	policy := ledger.Policy{Logs: m.log.operators(d.body.Size), Quorum: 1}
 	for _, vkey := range d.first.settings.Witnesses {
-		var v note.Verifier
-		if v, err = seal.CosignatureVerifier(vkey); err != nil {
+		v, err := seal.CosignatureVerifier(vkey)
+		if err != nil {
 			return err
 		}
 		policy.Witnesses = append(policy.Witnesses, v)

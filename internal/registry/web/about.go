@@ -74,7 +74,7 @@ func signingKeys(c *call) (*reply, error) {
 		Proves       string `json:"proves"`
 		DoesNotProve string `json:"doesNotProve"`
 	}
-	return asJSON(http.StatusOK, map[string]any{
+	said := map[string]any{
 		"issuer": config.DID, "logKey": config.LogKey, "keys": set.Keys,
 		"layers": []layer{
 			{1, "credential", "DataIntegrityProof, eddsa-jcs-2022", c.url("/.well-known/jwks.json"),
@@ -84,7 +84,11 @@ func signingKeys(c *call) (*reply, error) {
 			{3, "manifest chain", "chainSignature (HMAC-SHA-256) and chainSignatureEd25519", c.url("/.well-known/jwks.json"),
 				"the published manifest and its place among those of its artifact", "anything to others by the HMAC alone: only the platform has its key"},
 		},
-	})
+	}
+	if len(config.FormerLogKeys) > 0 {
+		said["formerLogKeys"] = config.FormerLogKeys
+	}
+	return asJSON(http.StatusOK, said)
 }
 
 //go:embed recipe.md
