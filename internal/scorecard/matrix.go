@@ -83,24 +83,7 @@ type MatrixEntry struct {
 // MatrixOf sets attempts side by side. Targets without an attempt are listed and
 // not compared.
 func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
-	m := &Matrix{Targets: []MatrixTarget{}, Cases: []MatrixCase{}, Pairs: []MatrixPair{}}
-	at := make(map[string]int)
-	for _, e := range entries {
-		m.Targets = append(m.Targets, e.line())
-		if e.Attempt == nil {
-			continue
-		}
-		for _, c := range ReducedCases(e.Attempt) {
-			i, known := at[c.ID]
-			if !known {
-				i = len(m.Cases)
-				at[c.ID] = i
-				m.Cases = append(m.Cases, MatrixCase{c.ID, map[string]MatrixCell{}})
-			}
-			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of}
-		}
-	}
-	slices.SortStableFunc(m.Cases, func(a, b MatrixCase) int { return m.rank(a) - m.rank(b) })
+	m := GridOf(entries)
 	for i, a := range entries {
 		if i > 0 && len(entries) > MaxPaired {
 			break
@@ -124,6 +107,30 @@ func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
 		m.Pairs[i].HolmP = corrected
 	}
 	return m, nil
+}
+
+// GridOf is the matrix without its pairs: what ended how, also where the benches differ
+// and no two columns can be compared.
+func GridOf(entries []MatrixEntry) *Matrix {
+	m := &Matrix{Targets: []MatrixTarget{}, Cases: []MatrixCase{}, Pairs: []MatrixPair{}}
+	at := make(map[string]int)
+	for _, e := range entries {
+		m.Targets = append(m.Targets, e.line())
+		if e.Attempt == nil {
+			continue
+		}
+		for _, c := range ReducedCases(e.Attempt) {
+			i, known := at[c.ID]
+			if !known {
+				i = len(m.Cases)
+				at[c.ID] = i
+				m.Cases = append(m.Cases, MatrixCase{c.ID, map[string]MatrixCell{}})
+			}
+			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of}
+		}
+	}
+	slices.SortStableFunc(m.Cases, func(a, b MatrixCase) int { return m.rank(a) - m.rank(b) })
+	return m
 }
 
 func (e *MatrixEntry) line() MatrixTarget {

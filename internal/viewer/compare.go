@@ -16,6 +16,7 @@ type compareData struct {
 	A, B     string
 	Attempts []string // to choose from
 	*scorecard.Comparison
+	Apart bool // they are of benches that differ
 	Rows  []compareRow
 	Pager pager
 	Side  *sideBySide // of the case that was chosen
@@ -59,7 +60,13 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	options := scorecard.CompareOptions{AcrossBenches: q.Get("across") == "1", Divergence: v.divergence(a, b), MaxDivergences: 20}
-	if data.Comparison, err = scorecard.Compare(a, b, options); err != nil {
+	p.Title = a.ID + " and " + b.ID
+	data.Comparison, err = scorecard.Compare(a, b, options)
+	if refusal.Is(err, refusal.NotComparable) && !options.AcrossBenches {
+		data.Apart, p.Next = true, []command{{What: "Compare the cases that are the same", Line: shell("tally", "compare", a.ID, b.ID, "--across-benches")}}
+		return p, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	data.Pager = newPager(q, len(data.Cases), rowsOnPage)
@@ -75,7 +82,7 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	if options.AcrossBenches {
 		words = append(words, "--across-benches")
 	}
-	p.Title, p.Next = a.ID+" and "+b.ID, []command{{What: "The same in the terminal", Line: shell(words...)}}
+	p.Next = []command{{What: "The same in the terminal", Line: shell(words...)}}
 	return p, nil
 }
 

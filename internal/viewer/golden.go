@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/archive"
 	"tallystick/internal/history"
+	"tallystick/internal/outline"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
@@ -71,17 +72,30 @@ func (v *Viewer) compareGolden(data *goldenData) error {
 	if err != nil {
 		return err
 	}
-	d, err := trajectory.CheckGolden(text, run, archive.GoldenTrace)
+	d, err := outline.CheckGolden(text, run, "", archive.GoldenTrace)
 	if err != nil {
 		return err
 	}
-	if data.Same = d == nil; data.Same {
+	if data.Same = d.Equal(); data.Same {
 		return nil
 	}
-	data.Divergence = d.String()
-	got, err := trajectory.Canonical(run, archive.GoldenTrace)
+	data.Divergence = d.Detail()
+	got, err := goldenText(text, run)
 	if err == nil {
-		data.Lines = lineDiff(string(text), string(got.Format()))
+		data.Lines = lineDiff(string(text), string(got))
 	}
 	return err
+}
+
+// goldenText is what a run would be written as, beside a golden file: what the agent
+// did, or every event, as that file has it.
+func goldenText(beside []byte, run *trajectory.Verified) ([]byte, error) {
+	if outline.IsOutline(beside) {
+		return outline.Of(run).Format(), nil
+	}
+	trace, err := trajectory.Canonical(run, archive.GoldenTrace)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Format(), nil
 }

@@ -24,6 +24,7 @@ type matrixData struct {
 	AllURL   string
 	Attempts []matrixChoice
 	TooMany  bool
+	Apart    bool // the columns are of benches that differ
 }
 
 // A matrixChoice is an attempt that could be a column.
@@ -72,7 +73,7 @@ func (v *Viewer) matrix(req *http.Request) (*page, error) {
 	for _, a := range chosen[max(0, len(chosen)-2):] {
 		words = append(words, a.ID)
 	}
-	p := &page{Title: "Matrix", Template: "matrix", Section: "Matrix", Data: data, Crumbs: []link{{Text: "Overview", URL: "/"}, {Text: "Matrix", URL: ""}}}
+	p := &page{Title: "Matrix", Template: "matrix", Section: "Matrix", Data: data}
 	if len(words) == 4 {
 		p.Next = []command{{What: "The last two, case by case", Line: shell(words...)}}
 	}
@@ -125,12 +126,15 @@ func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.V
 		}
 		entries = append(entries, scorecard.MatrixEntry{Target: a.ID, Attempt: a, Card: card})
 	}
-	m, err := scorecard.MatrixOf(entries)
-	if err != nil && !refusal.Is(err, refusal.NotComparable) {
-		return err
-	}
-	if m == nil {
+	if len(entries) == 0 {
 		return nil
+	}
+	m, err := scorecard.MatrixOf(entries)
+	if refusal.Is(err, refusal.NotComparable) {
+		m, data.Apart, err = scorecard.GridOf(entries), true, nil
+	}
+	if err != nil {
+		return err
 	}
 	data.Columns, data.Pairs = m.Targets, m.Pairs
 	cases := m.Cases

@@ -25,13 +25,18 @@ func honest(_ string, body []byte) []byte { return body }
 // serve starts the viewer of the workspace behind a forger, with its real door.
 func serve(t *testing.T, forge forger) string {
 	t.Helper()
-	w := workspace(t)
+	return workspace(t).serve(t, forge)
+}
+
+// serve starts a viewer behind a forger, with its real door.
+func (w *world) serve(t *testing.T, forge forger) string {
+	t.Helper()
 	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state")}
 	place, err := archive.Open(w.dir, archive.World{Getenv: func(name string) string { return env[name] }, Now: time.Now, Note: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := viewer.Open(viewer.Config{Place: place})
+	v, err := viewer.Open(viewer.Config{Place: place, Files: w.imported})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ var hostile = []string{
 type world struct {
 	dir, key string
 	home     string
+	imported []string // results of other harnesses
 }
 
 const attempt = "chat.default.1"
@@ -56,6 +57,22 @@ type failure string
 func (f failure) Error() string { return string(f) }
 
 func makeWorld() (*world, error) {
+	w, err := newWorld("init")
+	if err != nil {
+		return nil, err
+	}
+	if err := w.write(map[string]string{"bench/chat/registration.yaml": registration("chat"), "bench/chat/dataset.jsonl": dataset()}); err != nil {
+		return nil, err
+	}
+	if _, err := w.tally(4, "--workspace", w.dir, "run", "chat"); err != nil {
+		return nil, err
+	}
+	return w, w.readKey(attempt)
+}
+
+// newWorld makes a workspace with "tally init" or "tally demo"; it is removed when all
+// tests are done.
+func newWorld(command string) (*world, error) {
 	top, err := os.MkdirTemp("", "browsertest")
 	if err != nil {
 		return nil, err
@@ -63,32 +80,34 @@ func makeWorld() (*world, error) {
 	w := &world{dir: filepath.Join(top, "ws"), home: filepath.Join(top, "home")}
 	old := stopBrowser
 	stopBrowser = func() { old(); os.RemoveAll(top) }
-	if _, err := w.tally(0, "init", w.dir); err != nil {
-		return nil, err
-	}
-	class := filepath.Join(w.dir, "bench", "chat")
-	if err := os.MkdirAll(class, 0o755); err != nil {
-		return nil, err
-	}
-	files := map[string]string{"registration.yaml": registration, "dataset.jsonl": dataset()}
+	_, err = w.tally(0, command, w.dir)
+	return w, err
+}
+
+// write writes files of the workspace.
+func (w *world) write(files map[string]string) error {
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(class, name), []byte(text), 0o644); err != nil {
-			return nil, err
+		file := filepath.Join(w.dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
 		}
 	}
-	if _, err := w.tally(4, "--workspace", w.dir, "run", "chat"); err != nil {
-		return nil, err
-	}
-	out, err := w.tally(0, "--workspace", w.dir, "--json", "prove", attempt, "-o", filepath.Join(top, "attempt.proof"))
+	return nil
+}
+
+// readKey asks for the ledger's key as somebody does who wants to check a page.
+func (w *world) readKey(attempt string) error {
+	out, err := w.tally(0, "--workspace", w.dir, "--json", "prove", attempt, "-o", filepath.Join(w.home, "attempt.proof"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var proof struct{ Key string }
-	if err := json.Unmarshal([]byte(out), &proof); err != nil {
-		return nil, err
-	}
+	err = json.Unmarshal([]byte(out), &proof)
 	w.key = proof.Key
-	return w, nil
+	return err
 }
 
 // tally runs a command line as a person would, and wants an exit code.
@@ -112,28 +131,34 @@ func (w *world) do(t *testing.T, code int, args ...string) string {
 	return out
 }
 
-const registration = `version: 1
-class: chat
+// registration is that of a class nobody signed for.
+func registration(class string) string {
+	return strings.Replace(`version: 1
+class: CLASS
 trust: scratch
 current_tier: bronze
 limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 20, tokens: 10000000, cost_microdollars: 1000000}
 governance: autonomous
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
-`
+`, "CLASS", class, 1)
+}
+
+type object = map[string]any
+
+func jsonLine(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(data) + "\n"
+}
 
 // dataset has a case with a tool that passes, one that fails, one that is held out, and
 // one for each hostile text, said by the model, by a tool and by the case.
 func dataset() string {
 	var b strings.Builder
-	line := func(v any) {
-		data, err := json.Marshal(v)
-		if err != nil {
-			panic(err)
-		}
-		b.Write(append(data, '\n'))
-	}
-	type object = map[string]any
+	line := func(v any) { b.WriteString(jsonLine(v)) }
 	look := func(result string) []object {
 		return []object{{"name": "look", "description": "Look for something.", "class": "read", "replies": []object{{"result": object{"is": result}}}}}
 	}
