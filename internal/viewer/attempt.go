@@ -96,7 +96,7 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.Class, URL: "/attempts?class=" + url.QueryEscape(a.Class)}, {Text: a.ID, URL: ""}}, Next: attemptCommands(a, data.Earlier)}
 	if a.Finished == nil {
 		data.Running = v.running(a)
-		p.Live = attemptURL(a.ID)
+		p.Live = req.URL.RequestURI()
 	}
 	return p, nil
 }
@@ -303,12 +303,17 @@ type running struct {
 	Cost     string
 	Left     string
 	Share    float64
+	Stalled  bool   // nothing was recorded for some time
+	Quiet    string // for how long
 }
 
+// stalledAfter is how long nothing is recorded before a page doubts that an attempt is
+// still running. It cannot know: a case may take as long as its limits allow.
+const stalledAfter = 2 * time.Minute
+
 func (v *Viewer) running(a *history.Attempt) *running {
-	out := &running{Of: a.Tasks(), Cost: Dollars(0), Rate: none, Left: none}
-	cost, first := int64(0), int64(0)
-	var last int64
+	out := &running{Of: a.Tasks(), Rate: none, Left: none}
+	var cost, first, last int64
 	for c := range a.Cases() {
 		if c.Index < 0 {
 			continue
@@ -326,6 +331,9 @@ func (v *Viewer) running(a *history.Attempt) *running {
 		out.Rate = strconv.FormatFloat(float64(time.Minute)/float64(each), 'f', 1, 64)
 		out.Left = (each * time.Duration(out.Of-out.Done)).Round(time.Second).String()
 	}
+	newest := max(last, a.Time.Go().UnixMilli())
+	quiet := v.config.Now().Sub(time.UnixMilli(newest))
+	out.Stalled, out.Quiet = quiet > stalledAfter, took(quiet.Milliseconds())
 	return out
 }
 

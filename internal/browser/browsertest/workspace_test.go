@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +37,8 @@ var hostile = []string{
 type world struct {
 	dir, key string
 	home     string
-	imported []string // results of other harnesses
+	imported []string          // results of other harnesses
+	env      map[string]string // besides HOME, PATH and the like
 }
 
 const attempt = "chat.default.1"
@@ -110,10 +112,20 @@ func (w *world) readKey(attempt string) error {
 	return err
 }
 
+// keyOf is readKey for a test.
+func (w *world) keyOf(t *testing.T, attempt string) string {
+	t.Helper()
+	if err := w.readKey(attempt); err != nil {
+		t.Fatal(err)
+	}
+	return w.key
+}
+
 // tally runs a command line as a person would, and wants an exit code.
 func (w *world) tally(code int, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state"), "PATH": os.Getenv("PATH")}
+	maps.Copy(env, w.env)
 	got := cli.Main(args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] })
 	if got != code {
 		return "", failure("tally " + strings.Join(args, " ") + ": exit " + string(rune('0'+got)) + "\n" + out.String() + errs.String())

@@ -47,19 +47,29 @@ addEventListener("keydown", (e) => {
   }
 });
 
-// While an attempt runs, its part of the page is asked for again. The answer is a part
-// of a page of this server, made by the same templates.
-const live = document.querySelector("[data-live]");
+// While an attempt runs, the page is asked for again and its parts that move are
+// replaced. The answer is a page of this server, made by the same templates; parts that
+// did not change, or that somebody is in, stay as they are.
+const live = document.body.dataset.live;
+
+function replaceParts(fresh) {
+  for (const old of document.querySelectorAll("[data-live-part]")) {
+    const part = fresh.querySelector(`[data-live-part="${old.dataset.livePart}"]`);
+    if (part && part.innerHTML !== old.dataset.was && !old.contains(document.activeElement)) {
+      part.dataset.was = part.innerHTML; // what the server sent, before a script marks it
+      old.replaceWith(document.importNode(part, true));
+    }
+  }
+}
+
 async function ask() {
   try {
-    const answer = await fetch(live.dataset.live, { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live-part]");
-    const old = document.querySelector("[data-live-part]");
-    if (!fresh || !old) return;
-    old.replaceWith(document.importNode(fresh, true));
-    document.dispatchEvent(new CustomEvent("tally:changed"));
-    if (fresh.dataset.livePart === "ended") return location.reload();
+    const answer = await fetch(live, { headers: { Accept: "text/html" }, cache: "no-store" });
+    if (answer.ok) {
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (!fresh.body.dataset.live) return location.reload(); // it has ended
+      replaceParts(fresh);
+    }
   } catch { /* the server went away; the page stays as it is */ }
   setTimeout(ask, 2000);
 }
