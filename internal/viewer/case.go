@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,6 +31,10 @@ type caseData struct {
 	Long       bool // the trajectory is too long to compare it
 	Pretty     string
 	Amended    *entry
+	DiffCut    bool   // lines of the diff, or their ends, are left out
+	DiffURL    string // the whole of it
+
+	kept map[string]bool // the pieces of the evidence
 }
 
 // An evidenceFile is a piece that the record names.
@@ -147,6 +152,10 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	add := func(what string, d interface{ String() string }) {
 		data.Files = append(data.Files, evidenceFile{what, d.String(), base + "/piece/" + d.String() + with(url.Values{}, "repeat", strconv.Itoa(int(data.Case.Repeat)))})
 	}
+	data.kept = make(map[string]bool)
+	for _, d := range files.All() {
+		data.kept[d.String()] = true
+	}
 	add("index of the evidence", data.Case.Evidence[0])
 	add("trajectory", files.Trajectory.Digest)
 	if files.Answer != nil {
@@ -180,18 +189,19 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	if files.Diff != nil {
 		add("diff of the folder", *files.Diff)
 		if text, err := v.r.Piece(*files.Diff); err == nil {
-			data.Diff = diffLines(string(text))
+			data.Diff, data.DiffCut = diffLines(string(text))
+			data.DiffURL = data.PieceURL(files.Diff.String())
 		}
 	}
 	if files.Folder != nil {
-		v.changedFiles(data, files.Folder, base)
+		v.changedFiles(data, files.Folder)
 	}
 }
 
 // maxChanged bounds the list of changed files.
 const maxChanged = 200
 
-func (v *Viewer) changedFiles(data *caseData, folder *evidence.FolderFiles, base string) {
+func (v *Viewer) changedFiles(data *caseData, folder *evidence.FolderFiles) {
 	for _, f := range folder.Changed[:min(len(folder.Changed), maxChanged)] {
 		c := changedFile{Path: f.Path, How: "deleted"}
 		switch {
@@ -203,11 +213,7 @@ func (v *Viewer) changedFiles(data *caseData, folder *evidence.FolderFiles, base
 			c.How = "written"
 			piece, err := v.r.Piece(*f.Digest)
 			c.Image = err == nil && imageType(piece) != ""
-			kind := "piece"
-			if c.Image {
-				kind = "blob"
-			}
-			c.URL = base + "/" + kind + "/" + f.Digest.String()
+			c.URL = data.PieceURL(f.Digest.String())
 			if c.Image {
 				c.URL = "/blob/" + f.Digest.String() + "?attempt=" + url.QueryEscape(data.Attempt.ID) + "&case=" + url.QueryEscape(data.Case.ID) + "&repeat=" + strconv.Itoa(int(data.Case.Repeat))
 			}
@@ -222,13 +228,14 @@ type diffLine struct{ Class, Text string }
 // maxDiffLines bounds a diff on a page.
 const maxDiffLines = 2000
 
-func diffLines(text string) []diffLine {
-	var out []diffLine
+// diffLines are those of a diff, and whether something of it was left out.
+func diffLines(text string) (out []diffLine, cut bool) {
 	for line := range strings.Lines(text) {
 		if len(out) == maxDiffLines {
-			return append(out, diffLine{"", "… the rest is in the evidence"})
+			return out, true
 		}
 		line = strings.TrimSuffix(line, "\n")
+		cut = cut || tooLong(line)
 		class := ""
 		switch {
 		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
@@ -239,7 +246,7 @@ func diffLines(text string) []diffLine {
 		}
 		out = append(out, diffLine{class, Text(line)})
 	}
-	return out
+	return out, cut
 }
 
 // Head is the beginning of a content that was compared.
@@ -248,6 +255,49 @@ func (caseData) Head(c *trajectory.Content) string {
 		return none
 	}
 	return Text(c.Head)
+}
+
+// Cut reports whether a page has less of a content than there was.
+func (caseData) Cut(c *trajectory.Content) bool {
+	return c != nil && (c.Truncated || tooLong(c.Head))
+}
+
+// Rest is where the whole of a text is read, by its digest; "" if it was not kept.
+func (d *caseData) Rest(digest any) string {
+	name := fmt.Sprint(digest)
+	if !d.kept[name] {
+		return ""
+	}
+	return d.PieceURL(name)
+}
+
+// A cutText is what a page says of a text that it shows the beginning of.
+type cutText struct {
+	Bytes     int64
+	URL, Link string
+}
+
+// CutOf is that of a content that was compared.
+func (d *caseData) CutOf(c *trajectory.Content) cutText {
+	return cutText{c.Bytes, d.Rest(c.Digest), "The whole text"}
+}
+
+// CutAt is that of a text of an event. What the event has in full is read there.
+func (d *caseData) CutAt(s said, t *transcript, seq int) cutText {
+	if whole := d.Rest(s.Digest); whole != "" || s.Digest != "" {
+		return cutText{s.Bytes, whole, "The whole text"}
+	}
+	return cutText{s.Bytes, t.LineURL(seq), "The event as it was recorded"}
+}
+
+// LineURL is where an event is read as it was hashed.
+func (s *transcript) LineURL(seq int) string {
+	u, _ := url.Parse(s.Address) // we made it
+	q := u.Query()
+	q.Set("from", strconv.Itoa(seq))
+	q.Set("n", "1")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // State is the class of a check's outcome in the stylesheet.
@@ -259,10 +309,10 @@ func (caseData) State(o grade.Outcome) string {
 }
 
 // IndexURL is where the piece is read that the record names first.
-func (d caseData) IndexURL() string { return d.PieceURL(d.Case.Evidence[0].String()) }
+func (d *caseData) IndexURL() string { return d.PieceURL(d.Case.Evidence[0].String()) }
 
 // PieceURL is where a piece of the evidence is read.
-func (d caseData) PieceURL(name string) string {
+func (d *caseData) PieceURL(name string) string {
 	return address("attempt", d.Attempt.ID, "case", d.Case.ID, "piece", name) + with(url.Values{}, "repeat", strconv.Itoa(int(d.Case.Repeat)))
 }
 

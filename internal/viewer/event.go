@@ -43,7 +43,7 @@ type said struct {
 	Head      template.HTML
 	Bytes     int64
 	Digest    string
-	Truncated bool
+	Cut       bool // the page has less than the whole
 	Redacted  bool
 	Folded    bool // it is long, and mostly what was said before
 }
@@ -143,7 +143,7 @@ func (e *event) member(doc any, pointer, name string, value any) {
 		e.note(name, joinHTML(parts))
 	case string:
 		if strings.Contains(x, "\n") || len(x) > 120 {
-			e.Texts = append(e.Texts, said{Name: words(name), Head: eventValue(doc, pointer, "text"), Bytes: int64(len(x))})
+			e.Texts = append(e.Texts, said{Name: words(name), Head: eventValue(doc, pointer, "text"), Bytes: int64(len(x)), Cut: tooLong(x)})
 			return
 		}
 		e.note(name, eventValue(doc, pointer, "text"))
@@ -164,7 +164,9 @@ func newSaid(doc any, pointer, name string, x map[string]any) said {
 		s.Bytes, _ = n.Int64()
 	}
 	s.Digest, _ = x["digest"].(string)
-	s.Truncated, _ = x["truncated"].(bool)
+	truncated, _ := x["truncated"].(bool)
+	head, _ := x["head"].(string)
+	s.Cut = truncated || tooLong(head)
 	s.Redacted, _ = x["redacted"].(bool)
 	return s
 }

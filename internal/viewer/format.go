@@ -1,6 +1,8 @@
 package viewer
 
 import (
+	"unicode/utf8"
+
 	"tallystick/internal/browser"
 	"tallystick/internal/evidence"
 )
@@ -51,3 +53,6 @@ func Line(s string) string { return browser.Line(s) }
 const maxTextRunes = browser.MaxText
 
 func visible(s string, most int) string { return browser.TextUpTo(s, most) }
+
+// tooLong reports whether a text is cut on a page.
+func tooLong(s string) bool { return utf8.RuneCountInString(s) > maxTextRunes }
