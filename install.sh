@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs tally and tally-verify from a release, after checking what it installs.
+# Installs tally, tally-verify and tally-fleet from a release, after checking what it installs.
 # docs/install.md describes it.
 #
 #   sh install.sh --from FOLDER|URL [--prefix DIR] [--signers FILE] [--require-signature]
@@ -115,20 +115,22 @@ got=$(digest "$work/$name")
 checked="SHA-256 of $name${checked:+, $checked}"
 
 top=${name%.tar.gz}
-(cd "$work" && tar -xzf "$name" "$top/tally" "$top/tally-verify") || stop 1 "$name cannot be unpacked; nothing was installed"
+programs="tally tally-verify"
+# Releases of before November 2026 have no tally-fleet.
+if tar -tzf "$work/$name" | grep -qx "$top/tally-fleet"; then programs="$programs tally-fleet"; fi
+(cd "$work" && for program in $programs; do tar -xzf "$name" "$top/$program" || exit 1; done) || stop 1 "$name cannot be unpacked; nothing was installed"
 "$work/$top/tally" version >/dev/null || stop 1 "the program does not start on this machine; nothing was installed"
 
 mkdir -p "$prefix" || stop 1 "cannot make $prefix"
-# Both are there before either gets its name: a full disk leaves what was there.
-for program in tally tally-verify; do
+# All are there before any gets its name: a full disk leaves what was there.
+for program in $programs; do
 	if ! { cp "$work/$top/$program" "$prefix/.$program.new" && chmod 755 "$prefix/.$program.new"; }; then
-		rm -f "$prefix/.tally.new" "$prefix/.tally-verify.new"
+		rm -f "$prefix/.tally.new" "$prefix/.tally-verify.new" "$prefix/.tally-fleet.new"
 		stop 1 "cannot write to $prefix; nothing was installed"
 	fi
 done
-mv -f "$prefix/.tally.new" "$prefix/tally"
-mv -f "$prefix/.tally-verify.new" "$prefix/tally-verify"
-say "installed tally and tally-verify in $prefix"
+for program in $programs; do mv -f "$prefix/.$program.new" "$prefix/$program"; done
+say "installed $programs in $prefix"
 say "checked: $checked"
 [ -z "$unchecked" ] || say "NOT checked: $unchecked"
 case :${PATH:-}: in

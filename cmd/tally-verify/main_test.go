@@ -200,7 +200,7 @@ func workspaceToVerify(t *testing.T) []string {
 			}
 			return ""
 		}
-		if code := cli.Main(append(args, "--json", "--workspace", dir), strings.NewReader(stdin), &out, &errs, getenv); code != 0 {
+		if code := cli.Main(append(args, "--json", "--workspace", dir), strings.NewReader(stdin), &out, &errs, getenv, nil); code != 0 {
 			t.Fatalf("tally %s: exit %d\n%s", strings.Join(args, " "), code, errs.Bytes())
 		}
 		return out.Bytes()

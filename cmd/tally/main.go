@@ -12,5 +12,5 @@ func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
-	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, nil))
 }

@@ -78,6 +78,8 @@ func commands(env *Env) []*cobra.Command {
 		newWitness(env),
 		newWitnessServer(env),
 		newRegistry(env),
+		newWorker(env),
+		newFleet(env),
 		newVerify(env),
 		newDoctor(env),
 		newVersion(env),
@@ -86,9 +88,11 @@ func commands(env *Env) []*cobra.Command {
 }
 
 // Main runs one command line, without the program's name in args, and returns
-// the exit code.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	return newProgram(newEnv(stdin, stdout, stderr, getenv)).main(args)
+// the exit code. Beyond is what only tally-fleet can do; nil in every other program.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, beyond *Beyond) int {
+	env := newEnv(stdin, stdout, stderr, getenv)
+	env.beyond, env.args = beyond, args
+	return newProgram(env).main(args)
 }
 
 // A program is the command tree and what happened while it ran.

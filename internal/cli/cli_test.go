@@ -184,7 +184,7 @@ func (full) Write([]byte) (int, error) {
 func TestAnswerThatCannotBeWrittenIsAFailure(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"help"}} {
 		var errs bytes.Buffer
-		code := Main(args, strings.NewReader(""), full{}, &errs, func(string) string { return "" })
+		code := Main(args, strings.NewReader(""), full{}, &errs, func(string) string { return "" }, nil)
 		if code != refusal.ExitFailed || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: exit %d, stderr %q", args, code, errs.String())
 		}
@@ -393,6 +393,6 @@ func allCommands(cmd *cobra.Command) []*cobra.Command {
 func helpOf(path string) (int, string) {
 	var out bytes.Buffer
 	args := append(strings.Fields(path)[1:], "--help")
-	code := Main(args, strings.NewReader(""), &out, io.Discard, func(string) string { return "" })
+	code := Main(args, strings.NewReader(""), &out, io.Discard, func(string) string { return "" }, nil)
 	return code, out.String()
 }

@@ -28,6 +28,9 @@ type Env struct {
 	Getenv         func(string) string
 	Now            func() time.Time
 
+	beyond *Beyond  // nil unless this is tally-fleet
+	args   []string // of the command line, as given
+
 	// inTests changes what the packages that do the work see of the world.
 	inTests func(*archive.World)
 

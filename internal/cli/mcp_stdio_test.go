@@ -26,7 +26,7 @@ func TestMCPStdioPassesLinesToTheGatewayOfTheEnvironment(t *testing.T) {
 	environment := map[string]string{"TALLY_MCP_URL": gateway.URL + "/mcp", "TALLY_TOKEN": "the-token-of-the-case"}
 
 	var stdout, stderr bytes.Buffer
-	code := Main([]string{"mcp-stdio"}, strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"), &stdout, &stderr, func(name string) string { return environment[name] })
+	code := Main([]string{"mcp-stdio"}, strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"), &stdout, &stderr, func(name string) string { return environment[name] }, nil)
 	if code != refusal.ExitDone || stdout.String() != "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n" || stderr.Len() > 0 {
 		t.Errorf("exit %d, prints %q, complains %q", code, stdout.String(), stderr.String())
 	}
@@ -40,13 +40,13 @@ func TestMCPStdioNeedsItsVariablesAndIsNotListed(t *testing.T) {
 				return ""
 			}
 			return "http://127.0.0.1:1/mcp"
-		})
+		}, nil)
 		if code != refusal.ExitUsage || stdout.Len() > 0 || !strings.Contains(stderr.String(), "TALLY_MCP_URL and TALLY_TOKEN") {
 			t.Errorf("without %s: exit %d, prints %q, complains %q", missing, code, stdout.String(), stderr.String())
 		}
 	}
 	var stdout bytes.Buffer
-	if Main([]string{"--help"}, strings.NewReader(""), &stdout, io.Discard, func(string) string { return "" }); strings.Contains(stdout.String(), "mcp-stdio") {
+	if Main([]string{"--help"}, strings.NewReader(""), &stdout, io.Discard, func(string) string { return "" }, nil); strings.Contains(stdout.String(), "mcp-stdio") {
 		t.Error("a command that nobody types is in the help")
 	}
 }

@@ -74,7 +74,7 @@ func (l *trial) run(args ...string) (code int, stdout, stderr string) {
 	if args[0] != "init" {
 		args = append([]string{"--workspace", l.dir}, args...)
 	}
-	code = Main(args, strings.NewReader(""), &out, &errs, l.getenv)
+	code = Main(args, strings.NewReader(""), &out, &errs, l.getenv, nil)
 	return code, out.String(), errs.String()
 }
 

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
 	"tallystick/internal/evidence"
+	"tallystick/internal/fleet"
 	"tallystick/internal/harness"
 	"tallystick/internal/history"
 	"tallystick/internal/lab"
@@ -53,6 +54,8 @@ type runOptions struct {
 
 	requireLevel string
 	required     []history.Property
+
+	fleet fleet.Options
 
 	submitIntent, record, bodies bool
 	recordGiven                  bool
@@ -119,6 +122,11 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
+	f.StringVar(&o.fleet.URL, "fleet", "", "have workers drive the cases: `URL` of NATS servers, or \"embedded\" for one inside this program; hands over to tally-fleet")
+	f.StringVar(&o.fleet.Listen, "listen", "127.0.0.1:0", "`ADDRESS` of the embedded server")
+	f.StringVar(&o.fleet.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
+	f.Float64Var(&o.fleet.Double, "double", 0, "have a second worker run the share `P` of the cases, from 0 to 1; where the two do not agree the case is unscored")
+	f.BoolVar(&o.fleet.AnyVersion, "any-version", false, "let workers of another version of tally take part")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	f.StringVar(&o.requireLevel, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned or witnessed, or several with commas")
 	addTrustRootFlag(cmd, &o.trustRoot)
@@ -128,6 +136,9 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err := o.validate(); err != nil {
 		return err
+	}
+	if o.fleet.URL != "" && env.beyond == nil {
+		return handOver(ctx, env, "tally run --fleet")
 	}
 	place, err := openPlace(env)
 	if err != nil {
@@ -261,6 +272,9 @@ func (o *runOptions) validate() error {
 	if o.submitIntent && o.recordGiven && !o.record {
 		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
 	}
+	if err := o.checkFleet(); err != nil {
+		return err
+	}
 	if err := o.checkLevel(); err != nil {
 		return err
 	}
@@ -274,6 +288,24 @@ func (o *runOptions) validate() error {
 		return refusal.Newf(refusal.Usage, "--seed draws the cases of --sample, which is not given")
 	}
 	return o.checkReduce()
+}
+
+// checkFleet refuses what a fleet cannot do.
+func (o *runOptions) checkFleet() error {
+	switch f := o.fleet; {
+	case f.Double < 0 || f.Double > 1:
+		return refusal.Newf(refusal.Usage, "--double %v: expected a share from 0 to 1", f.Double)
+	case f.URL == "" && (f.Double > 0 || f.Creds != "" || f.AnyVersion):
+		return refusal.Newf(refusal.Usage, "--double, --creds and --any-version are about a fleet, and --fleet is not given")
+	case f.URL == "":
+		return nil
+	case f.Double > 0 && o.live:
+		return refusal.Newf(refusal.Usage, "--double with --live: two answers of a real model differ without anybody lying").WithHint("leave one of them out")
+	case o.recording() != "":
+		return refusal.Newf(refusal.Usage, "--fleet with --submit-intent or --record-evidence: where the expected answer stands in each text is noted while the agent runs, and workers do not have that answer").
+			WithHint("run what is to be submitted on one machine")
+	}
+	return nil
 }
 
 // reduceMean is the default of --reduce, which plans do not name: each repetition
@@ -378,6 +410,16 @@ func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.R
 	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: r.left(), Past: r.past, Progress: m, Admit: r.checkBaseline}
 	if r.env.Interactive() {
 		o.People = &asker{env: r.env, meter: m}
+	}
+	if r.o.fleet.URL != "" {
+		f := r.o.fleet
+		f.Dir, f.Version, f.Note = r.reading.Place.Private("fleet"), thisBuild().Harness(), r.env.Note
+		drivers, closeFleet, err := r.env.beyond.Fleet(ctx, setup, f)
+		if err != nil {
+			return nil, err
+		}
+		defer closeFleet()
+		o.Drivers = drivers
 	}
 	ran, err := setup.Run(ctx, o)
 	m.end()

@@ -31,9 +31,12 @@ func newVersion(env *Env) *cobra.Command {
 
 func runVersion(_ context.Context, env *Env, _ versionOptions) error {
 	v := thisBuild()
-	return env.Answer(v, func(w io.Writer) {
-		fmt.Fprintf(w, "tally %s (commit %s, %s)\n", v.Version, v.Commit, v.Go)
-	})
+	return env.Answer(v, func(w io.Writer) { io.WriteString(w, versionLine(v)) })
+}
+
+// versionLine is what "tally version" prints; that of tally-fleet says the same.
+func versionLine(v build) string {
+	return fmt.Sprintf("tally %s (commit %s, %s)\n", v.Version, v.Commit, v.Go)
 }
 
 // thisBuild says which program is running.

@@ -25,7 +25,7 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "w")
 	vars := map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOME": t.TempDir()}
 	getenv := func(name string) string { return vars[name] }
-	if code := Main([]string{"init", dir, "--quiet"}, strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, getenv); code != 0 {
+	if code := Main([]string{"init", dir, "--quiet"}, strings.NewReader(""), &strings.Builder{}, &strings.Builder{}, getenv, nil); code != 0 {
 		t.Fatalf("init: exit %d", code)
 	}
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 		}
 	}
 	var log strings.Builder
-	if Main([]string{"log", "--workspace", dir}, strings.NewReader(""), &log, &strings.Builder{}, getenv); !strings.Contains(log.String(), "no attempts yet") {
+	if Main([]string{"log", "--workspace", dir}, strings.NewReader(""), &log, &strings.Builder{}, getenv, nil); !strings.Contains(log.String(), "no attempts yet") {
 		t.Errorf("a watch recorded something: %s", log.String())
 	}
 }

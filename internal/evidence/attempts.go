@@ -202,8 +202,9 @@ func (a *AttemptRegistered) Validate() error {
 type CaseStarted struct {
 	Attempt   string `json:"attempt"`
 	CaseID    string `json:"case_id"`
-	Execution int    `json:"execution"` // from 1, how often this repetition was started
-	Repeat    int    `json:"repeat"`    // from 1, which repetition of the case
+	Execution int    `json:"execution"`        // from 1, how often this repetition was started
+	Repeat    int    `json:"repeat"`           // from 1, which repetition of the case
+	Worker    string `json:"worker,omitempty"` // fingerprint of the key of the worker of a fleet that took it
 }
 
 // Kind is case.started.
@@ -300,6 +301,20 @@ type CaseScored struct {
 	ToolCalls       *ToolCallCount   `json:"tool_calls,omitempty"` // by how they are known; nil if they are not seen
 	Turns           int              `json:"turns"`
 	Vantage         string           `json:"vantage"`
+	Worker          *Worker          `json:"worker,omitempty"` // of a fleet, that drove the case; nil if the operator's own program did
+}
+
+// A Worker is the machine of a fleet that drove a case.
+type Worker struct {
+	HarnessVersion string `json:"harness_version"`
+	Key            string `json:"key"` // fingerprint, as ssh-keygen prints it
+}
+
+func (w *Worker) validate() error {
+	if w == nil {
+		return nil
+	}
+	return firstError(required("worker: harness_version", w.HarnessVersion), required("worker: key", w.Key))
 }
 
 // A Preload is what a preloaded agent imported before the first case, as it says
@@ -353,7 +368,7 @@ func (c *CaseScored) Validate() error {
 		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
 		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
 		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
-		c.Policy.validate(), c.Preload.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate())
+		c.Policy.validate(), c.Preload.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate(), c.Worker.validate())
 }
 
 func (p PolicyCount) validate() error {

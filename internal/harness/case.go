@@ -39,6 +39,7 @@ type run struct {
 	driven     agent.Driven
 	test       *testResult
 	result     session.Result
+	remote     *Driven       // what somebody else drove; nil of what is driven here
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
 	started    time.Time
@@ -90,7 +91,7 @@ func (r *run) prepare() (remove func(), err error) {
 	}
 	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
 	cfg := session.Config{
-		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.cfg.Bench.Class(), Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
+		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
@@ -145,7 +146,7 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player, r.judges = cassette.NewMatchingPlayer(parsed, Matching(r.w.cfg.Bench, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
+		r.player, r.judges = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
 		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
 	}
 	switch {
@@ -175,7 +176,7 @@ func (r *run) drive(ctx context.Context) {
 	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, w.agentOptions(r.modelNames))
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
-		limit := w.cfg.Bench.Registration().Limits.WallClockSeconds * 1000
+		limit := w.reg.Limits.WallClockSeconds * 1000
 		_ = r.s.Event(&trajectory.LimitReached{Limit: "wall_clock_ms", Max: limit})
 		r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d wall_clock_ms is reached", limit))
 	}
@@ -216,7 +217,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 		return nil, err
 	}
 	if stop != nil {
-		g.Record.Reason = string(stop.Name) + ": " + head(strings.ToValidUTF8(r.s.Safe(stop.Error()), "\uFFFD"), 2000) + r.suggestion(stop) + r.recordIt(stop)
+		g.Record.Reason = r.whyStopped(stop)
 		g.Record.Outcome = evidence.Errored
 		if stop.Kind == session.Truncated {
 			g.Record.Outcome = evidence.Truncated
@@ -245,7 +246,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 // recordIt is the command that records what an attempt missed. A case that has
 // its own replies, and a class that comes with the program, are not recorded.
 func (r *run) recordIt(stop *session.Stop) string {
-	class := r.w.cfg.Bench.Class()
+	class := r.w.class
 	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || len(r.c.Scenario.Model) > 0 || bench.IsShipped(class) {
 		return ""
 	}
@@ -310,6 +311,14 @@ func (r *run) gather(g *Graded) error {
 	}
 	if r.test != nil {
 		g.Files.TestLog = g.put(r.test.log)
+	}
+	if r.folderGone && r.remote != nil && r.remote.Files.Diff != nil {
+		// What changed was too much to travel. How it differs is known.
+		diff, err := r.remote.piece(*r.remote.Files.Diff)
+		if err == nil {
+			g.Files.Diff = g.put(diff)
+		}
+		return err
 	}
 	if r.folder == nil {
 		return nil

@@ -83,6 +83,8 @@ type Parties struct {
 	People   People // nil if nobody is there
 	Judge    Judge  // nil if no model is at hand; what needs one is unscored then
 	Live     Live   // nil in a replay
+	// Drivers drive the cases elsewhere; nil if they are driven in this process.
+	Drivers Drivers
 }
 
 // A Question is what a person is asked to approve.

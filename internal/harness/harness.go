@@ -45,6 +45,9 @@ func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
 	if err := a.register(ctx); err != nil {
 		return nil, err
 	}
+	if err := a.beginDrivers(ctx); err != nil {
+		return a.summary(), err
+	}
 	if err := a.runAll(ctx); err != nil {
 		return a.summary(), err
 	}
@@ -76,6 +79,8 @@ type attempt struct {
 	plan    evidence.Plan
 	jobs    []job // what is to be run, in the order of the plan
 	started time.Time
+
+	registered *evidence.AttemptRegistered
 
 	pack    *store.Pack // guarded by mu once cases run
 	part    int         // of the packs of the attempt, the last that was made
@@ -147,6 +152,9 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if ctx.Err() != nil {
 		return nil // stopped: what has not begun is left for a resume
 	}
+	if a.cfg.Drivers != nil {
+		return a.runRemote(ctx, j)
+	}
 	if !j.resumed {
 		started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
 		if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
@@ -164,6 +172,11 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if g == nil {
 		return nil // killed in the middle: the ledger knows that it began
 	}
+	return a.put(ctx, j, g)
+}
+
+// put writes what a case came to.
+func (a *attempt) put(ctx context.Context, j job, g *Graded) error {
 	for _, c := range g.Crossings {
 		if err := a.crossed(c); err != nil {
 			return err

@@ -18,7 +18,12 @@ import (
 // normalisers that the class and the target name, of which none touches what the
 // case itself says.
 func Matching(b *bench.Verified, t *agent.Target, c *scenario.Case) cassette.Matching {
-	return cassette.Matching{Class: b.Registration().Normalise, Target: t.Normalise, Given: c.Given}
+	reg := b.Registration()
+	return matching(&reg, t, c)
+}
+
+func matching(reg *bench.Registration, t *agent.Target, c *scenario.Case) cassette.Matching {
+	return cassette.Matching{Class: reg.Normalise, Target: t.Normalise, Given: c.Given}
 }
 
 // normalisersOf lists the normalisers in force, for the plan. One that both name
@@ -54,6 +59,8 @@ func (r *run) noteNormalised(rec *evidence.CaseScored) {
 	var n evidence.NormalisedCount
 	if live, ok := r.live.(Borrower); ok {
 		n, rec.Cached = live.Normalised(), live.Cached()
+	} else if r.remote != nil {
+		n = r.remote.Normalised
 	} else if r.player != nil {
 		n = r.player.Normalised()
 	}

@@ -236,6 +236,7 @@ func (a *attempt) resume() (err error) {
 	if err := samePlan(&u.registered, &a.plan, a.mode()); err != nil {
 		return err
 	}
+	a.registered = &u.registered
 	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()
 	if err := a.resumePaid(u); err != nil {
 		return err

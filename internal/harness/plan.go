@@ -42,7 +42,7 @@ const manyAtOnce = 256
 func prepare(cfg Config) (*Worker, error) {
 	reg := cfg.Bench.Registration()
 	cfg.Repeat = max(1, cfg.Repeat)
-	w := &Worker{cfg: cfg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
+	w := &Worker{cfg: cfg, class: cfg.Bench.Class(), reg: reg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
 	var err error
 	if w.rules, err = rulesOf(reg, nil); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (w *Worker) allow(offered []string) error {
 	}
 	_, was := w.rules.Hashes()
 	if _, now := rules.Hashes(); now != was {
-		w.rules, w.plan.Policy = rules, &now
+		w.rules, w.plan.Policy, w.offered = rules, &now, offered
 	}
 	return nil
 }
@@ -287,6 +287,7 @@ func (a *attempt) register(ctx context.Context) error {
 		return err
 	}
 	a.plan.Cases = full
+	a.registered = r
 	if err := a.begin(); err != nil {
 		return err
 	}
@@ -389,8 +390,8 @@ func (a *attempt) open(part int, first ...[]byte) error {
 		return err
 	}
 	a.cfg.Crossed = a.crossed
-	if a.replaysBuiltin() {
-		return nil // what a crash interrupts can be had again, all of it
+	if a.replaysBuiltin() || a.cfg.Drivers != nil {
+		return nil // what a crash interrupts can be had again, all of it, or is elsewhere
 	}
 	a.spools = make([]*store.Journal, a.atOnce())
 	for i := range a.spools {
@@ -426,6 +427,9 @@ func (a *attempt) atOnce() int {
 	n := a.cfg.Jobs
 	if n < 1 && a.replaysBuiltin() {
 		n = manyAtOnce
+	}
+	if a.cfg.Drivers != nil && a.cfg.Jobs < 1 {
+		n = a.cfg.Drivers.AtOnce()
 	}
 	return atOnce(n, len(a.jobs))
 }

@@ -43,7 +43,7 @@ func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored,
 	if err != nil {
 		return err
 	}
-	w.rubrics = newRubrics(w.cfg)
+	w.rubrics = newRubrics(w.cfg, w.reg.Isolation)
 	defer w.Close()
 	for _, s := range cases {
 		if err := ctx.Err(); err != nil {

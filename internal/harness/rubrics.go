@@ -17,29 +17,30 @@ import (
 // rubrics runs the class's rubric for one case after the other. The sandbox is
 // opened for the first case that needs it.
 type rubrics struct {
-	cfg  Config
-	once sync.Once
-	box  *sandbox.Sandbox
-	err  error
-	free chan struct{} // one for each run that the machine has a core for
+	cfg       Config
+	isolation bench.Isolation // that the registration asks for
+	once      sync.Once
+	box       *sandbox.Sandbox
+	err       error
+	free      chan struct{} // one for each run that the machine has a core for
 }
 
-func newRubrics(cfg Config) *rubrics {
-	return &rubrics{cfg: cfg, free: make(chan struct{}, runtime.NumCPU())}
+func newRubrics(cfg Config, isolation bench.Isolation) *rubrics {
+	return &rubrics{cfg: cfg, isolation: isolation, free: make(chan struct{}, runtime.NumCPU())}
 }
 
 // openSandboxes finds out whether this machine can run what the attempt needs:
 // the rubric, the tests of cases, and an agent that is a program.
 func (w *Worker) openSandboxes(ctx context.Context) error {
 	w.unlimit = limitMemory()
-	w.rubrics = newRubrics(w.cfg)
+	w.rubrics = newRubrics(w.cfg, w.reg.Isolation)
 	if w.usesRubric {
 		if err := w.rubrics.open(ctx); err != nil {
 			return err
 		}
 	}
-	if !w.usesTest && (w.cfg.Target.Command == nil || w.cfg.Unsafe) {
-		return nil
+	if w.cfg.Drivers != nil || !w.usesTest && (w.cfg.Target.Command == nil || w.cfg.Unsafe) {
+		return nil // drivers look at their own machines
 	}
 	err := sandbox.CheckAgent(ctx, w.rubrics.accept())
 	if err == nil {
@@ -48,7 +49,7 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 	err = fmt.Errorf("opening the sandbox of programs: %w", err)
 	if !w.usesTest && refusal.Is(err, refusal.SandboxUnavailable) {
 		return refusal.Newf(refusal.SandboxUnavailable, "%w", err).
-			WithHint(`"tally doctor" says what this machine lacks. To run the agent without any: tally run %s --target %s --sandbox none. It can then do what you can, the result says so, and it never counts for promotion`, w.cfg.Bench.Class(), w.cfg.Target.Name)
+			WithHint(`"tally doctor" says what this machine lacks. To run the agent without any: tally run %s --target %s --sandbox none. It can then do what you can, the result says so, and it never counts for promotion`, w.class, w.cfg.Target.Name)
 	}
 	return err
 }
@@ -74,7 +75,7 @@ func (r *rubrics) accept() []sandbox.Class {
 	if r.cfg.Sandbox != nil {
 		return r.cfg.Sandbox
 	}
-	return accepted(r.cfg.Bench.Registration().Isolation)
+	return accepted(r.isolation)
 }
 
 // accepted lists the classes that a registration accepts, in the order in which
@@ -96,7 +97,7 @@ func accepted(isolation bench.Isolation) []sandbox.Class {
 }
 
 func (r *rubrics) scope() sandbox.Scope {
-	return cmp.Or(r.cfg.Scope, sandbox.Scope(r.cfg.Bench.Registration().Isolation.Scope))
+	return cmp.Or(r.cfg.Scope, sandbox.Scope(r.isolation.Scope))
 }
 
 // options are what the signed registration asks for, or what the operator chose

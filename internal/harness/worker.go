@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"tallystick/internal/agent"
+	"tallystick/internal/bench"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -23,13 +23,17 @@ import (
 // evidence folder: whoever gave it a [Job] puts away the [Graded] that it gets,
 // so a worker may be anywhere.
 type Worker struct {
-	cfg    Config
-	cases  *scenario.Set
-	plan   evidence.Plan // what the config promises
-	jobs   []job         // of the plan, in its order
-	rules  *policy.Ruleset
-	limits session.Limits
-	memory *session.Memory // that its cases share
+	cfg   Config
+	class string
+	reg   bench.Registration // of the class
+	cases *scenario.Set      // nil of one that only drives
+	plan  evidence.Plan      // what the config promises
+	jobs  []job              // of the plan, in its order
+	rules *policy.Ruleset
+	// offered are the tools that these rules allow because cases offer them.
+	offered []string
+	limits  session.Limits
+	memory  *session.Memory // that its cases share
 
 	unlimit func() // takes the limit of the collector back
 
@@ -170,14 +174,8 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 		return nil, err
 	}
 	defer remove()
-	// The session counts logical time; this bounds what an agent takes for
-	// itself.
-	wall := time.Duration(w.cfg.Bench.Registration().Limits.WallClockSeconds) * time.Second
-	within, cancel := context.WithTimeoutCause(ctx, wall, errWallClock)
-	defer cancel()
-	r.drive(within)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := r.driveWithin(ctx); err != nil {
+		return nil, err
 	}
 	// Before a judge is paid for an answer that is thrown away.
 	if err := r.sameAsBefore(); err != nil {
@@ -191,6 +189,18 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 		return nil, err
 	}
 	return g, nil
+}
+
+// driveWithin drives the agent for as long as a case may take. The session counts
+// logical time; this bounds what an agent takes for itself.
+func (r *run) driveWithin(ctx context.Context) error {
+	within, cancel := context.WithTimeoutCause(ctx, r.w.limits.Wall, errWallClock)
+	defer cancel()
+	r.drive(within)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // sameAsBefore refuses an execution that went another way than its journal. One
@@ -248,5 +258,5 @@ func (w *Worker) find(id string) (int, bool) {
 
 // unnumbered names an attempt that no ledger has.
 func (w *Worker) unnumbered() string {
-	return attemptID(w.cfg.Bench.Class(), w.cfg.Target.Name, 0)
+	return attemptID(w.class, w.cfg.Target.Name, 0)
 }

@@ -21,6 +21,7 @@ type RunOptions struct {
 	Again           string // the command that resumes it, for hints
 	MaxCostMicroUSD int64  // for the whole attempt; 0 for no limit
 
+	Drivers  harness.Drivers  // nil if the cases are driven in this process
 	People   harness.People   // nil if nobody is there to answer
 	Progress harness.Progress // nil if nobody looks on
 
@@ -77,7 +78,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 	if cfg.Operator, err = s.place.Operator(key); err != nil {
 		return nil, err
 	}
-	cfg.People = o.People
+	cfg.People, cfg.Drivers = o.People, o.Drivers
 	draws := &draws{ledger: l, past: past}
 	if s.o.Live || s.replies != nil {
 		live, err := s.goLive(&cfg, draws, o)

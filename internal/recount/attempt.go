@@ -271,28 +271,13 @@ func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*coun
 	}
 	n := &counts{calls: trajectory.CallsOf(v).Count()}
 	for e := range v.Events() {
-		if p, ok := e.Payload.(trajectory.Spender); ok {
-			tokens, microUSD := p.Spent()
-			n.tokens, n.cost = n.tokens+tokens, n.cost+microUSD
-		}
-		switch p := e.Payload.(type) {
-		case *trajectory.RunStarted:
+		if p, ok := e.Payload.(*trajectory.RunStarted); ok {
 			n.started = *p
-		case *trajectory.TurnStarted:
-			n.turns++
-		case *trajectory.Failure:
-			if p.Name == session.RetryName {
-				n.retries++
-			}
-		case *trajectory.PolicyViolation:
-			n.violations++
-		case *trajectory.Rollback:
-			n.rollbacks++
-			if p.Identical {
-				n.identical++
-			}
 		}
 	}
+	of := session.CountsOf(v)
+	n.turns, n.tokens, n.cost, n.retries = int64(of.Turns), of.Tokens, of.CostMicroUSD, int64(of.Retries)
+	n.violations, n.rollbacks, n.identical = int64(of.Violations), int64(of.Rollbacks), int64(of.RollbacksIdentical)
 	n.grade, err = gradingIn(files, read)
 	return n, err
 }

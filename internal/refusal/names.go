@@ -115,6 +115,8 @@ const (
 	FenceMissing               Name = "FenceMissing"
 	FenceDidNotRun             Name = "FenceDidNotRun"
 
+	ResultRefused Name = "ResultRefused"
+
 	RegistryMismatch Name = "RegistryMismatch"
 )
 
@@ -241,6 +243,8 @@ var meanings = map[Name]meaning{
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
 	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
+
+	ResultRefused: {ExitUnverified, "what a worker of a fleet sent is not a result of the case that it was given"},
 
 	RegistryMismatch: {ExitUnverified, "what a registry shows is not what its own signed entries say"},
 

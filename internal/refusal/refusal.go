@@ -107,6 +107,9 @@ func WithoutPath(err error) error {
 	return err
 }
 
+// Known reports whether a name is one of the table.
+func Known(name Name) bool { _, ok := meanings[name]; return ok }
+
 // A Row is one line of the table of refusals.
 type Row struct {
 	Name    Name

@@ -61,6 +61,9 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 			e.Line = n + 1
 			s.entries = append(s.entries, e)
 		}
+		if err == nil && len(s.entries) > 0 {
+			err = s.checkWorker(s.entries[len(s.entries)-1])
+		}
 		if err != nil {
 			return nil, lineError(name, n+1, err)
 		}
@@ -69,6 +72,20 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// checkWorker refuses a line that makes somebody a worker under rules that know none,
+// or a worker and something else: whoever has that machine would be the other too.
+func (s *Signers) checkWorker(e Entry) error {
+	if !slices.Contains(e.Roles, Worker) {
+		return nil
+	}
+	if _, plain := e.Key.Ed25519(); s.rules < WorkerRules {
+		return fmt.Errorf("role %q is not one of curator, security, operator; a file with workers begins with %q", Worker, headerMagic+strconv.Itoa(int(WorkerRules)))
+	} else if len(e.Roles) > 1 || e.Authority || !plain {
+		return fmt.Errorf("a worker is an ssh-ed25519 key with the role %s alone", Worker)
+	}
+	return nil
 }
 
 // lineError adds file and line to a problem. A problem that is no refusal of
@@ -138,8 +155,10 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 		s.rules = OpenPGPRules
 	case lines[0] == headerMagic+"4":
 		s.rules = OperatorRules
+	case lines[0] == headerMagic+"5":
+		s.rules = WorkerRules
 	default:
-		return 1, fmt.Errorf("found %q, expected %q and 1 to 4 (found rules %q)", lines[0], headerMagic, rules)
+		return 1, fmt.Errorf("found %q, expected %q and 1 to 5 (found rules %q)", lines[0], headerMagic, rules)
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
 		return 2, fmt.Errorf("expected %q and a number", headerVersion)
@@ -464,8 +483,8 @@ func (s *Signers) duplicate(first, second Entry, what string) error {
 // parsed again, so it obeys every rule of the format.
 func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	rules := SecurityRules
-	if slices.ContainsFunc(entries, func(e Entry) bool { return e.Key.pgp != nil }) {
-		rules = OpenPGPRules
+	for _, e := range entries {
+		rules = max(rules, e.needs())
 	}
 	var b strings.Builder
 	b.WriteString(header(rules, version, previous))
@@ -490,16 +509,24 @@ func (s *Signers) Next() []byte {
 // With returns the file with one more line, under the rules that it needs, and
 // everything else as it is.
 func (s *Signers) With(e Entry) ([]byte, error) {
-	rules := s.rules
-	if e.Key.pgp != nil {
-		rules = max(rules, OpenPGPRules)
-	}
+	rules := max(s.rules, e.needs())
 	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
 	data := []byte(header(rules, s.version, s.previous) + lines + e.String() + "\n")
 	if _, err := ParseSigners(s.name, data); err != nil {
 		return nil, err
 	}
 	return data, nil
+}
+
+// needs are the oldest rules that a file with the line can be under.
+func (e Entry) needs() Rules {
+	switch {
+	case slices.Contains(e.Roles, Worker):
+		return WorkerRules
+	case e.Key.pgp != nil:
+		return OpenPGPRules
+	}
+	return SecurityRules
 }
 
 // header is the beginning of a version of the file; it has no other spelling.

@@ -55,11 +55,13 @@ const (
 	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
 	NamespaceSite        Namespace = "tallystick-site"        // the pages of a workspace as files, by its operator
 	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
+	NamespaceResult      Namespace = "tallystick-result"      // what a worker of a fleet asks and brings back
+	NamespaceWork        Namespace = "tallystick-work"        // a case that a coordinator gives out, by its operator
 )
 
 // namespaces are all of them.
 var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
-	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition, NamespaceReview}
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition, NamespaceReview, NamespaceResult, NamespaceWork}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string
@@ -69,6 +71,7 @@ const (
 	Curator  Role = "curator"
 	Security Role = "security"
 	Operator Role = "operator"
+	Worker   Role = "worker" // a machine of a fleet; since [WorkerRules]
 )
 
 // parseRoles reads the value of roles=.
@@ -77,9 +80,9 @@ func parseRoles(s string) ([]Role, error) {
 	for word := range strings.SplitSeq(s, ",") {
 		role := Role(word)
 		switch role {
-		case Curator, Security, Operator:
+		case Curator, Security, Operator, Worker:
 		default:
-			return nil, fmt.Errorf("role %q is not one of curator, security, operator", word)
+			return nil, fmt.Errorf("role %q is not one of curator, security, operator, worker", word)
 		}
 		if slices.Contains(roles, role) {
 			return nil, fmt.Errorf("role %q is given twice", word)

@@ -58,6 +58,9 @@ const (
 	// OperatorRules are OpenPGPRules, and an operator who is alone in the file may
 	// change their own key.
 	OperatorRules Rules = 4
+	// WorkerRules are OperatorRules, and machines of a fleet may be listed, as
+	// workers and nothing else.
+	WorkerRules Rules = 5
 )
 
 // Rules are those that the file is under.
@@ -323,6 +326,14 @@ func (e Entry) operatorKey(at time.Time) (ed25519.PublicKey, bool) {
 		return nil, false
 	}
 	return e.Key.Ed25519()
+}
+
+// Workers are the machines of a fleet that may bring results back at that time, each
+// with its name, in the order of the file.
+func (s *Signers) Workers(at time.Time) []Entry {
+	return slices.DeleteFunc(s.Entries(), func(e Entry) bool {
+		return !slices.Contains(e.Roles, Worker) || !e.allows(NamespaceResult) || !e.ValidAt(at)
+	})
 }
 
 func fingerprint(pub ed25519.PublicKey) string {

@@ -130,6 +130,33 @@ type Counts struct {
 	Unpriced                                                  int // model calls whose cost nobody knew
 }
 
+// CountsOf counts what a trajectory shows, as the session counted that wrote it; but
+// for the calls without a price, of which events do not tell.
+func CountsOf(v *trajectory.Verified) (n Counts) {
+	for e := range v.Events() {
+		if p, ok := e.Payload.(trajectory.Spender); ok {
+			tokens, microUSD := p.Spent()
+			n.Tokens, n.CostMicroUSD = n.Tokens+tokens, n.CostMicroUSD+microUSD
+		}
+		switch p := e.Payload.(type) {
+		case *trajectory.TurnStarted:
+			n.Turns++
+		case *trajectory.Failure:
+			if p.Name == RetryName {
+				n.Retries++
+			}
+		case *trajectory.PolicyViolation:
+			n.Violations++
+		case *trajectory.Rollback:
+			n.Rollbacks++
+			if p.Identical {
+				n.RollbacksIdentical++
+			}
+		}
+	}
+	return n
+}
+
 // New begins a case: its first event is written.
 func New(cfg Config) (*Session, error) {
 	enforcer, err := cfg.Rules.Enforcer(cfg.Start)

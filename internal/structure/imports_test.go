@@ -145,6 +145,53 @@ func TestTheVerifierCarriesNeitherExpressionsNorSandbox(t *testing.T) {
 	}, "internal/verify imports internal/policy imports internal/expression")
 }
 
+// Every start of a sandbox is tally started again, and pays for what its libraries
+// do first. So what only a fleet needs is linked by tally-fleet alone.
+func checkFleetApart(t *testing.T, tree fs.FS) []string {
+	heavy := []string{"github.com/nats-io/", "github.com/minio/"}
+	imports := map[string][]string{}
+	for _, f := range goFiles(t, tree) {
+		if f.isTest() {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			imports[f.dir()] = append(imports[f.dir()], strings.TrimPrefix(imported, module+"/"))
+		}
+	}
+	var problems []string
+	seen := map[string]bool{}
+	var visit func(path []string)
+	visit = func(path []string) {
+		dir := path[len(path)-1]
+		if slices.ContainsFunc(heavy, func(prefix string) bool { return strings.HasPrefix(dir, prefix) }) {
+			problems = append(problems, fmt.Sprintf("%s: tally must do without it; only tally-fleet links it", strings.Join(path, " imports ")))
+		}
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
+		for _, next := range imports[dir] {
+			visit(append(slices.Clip(path), next))
+		}
+	}
+	visit([]string{"cmd/tally"})
+	return problems
+}
+
+func TestTallyLinksNothingOfAFleet(t *testing.T) {
+	requireClean(t, checkFleetApart)
+	requireProblem(t, checkFleetApart, fstest.MapFS{
+		"cmd/tally/main.go":    {Data: []byte("package x\nimport _ \"tallystick/internal/cli\"\n")},
+		"internal/cli/x.go":    {Data: []byte("package x\nimport _ \"tallystick/internal/fleet\"\n")},
+		"internal/fleet/x.go":  {Data: []byte("package x\nimport _ \"github.com/nats-io/nats.go\"\n")},
+		"cmd/tally-fleet/x.go": {Data: []byte("package x\nimport _ \"github.com/nats-io/nats.go\"\n")},
+	}, "internal/cli imports internal/fleet imports github.com/nats-io/nats.go")
+}
+
 func TestImportCheckFindsEachFault(t *testing.T) {
 	for _, tt := range []struct{ name, file, source, want string }{
 		{"a writer may read bytes", "internal/grade/x.go", `import "tallystick/internal/canon"`, ""},

@@ -60,7 +60,7 @@ func (d *desk) tally(code int, args ...string) map[string]any {
 	}
 	var out, errs bytes.Buffer
 	env := map[string]string{"XDG_STATE_HOME": d.state, "HOME": d.state}
-	if got := cli.Main(append(args, "--json"), strings.NewReader(""), &out, &errs, func(name string) string { return env[name] }); got != code {
+	if got := cli.Main(append(args, "--json"), strings.NewReader(""), &out, &errs, func(name string) string { return env[name] }, nil); got != code {
 		d.t.Fatalf("tally %v: exit %d, want %d\n%s", args, got, code, errs.String())
 	}
 	var answer map[string]any

@@ -126,7 +126,7 @@ func (w *world) tally(code int, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state"), "PATH": os.Getenv("PATH")}
 	maps.Copy(env, w.env)
-	got := cli.Main(args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] })
+	got := cli.Main(args, strings.NewReader(""), &out, &errs, func(name string) string { return env[name] }, nil)
 	if got != code {
 		return "", failure("tally " + strings.Join(args, " ") + ": exit " + string(rune('0'+got)) + "\n" + out.String() + errs.String())
 	}

@@ -1,0 +1,19 @@
+// Command tally-fleet is tally with what it takes to work on more than one machine:
+// it has every command of tally, runs attempts over a fleet of workers, and is such a
+// worker. It is a program of its own because its libraries would make every start of a
+// sandbox slower.
+package main
+
+import (
+	"os"
+
+	"tallystick/internal/cli"
+	"tallystick/internal/sandbox"
+)
+
+func main() {
+	// First of all: a sandbox is this program started again under another
+	// name, with flags of its own.
+	sandbox.Reexec()
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{}))
+}

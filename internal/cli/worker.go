@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/ceremony"
+	"tallystick/internal/fleet"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+)
+
+type workerOptions struct {
+	join, creds, key, trustRoot, label string
+	jobs                               int
+	once                               bool
+}
+
+func newWorker(env *Env) *cobra.Command {
+	var o workerOptions
+	cmd := &cobra.Command{
+		Use:   "worker --join URL --trust-root DIGEST",
+		Short: "Drive cases for an attempt that another machine records",
+		Long: `Work for the coordinator of a fleet ("tally run --fleet"): take cases, drive the agent in
+this machine's sandbox, and send back what it did, signed. A worker has no workspace and
+no ledger, and is never given an expected answer.
+
+The worker's key is made the first time, in the state folder of this user. It must be in the
+signers file of the workspace with roles=worker; the command prints the line. It trusts
+only work that an operator signed who is in a signers file that follows from --trust-root.
+docs/scale.md has all of it.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), env, o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.join, "join", "", "`URL` of the fleet's NATS servers, as the coordinator prints it")
+	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the workspace's signers file")
+	f.StringVar(&o.key, "key", "", "key `FILE` of this worker (default: one in the state folder of this user)")
+	f.StringVar(&o.creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
+	f.StringVar(&o.label, "label", "", "`NAME` of this machine in the status of the fleet")
+	f.IntVar(&o.jobs, "jobs", 0, "drive `N` cases at once (default: one for each processor)")
+	f.BoolVar(&o.once, "once", false, "end when the first attempt ends")
+	cmd.MarkFlagRequired("join")
+	return cmd
+}
+
+func runWorker(ctx context.Context, env *Env, o workerOptions) error {
+	if env.beyond == nil {
+		return handOver(ctx, env, "tally worker")
+	}
+	own, err := ceremony.OpenWorker(env.Getenv, o.key)
+	if err != nil {
+		return err
+	}
+	if own.Made {
+		env.Note("made a key for this worker: %s", own.KeyFile)
+	}
+	if o.trustRoot == "" {
+		return refusal.Newf(refusal.Usage, "--trust-root is missing: whose cases may this machine run?").
+			WithHint("the coordinator prints it, and \"tally doctor\" in the workspace; this worker's line for the signers file is: %s", own.Line())
+	}
+	return env.beyond.Worker(ctx, fleet.WorkerOptions{URL: o.join, Creds: o.creds, Key: own.Key, Line: own.Line(), TrustRoot: o.trustRoot, Dir: own.Dir, Hidden: []string{own.State},
+		Label: o.label, Jobs: o.jobs, Version: thisBuild().Harness(), Once: o.once, Now: env.Now, Note: env.Note})
+}
+
+type fleetStatusOptions struct {
+	join, creds string
+}
+
+func newFleet(env *Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "fleet", Short: "Attempts that run over many machines"}
+	var o fleetStatusOptions
+	status := &cobra.Command{
+		Use:   "status",
+		Short: "Workers, queue, rate, failures and cost of the attempt that runs now",
+		Long: `Ask the coordinator of a fleet how its attempt stands. Without --join it is the one
+that runs in this workspace with "--fleet embedded".`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runFleetStatus(cmd.Context(), env, o) },
+	}
+	status.Flags().StringVar(&o.join, "join", "", "`URL` of the fleet's NATS servers")
+	status.Flags().StringVar(&o.creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
+	cmd.AddCommand(status)
+	return cmd
+}
+
+func runFleetStatus(ctx context.Context, env *Env, o fleetStatusOptions) error {
+	if env.beyond == nil {
+		return handOver(ctx, env, "tally fleet status")
+	}
+	asked := fleet.StatusOptions{URL: o.join, Creds: o.creds, Wait: 5 * time.Second}
+	if o.join == "" {
+		place, err := openPlace(env)
+		if err != nil {
+			return err
+		}
+		asked.Dir = place.Private("fleet")
+	}
+	s, err := env.beyond.Status(ctx, asked)
+	if err != nil {
+		return err
+	}
+	return env.Answer(s, func(out io.Writer) { fleetText(out, s) })
+}
+
+func fleetText(out io.Writer, s *fleet.Status) {
+	fmt.Fprintf(out, "attempt %s: %d of %d cases done, %d running, %d waiting\n", plain.Line(s.Attempt), s.Done, s.Planned, s.Running, s.Waiting)
+	left := "unknown"
+	if s.SecondsLeft != nil {
+		left = (time.Duration(*s.SecondsLeft) * time.Second).String()
+	}
+	fmt.Fprintf(out, "%.1f results a second, time left %s, cost $%.4f, %d lost, %d refused\n", s.PerSecond, left, float64(s.CostMicroUSD)/1e6, s.Lost, s.Refused)
+	if s.Doubled > 0 {
+		fmt.Fprintf(out, "%d cases run by two workers, %d of them with another result\n", s.Doubled, s.Disagreed)
+	}
+	for _, w := range s.Workers {
+		fmt.Fprintf(out, "  %-20s %-16s %-10s seen %s  done %d  lost %d  %s\n", plain.Line(w.Name), plain.Line(w.Label), plain.Line(w.Isolation),
+			w.LastSeen.Go().Format(time.RFC3339), w.Done, w.Lost, plain.Line(strings.Join(w.Cases, " ")))
+		if w.Quarantined != "" {
+			fmt.Fprintf(out, "    quarantined: %s\n", plain.Line(w.Quarantined))
+		}
+	}
+}
