@@ -282,16 +282,7 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 		Key string `json:"ledger_key"`
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &submitted))
-	script, err := filepath.Abs(filepath.Join("..", "..", "docs", "formats", "verify_submission.py"))
-	ts.Check(err)
-	verify := func(dir string) (int, string) {
-		cmd := exec.Command("python3", script, "--key", submitted.Key, dir)
-		out, err := cmd.CombinedOutput()
-		if err != nil && cmd.ProcessState == nil {
-			ts.Fatalf("stranger: %v", err)
-		}
-		return cmd.ProcessState.ExitCode(), string(out)
-	}
+	verify := func(path string) (int, string) { return secondVerifier(ts, submitted.Key, path) }
 	dir := ts.MkAbs(args[0])
 	if code, out := verify(dir); code != 0 || !strings.HasPrefix(out, "verified: ") {
 		ts.Fatalf("stranger: exit %d: %s", code, out)
@@ -314,14 +305,31 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("stranger: %s: nothing was changed", name)
 		}
 		resign(ts, files, args[1])
-		forged := ts.MkAbs("forged.zip")
-		data, err := submission.Zip(files)
-		ts.Check(err)
-		ts.Check(os.WriteFile(forged, data, 0o644))
-		if code, out := verify(forged); code != 3 {
+		if code, out := verify(zipped(ts, files)); code != 3 {
 			ts.Fatalf("stranger: %s: exit %d: %s", name, code, out)
 		}
 	}
+}
+
+// secondVerifier has the verifier in Python verify a package.
+func secondVerifier(ts *testscript.TestScript, key, path string) (code int, out string) {
+	script, err := filepath.Abs(filepath.Join("..", "..", "docs", "formats", "verify_submission.py"))
+	ts.Check(err)
+	cmd := exec.Command("python3", script, "--key", key, path)
+	said, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		ts.Fatalf("the second verifier: %v", err)
+	}
+	return cmd.ProcessState.ExitCode(), string(said)
+}
+
+// zipped writes a package into one file.
+func zipped(ts *testscript.TestScript, files map[string][]byte) string {
+	data, err := submission.Zip(files)
+	ts.Check(err)
+	name := ts.MkAbs("forged.zip")
+	ts.Check(os.WriteFile(name, data, 0o644))
+	return name
 }
 
 func replaceIn(name, old, new string) func(map[string][]byte) {
@@ -375,10 +383,105 @@ func cmdSameAudit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ledgerkey WORKSPACE sets $LEDGERKEY to the key of its ledger.
+// ledgerkey WORKSPACE ATTEMPT sets $LEDGERKEY to the key of its ledger.
 func cmdLedgerKey(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(ts.Exec("tally", "--workspace", args[0], "prove", "gaia-validation-l1.default.2", "--json", "-o", ts.MkAbs("key.proof")))
+	ts.Check(ts.Exec("tally", "--workspace", args[0], "prove", args[1], "--json", "-o", ts.MkAbs("key.proof")))
 	var proof struct{ Key string }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &proof))
 	ts.Setenv("LEDGERKEY", proof.Key)
+}
+
+// receiptsOf takes a file of receipts apart: its first line, and each receipt with the
+// line before it.
+func receiptsOf(data []byte) (head string, receipts []string) {
+	magic, rest, _ := strings.Cut(string(data), "\n")
+	for rest != "" {
+		line, after, _ := strings.Cut(rest, "\n")
+		size, err := strconv.Atoi(strings.TrimPrefix(line, "receipt "))
+		if err != nil {
+			panic(err)
+		}
+		receipts = append(receipts, line+"\n"+after[:size])
+		rest = after[size:]
+	}
+	return magic + "\n", receipts
+}
+
+// hide DIR KEY has the operator, whose key is KEY, hide or change corrections in a
+// package that shows some, and wants both verifiers to refuse what comes of it.
+func cmdHide(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: hide DIR KEY")
+	}
+	const corrections, rest = "receipts/correction-0001.proof", "receipts/rest-0001.proof"
+	without := func(files map[string][]byte, name string, drop func(i int) bool) (dropped []string) {
+		head, all := receiptsOf(files[name])
+		kept := head
+		for i, r := range all {
+			if drop(i) {
+				dropped = append(dropped, r)
+			} else {
+				kept += r
+			}
+		}
+		if files[name] = []byte(kept); kept == head {
+			delete(files, name)
+		}
+		return dropped
+	}
+	every := func(int) bool { return true }
+	var trust verify.Trust
+	ts.Check(trust.AddLog(ts.Getenv("LEDGERKEY")))
+	whole := readAll(ts, ts.MkAbs(args[0]))
+	if _, err := exec.LookPath("python3"); err == nil {
+		if code, out := secondVerifier(ts, ts.Getenv("LEDGERKEY"), ts.MkAbs(args[0])); code != 0 {
+			ts.Fatalf("hide: the second verifier: exit %d: %s", code, out)
+		}
+	}
+	for _, f := range []forgery{
+		{"the last is left out", true, func(files map[string][]byte) { without(files, corrections, func(i int) bool { return i == 5 }) }, "is left out"},
+		{"all are left out", true, func(files map[string][]byte) { without(files, corrections, every) }, "is left out"},
+		{"they are among the rest", true, func(files map[string][]byte) {
+			files[rest] = append(bytes.Clone(files[rest]), strings.Join(without(files, corrections, every), "")...)
+		}, "the package does not count it"},
+		{"all are left out, and what shows it", true, func(files map[string][]byte) {
+			without(files, corrections, every)
+			delete(files, rest)
+		}, "is not what"},
+		{"the first of two is left out, and what shows it", true, func(files map[string][]byte) {
+			without(files, corrections, func(i int) bool { return i == 3 })
+			delete(files, rest)
+		}, "number 1 is left out"},
+		{"they are out of order", true, func(files map[string][]byte) {
+			head, all := receiptsOf(files[corrections])
+			slices.Reverse(all)
+			files[corrections] = []byte(head + strings.Join(all, ""))
+		}, "in order"},
+		{"a record among them", true, func(files map[string][]byte) {
+			_, records := receiptsOf(files["receipts/record-0001.proof"])
+			files[corrections] = append(bytes.Clone(files[corrections]), records[0]...)
+		}, "is not a correction"},
+		{"a better corrected rate", true, replaceIn("metadata.json", `"passed": 4`, `"passed": 6`), "metadata.json is not what"},
+		{"the headline is of something else", true, replaceIn("metadata.json", `"basis": "recorded"`, `"basis": "corrected"`), "metadata.json is not what"},
+		{"another reason", true, replaceIn("results.jsonl", "copied from a page", "a mistake of ours"), "results.jsonl is not what"},
+		{"another key", true, replaceIn("results.jsonl", `"by":["SHA256:`, `"by":["SHA256:x`), "results.jsonl is not what"},
+		{"it does not count", true, replaceIn("results.jsonl", `"corrected":false`, `"corrected":true`), "results.jsonl is not what"},
+	} {
+		files := maps.Clone(whole)
+		f.change(files)
+		if maps.EqualFunc(files, whole, bytes.Equal) {
+			ts.Fatalf("hide: %s: nothing was changed", f.name)
+		}
+		resign(ts, files, args[1])
+		_, err := submission.Verify(files, trust.Policy())
+		if err == nil || refusal.ExitCode(err) != refusal.ExitUnverified || !strings.Contains(err.Error(), f.want) {
+			ts.Fatalf("hide: %s: %v, want %q", f.name, err, f.want)
+		}
+		if _, err := exec.LookPath("python3"); err != nil {
+			continue
+		}
+		if code, out := secondVerifier(ts, ts.Getenv("LEDGERKEY"), zipped(ts, files)); code != 3 {
+			ts.Fatalf("hide: %s: the second verifier: exit %d: %s", f.name, code, out)
+		}
+	}
 }

@@ -13,12 +13,16 @@ are written out in Python: a package of 32 tasks takes seconds.
 
 It derives again from receipts and evidence: which tasks there are, answer, expected answer,
 outcome, turns, tokens and tools of each, steps and their digests, the headline with its
-interval, votes, redraws, attempt k of n. What it leaves out: it does not run the audit, so
-of audit-report.json it checks that it names the bytes of the other files, and that the
-manifest says of it what it says itself; the level of the attempt is the maker's word; of
-steps it compares type, tool, heads and digests, not every member.
+interval, votes, redraws, attempt k of n, and what the headline is as people corrected it.
+
+What it leaves out: it does not run the audit, so whether the checks found what is there is
+the maker's word, and the line that it prints says so. Of audit-report.json it checks that it
+names the bytes of every input, that its counts and its end follow from its own checks, and
+that the manifest says the same. The level of the attempt is the maker's word; of steps it
+compares type, tool, heads and digests, not every member; a correction that is signed with
+another kind of key than Ed25519 it cannot check, and says so.
 """
-import argparse, hashlib, json, math, os, sys, zipfile
+import argparse, base64, hashlib, json, math, os, struct, sys, zipfile
 from datetime import datetime
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from verify import (Malformed, Refused, blake3, canonical, digest, encode, leaf_hash, must, parse_entry, parse_receipt,
@@ -69,7 +73,8 @@ class Receipts:
         self.files, self.keys, self.tree, self.checkpoint = files, keys, None, None
         self.entries = {}  # by index
         self.used = set()
-        self.of = {name: self.read(name) for name in ("attempt", "class", "record", "draw", "disposition", "rest")}
+        self.heads = {}  # of the ledger with the entry as its last, by index
+        self.of = {name: self.read(name) for name in ("attempt", "class", "record", "draw", "disposition", "correction", "rest")}
 
     def read(self, name):
         indexes, n = [], 1
@@ -98,6 +103,7 @@ class Receipts:
                "%s: the proof of entry %d leads to another root" % (path, index))
         refuse(name == "rest" or not json.loads(entry).get("manual"), "entry %d was put into the ledger by hand" % index)
         self.entries[index] = parse_entry(entry)
+        self.heads[index] = "sha256:" + hashlib.sha256(prev + content).hexdigest()
         return index
 
     def bodies(self, name, kind):
@@ -131,7 +137,7 @@ def check_attempt(receipts, keys):
 
 def check_span(receipts, first, r, family):
     """Whether every entry from the registration on is shown, and none is left uncounted."""
-    told = {i for name in ("attempt", "record", "draw", "disposition") for i in receipts.of[name]}
+    told = {i for name in ("attempt", "record", "draw", "disposition", "correction") for i in receipts.of[name]}
     names = {b["attempt"] for b in family}
     for i in range(first, receipts.tree[1]):
         if i not in receipts.entries:
@@ -141,9 +147,95 @@ def check_span(receipts, first, r, family):
         if receipts.entries[i].get("manual") or i in told:
             continue
         of_class = kind == "attempt.registered" and body["class"] == r["class"] and body["attempt"] not in names
-        of_attempt = kind in ("case.scored", "judge.drawn", "attempt.finished", "audit.disposed") and body["attempt"] == r["attempt"]
-        refuse(not of_class and not of_attempt, "entry %d is about the attempt or its class and is not counted" % i)
+        of_attempt = kind in ("case.scored", "judge.drawn", "attempt.finished", "audit.disposed", "score.corrected") and body["attempt"] == r["attempt"]
+        of_record = kind == "score.amended" and body["entry"] in receipts.of["record"]
+        refuse(not of_class and not of_attempt and not of_record, "entry %d is about the attempt or its class and is not counted" % i)
     return True
+
+# --- Corrections ----------------------------------------------------------------------
+
+class Beside:
+    """What stands beside one record: amendments, and corrections that people signed."""
+    def __init__(self, receipts, registered, index, record):
+        self.receipts, self.registered, self.index, self.record = receipts, registered, index, record
+        self.list, self.amended, self.corrected = [], None, None  # (entry, passed, fills); (last entry, number, passed, message, keys)
+        for i in receipts.of["correction"]:
+            kind, body = receipts.entries[i]["kind"], receipts.entries[i]["body"]
+            if body["entry"] != index:
+                continue
+            line = {"entry": i, "kind": kind, "repeat": record["repeat"], "reason": body["reason"]}
+            if kind == "score.amended":
+                grade, by, counts = body["score"], [body["author"]], self.amend(i, body)
+            else:
+                grade, by = body["now"], self.signers(body)
+                counts = self.correct(i, body, by)
+            self.list.append(dict(line, by=by, passed=grade["passed"], score=grade["score"], counts=counts))
+
+    def filled(self):
+        return self.record["outcome"] == "unscored" and self.amended is not None and self.amended[2]
+
+    def amend(self, i, body):
+        passed, fills = body["score"]["passed"], body.get("fills", False)
+        if self.filled():
+            passed, fills = self.amended[1] and passed, True
+        self.amended = (i, passed, fills)
+        outcome, score = self.record["outcome"], (self.record.get("score") or {}).get("score", 0)
+        return self.filled() or not (body["score"]["passed"] and outcome != "passed" or outcome not in ("passed", "failed") or body["score"]["score"] > score)
+
+    @staticmethod
+    def signers(body):
+        message, keys = encode(dict(body, signatures=[])).encode(), []
+        for signature in body["signatures"]:
+            if signature.startswith("-----BEGIN PGP SIGNATURE-----"):
+                keys.append("an OpenPGP key, which the package does not have")
+                continue
+            public = sshsig_verify(signature, message, "tallystick-correction")
+            wire = b"".join(struct.pack(">I", len(f)) + f for f in (b"ssh-ed25519", public))
+            keys.append("SHA256:" + base64.b64encode(hashlib.sha256(wire).digest()).decode().rstrip("="))
+        return keys
+
+    def correct(self, i, body, keys):
+        now, was, record = body["now"], body["was"], self.record
+        if now["passed"] and now["score"] == 0 or not now["passed"] and now["score"] == 1 or body["number"] == 1 and now == was:
+            return False
+        if (body["origin"] != self.receipts.tree[0] or body["head"] != self.receipts.heads[self.index] or body["case_id"] != record["case_id"]
+                or body["repeat"] != record["repeat"] or record["outcome"] not in ("passed", "failed")
+                or was != {"passed": record["outcome"] == "passed", "score": record["score"]["score"]}):
+            return False
+        message = encode(dict(body, signatures=[]))
+        if self.corrected and self.corrected[3] == message:
+            new = set(keys) - self.corrected[4]
+            self.corrected = (i,) + self.corrected[1:4] + (self.corrected[4] | new,)
+            return bool(new)
+        number = self.corrected[1] + 1 if self.corrected else 1
+        refuse(body["number"] <= number, "entry %d is correction %d of a record, and number %d is left out" % (i, body["number"], number))
+        public = sshsig_verify(self.registered["signature"], encode(dict(self.registered, signature="")).encode(), "tallystick-attempt")
+        wire = b"".join(struct.pack(">I", len(f)) + f for f in (b"ssh-ed25519", public))
+        runner = "SHA256:" + base64.b64encode(hashlib.sha256(wire).digest()).decode().rstrip("=")
+        if body["number"] < number or keys == [runner]:
+            return False
+        self.corrected = (i, number, now["passed"], message, set(keys))
+        return True
+
+    def correct_now(self):
+        lowered = self.amended is not None and not self.amended[1]
+        if self.filled():
+            return self.amended[1]
+        if self.corrected:
+            return self.corrected[2] and not (lowered and self.amended[0] > self.corrected[0])
+        if self.record["outcome"] == "unscored":
+            return None
+        return self.record["outcome"] == "passed" and not lowered
+
+def check_beside(receipts, r, records):
+    """What stands beside the records, by entry."""
+    indexes = receipts.of["correction"]
+    refuse(indexes == sorted(set(indexes)) and all(i > receipts.of["attempt"][0] for i in indexes), "corrections are twice, out of order or before the attempt")
+    for i in indexes:
+        kind, body = receipts.entries[i]["kind"], receipts.entries[i]["body"]
+        refuse(kind == "score.corrected" and body["attempt"] == r["attempt"] or kind == "score.amended" and body["entry"] in receipts.of["record"],
+               "entry %d is not a correction or an amendment of the attempt" % i)
+    return {i: Beside(receipts, r, i, body) for i, body in records}
 
 # --- Evidence -------------------------------------------------------------------------
 
@@ -210,7 +302,7 @@ def steps_of(trajectory, notes):
 
 NO_ANSWER = ("regex", "compare", "json_schema", "tool_calls", "cel", "absent", "not")
 
-def tell(evidence, record):
+def tell(evidence, record, entry):
     """What a record says of its task."""
     index = canonical(evidence.piece(record["evidence"][0]))
     refuse("watch" in index, "case %s was not recorded whole" % record["case_id"])
@@ -225,7 +317,7 @@ def tell(evidence, record):
             answer = check["extracted"]["head"]
             break
     correct = None if record["outcome"] == "unscored" else record["outcome"] == "passed"
-    return {"model_answer": answer, "expected_output": expected, "correct": correct, "outcome": record["outcome"], "repeat": record["repeat"],
+    return {"model_answer": answer, "expected_output": expected, "correct": correct, "outcome": record["outcome"], "repeat": record["repeat"], "entry": entry,
             "turns": sum(s[0] == "llm_call" for s in steps), "inputTokens": tokens[0], "outputTokens": tokens[1],
             "model": ", ".join(models), "tools_used": tools, "steps": steps}
 
@@ -245,7 +337,7 @@ def compare(what, said, derived):
     for name, value in derived.items():
         refuse(name in said and said[name] == value, "%s: %s is %.60r, the receipts and the evidence give %.60r" % (what, name, said.get(name), value))
 
-def check_rows(files, tasks):
+def check_rows(files, tasks, beside):
     rows = [json.loads(line) for line in files["results.jsonl"].decode().split("\n")[:-1]]
     lines = {t["task_id"]: t for t in map(json.loads, files["trajectories.jsonl"].decode().split("\n")[:-1])}
     refuse([r["task_id"] for r in rows] == list(tasks), "results.jsonl has other tasks than the plan")
@@ -256,6 +348,11 @@ def check_rows(files, tasks):
         refuse(told, what + " has no record")
         one = chosen(told)
         compare(what, row, {k: v for k, v in one.items() if k != "steps"})
+        listed = [c for t in told for c in beside[t["entry"]].list]
+        said = [dict({k: v for k, v in c.items() if k != "ignored"}, counts="ignored" not in c) for c in row.get("corrections", [])]
+        refuse(said == listed, what + ": the corrections are not those of the receipts")
+        now = beside[one["entry"]].correct_now() if listed else None
+        refuse(row.get("corrected") is now, what + ": corrected is %s, the receipts give %s" % (row.get("corrected"), now))
         line = lines[row["task_id"]]
         compare(what + " in trajectories.jsonl", line, {"final_answer": one["model_answer"], "turns": one["turns"], "tokens_in": one["inputTokens"], "tokens_out": one["outputTokens"]})
         shown = [(s["type"], s.get("name", ""), encode(s["args"]) if s["type"] == "tool_call" else s.get("head"),
@@ -263,20 +360,26 @@ def check_rows(files, tasks):
         refuse(shown == one["steps"], what + ": the steps are not those of the trajectory")
     return rows
 
-def headline(rows):
-    n, passed = len(rows), sum(r["correct"] is True for r in rows)
+def count(what, said, correct):
+    """Compares what follows from which tasks are correct."""
+    n, passed = len(correct), sum(c is True for c in correct)
     rate, ci = None, None
-    if any(r["correct"] is not None for r in rows):
+    if any(c is not None for c in correct):
         rate, z = passed / n, 1.959963984540054
         middle, wide, scale = rate + z * z / (2 * n), z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)), 1 + z * z / n
         ci = [max(0.0, (middle - wide) / scale), min(1.0, (middle + wide) / scale)]
-    return {"n": n, "passed": passed, "pass_rate": rate, "unscored": sum(r["correct"] is None for r in rows), "seed": None,
-            "mean_steps": sum(r["turns"] for r in rows) / n, "empty_rate": sum(not r["model_answer"] for r in rows) / n}, ci
-
-def check_headline(what, said, rows):
-    numbers, ci = headline(rows)
-    compare(what, said, numbers)
+    compare(what, said, {"passed": passed, "pass_rate": rate, "unscored": sum(c is None for c in correct)})
     refuse((said["ci95"] is None) == (ci is None) and all(abs(a - b) < 1e-12 for a, b in zip(said["ci95"] or [], ci or [])), what + ": ci95 is another interval")
+
+def check_headline(what, said, rows, entries):
+    n = len(rows)
+    count(what, said, [r["correct"] for r in rows])
+    compare(what, said, {"n": n, "seed": None, "mean_steps": sum(r["turns"] for r in rows) / n, "empty_rate": sum(not r["model_answer"] for r in rows) / n})
+    refuse(("corrected" in said) == bool(entries) and said.get("basis") == ("recorded" if entries else None), what + ": basis or corrected is not what the receipts give")
+    if entries:
+        count(what + ": corrected", said["corrected"], [r.get("corrected") if r.get("corrections") else r["correct"] for r in rows])
+        counts = sum("ignored" not in c for r in rows for c in r.get("corrections", []))
+        compare(what + ": corrected", said["corrected"], {"entries": entries, "ignored": entries - counts})
 
 def check_audit(files, manifest):
     report = json.loads(files["audit-report.json"])
@@ -301,16 +404,16 @@ def verify(path, keys):
     evidence = Evidence(files)
     planned = plan.get("cases") or canonical(evidence.piece(plan["cases_digest"]))
     tasks = {c["id"]: [] for c in planned}
-    for _, record in records:
+    for index, record in records:
         refuse(record["case_id"] in tasks, "case %s was not planned" % record["case_id"])
-        tasks[record["case_id"]].append(tell(evidence, record))
+        tasks[record["case_id"]].append(tell(evidence, record, index))
     refuse(all(len(t) == plan["repeat"] for t in tasks.values()), "a task has not as many records as were planned")
     for told in tasks.values():
         told.sort(key=lambda t: t["repeat"])
-    rows = check_rows(files, tasks)
-    metadata = json.loads(files["metadata.json"])
-    check_headline("metadata.json", metadata, rows)
-    check_headline("manifest.json", manifest["headline"], rows)
+    rows = check_rows(files, tasks, check_beside(receipts, r, records))
+    metadata, entries = json.loads(files["metadata.json"]), len(receipts.of["correction"])
+    check_headline("metadata.json", metadata, rows, entries)
+    check_headline("manifest.json", manifest["headline"], rows, entries)
     data = json.loads(files["registration.json"]).get("data_set") or {}
     compare("metadata.json", metadata, {"voting_attempts": max(len(t) for t in tasks.values()), "abandoned_executions": sum(b["execution"] - 1 for _, b in records),
                                        "judge_draws": len(draws), "judge_redraws": sum(b["draw"] > 1 for b in draws), "total_questions": len(tasks)})
@@ -324,9 +427,13 @@ def verify(path, keys):
     for path in files:
         folder = path.split("/")[0]
         refuse(folder != "receipts" or path in receipts.used, path + " does not come from the attempt")
-    rate = metadata["pass_rate"]
-    return "class %s: %s; attempt %s, number %d of %s%d of the class at tree size %d; in %s; the audit was not run again" % (
-        r["class"], "%d tasks, unscored" % len(rows) if rate is None else "pass rate %.4f, %d of %d" % (rate, metadata["passed"], len(rows)),
+    def result(h):
+        return "%d tasks, unscored" % len(rows) if h["pass_rate"] is None else "pass rate %.4f, %d of %d" % (h["pass_rate"], h["passed"], len(rows))
+    said = result(metadata)
+    if entries:
+        said = "as recorded %s; AS CORRECTED %s" % (said, result(metadata["corrected"]))
+    return "class %s: %s; attempt %s, number %d of %s%d of the class at tree size %d; in %s; the rules of the audit were NOT run again: what it found is its maker's word" % (
+        r["class"], said,
         r["attempt"], r["number"], "" if exact else "at least ", len(family), size, origin)
 
 def main():

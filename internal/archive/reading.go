@@ -66,7 +66,8 @@ type Reading struct {
 	then     *Reading                 // at an earlier time: the last that was asked for
 	benches  map[string]benchOrWhy    // see bench
 
-	asides map[string][]int64 // entries of attempts that the history does not keep; nil unless they will be proved
+	asides  map[string][]int64 // entries of attempts that the history does not keep; nil unless they will be proved
+	amended map[int64][]int64  // amendments by the record that they are about, the same
 
 	secret  []byte                     // of held-out cases, once it is needed
 	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
@@ -83,7 +84,7 @@ type Reading struct {
 func (p *Place) Read(ask Ask) (*Reading, error) {
 	r := &Reading{Place: p, ask: ask, benches: make(map[string]benchOrWhy)}
 	if ask.Prove {
-		r.tree, r.asides = &ledger.Tree{}, make(map[string][]int64)
+		r.tree, r.asides, r.amended = &ledger.Tree{}, make(map[string][]int64), make(map[int64][]int64)
 	}
 	if ask.Again || ask.Prove {
 		r.advised = make(map[int64]recount.Advice)

@@ -48,10 +48,15 @@ func (r *Reading) Audited(a *history.Attempt) (*submission.Attempt, error) {
 }
 
 // noteAside remembers where the entries of an attempt are that a package proves and
-// the history only counts, if they will be proved: draws of a judge, dispositions.
+// the history only counts, if they will be proved: draws of a judge, dispositions,
+// corrections and amendments.
 func (r *Reading) noteAside(rec ledger.Record) error {
-	kind := rec.Envelope.Kind
-	if r.asides == nil || rec.Envelope.Manual || kind != evidence.JudgeDrawnKind && kind != evidence.AuditDisposedKind {
+	if r.asides == nil || rec.Envelope.Manual {
+		return nil
+	}
+	switch rec.Envelope.Kind {
+	case evidence.JudgeDrawnKind, evidence.AuditDisposedKind, evidence.ScoreCorrectedKind, evidence.ScoreAmendedKind:
+	default:
 		return nil
 	}
 	body, err := decoded(rec)
@@ -63,6 +68,10 @@ func (r *Reading) noteAside(rec ledger.Record) error {
 		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
 	case *evidence.AuditDisposed:
 		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
+	case *evidence.ScoreCorrected:
+		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
+	case *evidence.ScoreAmended: // it names its record, and not the attempt
+		r.amended[b.Entry] = append(r.amended[b.Entry], rec.Index)
 	}
 	return nil
 }
@@ -126,7 +135,7 @@ func (r *Reading) entriesOf(a *history.Attempt) []int64 {
 	}
 	for c := range a.Cases() {
 		if c.Index >= 0 {
-			indexes = append(indexes, c.Index)
+			indexes = append(append(indexes, c.Index), r.amended[c.Index]...)
 		}
 	}
 	return append(indexes, r.asides[a.ID]...)
@@ -193,11 +202,27 @@ func (r *Reading) ofClass(body evidence.Body, class string) bool {
 		attempt = b.Attempt
 	case *evidence.AuditDisposed:
 		attempt = b.Attempt
+	case *evidence.ScoreCorrected:
+		attempt = b.Attempt
+	case *evidence.ScoreAmended:
+		attempt = r.attemptOfRecord(b.Entry)
 	case *evidence.CassetteRecorded:
 		return b.Class == class
 	}
 	other := r.History.Attempt(attempt)
 	return other != nil && other.Class == class
+}
+
+// attemptOfRecord is the attempt that a record is of, "" if the entry is not one.
+func (r *Reading) attemptOfRecord(record int64) string {
+	for _, a := range r.History.Attempts {
+		for c := range a.Cases() {
+			if c.Index == record {
+				return a.ID
+			}
+		}
+	}
+	return ""
 }
 
 // whole is a receipt with its entry, however long.

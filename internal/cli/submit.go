@@ -77,6 +77,9 @@ func submitText(out io.Writer, s *lab.Submitted) {
 		fmt.Fprintf(out, "result   unscored, n %d", s.N)
 	}
 	fmt.Fprintf(out, "; mean steps %.2f, empty %.4f\n", s.MeanSteps, s.EmptyRate)
+	if s.Corrected != nil {
+		fmt.Fprintf(out, "as corrected  %s; the result above is as recorded\n", s.Corrected.Text(s.N))
+	}
 	fmt.Fprintf(out, "audit    clean %t, strictly %t, complete %t\n", s.Audit.Clean, s.Audit.StrictClean, s.Audit.Complete)
 	if len(s.Audit.HarnessGaps) > 0 {
 		fmt.Fprintf(out, "gaps     %s\n", plain.Line(strings.Join(s.Audit.HarnessGaps, "; ")))

@@ -38,21 +38,24 @@ func (o *SubmitOptions) since() archive.Since {
 
 // A Submitted is a package that was made.
 type Submitted struct {
-	Package     string                   `json:"package"` // "" if nothing was written
-	Submittable bool                     `json:"submittable"`
-	Reason      string                   `json:"reason"`
-	Audit       SubmittedAudit           `json:"audit"`
-	PassRate    *float64                 `json:"pass_rate"`
-	N           int                      `json:"n"`
-	CI95        *[2]float64              `json:"ci95"`
-	Unscored    int                      `json:"unscored"`
-	MeanSteps   float64                  `json:"mean_steps"`
-	EmptyRate   float64                  `json:"empty_rate"`
-	Attempt     submission.AttemptNumber `json:"attempt"`
-	Files       int                      `json:"files"`
-	Bytes       int64                    `json:"bytes"`
-	Manifest    digest.ID                `json:"manifest_sha256"`
-	LedgerKey   string                   `json:"ledger_key"`
+	Package     string         `json:"package"` // "" if nothing was written
+	Submittable bool           `json:"submittable"`
+	Reason      string         `json:"reason"`
+	Audit       SubmittedAudit `json:"audit"`
+	PassRate    *float64       `json:"pass_rate"`
+	N           int            `json:"n"`
+	CI95        *[2]float64    `json:"ci95"`
+	Unscored    int            `json:"unscored"`
+	// Corrected is the result as people corrected it, if they did; pass_rate is as
+	// recorded.
+	Corrected *submission.CorrectedHeadline `json:"corrected,omitempty"`
+	MeanSteps float64                       `json:"mean_steps"`
+	EmptyRate float64                       `json:"empty_rate"`
+	Attempt   submission.AttemptNumber      `json:"attempt"`
+	Files     int                           `json:"files"`
+	Bytes     int64                         `json:"bytes"`
+	Manifest  digest.ID                     `json:"manifest_sha256"`
+	LedgerKey string                        `json:"ledger_key"`
 }
 
 // SubmittedAudit says how the audit ended.
@@ -92,7 +95,7 @@ func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
 		return nil, err
 	}
 	s := &Submitted{Submittable: p.Decision.Submittable, Reason: p.Decision.Reason, PassRate: p.Headline.PassRate, N: p.Headline.N, CI95: p.Headline.CI95,
-		Unscored: p.Headline.Unscored, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
+		Unscored: p.Headline.Unscored, Corrected: p.Headline.Corrected, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
 		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps, hexOf(digest.IDOf(p.Audit.Report))},
 		Attempt: from.AttemptNumber()}
 	if _, s.LedgerKey, err = c.Reading.Prove(a.Finished.Index); err != nil {

@@ -35,6 +35,9 @@ type Receipt struct {
 	Checkpoint []byte
 }
 
+// Head is that of the ledger with the entry as its last one.
+func (r *Receipt) Head() digest.ID { return nextHead(r.Prev, r.Content) }
+
 // NewReceipt makes the receipt of an entry. The entry goes inside if the whole
 // stays within [MaxReceiptBytes].
 func NewReceipt(p Position, entry []byte, proof tlog.RecordProof, checkpoint []byte) *Receipt {
@@ -224,7 +227,7 @@ func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
 		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the entry is %s, the receipt says %s", r.Index, pos.Content, r.Content).
 			WithHint("the entry was changed after the receipt was made")
 	}
-	pos.Head = nextHead(pos.Prev, pos.Content)
+	pos.Head = r.Head()
 	pos.Leaf = tlog.RecordHash(AppendLeaf(nil, checkpoint.Origin, pos.Index, pos.Prev, pos.Content))
 	if pos.Index >= checkpoint.Size {
 		return nil, refusal.Newf(refusal.ReceiptInvalid, "receipt of entry %d: the checkpoint covers %d entries", r.Index, checkpoint.Size)

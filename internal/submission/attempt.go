@@ -30,6 +30,7 @@ type Attempt struct {
 	// Dispositions what people said about its findings, in the order of the ledger.
 	Draws        []Draw
 	Dispositions []Disposed
+	Beside       []Beside // corrections and amendments of its records
 	// Exact says that every entry from the registration to the end of the tree was
 	// looked at, so that nothing of the attempt or its class is left out.
 	Exact bool
@@ -68,6 +69,7 @@ type Disposed struct {
 // A Record is a case.scored entry.
 type Record struct {
 	Entry int64
+	Head  digest.ID // of the ledger with it as its last entry
 	*evidence.CaseScored
 }
 

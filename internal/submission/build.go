@@ -42,14 +42,18 @@ type Package struct {
 
 // A Headline is the number that people quote, with what it takes to read it.
 type Headline struct {
-	PassRate  *float64    `json:"pass_rate"` // null on a split without answers
-	Passed    int         `json:"passed"`
-	N         int         `json:"n"`
-	CI95      *[2]float64 `json:"ci95"` // Wilson's interval
-	Unscored  int         `json:"unscored"`
-	MeanSteps float64     `json:"mean_steps"` // model calls of a task
-	EmptyRate float64     `json:"empty_rate"` // tasks without an answer
-	Seed      *int64      `json:"seed"`       // null: every task was run, none was drawn
+	PassRate *float64    `json:"pass_rate"` // null on a split without answers
+	Passed   int         `json:"passed"`
+	N        int         `json:"n"`
+	CI95     *[2]float64 `json:"ci95"` // Wilson's interval
+	Unscored int         `json:"unscored"`
+	// Basis says what the numbers count, and Corrected is what they are as people
+	// corrected them; both are there if there are corrections.
+	Basis     string             `json:"basis,omitempty"`
+	Corrected *CorrectedHeadline `json:"corrected,omitempty"`
+	MeanSteps float64            `json:"mean_steps"` // model calls of a task
+	EmptyRate float64            `json:"empty_rate"` // tasks without an answer
+	Seed      *int64             `json:"seed"`       // null: every task was run, none was drawn
 }
 
 // Build derives a package. The audit is the last that is done, on the very bytes
@@ -138,6 +142,10 @@ func (b *builder) rows() error {
 		if one != nil {
 			row = one.Result
 			row.Executions = t.executions()
+			if err := b.besides(t, one); err != nil {
+				return err
+			}
+			row.Corrections, row.Corrected = one.Corrections, one.Corrected
 			if b.Withheld[t.ID] {
 				row = one.withheld()
 			} else if err := writeLine(&trajectories, &one.line); err != nil {
@@ -235,13 +243,10 @@ func (b *builder) count() {
 		}
 	}
 	h.MeanSteps, h.EmptyRate = float64(steps)/float64(h.N), float64(empty)/float64(h.N)
-	if scored == 0 {
-		return
+	h.PassRate, h.CI95 = rateOf(h.Passed, h.N, scored)
+	if h.Corrected = b.corrected(); h.Corrected != nil {
+		h.Basis = basisRecorded
 	}
-	// A task without a score counts as one that did not pass: n is what was planned.
-	rate := float64(h.Passed) / float64(h.N)
-	lo, hi := wilson(rate, float64(h.N))
-	h.PassRate, h.CI95 = &rate, &[2]float64{lo, hi}
 }
 
 // wilson is the 95 percent score interval of a rate p over n trials (Wilson

@@ -19,8 +19,9 @@ type Entry struct {
 func Gather(attempt, class string, entries []Entry) (*Attempt, *Receipts) {
 	a, out := &Attempt{Withheld: map[string]bool{}}, &Receipts{}
 	of := &evidence.AttemptRegistered{Attempt: attempt, Class: class}
+	records := map[int64]bool{}
 	for _, e := range entries {
-		if e.Manual || !about(e.Body, of) {
+		if e.Manual || !about(e.Body, of, records) {
 			out.Rest = append(out.Rest, e.Receipt)
 			continue
 		}
@@ -31,13 +32,16 @@ func Gather(attempt, class string, entries []Entry) (*Attempt, *Receipts) {
 			}
 			a.Class, out.Class = append(a.Class, b), append(out.Class, e.Receipt)
 		case *evidence.CaseScored:
-			a.Records, out.Records = append(a.Records, Record{e.Index, b}), append(out.Records, e.Receipt)
+			a.Records, out.Records = append(a.Records, Record{e.Index, e.Receipt.Head(), b}), append(out.Records, e.Receipt)
+			records[e.Index] = true
 		case *evidence.JudgeDrawn:
 			a.Draws, out.Draws = append(a.Draws, Draw{e.Index, b}), append(out.Draws, e.Receipt)
 		case *evidence.AttemptFinished:
 			a.Finished, a.FinishedAt, out.Finished = b, e.Time, e.Receipt
 		case *evidence.AuditDisposed:
 			a.Dispositions, out.Dispositions = append(a.Dispositions, Disposed{e.Index, b}), append(out.Dispositions, e.Receipt)
+		case *evidence.ScoreCorrected, *evidence.ScoreAmended:
+			a.Beside, out.Beside = append(a.Beside, Beside{e.Index, b}), append(out.Beside, e.Receipt)
 		}
 	}
 	return a, out

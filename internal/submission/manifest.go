@@ -48,6 +48,7 @@ type Receipts struct {
 	Class                []*ledger.Receipt // of the registrations of the class, by number
 	Records              []*ledger.Receipt // in the order of the ledger
 	Draws, Dispositions  []*ledger.Receipt // the same
+	Beside               []*ledger.Receipt // corrections and amendments, the same
 	Rest                 []*ledger.Receipt // of all other entries from the registration to the end of the tree; none if these are not shown
 }
 
@@ -55,7 +56,7 @@ type Receipts struct {
 // operator's key in a namespace of its own: what is signed here is good for
 // nothing else.
 func Seal(a *Attempt, p *Package, r Receipts, key *seal.Key) error {
-	for name, all := range map[string][]*ledger.Receipt{"attempt": {r.Registered, r.Finished}, "class": r.Class, "record": r.Records, "draw": r.Draws, "disposition": r.Dispositions, "rest": r.Rest} {
+	for name, all := range map[string][]*ledger.Receipt{"attempt": {r.Registered, r.Finished}, "class": r.Class, "record": r.Records, "draw": r.Draws, "disposition": r.Dispositions, "correction": r.Beside, "rest": r.Rest} {
 		for n := 0; n*receiptsInFile < len(all); n++ {
 			data, err := ledger.MarshalProofs(all[n*receiptsInFile : min(len(all), (n+1)*receiptsInFile)])
 			if err != nil {

@@ -18,7 +18,7 @@ type proofs struct {
 // attempt reads the attempt from the receipts.
 func (x *proofs) attempt() (*Attempt, error) {
 	ends, class, records := x.all("attempt"), x.all("class"), x.all("record")
-	draws, dispositions, rest := x.some("draw"), x.some("disposition"), x.some("rest")
+	draws, dispositions, beside, rest := x.some("draw"), x.some("disposition"), x.some("correction"), x.some("rest")
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -45,7 +45,7 @@ func (x *proofs) attempt() (*Attempt, error) {
 		if !ok || !inside.next(p.Index) {
 			return nil, bad("entry %d is not a record between the registration and the end of the attempt, in order", p.Index)
 		}
-		a.Records = append(a.Records, Record{p.Index, r})
+		a.Records = append(a.Records, Record{p.Index, p.Head, r})
 	}
 	inside = between{ends[0].Index, ends[1].Index}
 	for _, p := range draws {
@@ -63,7 +63,30 @@ func (x *proofs) attempt() (*Attempt, error) {
 		}
 		a.Dispositions = append(a.Dispositions, Disposed{p.Index, d})
 	}
+	inside = between{ends[0].Index, x.tree.Size}
+	scored := a.records()
+	for _, p := range beside {
+		if !isBeside(p.Body) || !about(p.Body, a.Registered, scored) || !inside.next(p.Index) {
+			return nil, bad("entry %d is not a correction or an amendment of a record of the attempt, in order", p.Index)
+		}
+		a.Beside = append(a.Beside, Beside{p.Index, p.Body})
+	}
 	return a, x.span(a, ends[0].Index, len(rest) > 0)
+}
+
+// isBeside reports whether an entry sets a score beside a record.
+func isBeside(body evidence.Body) bool {
+	kind := body.Kind()
+	return kind == evidence.ScoreCorrectedKind || kind == evidence.ScoreAmendedKind
+}
+
+// records are the entries of the attempt's records.
+func (a *Attempt) records() map[int64]bool {
+	out := map[int64]bool{}
+	for _, r := range a.Records {
+		out[r.Entry] = true
+	}
+	return out
 }
 
 // between are indexes of which each comes after the one before.
@@ -82,7 +105,7 @@ func (b *between) next(index int64) bool {
 // was before the registration is numbered by the ledger, and each registration has
 // its number.
 func (x *proofs) span(a *Attempt, from int64, shown bool) error {
-	told := a.told()
+	told, records := a.told(), a.records()
 	for i := from; i < x.tree.Size; i++ {
 		p := x.proved[i]
 		if p == nil {
@@ -91,7 +114,7 @@ func (x *proofs) span(a *Attempt, from int64, shown bool) error {
 			}
 			return nil // nobody says that there are no more
 		}
-		if about(p.Body, a.Registered) && !p.Entry.Manual && !told[p.Index] && !x.counted(p, a) {
+		if about(p.Body, a.Registered, records) && !p.Entry.Manual && !told[p.Index] && !x.counted(p, a) {
 			return bad("entry %d (%s) is about the attempt or its class, and the package does not count it", p.Index, p.Entry.Kind)
 		}
 	}
@@ -102,9 +125,9 @@ func (x *proofs) span(a *Attempt, from int64, shown bool) error {
 // told are the entries that an attempt is made of, by index, but for
 // registrations.
 func (a *Attempt) told() map[int64]bool {
-	told := map[int64]bool{}
-	for _, r := range a.Records {
-		told[r.Entry] = true
+	told := a.records()
+	for _, b := range a.Beside {
+		told[b.Entry] = true
 	}
 	for _, d := range a.Draws {
 		told[d.Entry] = true
@@ -133,8 +156,8 @@ func (x *proofs) counted(p *ledger.Proved, a *Attempt) bool {
 
 // about reports whether an entry says something that a package tells: a
 // registration of the class, or a record, a draw, the end or a disposition of the
-// attempt.
-func about(body evidence.Body, of *evidence.AttemptRegistered) bool {
+// attempt, or what sets another score beside one of its records.
+func about(body evidence.Body, of *evidence.AttemptRegistered, records map[int64]bool) bool {
 	switch b := body.(type) {
 	case *evidence.AttemptRegistered:
 		return b.Class == of.Class
@@ -146,6 +169,10 @@ func about(body evidence.Body, of *evidence.AttemptRegistered) bool {
 		return b.Attempt == of.Attempt
 	case *evidence.AuditDisposed:
 		return b.Attempt == of.Attempt
+	case *evidence.ScoreCorrected:
+		return b.Attempt == of.Attempt
+	case *evidence.ScoreAmended:
+		return records[b.Entry]
 	}
 	return false
 }

@@ -35,6 +35,11 @@ type Result struct {
 	Entry      int64 `json:"entry"` // of the record, in the ledger
 	Repeat     int   `json:"repeat"`
 	Executions int   `json:"executions"` // that the answer was chosen from
+
+	// Corrections are what people or later grading set beside the records of the
+	// task, and Corrected what Correct is with them.
+	Corrected   *bool        `json:"corrected,omitempty"`
+	Corrections []Correction `json:"corrections,omitempty"`
 }
 
 // A Trajectory is a line of trajectories.jsonl.

@@ -93,7 +93,7 @@ func (l *lab) steps() *walk {
 func TestTrajectoriesAreAsTheyWere(t *testing.T) {
 	w := story(t).steps()
 	one := &told{steps: w, answer: "FINAL ANSWER: north-west"}
-	one.fill(Record{7, &evidence.CaseScored{CaseID: "t-1", Outcome: evidence.Passed, Turns: 1, Vantage: "inside", Repeat: 1}}, &grading{})
+	one.fill(Record{7, digest.ID{}, &evidence.CaseScored{CaseID: "t-1", Outcome: evidence.Passed, Turns: 1, Vantage: "inside", Repeat: 1}}, &grading{})
 	var got bytes.Buffer
 	if err := writeLine(&got, &one.line); err != nil {
 		t.Fatal(err)

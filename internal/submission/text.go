@@ -21,6 +21,9 @@ func (b *builder) readme(p *Package) []byte {
 	var t bytes.Buffer
 	m := &b.about
 	fmt.Fprintf(&t, "# Submission of attempt %s\n\n", m.Attempt.ID)
+	if p.Headline.Corrected != nil {
+		fmt.Fprintf(&t, "**Scores were corrected after the attempt.** The next line, results.jsonl (`correct`) and the audit count what was recorded. As corrected: %s. results.jsonl has each correction with its reason, the key that signed it and the entry of the ledger; whose key it is, the ledger's signers say.\n\nAs recorded: ", p.Headline.Corrected.Text(p.Headline.N))
+	}
 	if p.Headline.PassRate != nil {
 		fmt.Fprintf(&t, "Pass rate %.4f: %d of n = %d, 95 %% interval (Wilson) %.4f to %.4f, seed none (every task was run).\n", *p.Headline.PassRate, p.Headline.Passed, p.Headline.N, p.Headline.CI95[0], p.Headline.CI95[1])
 	} else {

@@ -83,6 +83,9 @@ func (v *Verified) Text() string {
 	if h.PassRate != nil {
 		result = fmt.Sprintf("pass rate %.4f, %d of n = %d, 95 %% interval %.4f to %.4f", *h.PassRate, h.Passed, h.N, h.CI95[0], h.CI95[1])
 	}
+	if h.Corrected != nil {
+		result = fmt.Sprintf("as recorded %s; AS CORRECTED %s", result, h.Corrected.Text(h.N))
+	}
 	audit := "audit clean and complete"
 	switch {
 	case !v.Audit.Clean:

@@ -65,10 +65,13 @@ func submitted(path string, read func(string) (map[string][]byte, error), t Trus
 	a := v.Attempt
 	*t.claim = &Claim{Origin: a.Origin, TreeSize: a.TreeSize, Class: v.Class, Target: v.Target, Attempt: a.ID, Number: a.Number, Of: a.Of, Score: v.Headline.PassRate, Level: a.Level}
 	t.assume("people signed the bench, and not example people: the package shows that the ledger's key signed the registration, and no more")
+	if v.Headline.Corrected != nil {
+		t.assume("the keys that signed corrections are of people who may correct: the package shows that these keys signed, and not whose they are")
+	}
 	if a.Exact {
 		t.assume("the tree of %d entries is still part of the ledger, and no two registrations before this attempt's have one number; then there are %d attempts of the class in that tree, and no more", a.TreeSize, a.Of)
 	} else {
-		t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many", a.TreeSize, a.Of)
+		t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many, and whether scores were corrected besides what it shows is not known", a.TreeSize, a.Of)
 	}
 	return kind, v.Text(), nil
 }
