@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -296,6 +297,12 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 		"a record is gone":    func(files map[string][]byte) { delete(files, "receipts/record-0001.proof") },
 		"the rest is gone":    func(files map[string][]byte) { delete(files, "receipts/rest-0001.proof") },
 		"a cleaner report":    replaceIn("audit-report.json", `"status": "fail"`, `"status": "pass"`),
+		"a warning is less":   replaceIn("audit-report.json", `"severity": "critical"`, `"severity": "warn"`),
+		"other questions":     replaceIn("audit-report.json", `"questions": 5`, `"questions": 4`),
+		"strictly clean":      replaceIn("audit-report.json", `"strict_clean": false`, `"strict_clean": true`),
+		"another program":     replaceIn("audit-report.json", `"sources_sha256": "`, `"sources_sha256": "0`),
+		"a failure less":      replaceIn("audit-report.json", "\"split-integrity\"\n    ]", "\"dynamic-eval\"\n    ]"),
+		"other words":         replaceIn("audit-report.json", "it is the smoke set", "it is a mistake"),
 		"another split":       replaceIn("registration.json", `"split":"smoke"`, `"split":"validation"`),
 		"evidence is changed": func(files map[string][]byte) { changeEvidence(files) },
 	} {
@@ -407,6 +414,14 @@ func receiptsOf(data []byte) (head string, receipts []string) {
 	return magic + "\n", receipts
 }
 
+// reportOf makes the audit's report one of the files as they are now.
+func reportOf(files, whole map[string][]byte) {
+	for _, name := range []string{"results.jsonl", "metadata.json"} {
+		was, is := sha256.Sum256(whole[name]), sha256.Sum256(files[name])
+		files["audit-report.json"] = bytes.Replace(files["audit-report.json"], fmt.Appendf(nil, "%x", was), fmt.Appendf(nil, "%x", is), 1)
+	}
+}
+
 // hide DIR KEY has the operator, whose key is KEY, hide or change corrections in a
 // package that shows some, and wants both verifiers to refuse what comes of it.
 func cmdHide(ts *testscript.TestScript, neg bool, args []string) {
@@ -480,7 +495,9 @@ func cmdHide(ts *testscript.TestScript, neg bool, args []string) {
 		if _, err := exec.LookPath("python3"); err != nil {
 			continue
 		}
-		if code, out := secondVerifier(ts, ts.Getenv("LEDGERKEY"), zipped(ts, files)); code != 3 {
+		reportOf(files, whole) // else that is what is noticed
+		resign(ts, files, args[1])
+		if code, out := secondVerifier(ts, ts.Getenv("LEDGERKEY"), zipped(ts, files)); code != 3 || strings.Contains(out, "audit-report") {
 			ts.Fatalf("hide: %s: the second verifier: exit %d: %s", f.name, code, out)
 		}
 	}

@@ -381,15 +381,53 @@ def check_headline(what, said, rows, entries):
         counts = sum("ignored" not in c for r in rows for c in r.get("corrections", []))
         compare(what + ": corrected", said["corrected"], {"entries": entries, "ignored": entries - counts})
 
-def check_audit(files, manifest):
-    report = json.loads(files["audit-report.json"])
+CHECKS = [("answer-leakage", "critical"), ("no-work-pass", "critical"), ("oracle-leakage", "critical"), ("grader-isolation", "critical"),
+          ("normalization-collision", "warn"), ("voting-disclosure", "warn"), ("split-integrity", "warn"), ("answer-key-reads", "critical"),
+          ("dynamic-eval", "critical"), ("judge-injection", "warn")]
+
+def sources_sha256(files, evidence, plan):
+    """The digest of the programs that decide the score, as far as the package has them; None without any."""
+    sha, programs, carried = lambda data: hashlib.sha256(data).hexdigest(), [], False
+    if "target.json" in files:
+        programs.append(("target.json", sha(files["target.json"])))
+    if "sources" in plan:
+        carried = "evidence/" + digest(plan["sources"], "blake3").hex() in files
+        if carried:
+            programs += [(f["path"], sha(evidence.piece(f["digest"]))) for f in canonical(evidence.piece(plan["sources"]))["files"] if f.get("kept")]
+    elif not programs or json.loads(files["target.json"]).get("kind") != "builtin" or "rubric_digest" in plan:
+        programs = []
+    if not programs and not carried:
+        return None
+    programs.sort(key=lambda p: p[0].encode())
+    return sha("".join("%s  %s\n" % (d, path) for path, d in programs).encode())
+
+def check_audit(files, manifest, rows, receipts, sources):
+    """That the report is about these files, and that what it sums up follows from its own checks. No rule is run."""
+    report, what = json.loads(files["audit-report.json"]), "audit-report.json"
+    refuse(report.get("schema") == "tallystick-audit/v1", what + " is of another schema")
     for name, path in (("results_sha256", "results.jsonl"), ("trajectories_sha256", "trajectories.jsonl"), ("metadata_sha256", "metadata.json")):
-        refuse(report["inputs"].get(name) == hashlib.sha256(files[path]).hexdigest(), "audit-report.json is about another " + path)
-    failed = [c for c in report["checks"] if c["status"] == "fail"]
+        refuse(report["inputs"].get(name) == hashlib.sha256(files[path]).hexdigest(), what + " is about another " + path)
+    refuse(report["inputs"].get("sources_sha256") == sources, what + " is about other programs")
+    compare(what + ": totals", report["totals"], {"questions": len(rows), "marked_correct": sum(r["correct"] is True for r in rows),
+                                                  "trajectories": files["trajectories.jsonl"].count(b"\n")})
+    checks = report["checks"]
+    # That the split is known is information.
+    severities = [(c["id"], "warn" if (c["id"], c["severity"], c["status"]) == ("split-integrity", "info", "pass") else c["severity"]) for c in checks]
+    refuse(severities == CHECKS, what + ": the checks are not the ten, with their severities")
+    for c in checks:
+        refuse(c["status"] in ("pass", "fail", "skip") and (c["status"] != "fail" or c["evidence"]), "%s: %s failed without evidence, or has no status" % (what, c["id"]))
+    failed = [c for c in checks if c["status"] == "fail"]
+    critical = [c["id"] for c in failed if c["severity"] == "critical"]
+    gaps = ["%s: %s" % (c["id"], c["harness_gap"]) for c in checks if c.get("harness_gap")]
     said = report["attestation"]
-    compare("audit-report.json", said, {"clean": not any(c["severity"] == "critical" for c in failed), "strict_clean": not failed,
-                                       "complete": not any(c.get("harness_gap") for c in report["checks"])})
+    compare(what + ": attestation", said, {"clean": not critical, "strict_clean": not failed, "complete": not gaps, "critical_failures": critical,
+                                          "warn_failures": [c["id"] for c in failed if c["severity"] != "critical"],
+                                          "skipped": [c["id"] for c in checks if c["status"] == "skip"], "harness_gaps": gaps})
     compare("manifest.json: audit", manifest["audit"], {k: said[k] for k in ("clean", "strict_clean", "complete")})
+    found = {hashlib.sha256((c["id"] + "\n" + e).encode()).hexdigest() for c in failed for e in c["evidence"]}
+    people = [{"finding": b["finding"][7:], "check": b["check"], "reason": b["reason"], "key": b["key"], "entry": i, "present": b["finding"][7:] in found}
+              for i, b in receipts.bodies("disposition", "audit.disposed")]
+    refuse(report.get("dispositions", []) == people, what + ": the dispositions are not those of the receipts")
 
 def verify(path, keys):
     files = load(path)
@@ -423,7 +461,7 @@ def verify(path, keys):
     number = {"id": r["attempt"], "number": r["number"], "of": len(family), "origin": origin}
     compare("metadata.json: attempt", metadata["attempt"], number)
     compare("manifest.json: attempt", dict({"exact": False}, **manifest["attempt"]), dict(number, tree_size=size, exact=exact))
-    check_audit(files, manifest)
+    check_audit(files, manifest, rows, receipts, sources_sha256(files, evidence, plan))
     for path in files:
         folder = path.split("/")[0]
         refuse(folder != "receipts" or path in receipts.used, path + " does not come from the attempt")
