@@ -45,8 +45,9 @@ func (c *CredentialIssued) Validate() error {
 
 // CredentialRevoked records that an issuer no longer stands by a credential.
 type CredentialRevoked struct {
-	Credential digest.ID `json:"credential"`
-	Reason     string    `json:"reason"`
+	Credential digest.ID        `json:"credential"`
+	Reason     string           `json:"reason"`
+	Request    *RegistryRequest `json:"request,omitempty"`
 }
 
 // Kind is credential.revoked.

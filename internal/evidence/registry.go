@@ -41,10 +41,11 @@ func (c *RegistryConfigured) Validate() error {
 
 // RegistryAgent records that somebody registered. The API key itself is nowhere.
 type RegistryAgent struct {
-	Agent     string          `json:"agent"`
-	KeyHash   digest.ID       `json:"key_hash"` // of the API key
-	Profile   *digest.Content `json:"profile,omitempty"`
-	PublicKey string          `json:"public_key"` // did:key of the key that the agent signs with
+	Agent     string           `json:"agent"`
+	KeyHash   digest.ID        `json:"key_hash"` // of the API key
+	Profile   *digest.Content  `json:"profile,omitempty"`
+	PublicKey string           `json:"public_key"` // did:key of the key that the agent signs with
+	Request   *RegistryRequest `json:"request,omitempty"`
 }
 
 // Kind is registry.agent.
@@ -57,10 +58,11 @@ func (a *RegistryAgent) Validate() error {
 
 // RegistryAPIKey records that an API key of an agent was made or revoked.
 type RegistryAPIKey struct {
-	Agent    string     `json:"agent"`
-	KeyHash  digest.ID  `json:"key_hash"`
-	Replaces *digest.ID `json:"replaces,omitempty"` // the key that is revoked with this entry
-	Revoked  bool       `json:"revoked"`
+	Agent    string           `json:"agent"`
+	KeyHash  digest.ID        `json:"key_hash"`
+	Replaces *digest.ID       `json:"replaces,omitempty"` // the key that is revoked with this entry
+	Request  *RegistryRequest `json:"request,omitempty"`
+	Revoked  bool             `json:"revoked"`
 }
 
 // Kind is registry.api_key.
@@ -92,12 +94,13 @@ func (j *RegistryJudge) Validate() error {
 
 // RegistryCalibrated records one try of an agent at the calibration set.
 type RegistryCalibrated struct {
-	Agent    string    `json:"agent"`
-	Answers  digest.ID `json:"answers"` // of the canonical JSON of what was answered
-	Attempt  int       `json:"attempt"`
-	Passed   bool      `json:"passed"`
-	ScorePPM int       `json:"score_ppm"` // agreement beyond chance, in millionths
-	Set      digest.ID `json:"set"`
+	Agent    string           `json:"agent"`
+	Answers  digest.ID        `json:"answers"` // of the canonical JSON of what was answered
+	Attempt  int              `json:"attempt"`
+	Passed   bool             `json:"passed"`
+	Request  *RegistryRequest `json:"request,omitempty"`
+	ScorePPM int              `json:"score_ppm"` // agreement beyond chance, in millionths
+	Set      digest.ID        `json:"set"`
 }
 
 // Kind is registry.calibrated.
@@ -114,11 +117,13 @@ func (c *RegistryCalibrated) Validate() error {
 	return required("agent", c.Agent)
 }
 
-// A RegistryRequest is a write of an agent under an idempotency key: the same
-// key and body is the same write.
+// A RegistryRequest is a write under an idempotency key: the same key and body is
+// the same write.
 type RegistryRequest struct {
 	Body digest.ID `json:"body"`
-	Key  digest.ID `json:"key"` // of the agent and the key that it chose
+	// Key is of the agent and the key that it chose; of a registration, which has no
+	// agent yet, an HMAC that only the registry can make.
+	Key digest.ID `json:"key"`
 }
 
 // RegistryProposed records that something was proposed for the catalogue.
@@ -190,13 +195,14 @@ func (d *RegistryDrawn) Validate() error {
 // RegistryJudged records the vote of a judge. The signature is the judge's own,
 // over the canonical judgement.
 type RegistryJudged struct {
-	Agent     string          `json:"agent"`
-	Content   digest.ID       `json:"content"`
-	Person    string          `json:"person"`
-	Proposal  string          `json:"proposal"`
-	Reason    *digest.Content `json:"reason,omitempty"`
-	Signature string          `json:"signature"`
-	Verdict   string          `json:"verdict"`
+	Agent     string           `json:"agent"`
+	Content   digest.ID        `json:"content"`
+	Person    string           `json:"person"`
+	Proposal  string           `json:"proposal"`
+	Reason    *digest.Content  `json:"reason,omitempty"`
+	Request   *RegistryRequest `json:"request,omitempty"`
+	Signature string           `json:"signature"`
+	Verdict   string           `json:"verdict"`
 }
 
 // The verdicts of a judge.
@@ -215,9 +221,11 @@ func (j *RegistryJudged) Validate() error {
 type RegistryDecided struct {
 	Chain *RegistryChain `json:"manifest_chain,omitempty"` // of what is published
 	// Outcome is published, rejected, withdrawn or lapsed.
-	Outcome  string        `json:"outcome"`
-	Proposal string        `json:"proposal"`
-	Votes    RegistryVotes `json:"votes"`
+	Outcome  string `json:"outcome"`
+	Proposal string `json:"proposal"`
+	// Request is that of who withdrew it.
+	Request *RegistryRequest `json:"request,omitempty"`
+	Votes   RegistryVotes    `json:"votes"`
 }
 
 // RegistryVotes are the votes of the judges who were drawn; all zero means that

@@ -217,12 +217,16 @@ func (r *Registry) nextTry(a *Agent, set digest.ID) (int, error) {
 }
 
 // Calibrate scores an agent's answers. The right ones are never told.
-func (r *Registry) Calibrate(ctx context.Context, a *Agent, given map[string]string) (*Calibrated, error) {
+func (r *Registry) Calibrate(ctx context.Context, a *Agent, given map[string]string, o Once) (*Calibrated, error) {
 	if err := r.noCalibration(); err != nil {
 		return nil, err
 	}
-	out := &Calibrated{Needed: calibrationNeeded, Attempts: calibrationAttempts}
-	err := r.transact([]string{"calibrate " + a.ID}, func() ([]evidence.Body, error) {
+	req, err := o.request(a, "calibrate")
+	if err != nil {
+		return nil, err
+	}
+	var made *evidence.RegistryCalibrated
+	before, err := r.once(req, []string{"calibrate " + a.ID}, func() ([]evidence.Body, error) {
 		set := r.answers.digest(r.ring)
 		try, err := r.nextTry(a, set)
 		if err != nil {
@@ -236,12 +240,18 @@ func (r *Registry) Calibrate(ctx context.Context, a *Agent, given map[string]str
 		if err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "the answers: %w", err)
 		}
-		out.Score, out.Attempt = s.kappa(given), try
-		out.Passed = out.Score >= calibrationNeeded
-		return []evidence.Body{&evidence.RegistryCalibrated{Agent: a.ID, Answers: digest.ID(r.ring.mac("calibration answers", text)), Attempt: try, Passed: out.Passed,
-			ScorePPM: int(out.Score * 1e6), Set: set}}, nil
+		score := s.kappa(given)
+		made = &evidence.RegistryCalibrated{Agent: a.ID, Answers: digest.ID(r.ring.mac("calibration answers", text)), Attempt: try, Passed: score >= calibrationNeeded,
+			Request: req, ScorePPM: int(score * 1e6), Set: set}
+		return []evidence.Body{made}, nil
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		made = before.calibrated
+	}
+	return &Calibrated{Score: float64(made.ScorePPM) / 1e6, Needed: calibrationNeeded, Passed: made.Passed, Attempt: made.Attempt, Attempts: calibrationAttempts}, nil
 }
 
 // check refuses answers to other questions than the agent's own: copied ones.

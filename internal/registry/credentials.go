@@ -68,14 +68,7 @@ func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest,
 	if _, err := r.put(text); err != nil {
 		return nil, err
 	}
-	var keys []string
-	if req != nil {
-		keys = []string{"request " + req.Key.String()}
-	}
-	err = r.transact(keys, func() ([]evidence.Body, error) {
-		if before, err = r.earlierRequest(req); before != nil || err != nil {
-			return nil, err
-		}
+	before, err = r.once(req, nil, func() ([]evidence.Body, error) {
 		return []evidence.Body{issued}, r.stillSigns(issued.Method)
 	})
 	if err != nil {
@@ -296,11 +289,18 @@ func setIssuer(members map[string]canon.RawMessage, did string) error {
 
 // Revoke records that a credential is no longer stood by. An agent may revoke what
 // was issued for it; a nil agent is the operator.
-func (r *Registry) Revoke(ctx context.Context, a *Agent, id digest.ID, reason string) error {
+func (r *Registry) Revoke(ctx context.Context, a *Agent, id digest.ID, reason string, o Once) error {
 	if reason == "" || len(reason) > 200 {
 		return refusal.Newf(refusal.Usage, "the reason has %d characters, expected 1 to 200", len(reason))
 	}
-	err := r.transact([]string{"credential " + id.String()}, func() ([]evidence.Body, error) {
+	var req *evidence.RegistryRequest
+	if a != nil {
+		var err error
+		if req, err = o.request(a, "revoke"); err != nil {
+			return err
+		}
+	}
+	_, err := r.once(req, []string{"credential " + id.String()}, func() ([]evidence.Body, error) {
 		i := r.state.credentials[id]
 		switch {
 		case i == nil:
@@ -310,7 +310,7 @@ func (r *Registry) Revoke(ctx context.Context, a *Agent, id digest.ID, reason st
 		case i.revoked != nil:
 			return nil, nil
 		}
-		return []evidence.Body{&evidence.CredentialRevoked{Credential: id, Reason: reason}}, nil
+		return []evidence.Body{&evidence.CredentialRevoked{Credential: id, Reason: reason, Request: req}}, nil
 	})
 	if err != nil {
 		return err

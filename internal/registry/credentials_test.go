@@ -99,13 +99,13 @@ func TestMintRevokeRotate(t *testing.T) {
 	if err := verify(m.Credential); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, w.Revoke(ctx, b.Agent, m.Digest, "not mine"), refusal.NotAllowed)
-	wantRefusal(t, w.Revoke(ctx, nil, digest.IDOf(nil), "what"), refusal.UnknownName)
-	if err := w.Revoke(ctx, nil, m.Digest, "wrong dataset"); err != nil {
+	wantRefusal(t, w.Revoke(ctx, b.Agent, m.Digest, "not mine", Once{}), refusal.NotAllowed)
+	wantRefusal(t, w.Revoke(ctx, nil, digest.IDOf(nil), "what", Once{}), refusal.UnknownName)
+	if err := w.Revoke(ctx, nil, m.Digest, "wrong dataset", Once{}); err != nil {
 		t.Fatal(err)
 	}
 	wantRefusal(t, verify(m.Credential), refusal.CredentialRevoked)
-	if err := w.Revoke(ctx, a.Agent, must[*Minted](t)(w.Mint(ctx, a.Agent, body, "k9")).Digest, "my own"); err != nil {
+	if err := w.Revoke(ctx, a.Agent, must[*Minted](t)(w.Mint(ctx, a.Agent, body, "k9")).Digest, "my own", Once{}); err != nil {
 		t.Error(err)
 	}
 	if err := verify(other.Credential); err != nil {

@@ -53,13 +53,20 @@ func (r *Registry) Judge(ctx context.Context, a *Agent, j Judgement) (*Proposal,
 	if len(j.Reason) > maxReason {
 		return nil, refusal.Newf(refusal.TooLarge, "the reason has %d bytes, at most %d are taken", len(j.Reason), maxReason)
 	}
+	req, err := j.Once.request(a, "judge")
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
-	_, err := r.mayVote(a, j)
+	before, err := r.earlierRequest(req)
+	if before == nil && err == nil {
+		_, err = r.mayVote(a, j)
+	}
 	r.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	e := &evidence.RegistryJudged{Agent: a.ID, Proposal: j.Proposal, Verdict: j.Verdict, Signature: j.Signature}
+	e := &evidence.RegistryJudged{Agent: a.ID, Proposal: j.Proposal, Request: req, Verdict: j.Verdict, Signature: j.Signature}
 	if j.Reason != "" {
 		names, err := r.put([]byte(j.Reason))
 		if err != nil {
@@ -67,7 +74,7 @@ func (r *Registry) Judge(ctx context.Context, a *Agent, j Judgement) (*Proposal,
 		}
 		e.Reason = &names[0]
 	}
-	err = r.transact([]string{"proposal " + j.Proposal}, func() ([]evidence.Body, error) {
+	_, err = r.once(req, []string{"proposal " + j.Proposal}, func() ([]evidence.Body, error) {
 		voted, err := r.mayVote(a, j)
 		if err != nil || voted {
 			return nil, err

@@ -59,7 +59,15 @@ func (j *judged) proposeDrawn(accuracy float64) *Proposal {
 		j.t.Fatalf("%+v", p)
 	}
 	j.tick()
-	return must[*Proposal](j.t)(j.Proposal(ctx, p.ID))
+	// The settler may have drawn, and the index not have followed yet.
+	for range 1000 {
+		if p = must[*Proposal](j.t)(j.Proposal(ctx, p.ID)); p.Judges.Drawn > 0 {
+			return p
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	j.t.Fatal("nobody was drawn")
+	return nil
 }
 
 func TestTwoOfThreePublish(t *testing.T) {
@@ -207,8 +215,8 @@ func TestNobodyJudgesTheirOwn(t *testing.T) {
 func TestProposingAgainDrawsNobodyNew(t *testing.T) {
 	j := newJudged(t, 8, nil)
 	p := j.proposeDrawn(0.7)
-	must[*Proposal](t)(j.Withdraw(ctx, j.author.Agent, p.ID))
-	_, err := j.Withdraw(ctx, j.judges["person0"][0].Agent, p.ID)
+	must[*Proposal](t)(j.Withdraw(ctx, j.author.Agent, p.ID, Once{}))
+	_, err := j.Withdraw(ctx, j.judges["person0"][0].Agent, p.ID, Once{})
 	wantRefusal(t, err, refusal.NotAllowed)
 	again := j.propose(j.author, Eval, strings.Replace(evalBody(0.7), `"seed":42`, `"date":"today","seed":42`, 1))
 	j.tick()
@@ -333,10 +341,18 @@ func TestCalibration(t *testing.T) {
 		t.Fatalf("%d questions", len(answers))
 	}
 	wantRefusal(t, w.AdmitJudge(ctx, "alice", []string{good.ID}), refusal.CalibrationFailed)
-	got := must[*Calibrated](t)(w.Calibrate(ctx, good.Agent, answers))
+	once := Once{"calibrate-1", []byte("right")}
+	got := must[*Calibrated](t)(w.Calibrate(ctx, good.Agent, answers, once))
 	if !got.Passed || got.Score != 1 {
 		t.Errorf("all right: %+v", got)
 	}
+	// Sent again it is the same attempt; sent otherwise it is refused.
+	w.reopen()
+	if again := must[*Calibrated](t)(w.Calibrate(ctx, good.Agent, answers, once)); *again != *got {
+		t.Errorf("again: %+v, want %+v", again, got)
+	}
+	_, conflict := w.Calibrate(ctx, good.Agent, answers, Once{"calibrate-1", []byte("wrong")})
+	wantRefusal(t, conflict, refusal.IdempotencyConflict)
 	if err := w.AdmitJudge(ctx, "alice", []string{good.ID}); err != nil {
 		t.Error(err)
 	}
@@ -347,7 +363,7 @@ func TestCalibration(t *testing.T) {
 			t.Errorf("two agents know a question as %s: one can tell the other its answer", q.ID)
 		}
 	}
-	_, err := w.Calibrate(ctx, copier.Agent, answers)
+	_, err := w.Calibrate(ctx, copier.Agent, answers, Once{})
 	wantRefusal(t, err, refusal.CalibrationFailed, "not one of this agent's questions")
 	passed := 0
 	for range 20 {
@@ -358,7 +374,7 @@ func TestCalibration(t *testing.T) {
 			mine[theirs[i].ID] = v
 			i++
 		}
-		if must[*Calibrated](t)(w.Calibrate(ctx, m.Agent, mine)).Passed {
+		if must[*Calibrated](t)(w.Calibrate(ctx, m.Agent, mine, Once{})).Passed {
 			passed++
 		}
 	}
@@ -373,16 +389,16 @@ func TestCalibration(t *testing.T) {
 		for _, q := range must[[]Question](t)(w.Questions(ctx, lazy.Agent)) {
 			all[q.ID] = []string{"accept", "reject", "accept"}[i]
 		}
-		if got := must[*Calibrated](t)(w.Calibrate(ctx, lazy.Agent, all)); got.Passed || got.Score > 0 || got.Attempt != i+1 {
+		if got := must[*Calibrated](t)(w.Calibrate(ctx, lazy.Agent, all, Once{})); got.Passed || got.Score > 0 || got.Attempt != i+1 {
 			t.Errorf("constant answers: %+v", got)
 		}
 	}
 	_, err = w.Questions(ctx, lazy.Agent)
 	wantRefusal(t, err, refusal.CalibrationFailed)
-	_, err = w.Calibrate(ctx, lazy.Agent, map[string]string{})
+	_, err = w.Calibrate(ctx, lazy.Agent, map[string]string{}, Once{})
 	wantRefusal(t, err, refusal.CalibrationFailed, "all 3 attempts")
 	w.reopen()
-	_, err = w.Calibrate(ctx, lazy.Agent, map[string]string{})
+	_, err = w.Calibrate(ctx, lazy.Agent, map[string]string{}, Once{})
 	wantRefusal(t, err, refusal.CalibrationFailed)
 }
 

@@ -17,6 +17,35 @@ import (
 // maxIdempotencyKey bounds what a client may choose.
 const maxIdempotencyKey = 255
 
+// A Once names a write, so that whoever did not see the answer can send it again:
+// the same key with the same body is the same write. Without a key every write is
+// one of its own. A write that changes nothing is not remembered.
+type Once struct {
+	Key  string
+	Body []byte
+}
+
+// request names a write of an agent; nil without a key.
+func (o Once) request(a *Agent, operation string) (*evidence.RegistryRequest, error) {
+	return newRequest(a, operation, o.Key, o.Body)
+}
+
+// once is transact for a write that may have been made before: it tells as what.
+func (r *Registry) once(req *evidence.RegistryRequest, keys []string, decide func() ([]evidence.Body, error)) (*request, error) {
+	if req != nil {
+		keys = append(keys, "request "+req.Key.String())
+	}
+	var before *request
+	err := r.transact(keys, func() ([]evidence.Body, error) {
+		var err error
+		if before, err = r.earlierRequest(req); before != nil || err != nil {
+			return nil, err
+		}
+		return decide()
+	})
+	return before, err
+}
+
 // newRequest names a write by the agent, the key that it chose and the body; nil
 // without a key.
 func newRequest(a *Agent, operation, key string, body []byte) (*evidence.RegistryRequest, error) {
@@ -87,20 +116,19 @@ func (r *Registry) Propose(ctx context.Context, a *Agent, thing Thing, body []by
 	if err != nil {
 		return nil, err
 	}
-	keys := []string{"content " + d.content.String()}
-	if req != nil {
-		keys = append(keys, "request "+req.Key.String())
-	}
 	var found *proposal
-	err = r.transact(keys, func() ([]evidence.Body, error) {
+	repeated, err := r.once(req, []string{"content " + d.content.String()}, func() ([]evidence.Body, error) {
 		var err error
-		if found, err = r.sameAs(d, req); found != nil || err != nil {
+		if found, err = r.sameAs(d, nil); found != nil || err != nil {
 			return nil, err
 		}
 		return r.proposed(d, entry, before)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if repeated != nil {
+		return r.viewOf(repeated.proposal, false), nil
 	}
 	if found != nil {
 		return r.viewOf(found.Proposal, false), nil
@@ -237,8 +265,12 @@ func (r *Registry) link(e *evidence.RegistryProposed) (*evidence.RegistryChain, 
 }
 
 // Withdraw takes a proposal back before it is decided. It stays readable.
-func (r *Registry) Withdraw(ctx context.Context, a *Agent, id string) (*Proposal, error) {
-	err := r.transact([]string{"proposal " + id}, func() ([]evidence.Body, error) {
+func (r *Registry) Withdraw(ctx context.Context, a *Agent, id string, o Once) (*Proposal, error) {
+	req, err := o.request(a, "withdraw")
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.once(req, []string{"proposal " + id}, func() ([]evidence.Body, error) {
 		p := r.state.proposals[id]
 		switch {
 		case p == nil:
@@ -250,7 +282,7 @@ func (r *Registry) Withdraw(ctx context.Context, a *Agent, id string) (*Proposal
 		case p.decided != nil:
 			return nil, refusal.Newf(refusal.TooLate, "proposal %s is %s already", id, p.status())
 		}
-		return []evidence.Body{&evidence.RegistryDecided{Outcome: Withdrawn, Proposal: id, Votes: p.tally()}}, nil
+		return []evidence.Body{&evidence.RegistryDecided{Outcome: Withdrawn, Proposal: id, Request: req, Votes: p.tally()}}, nil
 	})
 	if err != nil {
 		return nil, err

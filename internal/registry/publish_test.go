@@ -189,7 +189,7 @@ func TestAPIKeys(t *testing.T) {
 		_, err := w.Authenticate(ctx, bad)
 		wantRefusal(t, err, refusal.Unauthenticated)
 	}
-	fresh := must[string](t)(w.ReplaceAPIKey(ctx, a.Agent, a.apiKey))
+	fresh := must[string](t)(w.ReplaceAPIKey(ctx, a.Agent, a.apiKey, Once{}))
 	reader := must[*Reader](t)(OpenReader(ctx, ReaderOptions{DB: w.o.DB}))
 	defer reader.Close()
 	for name, by := range map[string]interface {

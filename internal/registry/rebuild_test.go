@@ -27,9 +27,9 @@ func lively(t *testing.T) *judged {
 	}
 	j.proposeDrawn(0.8)
 	withdrawn := j.proposeDrawn(0.9)
-	must[*Proposal](t)(j.Withdraw(ctx, j.author.Agent, withdrawn.ID))
+	must[*Proposal](t)(j.Withdraw(ctx, j.author.Agent, withdrawn.ID, Once{}))
 	m := must[*Minted](t)(j.Mint(ctx, j.author.Agent, []byte(`{"kind":"eval.run.attestation.v1","body":`+attestation(t, j.author.PublicKey, 0.3)+`}`), ""))
-	if err := j.Revoke(ctx, nil, m.Digest, "a mistake"); err != nil {
+	if err := j.Revoke(ctx, nil, m.Digest, "a mistake", Once{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := j.RotateKey(ctx, CredentialPurpose); err != nil {

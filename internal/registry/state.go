@@ -99,11 +99,24 @@ type sealedRoot struct {
 	checkpoint *digest.Content // the cosigned one
 }
 
-// A request is a write that was made under an idempotency key.
+// A request is a write that was made under an idempotency key, and what it came to.
 type request struct {
 	body       digest.ID
+	at         evidence.Time
+	agent      string
+	apiKey     digest.ID // that was made
 	proposal   string
 	credential digest.ID
+	calibrated *evidence.RegistryCalibrated
+}
+
+// made remembers what a request came to.
+func (s *state) made(q *evidence.RegistryRequest, at evidence.Time, as request) {
+	if q == nil {
+		return
+	}
+	as.body, as.at = q.Body, at
+	s.requests[q.Key] = as
 }
 
 type credential struct {
@@ -187,26 +200,34 @@ func (s *state) add(body evidence.Body, index int64, at evidence.Time, c *change
 	case *evidence.RegistryConfigured:
 		s.config, c.public = *b, true
 	case *evidence.RegistryAgent:
+		s.made(b.Request, at, request{agent: b.Agent, apiKey: b.KeyHash})
 		return s.addAgent(b, index, c)
 	case *evidence.RegistryAPIKey:
+		s.made(b.Request, at, request{agent: b.Agent, apiKey: b.KeyHash})
 		return s.addAPIKey(b, c)
 	case *evidence.RegistryJudge:
 		return s.addJudge(b, index, c)
 	case *evidence.RegistryCalibrated:
+		s.made(b.Request, at, request{agent: b.Agent, calibrated: b})
 		s.calibrations[b.Agent] = append(s.calibrations[b.Agent], b)
 	case *evidence.RegistryProposed:
+		s.made(b.Request, at, request{proposal: b.Proposal})
 		return s.addProposal(b, index, at, c)
 	case *evidence.RegistryDrawn:
 		return s.addDraw(b, at, c)
 	case *evidence.RegistryJudged:
+		s.made(b.Request, at, request{proposal: b.Proposal})
 		return s.addVote(b, index, at, c)
 	case *evidence.RegistryDecided:
+		s.made(b.Request, at, request{proposal: b.Proposal})
 		return s.addDecision(b, index, at, c)
 	case *evidence.RegistryTakenDown:
 		s.takeDown(b, index, c)
 	case *evidence.CredentialIssued:
+		s.made(b.Request, at, request{credential: b.Credential})
 		s.addCredential(b, index, at, c)
 	case *evidence.CredentialRevoked:
+		s.made(b.Request, at, request{credential: b.Credential})
 		return s.addRevocation(b, index, c)
 	case *evidence.KeyPublished:
 		return s.addKey(b, index, at, c)
@@ -280,9 +301,6 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	s.proposals[b.Proposal], s.contents[b.Content], s.undecided[b.Proposal] = p, p, p
 	if p.drawn == nil && p.config.Judges > 0 {
 		s.undrawn[b.Proposal] = p
-	}
-	if b.Request != nil {
-		s.requests[b.Request.Key] = request{body: b.Request.Body, proposal: b.Proposal}
 	}
 	c.proposals[p], c.blobs[b.Manifest] = true, true
 	if b.Credential != nil {
@@ -361,9 +379,6 @@ func (s *state) takeDown(b *evidence.RegistryTakenDown, index int64, c *changes)
 func (s *state) addCredential(b *evidence.CredentialIssued, index int64, at evidence.Time, c *changes) {
 	i := &credential{CredentialIssued: b, index: index, at: at}
 	s.credentials[b.Credential] = i
-	if b.Request != nil {
-		s.requests[b.Request.Key] = request{body: b.Request.Body, credential: b.Credential}
-	}
 	if b.Blob != nil {
 		c.blobs[*b.Blob] = true
 	}

@@ -47,6 +47,7 @@ type SignUp struct {
 	// Profile is any JSON object that describes the agent, or nil. It lies as a
 	// blob.
 	Profile []byte
+	Once    Once
 }
 
 // A Registered answers a registration. The keys are nowhere else.
@@ -54,6 +55,7 @@ type Registered struct {
 	Agent      Agent
 	APIKey     string
 	PrivateKey string // seed in hexadecimal, if the registry made the key pair
+	New        bool   // not the answer to an earlier request again
 }
 
 // A Judgement is the vote of an agent on a proposal.
@@ -64,6 +66,7 @@ type Judgement struct {
 	// Signature is Ed25519 by the agent's key over [recompute.Judgement.Message],
 	// in multibase base58 or hexadecimal.
 	Signature string
+	Once      Once
 }
 
 // A Proposal is everything that is known of one.

@@ -119,7 +119,7 @@ func (c *catalogue) fill() map[string]string {
 	}
 	ids["rejected"] = c.propose(registry.Eval, manifestOf("acme/tiny", `{"accuracy":0.97}`), "nobody has seen the logs", "accept", "reject", "reject")
 	ids["withdrawn"] = c.propose(registry.Eval, manifestOf("acme/tiny", `{"accuracy":0.2}`), "")
-	_, err := c.reg.Withdraw(context.Background(), &c.agent.Agent, ids["withdrawn"])
+	_, err := c.reg.Withdraw(context.Background(), &c.agent.Agent, ids["withdrawn"], registry.Once{})
 	check(c.t, err)
 	ids["none"] = c.propose(registry.Eval, manifestOf("dune/one", `{"accuracy":0.83}`), "", both...)
 	ids["observed"] = c.propose(registry.Eval, c.observed(), "", both...)

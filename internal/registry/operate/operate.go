@@ -175,7 +175,7 @@ func act(ctx context.Context, r *registry.Registry, ask Request) (*Answer, error
 		if err != nil {
 			return nil, refusal.Newf(refusal.Usage, "%w", err)
 		}
-		return done(r.Revoke(ctx, nil, id, ask.Reason), "revoked the credential %s", id)
+		return done(r.Revoke(ctx, nil, id, ask.Reason, registry.Once{}), "revoked the credential %s", id)
 	}
 	return nil, refusal.Newf(refusal.Usage, "no action %q", ask.Action)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tallystick/internal/refusal"
+	"tallystick/internal/registry"
 )
 
 // admit decides whether this caller may have this route answered now.
@@ -60,7 +61,10 @@ func (c *call) authenticate() *reply {
 	if err != nil {
 		return c.failed(err)
 	}
-	if c.agent, err = c.s.reads.Authenticate(c.ctx(), key); err != nil {
+	if c.agent, err = c.s.reads.Authenticate(c.ctx(), key); err != nil && c.route.name == "replaceKey" && c.s.cfg.Writer != nil {
+		c.agent, err = c.replaced(key, err)
+	}
+	if err != nil {
 		return c.failed(err)
 	}
 	c.apiKey = key
@@ -71,6 +75,15 @@ func (c *call) authenticate() *reply {
 		})
 	}
 	return nil
+}
+
+// replaced finds who shows an API key that this very request has replaced before.
+func (c *call) replaced(key string, refused error) (*registry.Agent, error) {
+	once, err := c.idempotency()
+	if err != nil || once == "" {
+		return nil, refused
+	}
+	return c.s.cfg.Writer.AuthenticateReplaced(c.ctx(), key, once)
 }
 
 // bearer takes the API key out of the Authorization header.
@@ -92,6 +105,12 @@ func bearer(h http.Header) (string, error) {
 
 // maxIdempotencyBytes bounds the key with which somebody repeats a request.
 const maxIdempotencyBytes = 128
+
+// once names the request, if it has an Idempotency-Key.
+func (c *call) once() (registry.Once, error) {
+	key, err := c.idempotency()
+	return registry.Once{Key: key, Body: c.body}, err
+}
 
 // idempotency gives the Idempotency-Key header, or nothing.
 func (c *call) idempotency() (string, error) {

@@ -29,7 +29,11 @@ func register(c *call) (*reply, error) {
 	if err := c.decode(&form); err != nil {
 		return nil, err
 	}
-	made, err := c.s.cfg.Writer.Register(c.ctx(), registry.SignUp{PublicKey: form.PublicKey, Profile: form.Profile})
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.s.cfg.Writer.Register(c.ctx(), registry.SignUp{PublicKey: form.PublicKey, Profile: form.Profile, Once: once})
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +45,22 @@ func register(c *call) (*reply, error) {
 		PrivateKey string `json:"privateKey,omitempty"`
 		URL        string `json:"url"`
 	}
-	return asJSON(http.StatusCreated, registered{made.Agent.ID, made.APIKey, made.Agent.PublicKey, made.PrivateKey, c.url("/api/agents/" + made.Agent.ID)})
+	status := http.StatusOK
+	if made.New {
+		status = http.StatusCreated
+	}
+	return asJSON(status, registered{made.Agent.ID, made.APIKey, made.Agent.PublicKey, made.PrivateKey, c.url("/api/agents/" + made.Agent.ID)})
 }
 
 func replaceKey(c *call) (*reply, error) {
 	if err := c.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	key, err := c.s.cfg.Writer.ReplaceAPIKey(c.ctx(), c.agent, c.apiKey)
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.s.cfg.Writer.ReplaceAPIKey(c.ctx(), c.agent, c.apiKey, once)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +245,11 @@ func withdraw(c *call) (*reply, error) {
 	if err := c.decode(&form); err != nil {
 		return nil, err
 	}
-	p, err := c.s.cfg.Writer.Withdraw(c.ctx(), c.agent, form.Proposal)
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.s.cfg.Writer.Withdraw(c.ctx(), c.agent, form.Proposal, once)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,11 @@ func revoke(c *call) (*reply, error) {
 	if err := c.decode(&form); err != nil {
 		return nil, err
 	}
-	if err := c.s.cfg.Writer.Revoke(c.ctx(), c.agent, form.Credential, form.Reason); err != nil {
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.s.cfg.Writer.Revoke(c.ctx(), c.agent, form.Credential, form.Reason, once); err != nil {
 		return nil, err
 	}
 	return asJSON(http.StatusOK, map[string]any{"credential": form.Credential, "revoked": true})

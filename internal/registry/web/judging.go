@@ -25,7 +25,11 @@ func calibrate(c *call) (*reply, error) {
 	if err := c.decode(&form); err != nil {
 		return nil, err
 	}
-	done, err := c.s.cfg.Writer.Calibrate(c.ctx(), c.agent, form.Answers)
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
+	done, err := c.s.cfg.Writer.Calibrate(c.ctx(), c.agent, form.Answers, once)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +72,12 @@ func judge(c *call) (*reply, error) {
 	if form.Proposal == "" || form.Verdict == "" || form.Signature == "" {
 		return nil, refusal.Newf(refusal.Malformed, "the body: expected proposalId, verdict and signature")
 	}
+	once, err := c.once()
+	if err != nil {
+		return nil, err
+	}
 	p, err := c.s.cfg.Writer.Judge(c.ctx(), c.agent, registry.Judgement{
-		Proposal: form.Proposal, Verdict: form.Verdict, Reason: form.Reason, Signature: form.Signature,
+		Proposal: form.Proposal, Verdict: form.Verdict, Reason: form.Reason, Signature: form.Signature, Once: once,
 	})
 	if err != nil {
 		return nil, err

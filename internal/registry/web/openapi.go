@@ -142,7 +142,7 @@ func (r *route) parameters() ([]any, error) {
 	for _, q := range r.query {
 		all = append(all, map[string]any{"name": q.name, "in": "query", "description": q.about, "schema": canon.RawMessage(q.schema)})
 	}
-	if r.once {
+	if r.once() {
 		all = append(all, map[string]any{"name": "Idempotency-Key", "in": "header", "description": "the same key with the same body gets the same answer",
 			"schema": map[string]any{"type": "string", "maxLength": maxIdempotencyBytes}})
 	}

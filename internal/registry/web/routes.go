@@ -26,7 +26,6 @@ type route struct {
 	query   []param
 	takes   string // schema of the body; empty takes none
 	large   bool   // the body may carry results of a run
-	once    bool   // takes an Idempotency-Key; other writes may be repeated as they are, or make something new each time
 	gives   []gives
 	handle  func(*call) (*reply, error)
 	// operations marks what is for the operator: neither cached nor read by pages
@@ -46,6 +45,9 @@ type gives struct {
 	schema string // name of a component; empty for bytes
 	about  string
 }
+
+// once reports whether the route takes an Idempotency-Key: every write does.
+func (r *route) once() bool { return r.writes && r.takes != "" }
 
 // shared reports whether a page elsewhere may read the answer, and a cache keep it.
 func (r *route) shared() bool {
@@ -85,12 +87,12 @@ func routes() []route {
 	return append(pageRoutes(), []route{
 		// The catalogue.
 		{method: post, path: "/api/agent/v1/register", name: "register", summary: "Register an agent and get an API key",
-			writes: true, takes: "Registration", gives: []gives{{201, typeJSON, "Registered", "the keys, which are shown once"}}, handle: register},
+			writes: true, takes: "Registration", gives: made("Registered", "the keys, which are shown once"), handle: register},
 		{method: post, path: "/api/agent/v1/key", name: "replaceKey", summary: "Replace the API key by a new one", access: anAgent,
 			writes: true, takes: "Empty", gives: []gives{{201, typeJSON, "APIKey", "the new key; the old one no longer works"}}, handle: replaceKey},
 		{method: get, path: "/api/agents/{tag}", name: "agent", summary: "An agent and its public key", gives: ok(typeJSON, "Agent", "the agent"), handle: showAgent},
 		{method: post, path: "/api/knowledge/{kind}/propose", name: "propose", summary: "Propose an artifact, model, eval harness, dataset or eval", access: anAgent,
-			writes: true, takes: "Proposed", large: true, once: true, gives: made("Proposal", "the proposal"), handle: propose},
+			writes: true, takes: "Proposed", large: true, gives: made("Proposal", "the proposal"), handle: propose},
 		{method: get, path: "/api/knowledge/{kind}/list", name: "list", summary: "What the catalogue has, the newest first",
 			query: append(listQuery(), param{"artifact", "only evals of this artifact path", `{"type":"string"}`}),
 			gives: ok(typeJSON, "Rows", "a page; a Link header with rel=next leads to the next one"), handle: list},
@@ -117,7 +119,7 @@ func routes() []route {
 		{method: post, path: "/api/credentials/dry-run", name: "dryRun", summary: "Validate an attestation body; nothing is kept",
 			takes: "Envelope", large: true, gives: ok(typeJSON, "DryRun", "whether it is valid, and everything that is wrong with it"), handle: dryRun},
 		{method: post, path: "/api/credentials/mint", name: "mint", summary: "Have the registry issue a credential about a body", access: anAgent,
-			writes: true, takes: "Envelope", large: true, once: true, gives: made("Minted", "the credential and where it stands"), handle: mint},
+			writes: true, takes: "Envelope", large: true, gives: made("Minted", "the credential and where it stands"), handle: mint},
 		{method: post, path: "/api/credentials/revoke", name: "revoke", summary: "Revoke a credential that one had minted", access: anAgent,
 			writes: true, takes: "Revocation", gives: ok(typeJSON, "Revoked", "it is revoked"), handle: revoke},
 		{method: get, path: "/api/credentials/judgment/{kind}/{rid}/{jid}", name: "judgment", summary: "A credential by the run it is about",
@@ -136,7 +138,7 @@ func routes() []route {
 
 		// VC-API.
 		{method: post, path: "/credentials/issue", name: "vcIssue", summary: "VC-API: sign a credential", access: anAgent,
-			writes: true, takes: "VCIssue", large: true, once: true, gives: []gives{{201, typeJSON, "VCIssued", "the signed credential"}}, handle: vcIssue},
+			writes: true, takes: "VCIssue", large: true, gives: []gives{{201, typeJSON, "VCIssued", "the signed credential"}}, handle: vcIssue},
 		{method: post, path: "/credentials/verify", name: "vcVerify", summary: "VC-API: verify a credential",
 			takes: "VCVerify", large: true, gives: []gives{{200, typeJSON, "VCVerified", "it verifies"}, {400, typeJSON, "VCVerifiedOrError", "it does not verify, or the request is malformed"}}, handle: vcVerify},
 
