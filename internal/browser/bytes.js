@@ -10,8 +10,10 @@ export function must(ok, why, kind = Malformed) {
   if (!ok) throw new kind(why);
 }
 
+const ENCODER = new TextEncoder();
+
 export function utf8(text) {
-  return new TextEncoder().encode(text);
+  return ENCODER.encode(text);
 }
 
 // text decodes UTF-8 and refuses everything else. A byte order mark stays, so that
@@ -24,9 +26,17 @@ export function text(bytes) {
   }
 }
 
+// byteLength is utf8(text).length. Nearly all texts are ASCII, and need no copy.
+export function byteLength(text) {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 127) return utf8(text).length;
+  return text.length;
+}
+
+const HEX = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, "0"));
+
 export function hex(bytes) {
   let s = "";
-  for (const b of bytes) s += b.toString(16).padStart(2, "0");
+  for (let i = 0; i < bytes.length; i++) s += HEX[bytes[i]];
   return s;
 }
 

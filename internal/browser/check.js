@@ -6,12 +6,12 @@ import { Refused, Malformed, must, text, hex } from "./bytes.js";
 import { blake3 } from "./hash.js";
 import { canonical, get, pointer } from "./canon.js";
 import { parseKey, verifyReceipt, verifyCheckpoint } from "./receipt.js";
-import { Chain } from "./trajectory.js";
+import { Unanswered, followChain } from "./chain.js";
 import { Difference, compareCell, compareEvents, entryOf, isEntryCell } from "./page.js";
 import { element, fingerprint, keyForm, showAlarm, showMark } from "./mark.js";
 
 const ROOT = new URL("..", import.meta.url); // this script is assets/check.js
-const AT_ONCE = 6, EVENTS_AT_ONCE = 200, MOST_EVENTS = 20000, MOST_REMEMBERED = 5, MOST_PROBLEMS = 100;
+const AT_ONCE = 6, MOST_REMEMBERED = 5, MOST_PROBLEMS = 100;
 
 // --- Keys: typed on this page, or pinned before, for one ledger ---
 
@@ -86,8 +86,54 @@ async function ask(path) {
   return answer;
 }
 
-// Unanswered: nothing is known to be wrong, and nothing was checked.
-class Unanswered extends Error {}
+// --- Transcripts, which may be long ---
+
+// marksOf are what this tab remembers of a transcript that it followed to its head.
+const marksOf = (head) => {
+  try {
+    const marks = JSON.parse(sessionStorage.getItem("tallystick-chain " + head) ?? "[]");
+    return Array.isArray(marks) ? marks : [];
+  } catch {
+    return [];
+  }
+};
+
+const keepMarks = (head, marks) => {
+  try {
+    if (marks.length > 0) sessionStorage.setItem("tallystick-chain " + head, JSON.stringify(marks));
+  } catch { /* the next part takes as long as this one */ }
+};
+
+// follow verifies a transcript in a worker, or, where there is none, between other work.
+function follow(request, progress) {
+  let worker;
+  try {
+    worker = new Worker(new URL("chain_worker.js", import.meta.url), { type: "module" });
+  } catch {
+    return followHere(request, progress);
+  }
+  return new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => {
+      if (data.seq !== undefined) return progress(data.seq);
+      worker.terminate();
+      if (data.found) return resolve(data.found);
+      const kinds = { Refused, Malformed, Unanswered };
+      reject(new (kinds[data.kind] ?? Error)(data.message));
+    };
+    worker.onerror = () => {
+      worker.terminate();
+      followHere(request, progress).then(resolve, reject);
+    };
+    worker.postMessage(request);
+  });
+}
+
+const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go));
+
+const followHere = (request, progress) => followChain(request, (seq) => {
+  progress(seq);
+  return idle();
+});
 
 class Check {
   constructor(place, typed) {
@@ -99,6 +145,7 @@ class Check {
     this.unclear = new Map(); // reason to how often
     this.proved = new Map(); // entry to a promise of it
     this.blobs = new Map(); // digest to a promise of the document
+    this.following = new Map(); // list of events to how far its transcript is verified, of how many
     this.waiting = [];
     this.working = 0;
     this.checkpoints = new Map();
@@ -213,11 +260,12 @@ class Check {
     return canonical(text(bytes));
   }
 
-  // transcript takes all events of a case in order, up to the head that the record's
+  // transcript follows all events of a case in order, up to the head that the record's
   // evidence names, and compares those that the page shows.
   async transcript(list) {
     if (this.compared.get(list) === list.textContent) return;
     this.compared.set(list, list.textContent);
+    this.following.set(list, [0, 0]);
     const index = entryOf(list), what = "transcript of entry " + index;
     try {
       const p = await this.entry(index);
@@ -226,12 +274,18 @@ class Check {
       must(address.origin === location.origin, "the transcript is said to be elsewhere");
       const named = (await this.evidenceIndex(list, p.entry.body.evidence[0])).trajectory;
       must(named.head === list.getAttribute("data-head"), `the page names the head ${list.getAttribute("data-head")}, the record’s evidence ${named.head}`, Refused);
-      const events = await this.events(address, named.head);
-      for (const d of compareEvents(list, events, what)) this.problem(d);
-      this.counts.events += list.querySelectorAll("[data-seq]").length;
+      const numbers = [...list.querySelectorAll("[data-seq]")].map((item) => Number(item.getAttribute("data-seq")));
+      const { events, marks } = await follow({ address: address.href, head: named.head, from: Math.min(...numbers), to: Math.max(...numbers), marks: marksOf(named.head) }, (seq) => {
+        this.following.set(list, [seq, Number(list.getAttribute("data-events"))]);
+        this.show();
+      });
+      keepMarks(named.head, marks);
+      for (const d of compareEvents(list, new Map(events), what)) this.problem(d);
+      this.counts.events += numbers.length;
     } catch (err) {
       this.failed(what, err);
     }
+    this.following.delete(list);
     this.show();
   }
 
@@ -242,22 +296,6 @@ class Check {
     const bytes = new Uint8Array(await (await ask(address)).arrayBuffer());
     must("blake3:" + hex(blake3(bytes)) === digest, "the index of the evidence is not the one that the record names", Refused);
     return canonical(text(bytes));
-  }
-
-  async events(address, head) {
-    const chain = new Chain(), events = [];
-    while (chain.prev !== head) {
-      if (events.length >= MOST_EVENTS) throw new Unanswered(`a transcript of more than ${MOST_EVENTS} events; “tally verify” checks it`);
-      const next = new URL(address);
-      next.searchParams.set("from", String(events.length + 1));
-      next.searchParams.set("n", String(EVENTS_AT_ONCE));
-      const lines = text(new Uint8Array(await (await ask(next)).arrayBuffer())).split("\n").filter(Boolean);
-      if (lines.length > MOST_EVENTS) throw new Unanswered(`a transcript of ${lines.length} events; “tally verify” checks it`);
-      must(lines.length > 0, `the events end after ${events.length}, before the head that the record names`, Refused);
-      for (const line of lines) events.push(chain.add(line));
-    }
-    chain.end(head);
-    return events;
   }
 
   // --- What came of it ---
@@ -282,7 +320,7 @@ class Check {
   state() {
     const busy = this.working > 0 || this.waiting.length > 0;
     if (this.problems.length > 0) return "bad";
-    if (busy && this.counts.cells === 0) return "checking";
+    if ((busy && this.counts.cells === 0) || this.following.size > 0) return "checking";
     if (this.unclear.size > 0 || !this.checkpoint) return "unclear";
     if (this.counts.cells + this.counts.events === 0) return "unclear";
     return this.keys.known ? "good" : "unknown";
@@ -298,14 +336,21 @@ class Check {
     const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
     if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // somebody is typing
     const lines = [`${this.counts.cells} values${this.counts.events > 0 ? ` and ${this.counts.events} events` : ""} on this page are compared with the ledger so far; more as you scroll. What names no entry is not compared.`];
+    for (const [seq, of] of this.following.values()) lines.push(`Transcript: ${seq}${of > 0 ? ` of ${of}` : ""} events verified so far.`);
     for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
     if (this.counts.cells + this.counts.events === 0 && this.unclear.size === 0) lines.push("No value on this page names an entry, or none came into view yet.");
     if (this.checkpoint) lines.push(`Ledger ${this.checkpoint.origin}, ${this.checkpoint.size} entries. Key ${this.checkpoint.key.text} (${fingerprint(this.checkpoint.key)}).`);
     lines.push("A server that lies can send another script. verify.html, opened from disk, cannot be lied to that way.");
-    showMark(this.place, state, lines, ...this.buttons());
+    showMark(this.place, state, lines, this.buttons(), this.far());
     const details = this.place.querySelector("details");
     if (open) details.open = true;
     if (typed) this.place.querySelector("input").value = typed;
+  }
+
+  // far is how much of a long transcript is verified, in a word for the mark.
+  far() {
+    const [[seq, of] = [0, 0]] = this.following.values();
+    return seq > 0 && of > 1000 ? `Checking… ${Math.min(100, Math.floor((100 * seq) / of))} %` : undefined;
   }
 
   buttons() {

@@ -53,11 +53,12 @@ export function keyForm(given) {
   return form;
 }
 
-// showMark writes a verdict, what it rests on, and what else the person can do.
-export function showMark(place, state, lines, ...more) {
+// showMark writes a verdict, what it rests on and what else the person can do; words are
+// in place of those of the state.
+export function showMark(place, state, lines, more = [], words = WORDS[state]) {
   place.setAttribute("data-state", state);
   const details = element("details", { class: "mark-more" }, element("summary", {}, "What was checked"), ...lines.map((line) => element("p", {}, line)), ...more);
-  place.replaceChildren(badge(state), details);
+  place.replaceChildren(badge(state, words), details);
 }
 
 // showAlarm puts a banner above everything else.

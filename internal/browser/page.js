@@ -43,13 +43,14 @@ export function compareCell(cell, value, what) {
   return displayed === signed ? null : new Difference(`${what}, ${field}`, displayed, signed);
 }
 
-// compareEvents compares the cells of a list of events with the events.
+// compareEvents compares the cells of a list of events with the events, which are by
+// their number.
 export function compareEvents(list, events, what) {
   const differences = [];
   let last = 0;
   for (const item of list.querySelectorAll("[data-seq]")) {
     const seq = Number(item.getAttribute("data-seq"));
-    const event = events[seq - 1];
+    const event = events.get(seq);
     if (!event || seq <= last) {
       differences.push(new Difference(`${what}, event ${item.getAttribute("data-seq")}`, "an event", event ? "another order" : "no such event"));
       continue;

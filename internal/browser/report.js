@@ -63,7 +63,7 @@ function checkCase(page, c, proved, differences) {
   let compared = 0;
   const section = (name) => [...page.querySelectorAll(`[data-${name}]`)].filter((e) => entryOf(e) === c.entry);
   must(digestOf(c.trajectory) === index.trajectory.digest, `${what}: the transcript is not the one that the record names`, Refused);
-  const events = verifyTrajectory(c.trajectory, index.trajectory.head);
+  const events = new Map(verifyTrajectory(c.trajectory, index.trajectory.head).map((event, i) => [i + 1, event]));
   for (const list of section("trajectory")) {
     differences.push(...compareEvents(list, events, what));
     compared += list.querySelectorAll("[data-field]").length;

@@ -18,7 +18,7 @@ function check(typed) {
     "A changed file could also have a changed script: “verify.html” and “tally verify” check this file from outside.",
   ];
   const state = found.differences.length > 0 ? "bad" : typed ? "good" : "unknown";
-  showMark(place, state, lines, typed ? null : keyForm(again));
+  showMark(place, state, lines, typed ? [] : [keyForm(again)]);
 }
 
 function again(text) {
@@ -31,7 +31,7 @@ function run(typed) {
   } catch (err) {
     const bad = err instanceof Refused || err instanceof Malformed;
     if (bad) showAlarm([err.message]);
-    showMark(place, bad ? "bad" : "unclear", [err.message], keyForm(again));
+    showMark(place, bad ? "bad" : "unclear", [err.message], [keyForm(again)]);
   }
 }
 

@@ -1,6 +1,6 @@
 // The rules of records and events (docs/formats/rules/README.md), interpreted. The rules
 // themselves are rules_data.js, which a test writes from docs/formats/rules.
-import { Malformed, must, utf8, hex, fromBase64, equal } from "./bytes.js";
+import { Malformed, must, byteLength, utf8, hex, fromBase64, equal } from "./bytes.js";
 import { blake3 } from "./hash.js";
 import { encode, get, has } from "./canon.js";
 import { RULES } from "./rules_data.js";
@@ -97,12 +97,27 @@ function identity(by, item) {
   return encode(by === "value" ? item : by.split(" ").map((name) => get(item, name) ?? null));
 }
 
-const size = (value) => utf8(encode(value)).length;
+const size = (value) => byteLength(encode(value));
 
 function byBytes(a, b) {
   const x = utf8(a), y = utf8(b);
   for (let i = 0; i < Math.min(x.length, y.length); i++) if (x[i] !== y[i]) return x[i] - y[i];
   return x.length - y.length;
+}
+
+// patternOf keeps the patterns of the rules: they are few, and compiling one takes longer
+// than asking it.
+const PATTERNS = new Map();
+
+function patternOf(pattern) {
+  if (!PATTERNS.has(pattern)) PATTERNS.set(pattern, new RegExp("^(?:" + pattern + ")$"));
+  return PATTERNS.get(pattern);
+}
+
+// wrong is must for what is asked of every value: its words are made only if they are
+// needed, because there are millions of values.
+function wrong(why) {
+  throw new Malformed(why);
 }
 
 class Rules {
@@ -128,14 +143,14 @@ class Rules {
       this.value(this.file.shapes[what], v, at);
       return;
     }
-    must(KINDS[what](v), `${at} is not a ${what}`);
+    KINDS[what](v) || wrong(`${at} is not a ${what}`);
     if (what !== "flag" && what !== "object") {
-      const amount = typeof v === "number" ? v : typeof v === "string" ? utf8(v).length : Array.isArray(v) ? v.length : Object.keys(v).length;
-      must((s.min ?? amount) <= amount && amount <= (s.max ?? amount) && (s.above === undefined || amount > s.above), `${at} is too small or too large`);
+      const amount = typeof v === "number" ? v : typeof v === "string" ? byteLength(v) : Array.isArray(v) ? v.length : Object.keys(v).length;
+      ((s.min ?? amount) <= amount && amount <= (s.max ?? amount) && (s.above === undefined || amount > s.above)) || wrong(`${at} is too small or too large`);
     }
-    must(!s.one_of || s.one_of.includes(v), `${at} is another value than the rules have`);
-    must(!s.pattern || new RegExp("^(?:" + s.pattern + ")$").test(v), `${at} does not fit its pattern`);
-    for (const form of s.like ?? []) must(FORMS[form](v), `${at} is not like ${form}`);
+    (!s.one_of || s.one_of.includes(v)) || wrong(`${at} is another value than the rules have`);
+    (!s.pattern || patternOf(s.pattern).test(v)) || wrong(`${at} does not fit its pattern`);
+    for (const form of s.like ?? []) FORMS[form](v) || wrong(`${at} is not like ${form}`);
     if (what === "list") v.forEach((item, i) => this.value(s.of, item, `${at}.${i}`));
     if (what === "map") {
       for (const name of Object.keys(v)) {
@@ -143,19 +158,20 @@ class Rules {
         this.value(s.of, v[name], `${at}.${name}`);
       }
     }
-    if (s.distinct) must(new Set(v.map((item) => identity(s.distinct, item))).size === v.length, `${at} has something twice`);
-    if (s.sorted) must(v.every((item, i) => i === 0 || byBytes(v[i - 1], item) <= 0), `${at} is not in order`);
+    if (s.distinct) (new Set(v.map((item) => identity(s.distinct, item))).size === v.length) || wrong(`${at} has something twice`);
+    if (s.sorted) (v.every((item, i) => i === 0 || byBytes(v[i - 1], item) <= 0)) || wrong(`${at} is not in order`);
     if (what === "object") this.object(s, v, at);
   }
 
   object(s, v, at) {
     const known = s.members ?? {};
-    for (const name of Object.keys(v)) must(has(known, name), `${at} has a member that the rules do not know: ${name.slice(0, 60)}`);
-    for (const [name, shape] of Object.entries(known)) {
-      must(has(v, name) || shape.optional, `${at} has no ${name}`);
+    for (const name of Object.keys(v)) has(known, name) || wrong(`${at} has a member that the rules do not know: ${name.slice(0, 60)}`);
+    for (const name in known) {
+      const shape = known[name];
+      (has(v, name) || shape.optional) || wrong(`${at} has no ${name}`);
       if (has(v, name)) this.value(shape, v[name], `${at}.${name}`);
     }
-    for (const rule of s.rules ?? []) must(this.holds(v, ...rule), `${at}: not so: ${rule.join(" ").slice(0, 120)}`);
+    for (const rule of s.rules ?? []) this.holds(v, ...rule) || wrong(`${at}: not so: ${rule.join(" ").slice(0, 120)}`);
   }
 
   // holds is a relation between members. One that needs a member that is absent holds.
@@ -176,7 +192,7 @@ class Rules {
         must(typeof b === "string" && has(this.file.documents, b), "no document is called " + String(b).slice(0, 40));
         this.document(b, a);
         return true;
-      case "head": return this.format.endsWith("/v1") || utf8(find(v, args[0] + ".head") ?? "").length <= args[1];
+      case "head": return this.format.endsWith("/v1") || byteLength(find(v, args[0] + ".head") ?? "") <= args[1];
       case "absent_in": return !there[0] || this.format !== args[1];
       case "not_in": return this.format !== args[0];
       case "bytes": return size(v) <= args[0];

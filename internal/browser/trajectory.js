@@ -11,13 +11,18 @@ const ENDS = ["run_completed", "run_failed"];
 // head that was named or refuses. Until end has been called nothing is proved: a chain
 // protects every line but the last.
 export class Chain {
-  constructor() {
-    this.prev = "sha256:" + "0".repeat(64);
-    this.seq = 0;
-    this.turn = 0;
-    this.time = 0;
+  // A chain begins at the first event, or at a mark of one that was followed to its head.
+  constructor(mark = null) {
+    this.prev = mark?.prev ?? "sha256:" + "0".repeat(64);
+    this.seq = mark?.seq ?? 0;
+    this.turn = mark?.turn ?? 0;
+    this.time = mark?.time ?? 0;
     this.ended = false;
-    this.format = "";
+    this.format = mark?.format ?? "";
+  }
+
+  mark() {
+    return { prev: this.prev, seq: this.seq, turn: this.turn, time: this.time, format: this.format };
   }
 
   // add takes a line without its newline and gives the event.
