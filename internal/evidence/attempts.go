@@ -27,7 +27,8 @@ type Plan struct {
 	RubricDigest       *digest.Content `json:"rubric_digest,omitempty"`
 	TargetDigest       digest.Content  `json:"target_digest"`
 	ImageDigest        *digest.Content `json:"image_digest,omitempty"`
-	JudgeDigest        *digest.Content `json:"judge_digest,omitempty"` // of the judge's settings, if a case needs a judge
+	JudgeDigest        *digest.Content `json:"judge_digest,omitempty"`  // of the judge's settings, if a case needs a judge
+	JudgesDigest       *digest.Content `json:"judges_digest,omitempty"` // of the class's templates for judges, if a case needs a judge
 	// Cases lists the plan here, or CasesDigest names the list in the evidence
 	// when it is too long for an entry.
 	Cases       []PlannedCase   `json:"cases,omitempty"`

@@ -31,6 +31,10 @@ type Source struct {
 	// why nobody knows.
 	File func(path string) (data []byte, there bool, err error)
 
+	// Names lists the files that the case began with or the agent changed. It may
+	// be nil if the folder is not at hand.
+	Names func() ([]string, error)
+
 	// Tools are the names of tools that the case and its class tell of. With
 	// it, a name that neither they nor the run know is an error: nothing is
 	// ever counted under a name that is misspelled. It may be nil.

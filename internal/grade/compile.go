@@ -23,6 +23,9 @@ type Materials struct {
 	ExpectedFiles map[string][]byte // of expected/, by path
 	Registration  bench.Registration
 
+	// Judges are the templates of the class, by the name of the file in judges/.
+	Judges map[string][]byte
+
 	// Tools are all the tools that there are in the case, if nothing else can
 	// come up while it runs: then a check of any other is refused. It is nil
 	// where an agent may bring its own.
@@ -39,6 +42,7 @@ type Grader struct {
 	rubric bool
 	judge  bool
 	views  bool
+	panel  []string
 }
 
 // UsesRubric reports whether grading runs the class's rubric.
@@ -46,6 +50,9 @@ func (g *Grader) UsesRubric() bool { return g.rubric }
 
 // UsesJudge reports whether grading asks a model.
 func (g *Grader) UsesJudge() bool { return g.judge }
+
+// Judges names the judges of judge.yaml that panels of the spec have.
+func (g *Grader) Judges() []string { return g.panel }
 
 // ViewsWithJudge reports whether a model may be asked for a second view, which
 // changes no score.
@@ -114,7 +121,7 @@ func Compile(spec Spec, m Materials) (*Grader, error) {
 }
 
 func compile(spec *Spec, m Materials) (*Grader, error) {
-	c := compiler{m: m, grader: &Grader{}}
+	c := compiler{m: m, grader: &Grader{}, context: spec.Context}
 	if len(m.Expected) > 0 {
 		var err error
 		if c.m.Expected, err = canon.Canonicalize(m.Expected); err != nil {
@@ -164,8 +171,9 @@ func (n *node) prepare() {
 func one() *big.Rat { return big.NewRat(1, 1) }
 
 type compiler struct {
-	m      Materials
-	grader *Grader
+	m       Materials
+	grader  *Grader
+	context []string // passages that the case gives
 }
 
 func (c *compiler) checks(at place, checks []Check) ([]*node, error) {

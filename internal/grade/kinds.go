@@ -30,11 +30,16 @@ const (
 	Edit       Kind = "edit"        // takes few enough changes of one letter
 	ByRubric   Kind = "rubric"      // the class's rubric says so
 	ByJudge    Kind = "judge"       // a model says so
-	All        Kind = "all"         // every check passes
-	Any        Kind = "any"         // one check passes
-	Not        Kind = "not"         // the one check does not match
-	Weighted   Kind = "weighted"    // the weighted mean of the checks reaches a threshold
-	Ungraded   Kind = "ungraded"    // nobody knows the answer: the case runs and has no score
+	Prefer     Kind = "prefer"      // a model prefers it to another answer
+	Faithful   Kind = "faithfulness"
+	Relevant   Kind = "answer_relevance"
+	Precise    Kind = "context_precision"
+	Recalled   Kind = "context_recall"
+	All        Kind = "all"      // every check passes
+	Any        Kind = "any"      // one check passes
+	Not        Kind = "not"      // the one check does not match
+	Weighted   Kind = "weighted" // the weighted mean of the checks reaches a threshold
+	Ungraded   Kind = "ungraded" // nobody knows the answer: the case runs and has no score
 )
 
 // graders has every kind of grader, in the order of the documentation. A new
@@ -60,7 +65,12 @@ var graders = []kindRow{
 	{kind: ROUGEL, members: expectation + " threshold", validate: validateSimilar, compare: rougeL.grader},
 	{kind: Edit, members: expectation + " threshold", validate: validateSimilar, compare: edits.grader},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},
-	{kind: ByJudge, members: expectation + " criteria criteria_file votes threshold", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: ByJudge, members: expectation + judging + " criteria criteria_file template sees files scale choices context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: Prefer, members: expectation + judging + " criteria criteria_file template sees files context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: Faithful, members: judging + " context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: Relevant, members: judging, validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: Precise, members: expectation + judging + " context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
+	{kind: Recalled, members: expectation + judging + " context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: All, needs: "checks", combine: (*combination).all, looksAt: nothing},
 	{kind: Any, needs: "checks", combine: (*combination).any, looksAt: nothing},
 	{kind: Not, needs: "checks", validate: validateNot, combine: (*combination).not, looksAt: nothing},
@@ -101,6 +111,9 @@ type kindRow struct {
 
 // expectation has the members that say what is expected.
 const expectation = "expected expected_pointer expected_file"
+
+// judging has the members of every kind that asks a model.
+const judging = " votes threshold panel combine quorum"
 
 // nothing is no extractor.
 const nothing extract.Kind = "-"

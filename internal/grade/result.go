@@ -35,24 +35,6 @@ type Input struct {
 	Redact func(string) string
 }
 
-// A JudgeSpec is what a model is asked to judge by.
-type JudgeSpec struct {
-	Criteria  string
-	Expected  canon.RawMessage // canonical; nothing if there is none
-	Votes     int
-	Threshold float64 // the score from which on a value passes
-}
-
-// A JudgeOutcome is what a judge said.
-type JudgeOutcome struct {
-	Score    float64 // 0 to 1
-	Votes    []float64
-	Reason   string
-	Unscored string // why there is no score; Score then means nothing
-
-	Events []evidence.IntegrityEvent
-}
-
 // A Result is how a case was graded.
 type Result struct {
 	Passed bool
@@ -89,6 +71,10 @@ type Detail struct {
 	Score       *float64            `json:"score,omitempty"`
 	Second      *SecondView         `json:"second_view,omitempty"` // what a judge said besides, which is not the score
 	Votes       []float64           `json:"votes,omitempty"`
+	Choice      string              `json:"choice,omitempty"`   // of a judge's scale
+	Marked      *Marked             `json:"marked,omitempty"`   // of a judge that marks claims or passages
+	Position    *Position           `json:"position,omitempty"` // of a judge that compares
+	Panel       *PanelDetail        `json:"panel,omitempty"`    // what each judge said, and how they differ
 	Weight      float64             `json:"weight"`
 	Why         string              `json:"why"`
 }

@@ -20,6 +20,10 @@ type Spec struct {
 	Grade   *Rule         `json:"grade,omitempty"`
 	Checks  []Check       `json:"checks,omitempty"`
 
+	// Context are the passages that the answer should rest on, in their order. Only
+	// judges see them.
+	Context []string `json:"context,omitempty"`
+
 	// Expect compares counts: {"tool_calls": ">=1", "status": "completed"}.
 	// [Expectations] lists the names.
 	Expect map[string]canon.RawMessage `json:"expect,omitempty"`
@@ -84,7 +88,29 @@ type Rule struct {
 	Votes        int      `json:"votes,omitempty"`
 	Threshold    *float64 `json:"threshold,omitempty"` // judge: 0.5, weighted: 1
 
+	// What a judge is asked with, what it is shown beside the answer, and what it
+	// chooses from. Template names a file of judges/ without its ending.
+	Template string             `json:"template,omitempty"`
+	Sees     []string           `json:"sees,omitempty"`
+	Files    []string           `json:"files,omitempty"` // names or patterns in the working folder
+	Scale    *Scale             `json:"scale,omitempty"`
+	Choices  map[string]float64 `json:"choices,omitempty"` // label to score
+	// ContextTool takes what a tool of the agent gave for the context.
+	ContextTool string `json:"context_tool,omitempty"`
+
+	// Panel names judges of judge.yaml, Combine says what their opinions come to,
+	// and Quorum how many of them must have one: all, if it is absent.
+	Panel   []string `json:"panel,omitempty"`
+	Combine string   `json:"combine,omitempty"`
+	Quorum  int      `json:"quorum,omitempty"`
+
 	Checks []Check `json:"checks,omitempty"`
+}
+
+// A Scale is a range of whole numbers with anchors that say what some of them
+// mean, the lowest and the highest at least.
+type Scale struct {
+	Anchors map[string]string `json:"anchors"`
 }
 
 // Bounds of a spec. It is signed by two people, so they keep mistakes small
@@ -132,6 +158,15 @@ func (r *Rule) fields() []field {
 		{"criteria_file", r.CriteriaFile != ""},
 		{"votes", r.Votes != 0},
 		{"threshold", r.Threshold != nil},
+		{"template", r.Template != ""},
+		{"sees", len(r.Sees) > 0},
+		{"files", len(r.Files) > 0},
+		{"scale", r.Scale != nil},
+		{"choices", len(r.Choices) > 0},
+		{"context_tool", r.ContextTool != ""},
+		{"panel", len(r.Panel) > 0},
+		{"combine", r.Combine != ""},
+		{"quorum", r.Quorum != 0},
 		{"checks", len(r.Checks) > 0},
 	}
 }
@@ -176,6 +211,9 @@ func (s *Spec) validate() error {
 		return at.in("extract").bad("there is no grade for it")
 	case s.Grade == nil && len(s.Checks) == 0 && len(s.Expect) == 0:
 		return at.bad("there is no grade, no checks and no expect")
+	}
+	if err := s.checkContext(at.in("context")); err != nil {
+		return err
 	}
 	names := map[string]bool{}
 	if s.Grade != nil {

@@ -98,6 +98,8 @@ type People interface {
 // A Judge asks a model about a value, and records each draw.
 type Judge interface {
 	Ask(ctx context.Context, j Judging) (Judged, error)
+	// Knows refuses the name of a judge that its settings do not have.
+	Knows(name string) error
 	// Digest names its settings, for the plan of an attempt that needs a judge.
 	Digest() digest.Content
 }

@@ -141,6 +141,24 @@ func (r *run) file(name string) ([]byte, bool, error) {
 	return r.folder.File(name)
 }
 
+// fileNames lists the files that the case began with or the agent changed.
+func (r *run) fileNames() ([]string, error) {
+	var names []string
+	for _, f := range r.c.Files {
+		names = append(names, f.Path)
+	}
+	if r.folder == nil {
+		return names, nil
+	}
+	changes, err := r.folder.Changes()
+	for _, c := range changes {
+		if c.After != nil && c.After.Kind == store.FileEntry {
+			names = append(names, c.Path())
+		}
+	}
+	return names, err
+}
+
 // rubricFiles are the files that the agent changed, as a rubric is given them:
 // by path, with their text, where they point if they are links, and null if they
 // are gone. Bytes that are not text are replaced. Changes has the same with

@@ -22,7 +22,7 @@ import (
 // rubric, or by its test. It refuses a case that nothing could grade, before
 // anything runs.
 func (w *Worker) graderOf(c *scenario.Case, tools []string) (*grade.Grader, error) {
-	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration(), Tools: tools}
+	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration(), Judges: w.cfg.Bench.Judges().Files, Tools: tools}
 	switch {
 	case c.Grading != nil:
 		parsed, err := w.specs.Parse(c.Grading, c.RefuseGrading)
@@ -79,7 +79,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	source := &extract.Source{Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
 	if !r.folderGone && r.driven.Vantage != trajectory.SeenAnswers {
-		source.File = r.file
+		source.File, source.Names = r.file, r.fileNames
 	}
 	var broken, noView error
 	result := grader.Grade(grade.Input{

@@ -100,11 +100,11 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 }
 
 // NeedsJudge reports whether a case that the config selects is graded by a
-// model, and whether one may be asked for a second view.
-func NeedsJudge(cfg Config) (graded, viewed bool, err error) {
+// model, whether one may be asked for a second view, and which judges panels name.
+func NeedsJudge(cfg Config) (graded, viewed bool, named []string, err error) {
 	w, err := prepare(cfg)
 	if err != nil {
-		return false, false, err
+		return false, false, nil, err
 	}
-	return w.judged, w.viewed, nil
+	return w.judged, w.viewed, w.panel, nil
 }

@@ -136,6 +136,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the registration", was.RegistrationDigest, now.RegistrationDigest},
 		{"the target digest", was.TargetDigest, now.TargetDigest},
 		{"the judge", orNone(was.JudgeDigest), orNone(now.JudgeDigest)},
+		{"the judge's templates", orNone(was.JudgesDigest), orNone(now.JudgesDigest)},
 		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},

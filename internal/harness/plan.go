@@ -75,6 +75,14 @@ func prepare(cfg Config) (*Worker, error) {
 		if err := checkJudge(reg, judge); err != nil {
 			return nil, err
 		}
+		for _, name := range w.panel {
+			if err := cfg.Judge.Knows(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if templates := cfg.Bench.Judges(); w.judged && templates.Files != nil {
+		w.plan.JudgesDigest = &templates.Digest
 	}
 	for _, i := range chosen {
 		ref := w.cases.Ref(i)
@@ -152,6 +160,11 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	for _, i := range chosen {
 		l := looked[i]
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
+		for _, name := range l.panel {
+			if !slices.Contains(w.panel, name) {
+				w.panel = append(w.panel, name)
+			}
+		}
 	}
 	if len(chosen) == 0 {
 		return nil, nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
@@ -166,6 +179,7 @@ type look struct {
 	tags                           []string
 	selected, judged, rubric, test bool
 	viewed                         bool     // a judge may be asked for a second view
+	panel                          []string // the judges that panels name
 	tools                          []string // that the case offers
 	err                            error
 }
@@ -201,7 +215,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: grader.ViewsWithJudge(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}
@@ -358,6 +372,9 @@ func (a *attempt) sources() (pieces [][]byte, err error) {
 	}
 	pieces = append(pieces, registration, settings)
 	files, missing := a.cfg.Target.Sources()
+	for name, data := range a.cfg.Bench.Judges().Files {
+		files = append(files, digest.File{Path: bench.JudgesDir + "/" + name, Data: data})
+	}
 	for name, data := range a.cfg.Bench.Rubric().Program() {
 		files = append(files, digest.File{Path: "rubric/" + name, Data: data})
 	}

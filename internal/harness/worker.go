@@ -39,7 +39,8 @@ type Worker struct {
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
-	viewed                       bool // a judge may be asked for a second view
+	viewed                       bool     // a judge may be asked for a second view
+	panel                        []string // the judges of judge.yaml that panels name
 
 	of int // cases that the patterns of the selection fit
 

@@ -14,7 +14,7 @@ import (
 func BenchmarkCachedVerdict(b *testing.B) {
 	c := newCourt(b, faketest.New(b, says(reply(1, true, "right"))...))
 	j := c.judge(Live)
-	q := question("4")
+	q := aQuestion("4")
 	for b.Loop() {
 		if o, err := j.Ask(context.Background(), q, c.models, FromLive); err != nil || o.Score != 1 {
 			b.Fatal(o, err)

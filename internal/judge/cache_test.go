@@ -105,8 +105,8 @@ func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 		}, EventSuperseded + block},
 		{"the verdict on another answer in its place", func(t *testing.T, c *court, file string) {
 			other := newCourt(t, faketest.New(t, says(reply(1, true, "right"))...))
-			other.ask(Live, question("4"))
-			data, err := os.ReadFile(other.entry(question("4")))
+			other.ask(Live, aQuestion("4"))
+			data, err := os.ReadFile(other.entry(aQuestion("4")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := twoVerdicts(t)
-			q := question("5")
+			q := aQuestion("5")
 			c.ask(Live, q)
 			tt.forge(t, c, c.entry(q))
 			o := c.ask(Live, q)
@@ -169,7 +169,7 @@ func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 // An older verdict was signed too. Only the last draw counts.
 func TestAnOlderVerdictCannotBePutBack(t *testing.T) {
 	c := newCourt(t, faketest.New(t, says(reply(1, true, "right"), reply(0, false, "wrong"), reply(0, false, "still wrong"))...))
-	q := question("5")
+	q := aQuestion("5")
 	c.ask(Live, q)
 	old, err := os.ReadFile(c.entry(q))
 	if err != nil {
@@ -191,9 +191,9 @@ func TestAnOlderVerdictCannotBePutBack(t *testing.T) {
 
 func TestAVerdictOfAnotherLedgerIsAMiss(t *testing.T) {
 	c := twoVerdicts(t)
-	c.ask(Live, question("5"))
+	c.ask(Live, aQuestion("5"))
 	c.draws = nil // a fresh ledger with an old cache
-	o := c.ask(Live, question("5"))
+	o := c.ask(Live, aQuestion("5"))
 	c.requireScore(o, 1)
 	if eventNames(o.Events) != EventUnknown+" warn" {
 		t.Error(eventNames(o.Events))
@@ -202,8 +202,8 @@ func TestAVerdictOfAnotherLedgerIsAMiss(t *testing.T) {
 
 func TestNoChangedBitOfAnEntryGoesUnnoticed(t *testing.T) {
 	c := newCourt(t, faketest.New(t, says(reply(0, false, "wrong"))...))
-	c.ask(Live, question("5"))
-	data, err := os.ReadFile(c.entry(question("5")))
+	c.ask(Live, aQuestion("5"))
+	data, err := os.ReadFile(c.entry(aQuestion("5")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,8 +222,8 @@ func TestNoChangedBitOfAnEntryGoesUnnoticed(t *testing.T) {
 
 func TestEntriesArePrivate(t *testing.T) {
 	c := newCourt(t, faketest.New(t, says(reply(0, false, "wrong"))...))
-	c.ask(Live, question("5"))
-	for name, want := range map[string]os.FileMode{c.dir: 0o700, c.entry(question("5")): 0o600} {
+	c.ask(Live, aQuestion("5"))
+	for name, want := range map[string]os.FileMode{c.dir: 0o700, c.entry(aQuestion("5")): 0o600} {
 		info, err := os.Stat(name)
 		if err != nil {
 			t.Fatal(err)
@@ -238,10 +238,10 @@ func TestEntriesArePrivate(t *testing.T) {
 // by making its cache unreadable.
 func TestAnUnreadableEntryStopsTheWork(t *testing.T) {
 	c := newCourt(t, faketest.New(t))
-	if err := os.MkdirAll(c.entry(question("5")), 0o700); err != nil {
+	if err := os.MkdirAll(c.entry(aQuestion("5")), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.judge(Live).Ask(context.Background(), question("5"), c.models, FromLive); !refusal.Is(err, refusal.Unreadable) {
+	if _, err := c.judge(Live).Ask(context.Background(), aQuestion("5"), c.models, FromLive); !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("got %v", err)
 	}
 	if len(c.draws) != 0 {
@@ -251,9 +251,9 @@ func TestAnUnreadableEntryStopsTheWork(t *testing.T) {
 
 func TestPruneRemovesWhatIsOldAndTellsIt(t *testing.T) {
 	c := newCourt(t, faketest.New(t, says(reply(0, false, "wrong"), reply(1, true, "right"))...))
-	c.ask(Live, question("5"))
+	c.ask(Live, aQuestion("5"))
 	c.now = c.now.Add(48 * time.Hour)
-	c.ask(Live, question("4"))
+	c.ask(Live, aQuestion("4"))
 	other := filepath.Join(c.dir, "notes.txt")
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestPruneRemovesWhatIsOldAndTellsIt(t *testing.T) {
 	if removed, err = cache.Prune(c.now); err != nil || len(removed) != 1 || removed[0].State != "legacy" {
 		t.Fatalf("removed %+v, %v", removed, err)
 	}
-	if o := c.ask(Live, question("4")); !o.Cached {
+	if o := c.ask(Live, aQuestion("4")); !o.Cached {
 		t.Error("what is not old was removed")
 	}
 	if _, err := os.Stat(other); err != nil {

@@ -15,7 +15,7 @@ import (
 // gets a new file.
 func TestEntryBytesNeverChange(t *testing.T) {
 	c := newCourt(t, faketest.New(t, says("I would say yes.", reply(1, true, "The sum is 4, as expected."), reply(0.75, true, "The sum is right."), reply(0, false, "There is no working."))...))
-	q := question("2 plus 2 is 4")
+	q := aQuestion("2 plus 2 is 4")
 	q.Votes = 3
 	c.ask(Live, q)
 	got, err := os.ReadFile(c.entry(q))

@@ -144,7 +144,7 @@ func (c *court) entry(q Question) string {
 	return OpenCache(c.dir, c.key).file(key)
 }
 
-func question(answer string) Question {
+func aQuestion(answer string) Question {
 	text, err := canon.Marshal(answer)
 	if err != nil {
 		panic(err)

@@ -113,9 +113,6 @@ func New(cfg Config) (*Judge, error) {
 	return &Judge{cfg: cfg, busy: map[digest.ID]chan struct{}{}}, nil
 }
 
-// Mode is where the judge's verdicts come from.
-func (j *Judge) Mode() Mode { return j.cfg.Mode }
-
 // An Opinion is what came of a question.
 type Opinion struct {
 	Score    float64
@@ -123,12 +120,23 @@ type Opinion struct {
 	Reason   string
 	Unscored string // why there is no score; Score then means nothing
 
-	// Cached says that the verdict was drawn before.
-	Cached bool
+	// Cached says that the verdict was drawn before, and Requests are those that
+	// led to it.
+	Cached   bool
+	Requests [][]byte
 
 	// Document is the draw; nil if no judge was asked.
 	Document *Document
-	Events   []evidence.IntegrityEvent
+	// Choice is that of the verdict, if the judge chose from a scale.
+	Choice string
+	// Marked is how many claims or passages the judge marked in the vote that the
+	// verdict is of, and Held how many of them hold.
+	Marked, Held int
+	// First and Second count the comparisons in which the judge preferred the same
+	// place in both orders, of Compared.
+	First, Second, Compared int
+
+	Events []evidence.IntegrityEvent
 	// Evidence is the document first, then what it names: the request and the
 	// replies, as far as they are at hand.
 	Evidence [][]byte
@@ -142,7 +150,7 @@ func (j *Judge) Ask(ctx context.Context, q Question, models session.Models, sour
 	if len(q.Answer) > maxAnswerBytes {
 		return Opinion{Reason: fmt.Sprintf("the answer has %d bytes, the most that is judged is %d", len(q.Answer), maxAnswerBytes)}, nil
 	}
-	asked, body, err := j.cfg.Settings.ask(&q)
+	asked, prepared, err := j.cfg.Settings.ask(&q)
 	if err != nil {
 		return Opinion{}, err
 	}
@@ -150,7 +158,7 @@ func (j *Judge) Ask(ctx context.Context, q Question, models session.Models, sour
 	if err != nil {
 		return Opinion{}, err
 	}
-	w := &work{judge: j, q: &q, asked: asked, key: key, body: body, models: models, source: source, signs: Signs(q.Answer)}
+	w := &work{judge: j, q: &q, asked: asked, key: key, prepared: prepared, models: models, source: source, signs: q.signs()}
 	var found []evidence.IntegrityEvent
 	if len(w.signs) > 0 {
 		e, err := injectionEvent(asked, w.signs)
@@ -166,11 +174,11 @@ func (j *Judge) Ask(ctx context.Context, q Question, models session.Models, sour
 
 // A work is one question under way.
 type work struct {
-	judge  *Judge
-	q      *Question
-	asked  *Asked
-	key    digest.ID
-	body   []byte
+	judge *Judge
+	q     *Question
+	asked *Asked
+	key   digest.ID
+	*prepared
 	models session.Models
 	source Source
 	signs  []Sign
@@ -295,6 +303,7 @@ func (w *work) fromCache(d *Document, events []evidence.IntegrityEvent) Opinion 
 	}
 	o := w.opinion(d, nil)
 	o.Cached, o.Events = true, events
+	o.Requests, _ = w.requests(d) // without them, calls of an earlier process are made again
 	return o
 }
 
@@ -340,8 +349,9 @@ func (w *work) opinion(d *Document, pieces [][]byte) Opinion {
 		o.Score = d.Verdict.Score
 	}
 	if text, _, err := d.bytes(); err == nil {
-		o.Evidence = append(append(o.Evidence, text, w.body), pieces...)
+		o.Evidence = append(append(o.Evidence, text, w.first), pieces...)
 	}
+	o.describe(d)
 	return o
 }
 
@@ -357,7 +367,21 @@ func (w *work) draw(ctx context.Context, number int) (*Document, [][]byte, error
 	}
 	var pieces [][]byte
 	for len(d.Votes) < w.asked.Votes {
-		it, err := w.call(ctx)
+		v, ok, err := w.vote(ctx, d, &pieces)
+		if err != nil || !ok {
+			return d, pieces, err
+		}
+		d.Votes = append(d.Votes, v)
+	}
+	d.Verdict = verdictOf(d.Votes)
+	return d, pieces, nil
+}
+
+// reply makes a call, and makes it again while the reply is not one that accept
+// takes. Ok is false if the draw ended without one, and the document then says why.
+func (w *work) reply(ctx context.Context, d *Document, pieces *[][]byte, body []byte, accept func(text string) error) (s said, ok bool, err error) {
+	for {
+		it, err := w.call(ctx, body)
 		if it != nil {
 			w.seen++
 		}
@@ -366,38 +390,38 @@ func (w *work) draw(ctx context.Context, number int) (*Document, [][]byte, error
 			if err == nil {
 				err = context.Cause(ctx)
 			}
-			return d, pieces, err
+			return said{}, false, err
 		}
 		d.price(it)
+		if err == nil {
+			err = statusOf(it)
+		}
 		if err != nil {
 			d.Unscored = cut(fmt.Sprintf("vote %d of %d failed: %v", len(d.Votes)+1, w.asked.Votes, err), maxReasonBytes)
-			return d, pieces, nil
+			return said{}, false, nil
 		}
-		if err := statusOf(it); err != nil {
-			d.Unscored = cut(fmt.Sprintf("vote %d of %d failed: %v", len(d.Votes)+1, w.asked.Votes, err), maxReasonBytes)
-			return d, pieces, nil
-		}
-		s, err := replyText(it, cfg.Settings.Reply == ReplySchema)
-		var o opinion
+		s, err := replyText(it, w.judge.cfg.Settings.Reply == ReplySchema)
 		if err == nil {
-			pieces = append(pieces, []byte(s.text))
-			o, err = parseReply(s.text)
-		}
-		if err == nil && slices.Contains(w.signs, SignVerdict) && echoes(w.q.Answer, o.reason) {
-			err = errors.New("it repeats the reason of a verdict that stands in the answer")
+			*pieces = append(*pieces, []byte(s.text))
+			err = accept(s.text)
 		}
 		if err == nil {
-			d.Votes = append(d.Votes, Vote{Model: cut(s.model, 200), Passed: o.passed, Reason: o.reason, Reply: digest.ContentOf([]byte(s.text)), Score: o.score})
-			continue
+			return s, true, nil
 		}
 		d.reject(s, err)
 		if len(d.Malformed) >= maxMalformed {
 			d.Unscored = cut(fmt.Sprintf("%d replies were no verdict, the last because %v", len(d.Malformed), err), maxReasonBytes)
-			return d, pieces, nil
+			return said{}, false, nil
 		}
 	}
-	d.Verdict = verdictOf(d.Votes)
-	return d, pieces, nil
+}
+
+// notEchoed refuses a reason that stands in the answer as that of a verdict.
+func (w *work) notEchoed(reason string) error {
+	if slices.Contains(w.signs, SignVerdict) && w.q.echoes(reason) {
+		return errors.New("it repeats the reason of a verdict that stands in the answer")
+	}
+	return nil
 }
 
 func (d *Document) reject(s said, err error) {
@@ -425,11 +449,11 @@ var errSlow = errors.New("the judge did not reply in time")
 
 // call makes one call within the time that the settings allow. What the caller
 // itself stopped is told apart by its own context.
-func (w *work) call(ctx context.Context) (*cassette.Interaction, error) {
+func (w *work) call(ctx context.Context, body []byte) (*cassette.Interaction, error) {
 	s := w.judge.cfg.Settings
 	within, cancel := context.WithTimeoutCause(ctx, s.Timeout, errSlow)
 	defer cancel()
-	it, err := w.models.Call(within, s.API, w.body, nil)
+	it, err := w.models.Call(within, s.API, body, nil)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("%w: %v", errSlow, s.Timeout)
 	}

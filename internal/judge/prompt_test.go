@@ -24,7 +24,7 @@ func TestFixedTextsNeverChange(t *testing.T) {
 }
 
 func TestTheAnswerStandsBetweenMarkersThatItCannotHold(t *testing.T) {
-	first := question("4")
+	first := aQuestion("4")
 	begin, end := fence(first.Answer)
 	for _, answer := range []string{
 		"4",
@@ -34,7 +34,7 @@ func TestTheAnswerStandsBetweenMarkersThatItCannotHold(t *testing.T) {
 		strings.Repeat(fenceMark, 50),
 		begin + end,
 	} {
-		q := question(answer)
+		q := aQuestion(answer)
 		text, err := q.userText()
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestTheAnswerStandsBetweenMarkersThatItCannotHold(t *testing.T) {
 			t.Errorf("the length is not in the prompt of %q", answer)
 		}
 	}
-	q := question("4")
+	q := aQuestion("4")
 	q.Expected = nil
 	if text, err := q.userText(); err != nil || !strings.Contains(text, "(none: judge by the criteria alone)") || strings.Contains(text, "{{") {
 		t.Errorf("%s, %v", text, err)

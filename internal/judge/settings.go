@@ -3,10 +3,14 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/digest"
+	"tallystick/internal/refusal"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
 	"tallystick/internal/wire"
@@ -44,11 +48,33 @@ type Settings struct {
 
 	// Digest is of the canonical JSON of the file. An attempt's plan names it.
 	Digest digest.Content
+
+	// Others are the judges that a panel may have besides, by name. Their digest is
+	// that of the file too.
+	Others map[string]*Settings
 }
 
-// settingsFile is judge.yaml as it is written.
+// Named finds a judge of the file: "" and "default" are the one at the top.
+func (s *Settings) Named(name string) (*Settings, error) {
+	if name == "" || name == DefaultJudge {
+		return s, nil
+	}
+	if other := s.Others[name]; other != nil {
+		return other, nil
+	}
+	return nil, refusal.Newf(refusal.UnknownName, "%s has no judge called %.100q; it has %s", SettingsFile, name, strings.Join(append([]string{DefaultJudge}, slices.Sorted(maps.Keys(s.Others))...), ", ")).
+		WithHint("add it under judges; docs/formats/judge.md has the format")
+}
+
+// DefaultJudge is what a panel calls the judge at the top of judge.yaml.
+const DefaultJudge = "default"
+
+// settingsFile is judge.yaml as it is written, and what it says of each judge
+// besides, without version and judges.
 type settingsFile struct {
-	Version         int      `json:"version"`
+	Version int                      `json:"version,omitempty"`
+	Judges  map[string]*settingsFile `json:"judges,omitempty"`
+
 	Model           string   `json:"model"`
 	API             wire.API `json:"api"`
 	Votes           int      `json:"votes,omitempty"`
@@ -81,8 +107,21 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 	if err := f.validate(); err != nil {
 		return nil, doc.Refuse(err)
 	}
+	whole := digest.ContentOf(doc.JSON)
+	s := f.settings(whole)
+	for name, other := range f.Judges {
+		if s.Others == nil {
+			s.Others = map[string]*Settings{}
+		}
+		s.Others[name] = other.settings(whole)
+	}
+	return s, nil
+}
+
+// settings fills in what the file leaves out.
+func (f *settingsFile) settings(whole digest.Content) *Settings {
 	s := &Settings{Model: f.Model, API: f.API, Votes: f.Votes, Temperature: f.Temperature, MaxOutput: f.MaxOutputTokens, Reply: f.Reply,
-		Timeout: time.Duration(f.TimeoutSeconds) * time.Second, Digest: digest.ContentOf(doc.JSON)}
+		Timeout: time.Duration(f.TimeoutSeconds) * time.Second, Digest: whole}
 	if s.Votes == 0 {
 		s.Votes = defaultVotes
 	}
@@ -95,16 +134,49 @@ func ParseSettings(name string, data []byte) (*Settings, error) {
 	if s.Timeout == 0 {
 		s.Timeout = defaultSeconds * time.Second
 	}
-	return s, nil
+	return s
 }
 
+// maxJudges bounds a panel.
+const maxJudges = 15
+
 func (f *settingsFile) validate() error {
+	switch {
+	case f.Version != 1:
+		return strictyaml.At([]string{"version"}, fmt.Errorf("version is %d, this program knows 1", f.Version))
+	case len(f.Judges) > maxJudges:
+		return strictyaml.At([]string{"judges"}, fmt.Errorf("judges has %d, expected at most %d", len(f.Judges), maxJudges))
+	}
+	if err := f.validateOne(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Judges)) {
+		if name == DefaultJudge || !isJudgeName(name) {
+			return strictyaml.At([]string{"judges", name}, fmt.Errorf("the name is %.80q, expected 1 to 40 of a-z 0-9 _ - and not %q, which is the judge at the top", name, DefaultJudge))
+		}
+		other := f.Judges[name]
+		if other == nil || other.Version != 0 || other.Judges != nil {
+			return strictyaml.At([]string{"judges", name}, errors.New("expected model, api and the like, without version and judges"))
+		}
+		if err := other.validateOne(); err != nil {
+			return strictyaml.At(append([]string{"judges", name}, strictyaml.PathOf(err)...), errors.Unwrap(err))
+		}
+	}
+	return nil
+}
+
+func isJudgeName(name string) bool {
+	strange := strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	})
+	return name != "" && len(name) <= 40 && !strange
+}
+
+func (f *settingsFile) validateOne() error {
 	bad := func(field, format string, args ...any) error {
 		return strictyaml.At([]string{field}, fmt.Errorf(format, args...))
 	}
 	switch {
-	case f.Version != 1:
-		return bad("version", "version is %d, this program knows 1", f.Version)
 	case f.Model == "" || len(f.Model) > 200:
 		return bad("model", "model has %d characters, expected 1 to 200", len(f.Model))
 	case !f.API.Known():

@@ -58,8 +58,24 @@ type Vote struct {
 	Model  string         `json:"model,omitempty"` // that answered, as the provider names it
 	Passed bool           `json:"passed"`
 	Reason string         `json:"reason"`
-	Reply  digest.Content `json:"reply"` // of the reply's text
+	Reply  digest.Content `json:"reply"` // of the reply's text; of several, the last
 	Score  float64        `json:"score"`
+
+	// Choice is of a scale. Orders are what was preferred when the answer stood
+	// first, and when it stood second. Claims were taken from a text, and Marks say
+	// which of them hold, or which passages. Steps are the calls of a vote that
+	// takes more than one, in order. The score follows from them.
+	Choice string   `json:"choice,omitempty"`
+	Claims []string `json:"claims,omitempty"`
+	Marks  []bool   `json:"marks,omitempty"`
+	Orders []string `json:"orders,omitempty"`
+	Steps  []Step   `json:"steps,omitempty"`
+}
+
+// A Step is one call of a vote.
+type Step struct {
+	Reply   digest.Content `json:"reply"`
+	Request digest.Content `json:"request"`
 }
 
 // A Malformed is a reply that was not accepted.
@@ -133,6 +149,9 @@ func (d *Document) Validate() error {
 	for _, v := range d.Votes {
 		if !(v.Score >= 0 && v.Score <= 1) || v.Passed != (v.Score >= passMark) {
 			return fmt.Errorf("a vote has score %v and passed %v", v.Score, v.Passed)
+		}
+		if err := d.Asked.follows(&v); err != nil {
+			return err
 		}
 	}
 	if d.Verdict == nil {

@@ -1,9 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"tallystick/internal/archive"
@@ -88,7 +91,8 @@ func (d *draws) draw(x judge.Draw) error {
 // A bailiff stands between the harness and the judge.
 type bailiff struct {
 	settings *judge.Settings
-	judge    *judge.Judge
+	mode     judge.Mode
+	judges   map[string]*judge.Judge // by their names in judge.yaml; "" is the one at the top
 	note     func(format string, args ...any)
 	draws    *draws // nil if nothing is drawn
 }
@@ -107,17 +111,23 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 	if draws != nil {
 		cfg.Drawn, cfg.Draw = draws.drawn, draws.draw
 	}
-	b := &bailiff{settings: settings, note: s.place.Note, draws: draws}
-	if b.judge, err = judge.New(cfg); err != nil {
-		return nil, err
+	b := &bailiff{settings: settings, mode: mode, judges: map[string]*judge.Judge{}, note: s.place.Note, draws: draws}
+	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(settings.Others))...) {
+		if cfg.Settings, err = settings.Named(name); err != nil {
+			return nil, err
+		}
+		if b.judges[name], err = judge.New(cfg); err != nil {
+			return nil, err
+		}
 	}
+	b.judges[judge.DefaultJudge] = b.judges[""]
 	return b, nil
 }
 
 // judgeNeeded says which model judges a case of the config, or is asked for second
 // views; nil if none is, and that it can be called and its price is known.
 func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
-	needed, viewed, err := harness.NeedsJudge(cfg)
+	needed, viewed, named, err := harness.NeedsJudge(cfg)
 	if err != nil || !needed && !viewed {
 		return nil, err
 	}
@@ -138,10 +148,22 @@ func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge
 		return nil, refusal.Newf(refusal.NotFound, "class %s has cases that a model judges, and there is no %s: nothing was sent", s.o.Class, judge.SettingsFile).
 			WithHint("say in %s which model judges; docs/formats/judge.md has the format", s.place.Path(judge.SettingsFile))
 	}
-	if err := access.CheckModel(settings.API, settings.Model, settings.MaxOutput); err != nil {
-		return nil, fmt.Errorf("the judge of %s: %w", judge.SettingsFile, err)
+	for _, name := range append([]string{""}, named...) {
+		one, err := settings.Named(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := access.CheckModel(one.API, one.Model, one.MaxOutput); err != nil {
+			return nil, fmt.Errorf("the judge %s of %s: %w", cmp.Or(name, judge.DefaultJudge), judge.SettingsFile, err)
+		}
 	}
 	return settings, nil
+}
+
+// Knows refuses the name of a judge that judge.yaml does not have.
+func (b *bailiff) Knows(name string) error {
+	_, err := b.settings.Named(name)
+	return err
 }
 
 // Digest names the settings of the judge.
@@ -149,25 +171,27 @@ func (b *bailiff) Digest() digest.Content { return b.settings.Digest }
 
 // Ask puts the harness's words into the judge's, and back.
 func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, error) {
-	q := judge.Question{Attempt: j.Attempt, Class: j.Class, CaseID: j.Case.ID, Criteria: j.Spec.Criteria, Expected: j.Spec.Expected, Votes: j.Spec.Votes, Task: []string{}}
-	for _, t := range j.Case.Scenario.Turns {
-		q.Task = append(q.Task, t.Text)
+	q := questionOf(j)
+	settings, err := b.settings.Named(q.Judge)
+	if err != nil {
+		return harness.Judged{}, err
 	}
-	var err error
 	if q.Answer, err = j.Value.Canonical(); err != nil {
 		return harness.Judged{JudgeOutcome: grade.JudgeOutcome{Unscored: "the value has no JSON form: " + err.Error()}}, nil
 	}
 	models, source := j.Models, judge.FromCassette
-	if script := b.authored(j.Case); script != nil {
+	if script := b.authored(settings, j.Case); script != nil {
 		models, source = script, judge.FromAuthored
 	}
-	o, err := b.judge.Ask(ctx, q, models, source)
+	o, err := b.judges[j.Spec.Judge].Ask(ctx, q, models, source)
 	if err != nil {
 		return harness.Judged{}, fmt.Errorf("case %s: asking the judge: %w", j.Case.ID, err)
 	}
 	if live, ok := j.Models.(*provider.Live); ok && o.Cached {
-		if err := live.Settle(b.settings.API, o.Evidence[1]); err != nil {
-			return harness.Judged{}, err
+		for _, body := range o.Requests {
+			if err := live.Settle(settings.API, body); err != nil {
+				return harness.Judged{}, err
+			}
 		}
 	}
 	for _, e := range o.Events {
@@ -176,18 +200,48 @@ func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, e
 	if d := o.Document; d != nil && d.Source == judge.FromLive && !o.Cached && b.draws != nil {
 		b.draws.cost.Add(d.CostMicroUSD)
 	}
-	return harness.Judged{JudgeOutcome: grade.JudgeOutcome{Score: o.Score, Votes: o.Votes, Reason: o.Reason, Unscored: o.Unscored, Events: o.Events}, Evidence: o.Evidence}, nil
+	return harness.Judged{JudgeOutcome: judgedOf(&o), Evidence: o.Evidence}, nil
+}
+
+// questionOf puts what the harness asks into the judge's words, but for the answer.
+func questionOf(j harness.Judging) judge.Question {
+	spec := &j.Spec
+	q := judge.Question{Attempt: j.Attempt, Class: j.Class, CaseID: j.Case.ID, Criteria: spec.Criteria, Expected: spec.Expected, Votes: spec.Votes, Task: []string{},
+		Form: spec.Form, Template: spec.Template, Scale: spec.Scale, Reference: spec.Reference, Context: spec.Context}
+	if spec.Judge != judge.DefaultJudge {
+		q.Judge = spec.Judge
+	}
+	for _, v := range spec.Views {
+		seen := judge.Seen{Part: v.Part, Digest: digest.ContentOf([]byte(v.Text)), Bytes: len(v.Text), Items: v.Items, LeftOut: v.LeftOut, CutBytes: v.CutBytes}
+		q.Views = append(q.Views, judge.Shown{Part: v.Part, Text: v.Text, Seen: seen})
+	}
+	for _, t := range j.Case.Scenario.Turns {
+		q.Task = append(q.Task, t.Text)
+	}
+	return q
+}
+
+// judgedOf is what the grader is told.
+func judgedOf(o *judge.Opinion) grade.JudgeOutcome {
+	out := grade.JudgeOutcome{Score: o.Score, Votes: o.Votes, Reason: o.Reason, Unscored: o.Unscored, Choice: o.Choice, Events: o.Events}
+	if o.Marked > 0 {
+		out.Marked = &grade.Marked{Held: o.Held, Of: o.Marked}
+	}
+	if o.Compared > 0 {
+		out.Position = &grade.Position{First: o.First, Second: o.Second, Of: o.Compared}
+	}
+	return out
 }
 
 // authored is the judge that a case wrote itself: the replies that are for the
 // judge's model by name. A live run and a recording do not listen to it.
-func (b *bailiff) authored(c *scenario.Case) session.Models {
-	if b.judge.Mode() != judge.Replay {
+func (b *bailiff) authored(settings *judge.Settings, c *scenario.Case) session.Models {
+	if b.mode != judge.Replay {
 		return nil
 	}
 	var replies []scenario.Reply
 	for _, r := range c.Scenario.Model {
-		if r.When != nil && r.When.Agent == b.settings.Model {
+		if r.When != nil && r.When.Agent == settings.Model {
 			replies = append(replies, r)
 		}
 	}

@@ -107,6 +107,9 @@ func (j *secondOpinion) close() error {
 	return j.ledger.Close()
 }
 
+// Knows refuses the name of a judge that judge.yaml does not have.
+func (j *secondOpinion) Knows(name string) error { return j.kept.Knows(name) }
+
 // Digest names the settings of the judge.
 func (j *secondOpinion) Digest() digest.Content { return j.asked.Digest() }
 

@@ -251,6 +251,7 @@ type line struct {
 	Grade    canon.RawMessage `json:"grade,omitempty"`
 	Checks   canon.RawMessage `json:"checks,omitempty"`
 	Expect   canon.RawMessage `json:"expect,omitempty"`
+	Context  canon.RawMessage `json:"context,omitempty"`
 }
 
 func fromLine(n int, text []byte) (*Case, error) {
@@ -336,11 +337,12 @@ func (l *line) validate(c *Case) error {
 func (l *line) grading() (canon.RawMessage, error) {
 	parts := struct {
 		Checks  canon.RawMessage `json:"checks,omitempty"`
+		Context canon.RawMessage `json:"context,omitempty"`
 		Expect  canon.RawMessage `json:"expect,omitempty"`
 		Extract canon.RawMessage `json:"extract,omitempty"`
 		Grade   canon.RawMessage `json:"grade,omitempty"`
-	}{l.Checks, l.Expect, l.Extract, l.Grade}
-	if len(l.Checks)+len(l.Expect)+len(l.Extract)+len(l.Grade) == 0 {
+	}{l.Checks, l.Context, l.Expect, l.Extract, l.Grade}
+	if len(l.Checks)+len(l.Context)+len(l.Expect)+len(l.Extract)+len(l.Grade) == 0 {
 		return nil, nil
 	}
 	return canon.Marshal(parts)
