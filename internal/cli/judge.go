@@ -17,13 +17,13 @@ import (
 func newJudge(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge",
-		Short: "The verdicts of models that judge: list and prune",
+		Short: "The verdicts of models that judge: list, prune, compare with people",
 		Long: `Graders of the kind judge ask the model that judge.yaml names. "tally run --live" draws
 verdicts, records each draw in the ledger and keeps the verdict, signed with the key
 judge-cache, in .tally/judge-cache; later runs use it. A verdict that was changed by
 hand is not used, and the ledger gets an integrity event.`,
 	}
-	cmd.AddCommand(newJudgeDigest(env), newJudgeList(env), newJudgePrune(env))
+	cmd.AddCommand(newJudgeDigest(env), newJudgeList(env), newJudgePrune(env), newJudgeCalibrate(env))
 	return cmd
 }
 

@@ -166,7 +166,11 @@ type AttemptRegistered struct {
 	// Journal says that a journal of paid calls is kept, so that one that is not
 	// there was taken away.
 	Journal bool `json:"journal,omitempty"`
-	Plan    Plan `json:"plan"`
+	// JudgeCalibrations is how many calibrations of the class's judge the ledger had
+	// by then; it is there if a model judges cases of the plan. What is said of an
+	// attempt without it says nothing of calibrations.
+	JudgeCalibrations *int64 `json:"judge_calibrations,omitempty"`
+	Plan              Plan   `json:"plan"`
 	// Operator is a salted hash of the operator's identity; the signature is
 	// the operator's, over this record without it.
 	Operator  digest.ID `json:"operator"`

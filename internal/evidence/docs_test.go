@@ -88,6 +88,11 @@ func source() *rules.Source {
 			"score.corrected.reason":     "1 to 2000",
 			"score.corrected.signatures": "1 to 2; each not empty",
 
+			"judge.calibrated.source":     "one of reviews, file",
+			"judge.calibrated.categories": "2 to 101; each 1 to 64; distinct value",
+			"judge.calibrated.cells":      "not empty; distinct people judge",
+			"judge.calibrated.cells.n":    "from 1",
+
 			"review.labelled.origin":   "like origin",
 			"review.labelled.repeat":   "from 1",
 			"review.labelled.number":   "from 1",

@@ -22,6 +22,7 @@ const (
 	ScoreCorrectedKind     Kind = "score.corrected"
 	ReviewLabelledKind     Kind = "review.labelled"
 	JudgeDrawnKind         Kind = "judge.drawn"
+	JudgeCalibratedKind    Kind = "judge.calibrated"
 	CassetteRecordedKind   Kind = "cassette.recorded"
 	CasePendingKind        Kind = "case.pending"
 	CaseAcceptedKind       Kind = "case.accepted"
@@ -61,6 +62,7 @@ var records = []row{
 	{func() Body { return new(ScoreCorrected) }, history},
 	{func() Body { return new(ReviewLabelled) }, history},
 	{func() Body { return new(JudgeDrawn) }, history},
+	{func() Body { return new(JudgeCalibrated) }, history},
 	{func() Body { return new(CassetteRecorded) }, history},
 	{func() Body { return new(CasePending) }, history},
 	{func() Body { return new(CaseAccepted) }, aside},

@@ -441,3 +441,9 @@ func (n *node) part(what string) string {
 func short(x float64) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.4f", x), "0"), ".")
 }
+
+// IsJudged reports whether a grader asks a model.
+func IsJudged(k Kind) bool {
+	row := rows[k]
+	return row != nil && isIn(row.members, "panel")
+}

@@ -27,6 +27,8 @@ type Past struct {
 
 	mu    sync.Mutex // of what changes while an attempt runs
 	draws map[question]drawn
+
+	calibrations map[string]int64 // of judges, by class
 }
 
 // An unfinished is an attempt without attempt.finished.
@@ -48,7 +50,7 @@ func (p *Past) Visit(r ledger.Record) error {
 		return nil
 	}
 	switch r.Envelope.Kind {
-	case evidence.AttemptRegisteredKind, evidence.CaseStartedKind, evidence.CaseScoredKind, evidence.AttemptFinishedKind, evidence.JudgeDrawnKind:
+	case evidence.AttemptRegisteredKind, evidence.CaseStartedKind, evidence.CaseScoredKind, evidence.AttemptFinishedKind, evidence.JudgeDrawnKind, evidence.JudgeCalibratedKind:
 	default:
 		return nil
 	}
@@ -74,6 +76,11 @@ func (p *Past) Visit(r ledger.Record) error {
 		delete(p.open, b.Attempt)
 	case *evidence.JudgeDrawn:
 		p.NoteDraw(b)
+	case *evidence.JudgeCalibrated:
+		if p.calibrations == nil {
+			p.calibrations = map[string]int64{}
+		}
+		p.calibrations[b.Class]++
 	}
 	return nil
 }

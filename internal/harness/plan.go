@@ -290,6 +290,10 @@ func (a *attempt) register(ctx context.Context) error {
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
 		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
+	if a.judged {
+		n := a.books.Past.calibrations[class]
+		r.JudgeCalibrations = &n
+	}
 	if err := a.sign(r); err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
 	then.Tapes = until(h.Tapes, entries, func(t *Tape) int64 { return t.Index })
 	then.Pending = until(h.Pending, entries, func(p *Pending) int64 { return p.Index })
+	then.Calibrations = until(h.Calibrations, entries, func(c *Calibration) int64 { return c.Index })
 	then.amendments = until(h.amendments, entries, func(m *amendment) int64 { return m.index })
 	then.corrections = until(h.corrections, entries, func(m *correction) int64 { return m.index })
 	then.reviews = until(h.reviews, entries, func(m *review) int64 { return m.Index })
@@ -117,6 +118,7 @@ func (h *History) settle(amendedSince bool) {
 		a.Siblings, a.TargetSiblings, a.PlanSiblings = numbers[[2]string{a.Class}], numbers[[2]string{a.Class, a.Target}], plans[a.PlanID]
 		a.Reproductions = until(a.Reproductions, h.Entries, func(r *Reproduction) int64 { return r.Index })
 		h.setLevel(a)
+		a.calibration = h.calibrationOf(a)
 		if amendedSince && a.amendedAt(h.Entries) {
 			a.cases = a.cases.clone()
 			for c := range a.cases.all() {

@@ -68,9 +68,11 @@ type History struct {
 	amendments  []amendment
 	corrections []correction
 	reviews     []review
-	cosigned    []Cosigned
-	pinned      []Ledger
-	marks       *marks // nil unless asked for
+	// Calibrations are comparisons of judges with people, oldest first.
+	Calibrations []Calibration
+	cosigned     []Cosigned
+	pinned       []Ledger
+	marks        *marks // nil unless asked for
 }
 
 // Line says what was read, for an answer that rests on it.
@@ -184,6 +186,9 @@ type Attempt struct {
 	// rolled again, or removed the verdict.
 	Draws, Redraws int
 	drawnFor       map[string]bool // the cases that a verdict was drawn for
+
+	saysCalibration bool // its registration is of a program that knows of calibrations
+	calibration     *JudgeStanding
 
 	// Kept says that the records are here; see [Options.Want].
 	Kept bool

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 
 	"tallystick/internal/evidence"
 )
@@ -18,24 +19,27 @@ type Qualification struct {
 // The qualifications, in the order in which they are said. Those of a whole
 // attempt come first.
 const (
-	QualScratch     = "scratch"
-	QualFiltered    = "filtered"
-	QualReduced     = "reduced"
-	QualUnfinished  = "unfinished"
-	QualMounts      = "mounts_not_digested"
-	QualNormalisers = "target_normalisers"
-	QualReplies     = "replies_cached"
-	QualReplayed    = "replayed"
-	QualNormalised  = "normalised"
-	QualAuthored    = "authored"
-	QualEdited      = "edited"
-	QualUnsandboxed = "unsandboxed"
-	QualJudged      = "judged"
-	QualCached      = "cached"
-	QualCorrected   = "corrected"
-	QualCostUnknown = "cost_unknown"
-	QualUnscored    = "unscored"
-	QualNotRun      = "not_run"
+	QualScratch      = "scratch"
+	QualFiltered     = "filtered"
+	QualReduced      = "reduced"
+	QualUnfinished   = "unfinished"
+	QualMounts       = "mounts_not_digested"
+	QualNormalisers  = "target_normalisers"
+	QualReplies      = "replies_cached"
+	QualReplayed     = "replayed"
+	QualNormalised   = "normalised"
+	QualAuthored     = "authored"
+	QualEdited       = "edited"
+	QualUnsandboxed  = "unsandboxed"
+	QualJudged       = "judged"
+	QualCached       = "cached"
+	QualCalibrated   = "judge_calibrated"
+	QualStale        = "judge_calibration_stale"
+	QualUncalibrated = "judge_not_calibrated"
+	QualCorrected    = "corrected"
+	QualCostUnknown  = "cost_unknown"
+	QualUnscored     = "unscored"
+	QualNotRun       = "not_run"
 )
 
 // saidOfTasks is what each qualification of tasks means, in words.
@@ -102,6 +106,22 @@ func Qualify(attempts ...*Attempt) []Qualification {
 	for _, q := range saidOfTasks {
 		if n := counts[q.name]; n > 0 {
 			said = append(said, Qualification{Name: q.name, Tasks: n, Text: fmt.Sprintf("%d of %d tasks %s", n, total, q.words)})
+		}
+	}
+	return append(said, qualifyJudges(attempts)...)
+}
+
+// qualifyJudges says how the judges of some attempts stand, each thing once.
+func qualifyJudges(attempts []*Attempt) []Qualification {
+	var said []Qualification
+	for _, a := range attempts {
+		s := a.Judge()
+		if s == nil {
+			continue
+		}
+		q := Qualification{Name: map[JudgeState]string{Calibrated: QualCalibrated, Stale: QualStale, Uncalibrated: QualUncalibrated}[s.State], Text: s.Text()}
+		if !slices.Contains(said, q) {
+			said = append(said, q)
 		}
 	}
 	return said

@@ -196,6 +196,8 @@ func (r *Reader) other(rec ledger.Record) error {
 		h.Events = append(h.Events, Event{rec.Index, at, *b})
 	case *evidence.JudgeDrawn:
 		r.drawn(rec.Index, b)
+	case *evidence.JudgeCalibrated:
+		h.Calibrations = append(h.Calibrations, Calibration{rec.Index, at, *b})
 	case *evidence.CassetteRecorded:
 		h.Tapes = append(h.Tapes, Tape{rec.Index, *b})
 	case *evidence.CasePending:
@@ -241,7 +243,7 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	a := &Attempt{
 		ID: b.Attempt, Index: rec.Index, Head: rec.Head, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
 		Origin: b.Origin, Scratch: b.Scratch, Rules: b.Rules, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.examplesSign(rec.Envelope.Time.Go()),
-		faults: make(map[string]int),
+		faults: make(map[string]int), saysCalibration: b.JudgeCalibrations != nil,
 	}
 	var err error
 	if a.PlanID, err = planID(&b.Plan); err != nil {
@@ -522,6 +524,7 @@ func (r *Reader) finish(a *Attempt) {
 	a.Siblings, a.TargetSiblings = r.numbers[[2]string{a.Class}], r.numbers[[2]string{a.Class, a.Target}]
 	a.PlanSiblings = r.plans[a.PlanID]
 	h.setLevel(a)
+	a.calibration = h.calibrationOf(a)
 	if !a.Kept {
 		a.Abandoned = max(0, a.Executions-a.Records)
 		return

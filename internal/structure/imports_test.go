@@ -22,7 +22,7 @@ type group struct {
 var order = []group{
 	{
 		"bytes and keys come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "plain", "canon", "digest", "strictyaml", "schema", "rules", "similarity", "agreement", "openpgp", "seal", "store", "evidence", "workspace", "sandbox"},
+		[]string{"refusal", "plain", "canon", "digest", "strictyaml", "schema", "rules", "similarity", "agreement", "question", "openpgp", "seal", "store", "evidence", "workspace", "sandbox"},
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
