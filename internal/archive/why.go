@@ -43,6 +43,8 @@ type Why struct {
 	// they are shown with the salt, because somebody asked.
 	HeldOut bool   `json:"held_out,omitempty"`
 	Salt    string `json:"salt,omitempty"`
+	// Reviewed is what people said about the case; no score changes.
+	Reviewed *scorecard.ReviewedCase `json:"reviewed,omitempty"`
 	// Correction is what people signed beside the record: the last that counts.
 	Correction *scorecard.CorrectedCase `json:"correction,omitempty"`
 }
@@ -124,6 +126,14 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 	}
 	for i := range a.Denied {
 		a.Denied[i].Reason = w.text(a.Denied[i].Reason)
+	}
+	for _, x := range scorecard.ReviewedCases(r.History, attempt) {
+		if x.Entry == c.Index {
+			a.Reviewed = &x
+			for i := range x.Labels {
+				x.Labels[i].Note = w.text(x.Labels[i].Note)
+			}
+		}
 	}
 	if corrected := c.Correction; corrected != nil {
 		a.Correction = &scorecard.CorrectedCase{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,

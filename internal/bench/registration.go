@@ -82,6 +82,10 @@ type Registration struct {
 	// up in its recordings.
 	Normalise []evidence.Normaliser `json:"normalise,omitempty"`
 
+	// Review says what people are asked about a case; nil for whether the answer
+	// is right.
+	Review *Review `json:"review,omitempty"`
+
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
@@ -214,7 +218,7 @@ func (r *Registration) validate() error {
 		oneOf("current_tier", r.CurrentTier, Tiers()...),
 		oneOf("governance", r.Governance, Restricted, Approved, Autonomous),
 		r.validateTiers(), r.validateGates(), r.validateNames(), r.Limits.validate(), r.Isolation.validate(), r.validateOrigins(),
-		CheckAgentTools("agent_tools", r.AgentTools), r.DataSet.validate(),
+		CheckAgentTools("agent_tools", r.AgentTools), r.DataSet.validate(), r.Review.validate(),
 	} {
 		if check != nil {
 			return check

@@ -55,6 +55,7 @@ func commands(env *Env) []*cobra.Command {
 		newWhy(env),
 		newReproduce(env),
 		newRescore(env),
+		newReview(env),
 		newCorrect(env),
 		newReplay(env),
 		newGrade(env),

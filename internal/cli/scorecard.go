@@ -220,6 +220,9 @@ func scorecardText(out io.Writer, s scorecard.Answer) {
 	if c.Amendments.Lowered+c.Amendments.Ignored > 0 {
 		row("amended", "%d lowered; %d would raise a score and do not count", c.Amendments.Lowered, c.Amendments.Ignored)
 	}
+	for _, x := range c.Reviewed {
+		row("reviewed", "%s", plain.Line(x.Text()))
+	}
 	for _, x := range c.Corrected {
 		row("corrected", "%s", plain.Line(x.Text()))
 	}

@@ -93,6 +93,12 @@ func whyText(out io.Writer, a *archive.Why) {
 	for line := range strings.Lines(a.RubricSaid) {
 		fmt.Fprintf(out, "rubric   %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
 	}
+	if r := a.Reviewed; r != nil {
+		fmt.Fprintf(out, "reviewed %s\n", plain.Line(r.Text()))
+		for _, l := range r.Labels {
+			fmt.Fprintf(out, "  %s said %s (entry %d) %s\n", plain.Line(l.By), plain.Line(l.Label), l.Index, plain.Line(l.Note))
+		}
+	}
 	if m := a.Amendment; m != nil {
 		word, counts := "failed", ""
 		if m.Passed {

@@ -37,6 +37,10 @@ const (
 // Levels lists them.
 func Levels() []Level { return []Level{Structure, Behaviour, Exact} }
 
+// Tested is the kind of move that tells how the tests of a case ended, which is part
+// of its score.
+const Tested = "test"
+
 // The kinds of moves.
 const (
 	call     = "call"
@@ -46,7 +50,7 @@ const (
 	wrote    = "file"
 	rollback = "rollback"
 	limit    = "limit"
-	tested   = "test"
+	tested   = Tested
 	answer   = "answer"
 	end      = "end"
 )

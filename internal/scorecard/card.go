@@ -169,8 +169,10 @@ type Card struct {
 	// Corrected are the tasks whose score is not the recorded one because people
 	// signed another.
 	Corrected []CorrectedCase `json:"corrected,omitempty"`
-	Modes     []ModeCount     `json:"failure_modes"`
-	PassAtK   []PassK         `json:"pass_at_k,omitempty"`
+	// Reviewed are the tasks that people labelled; no number here rests on it.
+	Reviewed []ReviewedCase `json:"reviewed,omitempty"`
+	Modes    []ModeCount    `json:"failure_modes"`
+	PassAtK  []PassK        `json:"pass_at_k,omitempty"`
 
 	Acceptance Acceptance `json:"acceptance"`
 
@@ -355,6 +357,7 @@ func Of(h *history.History, v View) (*Card, error) {
 	c.PassAtK = passAtK(tasks, c.DistinctCases)
 	c.countModes(tasks)
 	c.Corrected = CorrectedCases(v.Attempts...)
+	c.Reviewed = withoutNotes(ReviewedCases(h, v.Attempts...))
 	if err := c.checkEvidence(v, tasks); err != nil {
 		return nil, err
 	}

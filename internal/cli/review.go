@@ -1,0 +1,402 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/agreement"
+	"tallystick/internal/archive"
+	"tallystick/internal/ceremony"
+	"tallystick/internal/plain"
+	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
+)
+
+type reviewOptions struct {
+	archive.ReviewAsk
+	key, gpg     string
+	export, from string
+	report       bool
+	again        bool
+	showHeldOut  bool
+}
+
+func newReview(env *Env) *cobra.Command {
+	var o reviewOptions
+	cmd := &cobra.Command{
+		Use:   "review CLASS|ATTEMPT (--key FILE | --gpg KEY | --export FILE | --report)",
+		Short: "Look at cases as a person, and sign what you think of them",
+		Long: `Show the cases of an attempt one after the other, ask for a label and a note, and record
+each answer at once with your signature. CLASS means its newest attempt. The question and
+the labels are those of "review" in the registration; without it, "Is the answer right?"
+with pass and fail. Enter skips a case; q or Ctrl-C leaves, and what was answered stays.
+
+A label stands beside the score and changes none: "tally correct" does. --blind hides
+automatic scores, judges' texts and what other people said. Whoever signs is in the signers
+file as a curator or with the security role. A second label of the same person takes the
+place of the first, and both stay in the ledger.
+
+--only chooses cases: failing; unscored; disputed, where votes of a judge or labels of
+people differ; unsure, where a judge gave 0.25 to 0.75. --sample N draws that many by
+--seed, so that anybody draws the same.
+
+Without a terminal: --export writes the queue as JSON lines; fill in "label" and "note" of
+some of them, and --from signs and records them: all of them, or none.
+
+--report says how many were labelled, how far two people agree (Cohen's kappa) and how far
+each agrees with the automatic outcome.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Name = args[0]
+			if o.Sample > 0 != cmd.Flags().Changed("seed") {
+				return refusal.Newf(refusal.Usage, "--sample and --seed go together: the seed says which cases are drawn")
+			}
+			return runReview(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who looks at the cases")
+	f.StringVar(&o.gpg, "gpg", "", gpgFlag)
+	f.StringVar(&o.Only, "only", archive.ReviewAll, "which cases: "+strings.Join(archive.ReviewChoices(), ", "))
+	f.IntVar(&o.Sample, "sample", 0, "draw `N` of them; needs --seed")
+	f.StringVar(&o.Seed, "seed", "", "`TEXT` that decides the draw")
+	f.BoolVar(&o.Blind, "blind", false, "hide automatic scores, judges' texts and other people's labels")
+	f.BoolVar(&o.again, "again", false, "also show cases that you labelled before")
+	f.StringVar(&o.export, "export", "", "write the queue to this `FILE` as JSON lines")
+	f.StringVar(&o.from, "from", "", "record the labels in this `FILE`, lines of an exported queue")
+	f.BoolVar(&o.report, "report", false, "how far people got, and how far they agree")
+	addHeldOutFlag(cmd, &o.showHeldOut)
+	return cmd
+}
+
+func runReview(ctx context.Context, env *Env, o reviewOptions) error {
+	if err := o.check(env); err != nil {
+		return err
+	}
+	p, err := openPlace(env)
+	if err != nil {
+		return err
+	}
+	c, err := p.ReadCorpus("", archive.Ask{ShowHeldOut: o.showHeldOut})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if c.Reading == nil { // there is no ledger: say so as every reader of it does
+		_, err := p.Read(archive.Ask{})
+		return err
+	}
+	if o.report {
+		report, err := c.Reading.ReviewReport(o.Name)
+		if err != nil {
+			return err
+		}
+		return env.Answer(report, func(out io.Writer) { reviewReportText(out, report) })
+	}
+	queue, err := c.Reading.ReviewQueue(o.ReviewAsk)
+	if err != nil {
+		return err
+	}
+	if queue.HeldOut > 0 {
+		env.Note("%s left out; --show-held-out shows them", plural(queue.HeldOut, "held-out case"))
+	}
+	if o.export != "" {
+		return exportQueue(env, queue, o.export)
+	}
+	person, err := ceremony.NewReviewer(c, ceremony.Pen{Key: o.key, GPG: o.gpg})
+	if err != nil {
+		return err
+	}
+	if o.from != "" {
+		return labelFrom(ctx, env, person, queue, o.from)
+	}
+	return reviewAtTerminal(ctx, env, person, queue, o.again)
+}
+
+// check refuses what does not go together.
+func (o *reviewOptions) check(env *Env) error {
+	signs := o.key != "" || o.gpg != ""
+	switch {
+	case o.Sample < 0:
+		return refusal.Newf(refusal.Usage, "--sample %d: expected 1 or more", o.Sample)
+	case o.key != "" && o.gpg != "":
+		return refusal.Newf(refusal.Usage, "--key and --gpg are two people's; one person labels")
+	case o.report && (o.export != "" || o.from != "" || signs), o.export != "" && (o.from != "" || signs):
+		return refusal.Newf(refusal.Usage, "--report and --export write what there is: nobody signs, and nothing else is done")
+	case o.report || o.export != "":
+		return nil
+	case !signs:
+		return refusal.Newf(refusal.Usage, "nobody signs the labels").WithHint("give --key FILE or --gpg KEY; --export and --report need neither")
+	case o.from == "" && !env.Interactive():
+		return refusal.Newf(refusal.Usage, "there is no terminal to ask at").
+			WithHint("write the queue with --export FILE, fill in the labels, and record them with --from FILE")
+	}
+	return nil
+}
+
+type exportedQueue struct {
+	Attempt string `json:"attempt"`
+	Cases   int    `json:"cases"`
+	HeldOut int    `json:"held_out"` // left out
+	Blind   bool   `json:"blind"`
+	File    string `json:"file"`
+}
+
+func exportQueue(env *Env, q *archive.ReviewQueue, file string) error {
+	var lines bytes.Buffer
+	for _, c := range q.Cases {
+		item, err := q.Item(c)
+		if err != nil {
+			return err
+		}
+		line, err := encode(item)
+		if err != nil {
+			return err
+		}
+		lines.Write(line)
+	}
+	if err := archive.WriteOutput(file, lines.Bytes()); err != nil {
+		return err
+	}
+	a := exportedQueue{q.Attempt.ID, len(q.Cases), q.HeldOut, q.Blind, file}
+	return env.Answer(a, func(out io.Writer) {
+		fmt.Fprintf(out, "Wrote %s of %s to %s.\n", plural(a.Cases, "case"), plain.Line(a.Attempt), plain.Line(file))
+		fmt.Fprintf(out, "Fill in \"label\" (%s) and \"note\", then: tally review %s --from %s --key FILE\n", plain.Line(strings.Join(q.Scale.Names(), ", ")), plain.Line(a.Attempt), plain.Line(file))
+	})
+}
+
+type labelledAnswer struct {
+	Attempt string              `json:"attempt"`
+	By      string              `json:"by"`
+	Labels  []ceremony.Labelled `json:"labels"`
+}
+
+func labelFrom(ctx context.Context, env *Env, person *ceremony.Reviewer, q *archive.ReviewQueue, file string) error {
+	data, err := archive.ReadInput(file, ceremony.MaxReviewFile)
+	if err != nil {
+		return err
+	}
+	labels, err := person.LabelFrom(ctx, q, file, data)
+	if err != nil {
+		return err
+	}
+	return env.Answer(labelledAnswer{q.Attempt.ID, person.Name, labels}, func(out io.Writer) { labelledText(out, q, person, labels) })
+}
+
+func labelledText(out io.Writer, q *archive.ReviewQueue, person *ceremony.Reviewer, labels []ceremony.Labelled) {
+	for _, l := range labels {
+		again := ""
+		if l.Number > 1 {
+			again = fmt.Sprintf(", label %d: it takes the place of the earlier one", l.Number)
+		}
+		fmt.Fprintf(out, "%s%s  %s, entry %d%s\n", plain.Line(l.Case), repeatMark(l.Repeat), plain.Line(l.Label), l.Index, again)
+	}
+	fmt.Fprintf(out, "%s signed by %s. How people agree: tally review %s --report\n", plural(len(labels), "label"), plain.Line(person.Name), plain.Line(q.Attempt.ID))
+}
+
+// reviewAtTerminal shows one case after the other. Each label is recorded before the
+// next case is shown, so leaving loses nothing.
+func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, q *archive.ReviewQueue, again bool) error {
+	ask := newQuestioner(ctx, env)
+	var labels []ceremony.Labelled
+	left := false
+	for i, c := range q.Cases {
+		if !again && person.Has(q.Attempt, c) {
+			continue
+		}
+		item, err := q.Item(c)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Stderr, "\n=== case %d of %d\n", i+1, len(q.Cases))
+		reviewItemText(env.Stderr, item)
+		label, note, ok := ask.label(&q.Scale)
+		if left = !ok; left {
+			break
+		}
+		if label == "" {
+			continue
+		}
+		done, err := person.Label(ctx, q, c, label, note)
+		if err != nil {
+			return err
+		}
+		labels = append(labels, *done)
+		fmt.Fprintf(env.Stderr, "recorded as entry %d\n", done.Index)
+	}
+	if len(labels) == 0 && !left {
+		env.Note("no case is left to look at; --again shows those that you labelled before")
+	}
+	return env.Answer(labelledAnswer{q.Attempt.ID, person.Name, append([]ceremony.Labelled{}, labels...)}, func(out io.Writer) { labelledText(out, q, person, labels) })
+}
+
+// A questioner reads the answers of one person. It reads in a goroutine of its own:
+// a read cannot be interrupted, and Ctrl-C must end the command.
+type questioner struct {
+	env   *Env
+	ctx   context.Context
+	lines chan string
+}
+
+func newQuestioner(ctx context.Context, env *Env) *questioner {
+	q := &questioner{env, ctx, make(chan string)}
+	go func() {
+		defer close(q.lines)
+		s := bufio.NewScanner(env.Stdin)
+		for s.Scan() {
+			q.lines <- strings.TrimSpace(s.Text())
+		}
+	}()
+	return q
+}
+
+// ask returns the answer, and false if the person has left.
+func (q *questioner) ask(prompt string) (string, bool) {
+	io.WriteString(q.env.Stderr, prompt)
+	select {
+	case line, ok := <-q.lines:
+		return line, ok
+	case <-q.ctx.Done():
+		return "", false
+	}
+}
+
+// label asks until the answer is one; "" skips the case.
+func (q *questioner) label(scale interface{ Names() []string }) (label, note string, ok bool) {
+	names := scale.Names()
+	for {
+		said, ok := q.ask(fmt.Sprintf("label [%s], Enter to skip, q to leave: ", plain.Line(strings.Join(names, "/"))))
+		if !ok {
+			return "", "", false
+		}
+		label = labelNamed(names, said)
+		switch {
+		case label != "":
+			note, ok = q.ask("note, Enter for none: ")
+			return label, note, ok
+		case said == "":
+			return "", "", true
+		case said == "q":
+			return "", "", false
+		}
+		fmt.Fprintf(q.env.Stderr, "%q is not one of them\n", said)
+	}
+}
+
+// labelNamed is the label that somebody means by its name, its number from 1, or the
+// only beginning that fits.
+func labelNamed(names []string, said string) string {
+	if n, err := strconv.Atoi(said); err == nil && n >= 1 && n <= len(names) {
+		return names[n-1]
+	}
+	found := ""
+	for _, name := range names {
+		switch {
+		case name == said:
+			return name
+		case said == "" || !strings.HasPrefix(name, said):
+		case found != "":
+			return ""
+		default:
+			found = name
+		}
+	}
+	return found
+}
+
+func reviewItemText(out io.Writer, item *archive.ReviewItem) {
+	fmt.Fprintf(out, "case     %s%s of %s\n", plain.Line(item.Case), repeatMark(item.Repeat), plain.Line(item.Attempt))
+	for _, asked := range item.Asked {
+		fmt.Fprintf(out, "asked    %s\n", plain.Lines(asked, said))
+	}
+	for _, step := range item.Steps {
+		fmt.Fprintf(out, "  %s\n", plain.Line(step))
+	}
+	for _, path := range item.Changed {
+		fmt.Fprintf(out, "changed  %s\n", plain.Line(path))
+	}
+	fmt.Fprintf(out, "answer   %s\n", plain.Lines(item.Answer, said))
+	if m := item.Machine; m != nil {
+		fmt.Fprintf(out, "scored   %s %s\n", plain.Line(m.Outcome), scoreText(m.Score))
+		printChecks(out, m.Checks)
+		for _, l := range m.People {
+			fmt.Fprintf(out, "person   %s said %s %s\n", plain.Line(l.By), plain.Line(l.Label), plain.Line(l.Note))
+		}
+	}
+	fmt.Fprintf(out, "%s\n", plain.Line(item.Question))
+}
+
+func reviewReportText(out io.Writer, r *scorecard.ReviewReport) {
+	fmt.Fprintf(out, "attempt    %s: %s\n", plain.Line(r.Attempt), plain.Line(r.Question))
+	fmt.Fprintf(out, "labelled   %d of %d, %d by two people or more\n", r.Labelled, r.Records, r.ByTwo)
+	for _, x := range r.Reviewers {
+		own := ""
+		if x.OwnRunner {
+			own = ", who ran the attempt"
+		}
+		fmt.Fprintf(out, "reviewer   %s: %s, %d of them blind%s\n", plain.Line(x.By), plural(x.Labels, "label"), x.Blind, own)
+	}
+	for _, p := range r.Pairs {
+		agreedText(out, "agreement  ", plain.Line(p.First)+" and "+plain.Line(p.Second), p.Agreed)
+	}
+	for _, m := range r.Automatic {
+		agreedText(out, "automatic  ", plain.Line(m.By)+" and the score", m.Agreed)
+		if m.Unscored > 0 {
+			fmt.Fprintf(out, "  %s without an automatic score left out\n", plural(m.Unscored, "case"))
+		}
+	}
+	for _, c := range r.Disagreements {
+		var who []string
+		for _, l := range c.Labels {
+			who = append(who, fmt.Sprintf("%s %s", l.By, l.Label))
+		}
+		fmt.Fprintf(out, "differ     %s%s: %s\n  look     tally show %s\n", plain.Line(c.CaseID), repeatMark(c.Repeat), plain.Line(strings.Join(who, ", ")), plain.Line(r.Attempt+":"+c.CaseID))
+	}
+	if r.Superseded > 0 {
+		fmt.Fprintf(out, "replaced   %s by a later one of the same person\n", plural(r.Superseded, "label"))
+	}
+	if r.Otherwise > 0 {
+		fmt.Fprintf(out, "otherwise  %s given to another question left out\n", plural(r.Otherwise, "label"))
+	}
+	for _, x := range r.Refused {
+		fmt.Fprintf(out, "refused    entry %d does not count: %s\n", x.Index, plain.Line(x.Why))
+	}
+}
+
+// agreedText shows a table with its measures. Rows are the first's.
+func agreedText(out io.Writer, what, who string, a scorecard.Agreed) {
+	if a.Table.N == 0 {
+		fmt.Fprintf(out, "%s%s: nothing in common\n", what, who)
+		return
+	}
+	fmt.Fprintf(out, "%s%s: %d of %d alike (%.0f %%)%s%s%s\n", what, who, a.Table.Agreed(), a.Table.N, 100*a.Rate, kappaText("kappa", a.Kappa),
+		weightedText("linear", a.Linear), weightedText("quadratic", a.Quadratic))
+	for i, row := range a.Table.Counts {
+		var cells []string
+		for j, n := range row {
+			cells = append(cells, fmt.Sprintf("%d %s", n, plain.Line(a.Table.Labels[j])))
+		}
+		fmt.Fprintf(out, "  %s: the other said %s\n", plain.Line(a.Table.Labels[i]), strings.Join(cells, ", "))
+	}
+}
+
+func kappaText(name string, k *agreement.Kappa) string {
+	if k == nil {
+		return ", kappa is not defined: one label throughout"
+	}
+	return fmt.Sprintf(", %s %.2f (95 %%: %.2f to %.2f, %s)", name, k.Value, k.Low, k.High, k.Word())
+}
+
+func weightedText(name string, k *agreement.Kappa) string {
+	if k == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %s %.2f", name, k.Value)
+}
