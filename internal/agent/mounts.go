@@ -46,7 +46,7 @@ func (t *Target) Mounted() []Mounted {
 			one.Inside = m.Host
 		}
 		var err error
-		if one.Digest, err = digestMount(host); err != nil {
+		if one.Digest, err = DigestMount(host); err != nil {
 			one.Why = err.Error()
 		}
 		out = append(out, one)
@@ -60,10 +60,10 @@ func (t *Target) Mounted() []Mounted {
 	return out
 }
 
-// digestMount hashes a folder, or a file: for each path in the order of the walk a
+// DigestMount hashes a folder, or a file: for each path in the order of the walk a
 // line with its kind, its length and its name, then what is in it. Links are
 // hashed as links: where they lead is another mount's, or the system's.
-func digestMount(host string) (digest.Content, error) {
+func DigestMount(host string) (digest.Content, error) {
 	real, err := filepath.EvalSymlinks(host)
 	if err != nil {
 		return digest.Content{}, err

@@ -64,6 +64,7 @@ type Draft struct {
 
 	lineTapes    map[string]map[string]*Cassette // of lines of the dataset, by target and id
 	registration []byte                          // canonical JSON
+	blobs        blobStore
 	files        map[string][]byte
 }
 
@@ -109,6 +110,7 @@ type DraftCase struct {
 	MadeFor map[string]CassetteProvenance // the same for those of targets
 
 	class string
+	blobs blobStore // the files of the class's trees
 }
 
 // A Cassette is the recording that a case replays, as bytes or as a name in
@@ -167,6 +169,7 @@ func (d *Draft) load(root *os.Root, blobs *store.Blobs) error {
 	for _, f := range tree.Files {
 		d.files[f.Path] = f.Data
 	}
+	d.blobs = storeOf(d.files[TreesFile])
 	if err := d.checkNames(); err != nil {
 		return err
 	}
@@ -208,7 +211,7 @@ func (d *Draft) checkNames() error {
 	for _, p := range slices.Sorted(keysOf(d.files)) {
 		top, rest, nested := strings.Cut(p, "/")
 		switch {
-		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, SignedFile, DatasetFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
+		case !nested && (slices.Contains([]string{RegistrationFile, ManifestFile, SignedFile, DatasetFile, TreesFile, "rubric.star", "rubric.py", readmeFile}, top) || isSignatureOf(ManifestFile, top)):
 		case nested && (top == helpersDir || top == PendingDir):
 		case top == JudgesDir && strings.HasSuffix(rest, ".md") && !strings.Contains(rest, "/"):
 		case p == DigestsFile:
@@ -446,7 +449,7 @@ func (d *Draft) loadCases(t *tapes) error {
 
 // loadCase reads the case in one folder of cases or of drafts.
 func (d *Draft) loadCase(dir, id string) (*DraftCase, error) {
-	c := &DraftCase{Pending: dir == PendingDir, class: d.Class}
+	c := &DraftCase{Pending: dir == PendingDir, class: d.Class, blobs: d.blobs}
 	prefix := path.Join(dir, id) + "/"
 	for p, data := range d.files {
 		name, ok := strings.CutPrefix(p, prefix)

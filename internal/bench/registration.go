@@ -128,6 +128,8 @@ const (
 	P95LatencyMS     Metric = "p95_latency_ms"
 	PolicyViolations Metric = "policy_violations"
 	EvidenceCoverage Metric = "evidence_coverage"
+
+	RollbackCorrectness Metric = "rollback_correctness"
 )
 
 // Limits bound one case. Cost is in millionths of a dollar.
@@ -278,7 +280,7 @@ func (r *Registration) validateGates() error {
 				return badField(at+".tag", "%w", err)
 			}
 		}
-		if err := oneOf(at+".metric", g.Metric, SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage); err != nil {
+		if err := oneOf(at+".metric", g.Metric, SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage, RollbackCorrectness); err != nil {
 			return err
 		}
 		if g.Threshold < 0 {

@@ -63,7 +63,7 @@ func source() *rules.Source {
 			reflect.TypeFor[evidence.Severity]():  words(evidence.Block, evidence.Warn, evidence.Info),
 			reflect.TypeFor[Trust]():              words(Signed, Scratch),
 			reflect.TypeFor[Tier]():               words(Tiers()...),
-			reflect.TypeFor[Metric]():             words(SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage),
+			reflect.TypeFor[Metric]():             words(SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage, RollbackCorrectness),
 			reflect.TypeFor[Governance]():         words(Restricted, Approved, Autonomous),
 			reflect.TypeFor[Disposition]():        words(Positive, Negative, Ambiguous),
 			reflect.TypeFor[Difficulty]():         words(Easy, Medium, Hard),

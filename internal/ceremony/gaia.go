@@ -61,15 +61,15 @@ func ImportGAIA(ctx context.Context, c *archive.Corpus, o GAIAOptions) (*NewGAIA
 	if err != nil {
 		return nil, err
 	}
-	if err := writeClass(c, o.Class, trust, files); err != nil {
+	if err := WriteClass(c, o.Class, trust, files); err != nil {
 		return nil, err
 	}
 	return &NewGAIA{o.Class, trust, data.Split, data.Revision, len(data.Tasks), data.Levels(), data.Attachments(), data.Files}, nil
 }
 
-// writeClass writes a class, has it read as a run would, and takes it away again
+// WriteClass writes a class, has it read as a run would, and takes it away again
 // if that fails.
-func writeClass(c *archive.Corpus, class string, trust bench.Trust, files map[string][]byte) error {
+func WriteClass(c *archive.Corpus, class string, trust bench.Trust, files map[string][]byte) error {
 	if err := bench.CheckID(class); err != nil {
 		return refusal.Newf(refusal.Usage, "class: %w", err)
 	}

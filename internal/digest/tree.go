@@ -11,6 +11,8 @@ import (
 type File struct {
 	Path string // relative, with slashes
 	Data []byte
+	// Executable is for who makes the file; no digest of a tree covers it.
+	Executable bool
 }
 
 // A Tree is the files of a directory with their bytes: once read, what is on

@@ -330,6 +330,8 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 		return float64(t.PolicyViolations), "", nil
 	case bench.EvidenceCoverage:
 		return in.coverage(cases)
+	case bench.RollbackCorrectness:
+		return t.RollbackCorrectness, "", nil
 	}
 	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
 }

@@ -37,7 +37,7 @@ type run struct {
 	provenance cassette.Provenance // as the cassette itself says
 	live       Recording
 	driven     agent.Driven
-	test       *testResult
+	test       *TestResult
 	result     session.Result
 	remote     *Driven       // what somebody else drove; nil of what is driven here
 	watch      *watcher      // nil if nothing is noted
@@ -310,7 +310,7 @@ func (r *run) gather(g *Graded) error {
 		g.Files.Plan = g.put([]byte(r.result.Plan))
 	}
 	if r.test != nil {
-		g.Files.TestLog = g.put(r.test.log)
+		g.Files.TestLog = g.put(r.test.Log)
 	}
 	if r.folderGone && r.remote != nil && r.remote.Files.Diff != nil {
 		// What changed was too much to travel. How it differs is known.

@@ -75,6 +75,10 @@ type Means struct {
 
 	Unsafe bool     // run a command target without a sandbox
 	Hidden []string // folders that an agent must not see
+
+	// TestMounts are folders of this machine that the tests of coding cases find,
+	// read-only. The plan names their digests.
+	TestMounts []sandbox.Mount
 }
 
 // Parties are with whom it is run.

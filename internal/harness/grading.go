@@ -117,7 +117,7 @@ func (r *run) record(g *Graded, result grade.Result) error {
 	g.Files.Grading = g.put(document)
 	g.Record.JudgedByModel = result.JudgedByModel
 	if r.test != nil && g.Record.RubricDigest == nil {
-		g.Record.IsolationClass, g.Record.IsolationScope = string(r.test.class), string(sandbox.ScopeCase)
+		g.Record.IsolationClass, g.Record.IsolationScope = string(r.test.Class), string(sandbox.ScopeCase)
 	}
 	if result.Unscored != "" {
 		g.Record.Outcome, g.Record.Reason = evidence.Unscored, head(result.Unscored, 500)
@@ -192,7 +192,7 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 		output["tool_calls"] = calls
 	}
 	if r.test != nil {
-		output["test"] = map[string]any{"passed": r.test.passed, "exit": r.test.exit}
+		output["test"] = map[string]any{"passed": r.test.Passed, "exit": r.test.Exit}
 	}
 	if r.folder != nil && r.driven.Vantage != trajectory.SeenAnswers {
 		changes, err := r.folder.Changes()

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func prepare(cfg Config) (*Worker, error) {
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries, Replies: cfg.Replies,
 		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
-	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = mountsOf(cfg.Target), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
+	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = w.mounts(), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
 	if err := w.allow(offered); err != nil {
 		return nil, err
 	}
@@ -103,10 +104,22 @@ func parametersOf(t *agent.Target) []evidence.PlannedParameter {
 	return out
 }
 
-// mountsOf digests what the target mounts, for the plan.
-func mountsOf(t *agent.Target) []evidence.PlannedMount {
+// mounts digests what the target mounts and, if a case has a test, what tests
+// find of this machine, for the plan.
+func (w *Worker) mounts() []evidence.PlannedMount {
+	mounted := w.cfg.Target.Mounted()
+	if w.usesTest {
+		for _, m := range w.cfg.TestMounts {
+			one := agent.Mounted{Inside: "tests:" + cmp.Or(m.Inside, m.Host)}
+			var err error
+			if one.Digest, err = agent.DigestMount(m.Host); err != nil {
+				one.Why = err.Error()
+			}
+			mounted = append(mounted, one)
+		}
+	}
 	var out []evidence.PlannedMount
-	for _, m := range t.Mounted() {
+	for _, m := range mounted {
 		planned := evidence.PlannedMount{Inside: m.Inside}
 		if !m.Digest.IsZero() {
 			planned.Digest = &m.Digest

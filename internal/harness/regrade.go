@@ -117,7 +117,7 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
 			}
 		case *trajectory.TestRun:
-			r.test = &testResult{passed: p.Passed, exit: p.Exit}
+			r.test = &TestResult{Passed: p.Passed, Exit: p.Exit}
 		}
 	}
 	if !ended {

@@ -162,6 +162,9 @@ func (s *Setup) config() (harness.Config, error) {
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Replies: s.replies, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
 	}
+	for _, m := range s.place.Settings.TestMounts {
+		cfg.TestMounts = append(cfg.TestMounts, sandbox.Mount{Host: m.Host, Inside: m.Inside})
+	}
 	if s.retry != nil {
 		cfg.Retries = s.retry.attempt
 	}

@@ -167,6 +167,16 @@ func fromFolder(v bench.VerifiedCase, target string) (*Case, error) {
 	if err := c.readScenario(said); err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
+	if c.Scenario.Tree != nil {
+		tree, err := v.Tree(*c.Scenario.Tree)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		c.Files = append(tree, c.Files...)
+		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
+			return nil, refusal.Newf(refusal.Malformed, "case %s: its tree and its input/ together: %w", c.ID, err)
+		}
+	}
 	if grading != nil {
 		doc, err := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), grading, gradingRules)
 		if err != nil {

@@ -229,3 +229,8 @@ func matches(pattern, parts []string) bool {
 	ok, err := path.Match(pattern[0], parts[0])
 	return err == nil && ok && matches(pattern[1:], parts[1:])
 }
+
+// SteersTests reports whether a path is a test by its name, or steers how tests are
+// found, built and run: an agent's change of it never reaches the test, unless the
+// case says so.
+func SteersTests(name string) bool { return isControl(name) }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tallystick/internal/bench"
+	"tallystick/internal/digest"
 	"tallystick/internal/policy"
 	"tallystick/internal/strictyaml"
 	"tallystick/internal/tools"
@@ -29,6 +30,7 @@ const (
 	maxReplies   = 100_000
 	maxSeconds   = 24 * 60 * 60
 	maxTextBytes = 1 << 20
+	maxTestName  = 1000
 )
 
 // A Scenario is scenario.yaml.
@@ -47,6 +49,10 @@ type Scenario struct {
 
 	// Memory is what the agent knows before the first turn.
 	Memory []Memory `json:"memory,omitempty"`
+
+	// Tree names a list of files in the class's [bench.TreesFile]. The working
+	// folder begins with them, and with those of input/.
+	Tree *digest.Content `json:"tree,omitempty"`
 
 	Tools []tools.Definition `json:"tools,omitempty"`
 
@@ -99,6 +105,15 @@ type Test struct {
 	// Output is an RE2 pattern that the output of a test that passes matches,
 	// besides an exit status of 0.
 	Output string `json:"output,omitempty"`
+
+	// Overlay puts the hidden tests into the folder, over whatever is there,
+	// besides showing them.
+	Overlay bool `json:"overlay,omitempty"`
+
+	// MustPass names tests that the output has to report as passed, and none of
+	// them as failed: a line of JSON for each, as "go test -json" prints it. A
+	// name is that of the package and that of the test, with a blank between.
+	MustPass []string `json:"must_pass,omitempty"`
 }
 
 func (t *Test) validate() error {
@@ -109,6 +124,11 @@ func (t *Test) validate() error {
 		parts := strings.Split(p, "/")
 		if _, err := path.Match(p, ""); err != nil || !fs.ValidPath(p) || p == "." || len(parts) > 32 || strings.Count(p, "**") > 2 {
 			return fmt.Errorf("found the pattern %.100q, expected a relative path with slashes, *, ? and at most two **", p)
+		}
+	}
+	for _, name := range t.MustPass {
+		if pkg, test, ok := strings.Cut(name, " "); !ok || pkg == "" || test == "" || len(name) > maxTestName {
+			return fmt.Errorf("must_pass: found %.100q, expected a package, a blank and a test, in at most %d bytes", name, maxTestName)
 		}
 	}
 	if _, err := regexp.Compile(t.Output); err != nil || len(t.Output) > 1000 {

@@ -103,7 +103,11 @@ func PictureOf(files []digest.File) *Picture {
 	p := &Picture{}
 	folders := map[string]bool{}
 	for _, f := range files {
-		p.Entries = append(p.Entries, fileEntry(f.Path, FileMode, f.Data))
+		mode := FileMode
+		if f.Executable {
+			mode |= 0o111
+		}
+		p.Entries = append(p.Entries, fileEntry(f.Path, mode, f.Data))
 		for dir := path.Dir(f.Path); dir != "." && !folders[dir]; dir = path.Dir(dir) {
 			folders[dir] = true
 			p.Entries = append(p.Entries, Entry{Path: dir, Kind: FolderEntry, Mode: FolderMode})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 
 	"tallystick/internal/digest"
@@ -42,6 +43,15 @@ type Settings struct {
 	TrustRoot digest.ID // version 1 of the signers file
 	Witnesses []Witness
 	Quorum    int // of witnesses that an anchor needs
+
+	TestMounts []TestMount
+}
+
+// A TestMount is a folder of this machine that the tests of coding cases find,
+// read-only: a compiler, packages that are installed.
+type TestMount struct {
+	Host   string `json:"host"`
+	Inside string `json:"inside,omitempty"` // the same as Host if absent
 }
 
 // A Witness cosigns checkpoints.
@@ -57,6 +67,8 @@ type settingsFile struct {
 	TrustRoot digest.ID `json:"trust_root"`
 	Witnesses []Witness `json:"witnesses,omitempty"`
 	Quorum    *int      `json:"quorum,omitempty"` // absent is 0
+
+	TestMounts []TestMount `json:"test_mounts,omitempty"`
 }
 
 const maxSettingsBytes = 1 << 20
@@ -91,7 +103,7 @@ func parseSettings(name string, data []byte) (Settings, error) {
 	if _, err := strictyaml.Decode(name, data, settingsRules, &f); err != nil {
 		return Settings{}, err
 	}
-	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses}
+	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses, TestMounts: f.TestMounts}
 	if f.Quorum != nil {
 		s.Quorum = *f.Quorum
 	}
@@ -121,6 +133,11 @@ func (s Settings) validate() error {
 			return fmt.Errorf("witnesses %s and %s have the same key, so they are one", other, w.URL)
 		}
 		seen[string(key)] = w.URL
+	}
+	for _, m := range s.TestMounts {
+		if !filepath.IsAbs(m.Host) || m.Inside != "" && !path.IsAbs(m.Inside) {
+			return fmt.Errorf("test_mounts: found host %q and inside %q, expected absolute paths", m.Host, m.Inside)
+		}
 	}
 	if s.Quorum < 0 || s.Quorum > len(s.Witnesses) {
 		return fmt.Errorf("quorum is %d, there are %d witnesses", s.Quorum, len(s.Witnesses))

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tallystick/internal/bench"
+	"tallystick/internal/mine"
+	"tallystick/internal/plain"
+	"tallystick/internal/sandbox"
+)
+
+func newBenchMine(env *Env) *cobra.Command {
+	var o mine.Options
+	var language, class string
+	cmd := &cobra.Command{
+		Use:   "mine REPO",
+		Short: "Make a class of the history of a git repository",
+		Long: `Make bench/CLASS of the git repository in the folder REPO: a commit that changes code and
+tests, whose tests fail on its parent and pass with it, becomes a case. The agent gets the
+parent's tree and the commit's message; the commit's tests grade it and stay hidden.
+
+Every commit is checked in a sandbox without a network, twice on the parent and twice with
+the change; one that behaves differently the second time is dropped. Commits that are cheap
+to check come first. A command that was stopped goes on where it was when it is run again.
+
+Go, Python (unittest, pytest) and Node (node --test) are known. Packages that the tests need
+are vendored, or lie in the folder of --cache, which is shown read-only: the module cache of
+Go (default: that of "go env"), a virtual environment, or node_modules. tally.yaml names
+these folders for later runs, as test_mounts.
+
+Two agents are written beside the class, as targets: "reference" makes the recorded change,
+"nothing" does nothing. audit/mined/CLASS.json says what became of every commit.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Repo, o.Language, o.Sandbox = args[0], mine.Language(language), sandbox.Class(class)
+			return runBenchMine(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Class, "class", "", "`NAME` of the class (default: that of the folder, with -history)")
+	f.IntVar(&o.Limit, "limit", 0, "stop after `N` cases (default: all there are)")
+	f.StringVar(&language, "language", "", "`LANGUAGE`: "+strings.Join(mine.Languages(), ", ")+" (default: by the files of the newest commit)")
+	f.StringVar(&o.Cache, "cache", "", "`DIR` with installed packages, shown to tests read-only")
+	f.StringVar(&o.Since, "since", "", "only commits after `REV`")
+	f.IntVar(&o.Jobs, "jobs", 0, "check `N` commits at once (default: 2)")
+	f.IntVar(&o.Seconds, "test-seconds", 0, "drop a commit whose tests take longer than `N` seconds (default: 300)")
+	f.StringVar(&class, "sandbox", "", "`CLASS` of sandbox to check in, which the class then demands (default: gvisor, else namespace)")
+	f.BoolVar(&o.Scratch, "scratch", false, "a class that nobody signs: it runs at once and never counts")
+	f.StringVar(&o.AddedBy, "added-by", "", "`NAME` of the curator who adds the cases")
+	f.StringVar(&o.ReviewedBy, "reviewed-by", "", "`NAME` of the person who reviews them")
+	return cmd
+}
+
+func runBenchMine(ctx context.Context, env *Env, o mine.Options) error {
+	c, err := openCorpus(env)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if !env.Quiet && !env.JSON {
+		o.Progress = func(done, of int, m mine.Commit) {
+			fmt.Fprintf(env.Stderr, "%d/%d %.12s %6.1fs %-7s %s\n", done, of, m.Commit, m.Seconds, mineWord(m), plain.Line(cmp.Or(m.Dropped, m.Subject)))
+		}
+	}
+	report, err := mine.Run(ctx, c, o)
+	if report == nil {
+		return err
+	}
+	if err != nil {
+		benchMineTable(env.Stderr, report)
+		return err
+	}
+	return env.Answer(report, func(out io.Writer) { benchMineText(out, report) })
+}
+
+func mineWord(m mine.Commit) string {
+	if m.Dropped == "" {
+		return "kept"
+	}
+	return "dropped"
+}
+
+func benchMineText(out io.Writer, r *mine.Report) {
+	fmt.Fprintf(out, "made bench/%s (%s): %s of %s, checked in a %s sandbox with %s\n", plain.Line(r.Class), r.Trust, plural(r.Kept, "case"), plural(len(r.Commits), "commit"), r.Sandbox, plain.Line(r.Toolchain))
+	fmt.Fprintf(out, "trees     %d bytes in %s, for %d bytes of files\n", r.TreesBytes, bench.TreesFile, r.TreeBytes)
+	benchMineTable(out, r)
+	fmt.Fprintf(out, "report    %s\n", plain.Line(mine.ReportFile(r.Class)))
+	fmt.Fprintf(out, "Try it: tally run %s --target reference, and --target nothing\n", plain.Line(r.Class))
+	if r.Trust == bench.Signed {
+		fmt.Fprintf(out, "Read the cases, then two people: tally bench sign %s --key KEY\n", plain.Line(r.Class))
+	}
+}
+
+// benchMineTable counts the commits by what became of them.
+func benchMineTable(out io.Writer, r *mine.Report) {
+	counts := map[string]int{}
+	for _, m := range r.Commits {
+		reason, _, _ := strings.Cut(m.Dropped, ": ")
+		counts[cmp.Or(reason, "kept")]++
+	}
+	var reasons []string
+	for reason := range counts {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
+	for _, reason := range reasons {
+		fmt.Fprintf(out, "%6d    %s\n", counts[reason], plain.Line(reason))
+	}
+}

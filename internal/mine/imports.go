@@ -1,0 +1,90 @@
+package mine
+
+import (
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/digest"
+)
+
+// goImports are what has to be compiled for the packages of a task's tests.
+type goImports struct {
+	own     int      // packages of the repository
+	foreign []string // packages of others, the standard library included
+}
+
+// importsOf follows the imports of Go packages through a tree, without the
+// compiler: what a repository imports decides what its tests cost.
+func importsOf(module string, files []digest.File, packages []string) goImports {
+	byDir := map[string][]digest.File{}
+	for _, f := range files {
+		if strings.HasSuffix(f.Path, ".go") {
+			byDir[path.Dir(f.Path)] = append(byDir[path.Dir(f.Path)], f)
+		}
+	}
+	foreign, seen := map[string]bool{}, map[string]bool{}
+	var follow func(pkg string, tests bool)
+	follow = func(pkg string, tests bool) {
+		if seen[pkg] {
+			return
+		}
+		seen[pkg] = true
+		dir := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+		if dir == "" {
+			dir = "."
+		}
+		for _, f := range byDir[dir] {
+			if !tests && strings.HasSuffix(f.Path, "_test.go") {
+				continue
+			}
+			for _, imported := range importsIn(f.Data) {
+				if imported == module || strings.HasPrefix(imported, module+"/") {
+					follow(imported, false)
+				} else {
+					foreign[imported] = true
+				}
+			}
+		}
+	}
+	for _, pkg := range packages {
+		follow(pkg, true)
+	}
+	delete(foreign, "C")
+	return goImports{len(seen), slices.Sorted(maps.Keys(foreign))}
+}
+
+// importsIn are the imports of a file; none of one that is not Go.
+func importsIn(source []byte) []string {
+	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ImportsOnly)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, spec := range f.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// measure estimates what checking a task costs. Packages of others are compiled
+// once for all tasks, so their number counts for less.
+func (t *task) measure() {
+	if t.language != Go {
+		return
+	}
+	module := moduleOf(t.file("go.mod"))
+	packages, err := t.goPackages(t.testFiles())
+	if module == "" || err != nil {
+		return
+	}
+	imports := importsOf(module, t.after, packages)
+	t.cost = 10*imports.own + len(imports.foreign)
+	t.foreign = imports.foreign
+}
