@@ -376,7 +376,7 @@ func agreedText(out io.Writer, what, who string, a scorecard.Agreed) {
 		fmt.Fprintf(out, "%s%s: nothing in common\n", what, who)
 		return
 	}
-	fmt.Fprintf(out, "%s%s: %d of %d alike (%.0f %%)%s%s%s\n", what, who, a.Table.Agreed(), a.Table.N, 100*a.Rate, kappaText("kappa", a.Kappa),
+	fmt.Fprintf(out, "%s%s: %d of %d alike (%.0f %%)%s%s%s\n", what, who, a.Table.Agreed(), a.Table.N, 100*a.Rate, kappaWords("kappa", a.Kappa),
 		weightedText("linear", a.Linear), weightedText("quadratic", a.Quadratic))
 	for i, row := range a.Table.Counts {
 		var cells []string
@@ -387,7 +387,7 @@ func agreedText(out io.Writer, what, who string, a scorecard.Agreed) {
 	}
 }
 
-func kappaText(name string, k *agreement.Kappa) string {
+func kappaWords(name string, k *agreement.Kappa) string {
 	if k == nil {
 		return ", kappa is not defined: one label throughout"
 	}

@@ -107,7 +107,7 @@ func (r *run) travel() (*Driven, error) {
 		d.Normalised = r.player.Normalised()
 	}
 	if r.test != nil {
-		d.TestClass = string(r.test.class)
+		d.TestClass = string(r.test.Class)
 	}
 	if stop != nil {
 		d.Stop = &DrivenStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
@@ -159,10 +159,10 @@ func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
 		*text.into = string(data)
 	}
 	if d.Files.TestLog != nil && r.test != nil {
-		if r.test.log, err = d.piece(*d.Files.TestLog); err != nil {
+		if r.test.Log, err = d.piece(*d.Files.TestLog); err != nil {
 			return remove, err
 		}
-		r.test.class = sandbox.Class(d.TestClass)
+		r.test.Class = sandbox.Class(d.TestClass)
 	}
 	if s := d.Stop; s != nil {
 		r.result.Stop = &session.Stop{Kind: s.Kind, Name: s.Name, Err: errors.New(s.Text)}
@@ -228,7 +228,7 @@ func (r *run) readEvents(v *trajectory.Verified) error {
 				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
 			}
 		case *trajectory.TestRun:
-			r.test = &testResult{passed: p.Passed, exit: p.Exit}
+			r.test = &TestResult{Passed: p.Passed, Exit: p.Exit}
 		}
 	}
 	if ended != (r.remote.Stop == nil) {

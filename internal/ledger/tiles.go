@@ -59,6 +59,18 @@ func Tiles(tree *Tree, leaves *Leaves, oldSize, newSize int64) iter.Seq2[Tile, e
 	}
 }
 
+// TilePaths lists the tiles that [Tiles] makes.
+func TilePaths(oldSize, newSize int64) []string {
+	var paths []string
+	for _, t := range tlog.NewTiles(tileHeight, oldSize, newSize) {
+		paths = append(paths, tilePath(fmt.Sprint(t.L), t.N, t.W))
+		if t.L == 0 {
+			paths = append(paths, tilePath("entries", t.N, t.W))
+		}
+	}
+	return paths
+}
+
 // bundleLevel is how package tlog calls the level of the entry bundles.
 const bundleLevel = -1
 

@@ -19,6 +19,12 @@ const (
 	MemoryDamaged   Name = "MemoryDamaged"
 	NothingToRepair Name = "NothingToRepair"
 
+	StoreUnreachable Name = "StoreUnreachable"
+	StoreUnfit       Name = "StoreUnfit"
+	StoreConflict    Name = "StoreConflict"
+	LedgerMoved      Name = "LedgerMoved"
+	NothingVouches   Name = "NothingVouches"
+
 	TaskClassAlreadyRegistered Name = "TaskClassAlreadyRegistered"
 
 	PromotionMustBeHumanAuthorized Name = "PromotionMustBeHumanAuthorized"
@@ -153,6 +159,12 @@ var meanings = map[Name]meaning{
 	Interrupted:     {ExitFailed, "stopped by a signal; the state left behind can be resumed"},
 	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
+
+	StoreUnreachable: {ExitFailed, "the object store that holds the ledger could not be asked; this says nothing about what it holds"},
+	StoreUnfit:       {ExitFailed, "the object store does not refuse to overwrite an object (If-None-Match), so two machines could fork a ledger there"},
+	StoreConflict:    {ExitFailed, "another machine appended to the ledger in the object store first; nothing of this batch was acknowledged"},
+	LedgerMoved:      {ExitFailed, "the ledger was moved to another place, which the message names; nothing is appended to the old one"},
+	NothingVouches:   {ExitFailed, "neither this machine's memory, an anchor nor a witness knows this ledger, so a tail cut off the object store would not be noticed"},
 
 	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
 

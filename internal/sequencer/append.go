@@ -123,7 +123,11 @@ func (l *Ledger) Close() error {
 	close(l.queue)
 	<-l.closed
 	err := l.broken
-	for _, c := range []func() error{l.log.Close, l.memory.close, l.lock.Close} {
+	closers := []func() error{l.log.Close, l.memory.close, l.lock.Close}
+	if l.cfg.Remote != nil {
+		closers = append(closers, l.cfg.Remote.Close)
+	}
+	for _, c := range closers {
 		if cerr := c(); err == nil && cerr != nil {
 			err = cerr
 		}
@@ -195,6 +199,7 @@ func (l *Ledger) write(batch []*Pending) error {
 		return err
 	}
 	l.buf, l.framed = l.buf[:0], nil
+	first := l.chain.Size()
 	if late != nil {
 		l.frame(&Pending{kind: evidence.IntegrityEventKind, body: late}, at)
 	}
@@ -240,13 +245,15 @@ func (l *Ledger) write(batch []*Pending) error {
 		}
 	}
 	l.buf = ledger.AppendSealLine(l.buf, head.Size, l.chain.Head(), signature)
-	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > l.cfg.segmentBytes {
-		// The new segment's name must be the index of its first entry, and
-		// that is known only here.
-		first := head.Size - int64(accepted)
-		if late != nil {
-			first--
+	if l.cfg.Remote != nil {
+		// Crash after this: the batch is part of the ledger, though nobody was
+		// told, and the next opening fetches it.
+		if err := l.cfg.Remote.Commit(first, l.buf); err != nil {
+			return err
 		}
+	}
+	if l.log.Size() > 0 && l.log.Size()+int64(len(l.buf)) > l.cfg.segmentBytes {
+		// The new segment's name must be the index of its first entry.
 		if err := l.log.Rotate(uint64(first)); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,12 +71,32 @@ type Config struct {
 	// waits for it. The first entry of a ledger is not shown.
 	Committed func([]ledger.Record, Tip)
 
-	segmentBytes int64 // 0 means segmentBytes; the tests cross it often
+	// Remote, if not nil, is where the ledger is kept besides: each batch goes there
+	// first. A ledger's folder that is a copy of a store is not written without it.
+	Remote Remote
+	// Vouch is asked about a ledger kept elsewhere of which neither the memory nor
+	// an anchor knows anything: nil refuses it.
+	Vouch func(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) error
+
+	segmentBytes int64 // 0 means SegmentBytes; the tests cross it often
 }
 
-// segmentBytes is when a new segment is started: large enough that files are
+// A Remote takes each batch before it is on disk and before anybody is told.
+type Remote interface {
+	// Commit stores the batch whose first entry has the index first. It returns
+	// nil only if nobody else can have stored another one there.
+	Commit(first int64, batch []byte) error
+	// Close lets the next machine in.
+	Close() error
+}
+
+// StoreFile, in the folder of a ledger, says that the folder is the copy of a
+// ledger in a store, and which.
+const StoreFile = "store"
+
+// SegmentBytes is when a new segment is started: large enough that files are
 // few, small enough to copy and to look at.
-const segmentBytes = 64 << 20
+const SegmentBytes = 64 << 20
 
 // A batch ends when it has this many entries or bytes, so that one sync never
 // keeps the first of its writers waiting for long.
@@ -197,17 +218,39 @@ func Create(ctx context.Context, cfg Config, signersFile []byte) (*Ledger, error
 
 // Open verifies a ledger and opens it for appending. It waits for another
 // writer until ctx ends.
+//
+// If it fails, cfg.Remote is still the caller's to close.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
+	if err := cfg.checkKeptHere(); err != nil {
+		return nil, err
+	}
 	l, err := open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.load(); err != nil {
+	if err := l.load(ctx); err != nil {
 		l.abandon()
 		return nil, err
 	}
 	go l.sequence()
 	return l, nil
+}
+
+// checkKeptHere refuses to write to the copy of a ledger that is kept in a store:
+// the next pull would find two histories.
+func (c *Config) checkKeptHere() error {
+	if c.Remote != nil {
+		return nil
+	}
+	where, err := store.ReadFile(c.FS, filepath.Join(c.Dir, StoreFile), maxPlace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return refusal.Newf(refusal.LedgerMoved, "the ledger was moved to %s, and %s is only its copy", strings.TrimSpace(string(where)), c.Dir).
+		WithHint(`have tally.yaml say "ledger: %s" as it does where the ledger was moved; to end a move that was interrupted, run "tally ledger move" again`, strings.TrimSpace(string(where)))
 }
 
 // open takes the locks.
@@ -229,7 +272,7 @@ func open(ctx context.Context, cfg Config) (*Ledger, error) {
 		return nil, err
 	}
 	if cfg.segmentBytes == 0 {
-		cfg.segmentBytes = segmentBytes
+		cfg.segmentBytes = SegmentBytes
 	}
 	return &Ledger{
 		cfg: cfg, by: by, lock: lock, memory: m,
@@ -239,7 +282,7 @@ func open(ctx context.Context, cfg Config) (*Ledger, error) {
 }
 
 // load verifies what is on disk and makes it the beginning of what is to come.
-func (l *Ledger) load() error {
+func (l *Ledger) load(ctx context.Context) error {
 	anchors, err := LoadAnchors(l.cfg.FS, l.cfg.Anchors)
 	if err != nil {
 		return err
@@ -251,6 +294,11 @@ func (l *Ledger) load() error {
 	v, err := l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot, Expect: expect, From: l.cfg.From, Visit: l.cfg.Visit})
 	if err != nil {
 		return err
+	}
+	if l.cfg.Remote != nil && len(expect) == 0 {
+		if err := l.cfg.vouched(ctx, v); err != nil {
+			return err
+		}
 	}
 	if t := v.Tail; t.Torn > 0 {
 		return refusal.Newf(refusal.TornTail, "%s ends in %d bytes that a crash left and no seal covers", t.Segment, t.Torn).
@@ -275,6 +323,20 @@ func (l *Ledger) load() error {
 	l.opened = v
 	l.tip = Tip{v.TreeHead, v.Head, checkpoint, v.Signers, v.LastTime}
 	return l.memory.remember(v.TreeHead)
+}
+
+// vouched asks a witness about a ledger that came from a store, on a machine that
+// knows nothing of it: whoever cut off its end would have to fool the witness too.
+func (c *Config) vouched(ctx context.Context, v *ledger.Verified) error {
+	if c.Vouch == nil {
+		return refusal.Newf(refusal.NothingVouches, "nothing vouches that the %d entries of %s are all: this machine has no memory of it, the workspace no anchor, and tally.yaml names no witness", v.Size, c.Origin).
+			WithHint("pull audit/anchors from git, or name a witness in tally.yaml; then entries cut from the end are noticed")
+	}
+	tree := &ledger.Tree{}
+	if _, err := c.Verify(ledger.Options{Origin: c.Origin, TrustRoot: c.TrustRoot, Visit: func(r ledger.Record) error { return tree.Add(r.Leaf) }}); err != nil {
+		return err
+	}
+	return c.Vouch(ctx, &ledger.Checkpoint{TreeHead: v.TreeHead, Note: v.Checkpoint}, tree)
 }
 
 // MemoryExpectation is what a ledger must contain to agree with the memory.

@@ -120,6 +120,22 @@ func WriteFiles(fsys FS, files []Named, perm fs.FileMode) error {
 	return nil
 }
 
+// RemoveFile removes a file, and returns when its name is gone from the disk. One
+// that is not there is no error.
+func RemoveFile(fsys FS, name string) error {
+	err := fsys.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fsys.SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return writeError("removing", name, err)
+	}
+	return nil
+}
+
 // CreateFile writes a file that must not exist yet, and otherwise promises
 // what [WriteFile] does.
 func CreateFile(fsys FS, name string, data []byte, perm fs.FileMode) error {

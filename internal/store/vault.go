@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,6 +18,10 @@ import (
 // its name, wherever it lies, and gives it out only if it is what its name
 // says.
 type Vault struct {
+	// Elsewhere, if not nil, is asked for a piece that is not here. It brings the
+	// piece into the folder if it knows it.
+	Elsewhere func(digest.Content) error
+
 	fsys  FS
 	dir   string
 	blobs *Blobs
@@ -135,8 +140,25 @@ var checkBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCheckBuffer = 1 << 20
 
-// get reads a piece, into buf if it has room.
+// get reads a piece, into buf if it has room, and asks elsewhere if it is not
+// here.
 func (v *Vault) get(d digest.Content, limit int64, buf []byte) ([]byte, error) {
+	data, err := v.here(d, limit, buf)
+	if v.Elsewhere == nil || !refusal.Is(err, refusal.NotFound) {
+		return data, err
+	}
+	if err := v.Elsewhere(d); err != nil {
+		return nil, err
+	}
+	// What was brought for one piece may hold others.
+	if err := v.scanAgain(); err != nil {
+		return nil, err
+	}
+	return v.here(d, limit, buf)
+}
+
+// here reads a piece that is in the folder.
+func (v *Vault) here(d digest.Content, limit int64, buf []byte) ([]byte, error) {
 	data, found, err := v.scanned(d, limit, buf)
 	if found && err == nil {
 		return data, nil
@@ -295,16 +317,36 @@ func (v *Vault) scan() error {
 	if v.pieces != nil {
 		return nil
 	}
+	pieces := &pieceIndex{}
+	if err := v.scanInto(pieces); err != nil {
+		return err
+	}
+	v.pieces, v.open = pieces, make(map[uint32]*openPack)
+	return nil
+}
+
+// scanAgain reads where everything lies in packs that came since.
+func (v *Vault) scanAgain() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pieces == nil {
+		return nil
+	}
+	return v.scanInto(v.pieces)
+}
+
+// scanInto reads the packs that were not read yet. It is called with the lock
+// held.
+func (v *Vault) scanInto(pieces *pieceIndex) error {
 	entries, err := v.fsys.ReadDir(v.PacksDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return readError(v.PacksDir(), err)
 	}
-	pieces := &pieceIndex{}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".pack") {
+		name, pack := filepath.Join(v.PacksDir(), e.Name()), uint32(len(v.packs))
+		if !strings.HasSuffix(e.Name(), ".pack") || slices.Contains(v.packs, name) {
 			continue
 		}
-		name, pack := filepath.Join(v.PacksDir(), e.Name()), uint32(len(v.packs))
 		v.packs = append(v.packs, name)
 		err := ScanPack(v.fsys, name, func(d digest.Content, at PieceAt) error {
 			pieces.put(pieceRef{d, at.Offset, uint32(min(at.Size, math.MaxUint32)), pack})
@@ -314,7 +356,6 @@ func (v *Vault) scan() error {
 			v.broken = err
 		}
 	}
-	v.pieces, v.open = pieces, make(map[uint32]*openPack)
 	return nil
 }
 
