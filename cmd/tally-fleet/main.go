@@ -7,6 +7,7 @@ package main
 import (
 	"os"
 
+	"tallystick/internal/bucket/s3"
 	"tallystick/internal/cli"
 	"tallystick/internal/sandbox"
 )
@@ -15,5 +16,5 @@ func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
-	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{}))
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{Remote: s3.Open}))
 }

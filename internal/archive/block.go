@@ -89,6 +89,9 @@ func (p *Place) Record(event evidence.IntegrityEvent) {
 // command that only looks must not go on with a copy: the original would be the
 // one that lags behind.
 func (p *Place) isCopy() bool {
+	if p.Settings.Ledger != "" {
+		return false // every folder is one
+	}
 	place, err := p.Sequencer()
 	if err != nil {
 		return false
@@ -108,8 +111,6 @@ func (p *Place) appendEvent(event *evidence.IntegrityEvent) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), recordWait)
-	defer cancel()
-	_, err = appendTo(sequencer.Open(ctx, cfg))(evidence.IntegrityEventKind, event)
+	_, err = appendTo(p.open(context.Background(), cfg, recordWait))(evidence.IntegrityEventKind, event)
 	return err
 }

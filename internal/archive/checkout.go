@@ -24,6 +24,9 @@ import (
 // does not carry; and, in a folder that git carries, a newest anchor that git does
 // not have, since only whoever has the ledger publishes one.
 func (p *Place) Fresh() (bool, error) {
+	if p.Settings.Ledger != "" {
+		return false, nil // whatever is here, the ledger is in its store
+	}
 	_, err := os.Lstat(p.LedgerDir())
 	switch {
 	case err == nil || !workspace.Exists(p.Path(workspace.SettingsFile)):

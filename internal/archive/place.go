@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/bucket"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -49,6 +50,12 @@ type World struct {
 	Note func(format string, args ...any)
 	// FS is where ledger and evidence are read; nil means the disk.
 	FS store.FS
+	// Store opens the store of a ledger that is not in the workspace's folder; nil
+	// if this program cannot.
+	Store bucket.Opener
+	// Lease is how long a silent writer of such a store is believed to be alive; 0
+	// means as long as package mirror says.
+	Lease time.Duration
 }
 
 // A Place is a workspace and the world it is looked at from.
@@ -59,6 +66,8 @@ type Place struct {
 	// ReadFor is the boundary that the ledger is read for, which events about it
 	// name; "" for that between the harness and the ledger.
 	ReadFor string
+
+	remote remote
 }
 
 // Open reads the settings of the workspace in dir.
@@ -77,8 +86,17 @@ func (p *Place) fs() store.FS {
 	return p.FS
 }
 
-// Sequencer says where the workspace's ledger is.
+// Sequencer says where the workspace's ledger is. If that is a store, the folder is
+// brought up to date first.
 func (p *Place) Sequencer() (sequencer.Place, error) {
+	place, err := p.folder()
+	if err == nil {
+		err = p.pullOnce()
+	}
+	return place, err
+}
+
+func (p *Place) folder() (sequencer.Place, error) {
 	state, err := workspace.StateDir(p.Getenv)
 	if err != nil {
 		return sequencer.Place{}, err
@@ -117,7 +135,11 @@ func (p *Place) Config() (sequencer.Config, error) {
 	if err != nil {
 		return sequencer.Config{}, err
 	}
-	return sequencer.Config{Place: place, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Key: key, Now: p.Now}, nil
+	cfg := sequencer.Config{Place: place, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Key: key, Now: p.Now}
+	if len(p.Settings.Witnesses) > 0 {
+		cfg.Vouch = p.vouch
+	}
+	return cfg, nil
 }
 
 // OpenLedger opens the workspace's ledger for appending. If its evidence does
@@ -138,9 +160,7 @@ func (p *Place) OpenLedgerWithin(ctx context.Context, wait time.Duration) (*sequ
 // OpenWith opens the ledger with a config of [Place.Config] that the caller
 // added something to.
 func (p *Place) OpenWith(ctx context.Context, cfg sequencer.Config, wait time.Duration) (*sequencer.Ledger, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	l, err := sequencer.Open(ctx, cfg)
+	l, err := p.open(ctx, cfg, wait)
 	if err != nil {
 		return nil, p.Alarm(err)
 	}

@@ -151,6 +151,9 @@ func (r *Reading) lookAtFiles() (g glanceAt, err error) {
 // What was derived from the evidence is forgotten. After an error the Reading is
 // of no use.
 func (r *Reading) Refresh() error {
+	if r.verified != nil {
+		r.pullAgain()
+	}
 	place, err := r.Sequencer()
 	if err != nil {
 		return err
@@ -172,7 +175,7 @@ func (r *Reading) Refresh() error {
 	r.anchors, r.kept = anchors, kept
 	clear(r.benches)
 	clear(r.heldOut)
-	r.vault, r.seen, r.then = store.OpenVault(r.fs(), r.EvidenceDir()), make(map[digest.Content]bool), nil
+	r.vault, r.seen, r.then = r.evidence(), make(map[digest.Content]bool), nil
 	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
 			if err := r.visit(rec); err != nil {

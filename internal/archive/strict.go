@@ -57,7 +57,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Anchors = len(anchors)
-	vault := store.OpenVault(p.fs(), p.EvidenceDir())
+	vault := p.evidence()
 	complete, operators := p.completeness(vault, anchors, o.Covers), SeenOperators{}
 	tiles, err := place.CheckTiles()
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *LedgerReport) note(v *ledger.Verified, expect []ledger.Expectation) {
 		a.Notes = append(a.Notes, fmt.Sprintf(`%s ends in %d bytes that a crash left and nobody was promised; "tally ledger repair" sets them aside`, t.Segment, t.Torn))
 	}
 	if len(expect) == 0 {
-		a.Notes = append(a.Notes, "no anchor and no memory on this machine: entries cut from the end would not be noticed here")
+		a.Notes = append(a.Notes, "no anchor and no memory on this machine: nothing vouches that this is all, and entries cut from the end would not be noticed here")
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
+	"tallystick/internal/bucket"
 	"tallystick/internal/fleet"
 	"tallystick/internal/harness"
 	"tallystick/internal/lab"
@@ -27,6 +29,11 @@ type Beyond struct {
 	Worker func(ctx context.Context, o fleet.WorkerOptions) error
 	// Status asks the coordinator of a fleet how it stands.
 	Status func(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error)
+	// Remote opens the object store of a ledger that tally.yaml says is kept in one.
+	Remote bucket.Opener
+	// Lease is how long a silent writer to such a store is believed to be alive; 0
+	// means as long as usual.
+	Lease time.Duration
 }
 
 // fleetProgram is the program that has everything of tally and a fleet besides.

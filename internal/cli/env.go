@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,7 +87,17 @@ func openPlace(e *Env) (*archive.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return archive.Open(dir, worldOf(e))
+	return openIn(e, dir)
+}
+
+// openIn reads the settings of the workspace in dir. A ledger in an object store is
+// for tally-fleet.
+func openIn(e *Env, dir string) (*archive.Place, error) {
+	p, err := archive.Open(dir, worldOf(e))
+	if err == nil && p.Settings.Ledger != "" && e.beyond == nil {
+		err = handOver(context.Background(), e, "a ledger at "+p.Settings.Ledger)
+	}
+	return p, err
 }
 
 // openCorpus is openPlace for what needs the people who are trusted in it.
@@ -123,6 +134,9 @@ func read(e *Env, ask archive.Ask) (*archive.Reading, error) {
 // worldOf is what the packages that do the work may ask for.
 func worldOf(e *Env) archive.World {
 	w := archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
+	if e.beyond != nil {
+		w.Store, w.Lease = e.beyond.Remote, e.beyond.Lease
+	}
 	if e.inTests != nil {
 		e.inTests(&w)
 	}

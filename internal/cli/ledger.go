@@ -14,9 +14,9 @@ import (
 func newLedger(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "The record: append, verify, show, prove, repair",
+		Short: "The record: append, verify, show, prove, repair, move",
 	}
-	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env))
+	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env), newLedgerMove(env))
 	return cmd
 }
 

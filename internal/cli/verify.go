@@ -196,7 +196,7 @@ func workspaceTrust(env *Env, t *verify.Trust) (*archive.Place, error) {
 	}
 	// Asked only for a ledger, so a receipt verifies also where there is no memory.
 	t.Remembered = archive.Remembered(env.Getenv)
-	w, err := archive.Open(dir, worldOf(env))
+	w, err := openIn(env, dir)
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, nil // no workspace here: only what was given counts
 	}

@@ -106,26 +106,42 @@ func (c *Client) Known() int64 { return c.known.Load() }
 // reached, refuses otherwise or answers nonsense is WitnessFailed. Errors do
 // not name the witness: the caller, who may ask several, does.
 func (c *Client) Cosign(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) ([]byte, error) {
+	line, _, err := c.cosign(ctx, checkpoint, tree)
+	return line, err
+}
+
+// Vouch asks the witness whether a tree has all that the witness has seen of the
+// ledger, and returns how many entries that was. It has the witness cosign the
+// checkpoint, as [Client.Cosign] does: a shorter tree, or another one, is refused in
+// the same way. A witness that has seen nothing vouches for nothing.
+func (c *Client) Vouch(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) (seen int64, err error) {
+	c.known.Store(0) // let the witness say what it knows
+	_, seen, err = c.cosign(ctx, checkpoint, tree)
+	return seen, err
+}
+
+// cosign is Cosign, and says from which size the witness took the proof.
+func (c *Client) cosign(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) (line []byte, old int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	defer c.http.CloseIdleConnections()
 
 	signed, err := parseSignedHead(checkpoint.Note)
 	if err != nil {
-		return nil, refusal.Newf(refusal.CheckpointInvalid, "checkpoint of %s: %w", checkpoint.Origin, err)
+		return nil, 0, refusal.Newf(refusal.CheckpointInvalid, "checkpoint of %s: %w", checkpoint.Origin, err)
 	}
 	// What goes out must be what the caller says it is, and what proofs are
 	// made from: only then does a refusal tell something about history.
 	root, err := tree.Root(checkpoint.Size)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint of %s at size %d: %w", checkpoint.Origin, checkpoint.Size, err)
+		return nil, 0, fmt.Errorf("checkpoint of %s at size %d: %w", checkpoint.Origin, checkpoint.Size, err)
 	}
 	if signed.TreeHead != checkpoint.TreeHead || root != checkpoint.Root {
-		return nil, refusal.Newf(refusal.CheckpointInvalid, "checkpoint of %s: size %d, root %s; its note says %d, %s; the tree has root %s",
+		return nil, 0, refusal.Newf(refusal.CheckpointInvalid, "checkpoint of %s: size %d, root %s; its note says %d, %s; the tree has root %s",
 			checkpoint.Origin, checkpoint.Size, checkpoint.Root, signed.Size, signed.Root, root)
 	}
 
-	old := c.Known()
+	old = c.Known()
 	if old > signed.Size {
 		old = 0 // let the witness say that it knows more, not our notes
 	}
@@ -142,13 +158,13 @@ func (c *Client) Cosign(ctx context.Context, checkpoint *ledger.Checkpoint, tree
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	line, err := c.accept(reply, signed)
+	line, err = c.accept(reply, signed)
 	if err == nil {
 		c.known.Store(signed.Size)
 	}
-	return line, err
+	return line, old, err
 }
 
 // A reply is what a witness answered to the size it was asked from.

@@ -277,7 +277,7 @@ func TestOnlyPathsAndBytesMatter(t *testing.T) {
 	if got := digestOf(t, readAll(t, root, ".")); got != want {
 		t.Errorf("mode, empty folder or excluded file changed the digest")
 	}
-	if got := digestOf(t, &Tree{Files: []File{{"b/c", []byte("2")}, {"a", []byte("1")}}}); got != want {
+	if got := digestOf(t, &Tree{Files: []File{{Path: "b/c", Data: []byte("2")}, {Path: "a", Data: []byte("1")}}}); got != want {
 		t.Errorf("the order of files in memory changed the digest")
 	}
 	below, _ := folderOf(t, map[string]string{"x/y/a": "1", "x/y/b/c": "2", "x/other": "3"})

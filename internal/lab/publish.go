@@ -31,6 +31,9 @@ func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger, people 
 	if err := p.KeepCheckpoint(pub); err != nil {
 		return nil, err
 	}
+	if err := p.PublishTiles(ctx); err != nil {
+		return nil, p.Alarm(err)
+	}
 	if len(pub.Failed) == 0 {
 		return pub, nil
 	}

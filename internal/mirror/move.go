@@ -143,7 +143,9 @@ func (m *Mirror) prove(ctx context.Context, v *ledger.Verified) (*Proof, error) 
 
 // lockAndVerify keeps writers of this machine out and verifies the folder.
 func (m *Mirror) lockAndVerify(ctx context.Context, expect []ledger.Expectation) (*store.Lock, *ledger.Verified, error) {
-	lock, err := store.TakeLock(ctx, m.FS, filepath.Join(m.Dir, "lock"))
+	wait, cancel := context.WithTimeout(ctx, m.LeaseWait())
+	defer cancel()
+	lock, err := store.TakeLock(wait, m.FS, filepath.Join(m.Dir, "lock"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +166,9 @@ func (m *Mirror) lockAndVerify(ctx context.Context, expect []ledger.Expectation)
 // nobody can append there. The folder is then the ledger. The caller changes the
 // settings afterwards. Interrupted at any point it can be called again.
 func (m *Mirror) MoveOut(ctx context.Context, expect []ledger.Expectation) (*Proof, error) {
-	w, err := m.Begin(ctx)
+	wait, cancel := context.WithTimeout(ctx, m.LeaseWait())
+	defer cancel()
+	w, err := m.Begin(wait)
 	moved := refusal.Is(err, refusal.LedgerMoved) // perhaps by an interrupted call of this
 	if err != nil && !moved {
 		return nil, err

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
+	"tallystick/internal/bucket"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
@@ -43,6 +45,8 @@ type Settings struct {
 	TrustRoot digest.ID // version 1 of the signers file
 	Witnesses []Witness
 	Quorum    int // of witnesses that an anchor needs
+	// Ledger is where the ledger is kept, s3://…; "" is the folder of the workspace.
+	Ledger string
 
 	TestMounts []TestMount
 }
@@ -67,6 +71,7 @@ type settingsFile struct {
 	TrustRoot digest.ID `json:"trust_root"`
 	Witnesses []Witness `json:"witnesses,omitempty"`
 	Quorum    *int      `json:"quorum,omitempty"` // absent is 0
+	Ledger    string    `json:"ledger,omitempty"`
 
 	TestMounts []TestMount `json:"test_mounts,omitempty"`
 }
@@ -103,7 +108,7 @@ func parseSettings(name string, data []byte) (Settings, error) {
 	if _, err := strictyaml.Decode(name, data, settingsRules, &f); err != nil {
 		return Settings{}, err
 	}
-	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses, TestMounts: f.TestMounts}
+	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses, Ledger: f.Ledger, TestMounts: f.TestMounts}
 	if f.Quorum != nil {
 		s.Quorum = *f.Quorum
 	}
@@ -139,6 +144,11 @@ func (s Settings) validate() error {
 			return fmt.Errorf("test_mounts: found host %q and inside %q, expected absolute paths", m.Host, m.Inside)
 		}
 	}
+	if s.Ledger != "" {
+		if _, err := bucket.ParseAddress(s.Ledger); err != nil {
+			return fmt.Errorf("ledger: %w", err)
+		}
+	}
 	if s.Quorum < 0 || s.Quorum > len(s.Witnesses) {
 		return fmt.Errorf("quorum is %d, there are %d witnesses", s.Quorum, len(s.Witnesses))
 	}
@@ -159,6 +169,38 @@ trust_root: %s
 #     key: witness.example+…
 # quorum: 1
 `, s.Version, strictyaml.Quote(s.Origin), s.TrustRoot)
+}
+
+// SetLedger writes into tally.yaml where the ledger is kept, "" for the folder of
+// the workspace, and leaves everything else in the file as it is.
+func (w *Workspace) SetLedger(address string) error {
+	name := w.Path(SettingsFile)
+	data, err := store.ReadFile(store.OS{}, name, maxSettingsBytes)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "ledger:") {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "")
+	if address != "" {
+		text = strings.TrimRight(text, "\n") + "\nledger: " + strictyaml.Quote(address) + "\n"
+	}
+	settings, err := parseSettings(name, []byte(text))
+	if err != nil {
+		return err
+	}
+	if settings.Ledger != address {
+		return refusal.Newf(refusal.Malformed, "%s: the key ledger is not on a line of its own", name).WithHint("write the line \"ledger: %s\" by hand", address)
+	}
+	if err := store.WriteFile(store.OS{}, name, []byte(text), 0o644); err != nil {
+		return err
+	}
+	w.Settings = settings
+	return nil
 }
 
 // Path joins names to the workspace's folder.
