@@ -68,14 +68,16 @@ func (a Address) checkEndpoint() error {
 
 // String spells the address as it stands in tally.yaml.
 func (a Address) String() string {
-	u := url.URL{Scheme: "s3", Host: a.Bucket, Path: "/" + a.Prefix}
-	query := url.Values{}
+	text := "s3://" + a.Bucket + "/" + (&url.URL{Path: a.Prefix}).EscapedPath()
+	var query []string
 	if a.Endpoint != "" {
-		query.Set("endpoint", a.Endpoint)
+		query = append(query, "endpoint="+a.Endpoint) // holds nothing that means something here
 	}
 	if a.Region != "" {
-		query.Set("region", a.Region)
+		query = append(query, "region="+url.QueryEscape(a.Region))
 	}
-	u.RawQuery = query.Encode()
-	return u.String()
+	if len(query) > 0 {
+		text += "?" + strings.Join(query, "&")
+	}
+	return text
 }
