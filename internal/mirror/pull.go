@@ -174,13 +174,18 @@ func (m *Mirror) fetch(ctx context.Context, size int64) (round [][]byte, err err
 		if err != nil {
 			return nil, err
 		}
-		for _, lines := range got {
+		next := ahead[n:]
+		for i, lines := range got {
+			if ahead[i] != batchObject(size) {
+				next = nil // one is missing in between: it is asked for by its name
+				break
+			}
 			if size, err = m.take(&round, lines, size); err != nil {
 				return nil, err
 			}
 			bytes += len(lines)
 		}
-		ahead = ahead[n:]
+		ahead = next
 	}
 	return round, nil
 }
@@ -199,8 +204,7 @@ func (m *Mirror) take(round *[][]byte, lines []byte, first int64) (next int64, e
 	return b.Size, nil
 }
 
-// namesFrom lists the batches from an index on, up to the first that does not
-// follow: a gap is met, and refused, by whoever asks for the missing name.
+// namesFrom lists the batches from an index on, as far as one request tells.
 func (m *Mirror) namesFrom(ctx context.Context, size int64) ([]string, error) {
 	var names []string
 	for o, err := range m.Bucket.List(ctx, segmentsPrefix, batchObject(size-1)) {
