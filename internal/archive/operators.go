@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -168,6 +169,15 @@ func (p *Place) OperatorHash(key *seal.Key, name string) (hash digest.ID, salt s
 	if _, err := os.Lstat(path); err != nil {
 		var b [16]byte
 		rand.Read(b[:])
+		if p.Settings.Ledger != "" {
+			// Machines that come and go must give one operator one hash. Only who has
+			// the key can make this signature, and it is the same each time (RFC 8032).
+			id := digest.IDOf(ed25519.Sign(key.Ed25519(), []byte("tallystick-operator-salt\n"+p.Settings.Origin)))
+			copy(b[:], id[:])
+		}
+		if err := store.MakeDir(store.OS{}, p.KeysDir(), 0o700); err != nil {
+			return digest.ID{}, "", err
+		}
 		if err := store.CreateFile(store.OS{}, path, []byte(hex.EncodeToString(b[:])+"\n"), 0o600); err != nil {
 			return digest.ID{}, "", err
 		}

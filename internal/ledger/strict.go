@@ -221,7 +221,8 @@ func (c *Completeness) lookForNamed() error {
 	}
 	wg.Wait()
 	for _, n := range c.named {
-		if refusal.Is(n.err, refusal.Unreadable) {
+		// That it could not be read says nothing about what it is.
+		if refusal.Is(n.err, refusal.Unreadable) || refusal.Is(n.err, refusal.StoreUnreachable) {
 			return n.err
 		}
 		if n.err != nil {

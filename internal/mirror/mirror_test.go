@@ -634,3 +634,207 @@ func TestMovingCanBeInterruptedAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// pack puts pieces into a pack of the machine's.
+func (m *machine) pack(name string, pieces ...string) (digests []digest.Content) {
+	m.Helper()
+	p, err := store.CreatePack(store.OS{}, filepath.Join(m.packsDir(), name+packSuffix))
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer p.Close()
+	for _, piece := range pieces {
+		digests = append(digests, p.Put([]byte(piece)))
+	}
+	return digests
+}
+
+// vault is the machine's evidence, with the store behind it.
+func (m *machine) vault() *store.Vault {
+	v := store.OpenVault(store.OS{}, m.Evidence)
+	v.Elsewhere = func(d digest.Content) error { return m.Fetch(context.Background(), d) }
+	return v
+}
+
+func (m *machine) requirePieces(digests []digest.Content, pieces ...string) {
+	m.Helper()
+	v := m.vault()
+	for i, d := range digests {
+		if got, err := v.Get(d, 1<<20); err != nil || string(got) != pieces[i] {
+			m.Fatalf("piece %d: %q, %v", i, got, err)
+		}
+	}
+}
+
+func TestEvidenceIsReadByDigestElsewhere(t *testing.T) {
+	s := anyServer(t)
+	a, b, c := founder(t, s, 1), newMachine(t, s), newMachine(t, s)
+	first := a.pack("quick.1", "one", strings.Repeat("two", 1000))
+	a.append(1)
+	// A pack that grows is stored by what it grew.
+	p, err := store.CreatePack(store.OS{}, filepath.Join(a.packsDir(), "quick.2.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := a.mustOpen()
+	grown := []digest.Content{p.Put([]byte("early"))}
+	p.Commit()
+	a.note(l, 1)
+	grown = append(grown, p.Put([]byte("late")))
+	p.Close()
+	a.note(l, 1)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	blob, err := a.vault().Put([]byte("a blob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.append(1)
+	// Another machine began a pack of the same name, which no entry of the store's names.
+	b.pack("quick.2", "of a run that was lost")
+	b.append(1)
+	for _, m := range []*machine{b, c} {
+		m.requirePieces(append(append([]digest.Content{}, grown...), first...), "early", "late", "one", strings.Repeat("two", 1000))
+		m.requirePieces([]digest.Content{blob}, "a blob")
+	}
+	// What was fetched is not stored again.
+	before := objects(t, c)
+	c.append(1)
+	if after := objects(t, c); after != before+1 {
+		t.Errorf("%d objects, then %d: want one more, the batch", before, after)
+	}
+	if _, err := c.vault().Get(digest.ContentOf([]byte("nowhere")), 100); !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("a piece that is nowhere: %v", err)
+	}
+}
+
+func objects(t *testing.T, m *machine) (n int) {
+	t.Helper()
+	for _, err := range m.Bucket.List(context.Background(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// No single changed byte of stored evidence goes unnoticed, and nothing of it gets
+// a name here.
+func TestChangedEvidenceIsRefused(t *testing.T) {
+	s := anyServer(t)
+	a := founder(t, s, 1)
+	want := a.pack("quick.1", "one", "two")[1]
+	a.append(1)
+	ctx := context.Background()
+	var object string
+	for o, err := range a.Bucket.List(ctx, packsPrefix, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		object = o.Name
+	}
+	good, err := a.Bucket.Get(ctx, object, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 4
+		if err := a.Bucket.Put(ctx, object, bad); err != nil {
+			t.Fatal(err)
+		}
+		b := newMachine(t, s)
+		_, err := b.vault().Get(want, 100)
+		if refusal.ExitCode(err) != refusal.ExitUnverified {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+		if files, _ := os.ReadDir(b.packsDir()); len(files) > 0 {
+			t.Fatalf("byte %d changed: %s is here", i, files[0].Name())
+		}
+	}
+	// A part is missing.
+	if err := a.Bucket.Put(ctx, strings.TrimSuffix(object, "0")+"9", good); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Bucket.Delete(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	_, err = newMachine(t, s).vault().Get(want, 100)
+	requireRefusal(t, err, refusal.DigestMismatch, "begins at byte 9, and the parts before it end at 0")
+	if s.Server != nil {
+		s.Fail(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool { buckettest.HangUp(w); return true })
+		_, err = newMachine(t, s).vault().Get(want, 100)
+		requireRefusal(t, err, refusal.StoreUnreachable, "")
+	}
+}
+
+// A name in the store must not become a path here.
+func TestAPackCannotClimb(t *testing.T) {
+	for folder, ok := range map[string]bool{"quick.1~abcd": true, "..~x": false, ".hidden~x": false, "a/b~x": false, "a~": false, "~x": false, "a": false, "a\\b~x": false, "a~b~c": false} {
+		if isPackFolder(folder) != ok {
+			t.Errorf("%q: %v", folder, !ok)
+		}
+	}
+}
+
+// Tiles and checkpoint are in the store as they are in the folder, a changed tile is
+// refused, and a further publication sends only what is new.
+func TestTilesArePublishedToTheStore(t *testing.T) {
+	s := anyServer(t)
+	a := founder(t, s, 3)
+	ctx := context.Background()
+	publish := func() {
+		t.Helper()
+		l := a.mustOpen()
+		if _, err := l.PublishAnchor(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Publish(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish()
+	a.append(260)
+	publish()
+	compared := 0
+	err := filepath.WalkDir(a.TilesDir(), func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(a.TilesDir(), path)
+		here, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		there, err := a.Bucket.Get(ctx, tilesPrefix+filepath.ToSlash(rel), 1<<24)
+		if err != nil || !bytes.Equal(here, there) {
+			t.Errorf("%s: %v", rel, err)
+		}
+		compared++
+		return nil
+	})
+	if err != nil || compared < 8 {
+		t.Fatalf("%d tiles were compared, %v", compared, err)
+	}
+	if s.Server != nil {
+		s.Counts()
+		if err := a.Publish(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Counts()[http.MethodPut]; n != 1 {
+			t.Errorf("publishing the same again takes %d PUTs, want 1 for the checkpoint", n)
+		}
+	}
+	// Somebody takes the checkpoint back and changes a tile.
+	for _, err := range []error{a.Bucket.Delete(ctx, tilesPrefix+"checkpoint"), a.Bucket.Put(ctx, tilesPrefix+"tile/0/000", []byte("x"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	requireRefusal(t, a.Publish(ctx), refusal.TileMismatch, "holds another tile than the entries give")
+}
