@@ -59,6 +59,7 @@ type runOptions struct {
 
 	submitIntent, record, bodies bool
 	recordGiven                  bool
+	secondView                   string
 }
 
 func newRun(env *Env) *cobra.Command {
@@ -98,6 +99,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.BoolVar(&o.submitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
 	f.BoolVar(&o.record, "record-evidence", false, "note the SHA-256 of every text and where the expected answer stands in it (default with --submit-intent)")
 	f.BoolVar(&o.bodies, "evidence-full-bodies", false, "a submission of the attempt carries whole texts, named by SHA-256")
+	f.StringVar(&o.secondView, "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: nobody)")
 	f.StringArrayVar(&o.targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); may be given several times, and with * and ?")
 	f.StringArrayVar(&o.params, "param", nil, "run only the variants of a target that have the parameter `NAME=VALUE`; may be given several times")
 	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
@@ -269,6 +271,9 @@ func (o *runOptions) validate() error {
 	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
 		return unknownValue("sandbox", o.sandbox, append(words(sandbox.Classes()...), noSandbox))
 	}
+	if o.secondView != "" && o.secondView != string(evidence.ViewedByJudge) {
+		return unknownValue("second-view", o.secondView, words(evidence.ViewedByJudge))
+	}
 	if o.submitIntent && o.recordGiven && !o.record {
 		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
 	}
@@ -375,7 +380,7 @@ func (o *runOptions) choice() (agent.Choice, error) {
 func (o *runOptions) setup() lab.Options {
 	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), Jobs: o.jobs,
 		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Cache: o.cache, OnMiss: o.onMiss, Version: thisBuild().Harness(),
-		SubmitIntent: o.submitIntent, Recording: o.recording()}
+		SubmitIntent: o.submitIntent, Recording: o.recording(), SecondView: evidence.SecondViewer(o.secondView)}
 }
 
 // recording is what is noted of the texts: nothing, unless it was asked for or the

@@ -364,7 +364,7 @@ var oddPaths = []struct{ name, path, says string }{
 func TestTreeRefusesOddPaths(t *testing.T) {
 	for _, tt := range oddPaths {
 		t.Run(tt.name, func(t *testing.T) {
-			tree := &Tree{Files: []File{{"fine", nil}, {tt.path, nil}}}
+			tree := &Tree{Files: []File{{Path: "fine"}, {Path: tt.path}}}
 			var out bytes.Buffer
 			n, err := tree.WriteTo(&out)
 			checkRefusal(t, err, tt.says, tt.path)
@@ -480,7 +480,7 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 }
 
 func TestWriteToReportsEveryFailure(t *testing.T) {
-	tree := &Tree{Files: []File{{"a", []byte("x")}, {"b", nil}}}
+	tree := &Tree{Files: []File{{Path: "a", Data: []byte("x")}, {Path: "b", Data: nil}}}
 	for n := range 512 * 5 {
 		if written, err := tree.WriteTo(&brokenWriter{n}); !errors.Is(err, errBroken) || written != int64(n) {
 			t.Fatalf("a writer that takes %d bytes: wrote %d, %v", n, written, err)
@@ -501,7 +501,7 @@ func FuzzTreePath(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		tree := &Tree{Files: []File{{path, []byte("data")}}}
+		tree := &Tree{Files: []File{{Path: path, Data: []byte("data")}}}
 		var stream bytes.Buffer
 		if _, err := tree.WriteTo(&stream); err != nil {
 			checkRefusal(t, err, "", path)
@@ -522,7 +522,7 @@ func FuzzTreePath(f *testing.F) {
 			if variant == path || checkPath(variant) != nil || fold(variant) != fold(path) {
 				continue
 			}
-			two := &Tree{Files: []File{{path, nil}, {variant, nil}}}
+			two := &Tree{Files: []File{{Path: path, Data: nil}, {variant, nil}}}
 			if _, err := two.Digest(); err == nil {
 				t.Fatalf("accepted %q beside %q", path, variant)
 			}

@@ -62,6 +62,10 @@ type Plan struct {
 	// what is noted of the texts while they pass; absent is nothing.
 	SubmitIntent bool          `json:"submit_intent,omitempty"`
 	Recording    RecordingKind `json:"recording,omitempty"`
+	// SecondView says who is asked about answers that an official scorer did not
+	// take; absent is nobody. Plans of before November 2026 do not have it: there,
+	// the judge of JudgeDigest was asked, also if no score needed it.
+	SecondView SecondViewer `json:"second_view,omitempty"`
 	// Sources names, in the evidence, the list of the programs that decide the
 	// score. An attempt that is recorded for a submission has it.
 	Sources *digest.Content `json:"sources,omitempty"`
@@ -70,6 +74,12 @@ type Plan struct {
 	// Replies say that a live attempt uses recordings first.
 	Replies *PlannedReplies `json:"replies,omitempty"`
 }
+
+// A SecondViewer is who is asked about answers that an official scorer did not take.
+type SecondViewer string
+
+// ViewedByJudge is the judge of the workspace.
+const ViewedByJudge SecondViewer = "judge"
 
 // A RecordingKind says what a submission shows of the texts of an attempt.
 type RecordingKind string
@@ -123,6 +133,12 @@ func (p *Plan) validate() error {
 		}
 	default:
 		return fmt.Errorf("plan: recording is %q, expected heads or bodies", string(p.Recording))
+	}
+	if p.SecondView != "" && p.SecondView != ViewedByJudge {
+		return fmt.Errorf("plan: second_view is %q, expected %s", string(p.SecondView), ViewedByJudge)
+	}
+	if p.SecondView != "" && p.JudgeDigest == nil {
+		return errors.New("plan: second_view without judge_digest")
 	}
 	for _, m := range p.Mounts {
 		if err := required("plan: mounts: inside", m.Inside); err != nil {

@@ -59,6 +59,10 @@ type Work struct {
 	// recorded.
 	SubmitIntent bool
 	Recording    evidence.RecordingKind
+
+	// SecondView says who is asked about answers that an official scorer did not
+	// take; "" for nobody.
+	SecondView evidence.SecondViewer
 }
 
 // Means are how it is run.

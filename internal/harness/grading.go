@@ -82,6 +82,11 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		source.File, source.Names = r.file, r.fileNames
 	}
 	var broken, noView error
+	// What a second view lacks is told in it: the score does not need it.
+	var second func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error)
+	if r.w.cfg.SecondView == evidence.ViewedByJudge {
+		second = r.judge(ctx, g, &noView)
+	}
 	result := grader.Grade(grade.Input{
 		Source: source,
 		Rubric: func(value extract.Value) (grade.Graded, error) {
@@ -91,9 +96,8 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 			}
 			return graded, err
 		},
-		Judge: r.judge(ctx, g, &broken),
-		// What a second view lacks is told in it: the score does not need it.
-		SecondView: r.judge(ctx, g, &noView),
+		Judge:      r.judge(ctx, g, &broken),
+		SecondView: second,
 		Redact:     redactOf(v),
 	})
 	if broken != nil {

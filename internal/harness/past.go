@@ -158,6 +158,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
 		{"the mode", registered.Mode, mode},
 		{"that it is to be submitted", was.SubmitIntent, now.SubmitIntent},
+		{"who gives second views (--second-view)", secondViewThen(was, now), cmp.Or(now.SecondView, "nobody")},
 		{"what is recorded of its texts", cmp.Or(was.Recording, "nothing"), cmp.Or(now.Recording, "nothing")},
 	} {
 		if same.was != same.now {
@@ -166,6 +167,16 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		}
 	}
 	return nil
+}
+
+// secondViewThen is who gave second views in a plan. One of before there was this
+// member named the judge if it was asked for them; then it is the same if the judge
+// is, which is compared as well.
+func secondViewThen(was, now *evidence.Plan) evidence.SecondViewer {
+	if was.SecondView == "" && was.JudgeDigest != nil {
+		return cmp.Or(now.SecondView, "nobody")
+	}
+	return cmp.Or(was.SecondView, "nobody")
 }
 
 func policyText(p *evidence.Plan) string {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"testing"
 
 	"tallystick/internal/digest"
@@ -74,5 +75,29 @@ func TestPastCountsAnEntryOnce(t *testing.T) {
 	}
 	if p.count("c") != 3 || len(p.Attempts()) != 3 {
 		t.Errorf("%d attempts: %v", p.count("c"), p.Attempts())
+	}
+}
+
+// TestSecondViewsOfAnOlderPlanAreThoseOfItsJudge: a plan of before there was the
+// member asked the judge that it names, so an attempt with it can be resumed; one
+// that names who is asked, or no judge, is compared.
+func TestSecondViewsOfAnOlderPlanAreThoseOfItsJudge(t *testing.T) {
+	judge := digest.ContentOf([]byte("judge.yaml"))
+	for _, tt := range []struct {
+		name string
+		was  evidence.Plan
+		now  evidence.SecondViewer
+		same bool
+	}{
+		{"of before, with a judge", evidence.Plan{JudgeDigest: &judge}, evidence.ViewedByJudge, true},
+		{"of before, without one", evidence.Plan{}, evidence.ViewedByJudge, false},
+		{"asked then and not now", evidence.Plan{JudgeDigest: &judge, SecondView: evidence.ViewedByJudge}, "", false},
+		{"asked then and now", evidence.Plan{JudgeDigest: &judge, SecondView: evidence.ViewedByJudge}, evidence.ViewedByJudge, true},
+		{"never asked", evidence.Plan{}, "", true},
+	} {
+		then := secondViewThen(&tt.was, &evidence.Plan{SecondView: tt.now})
+		if now := cmp.Or(tt.now, "nobody"); (then == now) != tt.same {
+			t.Errorf("%s: %q and %q", tt.name, then, now)
+		}
 	}
 }

@@ -76,6 +76,9 @@ func prepare(cfg Config) (*Worker, error) {
 		if err := checkJudge(reg, judge); err != nil {
 			return nil, err
 		}
+		if w.viewed {
+			w.plan.SecondView = cfg.SecondView
+		}
 		for _, name := range w.panel {
 			if err := cfg.Judge.Knows(name); err != nil {
 				return nil, err
@@ -228,7 +231,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}

@@ -135,17 +135,12 @@ func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge
 	if err != nil {
 		return nil, err
 	}
-	if !needed { // the score does without, and so does the run
-		if settings != nil {
-			if err := access.CheckModel(settings.API, settings.Model, settings.MaxOutput); err != nil {
-				s.place.Note("no judge for second views: %v", err)
-				return nil, nil
-			}
-		}
-		return settings, nil
-	}
 	if settings == nil {
-		return nil, refusal.Newf(refusal.NotFound, "class %s has cases that a model judges, and there is no %s: nothing was sent", s.o.Class, judge.SettingsFile).
+		why := "class " + s.o.Class + " has cases that a model judges"
+		if !needed {
+			why = "--second-view asks a judge"
+		}
+		return nil, refusal.Newf(refusal.NotFound, "%s, and there is no %s: nothing was sent", why, judge.SettingsFile).
 			WithHint("say in %s which model judges; docs/formats/judge.md has the format", s.place.Path(judge.SettingsFile))
 	}
 	for _, name := range append([]string{""}, named...) {

@@ -94,8 +94,13 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 	b := newTribunal(t)
 	b.answer = "FINAL ANSWER: Christiania"
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"gaia"}}`)
+	// Nobody is asked, and nobody pays, unless somebody said so.
+	if ran := b.must(b.live()); ran.Outcomes[evidence.Failed] != 1 || b.asked != 0 {
+		t.Fatalf("%+v, the judge was asked %d times without --second-view", ran.Outcomes, b.asked)
+	}
+	viewed := func(o *Options) { o.SecondView = evidence.ViewedByJudge }
 	for range 2 {
-		ran := b.must(b.live())
+		ran := b.must(b.liveWith(viewed))
 		if ran.Outcomes[evidence.Failed] != 1 || b.asked != 1 {
 			t.Fatalf("%+v, the judge was asked %d times", ran.Outcomes, b.asked)
 		}
@@ -103,7 +108,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 	if err := os.Remove(b.verdictFile()); err != nil {
 		t.Fatal(err)
 	}
-	b.must(b.live())
+	b.must(b.liveWith(viewed))
 	draws := 0
 	b.visit(func(r ledger.Record) {
 		switch e := r.Body.(type) {
@@ -114,15 +119,15 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 				t.Errorf("recorded as %s, judged by a model: %v", e.Outcome, e.JudgedByModel)
 			}
 		case *evidence.AttemptRegistered:
-			if e.Plan.JudgeDigest == nil {
-				t.Error("the plan does not name the judge")
+			if asked := e.Number > 1; (e.Plan.JudgeDigest != nil) != asked || (e.Plan.SecondView == evidence.ViewedByJudge) != asked {
+				t.Errorf("attempt %s: the plan names the judge %v and second views by %q", e.Attempt, e.Plan.JudgeDigest, e.Plan.SecondView)
 			}
 		}
 	})
 	if draws != 2 || b.asked != 2 {
 		t.Errorf("%d draws, asked %d times", draws, b.asked)
 	}
-	for attempt, want := range map[string]string{"cities.default.2": "pass", "cities.default.3": "fail: the ledger shows 1 verdicts that were drawn again"} {
+	for attempt, want := range map[string]string{"cities.default.3": "pass", "cities.default.4": "fail: the ledger shows 1 verdicts that were drawn again"} {
 		if got := b.check(attempt, "voting-disclosure"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: AUD-6 is %q, expected %q", attempt, got, want)
 		}
@@ -132,7 +137,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	a, err := c.Reading.Attempt("cities.default.3")
+	a, err := c.Reading.Attempt("cities.default.4")
 	if err != nil {
 		t.Fatal(err)
 	}

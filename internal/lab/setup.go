@@ -40,6 +40,10 @@ type Options struct {
 	SubmitIntent bool                   // part of the plan
 	Recording    evidence.RecordingKind // the same; "" for none
 
+	// SecondView says who is asked about answers that an official scorer did not
+	// take; "" for nobody. Part of the plan.
+	SecondView evidence.SecondViewer
+
 	ShowHeldOut bool // golden traces of held-out cases too
 
 	Version string // of the program, for the records
@@ -158,7 +162,7 @@ func (s *Setup) config() (harness.Config, error) {
 	}
 	cfg := harness.Config{
 		Work: harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce,
-			SubmitIntent: s.o.SubmitIntent, Recording: s.o.Recording},
+			SubmitIntent: s.o.SubmitIntent, Recording: s.o.Recording, SecondView: s.o.SecondView},
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Replies: s.replies, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,
 	}

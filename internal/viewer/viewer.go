@@ -66,8 +66,7 @@ func Open(c Config) (*Viewer, error) {
 		c.Now = time.Now
 	}
 	if c.Still { // its clock is changed below
-		own := *c.Place
-		c.Place = &own
+		c.Place = &archive.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
 	}
 	v := &Viewer{config: c, mux: http.NewServeMux()}
 	if err := v.read(); err != nil {
