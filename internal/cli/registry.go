@@ -112,6 +112,7 @@ proxies, whose X-Forwarded-For is then believed for rate limits and nothing else
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "", "folder `DIR` of the registry")
 	f.StringVar(&o.Addr, "addr", "127.0.0.1:7390", "`ADDRESS` to listen on; port 0 takes a free one")
+	f.StringVar(&o.Metrics, "metrics", "", "`ADDRESS` for Prometheus metrics: a port of this machine, or HOST:PORT (default: none)")
 	f.StringVar(&o.PublicURL, "public-url", "", "`URL` that begins every address given out (default: public_url of the settings, else the address)")
 	f.StringVar(&o.DB, "db", "", "`URL` of the database: postgres://… or an SQLite file (default: registry.db in the folder)")
 	f.BoolVar(&o.ReadOnly, "read-only", false, "answer reads from --db; another process writes")
@@ -126,6 +127,9 @@ func runRegistryServe(ctx context.Context, env *Env, o web.Options) error {
 	return web.Serve(ctx, o, func(r web.Ready) error {
 		return env.Answer(r, func(w io.Writer) {
 			fmt.Fprintf(w, "%s %s\n", r.URL, plain.Line(r.DID))
+			if r.Metrics != "" {
+				fmt.Fprintf(w, "metrics %s\n", r.Metrics)
+			}
 		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,7 @@ func TestTheComposeFileStartsTheProgram(t *testing.T) {
 			Volumes   []string
 			DependsOn any `yaml:"depends_on"`
 			Secrets   []string
+			Ports     []string
 		}
 		Volumes map[string]any
 		Secrets map[string]struct{ File string }
@@ -86,6 +88,9 @@ func TestTheComposeFileStartsTheProgram(t *testing.T) {
 	}
 	for _, name := range []string{"registry", "reader"} {
 		requireCommand(t, file.Services[name].Command)
+		if metrics := "--metrics=0.0.0.0:7392"; !slices.Contains(file.Services[name].Command, metrics) || strings.Contains(strings.Join(file.Services[name].Ports, " "), "7392") {
+			t.Errorf("%s: %s is missing, or its port is given out: %q", name, metrics, file.Services[name].Ports)
+		}
 	}
 	for name, service := range file.Services {
 		for _, v := range service.Volumes {

@@ -114,14 +114,3 @@ func ready(c *call) (*reply, error) {
 	}
 	return given(typeText, []byte("ok\n")), nil
 }
-
-func showMetrics(c *call) (*reply, error) {
-	g := gauges{writable: c.s.cfg.Writer != nil}
-	if g.writable {
-		s := c.s.cfg.Writer.Stats()
-		g.entries, g.indexed = s.Entries, s.Applied
-	} else if config, err := c.s.reads.Config(c.ctx()); err == nil {
-		g.entries, g.indexed = config.Entries, config.Entries
-	}
-	return given(typeMetrics, c.s.metrics.text(g)), nil
-}

@@ -90,7 +90,6 @@ func TestAuthorisationMatrix(t *testing.T) {
 		"blob":              {"/blob/" + manifest, "", all(200)},
 		"health":            {"/healthz", "", all(200)},
 		"ready":             {"/readyz", "", all(200)},
-		"metrics":           {"/metrics", "", all(200)},
 	}
 	who := [5]string{"nobody", "an agent", "a judge", "a revoked key", "a key that was never given out"}
 	keys := [5]string{"", agent.key, judge.key, revoked.key, "ak_" + strings.Repeat("A", 43)}
@@ -199,7 +198,10 @@ func TestAReadOnlyServer(t *testing.T) {
 	if rec := ask(h, "GET", "/readyz", ""); rec.Code != 200 {
 		t.Errorf("not ready: %s", rec.Body)
 	}
-	if rec := ask(h, "GET", "/metrics", ""); !strings.Contains(rec.Body.String(), "tally_registry_writable 0") {
+	if rec := ask(h, "GET", "/metrics", ""); rec.Code != 404 {
+		t.Errorf("metrics where everybody reads: %d", rec.Code)
+	}
+	if rec := ask(s.Metrics(), "GET", "/metrics", ""); !strings.Contains(rec.Body.String(), "tally_registry_writable 0") {
 		t.Errorf("%s", rec.Body)
 	}
 	if rec := ask(h, "POST", "/credentials/verify", `{"verifiableCredential":`+minted.has("verifiableCredential")+`}`); rec.Code != 200 {

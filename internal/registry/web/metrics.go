@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -98,6 +99,26 @@ func (m *metrics) text(g gauges) []byte {
 		fmt.Fprintf(&b, "%s_sum{route=%q} %g\n%s_count{route=%q} %d\n", hist, route, h.sum, hist, route, h.count)
 	}
 	return b.Bytes()
+}
+
+// Metrics answers GET /metrics and nothing else. It is for a listener of its own: what
+// is asked for how often, and how full the registry is, is the operator's business.
+func (s *Server) Metrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		g := gauges{writable: s.cfg.Writer != nil}
+		if g.writable {
+			now := s.cfg.Writer.Stats()
+			g.entries, g.indexed = now.Entries, now.Applied
+		} else if config, err := s.reads.Config(r.Context()); err == nil {
+			g.entries, g.indexed = config.Entries, config.Entries
+		}
+		w.Header().Set("Content-Type", typeMetrics)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Write(s.metrics.text(g))
+	})
+	return mux
 }
 
 func cmpOr(a, b string, x, y int) int {

@@ -10,7 +10,9 @@ import (
 func TestKeysAreAnsweredAgainToTheSameRequest(t *testing.T) {
 	p := newPlace(t, nil)
 	const once = "7d1b3c1e-56a0-4f0e-8f4e-0a4b9c2d7e31"
-	register := func(body, key string) answer { return p.post("/api/agent/v1/register", "", body, "Idempotency-Key", key) }
+	register := func(body, key string) answer {
+		return p.post("/api/agent/v1/register", "", body, "Idempotency-Key", key)
+	}
 	first, again := register(`{}`, once).is(http.StatusCreated), register(`{}`, once).is(http.StatusOK)
 	if first.has("apiKey") != again.has("apiKey") || first.has("agent") != again.has("agent") {
 		t.Error("the second answer is another agent's")

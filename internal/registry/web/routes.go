@@ -166,6 +166,5 @@ func routes() []route {
 		// Operations.
 		{method: get, path: "/healthz", name: "health", summary: "The process is there", operations: true, gives: ok(typeText, "", "ok"), handle: health},
 		{method: get, path: "/readyz", name: "ready", summary: "Requests can be answered", operations: true, gives: ok(typeText, "", "ok"), handle: ready},
-		{method: get, path: "/metrics", name: "metrics", summary: "Prometheus metrics", operations: true, gives: ok(typeMetrics, "", "text format 0.0.4"), handle: showMetrics},
 	}...)
 }

@@ -25,7 +25,10 @@ type Options struct {
 	StateDir string // of the ledger's memory; "" for the user's
 	ReadOnly bool   // serve reads from the database; another process writes
 
-	Addr      string   // HOST:PORT; port 0 takes a free one
+	Addr string // HOST:PORT; port 0 takes a free one
+	// Metrics is where Prometheus metrics are, for the operator: HOST:PORT, or a port
+	// of this machine alone. Nowhere if it is empty.
+	Metrics   string
 	PublicURL string   // "" for that of the settings; another one changes the issuer's DID
 	Proxies   []string // networks whose X-Forwarded-For is believed
 
@@ -41,6 +44,7 @@ type Ready struct {
 	Origin   string `json:"origin"`
 	LogKey   string `json:"logKey"`
 	ReadOnly bool   `json:"readOnly"`
+	Metrics  string `json:"metrics,omitempty"` // address of the metrics
 }
 
 // Serve answers requests until ctx ends, lets those under way end, and closes the
@@ -129,10 +133,15 @@ func listen(ctx context.Context, o Options, cfg Config, work func(context.Contex
 	if err != nil {
 		return err
 	}
+	metrics, closeMetrics, err := serveMetrics(o, handler)
+	if err != nil {
+		return err
+	}
+	defer closeMetrics()
 	server := newHTTPServer(handler, cfg.Log)
 	// Connections wait in the listener's queue until Serve begins, so whoever is
 	// told now can connect.
-	if err := ready(Ready{here, cfg.PublicURL, config.DID, config.Origin, config.LogKey, cfg.Writer == nil}); err != nil {
+	if err := ready(Ready{here, cfg.PublicURL, config.DID, config.Origin, config.LogKey, cfg.Writer == nil, metrics}); err != nil {
 		return err
 	}
 
@@ -172,6 +181,34 @@ func listen(ctx context.Context, o Options, cfg Config, work func(context.Contex
 			WithHint("what was acknowledged is in the ledger; start the registry again")
 	}
 	return nil
+}
+
+// serveMetrics serves metrics on an address of their own, and gives it.
+func serveMetrics(o Options, s *Server) (string, func() error, error) {
+	if o.Metrics == "" {
+		return "", func() error { return nil }, nil
+	}
+	listener, err := net.Listen("tcp", loopbackUnlessNamed(o.Metrics))
+	if err != nil {
+		return "", nil, refusal.Newf(refusal.Failed, "listening for metrics on %s: %w", o.Metrics, err).
+			WithHint("--metrics takes a port of this machine, or HOST:PORT; port 0 takes a free one")
+	}
+	server := newHTTPServer(s.Metrics(), o.Log)
+	go server.Serve(listener)
+	return "http://" + listener.Addr().String() + "/metrics", server.Close, nil
+}
+
+// loopbackUnlessNamed is an address that only this machine reaches, unless it names
+// another.
+func loopbackUnlessNamed(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil && !strings.Contains(address, ":") {
+		host, port = "", address
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }
 
 func configOf(ctx context.Context, cfg Config) (*registry.Public, error) {

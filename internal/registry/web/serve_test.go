@@ -20,6 +20,12 @@ import (
 // served runs Serve in the background and gives its address.
 func served(t *testing.T, o Options) (url string, stop func() error) {
 	t.Helper()
+	r, stop := servedAs(t, o)
+	return r.URL, stop
+}
+
+func servedAs(t *testing.T, o Options) (at Ready, stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan Ready, 1), make(chan error, 1)
 	go func() {
@@ -37,11 +43,11 @@ func served(t *testing.T, o Options) (url string, stop func() error) {
 	t.Cleanup(func() { stop() })
 	select {
 	case r := <-ready:
-		return r.URL, stop
+		return r, stop
 	case err := <-done:
 		t.Fatalf("it ended: %v", err)
 	}
-	return "", nil
+	return Ready{}, nil
 }
 
 // fresh makes a registry that nobody has open.
@@ -220,9 +226,44 @@ func raw(t *testing.T, address, request string) (int, string) {
 	return res.StatusCode, text.String()
 }
 
+func TestMetricsHaveAListenerOfTheirOwn(t *testing.T) {
+	at, stop := servedAs(t, Options{Dir: fresh(t, ""), Addr: "127.0.0.1:0", Metrics: ":0", Now: time.Now})
+	if !strings.HasPrefix(at.Metrics, "http://127.0.0.1:") {
+		t.Fatalf("metrics at %q", at.Metrics)
+	}
+	if status, _ := fetch(t, at.URL+"/metrics"); status != 404 {
+		t.Errorf("where everybody reads: %d", status)
+	}
+	status, body := fetch(t, at.Metrics)
+	if status != 200 || !strings.Contains(body, "tally_registry_writable 1") || !strings.Contains(body, "tally_registry_ledger_entries ") {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, path := range []string{"/checkpoint", "/api/knowledge/eval/list", "/"} {
+		if status, _ := fetch(t, strings.TrimSuffix(at.Metrics, "/metrics")+path); status != 404 {
+			t.Errorf("%s is served with the metrics: %d", path, status)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.Get(at.Metrics); err == nil {
+		t.Error("metrics are served after the end")
+	}
+	for given, want := range map[string]string{"7392": "127.0.0.1:7392", ":7392": "127.0.0.1:7392", "0.0.0.0:1": "0.0.0.0:1", "[::1]:1": "[::1]:1"} {
+		if got := loopbackUnlessNamed(given); got != want {
+			t.Errorf("%s is %s, want %s", given, got, want)
+		}
+	}
+	err := Serve(t.Context(), Options{Dir: fresh(t, ""), Addr: "127.0.0.1:0", Metrics: "nowhere:x", Now: time.Now}, func(Ready) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "listening for metrics") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A request under way when the server is stopped is answered.
 func TestStoppingLetsRequestsEnd(t *testing.T) {
-	url, stop := served(t, Options{Dir: fresh(t, ""), Addr: "127.0.0.1:0", Now: time.Now})
+	at, stop := servedAs(t, Options{Dir: fresh(t, ""), Addr: "127.0.0.1:0", Metrics: "0", Now: time.Now})
+	url := at.URL
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +271,7 @@ func TestStoppingLetsRequestsEnd(t *testing.T) {
 	defer c.Close()
 	io.WriteString(c, "POST /api/agent/v1/register HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{")
 	for { // until the server reads the body
-		if _, body := fetch(t, url+"/metrics"); strings.Contains(body, "requests_under_way 2") {
+		if _, body := fetch(t, at.Metrics); strings.Contains(body, "requests_under_way 1") {
 			break
 		}
 	}
