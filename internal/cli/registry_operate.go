@@ -76,7 +76,7 @@ func newRegistryAdmit(env *Env) *cobra.Command {
 
 func newRegistryRemove(env *Env) *cobra.Command {
 	return operatorCommand(env, "remove PERSON --dir DIR", "Remove a judge",
-		"Remove a judge: nobody draws the person any more. Votes that were cast stay.", cobra.ExactArgs(1),
+		"Remove a judge: nobody draws the person any more, and the person votes no more, also where\nthey were drawn before. Votes that were cast stay.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
 			cmd.Flags().StringVar(&ask.Reason, "reason", "", "`TEXT` that says why, for everybody to read")
 		},

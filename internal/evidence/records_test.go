@@ -69,7 +69,7 @@ func examples() map[Kind]Body {
 		CredentialIssuedKind: &CredentialIssued{Agent: "a", Attempt: "a", Blob: &content, Credential: digest.IDOf(nil), ID: "urn:uuid:1", Issuer: "did:key:z", Method: "did:key:z#z", Run: "r", Status: &StatusPlace{Index: 1, List: "l"},
 			Request: &RegistryRequest{Body: id, Key: id}},
 		CredentialRevokedKind:  &CredentialRevoked{Credential: digest.IDOf(nil), Reason: "r", Request: &RegistryRequest{Body: id, Key: id}},
-		RegistryConfiguredKind: &RegistryConfigured{DeadlineHours: 72, DID: "did:web:a.example", Judges: 3, PublicURL: "https://a.example", Quorum: 2, Witnesses: []string{"w"}},
+		RegistryConfiguredKind: &RegistryConfigured{DeadlineHours: 72, DID: "did:web:a.example", DrawRule: 2, Judges: 3, PublicURL: "https://a.example", Quorum: 2, Witnesses: []string{"w"}},
 		RegistryAgentKind:      &RegistryAgent{Agent: "a", KeyHash: id, Profile: &content, PublicKey: "did:key:z", Request: &RegistryRequest{Body: id, Key: id}},
 		RegistryAPIKeyKind:     &RegistryAPIKey{Agent: "a", KeyHash: id, Replaces: &id, Request: &RegistryRequest{Body: id, Key: id}},
 		RegistryJudgeKind:      &RegistryJudge{Admitted: true, Agents: []string{"a"}, Person: "p", Reason: &content, Set: &id},

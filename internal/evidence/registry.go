@@ -17,11 +17,16 @@ import (
 type RegistryConfigured struct {
 	DeadlineHours int    `json:"deadline_hours"`
 	DID           string `json:"did"` // of the issuer of credentials
-	Judges        int    `json:"judges"`
-	PublicURL     string `json:"public_url,omitempty"`
-	Quorum        int    `json:"quorum"` // of judges who accept
-	// Witnesses are the keys whose cosignatures a draw waits for; without any it
-	// takes the next sealed root.
+	// DrawRule says which root judges are drawn from where no witness is waited for.
+	// Without it, any that was sealed between the proposal and the draw; 2 is the root
+	// of the fewest entries, from the proposal's own on, under which somebody is
+	// eligible. It never becomes less.
+	DrawRule  int    `json:"draw_rule,omitempty"`
+	Judges    int    `json:"judges"`
+	PublicURL string `json:"public_url,omitempty"`
+	Quorum    int    `json:"quorum"` // of judges who accept
+	// Witnesses are the keys whose cosignatures a draw waits for; without any,
+	// DrawRule decides.
 	Witnesses []string `json:"witnesses,omitempty"`
 }
 
@@ -36,8 +41,14 @@ func (c *RegistryConfigured) Validate() error {
 	if c.Quorum > c.Judges {
 		return fmt.Errorf("quorum is %d of %d judges", c.Quorum, c.Judges)
 	}
+	if c.DrawRule != 0 && c.DrawRule != FirstRootRule {
+		return fmt.Errorf("draw_rule is %d, expected %d", c.DrawRule, FirstRootRule)
+	}
 	return firstError(required("did", c.DID), notNegative("judges", int64(c.Judges)), notNegative("quorum", int64(c.Quorum)), each("witnesses", c.Witnesses))
 }
+
+// FirstRootRule is the draw rule by which everybody can tell the root of a draw.
+const FirstRootRule = 2
 
 // RegistryAgent records that somebody registered. The API key itself is nowhere.
 type RegistryAgent struct {

@@ -12,7 +12,7 @@ const maxAssigned = 100
 // judge and has not judged.
 func (r *Registry) Assigned(ctx context.Context, a *Agent) ([]*Proposal, error) {
 	r.mu.Lock()
-	who := r.state.holder(a.ID)
+	who := r.state.judge(a.ID)
 	r.mu.Unlock()
 	now := r.o.Now()
 	open := r.pick(func(p *proposal) bool {

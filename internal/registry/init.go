@@ -133,7 +133,7 @@ func firstEntries(dir string, s Settings) ([]evidence.Body, error) {
 
 // configured is what the settings tell others.
 func configured(s Settings, did string) *evidence.RegistryConfigured {
-	c := &evidence.RegistryConfigured{DeadlineHours: int(s.Deadline / time.Hour), DID: did, Judges: s.Judges, PublicURL: s.PublicURL, Quorum: s.Quorum}
+	c := &evidence.RegistryConfigured{DeadlineHours: int(s.Deadline / time.Hour), DID: did, DrawRule: evidence.FirstRootRule, Judges: s.Judges, PublicURL: s.PublicURL, Quorum: s.Quorum}
 	for _, w := range s.Witnesses {
 		c.Witnesses = append(c.Witnesses, w.Key)
 	}

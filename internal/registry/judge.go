@@ -14,7 +14,6 @@ import (
 	"tallystick/internal/refusal"
 	"tallystick/internal/registry/recompute"
 	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
 )
 
 const maxReason = 16 << 10
@@ -74,7 +73,8 @@ func (r *Registry) Judge(ctx context.Context, a *Agent, j Judgement) (*Proposal,
 		}
 		e.Reason = &names[0]
 	}
-	_, err = r.once(req, []string{"proposal " + j.Proposal}, func() ([]evidence.Body, error) {
+	// While a judge is being removed the vote waits: it would come after the entry.
+	_, err = r.once(req, []string{"proposal " + j.Proposal, waitFor + "judges"}, func() ([]evidence.Body, error) {
 		voted, err := r.mayVote(a, j)
 		if err != nil || voted {
 			return nil, err
@@ -94,10 +94,10 @@ func (r *Registry) mayVote(a *Agent, j Judgement) (voted bool, err error) {
 	if p == nil {
 		return false, unknownProposal(j.Proposal)
 	}
-	who := r.state.holder(a.ID)
+	who := r.state.judge(a.ID)
 	person := r.state.persons[who]
 	switch {
-	case person == nil || !person.at(r.state.size).admitted:
+	case person == nil:
 		return false, refusal.Newf(refusal.NotAllowed, "agent %s does not belong to an admitted judge", a.ID).
 			WithHint("calibrate, and ask the operator to admit you")
 	case r.state.holds(person.at(r.state.size).agents, p):
@@ -152,7 +152,7 @@ func decodeSignature(text string) ([]byte, error) {
 
 // voted is what follows from a vote: its entry, and the decision if it makes one.
 func (r *Registry) voted(p *proposal, e *evidence.RegistryJudged) ([]evidence.Body, error) {
-	e.Person, e.Content = r.state.holder(e.Agent), p.Content
+	e.Person, e.Content = r.state.judge(e.Agent), p.Content
 	counted := *p
 	counted.votes = append(slices.Clone(p.votes), vote{RegistryJudged: e})
 	v := counted.tally()
@@ -171,18 +171,6 @@ func (r *Registry) decision(p *proposal, outcome string, v evidence.RegistryVote
 		d.Chain, err = r.link(p.RegistryProposed)
 	}
 	return []evidence.Body{d}, err
-}
-
-// sealFor notes the root that the judges of a proposal will be drawn from: the
-// first one sealed after it under which somebody is eligible. It is called with the
-// lock held.
-func (r *Registry) sealFor(p *proposal, tip sequencer.Tip) {
-	if p.drawn != nil || p.sealed != nil || p.config.Judges == 0 || len(p.config.Witnesses) > 0 || p.index >= tip.Size {
-		return
-	}
-	if len(r.state.eligible(p, tip.Size)) > 0 {
-		p.sealed = &sealedRoot{size: tip.Size, root: tip.Root}
-	}
 }
 
 // settler draws judges as soon as there is a root to draw from.
@@ -231,7 +219,7 @@ func (r *Registry) drawAll() error {
 		r.mu.Lock()
 		content := r.state.proposals[id].Content
 		r.mu.Unlock()
-		err := r.transact([]string{"proposal " + id, "content " + content.String()}, func() ([]evidence.Body, error) { return r.draw(r.state.proposals[id]), nil })
+		err := r.transact([]string{"proposal " + id, "content " + content.String()}, func() ([]evidence.Body, error) { return r.draw(r.state.proposals[id]) })
 		if err != nil {
 			return err
 		}
@@ -240,15 +228,19 @@ func (r *Registry) drawAll() error {
 }
 
 // draw makes the entry of a draw, once for each content.
-func (r *Registry) draw(p *proposal) []evidence.Body {
+func (r *Registry) draw(p *proposal) ([]evidence.Body, error) {
 	if p.drawn != nil || p.decided != nil || p.sealed == nil || r.state.draws[p.Content] != nil {
-		return nil
+		return nil, nil
+	}
+	root, err := r.log.root(p.sealed.size)
+	if err != nil {
+		return nil, err
 	}
 	eligible := r.state.eligible(p, p.sealed.size)
 	return []evidence.Body{&evidence.RegistryDrawn{
-		Checkpoint: p.sealed.checkpoint, Content: p.Content, Judges: recompute.Draw(p.sealed.root, p.Content, eligible, p.config.Judges),
-		Of: len(eligible), Proposal: p.Proposal, Root: p.sealed.root.String(), Size: p.sealed.size, Witnessed: p.sealed.checkpoint != nil,
-	}}
+		Checkpoint: p.sealed.checkpoint, Content: p.Content, Judges: recompute.Draw(root, p.Content, eligible, p.config.Judges),
+		Of: len(eligible), Proposal: p.Proposal, Root: root.String(), Size: p.sealed.size, Witnessed: p.sealed.checkpoint != nil,
+	}}, nil
 }
 
 // lapseAll decides what is past its deadline.

@@ -192,6 +192,94 @@ func TestVotesThatDoNotCount(t *testing.T) {
 	wantRefusal(t, err, refusal.TooLate)
 }
 
+func TestAJudgeWhoWasRemovedIsOneNoMore(t *testing.T) {
+	j := newJudged(t, 4, nil)
+	p := j.proposeDrawn(0.7)
+	gone, stays := p.Judges.Persons[0], p.Judges.Persons[1]
+	must[*Proposal](t)(j.vote(j.judges[gone][0], p.ID, "accept"))
+	other := j.proposeDrawn(0.8)
+	for !slices.Contains(other.Judges.Persons, gone) {
+		other = j.proposeDrawn(0.8 + float64(j.state.size)/1e4)
+	}
+	if err := j.RemoveJudge(ctx, gone, "moved on"); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{false, true} {
+		if again {
+			j.reopen()
+		}
+		// At the door, in the list of what is to be judged, and in public.
+		a := must[*Agent](t)(j.Authenticate(ctx, j.judges[gone][0].apiKey))
+		if seen := must[*Agent](t)(j.Agent(ctx, a.ID)); a.Person != "" || seen.Person != "" {
+			t.Errorf("the agent is still that of judge %q, %q", a.Person, seen.Person)
+		}
+		if open := must[[]*Proposal](t)(j.Assigned(ctx, a)); len(open) != 0 {
+			t.Errorf("%d proposals to judge", len(open))
+		}
+		if n := must[*Public](t)(j.Config(ctx)).EligibleJudges; n != 3 {
+			t.Errorf("%d judges", n)
+		}
+		_, err := j.vote(j.judges[gone][0], other.ID, "accept")
+		wantRefusal(t, err, refusal.NotAllowed, "does not belong to an admitted judge")
+	}
+	// The earlier vote stays, and counts.
+	if got := must[*Proposal](t)(j.vote(j.judges[stays][0], p.ID, "accept")); got.Status != Published || got.Judges.For != 2 {
+		t.Errorf("%s %+v", got.Status, got.Judges)
+	}
+	// Nobody draws them, until they are admitted again.
+	for i := range 5 {
+		if p := j.proposeDrawn(0.1 + float64(i)/100); p.Judges.Of != 3 || slices.Contains(p.Judges.Persons, gone) {
+			t.Errorf("drawn: %+v", p.Judges)
+		}
+	}
+	if err := j.AdmitJudge(ctx, gone, []string{j.judges[gone][0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	must[*Proposal](t)(j.vote(j.judges[gone][0], other.ID, "accept"))
+}
+
+// No vote comes after the entry that removes its judge, however close the two are.
+func TestAVoteNeverComesAfterTheRemoval(t *testing.T) {
+	j := newJudged(t, 3, nil)
+	for i := range 5 {
+		p := j.proposeDrawn(0.1 + float64(i)/100)
+		who := p.Judges.Persons[0]
+		member := j.judges[who][0]
+		vote := j.sign(member, Judgement{Proposal: p.ID, Verdict: "accept"})
+		voted := make(chan error, 1)
+		go func() {
+			_, err := j.Judge(ctx, member.Agent, vote)
+			voted <- err
+		}()
+		if err := j.RemoveJudge(ctx, who, ""); err != nil {
+			t.Fatal(err)
+		}
+		err := <-voted
+		j.mu.Lock()
+		removed := j.state.persons[who].changes
+		for _, v := range j.state.proposals[p.ID].votes {
+			if v.Person == who && v.index > removed[len(removed)-1].index {
+				t.Errorf("the vote is entry %d, the removal %d", v.index, removed[len(removed)-1].index)
+			}
+		}
+		j.mu.Unlock()
+		if err != nil {
+			wantRefusal(t, err, refusal.NotAllowed)
+		}
+		if err := j.AdmitJudge(ctx, who, []string{member.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheRootOfADrawIsThatOfItsProposal(t *testing.T) {
+	j := newJudged(t, 5, nil)
+	p := j.proposeDrawn(0.7)
+	if d := j.state.draws[p.Content]; d.Size != p.Entry+1 {
+		t.Errorf("drawn from %d entries, the proposal is entry %d", d.Size, p.Entry)
+	}
+}
+
 func TestNobodyJudgesTheirOwn(t *testing.T) {
 	j := newJudged(t, 4, nil)
 	// person0 proposes with one agent: they are never drawn, whichever agent votes.

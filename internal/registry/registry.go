@@ -210,9 +210,6 @@ func (r *Registry) openLedger(ctx context.Context, fresh bool) error {
 	if known > tip.Size {
 		return r.differs("the database was made from %d entries, and the ledger has %d", known, tip.Size)
 	}
-	for _, p := range r.state.undrawn {
-		r.sealFor(p, tip)
-	}
 	r.applied = tip.Size
 	r.log.set(tip)
 	if r.ring, err = loadKeyring(r.o.Dir, r.state); err != nil {
@@ -357,9 +354,6 @@ func (r *Registry) applyAll(batches []committed) {
 			broken = errors.Join(broken, r.state.fold(rec, c), r.log.add(rec.Position))
 			entries = append(entries, entryRow(rec))
 		}
-		for _, p := range r.state.undrawn {
-			r.sealFor(p, batch.tip)
-		}
 	}
 	r.mu.Unlock()
 	tip := batches[len(batches)-1].tip
@@ -433,9 +427,13 @@ func (r *Registry) wake() {
 	}
 }
 
+// waitFor before a key lets many requests of one kind go on together.
+const waitFor = "after "
+
 // transact decides about a request and records what follows. The keys name what it
 // is about: of two requests with a key in common the second waits for the first,
-// and decides with what became of it. Decide is called with the lock held, reads
+// and decides with what became of it. A key after [waitFor] is waited for and not
+// taken. Decide is called with the lock held, reads
 // the state, and returns the entries to append, none if there is nothing to do.
 func (r *Registry) transact(keys []string, decide func() ([]evidence.Body, error)) error {
 	for {
@@ -484,7 +482,7 @@ func (r *Registry) open4writes() error {
 
 func (r *Registry) busy(keys []string) chan struct{} {
 	for _, k := range keys {
-		if c := r.inflight[k]; c != nil {
+		if c := r.inflight[strings.TrimPrefix(k, waitFor)]; c != nil {
 			return c
 		}
 	}

@@ -350,7 +350,7 @@ func (s *state) judgement(j vote) JudgementRow {
 }
 
 func (s *state) agentView(a *agent) Agent {
-	return Agent{ID: a.id, PublicKey: a.publicKey, Person: s.holder(a.id), Entry: a.index}
+	return Agent{ID: a.id, PublicKey: a.publicKey, Person: s.judge(a.id), Entry: a.index}
 }
 
 // dropTakenDown removes blobs that the ledger says are taken down: a crash may have

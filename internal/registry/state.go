@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -92,10 +90,9 @@ type vote struct {
 	at    evidence.Time
 }
 
-// A sealedRoot is a root that the operator signed, or that witnesses did too.
+// A sealedRoot is the root of that many entries, which judges are drawn from.
 type sealedRoot struct {
 	size       int64
-	root       tlog.Hash
 	checkpoint *digest.Content // the cosigned one
 }
 
@@ -286,6 +283,9 @@ func (s *state) addJudge(b *evidence.RegistryJudge, index int64, c *changes) err
 		}
 	}
 	p.changes = append(p.changes, admission{index, b.Admitted, b.Agents})
+	for _, waiting := range s.undrawn {
+		s.chooseRoot(waiting, index+1)
+	}
 	if b.Reason != nil {
 		c.blobs[*b.Reason] = true
 	}
@@ -301,12 +301,23 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	s.proposals[b.Proposal], s.contents[b.Content], s.undecided[b.Proposal] = p, p, p
 	if p.drawn == nil && p.config.Judges > 0 {
 		s.undrawn[b.Proposal] = p
+		s.chooseRoot(p, index+1)
 	}
 	c.proposals[p], c.blobs[b.Manifest] = true, true
 	if b.Credential != nil {
 		c.blobs[b.Credential.Blob] = true
 	}
 	return nil
+}
+
+// chooseRoot notes which root the judges of a proposal will be drawn from: that of
+// the fewest entries, from the proposal's own on, under which somebody is eligible.
+// Nothing that the operator does after that entry changes it. Only an admission makes
+// somebody eligible, so nothing else needs to ask.
+func (s *state) chooseRoot(p *proposal, size int64) {
+	if p.sealed == nil && len(p.config.Witnesses) == 0 && len(s.eligible(p, size)) > 0 {
+		p.sealed = &sealedRoot{size: size}
+	}
 }
 
 func (s *state) addDraw(b *evidence.RegistryDrawn, at evidence.Time, c *changes) error {
@@ -418,10 +429,11 @@ func (s *state) addKey(b *evidence.KeyPublished, index int64, at evidence.Time, 
 	return nil
 }
 
-// holder is the person who holds an agent now, or "".
-func (s *state) holder(agent string) string {
+// judge is the admitted person who holds an agent now, or "". Who was removed is not
+// one any more.
+func (s *state) judge(agent string) string {
 	for id, p := range s.persons {
-		if last := p.at(s.size); last != nil && slices.Contains(last.agents, agent) {
+		if last := p.at(s.size); last != nil && last.admitted && slices.Contains(last.agents, agent) {
 			return id
 		}
 	}

@@ -122,7 +122,7 @@ func (r *Registry) witnessed(pub *sequencer.Published) error {
 	defer r.mu.Unlock()
 	for _, p := range r.state.undrawn {
 		if p.sealed == nil && len(p.config.Witnesses) > 0 && p.index < head.Size && len(r.state.eligible(p, head.Size)) > 0 {
-			p.sealed = &sealedRoot{size: head.Size, root: head.Root, checkpoint: &names[0]}
+			p.sealed = &sealedRoot{size: head.Size, checkpoint: &names[0]}
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (r *Registry) reconfigure() error {
 }
 
 func sameConfig(a, b *evidence.RegistryConfigured) bool {
-	return a.DeadlineHours == b.DeadlineHours && a.DID == b.DID && a.Judges == b.Judges && a.PublicURL == b.PublicURL && a.Quorum == b.Quorum &&
+	return a.DeadlineHours == b.DeadlineHours && a.DID == b.DID && a.DrawRule == b.DrawRule && a.Judges == b.Judges && a.PublicURL == b.PublicURL && a.Quorum == b.Quorum &&
 		fmt.Sprint(a.Witnesses) == fmt.Sprint(b.Witnesses)
 }
 

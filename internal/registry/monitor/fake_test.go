@@ -89,7 +89,7 @@ func emptyFake(t testing.TB) *fakeRegistry {
 
 // people adds settings, agents and judges.
 func (f *fakeRegistry) people(judges, quorum int) {
-	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: judges, Quorum: quorum})
+	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", DrawRule: 2, Judges: judges, Quorum: quorum})
 	for i, agent := range []string{"proposer", "ada", "bo", "cy", "di", "ed"} {
 		f.agentKeys[agent] = testKey(f, byte(10+i))
 		f.add(&evidence.RegistryAgent{Agent: agent, KeyHash: digest.IDOf([]byte(agent)), PublicKey: seal.DIDKey(publicOf(f.agentKeys[agent]))})

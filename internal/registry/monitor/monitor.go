@@ -9,8 +9,8 @@
 // that says something else, a receipt that does not prove.
 //
 // What it cannot see: what was never in the ledger, such as a proposal that was
-// refused or dropped before it was answered; whether a draw took the first root that
-// was sealed after the proposal, unless witnesses were waited for; the texts of
+// refused or dropped before it was answered; what the operator tried before writing the
+// entry of a proposal, from whose root judges are drawn; the texts of
 // manifests that were taken down; and whether a registry shows others something
 // else, for which monitors compare what they remember, or witnesses cosign.
 package monitor

@@ -340,8 +340,25 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 		{"the root is of the future", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { d.Size++ }
 		}, DrawDiffers + ": it is drawn from the root of"},
+		{"a later root is taken", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.add(&evidence.Note{})
+			f.draw(p, 3)
+		}, DrawDiffers + ": the first under which somebody is eligible has"},
+		{"the rule of the draw is taken back", func(f *fakeRegistry) {
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2})
+		}, EntryOutOfPlace + ": go back from draw rule 2 to 0"},
+		{"a judge who was removed votes", func(f *fakeRegistry) {
+			p := f.propose(50)
+			f.draw(p, 3)
+			who := f.drawn[p.Content].Judges[0]
+			agent, _, _ := strings.Cut(who, "@")
+			f.add(&evidence.RegistryJudge{Admitted: false, Agents: []string{agent}, Person: who})
+			f.vote(p, who, "accept")
+			f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{agent}, Person: who})
+		}, VoteNotValid + ": at this entry is not admitted"},
 		{"witnesses are not waited for", func(f *fakeRegistry) {
-			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2, Witnesses: []string{"w+1+k"}})
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", DrawRule: 2, Judges: 3, Quorum: 2, Witnesses: []string{"w+1+k"}})
 		}, DrawDiffers + ": did not wait"},
 		{"a judge is admitted for the draw", func(f *fakeRegistry) {
 			f.drawLie = func(d *evidence.RegistryDrawn) {
@@ -402,12 +419,12 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			f.drawLie = func(d *evidence.RegistryDrawn) { d.Witnessed = true }
 		}, DrawDiffers + ": names no checkpoint"},
 		{"the checkpoint of a draw is not cosigned", func(f *fakeRegistry) {
-			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", DrawRule: 2, Judges: 3, Quorum: 2,
 				Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
 			f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 89), d.Size) }
 		}, DrawDiffers + ": its cosigned checkpoint"},
 		{"the checkpoint of a draw is another", func(f *fakeRegistry) {
-			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", DrawRule: 2, Judges: 3, Quorum: 2,
 				Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
 			f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 88), d.Size-1) }
 		}, DrawDiffers + ": the draw is of"},
@@ -620,10 +637,49 @@ func TestAnEntryThatIsTooLongForItsReceiptIsReadBesideIt(t *testing.T) {
 
 func TestDrawsThatWaitedForWitnessesAreVerified(t *testing.T) {
 	f := newFake(t, 3, 2)
-	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2,
+	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", DrawRule: 2, Judges: 3, Quorum: 2,
 		Witnesses: []string{seal.CosignatureVKey(publicOf(testKey(t, 88)), "witness.example/w1")}})
 	f.drawLie = func(d *evidence.RegistryDrawn) { f.cosign(d, testKey(t, 88), d.Size) }
 	if report, err := look(t, story(f)); err != nil || report.Draws != 4 {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+// A draw under the first rule took whichever root the operator sealed next.
+func TestDrawsUnderTheFirstRuleMayTakeALaterRoot(t *testing.T) {
+	f := emptyFake(t)
+	f.people(3, 2)
+	f.entries, f.positions, f.chain, f.tree = f.entries[:1], f.positions[:1], ledger.NewChain(fakeOrigin), &ledger.Tree{}
+	opened := f.entries[0]
+	f.entries, f.positions = nil, nil
+	f.addRaw(opened)
+	f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2})
+	for _, agent := range []string{"proposer", "ada", "bo", "cy", "di", "ed"} {
+		f.add(&evidence.RegistryAgent{Agent: agent, KeyHash: digest.IDOf([]byte(agent)), PublicKey: seal.DIDKey(publicOf(f.agentKeys[agent]))})
+		if agent != "proposer" {
+			f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{agent}, Person: agent + "@example.com"})
+		}
+	}
+	p := f.propose(50)
+	f.add(&evidence.Note{})
+	f.draw(p, 3)
+	if report, err := look(t, f); err != nil {
+		t.Errorf("%+v %v", report, err)
+	}
+}
+
+// Nobody could be drawn at first: the root is that of the first admission after it.
+func TestADrawThatWaitedForAJudgeTakesTheFirstAdmission(t *testing.T) {
+	f := newFake(t, 3, 2)
+	for _, agent := range []string{"ada", "bo", "cy", "di", "ed"} {
+		f.add(&evidence.RegistryJudge{Admitted: false, Agents: []string{agent}, Person: agent + "@example.com"})
+	}
+	p := f.propose(50)
+	f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"ada"}, Person: "ada@example.com"})
+	size, root := f.chain.Size(), f.chain.Root()
+	f.add(&evidence.RegistryJudge{Admitted: true, Agents: []string{"bo"}, Person: "bo@example.com"})
+	f.add(&evidence.RegistryDrawn{Content: p.Content, Judges: []string{"ada@example.com"}, Of: 1, Proposal: p.Proposal, Root: root.String(), Size: size})
+	if report, err := look(t, f); err != nil {
 		t.Errorf("%+v %v", report, err)
 	}
 }

@@ -93,6 +93,9 @@ func (r *replay) apply(index int64, entry evidence.Entry, body evidence.Body) {
 	}
 	switch b := body.(type) {
 	case *evidence.RegistryConfigured:
+		if r.settings != nil && b.DrawRule < r.settings.DrawRule {
+			r.find(EntryOutOfPlace, index, "", "the settings go back from draw rule %d to %d", r.settings.DrawRule, b.DrawRule)
+		}
 		r.settings = b
 	case *evidence.RegistryAgent:
 		if _, ok := r.agents[b.Agent]; ok {
@@ -180,7 +183,28 @@ func (r *replay) checkDraw(index int64, at evidence.Time, b *evidence.RegistryDr
 		r.find(DrawDiffers, index, b.Proposal, "it says that the root of %d entries is %s; it is %s", b.Size, b.Root, root)
 		return
 	}
+	if want := r.firstRoot(p, index); p.settings.DrawRule >= evidence.FirstRootRule && len(p.settings.Witnesses) == 0 && b.Size != want {
+		r.find(DrawDiffers, index, b.Proposal, "it is drawn from the root of %d entries; the first under which somebody is eligible has %d", b.Size, want)
+	}
 	r.compareDraw(index, d, root)
+}
+
+// firstRoot is the size of the first tree, from the proposal's own entry on, under
+// which somebody could be drawn; 0 if there is none before the draw. Only an admission
+// makes somebody eligible.
+func (r *replay) firstRoot(p *proposal, before int64) int64 {
+	sizes := []int64{p.index + 1}
+	for _, a := range r.judges {
+		if a.index > p.index && a.index < before {
+			sizes = append(sizes, a.index+1)
+		}
+	}
+	for _, size := range sizes {
+		if len(r.eligible(size, p)) > 0 {
+			return size
+		}
+	}
+	return 0
 }
 
 func (r *replay) compareDraw(index int64, d *draw, root tlog.Hash) {
@@ -246,7 +270,7 @@ func (r *replay) checkVote(index int64, at evidence.Time, b *evidence.RegistryJu
 		return
 	}
 	if !r.holds(b.Person, b.Agent) {
-		wrong("agent %s votes for %s, who does not hold it", b.Agent, b.Person)
+		wrong("agent %s votes for %s, who at this entry is not admitted or does not hold it", b.Agent, b.Person)
 	}
 	p.votes[b.Person] = b.Verdict
 	message, err := recompute.Judgement{Content: b.Content, Proposal: b.Proposal, Reason: b.Reason, Registry: r.log.origin, Verdict: b.Verdict}.Message()
@@ -259,11 +283,14 @@ func (r *replay) checkVote(index int64, at evidence.Time, b *evidence.RegistryJu
 	}
 }
 
-// holds reports whether a person was ever admitted with that agent.
+// holds reports whether a person is admitted now, with that agent.
 func (r *replay) holds(person, agent string) bool {
-	return slices.ContainsFunc(r.judges, func(a admission) bool {
-		return a.body.Person == person && a.body.Admitted && slices.Contains(a.body.Agents, agent)
-	})
+	for _, a := range slices.Backward(r.judges) {
+		if a.body.Person == person {
+			return a.body.Admitted && slices.Contains(a.body.Agents, agent)
+		}
+	}
+	return false
 }
 
 // checkDecision counts the votes again.
