@@ -75,6 +75,9 @@ function remember(problem) {
   } catch { /* the banner of this page is there all the same */ }
 }
 
+// hasNumbers: the page shows numbers.
+const hasNumbers = () => document.querySelector("main table, main .figures") !== null;
+
 // --- Questions to the server ---
 
 async function ask(path) {
@@ -135,6 +138,13 @@ const followHere = (request, progress) => followChain(request, (seq) => {
   return idle();
 });
 
+// here is an address on this server: pages name no other.
+function here(path, what) {
+  const address = new URL(path, location.href);
+  must(address.origin === location.origin, what + " is said to be elsewhere");
+  return address;
+}
+
 class Check {
   constructor(place, typed) {
     this.place = place;
@@ -182,7 +192,16 @@ class Check {
     for (const cell of document.querySelectorAll("[data-field]")) {
       if (isEntryCell(cell) && this.compared.get(cell) !== cell.textContent) this.visible.observe(cell);
     }
+    this.atLeastOne();
     for (const list of document.querySelectorAll("[data-trajectory]")) this.transcript(list);
+    for (const part of document.querySelectorAll("[data-grading]")) this.grading(part);
+  }
+
+  // atLeastOne checks the first value even where none is in view, so that a page with
+  // values never passes for one without.
+  atLeastOne() {
+    const first = [...document.querySelectorAll("[data-field]")].find(isEntryCell);
+    if (first && this.counts.cells === 0 && this.working === 0 && this.waiting.length === 0) this.cameIntoView([{ target: first, isIntersecting: true }]);
   }
 
   scanSoon() {
@@ -268,11 +287,8 @@ class Check {
     this.following.set(list, [0, 0]);
     const index = entryOf(list), what = "transcript of entry " + index;
     try {
-      const p = await this.entry(index);
-      must(p.entry.kind === "case.scored", "a transcript of an entry that is not a record of a case", Refused);
-      const address = new URL(list.getAttribute("data-trajectory"), location.href);
-      must(address.origin === location.origin, "the transcript is said to be elsewhere");
-      const named = (await this.evidenceIndex(list, p.entry.body.evidence[0])).trajectory;
+      const address = here(list.getAttribute("data-trajectory"), "the transcript");
+      const named = (await this.evidenceIndex(list, index)).trajectory;
       must(named.head === list.getAttribute("data-head"), `the page names the head ${list.getAttribute("data-head")}, the record’s evidence ${named.head}`, Refused);
       const numbers = [...list.querySelectorAll("[data-seq]")].map((item) => Number(item.getAttribute("data-seq")));
       const { events, marks } = await follow({ address: address.href, head: named.head, from: Math.min(...numbers), to: Math.max(...numbers), marks: marksOf(named.head) }, (seq) => {
@@ -289,13 +305,41 @@ class Check {
     this.show();
   }
 
+  // grading compares the checks of a case with the document that its evidence names.
+  async grading(part) {
+    if (this.compared.get(part) === part.textContent) return;
+    this.compared.set(part, part.textContent);
+    const index = entryOf(part), what = "scoring of entry " + index;
+    try {
+      const address = here(part.getAttribute("data-grading"), "the scoring");
+      const named = (await this.evidenceIndex(part, index)).grading;
+      const bytes = await this.piece(address, named, "the scoring is not the one that the record names");
+      const doc = canonical(text(bytes));
+      for (const cell of part.querySelectorAll("[data-field]")) {
+        const d = compareCell(cell, doc, what);
+        this.counts.cells++;
+        if (!d) continue;
+        cell.setAttribute("data-differs", "");
+        this.problem(d);
+      }
+    } catch (err) {
+      this.failed(what, err);
+    }
+    this.show();
+  }
+
   // evidenceIndex is the piece that a record names first, and that names the rest.
-  async evidenceIndex(list, digest) {
-    const address = new URL(list.getAttribute("data-evidence") ?? "", location.href);
-    must(address.origin === location.origin, "the evidence is said to be elsewhere");
+  async evidenceIndex(part, entry) {
+    const p = await this.entry(entry);
+    must(p.entry.kind === "case.scored", "evidence of an entry that is not a record of a case", Refused);
+    const address = here(part.getAttribute("data-evidence") ?? "", "the evidence");
+    return canonical(text(await this.piece(address, p.entry.body.evidence[0], "the index of the evidence is not the one that the record names")));
+  }
+
+  async piece(address, digest, otherwise) {
     const bytes = new Uint8Array(await (await ask(address)).arrayBuffer());
-    must("blake3:" + hex(blake3(bytes)) === digest, "the index of the evidence is not the one that the record names", Refused);
-    return canonical(text(bytes));
+    must("blake3:" + hex(blake3(bytes)) === digest, otherwise, Refused);
+    return bytes;
   }
 
   // --- What came of it ---
@@ -322,7 +366,7 @@ class Check {
     if (this.problems.length > 0) return "bad";
     if ((busy && this.counts.cells === 0) || this.following.size > 0) return "checking";
     if (this.unclear.size > 0 || !this.checkpoint) return "unclear";
-    if (this.counts.cells + this.counts.events === 0) return "unclear";
+    if (this.counts.cells + this.counts.events === 0) return "computed";
     return this.keys.known ? "good" : "unknown";
   }
 
@@ -335,19 +379,30 @@ class Check {
     if (current !== this) return; // a check with other keys has begun, and the mark is its
     const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
     if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // somebody is typing
-    const lines = [`${this.counts.cells} values${this.counts.events > 0 ? ` and ${this.counts.events} events` : ""} on this page are compared with the ledger so far; more as you scroll. What names no entry is not compared.`];
+    const lines = [this.summary(state)];
     for (const [seq, of] of this.following.values()) lines.push(`Transcript: ${seq}${of > 0 ? ` of ${of}` : ""} events verified so far.`);
     for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
-    if (this.counts.cells + this.counts.events === 0 && this.unclear.size === 0) lines.push("No value on this page names an entry, or none came into view yet.");
     if (this.checkpoint) lines.push(`Ledger ${this.checkpoint.origin}, ${this.checkpoint.size} entries. Key ${this.checkpoint.key.text} (${fingerprint(this.checkpoint.key)}).`);
     lines.push("A server that lies can send another script. verify.html, opened from disk, cannot be lied to that way.");
-    showMark(this.place, state, lines, this.buttons(), this.far());
+    showMark(this.place, state, lines, this.buttons(), this.words(state));
     const details = this.place.querySelector("details");
     if (open) details.open = true;
     if (typed) this.place.querySelector("input").value = typed;
   }
 
-  // far is how much of a long transcript is verified, in a word for the mark.
+  summary(state) {
+    const { cells, events } = this.counts;
+    if (state === "computed" && !hasNumbers()) return "This page shows no value of the ledger.";
+    if (state === "computed") return "The numbers on this page are computed by the server from entries of the ledger, and none of them stands in one entry. Open an attempt, a case or an entry: there this browser checks each value. “tally verify” computes everything again.";
+    return `${cells} values${events > 0 ? ` and ${events} events` : ""} on this page are compared with the ledger so far; more as you scroll. Other numbers are computed by the server from many entries; open what they are about to check each one.`;
+  }
+
+  // words are for the mark, where it has more to say than its state.
+  words(state) {
+    return state === "computed" && !hasNumbers() ? "Nothing to check on this page" : this.far();
+  }
+
+  // far is how much of a long transcript is verified.
   far() {
     const [[seq, of] = [0, 0]] = this.following.values();
     return seq > 0 && of > 1000 ? `Checking… ${Math.min(100, Math.floor((100 * seq) / of))} %` : undefined;

@@ -28,6 +28,11 @@ const (
 	AsTime    Format = "time"     // to the second, UTC
 	AsBool    Format = "bool"     // yes or no
 	AsOutcome Format = "outcome"  // of a case
+
+	// Of an object of counts by outcome, as attempt.finished has it:
+	AsTotal    Format = "total"     // their sum
+	AsSolved   Format = "solved1"   // the share that passed, as percent with one decimal
+	AsInterval Format = "interval1" // Wilson's interval of that share at 95 percent
 )
 
 // MaxText bounds a text on a page, in characters. What is longer is cut and ends in an
@@ -62,6 +67,8 @@ func (f Format) Show(value []byte) (string, error) {
 		}
 	case json.Number:
 		return f.showNumber(v)
+	case map[string]any:
+		return f.showCounts(v)
 	}
 	return "", fmt.Errorf("format %s does not take %s", f, value)
 }
@@ -81,6 +88,49 @@ func (f Format) showNumber(n json.Number) (string, error) {
 		return Percent(x), err
 	}
 	return "", fmt.Errorf("format %s does not take the number %s", f, n)
+}
+
+func (f Format) showCounts(counts map[string]any) (string, error) {
+	total, passed := int64(0), int64(0)
+	for name, v := range counts {
+		number, ok := v.(json.Number)
+		n, err := number.Int64()
+		if !ok || err != nil || n < 0 || n > 1<<40 {
+			return "", fmt.Errorf("format %s: %.60q is not counted by a whole number", f, name)
+		}
+		if total += n; name == string(evidence.Passed) {
+			passed = n
+		}
+	}
+	switch {
+	case f == AsTotal:
+		return strconv.FormatInt(total, 10), nil
+	case total == 0:
+	case f == AsSolved:
+		return Percent(float64(passed) / float64(total)), nil
+	case f == AsInterval:
+		lo, hi := wilson(float64(passed)/float64(total), float64(total))
+		return Percent(lo) + " – " + Percent(hi), nil
+	}
+	return "", fmt.Errorf("format %s does not take counts that sum to %d", f, total)
+}
+
+// wilson is the interval of package scorecard, written as the script has it. The
+// conversions keep a processor from rounding once where the browser rounds twice.
+func wilson(p, n float64) (lo, hi float64) {
+	const z = 1.959963984540054
+	zz := float64(z * z)
+	centre := p + float64(zz/float64(2*n))
+	half := float64(z * math.Sqrt(float64(float64(p*float64(1-p))/n)+float64(zz/float64(float64(4*n)*n))))
+	scale := 1 + float64(zz/n)
+	lo, hi = max(0, (centre-half)/scale), min(1, (centre+half)/scale)
+	if p == 0 {
+		lo = 0
+	}
+	if p == 1 {
+		hi = 1
+	}
+	return lo, hi
 }
 
 // Number is a number with three decimals; halves are rounded up.

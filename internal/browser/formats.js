@@ -33,12 +33,39 @@ function dollars(micro) {
   return `${micro < 0 ? "-" : ""}$${Math.floor(amount / 1e6)}.${cents}`;
 }
 
+const PASSED = "passed";
+
+// counts reads counts by outcome: how many there are, and how many passed.
+function counts(object) {
+  let total = 0;
+  for (const n of Object.values(object)) {
+    if (!Number.isSafeInteger(n) || n < 0 || n > 2 ** 40) throw new Malformed("counts that are not whole numbers");
+    total += n;
+  }
+  return { total, passed: Object.hasOwn(object, PASSED) ? object[PASSED] : 0 };
+}
+
+function share(object) {
+  const { total, passed } = counts(object);
+  if (total === 0) throw new Malformed("a share of nothing");
+  return { rate: passed / total, total };
+}
+
+// wilson is the score interval of a rate (Wilson 1927) at 95 percent.
+function wilson(p, n) {
+  const z = 1.959963984540054, zz = z * z;
+  const centre = p + zz / (2 * n), half = z * Math.sqrt((p * (1 - p)) / n + zz / (4 * n * n)), scale = 1 + zz / n;
+  return [p === 0 ? 0 : Math.max(0, (centre - half) / scale), p === 1 ? 1 : Math.min(1, (centre + half) / scale)];
+}
+
+const percent = (x) => fixed(x * 100, 1) + " %";
+
 const OUTCOMES = { passed: "Passed", failed: "Failed", skipped: "Skipped", unscored: "Unscored", truncated: "Truncated", errored: "Error", not_run: "Not run" };
 
 const FORMATS = {
   number: {
     number3: (x) => fixed(x, 3),
-    percent1: (x) => fixed(x * 100, 1) + " %",
+    percent1: percent,
     usd: dollars,
     text: (x) => JSON.stringify(x),
   },
@@ -51,12 +78,20 @@ const FORMATS = {
     outcome: (s) => (Object.hasOwn(OUTCOMES, s) ? OUTCOMES[s] : visible(s)),
   },
   boolean: { bool: (b) => (b ? "yes" : "no") },
+  object: {
+    total: (o) => String(counts(o).total),
+    solved1: (o) => percent(share(o).rate),
+    interval1: (o) => {
+      const { rate, total } = share(o);
+      return wilson(rate, total).map(percent).join(" – ");
+    },
+  },
 };
 
 // shown is the text of a value. Where an entry has none, a page shows a dash.
 export function shown(value, as) {
   if (value === undefined) return "–";
-  const formats = FORMATS[typeof value] ?? {};
+  const formats = (value !== null && !Array.isArray(value) && FORMATS[typeof value]) || {};
   const format = Object.hasOwn(formats, as) ? formats[as] : null;
   if (!format) throw new Malformed(`the format ${as} does not take ${JSON.stringify(value).slice(0, 80)}`);
   return format(value);

@@ -7,11 +7,12 @@ export const WORDS = {
   checking: "Checking…",
   good: "Verified with a key you gave",
   unknown: "Consistent, signer not known to you",
+  computed: "Computed by the server from entries",
   unclear: "Could not be checked",
   bad: "Does not verify",
 };
 
-const SIGNS = { checking: "…", good: "✓", unknown: "?", unclear: "–", bad: "✗" };
+const SIGNS = { checking: "…", good: "✓", unknown: "?", computed: "Σ", unclear: "–", bad: "✗" };
 
 export function element(name, attributes = {}, ...children) {
   const e = document.createElement(name);

@@ -174,17 +174,3 @@ func (attemptsData) States() []string { return []string{"finished", "unfinished"
 
 // Orders are those of the list.
 func (attemptsData) Orders() []string { return []string{"oldest", "passed", "class"} }
-
-// Passes reports whether the end of the attempt counts as many passed cases as
-// count now: amendments and corrections change that, and the entry stays.
-func (r attemptRow) Passes() bool {
-	n, _ := shown(r.body(), "/outcomes/passed", AsText)
-	return n == strconv.Itoa(r.Passed)
-}
-
-func (r attemptRow) body() any {
-	if r.End == nil {
-		return nil
-	}
-	return r.End.body
-}

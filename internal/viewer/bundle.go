@@ -324,7 +324,7 @@ func (w *walker) events(at place) ([]byte, string, error) {
 }
 
 // linking are the attributes that lead to another file.
-var linking = []string{"href", "src", "data-trajectory", "data-evidence"}
+var linking = []string{"href", "src", "data-trajectory", "data-evidence", "data-grading"}
 
 // linksOf are the places that a page leads to, and the receipts of the entries that
 // its values name.

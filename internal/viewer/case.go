@@ -2,12 +2,16 @@ package viewer
 
 import (
 	"fmt"
+	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
@@ -34,7 +38,10 @@ type caseData struct {
 	DiffCut    bool   // lines of the diff, or their ends, are left out
 	DiffURL    string // the whole of it
 
-	kept map[string]bool // the pieces of the evidence
+	GradingURL string // where the checks stand that the table shows; "" if it cannot be compared
+
+	kept    map[string]bool // the pieces of the evidence
+	grading any             // the document with the checks
 }
 
 // An evidenceFile is a piece that the record names.
@@ -163,6 +170,7 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	}
 	if files.Grading != nil {
 		add("what was compared", *files.Grading)
+		v.gradingOf(data, files.Grading.String())
 	}
 	if files.Plan != nil {
 		add("plan", *files.Plan)
@@ -196,6 +204,53 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	if files.Folder != nil {
 		v.changedFiles(data, files.Folder)
 	}
+}
+
+// gradingOf takes the document that the table of checks is made of, so that a browser
+// can compare the two.
+func (v *Viewer) gradingOf(data *caseData, name string) {
+	d, err := digest.ParseContent(name)
+	if err != nil {
+		return
+	}
+	piece, err := v.r.Piece(d)
+	if err != nil {
+		return
+	}
+	doc, err := decode(piece)
+	checks, _ := at(doc, "/checks")
+	if list, ok := checks.([]any); err == nil && ok && len(list) == len(data.Why.Checks) {
+		data.grading, data.GradingURL = doc, data.PieceURL(name)
+	}
+}
+
+// Check shows a text of a check; where it stands in the document of all checks is said
+// if the document has the same.
+func (d *caseData) Check(i int, member string, as Format, text string) template.HTML {
+	pointer := fmt.Sprintf("/checks/%d/%s", i, member)
+	if own, ok := shown(d.grading, pointer, as); ok && own == text {
+		return eventValue(d.grading, pointer, as)
+	}
+	return template.HTML(template.HTMLEscapeString(text))
+}
+
+// Breakdown are the parts of the score, by name; none if there is one part only.
+func (d *caseData) Breakdown() []string {
+	v, _ := at(d.Record.body, "/score/breakdown")
+	parts, _ := v.(map[string]any)
+	if len(parts) < 2 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(parts))
+}
+
+// Part shows a part of the score.
+func (d *caseData) Part(name string) template.HTML {
+	return d.Record.Val("/score/breakdown/"+escapePointer(name), AsNumber)
+}
+
+func escapePointer(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 // maxChanged bounds the list of changed files.

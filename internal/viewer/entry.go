@@ -77,4 +77,16 @@ func (e *entry) Val(pointer string, as Format) template.HTML {
 	return layout.Cell{Entry: e.Index, Field: pointer, As: as, Class: class}.HTML(text)
 }
 
+// Same shows a text that the page computed. If the entry gives the same text, it names
+// the entry, so that the browser can compute it too; if it does not, as after a
+// correction, the text stands for itself.
+func (e *entry) Same(pointer string, as Format, text string) template.HTML {
+	if e != nil {
+		if own, ok := shown(e.body, pointer, as); ok && own == text {
+			return e.Val(pointer, as)
+		}
+	}
+	return template.HTML(template.HTMLEscapeString(text))
+}
+
 func shown(v any, pointer string, as Format) (string, bool) { return layout.Shown(v, pointer, as) }

@@ -119,7 +119,7 @@ func (e *event) members(doc any, pointer string) {
 	v, _ := at(doc, pointer)
 	object, _ := v.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		e.member(doc, pointer+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), name, object[name])
+		e.member(doc, pointer+"/"+escapePointer(name), name, object[name])
 	}
 }
 

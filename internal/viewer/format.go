@@ -20,6 +20,10 @@ const (
 	AsTime    = browser.AsTime
 	AsBool    = browser.AsBool
 	AsOutcome = browser.AsOutcome
+
+	AsTotal    = browser.AsTotal
+	AsSolved   = browser.AsSolved
+	AsInterval = browser.AsInterval
 )
 
 // none stands where an entry has no value.

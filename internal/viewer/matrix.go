@@ -42,6 +42,11 @@ type matrixCell struct {
 	scorecard.MatrixCell
 	Has       bool
 	Text, URL string
+	// Entry, Field and As say where the text stands; Field is "" if it is computed, as of
+	// cases that ran several times or were corrected.
+	Entry int64
+	Field string
+	As    Format
 }
 
 // maxColumns bounds the attempts of a matrix, and columnsAtFirst those that it
@@ -142,6 +147,7 @@ func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.V
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c scorecard.MatrixCase) bool { return alike(c, len(m.Targets)) })
 	}
 	data.Pager = newPager(q, len(cases), rowsOnPage)
+	records := recordsOf(chosen)
 	for _, c := range cases[data.Pager.from:data.Pager.to] {
 		row := matrixRow{Case: c.Case}
 		for _, t := range m.Targets {
@@ -152,11 +158,40 @@ func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.V
 			} else if cell.Score != nil && cell.Outcome == evidence.Failed && *cell.Score > 0 {
 				x.Text = Number(*cell.Score)
 			}
+			x.name(records[t.Attempt][c.Case])
 			row.Cells = append(row.Cells, x)
 		}
 		data.Rows = append(data.Rows, row)
 	}
 	return nil
+}
+
+// recordsOf are the records of attempts in which each case ran once, by case.
+func recordsOf(chosen []*history.Attempt) map[string]map[string]*history.Case {
+	out := make(map[string]map[string]*history.Case)
+	for _, a := range chosen {
+		if a.Plan.Repeat > 1 {
+			continue
+		}
+		out[a.ID] = make(map[string]*history.Case)
+		for c := range a.Cases() {
+			if c.Index >= 0 {
+				out[a.ID][c.ID] = c
+			}
+		}
+	}
+	return out
+}
+
+// name says where the text of a cell stands, if a record has it.
+func (x *matrixCell) name(c *history.Case) {
+	switch {
+	case c == nil || c.Amendment != nil || c.Correction != nil:
+	case x.Text == OutcomeName(c.Outcome()):
+		x.Entry, x.Field, x.As = c.Index, "/outcome", AsOutcome
+	case x.Text == Number(c.Score):
+		x.Entry, x.Field, x.As = c.Index, "/score/score", AsNumber
+	}
 }
 
 // alike reports whether a case ended the same way in every column.

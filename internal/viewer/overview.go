@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"tallystick/internal/archive"
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/scorecard"
@@ -14,7 +13,7 @@ import (
 
 type overviewData struct {
 	Classes []classLine
-	Newest  []archive.Logged
+	Newest  []attemptRow
 	Curve   template.HTML
 	Weeks   []scorecard.Week
 	LeftOut int
@@ -27,7 +26,13 @@ type classLine struct {
 	Tier    string // "" if the bench does not verify now
 	Title   string
 	Problem string
-	Targets []scorecard.ClassTarget
+	Targets []targetLine
+}
+
+// A targetLine is where a target stands, with the entry that ended its newest attempt.
+type targetLine struct {
+	scorecard.ClassTarget
+	End *entry // nil if none is finished
 }
 
 // A health is what is known of the ledger beside its entries.
@@ -55,17 +60,17 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 			data.Classes = append(data.Classes, v.classLine(g.Class))
 		}
 		c := &data.Classes[len(data.Classes)-1]
-		c.Targets = append(c.Targets, g)
-	}
-	for _, a := range slices.Backward(h.Attempts) {
-		if len(data.Newest) == newestShown {
-			break
-		}
-		l, err := v.loggedOf(a)
+		line, err := v.targetLine(g)
 		if err != nil {
 			return nil, err
 		}
-		data.Newest = append(data.Newest, l)
+		c.Targets = append(c.Targets, line)
+	}
+	newest := slices.Clone(h.Attempts[max(0, len(h.Attempts)-newestShown):])
+	slices.Reverse(newest)
+	var err error
+	if data.Newest, err = v.attemptRows(newest); err != nil {
+		return nil, err
 	}
 	c := scorecard.CurveOf(h, scorecard.CurveOptions{})
 	if len(c.Weeks) == 0 {
@@ -81,6 +86,19 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 		p.Next = append(p.Next, command{What: "Make a first attempt", Line: "tally run CLASS"})
 	}
 	return p, nil
+}
+
+func (v *Viewer) targetLine(g scorecard.ClassTarget) (targetLine, error) {
+	out := targetLine{ClassTarget: g}
+	if g.Newest == nil {
+		return out, nil
+	}
+	a, err := v.r.Attempt(g.Newest.ID)
+	if err != nil {
+		return out, err
+	}
+	out.End, err = v.entry(a.Finished.Index)
+	return out, err
 }
 
 func (v *Viewer) classLine(class string) classLine {

@@ -88,6 +88,7 @@ var functions = template.FuncMap{
 	"took":       took,
 	"bar":        outcomeBar,
 	"short":      short,
+	"bounds":     func(ci [2]float64) string { return Percent(ci[0]) + " – " + Percent(ci[1]) },
 	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
 	"add":        func(a, b int) int { return a + b },
 	"join":       func(list []string) string { return Line(strings.Join(list, ", ")) },

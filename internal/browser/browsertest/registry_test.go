@@ -187,7 +187,7 @@ func TestPagesOfTheRegistryCheckThemselves(t *testing.T) {
 		b.goTo(base + path)
 		b.waitFor(marked)
 		values := b.js(`document.querySelectorAll("[data-entry]").length`).(float64)
-		if want := map[bool]string{true: "good", false: "unclear"}[values > 0]; want == "good" {
+		if want := map[bool]string{true: "good", false: "computed"}[values > 0]; want == "good" {
 			b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
 		} else if got := b.state(); got != want {
 			t.Errorf("%s: the mark says %s: %s", name, got, b.text("#mark"))
