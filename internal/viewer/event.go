@@ -39,13 +39,13 @@ type field struct {
 
 // A said is a text of which the event has the beginning.
 type said struct {
-	Name      string
-	Head      template.HTML
-	Bytes     int64
-	Digest    string
-	Cut       bool // the page has less than the whole
-	Redacted  bool
-	Folded    bool // it is long, and mostly what was said before
+	Name     string
+	Head     template.HTML
+	Bytes    int64
+	Digest   string
+	Cut      bool // the page has less than the whole
+	Redacted bool
+	Folded   bool // it is long, and mostly what was said before
 }
 
 // titles are the types of events in the words of the page.
