@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/review"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 )
@@ -72,7 +73,7 @@ func (w *Reviewer) number(a *history.Attempt, c *history.Case) int {
 }
 
 // Label signs and records what the person says about one case of a queue.
-func (w *Reviewer) Label(ctx context.Context, q *archive.ReviewQueue, c *history.Case, label, note string) (*Labelled, error) {
+func (w *Reviewer) Label(ctx context.Context, q *review.Queue, c *history.Case, label, note string) (*Labelled, error) {
 	body, err := w.sign(q, c, label, note, q.Blind)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (w *Reviewer) Label(ctx context.Context, q *archive.ReviewQueue, c *history
 
 // sign makes the signed body, and judges the signature as every reader of the
 // ledger will.
-func (w *Reviewer) sign(q *archive.ReviewQueue, c *history.Case, label, note string, blind bool) (*evidence.ReviewLabelled, error) {
+func (w *Reviewer) sign(q *review.Queue, c *history.Case, label, note string, blind bool) (*evidence.ReviewLabelled, error) {
 	known, ok := q.Scale.Find(label)
 	if !ok {
 		return nil, unknownLabel(&q.Scale, label)
@@ -155,7 +156,7 @@ const MaxReviewFile = 256 << 20
 // LabelFrom signs and records the labels of a file: lines of an exported queue with
 // label and note filled in. Lines whose label is empty are left for later. Every
 // line is checked before anything is signed: all are recorded, or none.
-func (w *Reviewer) LabelFrom(ctx context.Context, q *archive.ReviewQueue, name string, data []byte) ([]Labelled, error) {
+func (w *Reviewer) LabelFrom(ctx context.Context, q *review.Queue, name string, data []byte) ([]Labelled, error) {
 	type mark struct {
 		c           *history.Case
 		label, note string
@@ -169,7 +170,7 @@ func (w *Reviewer) LabelFrom(ctx context.Context, q *archive.ReviewQueue, name s
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var item archive.ReviewItem
+		var item review.Item
 		if err := canon.Unmarshal(lines.Bytes(), &item); err != nil {
 			return nil, fmt.Errorf("%s line %d: %w", name, n, err)
 		}

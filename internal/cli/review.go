@@ -16,11 +16,12 @@ import (
 	"tallystick/internal/ceremony"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
+	"tallystick/internal/review"
 	"tallystick/internal/scorecard"
 )
 
 type reviewOptions struct {
-	archive.ReviewAsk
+	review.Ask
 	key, gpg     string
 	export, from string
 	report       bool
@@ -64,7 +65,7 @@ each agrees with the automatic outcome.`,
 	f := cmd.Flags()
 	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who looks at the cases")
 	f.StringVar(&o.gpg, "gpg", "", gpgFlag)
-	f.StringVar(&o.Only, "only", archive.ReviewAll, "which cases: "+strings.Join(archive.ReviewChoices(), ", "))
+	f.StringVar(&o.Only, "only", review.All, "which cases: "+strings.Join(review.Choices(), ", "))
 	f.IntVar(&o.Sample, "sample", 0, "draw `N` of them; needs --seed")
 	f.StringVar(&o.Seed, "seed", "", "`TEXT` that decides the draw")
 	f.BoolVar(&o.Blind, "blind", false, "hide automatic scores, judges' texts and other people's labels")
@@ -94,13 +95,13 @@ func runReview(ctx context.Context, env *Env, o reviewOptions) error {
 		return err
 	}
 	if o.report {
-		report, err := c.Reading.ReviewReport(o.Name)
+		report, err := review.Report(c.Reading, o.Name)
 		if err != nil {
 			return err
 		}
 		return env.Answer(report, func(out io.Writer) { reviewReportText(out, report) })
 	}
-	queue, err := c.Reading.ReviewQueue(o.ReviewAsk)
+	queue, err := review.Open(c.Reading, o.Ask)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ type exportedQueue struct {
 	File    string `json:"file"`
 }
 
-func exportQueue(env *Env, q *archive.ReviewQueue, file string) error {
+func exportQueue(env *Env, q *review.Queue, file string) error {
 	var lines bytes.Buffer
 	for _, c := range q.Cases {
 		item, err := q.Item(c)
@@ -178,7 +179,7 @@ type labelledAnswer struct {
 	Labels  []ceremony.Labelled `json:"labels"`
 }
 
-func labelFrom(ctx context.Context, env *Env, person *ceremony.Reviewer, q *archive.ReviewQueue, file string) error {
+func labelFrom(ctx context.Context, env *Env, person *ceremony.Reviewer, q *review.Queue, file string) error {
 	data, err := archive.ReadInput(file, ceremony.MaxReviewFile)
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func labelFrom(ctx context.Context, env *Env, person *ceremony.Reviewer, q *arch
 	return env.Answer(labelledAnswer{q.Attempt.ID, person.Name, labels}, func(out io.Writer) { labelledText(out, q, person, labels) })
 }
 
-func labelledText(out io.Writer, q *archive.ReviewQueue, person *ceremony.Reviewer, labels []ceremony.Labelled) {
+func labelledText(out io.Writer, q *review.Queue, person *ceremony.Reviewer, labels []ceremony.Labelled) {
 	for _, l := range labels {
 		again := ""
 		if l.Number > 1 {
@@ -203,7 +204,7 @@ func labelledText(out io.Writer, q *archive.ReviewQueue, person *ceremony.Review
 
 // reviewAtTerminal shows one case after the other. Each label is recorded before the
 // next case is shown, so leaving loses nothing.
-func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, q *archive.ReviewQueue, again bool) error {
+func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, q *review.Queue, again bool) error {
 	ask := newQuestioner(ctx, env)
 	var labels []ceremony.Labelled
 	left := false
@@ -311,7 +312,7 @@ func labelNamed(names []string, said string) string {
 	return found
 }
 
-func reviewItemText(out io.Writer, item *archive.ReviewItem) {
+func reviewItemText(out io.Writer, item *review.Item) {
 	fmt.Fprintf(out, "case     %s%s of %s\n", plain.Line(item.Case), repeatMark(item.Repeat), plain.Line(item.Attempt))
 	for _, asked := range item.Asked {
 		fmt.Fprintf(out, "asked    %s\n", plain.Lines(asked, said))

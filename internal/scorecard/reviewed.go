@@ -43,7 +43,7 @@ func (c ReviewedCase) Text() string {
 	}
 	people := "1 person"
 	if len(words) != 1 {
-		people = fmt.Sprintf("%d people", len(words))
+		people = fmt.Sprint(len(words)) + " people"
 	}
 	return fmt.Sprintf("%s of %s: %s: %s", c.CaseID, c.Attempt, people, strings.Join(words, ", "))
 }

@@ -34,7 +34,7 @@ var order = []group{
 	},
 	{
 		"the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",
-		[]string{"archive", "ceremony", "lab", "mine", "doctor", "fleet", "verify"},
+		[]string{"archive", "review", "ceremony", "lab", "mine", "doctor", "fleet", "verify"},
 	},
 	{
 		"surfaces show what the packages before them decided, and nothing may depend on how it is shown",

@@ -1,4 +1,10 @@
-package archive
+// Package review finds the cases of an attempt that people are to look at, shows
+// them as a person sees them, and reports on what people said.
+//
+// What it shows is verified against the record first, so that nobody is asked about
+// something else. Blind, it leaves out everything that somebody or some program
+// already thinks of a case. It signs and writes nothing: package ceremony does.
+package review
 
 import (
 	"cmp"
@@ -9,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -22,20 +29,20 @@ import (
 
 // The choices of cases to look at.
 const (
-	ReviewAll      = "all"
-	ReviewFailing  = "failing"  // that did not pass
-	ReviewUnscored = "unscored" // without an automatic score
-	ReviewDisputed = "disputed" // whose judge's votes differ, or two people's labels
-	ReviewUnsure   = "unsure"   // whose judge gave a score from 0.25 to 0.75
+	All      = "all"
+	Failing  = "failing"  // that did not pass
+	Unscored = "unscored" // without an automatic score
+	Disputed = "disputed" // whose judge's votes differ, or two people's labels
+	Unsure   = "unsure"   // whose judge gave a score from 0.25 to 0.75
 )
 
-// ReviewChoices lists them.
-func ReviewChoices() []string {
-	return []string{ReviewAll, ReviewFailing, ReviewUnscored, ReviewDisputed, ReviewUnsure}
+// Choices lists them.
+func Choices() []string {
+	return []string{All, Failing, Unscored, Disputed, Unsure}
 }
 
-// A ReviewAsk says which cases somebody is to look at.
-type ReviewAsk struct {
+// A Ask says which cases somebody is to look at.
+type Ask struct {
 	Name   string // an attempt, or a class for its newest attempt with records
 	Only   string // one of the choices
 	Sample int    // so many of them; 0 for all
@@ -43,21 +50,21 @@ type ReviewAsk struct {
 	Blind  bool
 }
 
-// A ReviewQueue is the cases of an attempt that somebody is to look at, in the
+// A Queue is the cases of an attempt that somebody is to look at, in the
 // order of the plan, or in that of the draw.
-type ReviewQueue struct {
+type Queue struct {
 	Attempt *history.Attempt
 	Scale   bench.Review
 	Blind   bool
 	Cases   []*history.Case
 	HeldOut int // cases that are left out because they are held out
 
-	r *Reading
+	r *archive.Reading
 }
 
-// A ReviewItem is one case as a person sees it, and where the answer goes. A line
+// A Item is one case as a person sees it, and where the answer goes. A line
 // of an exported queue is one.
-type ReviewItem struct {
+type Item struct {
 	Attempt string         `json:"attempt"`
 	Case    string         `json:"case"`
 	Repeat  int            `json:"repeat"`
@@ -74,14 +81,14 @@ type ReviewItem struct {
 	Changed []string `json:"changed"`
 
 	// Machine is left out of what is shown blind.
-	Machine *ReviewMachine `json:"automatic,omitempty"`
+	Machine *Machine `json:"automatic,omitempty"`
 
 	Label string `json:"label"` // for the person to fill in
 	Note  string `json:"note"`
 }
 
-// A ReviewMachine is what others said about a case before.
-type ReviewMachine struct {
+// A Machine is what others said about a case before.
+type Machine struct {
 	Outcome string                 `json:"outcome"`
 	Score   *float64               `json:"score"`
 	Checks  []grade.Detail         `json:"checks"`
@@ -90,21 +97,21 @@ type ReviewMachine struct {
 
 // Bounds of what is shown of a case. What is left out is said.
 const (
-	maxReviewShown = 64 << 10
-	maxReviewSteps = 200
+	maxShown = 64 << 10
+	maxSteps = 200
 )
 
-// ReviewQueue finds the cases to look at.
-func (r *Reading) ReviewQueue(ask ReviewAsk) (*ReviewQueue, error) {
-	a, err := r.attemptToReview(ask.Name)
+// Open finds the cases to look at.
+func Open(r *archive.Reading, ask Ask) (*Queue, error) {
+	a, err := attemptNamed(r, ask.Name)
 	if err != nil {
 		return nil, err
 	}
-	scale, err := r.ReviewScale(a.Class)
+	scale, err := scaleOf(r, a.Class)
 	if err != nil {
 		return nil, err
 	}
-	q := &ReviewQueue{Attempt: a, Scale: *scale, Blind: ask.Blind, r: r}
+	q := &Queue{Attempt: a, Scale: *scale, Blind: ask.Blind, r: r}
 	labels := map[int64][]scorecard.GivenLabel{}
 	for _, c := range scorecard.ReviewedCases(r.History, a) {
 		labels[c.Entry] = c.Labels
@@ -113,11 +120,11 @@ func (r *Reading) ReviewQueue(ask ReviewAsk) (*ReviewQueue, error) {
 		if c.Index < 0 {
 			continue
 		}
-		chosen, err := r.chosen(ask.Only, c, labels[c.Index])
+		wanted, err := chosen(r, ask.Only, c, labels[c.Index])
 		if err != nil {
 			return nil, err
 		}
-		if !chosen {
+		if !wanted {
 			continue
 		}
 		if held, err := r.HeldOut(a, c); err != nil {
@@ -134,9 +141,9 @@ func (r *Reading) ReviewQueue(ask ReviewAsk) (*ReviewQueue, error) {
 	return q, nil
 }
 
-// ReviewScale is what people are asked about the cases of a class now.
-func (r *Reading) ReviewScale(class string) (*bench.Review, error) {
-	v, err := r.bench(class)
+// scaleOf is what people are asked about the cases of a class now.
+func scaleOf(r *archive.Reading, class string) (*bench.Review, error) {
+	v, err := r.Bench(class)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +152,8 @@ func (r *Reading) ReviewScale(class string) (*bench.Review, error) {
 	return &scale, nil
 }
 
-// attemptToReview finds an attempt, or the newest of a class that has a record.
-func (r *Reading) attemptToReview(name string) (*history.Attempt, error) {
+// attemptNamed finds an attempt, or the newest of a class that has a record.
+func attemptNamed(r *archive.Reading, name string) (*history.Attempt, error) {
 	if r.History.Attempt(name) != nil {
 		return r.Attempt(name)
 	}
@@ -159,32 +166,32 @@ func (r *Reading) attemptToReview(name string) (*history.Attempt, error) {
 }
 
 // chosen reports whether a case is one of those that were asked for.
-func (r *Reading) chosen(only string, c *history.Case, labels []scorecard.GivenLabel) (bool, error) {
+func chosen(r *archive.Reading, only string, c *history.Case, labels []scorecard.GivenLabel) (bool, error) {
 	switch only {
-	case "", ReviewAll:
+	case "", All:
 		return true, nil
-	case ReviewFailing:
+	case Failing:
 		return !c.Passed(), nil
-	case ReviewUnscored:
+	case Unscored:
 		return !c.IsScored(), nil
-	case ReviewDisputed:
+	case Disputed:
 		if slices.ContainsFunc(labels, func(l scorecard.GivenLabel) bool { return l.Label != labels[0].Label }) {
 			return true, nil
 		}
-		return r.anyCheck(c, func(d *grade.Detail) bool {
+		return anyCheck(r, c, func(d *grade.Detail) bool {
 			return len(d.Votes) > 1 && slices.Min(d.Votes) != slices.Max(d.Votes)
 		})
-	case ReviewUnsure:
-		return r.anyCheck(c, func(d *grade.Detail) bool {
+	case Unsure:
+		return anyCheck(r, c, func(d *grade.Detail) bool {
 			return d.Grader == grade.ByJudge && d.Score != nil && *d.Score >= 0.25 && *d.Score <= 0.75
 		})
 	}
-	return false, refusal.Newf(refusal.Usage, "cases to look at: found %q, expected one of %s", only, strings.Join(ReviewChoices(), ", "))
+	return false, refusal.Newf(refusal.Usage, "cases to look at: found %q, expected one of %s", only, strings.Join(Choices(), ", "))
 }
 
-func (r *Reading) anyCheck(c *history.Case, holds func(*grade.Detail) bool) (bool, error) {
+func anyCheck(r *archive.Reading, c *history.Case, holds func(*grade.Detail) bool) (bool, error) {
 	checks, err := r.Checks(c)
-	if err != nil && !SpeaksOfEvidence(err) {
+	if err != nil && !archive.SpeaksOfEvidence(err) {
 		return false, err
 	}
 	for i := range checks {
@@ -209,7 +216,7 @@ func drawn(cases []*history.Case, n int, seed, attempt string) []*history.Case {
 
 // Item is a case of the queue as a person sees it. The evidence is verified
 // against the record: nobody is asked about something else.
-func (q *ReviewQueue) Item(c *history.Case) (*ReviewItem, error) {
+func (q *Queue) Item(c *history.Case) (*Item, error) {
 	files, err := history.FilesOf(c, q.r.Piece)
 	if err == nil {
 		var v *trajectory.Verified
@@ -220,18 +227,18 @@ func (q *ReviewQueue) Item(c *history.Case) (*ReviewItem, error) {
 	return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 }
 
-func (q *ReviewQueue) item(c *history.Case, files *evidence.CaseFiles, v *trajectory.Verified) (*ReviewItem, error) {
-	item := &ReviewItem{Attempt: q.Attempt.ID, Case: c.ID, Repeat: int(c.Repeat), Head: c.Head, Seen: c.Evidence[0], Blind: q.Blind,
+func (q *Queue) item(c *history.Case, files *evidence.CaseFiles, v *trajectory.Verified) (*Item, error) {
+	item := &Item{Attempt: q.Attempt.ID, Case: c.ID, Repeat: int(c.Repeat), Head: c.Head, Seen: c.Evidence[0], Blind: q.Blind,
 		Question: q.Scale.Question, Labels: q.Scale.Names(), Asked: []string{}, Steps: []string{}, Changed: []string{}}
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.TurnStarted:
 			if p.Input != nil {
-				item.Asked = append(item.Asked, q.r.wholeText(p.Input))
+				item.Asked = append(item.Asked, wholeText(q.r, p.Input))
 			}
 		case *trajectory.TurnCompleted:
 			if p.Answer != nil {
-				item.Answer = q.r.wholeText(p.Answer)
+				item.Answer = wholeText(q.r, p.Answer)
 			}
 		}
 	}
@@ -244,7 +251,7 @@ func (q *ReviewQueue) item(c *history.Case, files *evidence.CaseFiles, v *trajec
 	}
 	item.Steps = stepsOf(v, q.Blind)
 	if files.Folder != nil {
-		for _, f := range files.Folder.Changed[:min(len(files.Folder.Changed), maxReviewSteps)] {
+		for _, f := range files.Folder.Changed[:min(len(files.Folder.Changed), maxSteps)] {
 			item.Changed = append(item.Changed, f.Path)
 		}
 	}
@@ -255,12 +262,12 @@ func (q *ReviewQueue) item(c *history.Case, files *evidence.CaseFiles, v *trajec
 }
 
 // addMachine adds what a blind reviewer is not shown.
-func (q *ReviewQueue) addMachine(item *ReviewItem, c *history.Case) error {
+func (q *Queue) addMachine(item *Item, c *history.Case) error {
 	checks, err := q.r.Checks(c)
 	if err != nil {
 		return fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 	}
-	item.Machine = &ReviewMachine{Outcome: string(c.Effective()), Checks: checks, People: []scorecard.GivenLabel{}}
+	item.Machine = &Machine{Outcome: string(c.Effective()), Checks: checks, People: []scorecard.GivenLabel{}}
 	if c.IsScored() {
 		score := c.EffectiveScore()
 		item.Machine.Score = &score
@@ -281,7 +288,7 @@ func stepsOf(v *trajectory.Verified, blind bool) []string {
 		if blind && m.Kind == outline.Tested {
 			continue
 		}
-		if len(steps) == maxReviewSteps {
+		if len(steps) == maxSteps {
 			return append(steps, `… there is more: "tally show ATTEMPT:CASE" has every step`)
 		}
 		steps = append(steps, strings.Join(strings.Fields(fmt.Sprintf("turn %d: %s %s %s %s", m.Turn, m.Kind, m.What, m.Detail, m.Outcome)), " "))
@@ -290,7 +297,7 @@ func stepsOf(v *trajectory.Verified, blind bool) []string {
 }
 
 // wholeText is a text of the trajectory, whole if the evidence has it.
-func (r *Reading) wholeText(c *trajectory.Content) string {
+func wholeText(r *archive.Reading, c *trajectory.Content) string {
 	if c.Truncated {
 		if data, ok := r.Content(c.Digest); ok {
 			return shownText(string(data))
@@ -301,23 +308,23 @@ func (r *Reading) wholeText(c *trajectory.Content) string {
 }
 
 func shownText(text string) string {
-	if len(text) <= maxReviewShown {
+	if len(text) <= maxShown {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	cut := maxReviewShown
+	cut := maxShown
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
 	return fmt.Sprintf("%s … (%d bytes in all)", strings.ToValidUTF8(text[:cut], "\uFFFD"), len(text))
 }
 
-// ReviewReport says how far people got with an attempt and how far they agree.
-func (r *Reading) ReviewReport(name string) (*scorecard.ReviewReport, error) {
-	a, err := r.attemptToReview(name)
+// Report says how far people got with an attempt and how far they agree.
+func Report(r *archive.Reading, name string) (*scorecard.ReviewReport, error) {
+	a, err := attemptNamed(r, name)
 	if err != nil {
 		return nil, err
 	}
-	scale, err := r.ReviewScale(a.Class)
+	scale, err := scaleOf(r, a.Class)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +336,7 @@ func (r *Reading) ReviewReport(name string) (*scorecard.ReviewReport, error) {
 
 // Match finds the record that a line of a queue is about. What the person saw must
 // still be what the ledger names, and whole.
-func (q *ReviewQueue) Match(item *ReviewItem) (*history.Case, error) {
+func (q *Queue) Match(item *Item) (*history.Case, error) {
 	if item.Attempt != q.Attempt.ID {
 		return nil, refusal.Newf(refusal.Usage, "found a label for attempt %q, expected %s", item.Attempt, q.Attempt.ID)
 	}
@@ -356,7 +363,7 @@ func (q *ReviewQueue) Match(item *ReviewItem) (*history.Case, error) {
 		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the person saw the evidence %s, the ledger names %s", c.ID, item.Seen, c.Evidence[0]).
 			WithHint("export the queue again: a label is for what the ledger names")
 	}
-	if err := q.r.whole(c.Evidence[0]); err != nil {
+	if err := q.r.Evidence(q.Attempt, c); err != nil {
 		return nil, fmt.Errorf("case %s: what was seen: %w", c.ID, err)
 	}
 	return c, nil
