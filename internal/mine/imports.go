@@ -86,5 +86,10 @@ func (t *task) measure() {
 	}
 	imports := importsOf(module, t.after, packages)
 	t.cost = 10*imports.own + len(imports.foreign)
+	for _, f := range t.after {
+		if Go.isTest(f.Path) && slices.Contains(packages, path.Join(module, path.Dir(f.Path))) {
+			t.cost += len(f.Data) >> 11 // much to test takes long to test
+		}
+	}
 	t.foreign = imports.foreign
 }

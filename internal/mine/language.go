@@ -137,6 +137,11 @@ func (t *task) goPackages(tests []string) ([]string, error) {
 	}
 	var packages []string
 	for _, f := range tests {
+		for dir := path.Dir(f); dir != "."; dir = path.Dir(dir) {
+			if t.file(dir+"/go.mod") != nil {
+				return nil, fmt.Errorf("%s is in a module of its own", f)
+			}
+		}
 		packages = append(packages, path.Join(module, path.Dir(f)))
 	}
 	slices.Sort(packages)
