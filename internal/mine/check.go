@@ -33,6 +33,8 @@ type checked struct {
 	FailToPass   []string `json:"fail_to_pass,omitempty"`
 	PassToPass   []string `json:"pass_to_pass,omitempty"`
 	Milliseconds int64    `json:"milliseconds"`
+
+	hurried bool // it was dropped because time was up, which is not remembered
 }
 
 // A checker runs tests and remembers what came of it.
@@ -101,6 +103,9 @@ func (k *checker) check(ctx context.Context, t *task) (result *checked, fresh bo
 		return nil, false, err
 	}
 	result.Version, result.Milliseconds = checkVersion, time.Since(began).Milliseconds()
+	if result.hurried {
+		return result, true, nil // it may be the machine that was slow
+	}
 	data, err := canon.Marshal(result)
 	if err != nil {
 		return nil, false, err
@@ -124,7 +129,7 @@ func (k *checker) bothWays(ctx context.Context, t *task, c *scenario.Case) (*che
 				if round == 1 {
 					why = "flaky: the first time it was right, the second time " + why
 				}
-				return &checked{Dropped: why}, nil
+				return &checked{Dropped: why, hurried: r.Verdict == sandbox.Timeout}, nil
 			}
 			if round == 1 && !maps.Equal(first[way].Reports, r.Reports) {
 				return &checked{Dropped: "flaky: " + difference(first[way].Reports, r.Reports)}, nil

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/ceremony"
 	"tallystick/internal/digest"
 	"tallystick/internal/refusal"
+	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
 	"tallystick/internal/strictyaml"
 	"tallystick/internal/workspace"
@@ -69,7 +70,7 @@ func (r *Report) classFiles(c *archive.Corpus, o *Options, m *machine, kept []ke
 		}
 		about := bench.NewCase(t.caseID(), title(t.subject()), added, reviewed, c.Now())
 		about.RefType, about.Ref, about.Expected = "commit", t.id, ""
-		about.Difficulty, about.Tags = t.difficulty(), []string{string(t.language), "about-" + t.slug()}
+		about.Difficulty, about.Tags = t.difficulty(), []string{scorecard.RepositoryIssue, string(t.language), "about-" + t.slug()}
 		if err := about.Check(); err != nil {
 			return nil, err
 		}
@@ -126,6 +127,10 @@ func (t *task) difficulty() bench.Difficulty {
 	return bench.Hard
 }
 
+// slack is how much longer than in its check a test may take when it grades: the
+// agent must not fail because the machine is busy.
+const slack = 4
+
 // scenario is scenario.yaml of a task.
 func (t *keptTask) scenario(tree digest.Content, m *machine, seconds int) ([]byte, error) {
 	command, err := t.command(m.venv)
@@ -139,7 +144,7 @@ func (t *keptTask) scenario(tree digest.Content, m *machine, seconds int) ([]byt
 		{"fs_replace", "Replaces a piece of a file that occurs once."}, {"fs_delete", "Deletes a file."}} {
 		fmt.Fprintf(&b, "  - {name: %s, description: %s, source: folder}\n", tool[0], tool[1])
 	}
-	fmt.Fprintf(&b, "test:\n  command: [%s]\n  timeout_seconds: %d\n  overlay: true\n  must_pass:\n", quoted(command, ", "), seconds)
+	fmt.Fprintf(&b, "test:\n  command: [%s]\n  timeout_seconds: %d\n  overlay: true\n  must_pass:\n", quoted(command, ", "), slack*seconds)
 	names := slices.Sorted(slices.Values(slices.Concat(t.checked.FailToPass, t.checked.PassToPass)))
 	fmt.Fprintf(&b, "    - %s\n", quoted(names, "\n    - "))
 	return []byte(b.String()), nil

@@ -1,0 +1,85 @@
+package mine
+
+import (
+	"slices"
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/harness"
+)
+
+func TestIssueTextNamesNobody(t *testing.T) {
+	for message, want := range map[string]string{
+		"a: b\n\nWhy.\n\nSigned-off-by: A <a@b.c>\nCo-Authored-By: D <d@e.f>\n": "a: b\n\nWhy.",
+		"fix a.go:12, see 0123abc\r\n\r\nText: kept\r\n":                        "fix a.go:12, see 0123abc\n\nText: kept",
+	} {
+		if got, ok := issueText(message); !ok || got != want {
+			t.Errorf("%q: got %q", message, got)
+		}
+	}
+	if _, ok := issueText("bytes \xff that are no text"); ok {
+		t.Error("bytes that are not UTF-8 became an issue")
+	}
+}
+
+func TestTestsAndCodeAreToldApart(t *testing.T) {
+	for _, test := range []struct {
+		l        Language
+		name     string
+		is, code bool
+	}{
+		{Go, "a/b_test.go", true, true}, {Go, "a/b.go", false, true}, {Go, "a/testdata/b.txt", false, false},
+		{Python, "tests/test_a.py", true, true}, {Python, "a_test.py", true, true}, {Python, "tests/helper.py", false, true}, {Python, "a.txt", false, false},
+		{Node, "a.test.js", true, true}, {Node, "__tests__/a.mjs", true, true}, {Node, "a.js", false, true}, {Node, "a.test.ts", false, true}, {Node, "a.md", false, false},
+	} {
+		if got := test.l.isTest(test.name); got != test.is {
+			t.Errorf("%s: %s is a test: %v", test.l, test.name, got)
+		}
+		if got := test.l.isCode(test.name); got != test.code {
+			t.Errorf("%s: %s is code: %v", test.l, test.name, got)
+		}
+	}
+}
+
+func TestUnsuitedCommitsSayWhy(t *testing.T) {
+	add := func(path string) change {
+		return change{path: path, oldMode: "000000", newMode: modeFile, kind: 'A'}
+	}
+	const message = "a message that is long enough"
+	for want, c := range map[string]commit{
+		"":                                 {message: message, changes: []change{add("a.go"), add("a_test.go")}},
+		"it changes no tests":              {message: message, changes: []change{add("a.go")}},
+		"it changes no code":               {message: message, changes: []change{add("a_test.go"), add("testdata/a.go"), add("vendor/x/x.go")}},
+		"the message is not UTF-8":         {message: message + "\xff"},
+		"it changes a link or a submodule": {message: message, changes: []change{add("a.go"), add("a_test.go"), {path: "l", oldMode: "000000", newMode: "120000", kind: 'A'}}},
+		"it removes a test, or a file that steers tests": {message: message, changes: []change{add("a.go"), add("a_test.go"), {path: "b_test.go", oldMode: modeFile, newMode: "000000", kind: 'D'}}},
+	} {
+		if got := c.unsuited(Go); got != want {
+			t.Errorf("got %q, expected %q", got, want)
+		}
+	}
+}
+
+func TestImportsAreFollowedThroughATree(t *testing.T) {
+	file := func(path, text string) digest.File { return digest.File{Path: path, Data: []byte(text)} }
+	files := []digest.File{
+		file("a/a.go", "package a\nimport (\n\"fmt\"\n\"m/b\"\n)\n"), file("a/a_test.go", "package a\nimport \"testing\"\n"),
+		file("b/b.go", "package b\nimport \"example.com/x\"\n"), file("b/b_test.go", "package b\nimport \"unseen\"\n"), file("c/c.go", "package c\nimport \"m/a\"\n"),
+	}
+	got := importsOf("m", files, []string{"m/a"})
+	if want := []string{"example.com/x", "fmt", "testing"}; got.own != 2 || !slices.Equal(got.foreign, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {
+	before := map[string]harness.TestAction{"p TestOld": "pass", "p TestNew": "fail", "p TestSkipped": "skip"}
+	after := map[string]harness.TestAction{"p TestOld": "pass", "p TestNew": "pass", "p TestNew/sub": "pass", "p TestAdded": "pass", "p TestSkipped": "skip"}
+	got := named(Go, before, after)
+	if got.Dropped != "" || !slices.Equal(got.FailToPass, []string{"p TestAdded", "p TestNew"}) || !slices.Equal(got.PassToPass, []string{"p TestOld"}) {
+		t.Errorf("got %+v", got)
+	}
+	if named(Go, before, before).Dropped == "" {
+		t.Error("a change after which nothing more passes is a task")
+	}
+}
