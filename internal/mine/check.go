@@ -27,7 +27,7 @@ const checkVersion = 1
 // that a command which was stopped goes on where it was.
 type checked struct {
 	Version int    `json:"version"`
-	Dropped string `json:"dropped,omitempty"` // why it is no task; "" if it is one
+	Dropped string `json:"dropped,omitempty"` // why it is not a task; "" if it is one
 	// FailToPass are the tests that the change makes pass, PassToPass those that
 	// pass before and after.
 	FailToPass   []string `json:"fail_to_pass,omitempty"`
@@ -114,7 +114,7 @@ func (k *checker) check(ctx context.Context, t *task) (result *checked, fresh bo
 }
 
 // bothWays runs the tests on the parent's tree and on the commit's, each twice. The
-// order gives up early on commits that are no tasks, which most are.
+// order gives up early on commits that are not tasks, as most are.
 func (k *checker) bothWays(ctx context.Context, t *task, c *scenario.Case) (*checked, error) {
 	before, after := store.PictureOf(t.before), store.PictureOf(t.after)
 	var first, second [2]*harness.TestResult // of each way

@@ -165,6 +165,9 @@ func (m *machine) means() harness.TestMeans {
 // alwaysCompiled are what every test of Go needs besides its own imports.
 var alwaysCompiled = []string{"testing", "testing/internal/testdeps", "os", "reflect"}
 
+// workInside is where a sandbox shows its working folder.
+const workInside = "/work"
+
 const warmTimeout = 20 * time.Minute
 
 // warm compiles the packages that a task needs and that are not the repository's
@@ -192,7 +195,7 @@ func (m *machine) warm(ctx context.Context, t *task) error {
 	if err := store.PlantTree(src, []digest.File{{Path: "go.mod", Data: gomod}, {Path: "go.sum", Data: gosum}, {Path: "warm.sh", Data: []byte(warmScript)}}); err != nil {
 		return err
 	}
-	o := sandbox.AgentOptions{Accept: []sandbox.Class{m.class}, Command: append([]string{"sh", "/work/src/warm.sh"}, missing...), Dir: "/work/src", WorkFolder: dir, System: true, Hidden: m.hidden,
+	o := sandbox.AgentOptions{Accept: []sandbox.Class{m.class}, Command: append([]string{"sh", "warm.sh"}, missing...), Dir: workInside + "/src", WorkFolder: dir, System: true, Hidden: m.hidden,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp"}, Limits: sandbox.AgentLimits{Timeout: warmTimeout, Files: 200_000, DiskBytes: 8 << 30}}
 	for _, mount := range m.mounts {
 		if mount.Inside != goBuildInside {
@@ -223,7 +226,7 @@ func warmKey(pkg, modules string) string {
 
 // warmScript compiles what it can: one package that is not there must not keep the
 // others from being compiled.
-var warmScript = fmt.Sprintf(`export PATH=%[1]s/bin:$PATH GOROOT=%[1]s GOMODCACHE=%[2]s GOCACHE=/work/go-build GOPATH=/tmp/go
+var warmScript = fmt.Sprintf(`export PATH=%[1]s/bin:$PATH GOROOT=%[1]s GOMODCACHE=%[2]s GOCACHE=%[3]s/go-build GOPATH=/tmp/go
 export GOPROXY=off GOSUMDB=off GOVCS='*:off' GOENV=off GOWORK=off GOTOOLCHAIN=local GOFLAGS= CGO_ENABLED=0 GOTELEMETRY=off
 go build "$@" || { for p in "$@"; do go build "$p"; done; }
-`, goInside, goModulesInside)
+`, goInside, goModulesInside, workInside)

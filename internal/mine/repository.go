@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/refusal"
 )
 
-// maxBlob bounds a file of a tree. A larger one makes the commit no task.
+// maxBlob bounds a file of a tree. A commit with a larger one is not taken.
 const maxBlob = 8 << 20
 
 // A repository is asked for objects by plumbing that runs nothing which the

@@ -6,6 +6,6 @@ export default async function* report(events) {
   for await (const { type, data } of events) {
     if ((type !== 'test:pass' && type !== 'test:fail') || data.nesting !== 0) continue;
     const action = data.skip !== undefined && data.skip !== false ? 'skip' : type.slice('test:'.length);
-    yield JSON.stringify({ Action: action, Package: relative('/work', data.file ?? '/work/unknown'), Test: data.name.replace(/^\/work\//, '') }) + '\n';
+    yield JSON.stringify({ Action: action, Package: data.file ? relative('/work', data.file) : 'unknown', Test: data.name.replace(/^\/work\//, '') }) + '\n';
   }
 }

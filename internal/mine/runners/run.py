@@ -10,7 +10,7 @@ report = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 os.chdir("/work")
 # Behind everything else: no file of the folder takes the place of a module.
-sys.path += [p for p in ("/work", "/work/src") if os.path.isdir(p)]
+sys.path += [p for p in ("/work", os.path.join("/work", "src")) if os.path.isdir(p)]
 ended = {}
 
 
