@@ -838,3 +838,30 @@ func TestTilesArePublishedToTheStore(t *testing.T) {
 	}
 	requireRefusal(t, a.Publish(ctx), refusal.TileMismatch, "holds another tile than the entries give")
 }
+
+// docs/store.md says what the store is asked for: who pays by the request counts on
+// it.
+func TestRequestsAreCounted(t *testing.T) {
+	s := startServer(t)
+	a := founder(t, s, 1)
+	a.Checkpoints = ""
+	a.append(1) // what is done once
+	requests := func(what string, want map[string]int, do func()) {
+		t.Helper()
+		s.Counts()
+		do()
+		got := s.Counts()
+		for _, kind := range []string{"GET", "PUT", "LIST", "DELETE"} {
+			if got[kind] != want[kind] {
+				t.Errorf("%s: %d %s, want %d", what, got[kind], kind, want[kind])
+			}
+		}
+	}
+	requests("reading what is up to date", map[string]int{"GET": 3, "LIST": 1}, func() { a.verified() })
+	var l *sequencer.Ledger
+	requests("opening for writing", map[string]int{"GET": 4, "PUT": 2, "LIST": 1}, func() { l = a.mustOpen() })
+	requests("a batch", map[string]int{"PUT": 1}, func() { a.note(l, 1) })
+	a.pack("quick.1", "one")
+	requests("a batch with evidence", map[string]int{"PUT": 2}, func() { a.note(l, 1) })
+	requests("closing", map[string]int{"GET": 1, "DELETE": 1}, func() { l.Close() })
+}
