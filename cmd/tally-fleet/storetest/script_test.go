@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -358,5 +359,76 @@ func requireOneLedger(t *testing.T, a, b *desk, entries int) {
 			t.Fatal(err)
 		}
 		d.run("ledger", "verify", "--strict")
+	}
+}
+
+// Tessera's client and fsck read the tiles from the bucket as any web server's files.
+// They are a module of their own, so .ci/conformance s3 asks for this.
+func TestTesseraReadsTheBucket(t *testing.T) {
+	if os.Getenv("TALLY_TESSERA") == "" || os.Getenv("TALLY_S3_ENDPOINT") != "" {
+		t.Skip("TALLY_TESSERA is not set, or the server wants credentials from readers")
+	}
+	server, err := buckettest.Listen("127.0.0.1:0", t.Cleanup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	d := &desk{T: t, dir: filepath.Join(dir, "a"), state: filepath.Join(dir, "state")}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.run("init")
+	d.run("ledger", "move", server.Address("log").String())
+	f := d.feed()
+	for i := range 300 {
+		if !f.note(fmt.Sprint(i)) {
+			t.Fatal(f.errors.String())
+		}
+	}
+	if err := f.end(); err != nil {
+		t.Fatal(err)
+	}
+	d.run("anchor", "publish")
+	var answer struct{ Key string }
+	if err := json.Unmarshal([]byte(d.run("ledger", "prove", "0", "-o", filepath.Join(dir, "receipt"), "--json")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("go", "test", "-count=1", "-v", "-run", "FromABucket", ".")
+	c.Dir = filepath.Join("..", "..", "..", "benchmarks", "tessera")
+	c.Env = append(os.Environ(), "TALLY_TILES_URL="+server.Endpoint+"/"+buckettest.BucketName+"/log/tiles/", "TALLY_TILES_KEY="+answer.Key)
+	out, err := c.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two jobs of a CI system, each in a folder that is thrown away afterwards, with a
+// state of its own, share one ledger: each clones, runs, and commits its anchor.
+func TestThrowAwayJobsShareOneLedger(t *testing.T) {
+	a, _ := twoDesks(t)
+	key := filepath.Join(a.dir, ".tally", "keys", "operator")
+	repo := filepath.Join(t.TempDir(), "repo")
+	a.run("bench", "new", "quick", "--dataset", "--scratch")
+	if err := copyClone(a.dir, repo); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 3; n++ {
+		dir := t.TempDir()
+		job := &desk{T: t, dir: filepath.Join(dir, "clone"), state: filepath.Join(dir, "state"), key: key}
+		if err := copyClone(repo, job.dir); err != nil {
+			t.Fatal(err)
+		}
+		job.run("run", "quick", "--quiet")
+		job.run("ledger", "verify", "--strict")
+		if log := job.run("log"); strings.Count(log, "quick.default.") != n {
+			t.Fatalf("job %d: want %d attempts:\n%s", n, n, log)
+		}
+		if err := copyClone(filepath.Join(job.dir, "audit"), filepath.Join(repo, "audit")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
