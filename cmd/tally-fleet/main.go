@@ -9,6 +9,8 @@ import (
 
 	"tallystick/internal/bucket/s3"
 	"tallystick/internal/cli"
+	"tallystick/internal/fleet/coordinator"
+	"tallystick/internal/fleet/worker"
 	"tallystick/internal/sandbox"
 )
 
@@ -16,5 +18,7 @@ func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
-	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{Remote: s3.Open}))
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{
+		Fleet: coordinator.Open, Worker: worker.Work, Status: coordinator.Ask, Remote: s3.Open,
+	}))
 }

@@ -55,7 +55,7 @@ func (t *tapes) load(target, id string) (*Cassette, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cassette{Digest: digest.ContentOf(data), Bytes: int64(len(data)), data: data}
+	c := CassetteOf(data)
 	if t.blobs == nil || len(data) <= keptCassette && t.kept+c.Bytes <= keptCassettes {
 		t.kept += c.Bytes
 		return c, nil

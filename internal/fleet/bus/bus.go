@@ -1,0 +1,217 @@
+// Package bus carries what the two sides of a fleet say over NATS: an embedded server
+// or an existing cluster, a work queue on JetStream, and who may publish and read what.
+//
+// A worker proves who it is with its own key: the Ed25519 key that signs its results is
+// its name at the server too, so there is no further secret to hand out. It may publish
+// to subjects that end with that name, take tickets off the queue, and read its own
+// inbox.
+package bus
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/fleet"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+)
+
+// consumer is the one consumer of a work queue, which all workers share.
+const consumer = "workers"
+
+// AckWait is how long a ticket that was taken off the queue, and not claimed, is kept
+// from others.
+const AckWait = 10 * time.Second
+
+// UserOf is the name of a key at a NATS server.
+func UserOf(key seal.PublicKey) (string, error) {
+	pub, ok := key.Ed25519()
+	if !ok {
+		return "", refusal.Newf(refusal.Usage, "the key %s is not ssh-ed25519, which NATS needs", key.Fingerprint())
+	}
+	name, err := nkeys.Encode(nkeys.PrefixByteUser, pub)
+	return string(name), err
+}
+
+// Subjects that a worker of that name may publish to and read: docs/scale.md has them
+// for a cluster of one's own.
+func Subjects(user string) (publish, subscribe []string) {
+	return []string{fleet.Subject("*", user), "$JS.API.CONSUMER.MSG.NEXT.*." + consumer, "$JS.ACK.*." + consumer + ".>"},
+		[]string{fleet.Inbox(user) + ".>"}
+}
+
+// ConnectAs connects with a key. The servers must know the key, or want a credentials
+// file besides.
+func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*nats.Conn, string, error) {
+	user, err := UserOf(key.Public())
+	if err != nil {
+		return nil, "", err
+	}
+	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.Name("tally worker " + user)}, usual...)
+	if creds != "" {
+		options = append(options, nats.UserCredentials(creds))
+	} else {
+		options = append(options, nats.Nkey(user, func(nonce []byte) ([]byte, error) { return signNonce(key.Ed25519(), nonce) }))
+	}
+	nc, err := nats.Connect(urls, append(options, more...)...)
+	if err != nil {
+		return nil, "", refused(urls, user, err)
+	}
+	return nc, user, nil
+}
+
+// signNonce signs what a server sent to see whether we hold the key. The key signs other
+// things too, so only what cannot be one of those is signed: letters and digits of
+// base64. What SSH signatures cover begins with "SSHSIG" and a byte of 0.
+func signNonce(key ed25519.PrivateKey, nonce []byte) ([]byte, error) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/="
+	if len(nonce) < 8 || len(nonce) > 64 || strings.Trim(string(nonce), letters) != "" {
+		return nil, errors.New("the server's nonce is not 8 to 64 characters of base64")
+	}
+	return ed25519.Sign(key, nonce), nil
+}
+
+// usual are the options of every connection: a server that is gone is looked for until
+// the program ends.
+var usual = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
+	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false)}
+
+// refused says why a server did not let us in.
+func refused(urls, user string, err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization") {
+		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", urls, user, err).
+			WithHint("the coordinator lets workers in that are in the signers file when it starts")
+	}
+	return refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+}
+
+// A Queue is the work of one attempt.
+type Queue struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	name   string
+}
+
+// StreamOf names the stream of a fleet.
+func StreamOf(id string) string { return "TALLY_" + id }
+
+// OpenQueue makes the queue of a fleet. Replicas is on how many servers it lies.
+func OpenQueue(ctx context.Context, nc *nats.Conn, id string, replicas int) (*Queue, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, unreachable("opening JetStream", err)
+	}
+	q := &Queue{js: js, name: StreamOf(id)}
+	q.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: q.name, Subjects: []string{q.subject()}, Retention: jetstream.WorkQueuePolicy,
+		Storage: jetstream.FileStorage, Replicas: replicas, MaxMsgSize: 4096, MaxMsgs: 1 << 20, Description: "tickets of a tally fleet"})
+	if err != nil {
+		return nil, unreachable("making the work queue", err)
+	}
+	_, err = q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxAckPending: 1 << 16, MaxWaiting: 1 << 14, Replicas: replicas})
+	if err != nil {
+		return nil, unreachable("making the work queue", err)
+	}
+	return q, nil
+}
+
+// subject is not one that a worker may publish to: it has another second word.
+func (q *Queue) subject() string { return "tally-work." + q.name }
+
+// Put puts a ticket into the queue. It returns when the servers have it.
+func (q *Queue) Put(ctx context.Context, t fleet.Ticket) error {
+	data, err := canon.Marshal(&t)
+	if err != nil {
+		return err
+	}
+	// A server of several may be changing; the ticket is worthless twice.
+	for wait := 50 * time.Millisecond; ; wait *= 2 {
+		if _, err = q.js.Publish(ctx, q.subject(), data); err == nil || ctx.Err() != nil || wait > 10*time.Second {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return unreachable("putting work into the queue", err)
+}
+
+// Idle reports whether the queue has no ticket that anybody may still claim.
+func (q *Queue) Idle(ctx context.Context) (bool, error) {
+	c, err := q.stream.Consumer(ctx, consumer)
+	if err != nil {
+		return false, err
+	}
+	info := c.CachedInfo()
+	return info.NumPending == 0 && info.NumAckPending == 0, nil
+}
+
+// Remove takes the queue away with everything in it.
+func (q *Queue) Remove(ctx context.Context) error { return q.js.DeleteStream(ctx, q.name) }
+
+// Names lists the queues of fleets at the servers.
+func (q *Queue) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	list := q.js.StreamNames(ctx)
+	for name := range list.Name() {
+		if strings.HasPrefix(name, StreamOf("")) {
+			names = append(names, name)
+		}
+	}
+	return names, list.Err()
+}
+
+func unreachable(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return refusal.Newf(refusal.Failed, "%s: %w", what, err)
+}
+
+// ErrNoTicket says that the queue has no ticket now.
+var ErrNoTicket = errors.New("there is no ticket in the queue")
+
+// A Taken is a ticket that was taken off the queue.
+type Taken struct {
+	fleet.Ticket
+	nc    *nats.Conn
+	reply string
+}
+
+// Done says that the ticket need not be given to anybody else.
+func (t Taken) Done() { _ = t.nc.Publish(t.reply, []byte("+ACK")) }
+
+// Later gives the ticket back, for somebody else.
+func (t Taken) Later() { _ = t.nc.Publish(t.reply, []byte(`-NAK {"delay": 300000000}`)) }
+
+// Take takes a ticket off the queue of a stream, waiting for one for at most wait.
+func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration) (t Taken, err error) {
+	ask, err := canon.Marshal(map[string]any{"batch": 1, "expires": wait.Nanoseconds()})
+	if err != nil {
+		return t, err
+	}
+	within, cancel := context.WithTimeout(ctx, wait+2*time.Second)
+	defer cancel()
+	m, err := nc.RequestWithContext(within, "$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, ask)
+	switch {
+	case ctx.Err() != nil:
+		return t, context.Cause(ctx)
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return t, ErrNoTicket
+	case err != nil:
+		return t, unreachable("taking work off the queue", err)
+	}
+	if m.Header.Get("Status") != "" || m.Reply == "" {
+		return t, ErrNoTicket
+	}
+	t.nc, t.reply = nc, m.Reply
+	if err := canon.Unmarshal(m.Data, &t.Ticket); err != nil {
+		return t, err
+	}
+	return t, nil
+}

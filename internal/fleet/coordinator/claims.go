@@ -1,0 +1,579 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/cassette"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/fleet"
+	"tallystick/internal/harness"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/tools"
+	"tallystick/internal/wire"
+)
+
+// A claim is a case that a worker has.
+type claim struct {
+	c      *Coordinator
+	offer  *offer
+	worker *worker
+	asked  *nats.Msg // the claim, which waits for the handout
+	about  evidence.Worker
+
+	// Guarded by the coordinator's lock.
+	heard    time.Time // when the worker was heard of last
+	deadline time.Time // when it must have come back
+	pieces   map[digest.Content][]byte
+	parts    map[digest.Content]*bytes.Buffer
+	bytes    int64
+	blobs    map[digest.Content][]byte // that the worker may fetch for it
+	live     harness.Recording
+	answered *nats.Msg // the result, which waits for the verdict
+
+	result chan *harness.Driven // of one
+	lost   chan struct{}
+	failed string // what the worker said if it could not drive
+}
+
+// Claim offers a case and waits until somebody takes it.
+func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.Claim, error) {
+	ticket := newTicket()
+	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1)}
+	c.mu.Lock()
+	c.offers[ticket] = o
+	if wanted.Not != "" {
+		c.counts.Doubled++
+	}
+	c.mu.Unlock()
+	err := c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
+	if err == nil {
+		select {
+		case k := <-o.claimed:
+			return k, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	c.mu.Lock()
+	delete(c.offers, ticket)
+	c.mu.Unlock()
+	return nil, err
+}
+
+// serve answers one message of a worker, unless that worker is quarantined: what it
+// sends costs nothing more then.
+func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*nats.Msg, *worker)) {
+	user := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	c.mu.Lock()
+	w, known := c.byUser(user)
+	if !known || w.Quarantined != "" {
+		c.mu.Unlock()
+		say(m, fleet.Answer{Error: "this worker may not take part", Leave: true})
+		return
+	}
+	w.LastSeen = evidence.At(c.crew.Now())
+	c.mu.Unlock()
+	if len(m.Data) > fleet.MaxMessage {
+		c.quarantine(w, fmt.Sprintf("it sent %d bytes as %s", len(m.Data), verb))
+		return
+	}
+	if verb == "claim" || verb == "result" || verb == "model" {
+		go answer(m, w) // signatures, grading and models take time
+		return
+	}
+	answer(m, w)
+}
+
+// byUser finds what is known of a worker, or begins it. Mu is held.
+func (c *Coordinator) byUser(user string) (*worker, bool) {
+	for _, w := range c.workers {
+		if w.user == user {
+			return w, true
+		}
+	}
+	e, ok := c.signerOf(user)
+	if !ok {
+		return nil, false
+	}
+	w := &worker{user: user, WorkerStatus: fleet.WorkerStatus{Key: e.Key.Fingerprint(), Name: e.Principals}}
+	c.workers[w.Key] = w
+	return w, true
+}
+
+func say(m *nats.Msg, a fleet.Answer) {
+	if m == nil || m.Reply == "" {
+		return
+	}
+	data, err := canon.Marshal(&a)
+	if err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// hello tells a worker where the work is.
+func (c *Coordinator) hello(m *nats.Msg, w *worker) {
+	var h fleet.Hello
+	if err := canon.Unmarshal(m.Data, &h); err != nil {
+		say(m, fleet.Answer{Error: err.Error()})
+		return
+	}
+	welcome := c.welcome
+	if err := c.admit(h.Harness); err != nil {
+		welcome.Refused = err.Error()
+	}
+	c.mu.Lock()
+	w.Version, w.Label = h.Harness, h.Label
+	c.mu.Unlock()
+	if data, err := canon.Marshal(&welcome); err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// admit refuses a worker of another version.
+func (c *Coordinator) admit(version string) error {
+	if version == c.o.Version || c.o.AnyVersion && version != "" && len(version) < 200 {
+		return nil
+	}
+	return fmt.Errorf("the coordinator is %s, this worker %.100q; install the same, or let others take part with --any-version", c.o.Version, version)
+}
+
+// open verifies what a worker signed.
+func (c *Coordinator) open(data []byte, w *worker, into any) error {
+	by, err := fleet.Open(data, c.crew.Signers, seal.NamespaceResult, seal.Worker, c.crew.Now(), into)
+	if err != nil {
+		return err
+	}
+	if by.Key().Fingerprint() != w.Key {
+		return refusal.Newf(refusal.SignerUnknown, "it is signed by %s and came from %s", by.Key().Fingerprint(), w.Key)
+	}
+	return nil
+}
+
+// takeClaim gives the case of a ticket to the worker that asks for it first.
+func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
+	var asked fleet.Claim
+	if err := c.open(m.Data, w, &asked); err != nil {
+		c.quarantine(w, "it sent a claim that does not verify: "+err.Error())
+		return
+	}
+	if err := c.admit(asked.Harness); err != nil || asked.Fleet != c.id {
+		say(m, fleet.Answer{Error: "of another fleet or version", Gone: true})
+		return
+	}
+	c.mu.Lock()
+	o := c.offers[asked.Ticket]
+	if o == nil || o.claim != nil {
+		c.mu.Unlock()
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	if o.Not == w.Key {
+		c.mu.Unlock()
+		// It stays in the queue for somebody else, after a while.
+		say(m, fleet.Answer{Error: "another worker is to run it"})
+		return
+	}
+	now := c.crew.Now()
+	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
+	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
+		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
+	o.claim = k
+	w.Label, w.Version = asked.Label, asked.Harness
+	c.mu.Unlock()
+	o.claimed <- k
+}
+
+// Worker says whose the case is.
+func (k *claim) Worker() evidence.Worker { return k.about }
+
+// Drive shows the worker the case and waits for what it brings back.
+func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, error) {
+	c := k.c
+	out, blobs, err := c.handout(k, h)
+	if err != nil {
+		return nil, err
+	}
+	data, err := fleet.Sign(c.crew.Key, seal.NamespaceWork, out)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	k.blobs, k.live, k.heard = blobs, h.Live, c.crew.Now()
+	c.mu.Unlock()
+	if err := k.asked.Respond(data); err != nil {
+		return nil, refusal.Newf(refusal.Failed, "answering a worker: %w", err)
+	}
+	select {
+	case d := <-k.result:
+		if d == nil {
+			return nil, fmt.Errorf("%w: it could not drive the case: %s", harness.ErrDriverLost, k.failed)
+		}
+		return d, nil
+	case <-k.lost:
+		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, Lease)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// handout is what a worker is shown of a case: what an agent needs, and nothing that
+// says what a right answer is.
+func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
+	if len(h.Case.Tests) > 0 {
+		return nil, nil, refusal.Newf(refusal.Usage, "case %s has hidden tests, which workers of a fleet are not given", h.Case.ID).WithHint("run the class on one machine")
+	}
+	if h.Live != nil && slices.ContainsFunc(h.Case.Scenario.Tools, func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }) {
+		return nil, nil, refusal.Newf(refusal.Usage, "case %s uses MCP servers, which a live attempt over a fleet does not call", h.Case.ID).WithHint("run the class on one machine")
+	}
+	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
+		HeldOut: h.Case.HeldOut, Scenario: h.Case.Scenario}
+	blobs := map[digest.Content][]byte{}
+	file := func(path string, data []byte) fleet.File {
+		d := digest.ContentOf(data)
+		blobs[d] = data
+		return fleet.File{Path: path, Digest: d, Bytes: int64(len(data))}
+	}
+	for _, f := range h.Case.Files {
+		out.Files = append(out.Files, file(f.Path, f.Data))
+	}
+	if h.Case.Cassette != nil && h.Live == nil {
+		data, err := h.Case.Cassette.Data()
+		if err != nil {
+			return nil, nil, err
+		}
+		if data, err = cassette.WithoutJudge(data); err != nil {
+			return nil, nil, fmt.Errorf("case %s: its cassette: %w", h.Case.ID, err)
+		}
+		if data != nil {
+			f := file("", data)
+			out.Cassette = &f
+		}
+	}
+	return out, blobs, nil
+}
+
+// fetch gives a worker a part of something that it was told of.
+func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
+	var f fleet.Fetch
+	if err := canon.Unmarshal(m.Data, &f); err != nil {
+		say(m, fleet.Answer{Error: err.Error()})
+		return
+	}
+	c.mu.Lock()
+	data, ok := c.shared[f.Digest]
+	if o := c.offers[f.Ticket]; !ok && o != nil && o.claim != nil && o.claim.worker == w {
+		data, ok = o.claim.blobs[f.Digest]
+	}
+	c.mu.Unlock()
+	if !ok || f.Offset < 0 || f.Offset > int64(len(data)) {
+		say(m, fleet.Answer{Error: "no such piece for this worker"})
+		return
+	}
+	part := data[f.Offset:min(int64(len(data)), f.Offset+fleet.MaxPart)]
+	_ = m.Respond(part)
+}
+
+// beat notes that a worker is there.
+func (c *Coordinator) beat(m *nats.Msg, w *worker) {
+	var b fleet.Beat
+	if canon.Unmarshal(m.Data, &b) != nil || b.Fleet != c.id || len(b.Tickets) > 10_000 {
+		return
+	}
+	now := c.crew.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range b.Tickets {
+		if o := c.offers[t]; o != nil && o.claim != nil && o.claim.worker == w {
+			o.claim.heard = now
+		}
+	}
+}
+
+// claimOf finds the claim that a message is about. It answers the worker if there is
+// none, and quarantines one that never had it. Mu is held.
+func (c *Coordinator) claimOf(ticket string, w *worker) (k *claim, why string) {
+	o := c.offers[ticket]
+	switch {
+	case o != nil && o.claim != nil && o.claim.worker == w:
+		o.claim.heard = c.crew.Now()
+		return o.claim, ""
+	case c.done[ticket] == w.Key:
+		return nil, "done"
+	case c.late[ticket] == w.Key:
+		return nil, "late"
+	}
+	return nil, "foreign"
+}
+
+// takePiece takes a part of a piece that is too large to come with its result.
+func (c *Coordinator) takePiece(m *nats.Msg, w *worker) {
+	name, err := digest.ParseContent(m.Header.Get("Digest"))
+	c.mu.Lock()
+	k, why := c.claimOf(m.Header.Get("Ticket"), w)
+	if err != nil || k == nil {
+		c.mu.Unlock()
+		if why == "foreign" || err != nil {
+			c.quarantine(w, "it sent a piece for a case that it does not have")
+		}
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	if k.bytes += int64(len(m.Data)); k.bytes > fleet.MaxResult || len(m.Data) > fleet.MaxPart || len(k.parts) > fleet.MaxPieces {
+		c.mu.Unlock()
+		c.refuse(k, fmt.Sprintf("what it sent for one case is over %d bytes", fleet.MaxResult))
+		say(m, fleet.Answer{Error: "too large", Leave: true})
+		return
+	}
+	part := k.parts[name]
+	if part == nil {
+		part = &bytes.Buffer{}
+		k.parts[name] = part
+	}
+	part.Write(m.Data)
+	whole := m.Header.Get("Last") == "yes"
+	ok := true
+	if whole {
+		delete(k.parts, name)
+		if ok = digest.ContentOf(part.Bytes()) == name; ok {
+			k.pieces[name] = part.Bytes()
+		}
+	}
+	c.mu.Unlock()
+	if !ok {
+		c.refuse(k, "a piece does not have its digest")
+	}
+	say(m, fleet.Answer{})
+}
+
+// takeResult takes what a worker brings back.
+func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
+	document, rest, err := fleet.SplitResult(m.Data)
+	var r fleet.Result
+	if err == nil {
+		err = c.open(document, w, &r)
+	}
+	if err != nil {
+		c.quarantine(w, "it sent a result that does not verify: "+err.Error())
+		say(m, fleet.Answer{Leave: true})
+		return
+	}
+	c.mu.Lock()
+	k, why := c.claimOf(r.Ticket, w)
+	if k != nil && k.answered != nil {
+		k, why = nil, "done"
+	}
+	if k != nil {
+		k.answered = m
+	}
+	c.mu.Unlock()
+	switch {
+	case why == "done":
+		say(m, fleet.Answer{Gone: true})
+		return
+	case why == "late":
+		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought case %s back after it was given to somebody else; it does not count", w.Key, r.CaseID), r.CaseID)
+		say(m, fleet.Answer{Gone: true})
+		return
+	case k == nil:
+		c.quarantine(w, fmt.Sprintf("it sent a result of case %.100q, which it was not given", r.CaseID))
+		say(m, fleet.Answer{Leave: true})
+		return
+	}
+	if err := k.check(&r, rest); err != nil {
+		c.refuse(k, err.Error())
+		return
+	}
+	if r.Failed != "" {
+		k.failed = r.Failed
+		c.mu.Lock()
+		c.counts.Lost++
+		w.Lost++
+		delete(c.offers, r.Ticket)
+		c.mu.Unlock()
+		say(m, fleet.Answer{})
+		k.result <- nil
+		return
+	}
+	c.mu.Lock()
+	w.Isolation = r.Driven.Isolation
+	c.mu.Unlock()
+	r.Driven.Pieces = k.pieces
+	k.result <- &r.Driven
+}
+
+// check compares a result with the claim, and takes its pieces.
+func (k *claim) check(r *fleet.Result, rest []byte) error {
+	o := k.offer
+	if r.Fleet != k.c.id || r.Attempt != o.Attempt || r.CaseID != o.Case || r.Repeat != o.Repeat || r.Execution != o.Execution {
+		return fmt.Errorf("the result is of %.100q case %.100q, repetition %d, execution %d, and the claim of case %s, repetition %d, execution %d", r.Attempt, r.CaseID, r.Repeat, r.Execution, o.Case, o.Repeat, o.Execution)
+	}
+	if r.Harness != k.about.HarnessVersion {
+		return fmt.Errorf("the result is of version %.100q, the claim of %s", r.Harness, k.about.HarnessVersion)
+	}
+	if r.Failed != "" && len(r.Failed) > 4000 {
+		return errors.New("the reason for a failure is too long")
+	}
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	return r.TakePieces(rest, k.pieces)
+}
+
+// refuse takes a case away from a worker that cheated, and quarantines it.
+func (c *Coordinator) refuse(k *claim, why string) {
+	c.mu.Lock()
+	if c.offers[k.offer.ticket] == k.offer {
+		c.lose(k.offer)
+	}
+	c.mu.Unlock()
+	c.quarantine(k.worker, fmt.Sprintf("case %s: %s", k.offer.Case, why))
+	say(k.answered, fleet.Answer{Error: why, Leave: true})
+}
+
+// Verdict ends a claim.
+func (k *claim) Verdict(err error) {
+	c := k.c
+	c.mu.Lock()
+	current := c.offers[k.offer.ticket] == k.offer
+	delete(c.offers, k.offer.ticket)
+	k.blobs, k.pieces, k.live = nil, nil, nil
+	if current && err == nil {
+		c.remember(k)
+	}
+	c.mu.Unlock()
+	switch {
+	case err == nil:
+		say(k.answered, fleet.Answer{})
+	case refusal.Is(err, refusal.ResultRefused):
+		c.quarantine(k.worker, fmt.Sprintf("case %s: %v", k.offer.Case, err))
+		say(k.answered, fleet.Answer{Error: err.Error(), Leave: true})
+	default:
+		say(k.answered, fleet.Answer{Gone: true})
+		say(k.asked, fleet.Answer{Gone: true})
+	}
+}
+
+// maxDone is of how many cases it is remembered who brought them, for workers that ask
+// again because an answer was lost.
+const maxDone = 50_000
+
+// remember counts a case that was taken back. Mu is held.
+func (c *Coordinator) remember(k *claim) {
+	c.counts.Done++
+	k.worker.Done++
+	c.rate = append(c.rate, c.crew.Now())
+	if len(c.rate) > 200_000 {
+		c.rate = c.rate[100_000:]
+	}
+	c.done[k.offer.ticket] = k.worker.Key
+	c.recent = append(c.recent, k.offer.ticket)
+	if len(c.recent) > maxDone {
+		delete(c.done, c.recent[0])
+		c.recent = c.recent[1:]
+	}
+}
+
+// maxEvents is of how many things that one worker did the ledger is told.
+const maxEvents = 100
+
+// note writes an event about a worker to the ledger.
+func (c *Coordinator) note(w *worker, name string, severity evidence.Severity, detail, caseID string) {
+	c.mu.Lock()
+	c.counts.Refused++
+	w.events++
+	enough := w.events > maxEvents
+	c.mu.Unlock()
+	if enough {
+		return
+	}
+	data, err := canon.Marshal(map[string]any{"attempt": c.begun.Registered.Attempt, "case": caseID, "worker": w.Key})
+	if err != nil {
+		return
+	}
+	detail = strings.ToValidUTF8(detail, "\uFFFD")
+	if err := c.begun.Refused(evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: "TB-4", Detail: detail[:min(len(detail), 1000)], Data: data}); err != nil {
+		c.o.Note("the event %s could not be written: %v", name, err)
+	}
+}
+
+// quarantine ends a worker's part in the attempt, and gives its cases to others.
+func (c *Coordinator) quarantine(w *worker, why string) {
+	c.mu.Lock()
+	already := w.Quarantined != ""
+	w.Quarantined = strings.ToValidUTF8(why[:min(len(why), 500)], "\uFFFD")
+	for _, o := range c.offers {
+		if o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
+			c.lose(o)
+		}
+	}
+	c.mu.Unlock()
+	if already {
+		return
+	}
+	c.o.Note("worker %s (%s) is quarantined: %s", w.Name, w.Key, why)
+	c.note(w, "fleet.worker.quarantined", evidence.Warn, fmt.Sprintf("worker %s: %s", w.Key, why), "")
+}
+
+// callModel makes a model call of a live case for the worker that has it. The
+// coordinator alone has the keys of providers, the journal and the budget.
+func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
+	var call fleet.ModelCall
+	err := canon.Unmarshal(m.Data, &call)
+	c.mu.Lock()
+	k, why := c.claimOf(call.Ticket, w)
+	var live harness.Recording
+	if k != nil {
+		live = k.live
+	}
+	c.mu.Unlock()
+	if err != nil || k == nil || live == nil {
+		if why == "foreign" || err != nil {
+			c.quarantine(w, "it asked for a model call of a case that it does not have")
+		}
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-k.lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	it, err := live.Call(ctx, wire.API(call.API), []byte(call.Body), nil)
+	reply := fleet.ModelReply{Interaction: it}
+	if err != nil {
+		r := refusal.Of(err)
+		reply = fleet.ModelReply{Name: r.Name, Error: r.Error(), Hint: r.Hint}
+	}
+	data, err := canon.Marshal(&reply)
+	if err != nil {
+		say(m, fleet.Answer{Error: err.Error()})
+		return
+	}
+	if len(data) <= fleet.MaxPart {
+		_ = m.Respond(append(data, '\n'))
+		return
+	}
+	d := digest.ContentOf(data)
+	c.mu.Lock()
+	if k.blobs != nil {
+		k.blobs[d] = data
+	}
+	c.mu.Unlock()
+	if data, err = canon.Marshal(&fleet.ModelReply{Blob: &fleet.File{Digest: d, Bytes: int64(len(data))}}); err == nil {
+		_ = m.Respond(append(data, '\n'))
+	}
+}

@@ -1,0 +1,403 @@
+// Package coordinator is the side of a fleet that has the workspace: it offers cases,
+// shows each to the worker that claimed it, and takes back what the worker signed.
+//
+// A worker is believed nothing. Who it is says its signature, by a key that the signers
+// file lists as a worker; that a case is its own says the claim; and what it brings back
+// is verified by the harness as a stranger's would be. What is refused leaves an event in
+// the ledger, and a worker that tried something no honest one does gets nothing more.
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/fleet"
+	"tallystick/internal/fleet/bus"
+	"tallystick/internal/harness"
+	"tallystick/internal/lab"
+	"tallystick/internal/refusal"
+	"tallystick/internal/seal"
+	"tallystick/internal/store"
+)
+
+// Lease is how long a worker may be silent before its cases are given to others.
+const Lease = 15 * time.Second
+
+// atOnce is how many cases are offered at a time. Each waits for a worker, so there
+// should be more than any fleet drives at once.
+const atOnce = 2048
+
+// A Coordinator offers the cases of one attempt to workers.
+type Coordinator struct {
+	o       fleet.Options
+	crew    lab.Crew
+	id      string // of this fleet: the attempt, and this start of its coordinator
+	server  *bus.Server
+	nc      *nats.Conn
+	queue   *bus.Queue
+	begun   harness.Begun
+	welcome fleet.Welcome
+	shared  map[digest.Content][]byte // what every worker may fetch
+	seed    [32]byte                  // decides which cases are run twice
+	started time.Time
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	offers  map[string]*offer // by ticket, those that are not done
+	late    map[string]string // tickets whose worker was lost, by its key
+	done    map[string]string // tickets that were taken back lately, by the worker's key
+	recent  []string          // of these, the oldest first
+	workers map[string]*worker
+	counts  fleet.Status
+	rate    []time.Time // of results in the last minute
+}
+
+// An offer is a case that is offered, or with a worker.
+type offer struct {
+	harness.Offer
+	ticket  string
+	since   time.Time
+	claimed chan *claim // of one
+	claim   *claim      // nil while nobody has it
+}
+
+// A worker is what the coordinator knows of one.
+type worker struct {
+	fleet.WorkerStatus
+	user   string
+	events int
+}
+
+// Open opens the coordinator's side of a fleet, and tells the person how workers join.
+func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, func(), error) {
+	c := &Coordinator{o: o, shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
+	var err error
+	if c.crew, err = s.Crew(); err != nil {
+		return nil, nil, err
+	}
+	random := make([]byte, 8)
+	rand.Read(random)
+	c.id = hex.EncodeToString(random)
+	if err := c.connect(); err != nil {
+		c.close()
+		return nil, nil, err
+	}
+	return c, c.close, nil
+}
+
+// connect opens the embedded server, or the connection to an existing one.
+func (c *Coordinator) connect() (err error) {
+	workers := c.crew.Signers.Workers(c.crew.Now())
+	if len(workers) == 0 {
+		return refusal.Newf(refusal.RoleMissing, "nobody in version %d of the signers is a worker", c.crew.Signers.Version()).
+			WithHint(`on each worker's machine "tally worker --join …" prints the line that "tally signers next" is to get; docs/scale.md has the steps`)
+	}
+	if c.o.Double > 0 && len(workers) < 2 {
+		return refusal.Newf(refusal.Usage, "--double needs two workers, and version %d of the signers has one", c.crew.Signers.Version())
+	}
+	if c.o.URL != fleet.Embedded {
+		c.nc, err = bus.ConnectCreds(c.o.URL, c.o.Creds)
+		return err
+	}
+	var names []string
+	for _, w := range workers {
+		name, err := bus.UserOf(w.Key)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if c.server, err = bus.Start(bus.ServerOptions{Listen: c.o.Listen, Dir: filepath.Join(c.o.Dir, "queue"), Workers: names}); err != nil {
+		return err
+	}
+	if c.nc, err = c.server.Connect(); err != nil {
+		return err
+	}
+	if err := c.leaveSeed(); err != nil {
+		return err
+	}
+	c.o.Note("workers join with: tally worker --join %s --trust-root %s", c.server.URL(), c.crew.TrustRoot)
+	return nil
+}
+
+// statusFile has where "tally fleet status" of this user finds the embedded server.
+const statusFile = "status.json"
+
+type statusAccess struct {
+	URL  string `json:"url"`
+	Seed string `json:"seed"`
+}
+
+func (c *Coordinator) leaveSeed() error {
+	seed, err := c.server.Seed()
+	if err != nil {
+		return err
+	}
+	data, err := canon.Marshal(&statusAccess{c.server.URL(), seed})
+	if err != nil {
+		return err
+	}
+	if err := store.MakeDir(store.OS{}, c.o.Dir, 0o700); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, filepath.Join(c.o.Dir, statusFile), data, 0o600)
+}
+
+// Ask asks the coordinator of a fleet how it stands.
+func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
+	nc, err := connectToAsk(o)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	within, cancel := context.WithTimeout(ctx, o.Wait)
+	defer cancel()
+	m, err := nc.RequestWithContext(within, "tally-status", nil)
+	if err != nil {
+		return nil, refusal.Newf(refusal.NotFound, "no coordinator answers: %w", err).WithHint("an attempt over a fleet must be running")
+	}
+	s := &fleet.Status{}
+	if err := json.Unmarshal(m.Data, s); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "the coordinator's status: %w", err)
+	}
+	return s, nil
+}
+
+func connectToAsk(o fleet.StatusOptions) (*nats.Conn, error) {
+	if o.URL != "" {
+		return bus.ConnectCreds(o.URL, o.Creds)
+	}
+	data, err := store.ReadFile(store.OS{}, filepath.Join(o.Dir, statusFile), 4096)
+	if err != nil {
+		return nil, refusal.Newf(refusal.NotFound, "no fleet runs in this workspace: %w", err).
+			WithHint(`"tally run CLASS --fleet embedded" starts one; for another one give --join`)
+	}
+	var at statusAccess
+	if err := canon.Unmarshal(data, &at); err != nil {
+		return nil, err
+	}
+	return bus.ConnectSeed(at.URL, at.Seed)
+}
+
+// close ends the fleet. What workers still have is theirs to throw away.
+func (c *Coordinator) close() {
+	if c.stop != nil {
+		c.stop()
+	}
+	if c.queue != nil {
+		within, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		_ = c.queue.Remove(within) // an attempt that goes on makes another
+		cancel()
+	}
+	if c.nc != nil {
+		for _, w := range c.workers {
+			_ = c.nc.Publish(fleet.EndSubject(w.user), []byte(c.id))
+		}
+		_ = c.nc.Flush()
+		c.nc.Close()
+	}
+	if c.server != nil {
+		c.server.Stop()
+		_ = store.RemoveTree(filepath.Join(c.o.Dir, statusFile))
+	}
+}
+
+// Begin makes the queue and begins to answer.
+func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
+	c.begun, c.started = b, c.crew.Now()
+	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
+	c.counts = fleet.Status{Attempt: b.Registered.Attempt, Class: b.Registered.Class, Target: b.Registered.Target, Planned: b.Left}
+	if err := c.setUp(); err != nil {
+		return err
+	}
+	var err error
+	if c.queue, err = bus.OpenQueue(ctx, c.nc, c.id, c.replicas()); err != nil {
+		return err
+	}
+	c.welcome.Stream = bus.StreamOf(c.id)
+	for verb, answer := range map[string]func(*nats.Msg, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat} {
+		if _, err := c.nc.Subscribe(fleet.Subject(verb, "*"), func(m *nats.Msg) { c.serve(verb, m, answer) }); err != nil {
+			return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
+		}
+	}
+	if _, err := c.nc.Subscribe("tally-status", c.tell); err != nil {
+		return refusal.Newf(refusal.Failed, "listening for questions: %w", err)
+	}
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = cancel
+	go c.watch(within)
+	return c.nc.Flush()
+}
+
+// replicas is on how many servers the queue lies: three, if there are as many.
+func (c *Coordinator) replicas() int {
+	if c.server == nil && len(c.nc.DiscoveredServers())+1 >= 3 {
+		return 3
+	}
+	return 1
+}
+
+// setUp writes what all cases share.
+func (c *Coordinator) setUp() error {
+	carried, pieces, err := c.crew.Target.Carry()
+	if err != nil {
+		return err
+	}
+	setup := fleet.Setup{Version: fleet.Version, Registered: *c.begun.Registered, Registration: c.crew.Registration, Offered: c.begun.Offered, Target: carried,
+		Sandbox: c.crew.Sandbox, Unsafe: c.crew.Unsafe, Replies: c.crew.Replies, Live: c.begun.Registered.Mode == "live", Harness: c.o.Version}
+	for _, v := range c.crew.Versions {
+		setup.Signers = append(setup.Signers, fleet.SignersVersion{Signers: v.Signers, Signatures: v.Signatures})
+	}
+	data, err := canon.Marshal(&setup)
+	if err != nil {
+		return err
+	}
+	c.shared = pieces
+	d := digest.ContentOf(data)
+	c.shared[d] = data
+	c.welcome = fleet.Welcome{Version: fleet.Version, Fleet: c.id, Setup: d, Bytes: int64(len(data))}
+	return nil
+}
+
+// AtOnce is how many cases to offer at a time.
+func (c *Coordinator) AtOnce() int { return atOnce }
+
+// Doubled reports whether a second worker is to run a case too. Which ones is decided
+// by a secret that was drawn after the registration.
+func (c *Coordinator) Doubled(caseID string, repeat int) bool {
+	if c.o.Double <= 0 {
+		return false
+	}
+	d := digest.IDOf(fmt.Appendf(c.seed[:32:32], "%s %d", caseID, repeat))
+	n := uint64(0)
+	for _, b := range d[:8] {
+		n = n<<8 | uint64(b)
+	}
+	return float64(n)/(1<<64) < c.o.Double
+}
+
+// watch looks for workers that were lost and tickets that nobody has any more.
+func (c *Coordinator) watch(ctx context.Context) {
+	tick := time.NewTicker(Lease / 5)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		c.dropSilent()
+		c.offerAgain(ctx)
+	}
+}
+
+// dropSilent gives up on workers that have not been heard of.
+func (c *Coordinator) dropSilent() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.crew.Now()
+	for _, o := range c.offers {
+		if k := o.claim; k != nil && (now.Sub(k.heard) > Lease || now.After(k.deadline)) {
+			c.lose(o)
+		}
+	}
+}
+
+// lose gives up on the worker that has a case. Mu is held.
+func (c *Coordinator) lose(o *offer) {
+	k := o.claim
+	delete(c.offers, o.ticket)
+	c.late[o.ticket] = k.worker.Key
+	c.counts.Lost++
+	k.worker.Lost++
+	close(k.lost)
+}
+
+// offerAgain puts tickets back into a queue that has run dry although cases wait: a
+// worker took them and did nothing, or said that it was done with them.
+func (c *Coordinator) offerAgain(ctx context.Context) {
+	var again []string
+	c.mu.Lock()
+	for _, o := range c.offers {
+		if o.claim == nil && c.crew.Now().Sub(o.since) > 2*bus.AckWait {
+			again = append(again, o.ticket)
+		}
+	}
+	c.mu.Unlock()
+	if len(again) == 0 {
+		return
+	}
+	if idle, err := c.queue.Idle(ctx); err != nil || !idle {
+		return
+	}
+	for _, t := range again {
+		_ = c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: t})
+	}
+}
+
+// tell answers "tally fleet status".
+func (c *Coordinator) tell(m *nats.Msg) {
+	data, err := json.Marshal(c.status())
+	if err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+func (c *Coordinator) status() fleet.Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, now := c.counts, c.crew.Now()
+	has := map[string][]string{}
+	for _, o := range c.offers {
+		if o.claim == nil {
+			s.Waiting++
+			continue
+		}
+		s.Running++
+		has[o.claim.worker.Key] = append(has[o.claim.worker.Key], o.Case)
+	}
+	s.Workers = []fleet.WorkerStatus{}
+	for key, w := range c.workers {
+		ws := w.WorkerStatus
+		ws.Cases = append([]string{}, has[key]...)
+		s.Workers = append(s.Workers, ws)
+	}
+	for len(c.rate) > 0 && now.Sub(c.rate[0]) > time.Minute {
+		c.rate = c.rate[1:]
+	}
+	if n := len(c.rate); n > 1 {
+		s.PerSecond = float64(n) / max(1, now.Sub(c.rate[0]).Seconds())
+		left := float64(s.Planned-s.Done) / s.PerSecond
+		s.SecondsLeft = &left
+	}
+	s.At = evidence.At(now)
+	return s
+}
+
+// signerOf finds a worker by its name at the server.
+func (c *Coordinator) signerOf(user string) (seal.Entry, bool) {
+	for _, e := range c.crew.Signers.Workers(c.crew.Now()) {
+		if name, err := bus.UserOf(e.Key); err == nil && name == user {
+			return e, true
+		}
+	}
+	return seal.Entry{}, false
+}
+
+// newTicket is a name that nobody can guess: whoever knows it was given it.
+func newTicket() string {
+	random := make([]byte, 16)
+	rand.Read(random)
+	return hex.EncodeToString(random)
+}

@@ -1,0 +1,46 @@
+package lab
+
+import (
+	"time"
+
+	"tallystick/internal/agent"
+	"tallystick/internal/archive"
+	"tallystick/internal/bench"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+	"tallystick/internal/sandbox"
+	"tallystick/internal/seal"
+)
+
+// A Crew is what the coordinator of a fleet has of a setup: who may work, what runs,
+// and the key that signs what is given out. It has no case.
+type Crew struct {
+	Signers      *seal.Signers
+	Versions     []archive.SignersVersion // of the signers, up to the one in force
+	TrustRoot    digest.ID
+	Key          *seal.Key // the operator's
+	Target       *agent.Target
+	Registration bench.Registration
+	Sandbox      []sandbox.Class
+	Unsafe       bool
+	Replies      *evidence.PlannedReplies
+	Now          func() time.Time
+}
+
+// Crew gathers it, and refuses what cannot be spread over machines.
+func (s *Setup) Crew() (Crew, error) {
+	if s.place.Shared != nil {
+		return Crew{}, refusal.Newf(refusal.Usage, "this checkout has a ledger of its own, whose people have no workers").WithHint("run over a fleet where the workspace's ledger is")
+	}
+	cfg, err := s.place.Config()
+	if err != nil {
+		return Crew{}, err
+	}
+	c := Crew{Signers: s.place.Options.Signers, Versions: s.place.Versions, TrustRoot: s.place.PeopleRoot(), Key: cfg.Key, Target: s.Target,
+		Registration: s.Bench.Registration(), Unsafe: s.o.UnsafeAgent, Replies: s.replies, Now: s.place.Now}
+	if s.o.Sandbox != "" {
+		c.Sandbox = []sandbox.Class{s.o.Sandbox}
+	}
+	return c, nil
+}
