@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -501,4 +504,28 @@ func cmdHide(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("hide: %s: the second verifier: exit %d: %s", f.name, code, out)
 		}
 	}
+}
+
+// keeper FILE starts an agent behind a URL, which knows the journal and answers the
+// question of day 1 wrongly, and writes a target for it to FILE.
+func cmdKeeper(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keeper FILE")
+	}
+	day := regexp.MustCompile(`on day (\d+) of`)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		var turn struct{ Input string }
+		if err := json.NewDecoder(r.Body).Decode(&turn); err != nil {
+			http.Error(out, err.Error(), http.StatusBadRequest)
+			return
+		}
+		said := "calm"
+		if m := day.FindStringSubmatch(turn.Input); m != nil && m[1] != "1" {
+			n, _ := strconv.Atoi(m[1])
+			said = answer(n - 1)
+		}
+		json.NewEncoder(out).Encode(map[string]string{"answer": "FINAL ANSWER: " + said})
+	}))
+	ts.Defer(server.Close)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf(nil, "version: 1\nkind: http\nhttp: {url: %q}\n", server.URL), 0o644))
 }

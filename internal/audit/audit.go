@@ -87,6 +87,10 @@ type Vouched struct {
 	// SplitUnknown says that the registration is not at hand, so that nobody can
 	// say which split it names.
 	SplitUnknown bool
+	// AnswersOnly are the tasks whose agent ran elsewhere, by id: nobody saw what it
+	// did, so that a trajectory without work says nothing. What a file claims of
+	// itself does not count: an exploit would claim it.
+	AnswersOnly map[string]bool
 	// Digests of the inputs, in hex, where receipts vouch for their bytes or for
 	// what they were derived from.
 	Results, Trajectories, Metadata bool

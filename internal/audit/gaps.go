@@ -11,6 +11,7 @@ func (a *auditor) finish() {
 	a.splitIntegrity()
 	a.cacheEvents()
 	a.trajectoryGaps()
+	a.answersOnlyGaps()
 	a.goldGaps()
 	a.sourceGaps()
 }
@@ -59,6 +60,33 @@ func (a *auditor) trajectoryGaps() {
 	if a.trajectories == 0 {
 		for _, i := range []int{aud1, aud3, aud4} {
 			a.found[i].gap = "the trajectories are empty"
+		}
+	}
+}
+
+// answersOnly reports whether receipts say that of a task only its answer was seen.
+func (a *auditor) answersOnly(r *result) bool {
+	return a.in.Vouched != nil && a.in.Vouched.AnswersOnly[r.id]
+}
+
+// answersOnlyGaps are those of the checks that look at what an agent did, where it
+// ran elsewhere and only its answers were seen. Without any other task they looked at
+// nothing, but for AUD-3: what the harness itself asked was seen.
+func (a *auditor) answersOnlyGaps() {
+	n := 0
+	for _, r := range a.results.list {
+		if a.answersOnly(r) {
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did"} {
+		f := &a.found[i]
+		f.gap = fmt.Sprintf("of %d of %d tasks only the answers were seen, because the agent runs elsewhere: nobody knows %s", n, len(a.results.list), what)
+		if n == len(a.results.list) && i != aud3 {
+			f.auditable = 0
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (a *auditor) resultChecks() {
 
 // work is AUD-2 on one trajectory: was the answer worked for?
 func (w *worker) work(o *outcome) {
-	if !o.r.correct {
+	if !o.r.correct || w.a.answersOnly(o.r) {
 		return
 	}
 	f := &o.found[aud2]
@@ -54,6 +54,9 @@ func idle(r *result) []string {
 
 // takeModelCalls remembers which correct tasks have no model call.
 func (a *auditor) takeModelCalls(o *outcome) {
+	if a.answersOnly(o.r) {
+		return
+	}
 	if o.found[aud2].dark > 0 {
 		a.noModelCalls = append(a.noModelCalls, o.r.id)
 	} else if o.t.hasSteps {
@@ -65,7 +68,7 @@ func (a *auditor) takeModelCalls(o *outcome) {
 func (a *auditor) finishWork() {
 	f := &a.found[aud2]
 	for _, r := range a.results.list {
-		if !r.correct || r.trajectory != 0 {
+		if !r.correct || r.trajectory != 0 || a.answersOnly(r) {
 			continue
 		}
 		if reasons := idle(r); len(reasons) > 0 {

@@ -49,6 +49,14 @@ func (b *builder) auditInput() (audit.Input, error) {
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
 			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
 			Results: true, Trajectories: true, Metadata: true}}
+	for _, t := range b.answers {
+		if t != nil && t.line.Vantage == seenAnswers {
+			if in.Vouched.AnswersOnly == nil {
+				in.Vouched.AnswersOnly = map[string]bool{}
+			}
+			in.Vouched.AnswersOnly[t.Result.TaskID] = true
+		}
+	}
 	in.HasSources, in.Sources, in.SourceGaps = b.sources.given, b.sources.files, b.sources.gaps
 	if b.keepsBodies() || b.whole != nil {
 		in.Bodies = b.body
@@ -57,6 +65,10 @@ func (b *builder) auditInput() (audit.Input, error) {
 	in.Dispositions, err = b.disposed()
 	return in, err
 }
+
+// seenAnswers is the vantage of a record whose agent ran elsewhere; see
+// trajectory.SeenAnswers, which links too much for a stranger's verifier.
+const seenAnswers = "answers"
 
 // audit runs the audit on the very bytes of the package.
 func (b *builder) audit() (Audited, error) {
