@@ -529,3 +529,33 @@ func cmdKeeper(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(server.Close)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf(nil, "version: 1\nkind: http\nhttp: {url: %q}\n", server.URL), 0o644))
 }
+
+// shorten DIR KEY leaves entries from before the registration out of a package that
+// shows the whole tree of the ledger that the last answer named, and has the operator,
+// whose key is KEY, sign it again: it may not say of itself what it said.
+func cmdShorten(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: shorten DIR KEY")
+	}
+	var submitted struct {
+		Key string `json:"ledger_key"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &submitted))
+	var trust verify.Trust
+	ts.Check(trust.AddLog(submitted.Key))
+	whole := readAll(ts, ts.MkAbs(args[0]))
+	if code, out := secondVerifier(ts, submitted.Key, ts.MkAbs(args[0])); code != 0 {
+		ts.Fatalf("shorten: the second verifier: exit %d: %s", code, out)
+	}
+	const rest = "receipts/rest-0001.proof"
+	head, all := receiptsOf(whole[rest])
+	files := maps.Clone(whole)
+	files[rest] = []byte(head + strings.Join(all[1:], "")) // the first is the opening of the ledger
+	resign(ts, files, args[1])
+	if _, err := submission.Verify(files, trust.Policy()); err == nil || !strings.Contains(err.Error(), "README.md is not what") {
+		ts.Fatalf("shorten: %v", err)
+	}
+	if code, out := secondVerifier(ts, submitted.Key, zipped(ts, files)); code != 3 || !strings.Contains(out, "whole") {
+		ts.Fatalf("shorten: the second verifier: exit %d: %s", code, out)
+	}
+}

@@ -81,6 +81,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"statictally": cmdStaticTally,
 		"unzipped":    cmdUnzipped,
 		"stranger":    cmdStranger,
+		"shorten":     cmdShorten,
 		"ledgerkey":   cmdLedgerKey,
 
 		"json":   cmdJSON,

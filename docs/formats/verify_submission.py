@@ -133,24 +133,25 @@ def check_attempt(receipts, keys):
     refuse(counts == {k: v for k, v in end["outcomes"].items() if v}, "the end counts other outcomes than the records have")
     draws = [b for _, b in receipts.bodies("draw", "judge.drawn")]
     refuse(all(b["attempt"] == r["attempt"] for b in draws), "a draw is of another attempt")
-    return r, end, family, records, draws, check_span(receipts, first, r, family)
+    return r, end, family, records, draws, check_span(receipts, first, r)
 
-def check_span(receipts, first, r, family):
-    """Whether every entry from the registration on is shown, and none is left uncounted."""
-    told = {i for name in ("attempt", "record", "draw", "disposition", "correction") for i in receipts.of[name]}
-    names = {b["attempt"] for b in family}
-    for i in range(first, receipts.tree[1]):
+def check_span(receipts, first, r):
+    """Whether every entry from the registration on is shown, and every one before it, and none is left uncounted."""
+    told = {i for name in ("attempt", "class", "record", "draw", "disposition", "correction") for i in receipts.of[name]}
+    exact = False
+    for i in list(range(first, receipts.tree[1])) + list(range(first)):
+        exact = exact or i < first  # all from the registration on were there
         if i not in receipts.entries:
-            refuse(not receipts.of["rest"], "entry %d is left out" % i)
-            return False
+            refuse(exact or not receipts.of["rest"], "entry %d is left out" % i)
+            return exact, False
         kind, body = receipts.entries[i]["kind"], receipts.entries[i]["body"]
         if receipts.entries[i].get("manual") or i in told:
             continue
-        of_class = kind == "attempt.registered" and body["class"] == r["class"] and body["attempt"] not in names
+        of_class = kind == "attempt.registered" and body["class"] == r["class"]
         of_attempt = kind in ("case.scored", "judge.drawn", "attempt.finished", "audit.disposed", "score.corrected") and body["attempt"] == r["attempt"]
         of_record = kind == "score.amended" and body["entry"] in receipts.of["record"]
         refuse(not of_class and not of_attempt and not of_record, "entry %d is about the attempt or its class and is not counted" % i)
-    return True
+    return True, True
 
 # --- Corrections ----------------------------------------------------------------------
 
@@ -433,7 +434,7 @@ def verify(path, keys):
     files = load(path)
     manifest = check_manifest(files, keys)
     receipts = Receipts(files, keys)
-    r, end, family, records, draws, exact = check_attempt(receipts, keys)
+    r, end, family, records, draws, (exact, whole) = check_attempt(receipts, keys)
     plan = r["plan"]
     refuse(plan.get("submit_intent") is True and not plan.get("filtered") and not r.get("scratch"), "the attempt was not registered to be submitted whole")
     refuse("blake3:" + blake3(files["registration.json"]).hex() == plan["registration_digest"], "registration.json is not the plan's")
@@ -460,7 +461,7 @@ def verify(path, keys):
     origin, size, _ = receipts.tree
     number = {"id": r["attempt"], "number": r["number"], "of": len(family), "origin": origin}
     compare("metadata.json: attempt", metadata["attempt"], number)
-    compare("manifest.json: attempt", dict({"exact": False}, **manifest["attempt"]), dict(number, tree_size=size, exact=exact))
+    compare("manifest.json: attempt", dict({"exact": False, "whole": False}, **manifest["attempt"]), dict(number, tree_size=size, exact=exact, whole=whole))
     check_audit(files, manifest, rows, receipts, sources_sha256(files, evidence, plan))
     for path in files:
         folder = path.split("/")[0]

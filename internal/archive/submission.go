@@ -98,7 +98,7 @@ const (
 func (r *Reading) gather(a *history.Attempt, since Since) (*submission.Attempt, *submission.Receipts, error) {
 	indexes := r.entriesOf(a)
 	head, _ := r.BestCheckpoint(r.verified, slices.Max(indexes))
-	rest, exact, err := r.since(a, indexes, head.Size, since)
+	rest, shown, err := r.since(a, indexes, head.Size, since)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +117,7 @@ func (r *Reading) gather(a *history.Attempt, since Since) (*submission.Attempt, 
 		entries = append(entries, submission.Entry{Entry: envelope, Index: i, Body: body, Receipt: whole(proofs[i])})
 	}
 	s, out := submission.Gather(a.ID, a.Class, entries)
-	s.Origin, s.TreeSize, s.Exact, s.Read = r.History.Origin, head.Size, exact, r.Piece
+	s.Origin, s.TreeSize, s.Exact, s.Whole, s.Read = r.History.Origin, head.Size, shown >= untilRegistration, shown == everything, r.Piece
 	s.Level = min(a.Level, history.Signed).String() // more than that a package does not prove
 	return s, out, r.withholdTasks(a, s)
 }
@@ -155,14 +155,38 @@ func (r *Reading) withholdTasks(a *history.Attempt, s *submission.Attempt) error
 	return nil
 }
 
-// since lists the other entries from the registration to the end of a tree. Exact
-// says that with them all are there.
-func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Since) (rest []int64, exact bool, err error) {
+// How much of a tree is shown: what is told, all from the registration on, all.
+type extent int
+
+const (
+	told extent = iota
+	untilRegistration
+	everything
+)
+
+// since lists the other entries of a tree that are shown: all of them, those from
+// the registration on, or none.
+func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Since) (rest []int64, shown extent, err error) {
+	if since == SinceAll {
+		if rest, ok, err := r.others(a, have, 0, size, since); ok || err != nil {
+			return rest, everything, err
+		}
+	}
+	rest, ok, err := r.others(a, have, a.Index, size, since)
+	if !ok || err != nil {
+		return nil, told, err
+	}
+	return rest, untilRegistration, nil
+}
+
+// others lists the entries of a stretch of the tree that are not among those that
+// are there, and reports whether all of them may be shown.
+func (r *Reading) others(a *history.Attempt, have []int64, from, size int64, since Since) (rest []int64, ok bool, err error) {
 	known := map[int64]bool{}
 	for _, i := range have {
 		known[i] = true
 	}
-	for i := a.Index; i < size; i++ {
+	for i := from; i < size; i++ {
 		if !known[i] {
 			rest = append(rest, i)
 		}

@@ -34,6 +34,9 @@ type Attempt struct {
 	// Exact says that every entry from the registration to the end of the tree was
 	// looked at, so that nothing of the attempt or its class is left out.
 	Exact bool
+	// Whole says that those before the registration were looked at, too, so that the
+	// numbers of the class do not rest on how the ledger numbered it.
+	Whole bool
 
 	// Withheld are tasks that are held out and of which, in an audit, only the
 	// outcome is told. A package has none.

@@ -40,7 +40,7 @@ type Metadata struct {
 // An AttemptNumber says which attempt of its class it is, and of how many there
 // are registrations in a tree of that size. Exact says that there are no more in
 // it, which every entry from the attempt's own registration on shows; otherwise
-// there are at least so many. Size and Exact are not in metadata.json: whoever packs
+// there are at least so many. Size, Exact and Whole are not in metadata.json: whoever packs
 // the attempt again, in a ledger that has grown, gets the same report.
 type AttemptNumber struct {
 	ID       string `json:"id"`
@@ -49,11 +49,15 @@ type AttemptNumber struct {
 	Origin   string `json:"origin"`
 	TreeSize int64  `json:"tree_size,omitempty"`
 	Exact    bool   `json:"exact,omitempty"`
+	Whole    bool   `json:"whole,omitempty"` // every entry of the tree shows it
 	Level    string `json:"level"`
 }
 
 // Text is the number for a person.
 func (n *AttemptNumber) Text() string {
+	if n.Whole {
+		return fmt.Sprintf("number %d of %d of the class at tree size %d, of which every entry is shown", n.Number, n.Of, n.TreeSize)
+	}
 	if n.Exact {
 		return fmt.Sprintf("number %d of %d of the class at tree size %d", n.Number, n.Of, n.TreeSize)
 	}
@@ -62,7 +66,7 @@ func (n *AttemptNumber) Text() string {
 
 // AttemptNumber is the attempt among those of its class.
 func (a *Attempt) AttemptNumber() AttemptNumber {
-	return AttemptNumber{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Exact: a.Exact, Level: a.Level}
+	return AttemptNumber{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Exact: a.Exact, Whole: a.Whole, Level: a.Level}
 }
 
 // metadata writes metadata.json.

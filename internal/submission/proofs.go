@@ -1,6 +1,9 @@
 package submission
 
 import (
+	"maps"
+	"slices"
+
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
 )
@@ -12,6 +15,7 @@ type proofs struct {
 	tree   *ledger.Checkpoint
 	used   map[string]bool          // the files that were read: no other may be there
 	proved map[int64]*ledger.Proved // every entry that a receipt shows
+	class  map[int64]bool           // of them the registrations that are counted
 	err    error
 }
 
@@ -38,6 +42,7 @@ func (x *proofs) attempt() (*Attempt, error) {
 			return nil, bad("entry %d is of %s, expected a registration of the class", p.Index, p.Entry.Kind)
 		}
 		a.Class = append(a.Class, r)
+		x.class[p.Index] = true
 	}
 	inside := between{ends[0].Index, ends[1].Index}
 	for _, p := range records {
@@ -101,25 +106,34 @@ func (b *between) next(index int64) bool {
 // span looks at every entry from the registration to the end of the tree, if all
 // of them are shown, and refuses a package that leaves out what is about the
 // attempt, or a registration of the class. So the numbers are exact for the tree:
-// not because somebody says so, but because there is no entry that nobody saw. What
-// was before the registration is numbered by the ledger, and each registration has
-// its number.
+// not because somebody says so, but because there is no entry that nobody saw. If
+// those before the registration are shown, too, that holds for the whole tree;
+// otherwise what was before is numbered by the ledger.
 func (x *proofs) span(a *Attempt, from int64, shown bool) error {
 	told, records := a.told(), a.records()
-	for i := from; i < x.tree.Size; i++ {
-		p := x.proved[i]
-		if p == nil {
-			if shown {
-				return bad("entry %d, between the registration and the end of the tree, is left out", i)
-			}
-			return nil // nobody says that there are no more
-		}
-		if about(p.Body, a.Registered, records) && !p.Entry.Manual && !told[p.Index] && !x.counted(p, a) {
-			return bad("entry %d (%s) is about the attempt or its class, and the package does not count it", p.Index, p.Entry.Kind)
+	for _, i := range slices.Sorted(maps.Keys(x.proved)) {
+		if p := x.proved[i]; about(p.Body, a.Registered, records) && !p.Entry.Manual && !told[i] && !x.counted(p, a) {
+			return bad("entry %d (%s) is about the attempt or its class, and the package does not count it", i, p.Entry.Kind)
 		}
 	}
-	a.Exact = true
+	missing := x.missing(from, x.tree.Size)
+	if missing >= 0 && shown {
+		return bad("entry %d, between the registration and the end of the tree, is left out", missing)
+	}
+	a.Exact = missing < 0
+	a.Whole = a.Exact && x.missing(0, from) < 0
 	return nil
+}
+
+// missing is the first entry of a stretch of the tree that is not shown, -1 if all
+// are.
+func (x *proofs) missing(from, to int64) int64 {
+	for i := from; i < to; i++ {
+		if x.proved[i] == nil {
+			return i
+		}
+	}
+	return -1
 }
 
 // told are the entries that an attempt is made of, by index, but for
@@ -143,11 +157,7 @@ func (a *Attempt) told() map[int64]bool {
 func (x *proofs) counted(p *ledger.Proved, a *Attempt) bool {
 	switch b := p.Body.(type) {
 	case *evidence.AttemptRegistered:
-		for _, r := range a.Class {
-			if r.Attempt == b.Attempt {
-				return true
-			}
-		}
+		return x.class[p.Index]
 	case *evidence.AttemptFinished:
 		return b == a.Finished
 	}

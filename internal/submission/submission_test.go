@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/ledger"
 	"tallystick/internal/policy"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
@@ -300,6 +301,42 @@ func TestZipHasOneForm(t *testing.T) {
 	} {
 		if _, err := Unzip(data); err == nil || refusal.ExitCode(err) != refusal.ExitUnverified {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEveryRegistrationOfTheClassIsCounted: a ledger that gave a number twice has an
+// attempt more than its numbers say, and a package that shows the whole tree cannot
+// leave it out, under whatever name it was registered.
+func TestEveryRegistrationOfTheClassIsCounted(t *testing.T) {
+	mine := &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.2", Number: 2}
+	for _, tt := range []struct {
+		name   string
+		second *evidence.AttemptRegistered
+		manual bool
+		want   string
+	}{
+		{"of another class", &evidence.AttemptRegistered{Class: "other", Attempt: "other.t.1", Number: 1}, false, ""},
+		{"a number twice", &evidence.AttemptRegistered{Class: "k", Attempt: "k.u.1", Number: 1}, false, "entry 2 (attempt.registered)"},
+		{"a number and a name twice", &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.1", Number: 1}, false, "entry 2 (attempt.registered)"},
+		{"by hand, which nobody counts", &evidence.AttemptRegistered{Class: "k", Attempt: "k.u.1", Number: 1}, true, ""},
+	} {
+		x := &proofs{tree: &ledger.Checkpoint{TreeHead: ledger.TreeHead{Size: 4}}, class: map[int64]bool{1: true, 3: true}, proved: map[int64]*ledger.Proved{}}
+		for i, body := range []evidence.Body{&evidence.Opened{}, &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.1", Number: 1}, tt.second, mine} {
+			x.proved[int64(i)] = &ledger.Proved{Position: ledger.Position{Index: int64(i)}, Body: body, Entry: evidence.Entry{Kind: body.Kind(), Manual: tt.manual && i == 2}}
+		}
+		a := &Attempt{Registered: mine}
+		err := x.span(a, 3, true)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if err == nil && (!a.Exact || !a.Whole) {
+			t.Errorf("%s: exact %v, whole %v", tt.name, a.Exact, a.Whole)
+		}
+		delete(x.proved, 0)
+		a = &Attempt{Registered: mine}
+		if err := x.span(a, 3, true); (err == nil) != (tt.want == "") || err == nil && (!a.Exact || a.Whole) {
+			t.Errorf("%s, without the first entry: %v, exact %v, whole %v", tt.name, err, a.Exact, a.Whole)
 		}
 	}
 }

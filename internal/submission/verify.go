@@ -36,7 +36,7 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	if err := m.checkFiles(files); err != nil {
 		return nil, err
 	}
-	x := &proofs{files: files, policy: policy, used: map[string]bool{}, proved: map[int64]*ledger.Proved{}}
+	x := &proofs{files: files, policy: policy, used: map[string]bool{}, proved: map[int64]*ledger.Proved{}, class: map[int64]bool{}}
 	a, err := x.attempt()
 	if err != nil {
 		return nil, err

@@ -68,9 +68,12 @@ func submitted(path string, read func(string) (map[string][]byte, error), t Trus
 	if v.Headline.Corrected != nil {
 		t.assume("the keys that signed corrections are of people who may correct: the package shows that these keys signed, and not whose they are")
 	}
-	if a.Exact {
+	switch {
+	case a.Whole:
+		t.assume("the tree of %d entries is still part of the ledger; then there are %d attempts of the class in that tree, and no more: every entry of it is in the package", a.TreeSize, a.Of)
+	case a.Exact:
 		t.assume("the tree of %d entries is still part of the ledger, and no two registrations before this attempt's have one number; then there are %d attempts of the class in that tree, and no more", a.TreeSize, a.Of)
-	} else {
+	default:
 		t.assume("the tree of %d entries is still part of the ledger; of %d attempts it proves that there were at least as many, and whether scores were corrected besides what it shows is not known", a.TreeSize, a.Of)
 	}
 	return kind, v.Text(), nil
