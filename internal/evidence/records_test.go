@@ -74,7 +74,7 @@ func examples() map[Kind]Body {
 		RegistryAPIKeyKind:     &RegistryAPIKey{Agent: "a", KeyHash: id, Replaces: &id, Request: &RegistryRequest{Body: id, Key: id}},
 		RegistryJudgeKind:      &RegistryJudge{Admitted: true, Agents: []string{"a"}, Person: "p", Reason: &content, Set: &id},
 		RegistryCalibratedKind: &RegistryCalibrated{Agent: "a", Answers: id, Attempt: 1, Passed: true, ScorePPM: 1, Set: id, Request: &RegistryRequest{Body: id, Key: id}},
-		RegistryProposedKind: &RegistryProposed{Agent: "a", Artifact: "/artifacts/models/x", Content: id, Credential: &RegistryCredential{Blob: content, Digest: id}, Earlier: 1, Manifest: content,
+		RegistryProposedKind: &RegistryProposed{Agent: "a", Artifact: "/artifacts/models/x", Content: id, Credential: &RegistryCredential{Blob: content, Digest: id, Status: "checked"}, Earlier: 1, Manifest: content,
 			Path: "/artifacts/evals/x", Proposal: "p", Request: &RegistryRequest{Body: id, Key: id}, Runner: "did:key:z", Thing: "eval"},
 		RegistryDrawnKind:  &RegistryDrawn{Checkpoint: &content, Content: id, Judges: []string{"p"}, Of: 1, Proposal: "p", Root: "r", Size: 1, Witnessed: true},
 		RegistryJudgedKind: &RegistryJudged{Agent: "a", Content: id, Person: "p", Proposal: "p", Reason: &content, Signature: "s", Verdict: "accept", Request: &RegistryRequest{Body: id, Key: id}},

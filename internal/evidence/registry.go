@@ -161,7 +161,15 @@ type RegistryProposed struct {
 type RegistryCredential struct {
 	Blob   digest.Content `json:"blob"`
 	Digest digest.ID      `json:"digest"`
+	// Status says what was known of the revocation of a credential that somebody
+	// brought along, when it was proposed: one of RegistryStatuses.
+	Status string `json:"status,omitempty"`
 }
+
+// What was known of the status of a credential: it was looked up in a list of the
+// registry's own or in one that was sent with it, its list was not at hand, or it has
+// none.
+var RegistryStatuses = []string{"checked", "sent", "unchecked", "none"}
 
 // The things that a registry lists.
 var RegistryThings = []string{"artifact", "model", "eval-harness", "dataset", "eval"}
@@ -171,6 +179,11 @@ func (*RegistryProposed) Kind() Kind { return RegistryProposedKind }
 
 // Validate checks that the strings are there and the thing is known.
 func (p *RegistryProposed) Validate() error {
+	if c := p.Credential; c != nil && c.Status != "" {
+		if err := oneOf("credential.status", c.Status, RegistryStatuses); err != nil {
+			return err
+		}
+	}
 	return firstError(required("agent", p.Agent), required("artifact", p.Artifact), notNegative("earlier", int64(p.Earlier)), required("path", p.Path), required("proposal", p.Proposal),
 		oneOf("thing", p.Thing, RegistryThings))
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 const (
 	maxManifest = 256 << 10
 	maxEnvelope = 1 << 20
+	// maxStatusLists bounds what is looked through for one credential.
+	maxStatusLists = 8
 )
 
 // evalManifest is the catalogue's manifest of an evaluation.
@@ -41,6 +44,7 @@ type draft struct {
 	body       []byte // of an attestation, to be issued as a credential
 	credential []byte // canonical, signed by somebody else or by us before
 	digest     digest.ID
+	status     string // what is known of its revocation
 }
 
 // A MissingPath is a path that a proposal names and the catalogue does not have.
@@ -59,7 +63,7 @@ func (m *MissingPath) Error() string {
 func (m *MissingPath) Route() string { return "/api/knowledge/" + string(m.Thing) + "/propose" }
 
 // parse reads what is proposed as a thing.
-func (r *Registry) parse(thing Thing, body []byte) (*draft, error) {
+func (r *Registry) parse(ctx context.Context, thing Thing, body []byte) (*draft, error) {
 	if len(body) > maxEnvelope {
 		return nil, refusal.Newf(refusal.TooLarge, "the proposal has %d bytes, at most %d are taken", len(body), maxEnvelope)
 	}
@@ -75,7 +79,7 @@ func (r *Registry) parse(thing Thing, body []byte) (*draft, error) {
 		return parseArtifact(thing, text, members)
 	}
 	if members["kind"] != nil || members["credentialSubject"] != nil || members["credential"] != nil {
-		return r.parseEnvelope(members)
+		return r.parseEnvelope(ctx, members)
 	}
 	return parseManifest(text, members)
 }
@@ -196,6 +200,8 @@ type envelope struct {
 	body       canon.RawMessage
 	credential canon.RawMessage
 	paths      claim.Paths
+	// statusLists are those of the issuer, brought along.
+	statusLists [][]byte
 }
 
 func readEnvelope(members map[string]canon.RawMessage) (*envelope, error) {
@@ -215,12 +221,21 @@ func readEnvelope(members map[string]canon.RawMessage) (*envelope, error) {
 			return nil, refusal.Newf(refusal.Malformed, "%s must be a text", name)
 		}
 	}
+	if raw := members["statusLists"]; raw != nil {
+		var lists []canon.RawMessage
+		if err := canon.Unmarshal(raw, &lists); err != nil || len(lists) > maxStatusLists {
+			return nil, refusal.Newf(refusal.Malformed, "statusLists must be a list of at most %d status list credentials", maxStatusLists)
+		}
+		for _, l := range lists {
+			e.statusLists = append(e.statusLists, l)
+		}
+	}
 	e.body, e.credential = members["body"], members["credential"]
 	if members["credentialSubject"] != nil {
 		rest := map[string]canon.RawMessage{}
 		for name, value := range members {
 			switch name {
-			case "registry", "artifactPath", "evalHarnessPath", "datasetPath", "kind":
+			case "registry", "artifactPath", "evalHarnessPath", "datasetPath", "kind", "statusLists":
 			default:
 				rest[name] = value
 			}
@@ -235,12 +250,12 @@ func readEnvelope(members map[string]canon.RawMessage) (*envelope, error) {
 }
 
 // parseEnvelope reads a credential, or {kind, body}, with its paths.
-func (r *Registry) parseEnvelope(members map[string]canon.RawMessage) (*draft, error) {
+func (r *Registry) parseEnvelope(ctx context.Context, members map[string]canon.RawMessage) (*draft, error) {
 	e, err := readEnvelope(members)
 	if err != nil {
 		return nil, err
 	}
-	body, d, err := r.openEnvelope(e)
+	body, d, err := r.openEnvelope(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -254,22 +269,48 @@ func (r *Registry) parseEnvelope(members map[string]canon.RawMessage) (*draft, e
 		return nil, err
 	}
 	whole.manifest = text[:len(text)-1]
-	whole.runner, whole.body, whole.credential, whole.digest = body.RunnerDID, d.body, d.credential, d.digest
+	whole.runner, whole.body, whole.credential, whole.digest, whole.status = body.RunnerDID, d.body, d.credential, d.digest, d.status
 	whole.content, err = contentOfBody(body, e.paths)
 	return whole, err
 }
 
 // openEnvelope verifies a credential, or checks a body that is to become one.
-func (r *Registry) openEnvelope(e *envelope) (*attest.Body, *draft, error) {
+func (r *Registry) openEnvelope(ctx context.Context, e *envelope) (*attest.Body, *draft, error) {
 	if e.credential != nil {
-		v, err := attest.Verify(e.credential, r.trust())
+		v, status, err := r.openCredential(ctx, e)
 		if err != nil {
 			return nil, nil, err
 		}
-		return v.Body, &draft{credential: e.credential, digest: v.Digest}, nil
+		return v.Body, &draft{credential: e.credential, digest: v.Digest, status: status}, nil
 	}
 	body, err := r.checkBody(e.kind, e.body)
 	return body, &draft{body: e.body}, err
+}
+
+// openCredential verifies a credential and says what is known of its revocation. Our
+// own lists are at hand, and its issuer's if they were sent with it; nothing is
+// fetched, since the address would be chosen by who proposes.
+func (r *Registry) openCredential(ctx context.Context, e *envelope) (*attest.Verified, string, error) {
+	own, err := r.Trust(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	t := r.trust()
+	t.UnsafeSkipStatus, t.StatusLists = false, own.StatusLists
+	v, err := attest.Verify(e.credential, t)
+	status := "checked"
+	if refusal.Is(err, refusal.NotFound) && len(e.statusLists) > 0 {
+		t.StatusLists, status = append(slices.Clone(own.StatusLists), e.statusLists...), "sent"
+		v, err = attest.Verify(e.credential, t)
+	}
+	if refusal.Is(err, refusal.NotFound) {
+		t.UnsafeSkipStatus, status = true, "unchecked"
+		v, err = attest.Verify(e.credential, t)
+	}
+	if err == nil && status != "unchecked" && !v.StatusChecked {
+		status = "none"
+	}
+	return v, status, err
 }
 
 // checkBody checks the body of an attestation, and the runner's proof if it has

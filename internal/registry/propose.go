@@ -101,7 +101,7 @@ func (r *Registry) Propose(ctx context.Context, a *Agent, thing Thing, body []by
 	if !slices.Contains(evidence.RegistryThings, string(thing)) {
 		return nil, refusal.Newf(refusal.UnknownName, "there is no kind of proposal %.40q", string(thing))
 	}
-	d, err := r.parse(thing, body)
+	d, err := r.parse(ctx, thing, body)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 	}
 	e.Manifest = names[0]
 	if d.credential != nil {
-		e.Credential = &evidence.RegistryCredential{Blob: names[1], Digest: d.digest}
+		e.Credential = &evidence.RegistryCredential{Blob: names[1], Digest: d.digest, Status: d.status}
 	}
 	return e, before, nil
 }

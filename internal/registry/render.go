@@ -27,31 +27,32 @@ const (
 
 // A row is a line of eval/list and its siblings.
 type row struct {
-	ID            string           `json:"proposalId"`
-	IPPath        string           `json:"ipPath"`
-	Thing         Thing            `json:"kind"`
-	ArtifactPath  string           `json:"artifactPath"`
-	HarnessPath   string           `json:"evalHarnessPath,omitempty"`
-	DatasetPath   string           `json:"datasetPath,omitempty"`
-	Metrics       canon.RawMessage `json:"metrics,omitempty"`
-	RunDetails    canon.RawMessage `json:"runDetails,omitempty"`
-	Status        string           `json:"status"`
-	Note          string           `json:"note,omitempty"`
-	ProposedAt    evidence.Time    `json:"proposedAt"`
-	PublishedAt   *evidence.Time   `json:"publishedAt,omitempty"`
-	Agent         string           `json:"agent"`
-	Runner        string           `json:"runner,omitempty"`
-	Attempt       *attempt         `json:"attempt,omitempty"`
-	Judges        Judges           `json:"judges"`
-	Earlier       int              `json:"earlier"`
-	Credential    string           `json:"credential,omitempty"`
-	Imported      bool             `json:"imported"`
-	Chain         *Chain           `json:"chain,omitempty"`
-	TakenDown     bool             `json:"takenDown,omitempty"`
-	Entry         int64            `json:"entry"`
-	Receipt       string           `json:"receipt"`
-	Decision      *int64           `json:"decision,omitempty"`
-	DecisionProof string           `json:"decisionReceipt,omitempty"`
+	ID               string           `json:"proposalId"`
+	IPPath           string           `json:"ipPath"`
+	Thing            Thing            `json:"kind"`
+	ArtifactPath     string           `json:"artifactPath"`
+	HarnessPath      string           `json:"evalHarnessPath,omitempty"`
+	DatasetPath      string           `json:"datasetPath,omitempty"`
+	Metrics          canon.RawMessage `json:"metrics,omitempty"`
+	RunDetails       canon.RawMessage `json:"runDetails,omitempty"`
+	Status           string           `json:"status"`
+	Note             string           `json:"note,omitempty"`
+	ProposedAt       evidence.Time    `json:"proposedAt"`
+	PublishedAt      *evidence.Time   `json:"publishedAt,omitempty"`
+	Agent            string           `json:"agent"`
+	Runner           string           `json:"runner,omitempty"`
+	Attempt          *attempt         `json:"attempt,omitempty"`
+	Judges           Judges           `json:"judges"`
+	Earlier          int              `json:"earlier"`
+	Credential       string           `json:"credential,omitempty"`
+	CredentialStatus string           `json:"credentialStatus,omitempty"`
+	Imported         bool             `json:"imported"`
+	Chain            *Chain           `json:"chain,omitempty"`
+	TakenDown        bool             `json:"takenDown,omitempty"`
+	Entry            int64            `json:"entry"`
+	Receipt          string           `json:"receipt"`
+	Decision         *int64           `json:"decision,omitempty"`
+	DecisionProof    string           `json:"decisionReceipt,omitempty"`
 }
 
 // An attempt says which of how many runs a score is of, if its body says so.
@@ -150,7 +151,7 @@ func (r *Registry) renderProposal(b *index.Batch, p *proposal) error {
 func (r *Registry) line(b *index.Batch, p *proposal, view *Proposal, manifest []byte) ([]byte, error) {
 	l := row{
 		ID: p.Proposal, IPPath: p.Path, Thing: Thing(p.Thing), ArtifactPath: p.Artifact, Status: view.Status, Note: view.Note, ProposedAt: p.at,
-		Agent: p.Agent, Runner: p.Runner, Judges: view.Judges, Earlier: p.Earlier, Credential: view.Credential, Chain: view.Chain, TakenDown: manifest == nil,
+		Agent: p.Agent, Runner: p.Runner, Judges: view.Judges, Earlier: p.Earlier, Credential: view.Credential, CredentialStatus: view.CredentialStatus, Chain: view.Chain, TakenDown: manifest == nil,
 		Entry: p.index, Receipt: view.Receipt, Decision: view.Decision, Imported: true,
 	}
 	l.Judges.Persons = nil
@@ -287,6 +288,9 @@ func (r *Registry) renderPublic(b *index.Batch, c *changes) error {
 	return err
 }
 
+// statusWords say what is known of the status of a credential.
+var statusWords = map[string]string{"checked": "checked", "sent": "checked in the list that was sent", "unchecked": "not checked", "none": "none"}
+
 // view shows a proposal, without its manifest.
 func (s *state) view(p *proposal) *Proposal {
 	v := &Proposal{
@@ -306,6 +310,7 @@ func (s *state) view(p *proposal) *Proposal {
 		v.Judgements = append(v.Judgements, s.judgement(j))
 	}
 	if p.Credential != nil {
+		v.CredentialStatus = statusWords[p.Credential.Status]
 		if i := s.credentials[p.Credential.Digest]; i != nil {
 			v.Credential = CredentialAddress(i.Run, lastPart(i.ID))
 		} else if _, gone := s.takenDown[p.Credential.Blob]; !gone {

@@ -88,10 +88,12 @@ type Proposal struct {
 	Manifest   canon.RawMessage `json:"manifest,omitempty"` // absent if it was taken down
 	TakenDown  bool             `json:"takenDown,omitempty"`
 	Credential string           `json:"credential,omitempty"` // its address
-	Chain      *Chain           `json:"chain,omitempty"`
-	Entry      int64            `json:"entry"`
-	Receipt    string           `json:"receipt"` // its address
-	Decision   *int64           `json:"decision,omitempty"`
+	// CredentialStatus says whether its revocation was looked up when it was proposed.
+	CredentialStatus string `json:"credentialStatus,omitempty"`
+	Chain            *Chain `json:"chain,omitempty"`
+	Entry            int64  `json:"entry"`
+	Receipt          string `json:"receipt"` // its address
+	Decision         *int64 `json:"decision,omitempty"`
 	// New says that this call made the proposal; otherwise it was there.
 	New bool `json:"-"`
 }
