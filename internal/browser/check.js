@@ -76,7 +76,7 @@ function remember(problem) {
 }
 
 // hasNumbers: the page shows numbers.
-const hasNumbers = () => document.querySelector("main table, main .figures") !== null;
+const hasNumbers = () => document.querySelector("main table, main .figures, main .diff, main pre") !== null;
 
 // --- Questions to the server ---
 

@@ -340,6 +340,22 @@ func (v *Viewer) running(a *history.Attempt) *running {
 // Orders are those of the cases.
 func (attemptData) Orders() []string { return []string{"case", "score", "cost", "latency", "turns"} }
 
+// EvidenceWords say for how many of the solved cases the evidence is there.
+func (d attemptData) EvidenceWords() string {
+	share := d.Card.EvidenceCoverage
+	switch {
+	case d.Card.Solved == 0:
+		return "no case was solved, so there is none to look at"
+	case share == nil:
+		return "not looked at: too many cases for this page; the scorecard command does"
+	case *share == 0:
+		return "missing or incomplete for every solved case"
+	case *share == 1:
+		return "complete for every solved case"
+	}
+	return "complete for " + Percent(*share) + " of the solved cases; missing or incomplete for the others"
+}
+
 // AllTags is the address without the tag.
 func (d attemptData) AllTags() string { return with(d.Query, "tag", "", "page", "") }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/history"
@@ -32,9 +33,25 @@ type sideBySide struct {
 	Case       string
 	Divergence string
 	At         int // the first event that differs, from 1; 0 if none does
-	A, B       []event
+	A, B       sideEvents
 	Words      []change // of the first prompts that differ
 	Note       string
+}
+
+// sideEvents are events of one of the two, with where the whole transcript is, so that a
+// browser can follow its chain.
+type sideEvents struct {
+	Events         []event
+	Address, Index string
+	Entry          int64
+	Head           string
+	Len            int
+}
+
+func newSideEvents(a *history.Attempt, c *history.Case, t *archive.Transcript) sideEvents {
+	base := address("attempt", a.ID, "case", c.ID)
+	repeat := with(url.Values{}, "repeat", strconv.Itoa(int(c.Repeat)))
+	return sideEvents{Address: base + "/events" + repeat, Index: base + "/piece/" + c.Evidence[0].String() + repeat, Entry: c.Index, Head: t.File.Head.String(), Len: t.Len()}
 }
 
 // aroundDivergence is how many events before and after the place are shown.
@@ -120,6 +137,7 @@ func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
 	if text, err := v.divergence(a, b)(ca, cb); err == nil {
 		s.Divergence = text
 	}
+	s.A, s.B = newSideEvents(a, ca, ta), newSideEvents(b, cb, tb)
 	return s, s.fill(ta, tb)
 }
 
@@ -153,10 +171,10 @@ func (s *sideBySide) fill(a, b *archive.Transcript) error {
 	if s.At == 0 {
 		return nil
 	}
-	if s.A, err = around(a, la, s.At); err != nil {
+	if s.A.Events, err = around(a, la, s.At); err != nil {
 		return err
 	}
-	if s.B, err = around(b, lb, s.At); err != nil {
+	if s.B.Events, err = around(b, lb, s.At); err != nil {
 		return err
 	}
 	s.Words = firstPromptChange(la, lb)

@@ -144,7 +144,11 @@ func weeksCurve(weeks []scorecard.Week) template.HTML {
 		}
 		points = append(points, point{X: x, Y: w.SolveRate, Lo: w.SolveRateCI95[0], Hi: w.SolveRateCI95[1], Label: fmt.Sprintf("%s: %s", w.Week, Percent(w.SolveRate))})
 	}
-	return curve(points, "week "+weeks[0].Week+" to "+weeks[len(weeks)-1].Week, "solved", "Solve rate by week, with its interval at 95 percent; the table has the numbers")
+	label := "week " + weeks[0].Week
+	if len(weeks) > 1 {
+		label += " to " + weeks[len(weeks)-1].Week
+	}
+	return curve(points, label, "solved", "Solve rate by week, with its interval at 95 percent; the table has the numbers")
 }
 
 // pinWords says whether two people signed for the ledger.

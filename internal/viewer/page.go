@@ -3,7 +3,6 @@ package viewer
 import (
 	"fmt"
 	"html/template"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,19 +22,6 @@ type (
 // sections are those of the navigation.
 func sections() []link {
 	return []link{{Text: "Overview", URL: "/"}, {Text: "Attempts", URL: "/attempts"}, {Text: "Matrix", URL: "/matrix"}, {Text: "Corpus", URL: "/corpus"}, {Text: "Judges", URL: "/judges"}, {Text: "Ledger", URL: "/ledger"}, {Text: "Imported", URL: "/imported"}}
-}
-
-func write(w http.ResponseWriter, p *page) error {
-	data, err := p.Render(templates())
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if p.Status != 0 {
-		w.WriteHeader(p.Status)
-	}
-	_, err = w.Write(data)
-	return err
 }
 
 func shell(words ...string) string { return layout.Shell(words...) }

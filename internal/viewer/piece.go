@@ -61,8 +61,6 @@ func (v *Viewer) blob(w http.ResponseWriter, req *http.Request) {
 }
 
 func (v *Viewer) send(w http.ResponseWriter, req *http.Request, as func([]byte) (kind, name string, err error)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	data, kind, name, err := v.gather(req, as)
 	if err != nil {
 		refuse(w, failed(err).Status, err.Error())
@@ -76,6 +74,8 @@ func (v *Viewer) send(w http.ResponseWriter, req *http.Request, as func([]byte) 
 }
 
 func (v *Viewer) gather(req *http.Request, as func([]byte) (kind, name string, err error)) (data []byte, kind, name string, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if err := v.upToDate(); err != nil {
 		return nil, "", "", err
 	}

@@ -15,13 +15,7 @@ import (
 
 // answer writes JSON or the error that made is.
 func (v *Viewer) answer(w http.ResponseWriter, gather func() (any, error)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	err := v.upToDate()
-	var doc any
-	if err == nil {
-		doc, err = gather()
-	}
+	doc, err := v.locked(gather)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(failed(err).Status)
@@ -29,6 +23,16 @@ func (v *Viewer) answer(w http.ResponseWriter, gather func() (any, error)) {
 		doc = map[string]string{"error": err.Error(), "name": string(r.Name), "hint": r.Hint}
 	}
 	json.NewEncoder(w).Encode(doc)
+}
+
+// locked gathers an answer from what was read; it is written without the lock.
+func (v *Viewer) locked(gather func() (any, error)) (any, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.upToDate(); err != nil {
+		return nil, err
+	}
+	return gather()
 }
 
 // A receiptAnswer is an entry as its line says, and what proves it.

@@ -201,8 +201,6 @@ func timeline(all []outlineOf, from, to int) template.HTML {
 
 // events sends the lines of events as they were hashed.
 func (v *Viewer) events(w http.ResponseWriter, req *http.Request) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	lines, err := v.eventLines(req)
 	if err != nil {
 		p := failed(err)
@@ -216,6 +214,8 @@ func (v *Viewer) events(w http.ResponseWriter, req *http.Request) {
 }
 
 func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if err := v.upToDate(); err != nil {
 		return nil, err
 	}

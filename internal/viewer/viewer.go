@@ -16,6 +16,7 @@
 package viewer
 
 import (
+	"cmp"
 	"embed"
 	"html/template"
 	"net/http"
@@ -195,22 +196,33 @@ func (v *Viewer) routes() {
 // page makes a handler of a function that gathers what a page shows.
 func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		p, err := (*page)(nil), v.upToDate()
-		if err == nil {
-			p, err = make(req)
-		}
+		data, status, err := v.render(make, req)
 		if err != nil {
-			p = failed(err)
-		}
-		v.r.DropBenches() // what pages need of them is remembered
-		p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, sections(), "/", "/assets"
-		p.Still = v.config.Still
-		if err := write(w, p); err != nil {
 			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
+			return
 		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		w.Write(data) // without the lock: whoever reads slowly keeps nobody waiting
 	}
+}
+
+// render makes the bytes of a page from what was read.
+func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Request) (data []byte, status int, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p, err := (*page)(nil), v.upToDate()
+	if err == nil {
+		p, err = make(req)
+	}
+	if err != nil {
+		p = failed(err)
+	}
+	v.r.DropBenches() // what pages need of them is remembered
+	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, sections(), "/", "/assets"
+	p.Still = v.config.Still
+	data, err = p.Render(templates())
+	return data, cmp.Or(p.Status, http.StatusOK), err
 }
 
 // failed is the page of an error. What does not verify is told as a banner.

@@ -124,12 +124,18 @@ type pageKey struct {
 	Public string `json:"public"`
 }
 
+// pageKeys are all keys that ever sealed the ledger, that of now first: a receipt may
+// come with a checkpoint from before a rotation.
 func pageKeys(c *call) (*reply, error) {
 	config, err := c.s.reads.Config(c.ctx())
 	if err != nil {
 		return nil, err
 	}
-	return asJSON(http.StatusOK, map[string]any{"origin": config.Origin, "keys": []pageKey{{config.Origin, config.LogKey}}})
+	keys := []pageKey{{config.Origin, config.LogKey}}
+	for _, former := range config.FormerLogKeys {
+		keys = append(keys, pageKey{config.Origin, former.Key})
+	}
+	return asJSON(http.StatusOK, map[string]any{"origin": config.Origin, "keys": keys})
 }
 
 func pageCheckpoint(c *call) (*reply, error) {

@@ -319,3 +319,28 @@ func TestPagesBelowAPath(t *testing.T) {
 		}
 	}
 }
+
+// A checkpoint from before a rotation verifies with the key of then, so pages give it.
+func TestPagesGiveEveryKeyThatSealed(t *testing.T) {
+	p := newPlace(t, func(string, *registry.Settings) {})
+	keys := func() (all []string) {
+		var said struct{ Keys []pageKey }
+		if err := json.Unmarshal(p.get("/pages/keys").Body.Bytes(), &said); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range said.Keys {
+			all = append(all, k.Public)
+		}
+		return all
+	}
+	first := keys()
+	if len(first) != 1 {
+		t.Fatalf("keys: %v", first)
+	}
+	if _, err := p.reg.RotateKey(context.Background(), registry.OperatorPurpose); err != nil {
+		t.Fatal(err)
+	}
+	if now := keys(); len(now) != 2 || now[0] == first[0] || now[1] != first[0] {
+		t.Errorf("after a rotation the keys are %v; before it was %v", now, first)
+	}
+}
