@@ -24,7 +24,7 @@ func TestGradersPage(t *testing.T) {
 	examples := string(block[1])
 	n := strings.Count(examples, "\n")
 	script := fmt.Sprintf("exec tally init ws\ncd ws\nexec tally run graders --json\njson stdout total %d\njson stdout passed %d\n"+
-		"-- ws/bench/graders/registration.yaml --\nclass: graders\ntrust: scratch\n-- ws/bench/graders/dataset.jsonl --\n%s", n, n, examples)
+		"-- ws/judge.yaml --\nversion: 1\nmodel: judge-1\napi: openai.chat\n-- ws/bench/graders/registration.yaml --\nclass: graders\ntrust: scratch\n-- ws/bench/graders/dataset.jsonl --\n%s", n, n, examples)
 	file := filepath.Join(t.TempDir(), "graders.txtar")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		t.Fatal(err)

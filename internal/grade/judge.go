@@ -332,7 +332,15 @@ func (r *run) judge(n *node, d *Detail, v extract.Value, counts bool) tally {
 	if why != "" {
 		return single(unscored("%s", why))
 	}
-	return spec.decide(o.Score, decimal(o.Score).Cmp(decimal(spec.Threshold)) >= 0, "the judge says "+quoted(o.Reason))
+	return spec.decide(o.Score, decimal(o.Score).Cmp(decimal(spec.Threshold)) >= 0, o.says())
+}
+
+// says tells what a judge said in a line.
+func (o *JudgeOutcome) says() string {
+	if o.Choice != "" {
+		return "the judge chose " + quoted(o.Choice) + ": " + quoted(o.Reason)
+	}
+	return "the judge says " + quoted(o.Reason)
 }
 
 // decide makes a tally of a score.

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
 	"tallystick/internal/session"
 	"tallystick/internal/store"
 )
@@ -143,12 +144,12 @@ func (r *run) file(name string) ([]byte, bool, error) {
 
 // fileNames lists the files that the case began with or the agent changed.
 func (r *run) fileNames() ([]string, error) {
+	if r.folder == nil {
+		return nil, refusal.Newf(refusal.NotFound, "the agent had no working folder: no tool of the case reads or writes it")
+	}
 	var names []string
 	for _, f := range r.c.Files {
 		names = append(names, f.Path)
-	}
-	if r.folder == nil {
-		return names, nil
 	}
 	changes, err := r.folder.Changes()
 	for _, c := range changes {

@@ -263,9 +263,23 @@ func (w *work) preferVote(ctx context.Context, d *Document, pieces *[][]byte) (V
 		reasons = append(reasons, v.Reason)
 	}
 	v.Choice, v.Reply = "", v.Steps[1].Reply
-	v.Reason = cut("answer first: "+reasons[0]+" | answer second: "+reasons[1], maxReasonBytes)
 	v.set(question.Preferred(v.Orders[0], v.Orders[1]))
+	v.Reason = cut(comparison(v.Orders)+"; with the answer first: "+reasons[0]+"; with the answer second: "+reasons[1], maxReasonBytes)
 	return v, true, nil
+}
+
+// comparison tells what two opinions come to.
+func comparison(orders []string) string {
+	place := question.Biased(orders[0], orders[1])
+	switch score := question.Preferred(orders[0], orders[1]); {
+	case score == 1:
+		return "the answer wins in both orders"
+	case score == 0:
+		return "the answer loses in both orders"
+	case place != "":
+		return "a tie: the " + place + " place was preferred in both orders"
+	}
+	return "a tie"
 }
 
 // metricVote takes the text apart, unless passages are marked, and marks.

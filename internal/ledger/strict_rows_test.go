@@ -16,6 +16,7 @@ var elsewhere = map[string]string{
 	"attempt.registered.plan.rubric_digest":       "the bench",
 	"attempt.registered.plan.target_digest":       "the workspace",
 	"attempt.registered.plan.image_digest":        "the sandbox",
+	"attempt.registered.plan.judges_digest":       "the bench",
 	"attempt.registered.plan.judge_digest":        "the bench",
 	"attempt.registered.plan.cases.digest":        "the bench",
 	"attempt.registered.plan.cases.cassette":      "the bench",
