@@ -23,7 +23,7 @@ verdicts, records each draw in the ledger and keeps the verdict, signed with the
 judge-cache, in .tally/judge-cache; later runs use it. A verdict that was changed by
 hand is not used, and the ledger gets an integrity event.`,
 	}
-	cmd.AddCommand(newJudgeDigest(env), newJudgeList(env), newJudgePrune(env), newJudgeCalibrate(env))
+	cmd.AddCommand(newJudgeDigest(env), newJudgeList(env), newJudgePrune(env), newJudgeShow(env), newJudgeCalibrate(env))
 	return cmd
 }
 

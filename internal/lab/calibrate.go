@@ -205,7 +205,9 @@ func withBlank(s string) string {
 	return s + " "
 }
 
-func samePointer[T comparable](a, b *T) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
+func samePointer[T comparable](a, b *T) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
 
 // reviewsOf are the labels that people signed.
 func reviewsOf(h *history.History, attempts []*history.Attempt) []label {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/history"
 	"tallystick/internal/judge"
 	"tallystick/internal/lab"
@@ -18,6 +19,7 @@ type judgesData struct {
 	Unused   int
 	Why      string // why there are none
 	Attempts []*history.Attempt
+	Judged   []*archive.JudgedAttempt // the newest attempts that a model judged
 	Pager    pager
 }
 
@@ -27,6 +29,9 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 		if a.Draws > 0 && len(data.Attempts) < attemptsOnPage {
 			data.Attempts = append(data.Attempts, a)
 		}
+	}
+	if err := v.judgedAttempts(data); err != nil {
+		return nil, err
 	}
 	list, err := verdicts(v)
 	if err != nil && !refusal.Is(err, refusal.NotFound) {
@@ -50,6 +55,33 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 	data.Verdicts = list[data.Pager.from:data.Pager.to]
 	return &page{Title: "Judges", Template: "judges", Section: "Judges", Data: data,
 		Next: []command{{What: "The same in the terminal", Line: "tally judge list"}, {What: "Which judge it is", Line: "tally judge digest"}}}, nil
+}
+
+// Bounds of what is read for a page: the evidence of every case of an attempt.
+const (
+	judgedOnPage    = 10
+	judgedCasesMost = 2000
+)
+
+// judgedAttempts sums up what the judges of the newest attempts said.
+func (v *Viewer) judgedAttempts(data *judgesData) error {
+	cases := 0
+	for _, a := range slices.Backward(v.r.History.Attempts) {
+		if a.Plan.JudgeDigest == nil || !a.Kept {
+			continue
+		}
+		if cases += a.Records; len(data.Judged) == judgedOnPage || cases > judgedCasesMost {
+			return nil
+		}
+		j, err := v.r.Judged(a)
+		if err != nil {
+			return err
+		}
+		if j != nil {
+			data.Judged = append(data.Judged, j)
+		}
+	}
+	return nil
 }
 
 func verdicts(v *Viewer) ([]judge.Listed, error) {
