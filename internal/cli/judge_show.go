@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -30,7 +31,7 @@ func runJudgeShow(_ context.Context, env *Env, attempt string) error {
 	if err != nil {
 		return err
 	}
-	j, err := r.Judged(a)
+	j, err := lab.Judged(r, a)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func runJudgeShow(_ context.Context, env *Env, attempt string) error {
 	return env.Answer(j, func(out io.Writer) { judgedText(out, j) })
 }
 
-func judgedText(out io.Writer, j *archive.JudgedAttempt) {
+func judgedText(out io.Writer, j *lab.JudgedAttempt) {
 	fmt.Fprintf(out, "attempt      %s: %d checks by a model, %d unscored\n", plain.Line(j.Attempt), j.Checks, j.Unscored)
 	if j.Calibration != "" {
 		fmt.Fprintf(out, "calibration  %s\n", plain.Line(j.Calibration))

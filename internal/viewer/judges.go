@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"tallystick/internal/archive"
 	"tallystick/internal/history"
 	"tallystick/internal/judge"
 	"tallystick/internal/lab"
@@ -19,7 +18,7 @@ type judgesData struct {
 	Unused   int
 	Why      string // why there are none
 	Attempts []*history.Attempt
-	Judged   []*archive.JudgedAttempt // the newest attempts that a model judged
+	Judged   []*lab.JudgedAttempt // the newest attempts that a model judged
 	Pager    pager
 }
 
@@ -73,7 +72,7 @@ func (v *Viewer) judgedAttempts(data *judgesData) error {
 		if cases += a.Records; len(data.Judged) == judgedOnPage || cases > judgedCasesMost {
 			return nil
 		}
-		j, err := v.r.Judged(a)
+		j, err := lab.Judged(v.r, a)
 		if err != nil {
 			return err
 		}

@@ -1,9 +1,10 @@
-package archive
+package lab
 
 import (
 	"cmp"
 	"slices"
 
+	"tallystick/internal/archive"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
 )
@@ -44,7 +45,7 @@ type JudgedMember struct {
 
 // Judged sums up what models said in an attempt that was read with its records. It
 // is nil if no model judged.
-func (r *Reading) Judged(a *history.Attempt) (*JudgedAttempt, error) {
+func Judged(r *archive.Reading, a *history.Attempt) (*JudgedAttempt, error) {
 	out := &JudgedAttempt{Attempt: a.ID, Members: []JudgedMember{}}
 	if s := a.Judge(); s != nil {
 		out.Standing, out.Calibration = s.State, s.Text()
