@@ -1,0 +1,49 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+)
+
+// TestAnAttemptSaysHowItsJudgeStands: the newest calibration of exactly its judge
+// counts, one of another judge is stale, and one that does not follow from itself
+// calibrates nothing.
+func TestAnAttemptSaysHowItsJudgeStands(t *testing.T) {
+	one, two, templates := digest.ContentOf([]byte("1")), digest.ContentOf([]byte("2")), digest.ContentOf([]byte("t"))
+	of := func(index int64, judge digest.Content, judges *digest.Content, cell evidence.CalibrationCell) Calibration {
+		return Calibration{Index: index, JudgeCalibrated: evidence.JudgeCalibrated{Class: "c", Judge: judge, Judges: judges, Source: evidence.FromFile,
+			Categories: []string{"failed", "passed"}, Cells: []evidence.CalibrationCell{cell}}}
+	}
+	good := evidence.CalibrationCell{Judge: "passed", People: "failed", N: 3}
+	strange := evidence.CalibrationCell{Judge: "perfect", People: "perfect", N: 900}
+	for name, tt := range map[string]struct {
+		list  []Calibration
+		state JudgeState
+		entry int64
+	}{
+		"nothing":                     {nil, Uncalibrated, -1},
+		"this judge":                  {[]Calibration{of(4, one, nil, good)}, Calibrated, 4},
+		"another judge since":         {[]Calibration{of(4, one, nil, good), of(5, two, nil, good)}, Calibrated, 4},
+		"another judge":               {[]Calibration{of(5, two, nil, good)}, Stale, 5},
+		"other templates":             {[]Calibration{of(5, one, &templates, good)}, Stale, 5},
+		"the newest of this judge":    {[]Calibration{of(4, one, nil, good), of(9, one, nil, good)}, Calibrated, 9},
+		"a table of no such category": {[]Calibration{of(4, one, nil, strange)}, Uncalibrated, -1},
+	} {
+		h := &History{Calibrations: tt.list}
+		a := &Attempt{Class: "c", saysCalibration: true, Plan: evidence.Plan{JudgeDigest: &one}}
+		s := h.calibrationOf(a)
+		if s.State != tt.state || (s.Last == nil) != (tt.entry < 0) || s.Last != nil && s.Last.Index != tt.entry {
+			t.Errorf("%s: %+v, expected %s by entry %d", name, s, tt.state, tt.entry)
+		}
+		if !strings.Contains(s.Text(), "calibrat") {
+			t.Errorf("%s: says %q", name, s.Text())
+		}
+		a.saysCalibration = false
+		if h.calibrationOf(a) != nil {
+			t.Errorf("%s: an attempt from before there were calibrations speaks of one", name)
+		}
+	}
+}
