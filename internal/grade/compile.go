@@ -106,6 +106,7 @@ type node struct {
 
 	condition *condition
 	judge     *JudgeSpec
+	sql       *SQLSpec
 	calls     *callsRule // of tool_calls
 
 	children  []*node

@@ -26,6 +26,11 @@ type Input struct {
 	// Judge asks a model about a value.
 	Judge func(JudgeSpec, extract.Value) (JudgeOutcome, error)
 
+	// SQL runs a query and the expected one against a fixture database. It says why
+	// the query is wrong, "" if it is right; an error says that the comparison
+	// itself failed. Nil if there is no database here.
+	SQL func(s SQLSpec, query string) (wrong string, err error)
+
 	// SecondView asks a model about a value that the official scorer did not take,
 	// for a view beside the score. Nil if there is no judge.
 	SecondView func(JudgeSpec, extract.Value) (JudgeOutcome, error)

@@ -103,6 +103,12 @@ type Rule struct {
 	Panel   []string `json:"panel,omitempty"`
 	Combine string   `json:"combine,omitempty"`
 	Quorum  int      `json:"quorum,omitempty"`
+	// sql: the script that makes the fixture database, or a file of expected/ with
+	// it; whether rows are in order, and columns have names.
+	Database     string `json:"database,omitempty"`
+	DatabaseFile string `json:"database_file,omitempty"`
+	Ordered      bool   `json:"ordered,omitempty"`
+	Columns      bool   `json:"columns,omitempty"`
 
 	Checks []Check `json:"checks,omitempty"`
 }
@@ -167,6 +173,10 @@ func (r *Rule) fields() []field {
 		{"panel", len(r.Panel) > 0},
 		{"combine", r.Combine != ""},
 		{"quorum", r.Quorum != 0},
+		{"database", r.Database != ""},
+		{"database_file", r.DatabaseFile != ""},
+		{"ordered", r.Ordered},
+		{"columns", r.Columns},
 		{"checks", len(r.Checks) > 0},
 	}
 }
@@ -312,7 +322,7 @@ func (r *Rule) validate(at place, ex *extract.Spec, depth int, names map[string]
 			return at.in("keep", fmt.Sprint(i)).bad("is %.40q, expected each of case, space, punctuation at most once", word)
 		}
 	}
-	for _, f := range []struct{ name, value string }{{"pattern", r.Pattern}, {"criteria", r.Criteria}, {"expected_file", r.ExpectedFile}, {"schema_file", r.SchemaFile}, {"criteria_file", r.CriteriaFile}} {
+	for _, f := range []struct{ name, value string }{{"pattern", r.Pattern}, {"criteria", r.Criteria}, {"expected_file", r.ExpectedFile}, {"schema_file", r.SchemaFile}, {"criteria_file", r.CriteriaFile}, {"database", r.Database}, {"database_file", r.DatabaseFile}} {
 		if len(f.value) > maxSpecBytes || !utf8.ValidString(f.value) {
 			return at.in(f.name).bad("has %d bytes, expected at most %d of UTF-8", len(f.value), maxSpecBytes)
 		}

@@ -22,11 +22,11 @@ type group struct {
 var order = []group{
 	{
 		"bytes and keys come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "plain", "canon", "digest", "strictyaml", "schema", "rules", "similarity", "agreement", "question", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "sandbox"},
+		[]string{"refusal", "plain", "canon", "digest", "strictyaml", "schema", "rules", "similarity", "agreement", "sequential", "question", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "sandbox"},
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
-		[]string{"ledger", "sequencer", "mirror", "cosign", "bench", "wire", "cassette", "journal", "expression", "policy", "trajectory", "outline", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "grade", "witness", "harness", "suites", "exchange"},
+		[]string{"ledger", "sequencer", "mirror", "cosign", "bench", "wire", "cassette", "journal", "expression", "policy", "trajectory", "outline", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "sqlresult", "grade", "witness", "harness", "suites", "exchange"},
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
