@@ -86,6 +86,9 @@ type Registration struct {
 	// is right.
 	Review *Review `json:"review,omitempty"`
 
+	// StopEarly is the question that "tally run --stop-early" answers.
+	StopEarly *evidence.StopEarly `json:"stop_early,omitempty"`
+
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
@@ -224,6 +227,11 @@ func (r *Registration) validate() error {
 	} {
 		if check != nil {
 			return check
+		}
+	}
+	if r.StopEarly != nil {
+		if err := r.StopEarly.Validate(); err != nil {
+			return badField("stop_early", "%w", err)
 		}
 	}
 	if at, err := evidence.CheckNormalisers(r.Normalise); err != nil {

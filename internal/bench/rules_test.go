@@ -108,6 +108,11 @@ func source() *rules.Source {
 			"registration.review.labels":             "2 to 20; distinct label",
 			"registration.review.labels.label":       "like name objective",
 			"registration.review.labels.score":       "0 to 1",
+			"registration.stop_early.rule":           "one of sprt",
+			"registration.stop_early.p0":             "0.01 to 0.99",
+			"registration.stop_early.p1":             "0.01 to 0.99",
+			"registration.stop_early.alpha":          "0.001 to 0.4",
+			"registration.stop_early.beta":           "0.001 to 0.4",
 			"registration.normalise":                 "each one of dates, ids, parallel, paths, whitespace; distinct value",
 			"case.schema_version":                    "one of 1",
 			"case.case_id":                           "like name",
@@ -146,8 +151,9 @@ func source() *rules.Source {
 				{"ascending", "minimum_cases", "", tiersWith(defaultMinimumCases)},
 				{"needed_when", "judge_digest", "judged_scores_count", true},
 			},
-			"case":            {{"together", "cassette_digest", "cassette_provenance"}},
-			"case.provenance": {{"at_most", "added_at", "last_validated_at"}},
+			"registration.stop_early": {{"at_most", "p0", "p1"}, {"differ", "p0", "p1"}},
+			"case":                    {{"together", "cassette_digest", "cassette_provenance"}},
+			"case.provenance":         {{"at_most", "added_at", "last_validated_at"}},
 		},
 	}
 }
@@ -224,6 +230,7 @@ policy: {mode: approved}
 origins: [example.com/evals]
 runner_keys: ["RUNNER"]
 data_set: {name: gaia, split: validation, revision: "2023", files: [{path: "2023/validation/metadata.jsonl", sha256: "sha256:3333333333333333333333333333333333333333333333333333333333333333"}]}
+stop_early: {rule: sprt, p0: 0.6, p1: 0.8, alpha: 0.05, beta: 0.1, seed: 7}
 review: {question: "Is it polite?", labels: [{label: polite, score: 1}, {label: rude, score: 0}]}
 judge_digest: "blake3:1111111111111111111111111111111111111111111111111111111111111111"
 judged_scores_count: true

@@ -34,11 +34,13 @@ type runOptions struct {
 	seeded  bool // --seed is given
 	repeat  int
 	reduce  string
-	jobs    int
-	resume  bool
-	errors  string // the attempt whose errors are run again
-	again   string // the command that resumes this one
-	maxCost float64
+
+	stopEarly bool
+	jobs      int
+	resume    bool
+	errors    string // the attempt whose errors are run again
+	again     string // the command that resumes this one
+	maxCost   float64
 
 	sandbox     string
 	scope       string
@@ -108,6 +110,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.IntVar(&o.cases.Sample, "sample", 0, "run only `N` of the selected cases, drawn at random with --seed")
 	f.IntVar(&o.cases.Seed, "seed", 1, "draw the cases of --sample with the seed `S`")
 	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
+	f.BoolVar(&o.stopEarly, "stop-early", false, "run until the question of stop_early in the registration is answered")
 	f.StringVar(&o.reduce, "reduce", reduceMean, "how the repetitions of a case count: `R` is mean, mode, max, all or at_least:K")
 	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
 	f.BoolVar(&o.resume, "resume", false, "resume the newest unfinished attempt of this class and target")
@@ -378,7 +381,7 @@ func (o *runOptions) choice() (agent.Choice, error) {
 
 // setup is what the flags say about the class, the target and how they are run.
 func (o *runOptions) setup() lab.Options {
-	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), Jobs: o.jobs,
+	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), StopEarly: o.stopEarly, Jobs: o.jobs,
 		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Cache: o.cache, OnMiss: o.onMiss, Version: thisBuild().Harness(),
 		SubmitIntent: o.submitIntent, Recording: o.recording(), SecondView: evidence.SecondViewer(o.secondView)}
 }

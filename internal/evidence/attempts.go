@@ -45,6 +45,10 @@ type Plan struct {
 	// Reduce says how the repetitions of a case make its outcome; absent, each
 	// counts by itself. An attempt that has it never counts for promotion.
 	Reduce Reducer `json:"reduce,omitempty"`
+	// StopEarly ends the attempt when its question is answered; the order of the
+	// cases is then drawn by its seed. Such an attempt answers this question and
+	// never counts for promotion.
+	StopEarly *StopEarly `json:"stop_early,omitempty"`
 	// Parameters are those of the target's variant.
 	Parameters []PlannedParameter `json:"parameters,omitempty"`
 	// ScoringDigest names what of the bench decides a score, which is all of it
@@ -119,7 +123,7 @@ func (p *Plan) validate() error {
 	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
 		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
 	}
-	if err := firstError(p.Selection.validate(), p.Reduce.validate(), validateParameters(p.Parameters)); err != nil {
+	if err := firstError(p.Selection.validate(), p.Reduce.validate(), p.validateStop(), validateParameters(p.Parameters)); err != nil {
 		return err
 	}
 	if p.Selection != nil && !p.Filtered {
@@ -418,6 +422,9 @@ type AttemptFinished struct {
 	// Paid is what the attempt cost whether it was scored or not, the judge
 	// included; nil if nothing was live.
 	Paid *Paid `json:"paid,omitempty"`
+	// Stopped is there if the plan has stop_early. What it says follows from the
+	// records, and readers hold it against them.
+	Stopped *Stopped `json:"stopped,omitempty"`
 }
 
 // Kind is attempt.finished.
@@ -439,7 +446,7 @@ func (a *AttemptFinished) Validate() error {
 		}
 	}
 	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
-		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD), a.Paid.validate())
+		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD), a.Paid.validate(), a.Stopped.validate())
 }
 
 // AttemptReproduced says that an attempt was run again from its evidence by

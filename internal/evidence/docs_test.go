@@ -93,6 +93,14 @@ func source() *rules.Source {
 			"judge.calibrated.categories": "2 to 101; each 1 to 64; distinct value",
 			"judge.calibrated.cells":      "not empty; distinct people judge",
 			"judge.calibrated.cells.n":    "from 1",
+			"attempt.registered.plan.stop_early.rule":  "one of sprt",
+			"attempt.registered.plan.stop_early.p0":    "0.01 to 0.99",
+			"attempt.registered.plan.stop_early.p1":    "0.01 to 0.99",
+			"attempt.registered.plan.stop_early.alpha": "0.001 to 0.4",
+			"attempt.registered.plan.stop_early.beta":  "0.001 to 0.4",
+			"attempt.registered.plan.stop_early.seed":  "any number",
+			"attempt.finished.stopped.decision":        "one of p1, p0, undecided",
+			"attempt.finished.stopped.after":           "from 1",
 
 			"review.labelled.origin":   "like origin",
 			"review.labelled.repeat":   "from 1",
@@ -146,8 +154,10 @@ func source() *rules.Source {
 			"entry.v":    "one of 1",
 		},
 		Relations: map[string][][]any{
-			"attempt.registered.plan":           {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}, {"needed_when", "recording", "submit_intent", true}, {"needs", "second_view", "judge_digest"}},
-			"attempt.registered.plan.selection": {{"together", "sample", "seed"}},
+			"attempt.registered.plan":            {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}, {"absent_when", "stop_early", "filtered", true}, {"needed_when", "recording", "submit_intent", true}, {"needs", "second_view", "judge_digest"}},
+			"attempt.registered.plan.stop_early": {{"at_most", "p0", "p1"}, {"differ", "p0", "p1"}},
+			"attempt.finished.stopped":           {{"at_most", "passed", "after"}},
+			"attempt.registered.plan.selection":  {{"together", "sample", "seed"}},
 			"case.scored": {
 				{"there_when", "score", "outcome", "passed", "failed"},
 				{"true_when", "score.passed", "outcome", "passed"},

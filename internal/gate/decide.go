@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sequential"
 )
 
 // A Decision is whether an attempt is good enough to go on, and by what.
@@ -25,13 +26,19 @@ type Decision struct {
 const (
 	ByGates     = "gates"
 	ByEveryCase = "every case"
+	ByQuestion  = "stop early" // the question that the attempt was registered with
 )
 
 // Decide says whether an attempt is good enough: its gates are met, and allow the
 // cases that errored or have no score; or there are none, and every case passed.
 // Of a filtered attempt the gates are held against the selected cases, and it is
 // enough that every one of them passed.
+//
+// An attempt that stops early decides its registered question and nothing else.
 func Decide(in Input) (*Decision, error) {
+	if in.Attempt.Plan.StopEarly != nil {
+		return in.byQuestion(), nil
+	}
 	units := in.units(slices.Collect(in.Attempt.Cases()))
 	passed, total := 0, len(units)+in.Attempt.Unlisted()
 	for _, u := range units {
@@ -60,6 +67,17 @@ func Decide(in Input) (*Decision, error) {
 	return &Decision{By: ByGates, Met: unmet == 0, Reason: fmt.Sprintf("%d of %d gates are met", len(results)-unmet, len(results)), Results: results}, nil
 }
 
+func (in *Input) byQuestion() *Decision {
+	a, signed := in.Attempt, in.Bench.Registration().StopEarly
+	if signed == nil || *signed != *a.Plan.StopEarly {
+		return &Decision{By: ByQuestion, Reason: "its plan asks another question than the registration that people signed"}
+	}
+	if a.Stop == nil {
+		return &Decision{By: ByQuestion, Reason: "its records do not give the answer that it claims"}
+	}
+	return &Decision{By: ByQuestion, Met: a.Stop.Decision == sequential.AtLeastP1, Reason: a.Stop.Text()}
+}
+
 // Err is the refusal of an attempt that is not good enough, or nil.
 func (d *Decision) Err(a *history.Attempt) error {
 	switch {
@@ -67,6 +85,8 @@ func (d *Decision) Err(a *history.Attempt) error {
 		return nil
 	case d.By == ByGates:
 		return NotMet(a, d.Results)
+	case d.By == ByQuestion:
+		return refusal.Newf(refusal.GateNotMet, "attempt %s: %s", a.ID, d.Reason)
 	}
 	return refusal.Newf(refusal.GateNotMet, "attempt %s: %s; without a gate that allows less, every selected case must pass", a.ID, d.Reason).
 		WithHint(`list the cases with "tally scorecard %s --failed"; "gates" in the registration say what is enough`, a.ID)

@@ -47,6 +47,7 @@ type Work struct {
 	Selection Selection                 // which cases
 	Select    func(*scenario.Case) bool // and which of these; nil for all
 	Repeat    int                       // how often each case runs
+	StopEarly bool                      // stop when the question of the registration is answered
 	Reduce    evidence.Reducer          // what readers make of repetitions; "" for nothing
 	// Retries is the attempt whose errors Select selects; "" if it is none.
 	Retries string

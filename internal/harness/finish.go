@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sequential"
 	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
@@ -79,7 +80,8 @@ type Summary struct {
 	IsolationClass string         // of the grading; "mixed" if cases differ
 	ByRubric       bool           // a rubric graded some of them
 	Finished       bool
-	Head           digest.ID // of the ledger when the summary was made
+	Stopped        *evidence.Stopped // where an attempt that may stop early stands
+	Head           digest.ID         // of the ledger when the summary was made
 }
 
 func (a *attempt) summary() *Summary {
@@ -90,6 +92,9 @@ func (a *attempt) summary() *Summary {
 	if a.paid != nil {
 		paid := a.paid.Paid()
 		s.Paid = &paid
+	}
+	if s.Stopped = a.stopped(); s.Stopped != nil && s.Stopped.Decision != sequential.Undecided {
+		s.Planned = len(a.results) // no others are needed
 	}
 	sum, scored := 0.0, 0
 	modes := map[string]bool{}
@@ -153,7 +158,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid}
+		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
 	if err := a.sets(f); err != nil {
 		return err
 	}
@@ -168,6 +173,9 @@ func (a *attempt) finish() error {
 func (a *attempt) sets(f *evidence.AttemptFinished) error {
 	var cases, cassettes []digest.Content
 	for _, c := range a.plan.Cases {
+		if _, ran := a.results[planned{c.ID, 1}]; a.plan.StopEarly != nil && !ran {
+			continue // not needed
+		}
 		cases = append(cases, c.Digest)
 		if c.Cassette != nil {
 			cassettes = append(cassettes, *c.Cassette)

@@ -127,6 +127,9 @@ func (a *attempt) runAll(ctx context.Context) error {
 		})
 	}
 	for _, j := range a.jobs {
+		if a.decided() {
+			break
+		}
 		select {
 		case queue <- j:
 			continue
@@ -151,6 +154,9 @@ func (a *attempt) runAll(ctx context.Context) error {
 func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if ctx.Err() != nil {
 		return nil // stopped: what has not begun is left for a resume
+	}
+	if !j.resumed && a.decided() {
+		return nil // the question is answered: nothing more is begun
 	}
 	if a.cfg.Drivers != nil {
 		return a.runRemote(ctx, j)

@@ -155,6 +155,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the normalisers", normalisersText(was), normalisersText(now)},
 		{"the policy", policyText(was), policyText(now)},
 		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
+		{"whether it stops early (--stop-early)", stopText(was), stopText(now)},
 		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
 		{"the mode", registered.Mode, mode},
 		{"that it is to be submitted", was.SubmitIntent, now.SubmitIntent},

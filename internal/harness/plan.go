@@ -55,6 +55,10 @@ func prepare(cfg Config) (*Worker, error) {
 	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries, Replies: cfg.Replies,
 		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
+	if err := w.planStop(); err != nil {
+		return nil, err
+	}
+	chosen = w.drawOrder(chosen)
 	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = w.mounts(), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
 	if err := w.allow(offered); err != nil {
 		return nil, err
@@ -462,6 +466,9 @@ func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
 // atOnce is how many cases run side by side.
 func (a *attempt) atOnce() int {
 	n := a.cfg.Jobs
+	if n < 1 && a.plan.StopEarly != nil {
+		n = 1 // what runs beside the case that decides is run for nothing
+	}
 	if n < 1 && a.replaysBuiltin() {
 		n = manyAtOnce
 	}

@@ -180,6 +180,9 @@ type Attempt struct {
 	Passed       int   // of these, with the outcome passed
 	Excluded     int   // of these, that do not count; Problems says why
 	Finished     *Finished
+	// Stop is the answer of an attempt that was registered with a question and may
+	// stop when it is answered; nil if there is none, or before the end.
+	Stop *Stop
 
 	// Draws counts the verdicts that were drawn from a model for this attempt;
 	// Redraws those of them whose question had been drawn before: somebody

@@ -22,6 +22,7 @@ const (
 	QualScratch      = "scratch"
 	QualFiltered     = "filtered"
 	QualReduced      = "reduced"
+	QualStopped      = "stopped_early"
 	QualUnfinished   = "unfinished"
 	QualMounts       = "mounts_not_digested"
 	QualNormalisers  = "target_normalisers"
@@ -69,6 +70,9 @@ func Qualify(attempts ...*Attempt) []Qualification {
 			whole[name]++
 		}
 		how[QualFiltered], how[QualReduced] = a.Plan.Selection.Text(a.Plan.CaseCount), a.Plan.ReducedText()
+		if a.Stop != nil {
+			how[QualStopped] = a.Stop.Text()
+		}
 		if !a.Kept {
 			continue
 		}
@@ -87,6 +91,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		{QualScratch, "scratch: nobody vouches for the bench or the ledger", "%d attempts are scratch: nobody vouches for their bench or ledger"},
 		{QualFiltered, "filtered: only some cases of the bench were selected", "%d attempts are filtered: only some cases of the bench were selected"},
 		{QualReduced, "reduced: the repetitions of a case make one outcome", "%d attempts are reduced: the repetitions of a case make one outcome"},
+		{QualStopped, "stops early: the answer to its registered question is the result, and the solve rate is a biased estimate", "%d attempts stop early: the answer to the registered question is the result, and the solve rate is a biased estimate"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
 		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
 		{QualNormalisers, "normalisers of the target: nobody signed for what they leave out of requests, so the attempt never counts for promotion", "%d attempts used normalisers of their target, which nobody signed for: they never count for promotion"},
@@ -133,7 +138,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Plan.StopEarly != nil, QualStopped}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
 		if l.is {
 			names = append(names, l.name)
 		}

@@ -536,6 +536,7 @@ func (r *Reader) finish(a *Attempt) {
 			a.recordFault("not planned", a.Index, "%d repetitions were started, %d were planned", a.cases.n, tasks(&a.Plan))
 		}
 	}
+	a.stop()
 	a.Abandoned = a.stray
 	for c := range a.cases.all() {
 		a.Abandoned += int(max(0, c.Started-c.Scored))

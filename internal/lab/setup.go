@@ -26,9 +26,10 @@ type Options struct {
 	harness.Selection        // which cases
 	Errors            string // of these only those that ended as errors in this attempt, or in the [Newest]; "" for all
 
-	Repeat int              // how often each case runs; 0 for once
-	Reduce evidence.Reducer // what makes one outcome of the repetitions of a case; "" for nothing
-	Jobs   int              // cases at once; 0 for a number that suits the target
+	Repeat    int              // how often each case runs; 0 for once
+	StopEarly bool             // stop when the question of the registration is answered
+	Reduce    evidence.Reducer // what makes one outcome of the repetitions of a case; "" for nothing
+	Jobs      int              // cases at once; 0 for a number that suits the target
 
 	Sandbox     sandbox.Class // in place of those of the registration; "" for those
 	Scope       sandbox.Scope // the same
@@ -161,7 +162,7 @@ func (s *Setup) config() (harness.Config, error) {
 		return harness.Config{}, err
 	}
 	cfg := harness.Config{
-		Work: harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, Reduce: s.o.Reduce,
+		Work: harness.Work{Bench: s.Bench, Target: s.Target, Selection: s.o.Selection, Select: s.retried(), Repeat: s.o.Repeat, StopEarly: s.o.StopEarly, Reduce: s.o.Reduce,
 			SubmitIntent: s.o.SubmitIntent, Recording: s.o.Recording, SecondView: s.o.SecondView},
 		Means: harness.Means{Jobs: s.o.Jobs, Scope: s.o.Scope, Image: RubricImage, Replies: s.replies, Unsafe: s.o.UnsafeAgent, Hidden: []string{s.place.Dir, state}},
 		Now:   s.place.Now, Version: s.o.Version,

@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
+	"tallystick/internal/sequential"
 	"tallystick/internal/refusal"
 )
 
@@ -65,6 +66,8 @@ type attemptGap struct {
 	plan     evidence.Plan
 	finished bool
 	scored   map[string]repeats // by case
+	passed   map[string]bool    // cases whose record says so, if the plan stops early
+	stopped  *evidence.Stopped  // as the end of the attempt says
 
 	cases   []evidence.PlannedCase          // the plan's, wherever it lists them
 	unknown error                           // why they are not known
@@ -129,6 +132,9 @@ func (c *Completeness) Visit(r Record) error {
 			n := a.scored[b.CaseID]
 			n.add(b.Repeat)
 			a.scored[b.CaseID] = n
+			if _, again := a.passed[b.CaseID]; a.passed != nil && !again {
+				a.passed[b.CaseID] = b.Outcome == evidence.Passed
+			}
 			if why := a.departs(b); covered && why != "" {
 				c.gap(r.Index, "case", "attempt %s: case %s: %s", b.Attempt, b.CaseID, why)
 			}
@@ -140,7 +146,7 @@ func (c *Completeness) Visit(r Record) error {
 		}
 	case *evidence.AttemptFinished:
 		if a := c.attempts[attemptName{b.Attempt, manual}]; a != nil {
-			a.finished, a.planned = true, nil
+			a.finished, a.planned, a.stopped = true, nil, b.Stopped
 		}
 		if d := b.Events; d != nil {
 			return c.checkEvidence(r.Index, covered, *d, "attempt %s: its events %s are", b.Attempt)
@@ -163,6 +169,9 @@ func (c *Completeness) registered(index int64, name attemptName, plan evidence.P
 	a := &attemptGap{index: index, plan: plan, scored: make(map[string]repeats), cases: plan.Cases, planned: make(map[string]evidence.PlannedCase)}
 	if d := plan.CasesDigest; d != nil {
 		a.cases, a.unknown = c.Cases(*d)
+	}
+	if plan.StopEarly != nil {
+		a.passed = make(map[string]bool)
 	}
 	for _, p := range a.cases {
 		a.planned[p.ID] = p
@@ -262,7 +271,11 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 			c.gap(a.index, "evidence", "attempt %s: its case list %s: %v", id, *a.plan.CasesDigest, a.unknown)
 			continue
 		}
-		for _, planned := range a.cases {
+		needed, why := a.needed()
+		if why != "" {
+			c.gap(a.index, "attempt", "attempt %s: %s", id, why)
+		}
+		for _, planned := range needed {
 			if n := a.recorded(planned.ID); n < a.plan.Repeat {
 				c.gap(a.index, "case", "attempt %s: case %s has %d of %d records", id, planned.ID, n, a.plan.Repeat)
 			}
@@ -270,6 +283,31 @@ func (c *Completeness) Gaps() ([]Problem, error) {
 	}
 	slices.SortStableFunc(c.gaps, func(a, b Problem) int { return int(a.Index - b.Index) })
 	return c.gaps, nil
+}
+
+// needed are the planned cases that must have a record: all of them, or those up to
+// where an attempt that may stop early decided. The decision is made again from the
+// records in the order of the plan; why says that the attempt claims another.
+func (a *attemptGap) needed() (needed []evidence.PlannedCase, why string) {
+	if a.plan.StopEarly == nil || !a.finished || a.plan.Repeat != 1 {
+		return a.cases, ""
+	}
+	end := a.plan.StopEarly.Test().Run(func(yield func(bool) bool) {
+		for _, p := range a.cases {
+			passed, ok := a.passed[p.ID]
+			if !ok || !yield(passed) {
+				return
+			}
+		}
+	})
+	now := evidence.Stopped{Decision: end.Decision, After: end.N, Passed: end.Passed}
+	if a.stopped == nil || *a.stopped != now {
+		return a.cases, fmt.Sprintf("its end says %+v, its records in the order of the plan give %+v", a.stopped, now)
+	}
+	if now.Decision == sequential.Undecided {
+		return a.cases, ""
+	}
+	return a.cases[:end.N], ""
 }
 
 // recorded counts the planned repetitions of a case that have a record.

@@ -120,6 +120,8 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "run with a case or tag filter"
 	case a.Plan.Reduce != "":
 		return "run with --reduce"
+	case a.Plan.StopEarly != nil:
+		return "run with --stop-early"
 	case a.Mode != "replay":
 		return "run live: its replies are in nothing that two people signed"
 	case len(r.reg.Origins) > 0 && !slices.Contains(r.reg.Origins, a.Origin):

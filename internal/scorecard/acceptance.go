@@ -39,7 +39,7 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 		case history.Example:
 			r.examples++
 		}
-		if a.Plan.Filtered || a.Finished == nil {
+		if a.Plan.Filtered || a.Plan.StopEarly != nil || a.Finished == nil {
 			r.partial++
 		}
 		if a.Plan.Reduce != "" {

@@ -251,6 +251,7 @@ type AttemptLine struct {
 	Filtered     bool               `json:"filtered"`
 	Selection    string             `json:"selection,omitempty"` // how, in words
 	Reduce       evidence.Reducer   `json:"reduce,omitempty"`
+	Stopped      *StopLine          `json:"stopped_early,omitempty"`
 	Finished     bool               `json:"finished"`
 	Entry        int64              `json:"entry"`
 	RegisteredAt evidence.Time      `json:"registered_at"`
@@ -265,6 +266,21 @@ type AttemptLine struct {
 	Problems     []string           `json:"problems"`
 
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
+}
+
+// A StopLine is the answer to the question that an attempt was registered with: its
+// result. The solve rate beside it is biased.
+type StopLine struct {
+	evidence.StopEarly
+	evidence.Stopped
+	NotNeeded int `json:"not_needed"` // cases that were not run
+}
+
+func stopLine(a *history.Attempt) *StopLine {
+	if a.Stop == nil {
+		return nil
+	}
+	return &StopLine{a.Stop.StopEarly, a.Stop.Stopped, a.Stop.NotNeeded}
 }
 
 // A Breakdown is the same totals for each value of a property.
@@ -389,7 +405,7 @@ func kindOf(a *history.Attempt) [2]string {
 // LineOf says which attempt it is.
 func LineOf(a *history.Attempt) AttemptLine {
 	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
-		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Selection: a.Plan.Selection.Text(a.Plan.CaseCount), Reduce: a.Plan.Reduce, Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
+		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Selection: a.Plan.Selection.Text(a.Plan.CaseCount), Reduce: a.Plan.Reduce, Stopped: stopLine(a), Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
 		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
 }

@@ -62,7 +62,7 @@ func CurveOf(h *history.History, o CurveOptions) *Curve {
 		if !a.Kept || !o.Takes(a) {
 			continue
 		}
-		if !o.All && (a.Level == history.Scratch || a.Plan.Filtered || a.Plan.Reduce != "") {
+		if !o.All && (a.Level == history.Scratch || a.Plan.Filtered || a.Plan.Reduce != "" || a.Plan.StopEarly != nil) {
 			c.LeftOut++
 			continue
 		}

@@ -44,10 +44,10 @@ func classTargetOf(key [2]string, attempts []*history.Attempt) ClassTarget {
 	g := ClassTarget{Class: key[0], Target: key[1], Attempts: len(attempts)}
 	var newest *history.Attempt
 	for _, a := range attempts {
-		switch whole := !a.Plan.Filtered && a.Plan.Reduce == ""; {
+		switch whole := !a.Plan.Filtered && a.Plan.Reduce == "" && a.Plan.StopEarly == nil; {
 		case a.Finished == nil:
 			g.Unfinished++
-		case newest == nil || whole || newest.Plan.Filtered || newest.Plan.Reduce != "":
+		case newest == nil || whole || newest.Plan.Filtered || newest.Plan.Reduce != "" || newest.Plan.StopEarly != nil:
 			newest = a
 		}
 	}
