@@ -159,6 +159,33 @@ func TestRefundAgentExample(t *testing.T) {
 	}
 }
 
+// TestJudgementExample runs the classes as the README says: queries are compared by
+// what they give, an attempt stops when its question is answered, and a
+// class has a question for people; the script review answers such a one.
+func TestJudgementExample(t *testing.T) {
+	t.Parallel()
+	w := newAgentWorkspace(t)
+	if err := os.CopyFS(w.dir, os.DirFS(filepath.Join(examples, "judgement"))); err != nil {
+		t.Fatal(err)
+	}
+	for class, want := range map[string]int{"orders-sql": 3, "enough": 11, "replies": 2} {
+		args := []string{class}
+		if class == "enough" {
+			args = append(args, "--stop-early")
+		}
+		records, _ := w.run(args...)
+		passed := 0
+		for _, r := range records {
+			if r.Outcome == evidence.Passed {
+				passed++
+			}
+		}
+		if passed != want {
+			t.Errorf("%s: %d passed of %d records, want %d", class, passed, len(records), want)
+		}
+	}
+}
+
 // The templates for CI do nothing themselves: each calls the script that
 // ci_templates.txtar runs, and hands over what it was given by the environment,
 // never inside a command, where a name could be a program. None has a secret.
