@@ -73,8 +73,14 @@ func importsIn(source []byte) []string {
 	return out
 }
 
-// measure estimates what checking a task costs. Packages of others are compiled
-// once for all tasks, so their number counts for less.
+// isStandard tells the standard library's packages by the missing dot.
+func isStandard(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return !strings.Contains(first, ".")
+}
+
+// measure estimates what checking a task costs. Those of the standard library are
+// compiled once for all tasks, so their number counts for less.
 func (t *task) measure() {
 	if t.language != Go {
 		return
@@ -85,7 +91,14 @@ func (t *task) measure() {
 		return
 	}
 	imports := importsOf(module, t.after, packages)
-	t.cost = 10*imports.own + len(imports.foreign)
+	t.cost = 10 * imports.own
+	for _, p := range imports.foreign {
+		if isStandard(p) {
+			t.cost++
+		} else {
+			t.cost += 10 // and whatever it imports
+		}
+	}
 	for _, f := range t.after {
 		if Go.isTest(f.Path) && slices.Contains(packages, path.Join(module, path.Dir(f.Path))) {
 			t.cost += len(f.Data) >> 11 // much to test takes long to test

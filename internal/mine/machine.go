@@ -218,7 +218,7 @@ func (m *machine) warm(ctx context.Context, t *task) error {
 // warmKey names a compiled package: those of the standard library are the same for
 // every module.
 func warmKey(pkg, modules string) string {
-	if first, _, _ := strings.Cut(pkg, "/"); !strings.Contains(first, ".") {
+	if isStandard(pkg) {
 		return pkg
 	}
 	return pkg + " " + modules
