@@ -111,6 +111,6 @@ func (p *Place) appendEvent(event *evidence.IntegrityEvent) error {
 	if err != nil {
 		return err
 	}
-	_, err = appendTo(p.open(context.Background(), cfg, recordWait))(evidence.IntegrityEventKind, event)
+	_, err = appendTo(p.link.Open(context.Background(), cfg, recordWait))(evidence.IntegrityEventKind, event)
 	return err
 }

@@ -22,9 +22,6 @@ import (
 	"tallystick/internal/workspace"
 )
 
-// CheckpointsDir is the folder of the checkpoints that were kept.
-func (p *Place) CheckpointsDir() string { return p.Private("checkpoints") }
-
 // KeepCheckpoint keeps the checkpoint of an anchor just published, so that it
 // shows later that witnesses had seen a registration before the first case.
 func (p *Place) KeepCheckpoint(pub *sequencer.Published) error {

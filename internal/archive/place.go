@@ -67,7 +67,7 @@ type Place struct {
 	// name; "" for that between the harness and the ledger.
 	ReadFor string
 
-	remote remote
+	link link
 }
 
 // Open reads the settings of the workspace in dir.
@@ -89,11 +89,11 @@ func (p *Place) fs() store.FS {
 // Sequencer says where the workspace's ledger is. If that is a store, the folder is
 // brought up to date first.
 func (p *Place) Sequencer() (sequencer.Place, error) {
-	place, err := p.folder()
-	if err == nil {
-		err = p.pullOnce()
+	link, err := p.Link()
+	if err != nil {
+		return sequencer.Place{}, err
 	}
-	return place, err
+	return link.Place, p.Alarm(link.PullOnce())
 }
 
 func (p *Place) folder() (sequencer.Place, error) {
@@ -135,11 +135,7 @@ func (p *Place) Config() (sequencer.Config, error) {
 	if err != nil {
 		return sequencer.Config{}, err
 	}
-	cfg := sequencer.Config{Place: place, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Key: key, Now: p.Now}
-	if len(p.Settings.Witnesses) > 0 {
-		cfg.Vouch = p.vouch
-	}
-	return cfg, nil
+	return sequencer.Config{Place: place, Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Key: key, Now: p.Now}, nil
 }
 
 // OpenLedger opens the workspace's ledger for appending. If its evidence does
@@ -160,7 +156,7 @@ func (p *Place) OpenLedgerWithin(ctx context.Context, wait time.Duration) (*sequ
 // OpenWith opens the ledger with a config of [Place.Config] that the caller
 // added something to.
 func (p *Place) OpenWith(ctx context.Context, cfg sequencer.Config, wait time.Duration) (*sequencer.Ledger, error) {
-	l, err := p.open(ctx, cfg, wait)
+	l, err := p.link.Open(ctx, cfg, wait)
 	if err != nil {
 		return nil, p.Alarm(err)
 	}

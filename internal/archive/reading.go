@@ -152,7 +152,7 @@ func (r *Reading) lookAtFiles() (g glanceAt, err error) {
 // of no use.
 func (r *Reading) Refresh() error {
 	if r.verified != nil {
-		r.pullAgain()
+		r.link.Again(true)
 	}
 	place, err := r.Sequencer()
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *Reading) Refresh() error {
 	r.anchors, r.kept = anchors, kept
 	clear(r.benches)
 	clear(r.heldOut)
-	r.vault, r.seen, r.then = r.evidence(), make(map[digest.Content]bool), nil
+	r.vault, r.seen, r.then = r.link.Vault(), make(map[digest.Content]bool), nil
 	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
 			if err := r.visit(rec); err != nil {

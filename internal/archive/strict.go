@@ -57,7 +57,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Anchors = len(anchors)
-	vault := p.evidence()
+	vault := p.link.Vault()
 	complete, operators := p.completeness(vault, anchors, o.Covers), SeenOperators{}
 	tiles, err := place.CheckTiles()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/ceremony"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 )
@@ -53,7 +54,7 @@ func runLedgerMove(ctx context.Context, env *Env, o ledgerMoveOptions) error {
 	if err != nil {
 		return err
 	}
-	proof, err := p.MoveLedger(ctx, o.to)
+	proof, err := ceremony.MoveLedger(ctx, p, o.to)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,11 @@ func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger, people 
 	if err := p.KeepCheckpoint(pub); err != nil {
 		return nil, err
 	}
-	if err := p.PublishTiles(ctx); err != nil {
+	link, err := p.Link()
+	if err == nil {
+		err = link.Publish(ctx)
+	}
+	if err != nil {
 		return nil, p.Alarm(err)
 	}
 	if len(pub.Failed) == 0 {

@@ -222,6 +222,9 @@ func (w *Workspace) AlarmsFile() string    { return w.Private("alarms.jsonl") }
 func (w *Workspace) OperatorsFile() string { return w.Path("audit", "operators.yaml") }
 func (w *Workspace) SignersFile() string   { return w.Path("signers", "allowed_signers") }
 
+// CheckpointsDir is the folder of the checkpoints that witnesses cosigned.
+func (w *Workspace) CheckpointsDir() string { return w.Private("checkpoints") }
+
 // AnchorsDir is the folder of the ledger's anchors. Those of a checkout's own
 // ledger concern nobody else and stay out of git.
 func (w *Workspace) AnchorsDir() string {
