@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/bucket"
 	"tallystick/internal/bucket/buckettest"
 	"tallystick/internal/bucket/s3"
+	"tallystick/internal/cosign"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
@@ -23,6 +24,7 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
+	"tallystick/internal/workspace"
 )
 
 func operator(t testing.TB) *seal.Key {
@@ -864,4 +866,75 @@ func TestRequestsAreCounted(t *testing.T) {
 	a.pack("quick.1", "one")
 	requests("a batch with evidence", map[string]int{"PUT": 2}, func() { a.note(l, 1) })
 	requests("closing", map[string]int{"GET": 1, "DELETE": 1}, func() { l.Close() })
+}
+
+// witnessed is a workspace whose settings name witnesses, as [Link] needs it.
+func (m *machine) witnessed(witnesses ...workspace.Witness) *Link {
+	b := m.Bucket
+	return &Link{Workspace: &workspace.Workspace{Dir: filepath.Dir(m.Dir), Settings: workspace.Settings{Version: 1, Origin: m.Origin, TrustRoot: m.TrustRoot, Witnesses: witnesses, Ledger: m.Address.String()}},
+		Place: m.Place, Store: func(bucket.Address) (bucket.Bucket, error) { return b, nil }, Lease: m.Lease, Now: time.Now}
+}
+
+// startWitness is a witness that knows the operator.
+func startWitness(t *testing.T) workspace.Witness {
+	t.Helper()
+	key, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{9}, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, _ := operator(t).Public().Ed25519()
+	s, err := cosign.OpenServer(context.Background(), cosign.ServerConfig{Name: "witness.example/w1", Key: key, Dir: t.TempDir(), Now: time.Now,
+		Logs: []ledger.LogKey{{Origin: "example.com/evals", Key: pub}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() { h.Close(); s.Close() })
+	return workspace.Witness{URL: h.URL, Key: s.VKey()}
+}
+
+// On a fresh machine without an anchor a witness vouches for what it has seen, and
+// for nothing else.
+func TestAWitnessVouchesOnAFreshMachine(t *testing.T) {
+	s := startServer(t)
+	a := founder(t, s, 3)
+	w := startWitness(t)
+	open := func(witnesses ...workspace.Witness) error {
+		t.Helper()
+		m := newMachine(t, s)
+		m.cfg.Vouch = nil
+		l, err := m.witnessed(witnesses...).Open(context.Background(), m.cfg, time.Second)
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	}
+	requireRefusal(t, open(), refusal.NothingVouches, "tally.yaml names no witness")
+	requireRefusal(t, open(w), refusal.NothingVouches, "no witness has seen the ledger example.com/evals yet")
+	gone := w
+	gone.URL = "http://127.0.0.1:1"
+	requireRefusal(t, open(gone), refusal.NothingVouches, "no witness could be asked")
+
+	a.append(1)
+	l := a.mustOpen()
+	client, err := cosign.NewClient(w.URL, w.Key, cosign.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pub, err := l.PublishAnchor(context.Background(), []sequencer.Cosigner{client}); err != nil || len(pub.Failed) > 0 {
+		t.Fatal(pub, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(w); err != nil {
+		t.Fatal(err)
+	}
+	// The store is cut to less than the witness has seen.
+	for _, first := range []int64{5, 4} {
+		if err := a.Bucket.Delete(context.Background(), batchObject(first)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requireRefusal(t, open(w), refusal.HistoryRolledBack, "witness witness.example/w1")
 }
