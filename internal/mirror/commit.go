@@ -22,10 +22,11 @@ type Writer struct {
 // Begin takes the lease, brings the folder up to date and returns what writes to
 // the store. It waits for another machine until ctx ends.
 func (m *Mirror) Begin(ctx context.Context) (*Writer, error) {
-	if err := m.checkLedger(ctx); err != nil {
+	ask := context.WithoutCancel(ctx) // ctx is for waiting
+	if err := m.checkLedger(ask); err != nil {
 		return nil, err
 	}
-	if err := m.checkConditions(ctx); err != nil {
+	if err := m.checkConditions(ask); err != nil {
 		return nil, err
 	}
 	l, err := m.takeLease(ctx)
@@ -33,7 +34,7 @@ func (m *Mirror) Begin(ctx context.Context) (*Writer, error) {
 		return nil, err
 	}
 	// What others wrote while this one waited.
-	if err := m.Pull(context.WithoutCancel(ctx)); err != nil {
+	if err := m.Pull(ask); err != nil {
 		l.release()
 		return nil, err
 	}

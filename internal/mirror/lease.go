@@ -57,6 +57,8 @@ func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 	host, _ := os.Hostname()
 	now := evidence.At(m.Now())
 	l := &lease{m: m, mine: Holder{ID: rand.Text(), Host: host, PID: os.Getpid(), Since: now, Renewed: now}}
+	// Only the waiting ends with ctx: a request that was cut short tells nothing.
+	ask := context.WithoutCancel(ctx)
 	var seen []byte
 	var since time.Time
 	for {
@@ -64,7 +66,7 @@ func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = bucket.CreateSame(ctx, m.Bucket, leaseObject, text)
+		err = bucket.CreateSame(ask, m.Bucket, leaseObject, text)
 		if err == nil {
 			l.keep()
 			return l, nil
@@ -72,7 +74,7 @@ func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 		if !errors.Is(err, bucket.ErrDiffers) {
 			return nil, m.failed("taking the lease", err)
 		}
-		found, err := bucket.GetSurely(ctx, m.Bucket, leaseObject, maxMarkerObject)
+		found, err := bucket.GetSurely(ask, m.Bucket, leaseObject, maxMarkerObject)
 		if errors.Is(err, bucket.ErrNotFound) {
 			continue
 		}
@@ -85,7 +87,7 @@ func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 		if time.Since(since) > m.Lease {
 			// Nobody renewed it. Should the holder only have slept, the store refuses
 			// whichever of the two comes second with the next batch.
-			if err := m.Bucket.Delete(ctx, leaseObject); err != nil {
+			if err := m.Bucket.Delete(ask, leaseObject); err != nil {
 				return nil, m.failed("taking over the lease", err)
 			}
 			continue

@@ -31,7 +31,7 @@ const lease = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	for name, value := range buckettest.Credentials {
-		if os.Getenv("TALLY_S3_ENDPOINT") == "" {
+		if os.Getenv(name) == "" { // the server in this process believes anybody
 			os.Setenv(name, value)
 		}
 	}
