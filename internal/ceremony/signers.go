@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"tallystick/internal/archive"
 	"tallystick/internal/digest"
@@ -96,6 +97,25 @@ func (s *Signers) AddOpenPGP(principal string, roles []seal.Role, export []byte)
 	if err != nil {
 		return 0, "", err
 	}
+	return s.add(entry)
+}
+
+// AddSSH is AddOpenPGP for an SSH key, as a .pub file has it. A worker may sign results
+// and nothing else.
+func (s *Signers) AddSSH(principal string, roles []seal.Role, line []byte) (version int, fingerprint string, err error) {
+	key, err := seal.ParsePublicKey(line)
+	if err != nil {
+		return 0, "", err
+	}
+	entry := seal.Entry{Principals: principal, Key: key, Roles: roles}
+	if slices.Contains(roles, seal.Worker) {
+		entry.Namespaces = string(seal.NamespaceResult)
+	}
+	return s.add(entry)
+}
+
+// add adds a line to the proposed file, and begins that if there is none.
+func (s *Signers) add(entry seal.Entry) (version int, fingerprint string, err error) {
 	data := s.data
 	if state := s.State(); state == FileInForce || state == FileMissing {
 		data = s.InForce.Next()

@@ -44,8 +44,5 @@ func OpenWorker(getenv func(string) string, file string) (*OwnWorker, error) {
 	return w, err
 }
 
-// Line is the line of a signers file that lets this worker take part; its name is for
-// people to choose.
-func (w *OwnWorker) Line() string {
-	return `NAME namespaces="` + string(seal.NamespaceResult) + `" ` + w.Key.Public().String() + " roles=worker"
-}
+// Line is the worker's public key, as a .pub file has it: "tally signers add" takes it.
+func (w *OwnWorker) Line() string { return w.Key.Public().String() }

@@ -135,22 +135,24 @@ func newSignersNext(env *Env) *cobra.Command {
 	}
 }
 
-type signersAddOptions struct{ name, gpg, roles string }
+type signersAddOptions struct{ name, gpg, ssh, roles string }
 
 func newSignersAdd(env *Env) *cobra.Command {
 	var o signersAddOptions
 	cmd := &cobra.Command{
-		Use:   "add NAME --gpg FILE",
-		Short: "Add a person's OpenPGP key to the proposed signers file",
-		Long: `Add an OpenPGP key to the proposed next version of the signers file, and begin that
-version if there is none. FILE is what gpg writes ("-" reads standard input):
+		Use:   "add NAME (--gpg FILE | --ssh FILE)",
+		Short: "Add somebody's key to the proposed signers file",
+		Long: `Add a key to the proposed next version of the signers file, and begin that version if
+there is none. --ssh takes a .pub file; with --roles worker it is a machine of a fleet,
+which may sign results and nothing else. --gpg takes what gpg writes ("-" reads standard
+input):
 
   gpg --export-options export-minimal --export FINGERPRINT > name.gpg
 
 The line holds the key itself, so nothing is ever fetched: the primary key with one
 self-signature, and its signing subkeys. A key that is weak, expired or holds a
 revocation is refused. When the person may sign is up to the line (valid-after,
-valid-before), not to dates in the key. SSH keys are added with an editor.`,
+valid-before), not to dates in the key. SSH keys with such limits are added with an editor.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -158,8 +160,10 @@ valid-before), not to dates in the key. SSH keys are added with an editor.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.gpg, "gpg", "", "`FILE` with the exported OpenPGP key")
-	cmd.Flags().StringVar(&o.roles, "roles", "", "comma-separated `ROLES`: curator, security")
-	cmd.MarkFlagRequired("gpg")
+	cmd.Flags().StringVar(&o.ssh, "ssh", "", "`FILE` with the public SSH key")
+	cmd.Flags().StringVar(&o.roles, "roles", "", "comma-separated `ROLES`: curator, security, operator; or worker alone")
+	cmd.MarkFlagsOneRequired("gpg", "ssh")
+	cmd.MarkFlagsMutuallyExclusive("gpg", "ssh")
 	return cmd
 }
 
@@ -171,7 +175,7 @@ func runSignersAdd(_ context.Context, env *Env, o signersAddOptions) error {
 			return refusal.Newf(refusal.Usage, "--roles: %w", err)
 		}
 	}
-	export, err := readDocument(env, o.gpg)
+	export, err := readDocument(env, o.gpg+o.ssh)
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,11 @@ func runSignersAdd(_ context.Context, env *Env, o signersAddOptions) error {
 	if err != nil {
 		return err
 	}
-	version, fingerprint, err := s.AddOpenPGP(o.name, roles, export)
+	add := s.AddOpenPGP
+	if o.ssh != "" {
+		add = s.AddSSH
+	}
+	version, fingerprint, err := add(o.name, roles, export)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func runWorker(ctx context.Context, env *Env, o workerOptions) error {
 	}
 	if o.trustRoot == "" {
 		return refusal.Newf(refusal.Usage, "--trust-root is missing: whose cases may this machine run?").
-			WithHint("the coordinator prints it, and \"tally doctor\" in the workspace; this worker's line for the signers file is: %s", own.Line())
+			WithHint("the coordinator prints it, and \"tally doctor\" in the workspace; in the workspace this worker is added with: tally signers add NAME --roles worker --ssh FILE, where FILE holds: %s", own.Line())
 	}
 	return env.beyond.Worker(ctx, fleet.WorkerOptions{URL: o.join, Creds: o.creds, Key: own.Key, Line: own.Line(), TrustRoot: o.trustRoot, Dir: own.Dir, Hidden: []string{own.State},
 		Label: o.label, Jobs: o.jobs, Version: thisBuild().Harness(), Once: o.once, Now: env.Now, Note: env.Note})

@@ -137,9 +137,6 @@ func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
 	}
 	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}, Counts: session.CountsOf(v)}
 	r.remote, r.driven.Vantage, r.driven.Isolation = d, d.Vantage, d.Isolation
-	if err := r.readEvents(v); err != nil {
-		return remove, err
-	}
 	for _, c := range d.Files.Contents {
 		if r.result.Contents[c], err = d.piece(c); err != nil {
 			return remove, err
@@ -157,6 +154,9 @@ func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
 			return remove, err
 		}
 		*text.into = string(data)
+	}
+	if err := r.readEvents(v); err != nil {
+		return remove, err
 	}
 	if d.Files.TestLog != nil && r.test != nil {
 		if r.test.Log, err = d.piece(*d.Files.TestLog); err != nil {
@@ -222,7 +222,10 @@ func (r *run) readEvents(v *trajectory.Verified) error {
 				return foreign("the trajectory begins with another input than the case has")
 			}
 		case *trajectory.RunCompleted:
-			ended, r.driven.Refused = true, p.Status == "refused"
+			ended, r.driven.Refused = p.Status != "suspended", p.Status == "refused"
+			if ended && (p.Answer == nil || p.Answer.Digest != digest.ContentOf([]byte(r.driven.Answer))) {
+				return foreign("the answer is not that of the trajectory")
+			}
 		case *trajectory.Failure:
 			if p.Name == string(refusal.FolderUnreadable) {
 				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)

@@ -62,11 +62,17 @@ func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*
 		options = append(options, nats.Nkey(user, func(nonce []byte) ([]byte, error) { return signNonce(key.Ed25519(), nonce) }))
 	}
 	nc, err := nats.Connect(urls, append(options, more...)...)
-	if err != nil {
-		return nil, "", refused(urls, user, err)
+	switch {
+	case err == nil:
+		return nc, user, nil
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout):
+		return nil, user, ErrNobody
 	}
-	return nc, user, nil
+	return nil, "", refused(urls, user, err)
 }
+
+// ErrNobody says that no server listens, yet.
+var ErrNobody = errors.New("no NATS server listens there")
 
 // signNonce signs what a server sent to see whether we hold the key. The key signs other
 // things too, so only what cannot be one of those is signed: letters and digits of

@@ -51,8 +51,8 @@ func Work(ctx context.Context, o fleet.WorkerOptions) error {
 	if w.o.Jobs < 1 {
 		w.o.Jobs = runtime.NumCPU()
 	}
-	if w.nc, w.user, err = bus.ConnectAs(o.URL, o.Key, o.Creds); err != nil {
-		return withLine(err, o.Line)
+	if err := w.connect(ctx); err != nil {
+		return err
 	}
 	defer w.nc.Close()
 	if _, err := w.nc.Subscribe(fleet.EndSubject(w.user), func(m *nats.Msg) {
@@ -80,10 +80,32 @@ func Work(ctx context.Context, o fleet.WorkerOptions) error {
 	}
 }
 
-// withLine tells whoever is not let in which line the signers file needs.
+// connect waits for a server that lets this worker in. A worker may be there before its
+// coordinator.
+func (w *worker) connect(ctx context.Context) (err error) {
+	for told := false; ; told = true {
+		w.nc, w.user, err = bus.ConnectAs(w.o.URL, w.o.Key, w.o.Creds)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, bus.ErrNobody):
+			return withLine(err, w.o.Line)
+		}
+		if !told {
+			w.o.Note("waiting for a server at %s", w.o.URL)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// withLine tells whoever is not let in how the signers file gets this worker.
 func withLine(err error, line string) error {
 	r := refusal.Of(err)
-	return refusal.Newf(r.Name, "%w", r.Err).WithHint("%s; the line of this worker is: %s", r.Hint, line)
+	return refusal.Newf(r.Name, "%w", r.Err).WithHint("%s; it is added with: tally signers add NAME --roles worker --ssh FILE, where FILE holds: %s", r.Hint, line)
 }
 
 // hello waits for a coordinator of a fleet that is not the one that ended last.
@@ -103,6 +125,9 @@ func (w *worker) hello(ctx context.Context, last string) (*fleet.Welcome, error)
 			return &welcome, nil
 		case refusal.Is(err, refusal.ResultRefused):
 			return nil, err
+		}
+		if w.nc.IsClosed() {
+			return nil, refusal.Newf(refusal.Failed, "the server at %s does not let this worker in any more: %v", w.o.URL, w.nc.LastError())
 		}
 		if !told {
 			w.o.Note("waiting for a coordinator")

@@ -1,0 +1,289 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/digest"
+	"tallystick/internal/evidence"
+	"tallystick/internal/refusal"
+	"tallystick/internal/session"
+)
+
+// A crew drives cases in this process as workers of a fleet do: without the bench, and
+// what comes back is read from its bytes.
+type crew struct {
+	driver *Driver
+	change func(j *Job)           // what is driven in place of what was asked for
+	forge  func(n int, d *Driven) // what becomes of it on the way, by the number of the claim
+	lose   func(n int) bool       // a worker that does not come back
+	twice  bool                   // every case is run by a second worker
+
+	mu       sync.Mutex
+	claims   int
+	verdicts []error
+	begun    Begun
+}
+
+func (c *crew) Begin(_ context.Context, b Begun) error { c.begun = b; return nil }
+func (c *crew) AtOnce() int                            { return 4 }
+func (c *crew) Doubled(string, int) bool               { return c.twice }
+
+func (c *crew) Claim(_ context.Context, o Offer) (Claim, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims++
+	return &crewClaim{c, c.claims, o.Not}, nil
+}
+
+type crewClaim struct {
+	*crew
+	n   int
+	not string
+}
+
+func (k *crewClaim) Worker() evidence.Worker {
+	if k.not != "" {
+		return evidence.Worker{Key: "SHA256:second", HarnessVersion: "v0"}
+	}
+	return evidence.Worker{Key: "SHA256:first", HarnessVersion: "v0"}
+}
+
+func (k *crewClaim) Drive(ctx context.Context, h Handout) (*Driven, error) {
+	if k.lose != nil && k.lose(k.n) {
+		return nil, fmt.Errorf("%w: as if killed", ErrDriverLost)
+	}
+	// A worker is not given what says what a right answer is.
+	c := *h.Case
+	c.Expected, c.ExpectedFiles, c.Grading, c.Metadata = nil, nil, nil, nil
+	if k.change != nil && k.n == 1 {
+		k.change(&h.Job)
+	}
+	d, err := k.driver.Drive(ctx, &c, h.Job)
+	if err != nil {
+		return nil, err
+	}
+	data, err := canon.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	sent := &Driven{Pieces: maps.Clone(d.Pieces)}
+	if err := canon.Unmarshal(data, sent); err != nil {
+		return nil, err
+	}
+	if k.forge != nil {
+		k.forge(k.n, sent)
+	}
+	return sent, nil
+}
+
+func (k *crewClaim) Verdict(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.verdicts = append(k.verdicts, err)
+}
+
+// runOver runs an attempt of a place over a crew and gives its entries.
+func runOver(t *testing.T, p *place, c *crew) *notebook {
+	t.Helper()
+	n := &notebook{}
+	_, err := p.run(context.Background(), func(s *setup) {
+		inNotebook(t, n)(s)
+		d, err := NewDriver(context.Background(), DriverConfig{Class: s.Bench.Class(), Registration: s.Bench.Registration(), Target: s.Target, Now: p.clock, Version: "v0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.Close)
+		c.driver, s.Drivers = d, c
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func scoredIn(t *testing.T, n *notebook) map[string]evidence.CaseScored {
+	t.Helper()
+	all := map[string]evidence.CaseScored{}
+	for _, e := range n.entries {
+		if e.kind != evidence.CaseScoredKind {
+			continue
+		}
+		var r evidence.CaseScored
+		if err := canon.Unmarshal(e.body, &r); err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := all[r.CaseID]; twice {
+			t.Errorf("case %s is recorded twice", r.CaseID)
+		}
+		all[r.CaseID] = r
+	}
+	return all
+}
+
+// TestDriversElsewhereGiveTheSameRecords: who drives a case makes no difference to its
+// record, but for the worker that it names.
+func TestDriversElsewhereGiveTheSameRecords(t *testing.T) {
+	lines := []string{sum(1, "2"), sum(2, "wrong"), sum(3, "6")}
+	here := newPlace(t, lines...)
+	here.tick = 0
+	local := &notebook{}
+	if _, err := here.run(context.Background(), inNotebook(t, local)); err != nil {
+		t.Fatal(err)
+	}
+	there := newPlace(t, lines...)
+	there.tick = 0
+	want, got := scoredIn(t, local), scoredIn(t, runOver(t, there, &crew{}))
+	if len(got) != 3 {
+		t.Fatalf("%d cases are recorded", len(got))
+	}
+	for id, w := range want {
+		g := got[id]
+		if g.Worker == nil || g.Worker.Key != "SHA256:first" {
+			t.Errorf("case %s: worker is %+v", id, g.Worker)
+		}
+		g.Worker = nil
+		a, _ := canon.Marshal(&w)
+		b, _ := canon.Marshal(&g)
+		if string(a) != string(b) {
+			t.Errorf("case %s: here\n%s\nelsewhere\n%s", id, a, b)
+		}
+	}
+}
+
+// TestForgedResultsAreRefused: what is not a result of the case that was given is thrown
+// away, the ledger says so, and the case runs again as execution 2.
+func TestForgedResultsAreRefused(t *testing.T) {
+	first := func(forge func(*Driven)) func(int, *Driven) {
+		return func(n int, d *Driven) {
+			if n == 1 {
+				forge(d)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*Job)
+		forge  func(*Driven)
+		want   string
+	}{
+		{"a trajectory of another attempt", func(j *Job) { j.Attempt = "sums.default.99" }, nil, "the trajectory is of sums.default.99"},
+		{"a trajectory of another execution", func(j *Job) { j.Execution = 7 }, nil, "execution 7"},
+		{"a trajectory of another repetition", func(j *Job) { j.Repeat = 3 }, nil, "repetition 3"},
+		{"a piece is missing", nil, func(d *Driven) { delete(d.Pieces, d.Files.Trajectory.Digest) }, "is missing"},
+		{"a piece is another", nil, func(d *Driven) { d.Pieces[d.Files.Trajectory.Digest] = []byte("{}") }, "is missing"},
+		{"a chain that is cut", nil, func(d *Driven) {
+			log := string(d.Pieces[d.Files.Trajectory.Digest])
+			cut := []byte(log[:strings.LastIndexByte(log[:len(log)-1], '\n')+1])
+			d.Files.Trajectory.Digest = digest.ContentOf(cut)
+			d.Pieces[d.Files.Trajectory.Digest] = cut
+		}, "head"},
+		{"an answer that nobody gave", nil, func(d *Driven) {
+			answer := digest.ContentOf([]byte("2"))
+			d.Files.Answer, d.Pieces[answer] = &answer, []byte("2")
+		}, "the answer is not that of the trajectory"},
+		{"a grading of its own", nil, func(d *Driven) { d.Files.Grading = &d.Files.Trajectory.Digest }, "only grading makes"},
+		{"a stop of no kind", nil, func(d *Driven) {
+			d.Stop = &DrivenStop{Kind: "excused", Name: refusal.LimitReached, Text: "x", Reason: "x"}
+		}, "which is not known"},
+		{"a stop that did not happen", nil, func(d *Driven) {
+			d.Stop = &DrivenStop{Kind: session.Truncated, Name: refusal.LimitReached, Text: "x", Reason: "x"}
+		}, "came to its own end"},
+		{"a test that was not run", nil, func(d *Driven) { d.Files.TestLog = &d.Files.Trajectory.Digest }, "whether the case's test ran"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t, sum(1, "wrong"))
+			c := &crew{change: tt.change}
+			if tt.forge != nil {
+				c.forge = first(tt.forge)
+			}
+			n := runOver(t, p, c)
+			if len(c.verdicts) != 2 || !refusal.Is(c.verdicts[0], refusal.ResultRefused) || !strings.Contains(c.verdicts[0].Error(), tt.want) || c.verdicts[1] != nil {
+				t.Fatalf("verdicts: %v", c.verdicts)
+			}
+			r := scoredIn(t, n)["case-000001"]
+			if r.Execution != 2 || r.Outcome != evidence.Failed {
+				t.Errorf("recorded: execution %d, %s", r.Execution, r.Outcome)
+			}
+			if got := strings.Count(n.kinds(), "case.started"); got != 2 || !strings.Contains(n.kinds(), "integrity.event") {
+				t.Errorf("entries: %s", n.kinds())
+			}
+		})
+	}
+}
+
+// TestALostWorkerCostsAnExecution: nothing is lost and nothing is recorded twice.
+func TestALostWorkerCostsAnExecution(t *testing.T) {
+	p := newPlace(t, sum(1, "2"), sum(2, "4"))
+	c := &crew{lose: func(n int) bool { return n <= 2 }}
+	n := runOver(t, p, c)
+	if len(c.verdicts) != 4 || !errors.Is(c.verdicts[0], ErrDriverLost) {
+		t.Errorf("verdicts: %v", c.verdicts)
+	}
+	all := scoredIn(t, n)
+	if len(all) != 2 || strings.Count(n.kinds(), "case.started") != 4 {
+		t.Errorf("%d records; %s", len(all), n.kinds())
+	}
+}
+
+// TestWorkersThatDisagreeLeaveACaseUnscored: one of the two may have lied.
+func TestWorkersThatDisagreeLeaveACaseUnscored(t *testing.T) {
+	agree := runOver(t, newPlace(t, sum(1, "2")), &crew{twice: true})
+	if r := scoredIn(t, agree)["case-000001"]; r.Outcome != evidence.Passed || r.Execution != 1 {
+		t.Errorf("two that agree: %s", r.Outcome)
+	}
+	p := newPlace(t, sum(1, "2"))
+	c := &crew{twice: true}
+	c.forge = func(n int, d *Driven) {
+		if n == 2 {
+			*d = *stoppedRun(t, c, p)
+		}
+	}
+	n := runOver(t, p, c)
+	r := scoredIn(t, n)["case-000001"]
+	if r.Outcome != evidence.Unscored || !strings.Contains(r.Reason, "do not agree") {
+		t.Errorf("recorded: %s, %s", r.Outcome, r.Reason)
+	}
+	if !strings.Contains(string(lastOf(n, evidence.IntegrityEventKind)), "fleet.workers_disagree") {
+		t.Errorf("entries: %s", n.kinds())
+	}
+}
+
+func lastOf(n *notebook, kind evidence.Kind) (body []byte) {
+	for _, e := range n.entries {
+		if e.kind == kind {
+			body = e.body
+		}
+	}
+	return body
+}
+
+// stoppedRun drives case 1 with a model that says something else.
+func stoppedRun(t *testing.T, c *crew, p *place) *Driven {
+	t.Helper()
+	cfg, err := p.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := prepare(cfg.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := w.cases.Case(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Scenario.Model = append(other.Scenario.Model[:0:0], other.Scenario.Model...)
+	other.Scenario.Model[0].Text = "a lie"
+	d, err := c.driver.Drive(context.Background(), other, Job{Attempt: c.begun.Registered.Attempt, Case: other.ID, Repeat: 1, Execution: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
