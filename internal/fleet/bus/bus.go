@@ -55,7 +55,9 @@ func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*
 	if err != nil {
 		return nil, "", err
 	}
-	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.Name("tally worker " + user)}, usual...)
+	// An inbox for each request: a ticket keeps the subject that it was put with, so that
+	// requests which share an inbox could not tell whose it is.
+	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally worker " + user)}, usual...)
 	if creds != "" {
 		options = append(options, nats.UserCredentials(creds))
 	} else {
