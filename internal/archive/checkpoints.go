@@ -19,7 +19,6 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
-	"tallystick/internal/workspace"
 )
 
 // KeepCheckpoint keeps the checkpoint of an anchor just published, so that it
@@ -84,19 +83,6 @@ func (c keptCheckpoint) expectation() ledger.Expectation {
 		_, err := ledger.VerifyCheckpoint(c.note, ledger.Policy{Logs: keys})
 		return err
 	}}
-}
-
-// WitnessVerifiers are the keys of the witnesses that the settings trust.
-func WitnessVerifiers(s workspace.Settings) ([]note.Verifier, error) {
-	var out []note.Verifier
-	for _, witness := range s.Witnesses {
-		v, err := seal.CosignatureVerifier(witness.Key)
-		if err != nil {
-			return nil, fmt.Errorf("%s: witness %s: %w", workspace.SettingsFile, witness.URL, err)
-		}
-		out = append(out, v)
-	}
-	return out, nil
 }
 
 // cosigned verifies which checkpoints the workspace's witnesses cosigned. That

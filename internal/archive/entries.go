@@ -119,7 +119,7 @@ func (r *Reading) Prove(indexes ...int64) (map[int64]Proof, string, error) {
 		}
 		proofs[i] = x
 	}
-	return proofs, SignedWith(checkpoint, r.verified.EveryKey()), nil
+	return proofs, ledger.SignedWith(checkpoint, r.verified.EveryKey()), nil
 }
 
 // provedBy verifies a receipt of this ledger and returns of which entry.

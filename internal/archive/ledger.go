@@ -58,17 +58,6 @@ func (p *Place) verify(o ledger.Options) (*ledger.Verified, error) {
 	return v, nil
 }
 
-// SignedWith finds the key that signed a checkpoint, as a verifier is given it.
-// Right after a change of operators that is the former one's.
-func SignedWith(checkpoint []byte, keys []ledger.LogKey) string {
-	for _, k := range keys {
-		if _, err := ledger.VerifyCheckpoint(checkpoint, ledger.Policy{Logs: []ledger.LogKey{k}}); err == nil {
-			return seal.VKey(k.Key, k.Origin)
-		}
-	}
-	return ""
-}
-
 // BestCheckpoint prefers the last anchor, whose checkpoint witnesses may have
 // cosigned, and falls back to the last seal.
 func (p *Place) BestCheckpoint(v *ledger.Verified, index int64) (ledger.TreeHead, []byte) {

@@ -52,7 +52,7 @@ func (r *Reading) pinnedLedgers(v *ledger.Verified) ([]history.Ledger, error) {
 func (r *Reading) witnessPolicies(logs []ledger.LogKey) ([]ledger.Policy, error) {
 	unsigned := ledger.Policy{Logs: logs, Quorum: r.Settings.Quorum}
 	var err error
-	if unsigned.Witnesses, err = WitnessVerifiers(r.Settings); err != nil {
+	if unsigned.Witnesses, err = r.Settings.WitnessVerifiers(); err != nil {
 		return nil, err
 	}
 	if r.pins == nil || len(r.pins.Witnesses) == 0 {

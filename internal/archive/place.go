@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/bucket"
@@ -31,6 +32,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/ledger"
+	"tallystick/internal/mirror"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
@@ -67,7 +69,8 @@ type Place struct {
 	// name; "" for that between the harness and the ledger.
 	ReadFor string
 
-	link link
+	linked sync.Once
+	link   *mirror.Link // see [Place.Link]
 }
 
 // Open reads the settings of the workspace in dir.

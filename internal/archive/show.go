@@ -92,7 +92,7 @@ func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*Wri
 	if err := WriteOutput(out, data); err != nil {
 		return nil, err
 	}
-	w := &WrittenReceipt{Receipt: out, Index: index, Size: head.Size, Bytes: len(data), Key: SignedWith(checkpoint, v.EveryKey()), Origin: v.Origin}
+	w := &WrittenReceipt{Receipt: out, Index: index, Size: head.Size, Bytes: len(data), Key: ledger.SignedWith(checkpoint, v.EveryKey()), Origin: v.Origin}
 	if receipt.Entry == nil {
 		w.Entry = out + ".entry.json"
 		return w, store.WriteFile(store.OS{}, w.Entry, entry, 0o644)

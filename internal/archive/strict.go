@@ -226,7 +226,7 @@ func (p *Place) VerifyAnchors(against string) (reports []AnchorReport, entries i
 		return nil, 0, p.Alarm(err)
 	}
 	policy := ledger.Policy{Logs: v.EveryKey(), Quorum: p.Settings.Quorum, Signers: v.SignersOf}
-	if policy.Witnesses, err = WitnessVerifiers(p.Settings); err != nil {
+	if policy.Witnesses, err = p.Settings.WitnessVerifiers(); err != nil {
 		return nil, 0, err
 	}
 	for _, f := range anchors {

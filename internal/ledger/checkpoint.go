@@ -180,3 +180,14 @@ func checkSignatureLines(signed []byte) error {
 func AssembleCheckpoint(head TreeHead, signature []byte) []byte {
 	return fmt.Appendf(nil, "%s\n— %s %s\n", head.Text(), head.Origin, base64.StdEncoding.EncodeToString(signature))
 }
+
+// SignedWith finds the key that signed a checkpoint, as a verifier is given it.
+// Right after a change of operators that is the former one's.
+func SignedWith(checkpoint []byte, keys []LogKey) string {
+	for _, k := range keys {
+		if _, err := VerifyCheckpoint(checkpoint, Policy{Logs: []LogKey{k}}); err == nil {
+			return seal.VKey(k.Key, k.Origin)
+		}
+	}
+	return ""
+}

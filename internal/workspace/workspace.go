@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"tallystick/internal/bucket"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -201,6 +203,19 @@ func (w *Workspace) SetLedger(address string) error {
 	}
 	w.Settings = settings
 	return nil
+}
+
+// WitnessVerifiers are the keys of the witnesses that the settings trust.
+func (s Settings) WitnessVerifiers() ([]note.Verifier, error) {
+	var out []note.Verifier
+	for _, witness := range s.Witnesses {
+		v, err := seal.CosignatureVerifier(witness.Key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: witness %s: %w", SettingsFile, witness.URL, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // Path joins names to the workspace's folder.
