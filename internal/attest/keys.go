@@ -28,6 +28,7 @@ type listedKey struct {
 	since   time.Time // of the retirement, zero if the document does not say
 	expires time.Time // zero: never
 	inDID   bool      // and not in a JWKS
+	purpose string    // what a JWKS says that it is for; empty: it does not say
 }
 
 // find gives the key of a method, and whether and since when it is retired. Every
@@ -55,6 +56,9 @@ func (k *Keys) find(method string, now time.Time) (key ed25519.PublicKey, retire
 		}
 		if key != nil && !key.Equal(l.key) {
 			return nil, false, since, refusal.Newf(refusal.CredentialInvalid, "verification method %s: the documents that were given list two different keys", plainMethod(method))
+		}
+		if l.purpose != "" && l.purpose != CredentialPurpose {
+			return nil, false, since, refusal.Newf(refusal.SignerUnknown, "verification method %s: its key is for %.60q, expected a key for %s", plainMethod(method), plain.Line(l.purpose), CredentialPurpose)
 		}
 		key = l.key
 		if at, is := l.retirement(now); is {
@@ -232,10 +236,16 @@ func (k *Keys) addMethod(did string, found []map[string]any) error {
 	return nil
 }
 
+// CredentialPurpose is the purpose of the keys of a JWKS that sign credentials. A
+// registry lists others beside them, such as the one that chains manifests: whoever
+// has that one must not be able to issue.
+const CredentialPurpose = "credential"
+
 // AddJWKS takes the Ed25519 keys of a controller, such as a did:web, from its JSON
 // Web Key Set (RFC 7517). The kid is the name of the verification method, in full
 // or after the #. A key has the status "current", which it also has without one,
-// or "retired".
+// or "retired". One that says a use other than "sig", or a purpose other than
+// [CredentialPurpose], verifies nothing.
 func (k *Keys) AddJWKS(controller string, data []byte) error {
 	const what = "JWKS"
 	set, err := openKeyDocument(what, data)
@@ -288,8 +298,29 @@ func listJWK(controller string, jwk map[string]any) (listedKey, error) {
 	default:
 		return l, refusal.Newf(refusal.CredentialInvalid, "found the status %.40q, expected current or retired", fmt.Sprint(jwk["status"]))
 	}
+	if l.purpose, err = purposeOf(jwk); err != nil {
+		return l, err
+	}
 	l.key, err = readJWK(jwk)
 	return l, err
+}
+
+// purposeOf is what a key is for, as far as the set says: its purpose, or a use
+// (RFC 7517 section 4.2) that is not signing.
+func purposeOf(jwk map[string]any) (string, error) {
+	said := map[string]string{}
+	for _, name := range []string{"purpose", "use"} {
+		value, there := jwk[name]
+		text, ok := value.(string)
+		if there && (!ok || text == "") {
+			return "", refusal.Newf(refusal.CredentialInvalid, "its %s must be a text", name)
+		}
+		said[name] = text
+	}
+	if use := said["use"]; use != "" && use != "sig" {
+		return use, nil
+	}
+	return said["purpose"], nil
 }
 
 func readJWK(jwk map[string]any) (ed25519.PublicKey, error) {

@@ -160,6 +160,30 @@ func TestRetiredRunnerKey(t *testing.T) {
 	}
 }
 
+// jwksUsed is the set without a use, so that a test can say another.
+func jwksUsed(t testing.TB, more string) string {
+	return strings.Replace(jwks(t, issuerKey, ""), `,"use":"sig"`, more, 1)
+}
+
+// A registry's set also lists the key that chains its manifests. Whoever has that
+// one cannot issue with it, nor sign as a runner.
+func TestKeyForSomethingElseIssuesNothing(t *testing.T) {
+	text := webCredential(t)
+	for more, purpose := range map[string]string{`,"purpose":"manifest-chain"`: "manifest-chain", `,"purpose":"credential","use":"enc"`: "enc", `,"purpose":"manifest-chain","status":"retired"`: "manifest-chain"} {
+		set := jwksUsed(t, more)
+		forged := Trust{Now: now, Keys: keysOf(t, "", set), IssuedBeforeRetirement: func(Issued) error { return nil }}
+		_, err := Verify(text, forged)
+		wantRefusal(t, err, refusal.SignerUnknown, "its key is for \""+purpose+"\"")
+		// A DID document that lists it too does not make it one for credentials.
+		forged.Keys = keysOf(t, didDocument(t, ""), set)
+		_, err = Verify(text, forged)
+		wantRefusal(t, err, refusal.SignerUnknown, purpose)
+	}
+	if _, err := Verify(text, Trust{Now: now, Keys: keysOf(t, "", jwksUsed(t, `,"purpose":"credential","use":"sig"`))}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRetiredDIDKey(t *testing.T) {
 	set := strings.Replace(jwks(t, issuerKey, `,"status":"retired"`), "key-1", seal.Multikey(public(testKey(t, issuerKey))), 1)
 	k := &Keys{}
@@ -200,16 +224,18 @@ func TestForgedKeyDocuments(t *testing.T) {
 
 	set := jwks(t, issuerKey, "")
 	for name, doc := range map[string]string{
-		"a private key":            jwks(t, issuerKey, `,"d":"AAAA"`),
-		"another status":           jwks(t, issuerKey, `,"status":"revoked"`),
-		"a status that is no text": jwks(t, issuerKey, `,"status":true`),
-		"without a kid":            strings.Replace(set, `"kid":"key-1",`, ``, 1),
-		"a kid of somebody else's": strings.Replace(set, `"kid":"key-1"`, `"kid":"did:web:evil.example#key-1"`, 1),
-		"a key of small order":     strings.Replace(set, seal.NewJWK(public(testKey(t, issuerKey)), "").X, strings.Repeat("A", 43), 1),
-		"a kid twice":              strings.Replace(set, `{"kty":"EC","crv":"P-256","kid":"ec"}`, set[strings.Index(set, `{"kty":"OKP"`):len(set)-2], 1),
-		"a text for a key":         `{"keys":["x"]}`,
-		"no keys":                  `{}`,
-		"not JSON":                 `{`,
+		"a private key":              jwks(t, issuerKey, `,"d":"AAAA"`),
+		"another status":             jwks(t, issuerKey, `,"status":"revoked"`),
+		"a purpose that is a number": jwks(t, issuerKey, `,"purpose":7`),
+		"an empty use":               jwksUsed(t, `,"use":""`),
+		"a status that is no text":   jwks(t, issuerKey, `,"status":true`),
+		"without a kid":              strings.Replace(set, `"kid":"key-1",`, ``, 1),
+		"a kid of somebody else's":   strings.Replace(set, `"kid":"key-1"`, `"kid":"did:web:evil.example#key-1"`, 1),
+		"a key of small order":       strings.Replace(set, seal.NewJWK(public(testKey(t, issuerKey)), "").X, strings.Repeat("A", 43), 1),
+		"a kid twice":                strings.Replace(set, `{"kty":"EC","crv":"P-256","kid":"ec"}`, set[strings.Index(set, `{"kty":"OKP"`):len(set)-2], 1),
+		"a text for a key":           `{"keys":["x"]}`,
+		"no keys":                    `{}`,
+		"not JSON":                   `{`,
 	} {
 		if err := new(Keys).AddJWKS(webDID, []byte(doc)); err == nil {
 			t.Errorf("JWKS, %s: accepted", name)

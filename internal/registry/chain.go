@@ -120,6 +120,10 @@ func (r *Reader) chainKey(ctx context.Context, kid string) (ed25519.PublicKey, e
 		if canon.Unmarshal(members["kid"], &jwk.KeyID) != nil || jwk.KeyID != kid {
 			continue
 		}
+		var purpose string
+		if canon.Unmarshal(members["purpose"], &purpose) != nil || purpose != ChainPurpose {
+			return nil, refusal.Newf(refusal.SignerUnknown, "the key %.120q is for %.60q, expected a key for %s", kid, purpose, ChainPurpose)
+		}
 		for name, into := range map[string]*string{"kty": &jwk.KeyType, "crv": &jwk.Curve, "x": &jwk.X} {
 			if err := canon.Unmarshal(members[name], into); err != nil {
 				return nil, refusal.Newf(refusal.IndexDiffers, "the key %s in the database: %w", kid, err)

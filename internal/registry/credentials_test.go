@@ -330,3 +330,40 @@ func TestTakeDownIsFinishedAtTheNextOpening(t *testing.T) {
 	w.open()
 	noneHas(t, w.dir, secret)
 }
+
+// The key that chains manifests is in the key set too. Whoever has it cannot issue in
+// the registry's name, to the registry or to a verifier with its key documents.
+func TestChainKeyIssuesNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.register()
+	w.publishPaths(a)
+	chain := w.ring.chain
+	forged := must[[]byte](t)(attest.Issue(attest.Draft{Issuer: w.ring.did, Imported: true, ValidFrom: w.clock(), Body: []byte(attestation(t, "did:web:x.example", 0.99))},
+		attest.Signer{Key: chain.key, Method: chain.method, Created: w.clock()}))
+
+	docs := must[*KeyDocuments](t)(w.Keys(ctx))
+	kidOf := func(k signingKey) string { _, kid, _ := strings.Cut(k.method, "#"); return kid }
+	if !strings.Contains(string(docs.JWKS), `"`+kidOf(chain)+`"`) {
+		t.Fatalf("%s is not in the key set", kidOf(chain))
+	}
+	alone := attest.Trust{Now: w.clock(), Keys: &attest.Keys{}}
+	if err := alone.Keys.AddJWKS(w.ring.did, docs.JWKS); err != nil {
+		t.Fatal(err)
+	}
+	for name, trust := range map[string]attest.Trust{"with the key set": alone, "as the registry serves it": must[attest.Trust](t)(w.Trust(ctx))} {
+		if _, err := attest.Verify(forged, trust); !refusal.Is(err, refusal.SignerUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := w.Propose(ctx, a.Agent, Eval, []byte(fmt.Sprintf(`{"credential":%s,"artifactPath":%q,"evalHarnessPath":%q,"datasetPath":%q}`, forged, modelPath, harnessPath, datasetPath)), "")
+	wantRefusal(t, err, refusal.SignerUnknown)
+
+	// Nor does the key for credentials chain manifests.
+	_, err = w.chainKey(ctx, kidOf(w.ring.credential))
+	if wantRefusal(t, err, refusal.SignerUnknown); !strings.Contains(err.Error(), "is for \"credential\"") {
+		t.Error(err)
+	}
+	if _, err := w.chainKey(ctx, kidOf(chain)); err != nil {
+		t.Error(err)
+	}
+}

@@ -22,7 +22,7 @@ import (
 
 // The purposes of keys.
 const (
-	CredentialPurpose = "credential"
+	CredentialPurpose = attest.CredentialPurpose
 	ChainPurpose      = "manifest-chain"
 	// OperatorPurpose is that of the key that seals the ledger. It is not among the
 	// keys of the issuer: the signers file names it.
