@@ -131,7 +131,7 @@ func (s *shownRegistry) observed() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	signed, err := attest.Issue(attest.Draft{Issuer: did, Body: text}, attest.Signer{Key: key})
+	signed, err := attest.Issue(attest.Draft{Issuer: did, Body: text, Status: []attest.StatusEntry{attest.NewStatusEntry("https://lab.example/status/1", 5, attest.Revocation)}}, attest.Signer{Key: key})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestPagesOfARegistry(t *testing.T) {
 		"/evaluation/" + s.withdrawn: {"Its proposer withdrew it"},
 		"/evaluation/" + s.lapsed:    {"It lapsed", "Drawn and silent"},
 		"/evaluation/" + s.open:      {"not decided yet"},
-		"/evaluation/" + s.sealed:    {"observed, says its issuer", "did:key:", "reproducible", "2 of 5", "13-gram &lt;i&gt;overlap", "2.5 %", "tally attest verify credential.json"},
+		"/evaluation/" + s.sealed:    {"observed, says its issuer", "did:key:", "reproducible", "2 of 5", "13-gram &lt;i&gt;overlap", "2.5 %", "tally attest verify credential.json", ">unchecked</span>: the issuer’s status list was not at hand"},
 		"/leaderboard":               {datasetPath, "Leaderboards"},
 		board:                        {"0.738", "0.750", "1 to 2", "stated standard error", "Wilson, 400 samples", "do not come from paired tests", "level reproducible", "signed by its own runner", "attempt 2 of 5", "13-gram"},
 		board + "&metric=f%3Cb%3E1":  {"Without an interval", "no interval", "f&lt;b&gt;1"},

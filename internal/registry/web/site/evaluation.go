@@ -24,6 +24,8 @@ type evaluationData struct {
 	PathCell, AgentCell      template.HTML
 	RunnerCell, ManifestCell template.HTML
 	EarlierCell              template.HTML
+	RevocationCell           template.HTML
+	Revocation               string // the cell in words
 	Values                   []value
 	Pretty                   string
 	Votes                    []ballot
@@ -68,6 +70,9 @@ func (s *Site) Evaluation(ctx context.Context, id string) (*layout.Page, error) 
 	if d.Proposed.Runner != "" {
 		d.RunnerCell = textOf(p.Entry, "/runner", d.Proposed.Runner)
 	}
+	if c := d.Proposed.Credential; c != nil && c.Status != "" {
+		d.RevocationCell, d.Revocation = textOf(p.Entry, "/credential/status", c.Status), revocationWords[c.Status]
+	}
 	if p.Decision != nil {
 		d.DecisionURL = s.prefix + registry.ReceiptAddress(*p.Decision)
 	}
@@ -89,6 +94,14 @@ func (s *Site) Evaluation(ctx context.Context, id string) (*layout.Page, error) 
 		crumbs = append(crumbs, layout.Link{Text: "evaluation " + p.ID})
 	}
 	return s.page(ctx, layout.Page{Title: title, Template: "evaluation", Section: "Catalogue", Crumbs: crumbs, Data: d, Next: s.evaluationCommands(d)})
+}
+
+// revocationWords explain each of evidence.RegistryStatuses.
+var revocationWords = map[string]string{
+	"checked":   "in the registry’s own status list, when it was proposed",
+	"sent":      "looked up in a status list that the proposer sent, which is as old as the proposer liked",
+	"unchecked": "the issuer’s status list was not at hand, so it may have been revoked",
+	"none":      "the credential names no status list, so its issuer cannot revoke it there",
 }
 
 // proposed reads the entry of a proposal.
