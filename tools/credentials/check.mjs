@@ -5,22 +5,18 @@
 //   node check.mjs forge FILE        every string and number of it changed, one at a time
 //   node check.mjs sign FILE SEED    signs the body in FILE; prints the credential
 import {readFileSync} from 'node:fs';
-import * as Multikey from '@digitalbazaar/ed25519-multikey';
 import {DataIntegrityProof} from '@digitalbazaar/data-integrity';
 import {createSignCryptosuite, createVerifyCryptosuite} from '@digitalbazaar/eddsa-jcs-2022-cryptosuite';
 import jsigs from 'jsonld-signatures';
+import {fromSeed, resolve} from './didkey.mjs';
 
 const purpose = () => new jsigs.purposes.AssertionProofPurpose();
 
 async function documentLoader(url) {
-  const [did, name] = url.split('#');
-  if(!did.startsWith('did:key:')) {
+  if(!url.startsWith('did:key:')) {
     throw new Error('nothing is fetched: ' + url);
   }
-  const key = did.slice('did:key:'.length);
-  const method = {'@context': 'https://w3id.org/security/multikey/v1', type: 'Multikey', id: did + '#' + key, controller: did, publicKeyMultibase: key};
-  const document = name ? method : {'@context': ['https://www.w3.org/ns/did/v1'], id: did, assertionMethod: [method]};
-  return {contextUrl: null, documentUrl: url, document};
+  return {contextUrl: null, documentUrl: url, document: resolve(url)};
 }
 
 async function verified(document) {
@@ -65,13 +61,9 @@ async function forge(document) {
 }
 
 async function sign(document, seed) {
-  const key = await Multikey.generate({seed: Buffer.from(seed.trim(), 'hex')});
-  const {publicKeyMultibase} = await key.export({publicKey: true});
-  const did = 'did:key:' + publicKeyMultibase;
-  key.id = did + '#' + publicKeyMultibase;
-  key.controller = did;
+  const key = await fromSeed(Buffer.from(seed.trim(), 'hex'));
   delete document.proof;
-  document.issuer = did;
+  document.issuer = key.controller;
   const suite = new DataIntegrityProof({signer: key.signer(), cryptosuite: createSignCryptosuite()});
   return jsigs.sign(document, {suite, purpose: purpose(), documentLoader});
 }
