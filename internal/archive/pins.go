@@ -98,6 +98,10 @@ func (r *Reading) PinNote() string {
 	return ""
 }
 
+// ExamplesSign reports whether the example people of "tally init" can sign benches and
+// pins now. They are nobody: what they sign for, whoever has their keys signs for.
+func (r *Reading) ExamplesSign() bool { return r.reader.ExamplesSign(r.Now()) }
+
 // PinThisLedger adds the ledger to pins that people are about to sign.
 func (c *Corpus) PinThisLedger(pins *bench.Pins) error {
 	if c.FirstEntry == (digest.Content{}) {

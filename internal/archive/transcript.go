@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/history"
+	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -17,9 +18,18 @@ type Transcript struct {
 	r    *Reading
 }
 
-// Transcript verifies the trajectory of a case, line by line, in little memory.
-// That of a held-out case is refused unless somebody asked to see it.
-func (r *Reading) Transcript(a *history.Attempt, c *history.Case) (*Transcript, error) {
+// An OpenTranscript is the trajectory of a case that nobody has verified yet.
+type OpenTranscript struct {
+	File  evidence.TrajectoryFile
+	Bytes int64
+	piece *store.OpenPiece
+	c     *history.Case
+	r     *Reading
+}
+
+// OpenTranscript opens the trajectory of a case. That of a held-out case is refused
+// unless somebody asked to see it.
+func (r *Reading) OpenTranscript(a *history.Attempt, c *history.Case) (*OpenTranscript, error) {
 	if held, err := r.HeldOut(a, c); err != nil || held {
 		return nil, cmp.Or(err, heldOut(c.ID))
 	}
@@ -31,12 +41,25 @@ func (r *Reading) Transcript(a *history.Attempt, c *history.Case) (*Transcript, 
 	if err != nil {
 		return nil, err
 	}
-	defer piece.Close()
-	x, err := trajectory.IndexOf(piece.SectionReader, files.Trajectory.Digest, trajectory.HeadIs(files.Trajectory.Head))
+	return &OpenTranscript{files.Trajectory, piece.Size(), piece, c, r}, nil
+}
+
+// Close closes the file.
+func (o *OpenTranscript) Close() error { return o.piece.Close() }
+
+// Verify verifies it line by line, in little memory. It may run beside other work with
+// the Reading; [Place.Refused] of its error is for whoever has the Reading.
+func (o *OpenTranscript) Verify() (*Transcript, error) {
+	x, err := trajectory.IndexOf(o.piece.SectionReader, o.File.Digest, trajectory.HeadIs(o.File.Head))
 	if err != nil {
-		return nil, r.Refused(fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err))
+		return nil, fmt.Errorf("case %s (entry %d): %w", o.c.ID, o.c.Index, err)
 	}
-	return &Transcript{x, files.Trajectory, r}, nil
+	return &Transcript{x, o.File, o.r}, nil
+}
+
+// Peek is [trajectory.Peek]: a window that is not verified.
+func (o *OpenTranscript) Peek(seq, n int) (*trajectory.Peeked, error) {
+	return trajectory.Peek(o.piece.SectionReader, seq, n)
 }
 
 // Lines is [trajectory.Index.Lines] of the evidence.

@@ -150,7 +150,7 @@ func (a *Attempt) Lacks(needed []Property) []Property {
 // Prospects are the properties that an attempt has that is registered now, before
 // any witness or second runner has seen it: what can be told before it is run.
 func (r *Reader) Prospects(scratch bool, now time.Time) []Property {
-	a := &Attempt{Scratch: scratch, Signer: "an operator", Origin: r.history.Origin, Index: r.history.Entries, FirstStarted: r.history.Entries, Examples: r.examplesSign(now)}
+	a := &Attempt{Scratch: scratch, Signer: "an operator", Origin: r.history.Origin, Index: r.history.Entries, FirstStarted: r.history.Entries, Examples: r.ExamplesSign(now)}
 	r.history.setLevel(a)
 	return a.Properties()
 }
@@ -300,8 +300,8 @@ func (r *Reader) appoint(signers string) (err error) {
 	return nil
 }
 
-// examplesSign reports whether an example person may sign benches at that time.
-func (r *Reader) examplesSign(at time.Time) bool {
+// ExamplesSign reports whether an example person may sign benches at that time.
+func (r *Reader) ExamplesSign(at time.Time) bool {
 	return r.signers != nil && slices.ContainsFunc(r.signers.Entries(), func(e seal.Entry) bool {
 		return (r.examples[e.Key.Fingerprint()] || seal.IsExample(e.Principals)) && e.ValidAt(at) &&
 			(slices.Contains(e.Roles, seal.Curator) || slices.Contains(e.Roles, seal.Security))

@@ -37,7 +37,8 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	if err != nil {
-		data.Why = err.Error()
+		// The error names the folder of keys on this machine, which readers need not know.
+		data.Why = "No judge has been asked on this machine: there is no key yet that signs verdicts. The first live run that needs a judge makes it."
 	}
 	for _, l := range list {
 		if l.Spread != nil && *l.Spread > 0 {

@@ -119,7 +119,7 @@ func (v *Viewer) classLine(class string) classLine {
 
 func (v *Viewer) health() health {
 	h := v.r.History
-	out := health{Line: h.Line(), Time: h.Time, Anchors: len(h.Anchors), Witnesses: len(v.r.Settings.Witnesses), Pin: pinWords(h.Pin()), Keys: v.r.VerifierKeys()}
+	out := health{Line: h.Line(), Time: h.Time, Anchors: len(h.Anchors), Witnesses: len(v.r.Settings.Witnesses), Pin: pinWords(h.Pin(), v.r.ExamplesSign()), Keys: v.r.VerifierKeys()}
 	if n := len(h.Anchors); n > 0 {
 		out.LastDate, out.Anchored = h.Anchors[n-1].Date, h.Anchors[n-1].Size
 	}
@@ -151,8 +151,11 @@ func weeksCurve(weeks []scorecard.Week) template.HTML {
 	return curve(points, label, "solved", "Solve rate by week, with its interval at 95 percent; the table has the numbers")
 }
 
-// pinWords says whether two people signed for the ledger.
-func pinWords(p history.Pin) string {
+// pinWords says whether two people signed for the ledger. Example people are not people.
+func pinWords(p history.Pin, examples bool) string {
+	if examples && (p == history.PinnedWhole || p == history.OriginPinned) {
+		return "only the example people of “tally init” signed for it, so nobody did: put your own people in their place"
+	}
 	switch p {
 	case history.PinnedWhole:
 		return "two people signed for this very ledger"
