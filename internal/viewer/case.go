@@ -54,7 +54,7 @@ type changedFile struct {
 }
 
 // maxCompared bounds the trajectory that is compared with an earlier one for a page.
-const maxCompared = 16 << 20
+const maxCompared = 8 << 20
 
 func (v *Viewer) lookUpCase(req *http.Request) (*history.Attempt, *history.Case, error) {
 	a, err := v.lookUp(req)
@@ -108,8 +108,12 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 			data.Repeats = append(data.Repeats, link{Text: strconv.Itoa(int(x.Repeat)), URL: caseURL(a.ID, x.ID, int(x.Repeat))})
 		}
 	}
-	return &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
-		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(a, c)}, nil
+	p := &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
+		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(a, c)}
+	if data.Transcript != nil && data.Transcript.Checking {
+		p.Live = req.URL.RequestURI()
+	}
+	return p, nil
 }
 
 func caseCommands(a *history.Attempt, c *history.Case) []command {
@@ -137,7 +141,19 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		data.Steps = shown.Steps[:min(len(shown.Steps), eventsInWindow)]
 		return nil
 	}
-	t, err := v.script(data.Attempt, data.Case)
+	s, err := v.begin(data.Attempt, data.Case)
+	var t *archive.Transcript
+	if err == nil {
+		data.Long = s.opened.Bytes > v.atOnce
+		t, err = v.settle(s)
+	}
+	if err == nil && t == nil {
+		if data.Transcript, err = beingChecked(s.opened, base, q); err == nil {
+			return nil
+		}
+		// It is not even in the form of one: verifying it tells what is wrong.
+		t, err = v.script(data.Attempt, data.Case)
+	}
 	if err != nil {
 		if refusal.ExitCode(err) == refusal.ExitUnverified {
 			return err
@@ -145,7 +161,6 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		data.Missing = err.Error()
 		return nil
 	}
-	data.Long = t.Bytes > maxCompared
 	data.Transcript, err = newTranscript(t, base, q)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tallystick/internal/archive"
-	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/trajectory"
 )
@@ -36,6 +35,9 @@ type transcript struct {
 	Before   string
 	After    string
 	Timeline template.HTML
+	Checking bool // it is not verified yet
+
+	here func(seq int) string // address of the window from an event on
 }
 
 // A turn is one line of the outline.
@@ -51,77 +53,88 @@ type turn struct {
 	InWindow  bool
 }
 
-// script is the verified transcript of a case. The last few are remembered: the
-// outline of one takes as long to make as all of it takes to read.
-func (v *Viewer) script(a *history.Attempt, c *history.Case) (*archive.Transcript, error) {
-	key := fmt.Sprint(c.Index)
-	if t := v.scripts[key]; t != nil {
-		return t, nil
-	}
-	t, err := v.r.Transcript(a, c)
-	if err != nil {
-		return nil, err
-	}
-	if len(v.scripts) >= maxScripts {
-		clear(v.scripts)
-	}
-	v.scripts[key] = t
-	return t, nil
-}
-
-const maxScripts = 4
-
 // newTranscript makes the window that begins at an event.
 func newTranscript(t *archive.Transcript, base string, q url.Values) (*transcript, error) {
-	from, err := strconv.Atoi(q.Get("from"))
-	if err != nil || from < 1 {
-		from = 1
-	}
-	from = min(from, max(1, t.Len()))
-	out := &transcript{Address: base + "/events" + with(url.Values{}, "repeat", q.Get("repeat")), Head: t.File.Head.String(), From: from, Len: t.Len(), Bytes: t.Bytes}
+	from := min(fromOf(q), max(1, t.Len()))
 	lines, err := t.Lines(from, eventsInWindow)
 	if err != nil {
 		return nil, err
 	}
-	for i, line := range lines {
-		e, err := newEvent(from+i, line, t.Outline[from+i-1])
-		if err != nil {
-			return nil, err
-		}
-		out.Events = append(out.Events, e)
+	out := &transcript{Head: t.File.Head.String(), From: from, Len: t.Len(), Bytes: t.Bytes}
+	if err := out.window(lines, t.Outline[from-1:], base, q); err != nil {
+		return nil, err
 	}
-	out.To = from + len(lines) - 1
-	here := func(seq int) string { return base + with(q, "from", strconv.Itoa(max(seq, 1))) }
-	if from > 1 {
-		out.Before = here(from - eventsInWindow)
-	}
-	if out.To < t.Len() {
-		out.After = here(out.To + 1)
-	}
-	out.outline(t.Outline, here)
+	out.outline(t.Outline, 1)
 	out.Timeline = timeline(t.Outline, out.From, out.To)
 	return out, nil
+}
+
+// beingChecked makes the same window of a transcript that is not verified yet. It has
+// the outline of its own events only.
+func beingChecked(o *archive.OpenTranscript, base string, q url.Values) (*transcript, error) {
+	p, err := o.Peek(fromOf(q), eventsInWindow)
+	if err != nil {
+		return nil, err
+	}
+	out := &transcript{Head: o.File.Head.String(), From: p.From, Len: p.Total, Bytes: o.Bytes, Checking: true}
+	if err := out.window(p.Lines, p.Outline, base, q); err != nil {
+		return nil, err
+	}
+	out.outline(p.Outline, p.From)
+	return out, nil
+}
+
+// fromOf is the event that an address asks for.
+func fromOf(q url.Values) int {
+	from, err := strconv.Atoi(q.Get("from"))
+	if err != nil || from < 1 {
+		return 1
+	}
+	return from
+}
+
+// window adds the events of lines, and the addresses of the windows around them.
+func (s *transcript) window(lines [][]byte, outline []outlineOf, base string, q url.Values) error {
+	s.Address = base + "/events" + with(url.Values{}, "repeat", q.Get("repeat"))
+	for i, line := range lines {
+		e, err := newEvent(s.From+i, line, outline[i])
+		if err != nil {
+			return err
+		}
+		s.Events = append(s.Events, e)
+	}
+	s.To = s.From + len(lines) - 1
+	s.here = func(seq int) string { return base + with(q, "from", strconv.Itoa(max(seq, 1))) }
+	if s.From > 1 {
+		s.Before = s.here(s.From - eventsInWindow)
+	}
+	if s.To < s.Len {
+		s.After = s.here(s.To + 1)
+	}
+	return nil
 }
 
 // maxTurns bounds the outline: those around the window are shown.
 const maxTurns = 120
 
-// outline lists the turns around the window, with what was done in each.
-func (s *transcript) outline(all []outlineOf, here func(int) string) {
+// outline lists the turns around the window, with what was done in each. seq is the
+// number of the first event that is given.
+func (s *transcript) outline(all []outlineOf, seq int) {
 	var turns []turn
 	first := 0 // of the turns that are listed, the one that the window begins in
-	for i, e := range all {
+	for _, e := range all {
 		if len(turns) == 0 || int(e.Turn) != turns[len(turns)-1].N {
-			turns = append(turns, turn{N: int(e.Turn), Seq: i + 1})
+			turns = append(turns, turn{N: int(e.Turn), Seq: seq})
 		}
 		t := &turns[len(turns)-1]
 		t.add(e)
-		if i+1 >= s.From && i+1 <= s.To {
+		if seq >= s.From && seq <= s.To {
 			t.InWindow = true
 		}
-		if i+1 == s.From {
+		if seq == s.From {
 			first = len(turns) - 1
 		}
+		seq++
 	}
 	from := max(0, min(first-maxTurns/2, len(turns)-maxTurns))
 	to := min(len(turns), from+maxTurns)
@@ -129,7 +142,7 @@ func (s *transcript) outline(all []outlineOf, here func(int) string) {
 	for i := range s.Turns {
 		t := &s.Turns[i]
 		if t.URL = "#e" + strconv.Itoa(t.Seq); t.Seq < s.From || t.Seq > s.To {
-			t.URL = here(t.Seq) + t.URL
+			t.URL = s.here(t.Seq) + t.URL
 		}
 	}
 }
@@ -213,7 +226,37 @@ func (v *Viewer) events(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// eventLines are what an address asks for. Only what was verified is given, so it waits
+// for that; other pages are answered meanwhile.
 func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
+	q := req.URL.Query()
+	from, n := 1, eventsInWindow
+	for name, at := range map[string]*int{"from": &from, "n": &n} {
+		if s := q.Get(name); s != "" {
+			var err error
+			if *at, err = strconv.Atoi(s); err != nil || *at < 1 {
+				return nil, refusal.Newf(refusal.Usage, "%s is %q, expected a number from 1", name, s)
+			}
+		}
+	}
+	s, err := v.beginFor(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := waitFor(req.Context(), s); err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	t, err := v.settle(s)
+	if err != nil {
+		return nil, err
+	}
+	return t.Lines(from, min(n, maxEvents))
+}
+
+// beginFor is begin for the case of an address.
+func (v *Viewer) beginFor(req *http.Request) (*script, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.upToDate(); err != nil {
@@ -223,18 +266,5 @@ func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := v.script(a, c)
-	if err != nil {
-		return nil, err
-	}
-	q := req.URL.Query()
-	from, n := 1, eventsInWindow
-	for name, at := range map[string]*int{"from": &from, "n": &n} {
-		if s := q.Get(name); s != "" {
-			if *at, err = strconv.Atoi(s); err != nil || *at < 1 {
-				return nil, refusal.Newf(refusal.Usage, "%s is %q, expected a number from 1", name, s)
-			}
-		}
-	}
-	return t.Lines(from, min(n, maxEvents))
+	return v.begin(a, c)
 }

@@ -56,9 +56,12 @@ type Viewer struct {
 	display *archive.Display
 	logged  map[string]archive.Logged // of this state of the ledger
 	classes map[string]classLine      // of this state of the ledger
-	scripts map[string]*archive.Transcript
+	scripts map[int64]*script         // by the entry of the case
 	broken  error     // why the ledger could not be read on
 	since   time.Time // when that was
+
+	atOnce int64         // bytes of the longest transcript that a page waits for
+	beside chan struct{} // held by whoever verifies a longer one
 }
 
 // Open verifies the workspace's ledger and returns a Viewer of it.
@@ -69,7 +72,7 @@ func Open(c Config) (*Viewer, error) {
 	if c.Still { // its clock is changed below
 		c.Place = &archive.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
 	}
-	v := &Viewer{config: c, mux: http.NewServeMux()}
+	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1)}
 	if err := v.read(); err != nil {
 		return nil, err
 	}
@@ -95,18 +98,19 @@ func (v *Viewer) read() error {
 	if err != nil {
 		return err
 	}
-	v.r = r
+	v.r, v.scripts = r, make(map[int64]*script)
 	v.forget()
 	return nil
 }
 
-// forget drops what was made of an earlier state of the ledger.
+// forget drops what was made of an earlier state of the ledger. Entries stay what they
+// are as it grows, and so do their transcripts.
 func (v *Viewer) forget() {
 	if v.display != nil {
 		v.display.Close()
 	}
 	v.display = v.r.ForDisplay()
-	v.logged, v.scripts, v.classes = make(map[string]archive.Logged), make(map[string]*archive.Transcript), make(map[string]classLine)
+	v.logged, v.classes = make(map[string]archive.Logged), make(map[string]classLine)
 }
 
 // retryAfter is how long a ledger that does not verify is left alone before it is

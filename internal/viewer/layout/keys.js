@@ -47,7 +47,7 @@ addEventListener("keydown", (e) => {
   }
 });
 
-// While an attempt runs, the page is asked for again and its parts that move are
+// While an attempt runs or a transcript is being checked, the page is asked for again and its parts that move are
 // replaced. The answer is a page of this server, made by the same templates; parts that
 // did not change, or that somebody is in, stay as they are.
 const live = document.body.dataset.live;
@@ -65,10 +65,14 @@ function replaceParts(fresh) {
 async function ask() {
   try {
     const answer = await fetch(live, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (fresh.querySelector(".alarm")) return location.reload(); // what is shown does not verify
     if (answer.ok) {
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (!fresh.body.dataset.live) return location.reload(); // it has ended
+      const ended = !fresh.body.dataset.live;
+      // A transcript that was checked keeps its place, and what this browser checks of it.
+      if (ended && !document.querySelector("[data-trajectory]")) return location.reload();
       replaceParts(fresh);
+      if (ended) return;
     }
   } catch { /* the server went away; the page stays as it is */ }
   setTimeout(ask, 2000);
