@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/bench"
 	"tallystick/internal/evidence"
 	"tallystick/internal/mine"
 )
@@ -90,10 +91,14 @@ func (w *agentWorkspace) mine(r *minedRepo, args ...string) map[string]mine.Comm
 	return byID
 }
 
-// outcomes runs the class with a target.
-func (w *agentWorkspace) outcomes(target string) map[string]evidence.Outcome {
+// outcomes runs the class, or some cases of it, with a target.
+func (w *agentWorkspace) outcomes(target string, cases ...string) map[string]evidence.Outcome {
 	w.t.Helper()
-	records, _ := w.run("mined", "--target", target)
+	args := []string{"mined", "--target", target}
+	for _, id := range cases {
+		args = append(args, "--case", id)
+	}
+	records, _ := w.run(args...)
 	out := map[string]evidence.Outcome{}
 	for id, r := range records {
 		out[id] = r.Outcome
@@ -132,7 +137,8 @@ class Calc(unittest.TestCase):
         self.assertEqual(calc.NAME, "calc")
 `
 
-// pythonHistory has two commits that are tasks, and one of each kind that is not.
+// pythonHistory has ten commits that are tasks, calc's first, and one of each kind
+// that is not.
 func pythonHistory(r *minedRepo) (tasks []string, dropped map[string]string) {
 	dropped = map[string]string{}
 	drop := func(why, message string, files map[string]string) { dropped[r.commit(message, files)] = why }
@@ -155,6 +161,10 @@ func pythonHistory(r *minedRepo) (tasks []string, dropped map[string]string) {
 	drop("it changes a binary file", "logo: a picture, and code and tests for it", map[string]string{"logo.py": "LOGO = open(\"logo.bin\", \"rb\").read()\n", "logo.bin": "\x00\x01", "tests/test_logo.py": "import unittest\n"})
 	tasks = append(tasks, r.commit("calc: double gives twice its number", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return b + a\n\n\ndef double(n):\n    return add(n, n)\n",
 		"tests/test_calc.py": minedCalcTest + "\n    def test_double(self):\n        self.assertEqual(calc.double(4), 8)\n"}))
+	for i := len(tasks); i < 10; i++ {
+		tasks = append(tasks, r.commit(fmt.Sprintf("unit%d: the value that it is there for", i), map[string]string{fmt.Sprintf("unit%d.py", i): fmt.Sprintf("VALUE = %d\n", i),
+			fmt.Sprintf("tests/test_unit%d.py", i): fmt.Sprintf("import unittest\n\n\nclass Unit(unittest.TestCase):\n    def test_value(self):\n        import unit%d\n        self.assertEqual(unit%d.VALUE, %d)\n", i, i, i)}))
+	}
 	return tasks, dropped
 }
 
@@ -187,7 +197,8 @@ func TestMineMakesCasesOfAHistory(t *testing.T) {
 	r := newMinedRepo(t)
 	tasks, dropped := pythonHistory(r)
 	marker := hostileSettings(r)
-	got := w.mine(r)
+	// Namespaces start faster than gVisor, and this starts a hundred sandboxes.
+	got := w.mine(r, "--sandbox", "namespace")
 	if _, err := os.Stat(marker); err == nil {
 		t.Errorf("something that the repository names has run here")
 	}
@@ -220,9 +231,9 @@ func TestMineMakesCasesOfAHistory(t *testing.T) {
 		"overwrites": "mkdir -p tests; printf 'import unittest\\n' >tests/test_calc.py; chmod -R a-w tests",
 	} {
 		w.agentThat(name, script)
-		allAre(t, name, w.outcomes(name), evidence.Failed, len(tasks))
+		allAre(t, name, w.outcomes(name, got[tasks[0]].Case, got[tasks[1]].Case), evidence.Failed, 2)
 	}
-	w.poisonTrees(tasks, got)
+	w.poisonTrees()
 }
 
 // signMined has the example people sign the class, so that the attempts are of a
@@ -242,19 +253,14 @@ func (w *agentWorkspace) signMined() {
 
 // poisonTrees exchanges the files of the cases for others: what was signed is the
 // digest of the tree.
-func (w *agentWorkspace) poisonTrees(tasks []string, got map[string]mine.Commit) {
+func (w *agentWorkspace) poisonTrees() {
 	w.t.Helper()
-	file := filepath.Join(w.dir, "bench/mined/trees.tar.zst")
+	file := filepath.Join(w.dir, "bench/mined", bench.TreesFile)
 	honest, err := os.ReadFile(file)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	other := newAgentWorkspace(w.t)
-	r := newMinedRepo(w.t)
-	r.commit("calc: begin with a function and a name", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return a * b\n", "README.md": "calc\n"})
-	r.commit("calc: add gives the sum of its numbers", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return a + b\n\n\ndef double(n):\n    return 2 * n\n", "tests/test_calc.py": strings.Replace(minedCalcTest, "2, 2), 4", "2, 3), 5", 1)})
-	other.mine(r, "--scratch")
-	swapped, err := os.ReadFile(filepath.Join(other.dir, "bench/mined/trees.tar.zst"))
+	swapped, err := bench.PackTrees([][]byte{[]byte("another's file")})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -268,12 +274,10 @@ func (w *agentWorkspace) poisonTrees(tasks []string, got map[string]mine.Commit)
 			w.t.Fatal(err)
 		}
 		out, err := w.command("--workspace", w.dir, "run", "mined", "--target", "nothing").CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "trees.tar.zst") {
+		if err == nil || !strings.Contains(string(out), bench.TreesFile) {
 			w.t.Errorf("a class with %s trees file runs: %v\n%s", what, err, out)
 		}
 	}
-	_ = tasks
-	_ = got
 }
 
 // hostileSettings has the repository name programs wherever git would run one, and
