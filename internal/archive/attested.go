@@ -23,7 +23,7 @@ func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, er
 	out := &export.Attempt{
 		ID: a.ID, Class: a.Class, Target: a.Target, Origin: r.History.Origin, Level: a.Level.String(), Mode: a.Mode,
 		Number: a.Ordinal, Of: a.Siblings, Repeat: a.Plan.Repeat, Cases: a.Plan.CaseCount,
-		Started: a.Time.Go(), Finished: a.Finished != nil, Version: HarnessOf(a), Bench: a.Plan.BenchDigest.String(),
+		Started: a.Time.Go(), Finished: a.Finished != nil, Version: a.Harness(), Bench: a.Plan.BenchDigest.String(),
 		Registration: r.History.HeadAfter(a.Index + 1).String(),
 	}
 	if a.Plan.JudgeDigest != nil {

@@ -52,14 +52,3 @@ func (r *Reading) exported(a *history.Attempt, c *history.Case) (otel.Case, erro
 	out.Checks, err = r.Checks(c)
 	return out, err
 }
-
-// HarnessOf is the version of the program that ran an attempt, "" if it has no
-// record.
-func HarnessOf(a *history.Attempt) string {
-	for c := range a.Cases() {
-		if c.Context != nil {
-			return c.Context.HarnessVersion
-		}
-	}
-	return ""
-}

@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"io/fs"
-	"path"
 	"strings"
 
 	"tallystick/internal/bench"
@@ -38,14 +37,4 @@ func (p *Place) ReadGolden(class, target, caseID string) ([]byte, error) {
 		return store.ReadFile(store.OS{}, p.GoldenFile(class, "", caseID), MaxGolden)
 	}
 	return golden, err
-}
-
-// FormerGoldenDir is where earlier versions kept the golden traces of a class that
-// comes with the program; "" of any other class. They are not read there: they may
-// be those of a class of that name.
-func FormerGoldenDir(class string) string {
-	if !strings.Contains(class, ":") {
-		return ""
-	}
-	return path.Join(GoldenDir, strings.ReplaceAll(class, ":", "-"))
 }

@@ -59,7 +59,7 @@ func runBenchImport(_ context.Context, env *Env, o ceremony.DatasetOptions) erro
 }
 
 func benchImportText(out io.Writer, made *ceremony.NewDataset) {
-	fmt.Fprintf(out, "made bench/%s (%s): %s of %s\n", plain.Line(made.Class), made.Trust, plural(made.Count, "case"), made.Format)
+	fmt.Fprintf(out, "made bench/%s (%s): %s of %s\n", plain.Line(made.Class), made.Trust, plain.Plural(made.Count, "case"), made.Format)
 	if m := made.Mapping; m != nil {
 		fmt.Fprintf(out, "input     the column %s\nexpected  the column %s, graded by %s\n", plain.Line(m.Input), plain.Line(m.Expected), m.Grade)
 		for _, x := range []struct{ what, column string }{{"id", m.ID}, {"choices", m.Choices}, {"metadata", strings.Join(m.Metadata, ", ")}} {

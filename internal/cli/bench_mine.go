@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
 	"tallystick/internal/mine"
 	"tallystick/internal/plain"
 	"tallystick/internal/sandbox"
@@ -66,7 +63,7 @@ func runBenchMine(ctx context.Context, env *Env, o mine.Options) error {
 	defer c.Close()
 	if !env.Quiet && !env.JSON {
 		o.Progress = func(done, of int, m mine.Commit) {
-			fmt.Fprintf(env.Stderr, "%d/%d %.12s %6.1fs %-7s %s\n", done, of, m.Commit, m.Seconds, mineWord(m), plain.Line(cmp.Or(m.Dropped, m.Subject)))
+			fmt.Fprintf(env.Stderr, "%d/%d %.12s %6.1fs %-7s %s\n", done, of, m.Commit, m.Seconds, m.Fate(), plain.Line(cmp.Or(m.Dropped, m.Subject)))
 		}
 	}
 	report, err := mine.Run(ctx, c, o)
@@ -74,43 +71,8 @@ func runBenchMine(ctx context.Context, env *Env, o mine.Options) error {
 		return err
 	}
 	if err != nil {
-		benchMineTable(env.Stderr, report)
+		report.PrintTable(env.Stderr)
 		return err
 	}
-	return env.Answer(report, func(out io.Writer) { benchMineText(out, report) })
-}
-
-func mineWord(m mine.Commit) string {
-	if m.Dropped == "" {
-		return "kept"
-	}
-	return "dropped"
-}
-
-func benchMineText(out io.Writer, r *mine.Report) {
-	fmt.Fprintf(out, "made bench/%s (%s): %s of %s, checked in a %s sandbox with %s\n", plain.Line(r.Class), r.Trust, plural(r.Kept, "case"), plural(len(r.Commits), "commit"), r.Sandbox, plain.Line(r.Toolchain))
-	fmt.Fprintf(out, "trees     %d bytes in %s, for %d bytes of files\n", r.TreesBytes, bench.TreesFile, r.TreeBytes)
-	benchMineTable(out, r)
-	fmt.Fprintf(out, "report    %s\n", plain.Line(mine.ReportFile(r.Class)))
-	fmt.Fprintf(out, "Try it: tally run %s --target reference, and --target nothing\n", plain.Line(r.Class))
-	if r.Trust == bench.Signed {
-		fmt.Fprintf(out, "Read the cases, then two people: tally bench sign %s --key KEY\n", plain.Line(r.Class))
-	}
-}
-
-// benchMineTable counts the commits by what became of them.
-func benchMineTable(out io.Writer, r *mine.Report) {
-	counts := map[string]int{}
-	for _, m := range r.Commits {
-		reason, _, _ := strings.Cut(m.Dropped, ": ")
-		counts[cmp.Or(reason, "kept")]++
-	}
-	var reasons []string
-	for reason := range counts {
-		reasons = append(reasons, reason)
-	}
-	slices.SortFunc(reasons, func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
-	for _, reason := range reasons {
-		fmt.Fprintf(out, "%6d    %s\n", counts[reason], plain.Line(reason))
-	}
+	return env.Answer(report, report.Print)
 }

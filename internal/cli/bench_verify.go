@@ -75,18 +75,11 @@ func runBenchVerify(_ context.Context, env *Env, o benchVerifyOptions) error {
 func caseCount(cases, lines int) string {
 	switch {
 	case lines == 0:
-		return plural(cases, "case")
+		return plain.Plural(cases, "case")
 	case cases == 0:
-		return plural(lines, "dataset line")
+		return plain.Plural(lines, "dataset line")
 	}
-	return plural(cases, "case") + ", " + plural(lines, "dataset line")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return plain.Plural(cases, "case") + ", " + plain.Plural(lines, "dataset line")
 }
 
 func printVerified(out io.Writer, r ceremony.VerifiedClass) {

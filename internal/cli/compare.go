@@ -112,7 +112,7 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 		line scorecard.AttemptLine
 	}{{"A", c.A}, {"B", c.B}} {
 		l := side.line
-		fmt.Fprintf(out, "%s  %s: number %d of %d by %s, %s%s, %s\n", side.name, plain.Line(l.ID), l.Number, l.Of, plain.Line(l.Target), l.Level, labels(l), l.RegisteredAt.Date())
+		fmt.Fprintf(out, "%s  %s: number %d of %d by %s, %s%s, %s\n", side.name, plain.Line(l.ID), l.Number, l.Of, plain.Line(l.Target), l.Level, l.Labels(), l.RegisteredAt.Date())
 		qualificationsText(out, "   note: ", l.Qualifications)
 	}
 	if c.AcrossBenches {
@@ -133,7 +133,7 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	if c.Tasks.Change != 0 {
 		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
 	}
-	fmt.Fprintf(w, "cost\t%s to %s: %s\n", money(c.Cost.A), money(c.Cost.B), money(c.Cost.Change))
+	fmt.Fprintf(w, "cost\t%s to %s: %s\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
 	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	w.Flush()

@@ -47,7 +47,7 @@ func runDoctor(ctx context.Context, env *Env) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return refusal.Newf(refusal.Failed, "%s: %s", plural(len(bad), "thing")+" to mend", strings.Join(bad, ", ")).WithHint("each line above says how")
+	return refusal.Newf(refusal.Failed, "%s: %s", plain.Plural(len(bad), "thing")+" to mend", strings.Join(bad, ", ")).WithHint("each line above says how")
 }
 
 func doctorText(out io.Writer, checks []doctor.Check) {

@@ -117,7 +117,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 }
 
 func gateText(out io.Writer, g gate.Answer) {
-	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", verdictText(g.Met, "met", "NOT MET"), plain.Line(g.Attempt), g.Number, g.Of, levelText(g.Level.String(), g.Properties))
+	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", verdictText(g.Met, "met", "NOT MET"), plain.Line(g.Attempt), g.Number, g.Of, history.LevelText(g.Level.String(), g.Properties))
 	for _, r := range g.Gates {
 		fmt.Fprintf(out, "  %s  %s\n", verdictText(r.Met, "ok  ", "FAIL"), plain.Line(r.Text()))
 	}

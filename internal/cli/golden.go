@@ -130,7 +130,7 @@ func printGolden(out io.Writer, a *lab.GoldenCheck) {
 	for _, p := range a.Prompts {
 		fmt.Fprintf(out, "%s: the prompt of %s changed: %s\n", plain.Line(p.Case), plain.Line(p.Model), p.Words)
 	}
-	fmt.Fprintf(out, "%d of %d cases equal their golden traces%s\n", a.Equal, a.Checked, ofWhich(count{a.HeldOut, "held out: not looked at"}))
+	fmt.Fprintf(out, "%d of %d cases equal their golden traces%s\n", a.Equal, a.Checked, plain.OfWhich(plain.Count{N: a.HeldOut, What: "held out: not looked at"}))
 }
 
 func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {

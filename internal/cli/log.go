@@ -74,7 +74,7 @@ func logText(env *Env, out io.Writer, attempts []archive.Logged) {
 
 // notPassed tells what became of the cases that neither passed nor failed.
 func notPassed(a archive.Logged) string {
-	return ofWhich(count{a.Errors, "errors"}, count{a.Unscored, "unscored"}, count{a.Truncated, "truncated"}, count{a.Skipped, "skipped"}, count{a.NotRun, "not run"})
+	return plain.OfWhich(plain.Count{N: a.Errors, What: "errors"}, plain.Count{N: a.Unscored, What: "unscored"}, plain.Count{N: a.Truncated, What: "truncated"}, plain.Count{N: a.Skipped, What: "skipped"}, plain.Count{N: a.NotRun, What: "not run"})
 }
 
 func gateWord(met *bool) string {
@@ -94,7 +94,7 @@ func paidMark(a archive.Logged) string {
 	}
 	s := fmt.Sprintf(", $%.6f paid", a.Paid.CostUSD)
 	if a.Paid.UnknownCalls > 0 {
-		s += ", " + plural(a.Paid.UnknownCalls, "unknown call")
+		s += ", " + plain.Plural(a.Paid.UnknownCalls, "unknown call")
 	}
 	return s
 }
@@ -115,7 +115,7 @@ func attemptMarks(a archive.Logged) string {
 		s += ", REDUCED by " + string(a.Reduce)
 	}
 	if n := len(a.Problems); n > 0 {
-		s += ", " + plural(n, "problem")
+		s += ", " + plain.Plural(n, "problem")
 	}
 	return s
 }

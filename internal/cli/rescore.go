@@ -97,6 +97,6 @@ func printRescored(out io.Writer, a *lab.Rescored) {
 	}
 	fmt.Fprintf(out, "%d cases graded again, %d %s\n", a.Graded, len(a.Changed), what)
 	if p := a.Paid; p != nil {
-		fmt.Fprintf(out, "the judge was asked for $%.6f, %s\n", p.CostUSD, plural(p.Calls, "call"))
+		fmt.Fprintf(out, "the judge was asked for $%.6f, %s\n", p.CostUSD, plain.Plural(p.Calls, "call"))
 	}
 }

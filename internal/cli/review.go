@@ -1,23 +1,20 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agreement"
 	"tallystick/internal/archive"
 	"tallystick/internal/ceremony"
+	"tallystick/internal/history"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/review"
-	"tallystick/internal/scorecard"
 )
 
 type reviewOptions struct {
@@ -99,14 +96,14 @@ func runReview(ctx context.Context, env *Env, o reviewOptions) error {
 		if err != nil {
 			return err
 		}
-		return env.Answer(report, func(out io.Writer) { reviewReportText(out, report) })
+		return env.Answer(report, report.Print)
 	}
 	queue, err := review.Open(c.Reading, o.Ask)
 	if err != nil {
 		return err
 	}
 	if queue.HeldOut > 0 {
-		env.Note("%s left out; --show-held-out shows them", plural(queue.HeldOut, "held-out case"))
+		env.Note("%s left out; --show-held-out shows them", plain.Plural(queue.HeldOut, "held-out case"))
 	}
 	if o.export != "" {
 		return exportQueue(env, queue, o.export)
@@ -168,7 +165,7 @@ func exportQueue(env *Env, q *review.Queue, file string) error {
 	}
 	a := exportedQueue{q.Attempt.ID, len(q.Cases), q.HeldOut, q.Blind, file}
 	return env.Answer(a, func(out io.Writer) {
-		fmt.Fprintf(out, "Wrote %s of %s to %s.\n", plural(a.Cases, "case"), plain.Line(a.Attempt), plain.Line(file))
+		fmt.Fprintf(out, "Wrote %s of %s to %s.\n", plain.Plural(a.Cases, "case"), plain.Line(a.Attempt), plain.Line(file))
 		fmt.Fprintf(out, "Fill in \"label\" (%s) and \"note\", then: tally review %s --from %s --key FILE\n", plain.Line(strings.Join(q.Scale.Names(), ", ")), plain.Line(a.Attempt), plain.Line(file))
 	})
 }
@@ -197,15 +194,15 @@ func labelledText(out io.Writer, q *review.Queue, person *ceremony.Reviewer, lab
 		if l.Number > 1 {
 			again = fmt.Sprintf(", label %d: it takes the place of the earlier one", l.Number)
 		}
-		fmt.Fprintf(out, "%s%s  %s, entry %d%s\n", plain.Line(l.Case), repeatMark(l.Repeat), plain.Line(l.Label), l.Index, again)
+		fmt.Fprintf(out, "%s%s  %s, entry %d%s\n", plain.Line(l.Case), history.RepeatMark(l.Repeat), plain.Line(l.Label), l.Index, again)
 	}
-	fmt.Fprintf(out, "%s signed by %s. How people agree: tally review %s --report\n", plural(len(labels), "label"), plain.Line(person.Name), plain.Line(q.Attempt.ID))
+	fmt.Fprintf(out, "%s signed by %s. How people agree: tally review %s --report\n", plain.Plural(len(labels), "label"), plain.Line(person.Name), plain.Line(q.Attempt.ID))
 }
 
 // reviewAtTerminal shows one case after the other. Each label is recorded before the
 // next case is shown, so leaving loses nothing.
 func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, q *review.Queue, again bool) error {
-	ask := newQuestioner(ctx, env)
+	ask := review.NewQuestioner(ctx, env.Stdin, env.Stderr)
 	var labels []ceremony.Labelled
 	left := false
 	for i, c := range q.Cases {
@@ -218,7 +215,7 @@ func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, 
 		}
 		fmt.Fprintf(env.Stderr, "\n=== case %d of %d\n", i+1, len(q.Cases))
 		reviewItemText(env.Stderr, item)
-		label, note, ok := ask.label(&q.Scale)
+		label, note, ok := ask.Label(q.Scale.Names())
 		if left = !ok; left {
 			break
 		}
@@ -238,82 +235,8 @@ func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, 
 	return env.Answer(labelledAnswer{q.Attempt.ID, person.Name, append([]ceremony.Labelled{}, labels...)}, func(out io.Writer) { labelledText(out, q, person, labels) })
 }
 
-// A questioner reads the answers of one person. It reads in a goroutine of its own:
-// a read cannot be interrupted, and Ctrl-C must end the command.
-type questioner struct {
-	env   *Env
-	ctx   context.Context
-	lines chan string
-}
-
-func newQuestioner(ctx context.Context, env *Env) *questioner {
-	q := &questioner{env, ctx, make(chan string)}
-	go func() {
-		defer close(q.lines)
-		s := bufio.NewScanner(env.Stdin)
-		for s.Scan() {
-			q.lines <- strings.TrimSpace(s.Text())
-		}
-	}()
-	return q
-}
-
-// ask returns the answer, and false if the person has left.
-func (q *questioner) ask(prompt string) (string, bool) {
-	io.WriteString(q.env.Stderr, prompt)
-	select {
-	case line, ok := <-q.lines:
-		return line, ok
-	case <-q.ctx.Done():
-		return "", false
-	}
-}
-
-// label asks until the answer is one; "" skips the case.
-func (q *questioner) label(scale interface{ Names() []string }) (label, note string, ok bool) {
-	names := scale.Names()
-	for {
-		said, ok := q.ask(fmt.Sprintf("label [%s], Enter to skip, q to leave: ", plain.Line(strings.Join(names, "/"))))
-		if !ok {
-			return "", "", false
-		}
-		label = labelNamed(names, said)
-		switch {
-		case label != "":
-			note, ok = q.ask("note, Enter for none: ")
-			return label, note, ok
-		case said == "":
-			return "", "", true
-		case said == "q":
-			return "", "", false
-		}
-		fmt.Fprintf(q.env.Stderr, "%q is not one of them\n", said)
-	}
-}
-
-// labelNamed is the label that somebody means by its name, its number from 1, or the
-// only beginning that fits.
-func labelNamed(names []string, said string) string {
-	if n, err := strconv.Atoi(said); err == nil && n >= 1 && n <= len(names) {
-		return names[n-1]
-	}
-	found := ""
-	for _, name := range names {
-		switch {
-		case name == said:
-			return name
-		case said == "" || !strings.HasPrefix(name, said):
-		case found != "":
-			return ""
-		default:
-			found = name
-		}
-	}
-	return found
-}
-
 func reviewItemText(out io.Writer, item *review.Item) {
-	fmt.Fprintf(out, "case     %s%s of %s\n", plain.Line(item.Case), repeatMark(item.Repeat), plain.Line(item.Attempt))
+	fmt.Fprintf(out, "case     %s%s of %s\n", plain.Line(item.Case), history.RepeatMark(item.Repeat), plain.Line(item.Attempt))
 	for _, asked := range item.Asked {
 		fmt.Fprintf(out, "asked    %s\n", plain.Lines(asked, said))
 	}
@@ -332,72 +255,4 @@ func reviewItemText(out io.Writer, item *review.Item) {
 		}
 	}
 	fmt.Fprintf(out, "%s\n", plain.Line(item.Question))
-}
-
-func reviewReportText(out io.Writer, r *scorecard.ReviewReport) {
-	fmt.Fprintf(out, "attempt    %s: %s\n", plain.Line(r.Attempt), plain.Line(r.Question))
-	fmt.Fprintf(out, "labelled   %d of %d, %d by two people or more\n", r.Labelled, r.Records, r.ByTwo)
-	for _, x := range r.Reviewers {
-		own := ""
-		if x.OwnRunner {
-			own = ", who ran the attempt"
-		}
-		fmt.Fprintf(out, "reviewer   %s: %s, %d of them blind%s\n", plain.Line(x.By), plural(x.Labels, "label"), x.Blind, own)
-	}
-	for _, p := range r.Pairs {
-		agreedText(out, "agreement  ", plain.Line(p.First)+" and "+plain.Line(p.Second), p.Agreed)
-	}
-	for _, m := range r.Automatic {
-		agreedText(out, "automatic  ", plain.Line(m.By)+" and the score", m.Agreed)
-		if m.Unscored > 0 {
-			fmt.Fprintf(out, "  %s without an automatic score left out\n", plural(m.Unscored, "case"))
-		}
-	}
-	for _, c := range r.Disagreements {
-		var who []string
-		for _, l := range c.Labels {
-			who = append(who, fmt.Sprintf("%s %s", l.By, l.Label))
-		}
-		fmt.Fprintf(out, "differ     %s%s: %s\n  look     tally show %s\n", plain.Line(c.CaseID), repeatMark(c.Repeat), plain.Line(strings.Join(who, ", ")), plain.Line(r.Attempt+":"+c.CaseID))
-	}
-	if r.Superseded > 0 {
-		fmt.Fprintf(out, "replaced   %s by a later one of the same person\n", plural(r.Superseded, "label"))
-	}
-	if r.Otherwise > 0 {
-		fmt.Fprintf(out, "otherwise  %s given to another question left out\n", plural(r.Otherwise, "label"))
-	}
-	for _, x := range r.Refused {
-		fmt.Fprintf(out, "refused    entry %d does not count: %s\n", x.Index, plain.Line(x.Why))
-	}
-}
-
-// agreedText shows a table with its measures. Rows are the first's.
-func agreedText(out io.Writer, what, who string, a scorecard.Agreed) {
-	if a.Table.N == 0 {
-		fmt.Fprintf(out, "%s%s: nothing in common\n", what, who)
-		return
-	}
-	fmt.Fprintf(out, "%s%s: %d of %d alike (%.0f %%)%s%s%s\n", what, who, a.Table.Agreed(), a.Table.N, 100*a.Rate, kappaWords("kappa", a.Kappa),
-		weightedText("linear", a.Linear), weightedText("quadratic", a.Quadratic))
-	for i, row := range a.Table.Counts {
-		var cells []string
-		for j, n := range row {
-			cells = append(cells, fmt.Sprintf("%d %s", n, plain.Line(a.Table.Labels[j])))
-		}
-		fmt.Fprintf(out, "  %s: the other said %s\n", plain.Line(a.Table.Labels[i]), strings.Join(cells, ", "))
-	}
-}
-
-func kappaWords(name string, k *agreement.Kappa) string {
-	if k == nil {
-		return ", kappa is not defined: one label throughout"
-	}
-	return fmt.Sprintf(", %s %.2f (95 %%: %.2f to %.2f, %s)", name, k.Value, k.Low, k.High, k.Word())
-}
-
-func weightedText(name string, k *agreement.Kappa) string {
-	if k == nil {
-		return ""
-	}
-	return fmt.Sprintf(", %s %.2f", name, k.Value)
 }

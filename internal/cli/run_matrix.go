@@ -100,7 +100,7 @@ func (r *runner) matrixText(out io.Writer, a *matrixAnswer) {
 
 // matrixNotes prints what must be known beside the numbers of one attempt.
 func matrixNotes(out io.Writer, a *recount.Run) {
-	fmt.Fprintf(out, "\n%s (number %d, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, levelText(a.Attempt.Level, a.Attempt.Properties))
+	fmt.Fprintf(out, "\n%s (number %d, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, history.LevelText(a.Attempt.Level, a.Attempt.Properties))
 	if a.Scorecard != nil {
 		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
 	}

@@ -106,7 +106,7 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 		fmt.Fprintf(&b, "| mean score | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", s.Mean.A, s.Mean.B, s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
 	}
 	fmt.Fprintf(&b, "| solve rate | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
-	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", money(c.Cost.A), money(c.Cost.B), money(c.Cost.Change))
+	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
 	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	fmt.Fprintf(&b, "%s\n", compareHeadline(c))

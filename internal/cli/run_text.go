@@ -30,12 +30,12 @@ func (r *runner) answer(s *lab.Ran) *recount.Run {
 }
 
 func runText(out io.Writer, a *recount.Run, byRubric bool) {
-	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), levelText(a.Attempt.Level, a.Attempt.Properties))
+	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), history.LevelText(a.Attempt.Level, a.Attempt.Properties))
 	othersText(out, a)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
-	for _, n := range []count{{a.Errors, "errors"}, {a.Truncated, "truncated"}, {a.Unscored, "unscored"}, {a.Skipped, "skipped"}, {a.NotRun, "not run"}} {
-		if n.n > 0 {
-			fmt.Fprintf(out, ", %d %s", n.n, n.what)
+	for _, n := range []plain.Count{{N: a.Errors, What: "errors"}, {N: a.Truncated, What: "truncated"}, {N: a.Unscored, What: "unscored"}, {N: a.Skipped, What: "skipped"}, {N: a.NotRun, What: "not run"}} {
+		if n.N > 0 {
+			fmt.Fprintf(out, ", %d %s", n.N, n.What)
 		}
 	}
 	fmt.Fprintln(out)
@@ -81,18 +81,6 @@ func ofClass(n int) string {
 	return fmt.Sprintf(" of %d", n)
 }
 
-// levelText is the level and what else is known: each property adds something
-// of its own, and the level names only one.
-func levelText(level string, properties []history.Property) string {
-	text := level
-	for _, p := range properties {
-		if p != history.ExamplesProperty && string(p) != level {
-			text += ", " + string(p)
-		}
-	}
-	return text
-}
-
 // othersText lists the other attempts of the class, by every target: whoever
 // sees one result should know of the others. The newest come last, two of them.
 func othersText(out io.Writer, a *recount.Run) {
@@ -110,7 +98,7 @@ func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
 	}
 	others = others[left:]
 	for _, o := range others {
-		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, levelText(o.Level.String(), o.Properties), labels(o))
+		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, history.LevelText(o.Level.String(), o.Properties), o.Labels())
 	}
 	if left > 0 {
 		fmt.Fprintf(out, "besides  %d more (tally log)\n", left)

@@ -106,7 +106,7 @@ func showAttemptText(env *Env, out io.Writer, a *archive.ShownAttempt) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "case\t"+heading.of("outcome")+"\tscore\tturns\tms\twhy")
 	for _, c := range a.Cases {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), repeatMark(c.Repeat), outcomeText(string(c.Outcome)), scoreText(c.Score), c.Turns, c.LatencyMS,
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), history.RepeatMark(c.Repeat), outcomeText(string(c.Outcome)), scoreText(c.Score), c.Turns, c.LatencyMS,
 			whyInShort(env, c))
 	}
 	w.Flush()
@@ -128,13 +128,6 @@ func whyInShort(env *Env, c archive.ShownCase) string {
 	return plain.Line(short(text))
 }
 
-func repeatMark(n int) string {
-	if n <= 1 {
-		return ""
-	}
-	return fmt.Sprintf(" #%d", n)
-}
-
 func scoreText(score *float64) string {
 	if score == nil {
 		return "-"
@@ -144,10 +137,10 @@ func scoreText(score *float64) string {
 
 func showCaseText(out io.Writer, a *archive.ShownRun) {
 	whyText(out, a.Why)
-	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
+	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
 	paidText(out, a.Paid, a.CostUSD)
 	if a.Resumed > 0 {
-		fmt.Fprintf(out, "resumed  %s from its journal of paid calls\n", plural(a.Resumed, "time"))
+		fmt.Fprintf(out, "resumed  %s from its journal of paid calls\n", plain.Plural(a.Resumed, "time"))
 	}
 	turn := -1
 	for _, s := range a.Steps {

@@ -90,7 +90,7 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 			}
 			fmt.Fprintf(out, "%s  from entry %d  %s\n", l.Hash, l.Entry, who)
 		}
-		fmt.Fprintf(out, "%s in the ledger; signed by %s\n", plural(len(lines), "operator"), plain.Line(strings.Join(signers, ", ")))
+		fmt.Fprintf(out, "%s in the ledger; signed by %s\n", plain.Plural(len(lines), "operator"), plain.Line(strings.Join(signers, ", ")))
 	})
 }
 

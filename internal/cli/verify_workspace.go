@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
 	"tallystick/internal/ceremony"
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
 )
@@ -91,7 +92,7 @@ func describeOperators(p *archive.Corpus) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, signed by %s", plural(len(f.Operators), "operator"), strings.Join(principals(by), ", ")), nil
+	return fmt.Sprintf("%s, signed by %s", plain.Plural(len(f.Operators), "operator"), strings.Join(principals(by), ", ")), nil
 }
 
 func describeBench(p *archive.Corpus, class string) (string, error) {

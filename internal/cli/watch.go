@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/agent"
 	"tallystick/internal/evidence"
+	"tallystick/internal/history"
 	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 )
@@ -123,7 +124,7 @@ func changedText(changed []string) string {
 }
 
 func watchedCaseText(w io.Writer, c lab.WatchedCase) {
-	fmt.Fprintf(w, "%s%*s %s%s", outcomeText(c.Outcome), max(0, 8-len(c.Outcome)), "", plain.Line(c.Case), repeatMark(c.Repeat))
+	fmt.Fprintf(w, "%s%*s %s%s", outcomeText(c.Outcome), max(0, 8-len(c.Outcome)), "", plain.Line(c.Case), history.RepeatMark(c.Repeat))
 	if c.Was != "" && c.Was != c.Outcome {
 		fmt.Fprintf(w, ", %s before", c.Was)
 	}
@@ -155,9 +156,9 @@ func watchedText(w io.Writer, run *lab.Watched, command string) {
 
 func watchedCounts(run *lab.Watched) string {
 	text := fmt.Sprintf("%d: %d passed, %d failed", run.Total, run.Passed, run.Failed)
-	for _, n := range []count{{run.Other, "neither"}, {run.Flips, "changed sides"}} {
-		if n.n > 0 {
-			text += fmt.Sprintf(", %d %s", n.n, n.what)
+	for _, n := range []plain.Count{{N: run.Other, What: "neither"}, {N: run.Flips, What: "changed sides"}} {
+		if n.N > 0 {
+			text += fmt.Sprintf(", %d %s", n.N, n.What)
 		}
 	}
 	return text
@@ -176,7 +177,7 @@ func watchedLine(run *lab.Watched) string {
 			text += fmt.Sprintf("; and %d more", len(run.Cases)-i)
 			break
 		}
-		text += "; " + plain.Line(c.Case) + repeatMark(c.Repeat) + " " + c.Outcome
+		text += "; " + plain.Line(c.Case) + history.RepeatMark(c.Repeat) + " " + c.Outcome
 		if c.Flipped() {
 			text += ", was " + c.Was
 		}

@@ -26,7 +26,7 @@ var order = []group{
 	},
 	{
 		"writers come before readers, so that code that produces a score cannot read a threshold",
-		[]string{"ledger", "sequencer", "mirror", "cosign", "bench", "wire", "cassette", "journal", "expression", "policy", "trajectory", "outline", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "sqlresult", "grade", "witness", "harness", "suites", "exchange"},
+		[]string{"ledger", "sequencer", "cosign", "mirror", "bench", "wire", "cassette", "journal", "expression", "policy", "trajectory", "outline", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "judge", "sqlresult", "grade", "witness", "harness", "suites", "exchange"},
 	},
 	{
 		"readers take verified records and come to a decision; what they conclude must not flow back into what is recorded",
