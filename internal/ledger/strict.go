@@ -11,8 +11,8 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
-	"tallystick/internal/sequential"
 	"tallystick/internal/refusal"
+	"tallystick/internal/sequential"
 )
 
 // A Completeness check looks for gaps: what a ledger should have and does not.
