@@ -36,6 +36,7 @@ var notKept = map[string]string{
 	"paid":           "for people; \"tally show\" reads it from the record, and the end of the attempt has the sum",
 	"resumed":        "for people; \"tally show\" reads it from the record",
 	"preload":        "for people, as the preloader said it",
+	"worker":         "for people; who reads the record sees which machine drove the case",
 	"reason":         "for people; \"tally why\" reads it from the record",
 }
 
@@ -108,6 +109,10 @@ func change(t *testing.T, v reflect.Value) {
 	case **evidence.Cached:
 		n := **p
 		n.Calls++
+		*p = &n
+	case **evidence.Worker:
+		n := **p
+		n.Key += "x"
 		*p = &n
 	case **evidence.Paid:
 		n := **p

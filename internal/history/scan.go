@@ -330,6 +330,12 @@ func (s *scanner) fast(body []byte) bool {
 	f.turns = p.count()
 	p.lit(`,"vantage":`)
 	c.vantage = p.some()
+	if p.try(`,"worker":{"harness_version":`) { // for people, and not kept
+		p.some()
+		p.lit(`,"key":`)
+		p.some()
+		p.lit("}")
+	}
 	p.lit("}")
 	if !p.done() {
 		return false

@@ -32,6 +32,7 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Cached = &evidence.Cached{Attempt: "repo-fix.agent.0", Calls: 3, CostMicroUSD: 7, Recording: &d, Replies: 2}
 	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
 	full.Resumed = 2
+	full.Worker = &evidence.Worker{HarnessVersion: "1.2.3", Key: "SHA256:abc"}
 	full.Paid = &evidence.Paid{Calls: 3, CostMicroUSD: 1200, Journal: digest.IDOf([]byte("j")), Refused: 1, Unknown: 2, UnknownMicroUSD: 900}
 	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
 	odd := historytest.Score(r, 2, 1, 0)
