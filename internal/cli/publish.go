@@ -204,6 +204,9 @@ func printProposed(w io.Writer, p *client.Proposed, c *client.Client) {
 			fmt.Fprintf(w, "%s %s\n", line.name, plain.Line(line.value))
 		}
 	}
+	if p.Existed {
+		fmt.Fprintln(w, "note     the registry had this content already and made no new proposal")
+	}
 	if p.Status == "pending" {
 		fmt.Fprintf(w, "Next: its judges vote; see what becomes of it at %s/proposal/%s\n", plain.Line(c.Address()), plain.Line(p.ProposalID))
 	}

@@ -32,6 +32,9 @@ type Proposed struct {
 	Receipt    string `json:"receipt,omitempty"`
 	URL        string `json:"url,omitempty"`
 	Credential string `json:"credential,omitempty"`
+	// Existed says that the registry had the content already, perhaps from somebody
+	// else, and made nothing new.
+	Existed bool `json:"existed,omitempty"`
 }
 
 // places are the three paths as a registry spells them.
@@ -107,6 +110,7 @@ func (c *Client) Publish(ctx context.Context, p *Publication) (*Proposed, error)
 	if made.ProposalID == "" || made.Status == "" || !strings.HasPrefix(made.IPPath, "/") {
 		return nil, refusal.Newf(refusal.Malformed, "the registry's answer names no proposal: %s", a.beginning())
 	}
+	made.Existed = a.Status == http.StatusOK
 	return &made, nil
 }
 

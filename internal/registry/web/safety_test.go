@@ -202,8 +202,8 @@ func TestOnlyJSONIsTaken(t *testing.T) {
 		{"Content-Type", ""}, {"Content-Type", "text/plain"}, {"Content-Type", "application/x-www-form-urlencoded"}, {"Content-Type", "application/json; charset=utf-16"},
 		{"Content-Type", "nonsense;;"}, {"Content-Encoding", "gzip"},
 	} {
-		if rec := ask(h, "POST", "/api/credentials/dry-run", seedBody, headers...); rec.Code != http.StatusUnsupportedMediaType {
-			t.Errorf("%q: %d", headers, rec.Code)
+		if rec := ask(h, "POST", "/api/credentials/dry-run", seedBody, headers...); rec.Code != http.StatusUnsupportedMediaType || !strings.Contains(rec.Body.String(), `"name":"UnsupportedMediaType"`) {
+			t.Errorf("%q: %d %s", headers, rec.Code, rec.Body)
 		}
 	}
 	for _, media := range []string{"application/json", "application/json; charset=UTF-8", "application/ld+json", "Application/JSON"} {

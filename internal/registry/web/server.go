@@ -308,11 +308,11 @@ func (c *call) read(w http.ResponseWriter) *reply {
 // others out: a form or a simple cross-origin request cannot have this type.
 func checkMedia(h http.Header) error {
 	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return refusal.Newf(refusal.Malformed, "found Content-Encoding %.40q, expected none", e)
+		return refusal.Newf(nameMedia, "found Content-Encoding %.40q, expected none", e).WithHint("send the body as it is, without Content-Encoding")
 	}
 	found := h.Values("Content-Type")
 	if len(found) != 1 {
-		return refusal.Newf(refusal.Malformed, "found %d Content-Type headers, expected one", len(found)).WithHint("send Content-Type: application/json")
+		return refusal.Newf(nameMedia, "found %d Content-Type headers, expected one", len(found)).WithHint("send Content-Type: application/json")
 	}
 	kind, params, err := mime.ParseMediaType(found[0])
 	ok := err == nil && slices.Contains([]string{typeJSON, "application/ld+json", typeCredential, "application/vc+ld+json"}, kind)
@@ -320,7 +320,7 @@ func checkMedia(h http.Header) error {
 		ok = false
 	}
 	if !ok {
-		return refusal.Newf(refusal.Malformed, "found Content-Type %.80q, expected application/json", found[0]).WithHint("send Content-Type: application/json")
+		return refusal.Newf(nameMedia, "found Content-Type %.80q, expected application/json", found[0]).WithHint("send Content-Type: application/json")
 	}
 	return nil
 }
