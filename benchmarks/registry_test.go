@@ -3,7 +3,6 @@ package benchmarks
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,11 +16,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"tallystick/internal/registry/pgtest"
+	"tallystick/internal/registry/servetest"
 )
 
 var (
@@ -66,11 +65,11 @@ func TestRegistryFigures(t *testing.T) {
 	}
 	r := newMeasured(t)
 	t.Logf("%d connections, %d s each; the load comes from the same machine", *connections, *registrySeconds)
-	r.serve("")
+	r.Start("")
 	r.prepare()
 	r.seed(*registryEntries)
 	r.measure("SQLite")
-	r.stop()
+	r.Stop()
 
 	pg, err := pgtest.Start(true)
 	if errors.Is(err, pgtest.ErrNone) {
@@ -86,122 +85,38 @@ func TestRegistryFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	r.serve(address)
+	r.Start(address)
 	t.Logf("PostgreSQL: the index was made from the ledger in %.1f s", time.Since(begin).Seconds())
 	r.measure("PostgreSQL")
-	r.stop()
+	r.Stop()
 }
 
 // measured is a registry that is measured.
 type measured struct {
-	t          *testing.T
-	tally      string
-	dir, state string
-	cmd        *exec.Cmd
-	host       string
-	keys       []string // API keys
-	next       atomic.Int64
+	*servetest.Registry
+	t    *testing.T
+	keys []string // API keys
+	next atomic.Int64
 }
 
 func newMeasured(t *testing.T) *measured {
-	r := &measured{t: t, tally: filepath.Join(t.TempDir(), "tally"), dir: filepath.Join(t.TempDir(), "registry"), state: t.TempDir()}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", r.tally, "../cmd/tally")
+	tally := filepath.Join(t.TempDir(), "tally")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", tally, "../cmd/tally")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := r.command("registry", "init", "--dir", r.dir, "--origin", "registry.example/log", "--operator", "olga", "--judges", "0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	settings := filepath.Join(r.dir, "registry.yaml")
-	text, err := os.ReadFile(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	for i, l := range lines {
-		if name, _, ok := strings.Cut(l, ": "); ok && strings.Contains(name, "_per_") {
-			lines[i] = name + ": 100000000" // limits are not what is measured
-		}
-	}
-	if err := os.WriteFile(settings, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return &measured{Registry: servetest.New(t, tally), t: t}
 }
 
-func (r *measured) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(r.tally, args...)
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+r.state)
-	return cmd
-}
+func hostOf(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// serve starts the server with a database.
-func (r *measured) serve(db string) {
-	args := []string{"registry", "serve", "--dir", r.dir, "--addr", "127.0.0.1:0", "--json"}
-	if db != "" {
-		args = append(args, "--db", db)
-	}
-	r.cmd = r.command(args...)
-	r.host = startServer(r.t, r.cmd)
-}
-
-// startServer starts a program that prints {"url": …} and returns its host and port.
-func startServer(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	// A file, so that this process does not carry the server's log.
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var ready struct{ URL string }
-	if err != nil || json.Unmarshal(line, &ready) != nil {
-		said, _ := os.ReadFile(log.Name())
-		t.Fatalf("%q: %q %v %s", cmd.Args, line, err, said)
-	}
-	return strings.TrimPrefix(ready.URL, "http://")
-}
-
-func (r *measured) stop() {
-	r.cmd.Process.Signal(syscall.SIGTERM)
-	if err := r.cmd.Wait(); err != nil {
-		r.t.Fatal(err)
-	}
-}
+func (r *measured) host() string { return hostOf(r.URL) }
 
 func (r *measured) post(path, key string, body any) map[string]any {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+r.host+path, bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
 	var answer map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode > 299 {
-		r.t.Fatalf("%s: %d %v %v", path, resp.StatusCode, answer, err)
+	if status, err := r.Post(path, key, "", body, &answer); err != nil || status > 299 {
+		r.t.Fatalf("%s: %d %v %v", path, status, answer, err)
 	}
 	return answer
 }
@@ -224,7 +139,7 @@ func (r *measured) prepare() {
 func (r *measured) publication(worker int) []byte {
 	n := r.next.Add(1)
 	body := fmt.Sprintf(`{"artifactPath":"/artifacts/models/org/model%dx","evalHarnessPath":"/artifacts/eval-harnesses/h/v1","datasetPath":"/artifacts/datasets/d","metrics":{"accuracy":0.738,"n":%d,"stderr":0.0041},"runDetails":{"commitSha":"0123456789abcdef0123456789abcdef01234567","framework":"vllm-0.6.2","runner":"lm-eval-harness","seed":42}}`, n%artifacts, n)
-	return request(r.host, "POST", "/api/knowledge/eval/propose", r.keys[worker%len(r.keys)], body)
+	return request(r.host(), "POST", "/api/knowledge/eval/propose", r.keys[worker%len(r.keys)], body)
 }
 
 func request(host, method, path, key, body string) []byte {
@@ -241,7 +156,7 @@ func request(host, method, path, key, body string) []byte {
 // seed publishes evaluations until the registry has so many.
 func (r *measured) seed(entries int) {
 	begin := time.Now()
-	f := drive(r.t, r.host, 64, func() bool { return r.next.Load() >= int64(entries) }, r.publication, http.StatusCreated)
+	f := drive(r.t, r.host(), 64, func() bool { return r.next.Load() >= int64(entries) }, r.publication, http.StatusCreated)
 	r.t.Logf("made a registry of %d evaluations in %.0f s: %s", entries, time.Since(begin).Seconds(), f)
 }
 
@@ -257,18 +172,18 @@ func (r *measured) measure(database string) {
 		status  int
 		request func(worker int) []byte
 	}{
-		{"dry-run", 2000, 200, func(int) []byte { return request(r.host, "POST", "/api/credentials/dry-run", "", dryRunBody) }},
-		{"list", 3000, 200, func(int) []byte { return request(r.host, "GET", list, "", "") }},
-		{"for-artifact, one", 3000, 200, func(int) []byte { return request(r.host, "GET", fmt.Sprintf(forArtifact, 7), "", "") }},
+		{"dry-run", 2000, 200, func(int) []byte { return request(r.host(), "POST", "/api/credentials/dry-run", "", dryRunBody) }},
+		{"list", 3000, 200, func(int) []byte { return request(r.host(), "GET", list, "", "") }},
+		{"for-artifact, one", 3000, 200, func(int) []byte { return request(r.host(), "GET", fmt.Sprintf(forArtifact, 7), "", "") }},
 		// No page of it is in a cache until all have been asked for.
 		{"for-artifact, any", 3000, 200, func(int) []byte {
-			return request(r.host, "GET", fmt.Sprintf(forArtifact, turn.Add(1)%artifacts), "", "")
+			return request(r.host(), "GET", fmt.Sprintf(forArtifact, turn.Add(1)%artifacts), "", "")
 		}},
 		{"publish", 500, 201, r.publication},
 	} {
-		before := processorTime(r.cmd.Process.Pid)
-		got := r.timed(r.host, m.request, m.status)
-		got.cpu = (processorTime(r.cmd.Process.Pid) - before) / time.Duration(got.n)
+		before := processorTime(r.Server.Process.Pid)
+		got := r.timed(r.host(), m.request, m.status)
+		got.cpu = (processorTime(r.Server.Process.Pid) - before) / time.Duration(got.n)
 		floor := r.floor(m.request, m.status)
 		r.t.Logf("%-10s %-17s %s; goal %d/s; floor %.0f/s, p99 %s: %.2f × a bare net/http server of the same bytes",
 			database, m.name, got, m.goal, floor.rate, floor.p99, got.rate/floor.rate)
@@ -283,7 +198,7 @@ func (r *measured) timed(host string, request func(int) []byte, status int) figu
 // floor measures a bare net/http server that answers what the registry answers.
 func (r *measured) floor(request func(int) []byte, status int) figure {
 	r.t.Helper()
-	answer := answerOf(r.t, r.host, request(0))
+	answer := answerOf(r.t, r.host(), request(0))
 	file := filepath.Join(r.t.TempDir(), "answer")
 	if err := os.WriteFile(file, answer, 0o600); err != nil {
 		r.t.Fatal(err)
@@ -294,9 +209,9 @@ func (r *measured) floor(request func(int) []byte, status int) figure {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), floorEnv+"="+file)
-	host := startServer(r.t, cmd)
+	url, _ := servetest.Start(r.t, cmd)
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	return r.timed(host, request, http.StatusOK)
+	return r.timed(hostOf(url), request, http.StatusOK)
 }
 
 func answerOf(t *testing.T, host string, request []byte) []byte {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,21 +8,17 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"tallystick/internal/ledger"
 	"tallystick/internal/registry/client"
 	"tallystick/internal/registry/monitor"
 	"tallystick/internal/registry/pgtest"
+	"tallystick/internal/registry/servetest"
 	"tallystick/internal/seal"
-
-	"tallystick/internal/ledger"
 )
 
 // registryKills is how often the server is killed in every run of the suite;
@@ -80,105 +74,21 @@ func killRegistry(t *testing.T, name, db string) {
 		name, kills, len(w.acked), w.again, digest)
 }
 
-// A killedRegistry is a registry that a process of its own serves, and that is killed.
+// A killedRegistry is a registry that is killed.
 type killedRegistry struct {
-	t           *testing.T
-	dir, state  string
-	db          string
-	cmd         *exec.Cmd
-	url, logKey string
-	apiKey      string
-	stderr      *bytes.Buffer
+	*servetest.Registry
+	t          *testing.T
+	db, apiKey string
 }
 
 func newKilledRegistry(t *testing.T, db string) *killedRegistry {
-	r := &killedRegistry{t: t, dir: filepath.Join(t.TempDir(), "registry"), state: t.TempDir(), db: db}
-	r.run("registry", "init", "--dir", r.dir, "--origin", "registry.example/log", "--operator", "olga", "--judges", "0")
-	settings := filepath.Join(r.dir, "registry.yaml")
-	text, err := os.ReadFile(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	for i, l := range lines {
-		if name, _, ok := strings.Cut(l, ": "); ok && strings.Contains(name, "_per_") {
-			lines[i] = name + ": 100000000" // this is about something else
-		}
-	}
-	if err := os.WriteFile(settings, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return &killedRegistry{Registry: servetest.New(t, "tally"), t: t, db: db}
 }
 
-func (r *killedRegistry) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("tally", args...)
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+r.state)
-	return cmd
-}
+func (r *killedRegistry) start() { r.t.Helper(); r.Start(r.db) }
 
-func (r *killedRegistry) run(args ...string) []byte {
-	r.t.Helper()
-	cmd := r.command(args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		r.t.Fatalf("tally %q: %v\n%s%s", args, err, out.Bytes(), errs.Bytes())
-	}
-	return out.Bytes()
-}
-
-// start starts the server and waits until it says where it is.
-func (r *killedRegistry) start() {
-	r.t.Helper()
-	args := []string{"registry", "serve", "--dir", r.dir, "--addr", "127.0.0.1:0", "--json"}
-	if r.db != "" {
-		args = append(args, "--db", r.db)
-	}
-	r.cmd = r.command(args...)
-	r.stderr = &bytes.Buffer{}
-	r.cmd.Stderr = r.stderr
-	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { r.cmd.Process.Kill() })
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	var ready struct{ URL, LogKey string }
-	if err != nil || json.Unmarshal(line, &ready) != nil {
-		r.cmd.Process.Kill()
-		r.cmd.Wait()
-		r.t.Fatalf("the server does not start: %q %v\n%s", line, err, r.stderr)
-	}
-	r.url, r.logKey = ready.URL, ready.LogKey
-}
-
-// post sends JSON and decodes the answer, if there is one.
 func (r *killedRegistry) post(path, idempotency string, body, into any) (int, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return 0, err
-	}
-	req, err := http.NewRequest(http.MethodPost, r.url+path, bytes.NewReader(text))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if r.apiKey != "" {
-		req.Header.Set("Authorization", "Bearer "+r.apiKey)
-	}
-	if idempotency != "" {
-		req.Header.Set("Idempotency-Key", idempotency)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode, json.NewDecoder(resp.Body).Decode(into)
+	return r.Post(path, r.apiKey, idempotency, body, into)
 }
 
 // prepare registers an agent and proposes what evaluations are about.
@@ -197,14 +107,11 @@ func (r *killedRegistry) prepare() {
 	}
 }
 
-// stopAndRebuild stops the server as systemd does, and makes its database again.
+// stopAndRebuild stops the server and makes its database again.
 func (r *killedRegistry) stopAndRebuild() string {
 	r.t.Helper()
-	r.cmd.Process.Signal(syscall.SIGTERM)
-	if err := r.cmd.Wait(); err != nil {
-		r.t.Fatalf("the server did not stop well: %v\n%s", err, r.stderr)
-	}
-	args := []string{"registry", "rebuild", "--dir", r.dir, "--json"}
+	r.Stop()
+	args := []string{"registry", "rebuild", "--dir", r.Dir, "--json"}
 	if r.db != "" {
 		args = append(args, "--db", r.db)
 	}
@@ -212,7 +119,7 @@ func (r *killedRegistry) stopAndRebuild() string {
 		Rows           int64
 		Digest, Before string
 	}
-	if err := json.Unmarshal(r.run(args...), &made); err != nil {
+	if err := json.Unmarshal(r.Run(args...), &made); err != nil {
 		r.t.Fatal(err)
 	}
 	if made.Rows == 0 || made.Digest != made.Before {
@@ -237,7 +144,7 @@ func evaluation(key string) map[string]any {
 
 // run proposes with several writers and kills the server after a while.
 func (p *proposers) run(r *killedRegistry, round int, after time.Duration) {
-	timer := time.AfterFunc(after, func() { r.cmd.Process.Kill() })
+	timer := time.AfterFunc(after, func() { r.Server.Process.Kill() })
 	defer timer.Stop()
 	var writers sync.WaitGroup
 	for w := range 8 {
@@ -247,7 +154,7 @@ func (p *proposers) run(r *killedRegistry, round int, after time.Duration) {
 		})
 	}
 	writers.Wait()
-	r.cmd.Wait()
+	r.Server.Wait()
 }
 
 // propose sends one proposal and reports whether it was answered.
@@ -276,7 +183,7 @@ func (p *proposers) sendAgain(r *killedRegistry) {
 	for _, key := range lost {
 		p.again++
 		if !p.propose(r, key) {
-			p.t.Fatalf("%s could not be sent again\n%s", key, r.stderr)
+			p.t.Fatalf("%s could not be sent again\n%s", key, r.Log())
 		}
 	}
 }
@@ -285,11 +192,11 @@ func (p *proposers) sendAgain(r *killedRegistry) {
 // lets a monitor verify all of it: entries, receipts, rows.
 func (p *proposers) check(r *killedRegistry) {
 	p.t.Helper()
-	name, pub, err := seal.ParseLogKey(r.logKey)
+	name, pub, err := seal.ParseLogKey(r.LogKey)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c, err := client.New(client.Options{URL: r.url})
+	c, err := client.New(client.Options{URL: r.URL})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -312,7 +219,7 @@ func (p *proposers) check(r *killedRegistry) {
 		var full struct {
 			Manifest struct{ Metrics map[string]string }
 		}
-		resp, err := http.Get(r.url + "/proposal/" + proposal)
+		resp, err := http.Get(r.URL + "/proposal/" + proposal)
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -20,7 +20,8 @@ var mayWrite = map[string]string{
 	"internal/sandbox": "scratch folders of a sandbox, which no evidence depends on",
 	"cmd":              "a program's own start-up, before there is a workspace",
 
-	"internal/registry/pgtest": "the temporary folder of a PostgreSQL that only tests start",
+	"internal/registry/pgtest":    "the temporary folder of a PostgreSQL that only tests start",
+	"internal/registry/servetest": "settings and log of a registry that only tests serve",
 }
 
 // writers are the functions that change files, by import path. os.OpenFile is
