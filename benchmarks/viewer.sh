@@ -5,6 +5,8 @@
 # to look at. The last lines are a trajectory of 300,000 events, without a server.
 #
 #   benchmarks/viewer.sh [CASES] [TURNS] [ATTEMPTS]
+#
+# A case has at most 10,000 turns. 1,000 5 3 is enough to see that it works.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cases=${1:-100000} turns=${2:-10000} attempts=${3:-1000}
@@ -22,7 +24,7 @@ class: $2
 trust: scratch
 current_tier: bronze
 gates: [{tag: "*", metric: solve_rate, threshold: 0.1}]
-limits: {wall_clock_seconds: 600, memory_bytes: 1073741824, turns: 10000, tokens: 2000000000, cost_microdollars: 1000000}
+limits: {wall_clock_seconds: 3600, memory_bytes: 1073741824, turns: 10000, tokens: 2000000000, cost_microdollars: 1000000, kept_bytes: 536870912, events: 900000, read_bytes: 100000000000}
 governance: restricted
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
@@ -66,6 +68,12 @@ dataset long many "$cases"
 "$work/tally" --workspace "$work/long" run many --quiet --json >/dev/null
 registration long turns
 mkdir -p "$work/long/bench/turns/cases/one"
+# A short memory keeps the prompts small: evidence keeps each of them.
+cat >"$work/long/targets/short.yaml" <<YAML
+version: 1
+kind: builtin
+builtin: {model: fake-1, api: openai.chat, max_output_tokens: 50, retries: 0, context: {window: 4000, budget: 900}}
+YAML
 cat >"$work/long/bench/turns/cases/one/case.yaml" <<YAML
 schema_version: 1
 case_id: one
@@ -80,11 +88,11 @@ printf 'checks:\n  - {name: noted, grade: {kind: contains, expected: ["noted"]}}
     seq 1 "$turns" | awk '{printf "  - text: \"Note %d. The lift stops between the floors now and then.\"\n", $1}'
     printf 'model:\n  - {repeat: true, text: noted}\n'
 } >"$work/long/bench/turns/cases/one/scenario.yaml"
-"$work/tally" --workspace "$work/long" run turns --quiet --json >/dev/null
+"$work/tally" --workspace "$work/long" run turns --target short --quiet --json >/dev/null
 
 start long
 for p in / /attempts /attempt/many.default.1 '/attempt/many.default.1?page=400' '/attempt/many.default.1?state=failed&sort=case' \
-    /attempt/many.default.1/case/case-0000007 /ledger /attempt/turns.default.1/case/one '/attempt/turns.default.1/case/one?from=20000'; do page "$p"; done
+    /attempt/many.default.1/case/case-0000007 /ledger /attempt/turns.short.1/case/one '/attempt/turns.short.1/case/one?from=20000'; do page "$p"; done
 stop
 
 "$work/tally" init "$work/short" >/dev/null

@@ -5,14 +5,28 @@
 #
 #   benchmarks/viewer_browser.sh [CASES] [TURNS] [SAMPLES]
 #
-# A turn of the long case is 36 events, so 8,400 turns are 300,000 events. Without Python
-# or a registry of its packages, Inspect's part is left out.
+# A turn of the long case is 36 events, so 8,400 turns are 300,000 events; "200 20 50"
+# is enough to see that everything works. Every part ends after a time of its own, and
+# what is left out is said, with the reason: Chromium, Python, or a registry of Python's
+# packages may be missing. INSPECT names an "inspect" that is installed already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cases=${1:-100000} turns=${2:-8400} samples=${3:-1000}
 inspect=$(sed -n 's/^version=//p' .ci/conformance.d/inspect | head -1)
 work=$(mktemp -d)
 server= view=
+skip() { echo "left out: $*"; exit 0; }
+command -v chromium >/dev/null || skip "no chromium to look with"
+# wait_for ADDRESS PROCESS LOG: until something answers there, or a minute has passed.
+wait_for() {
+    for _ in $(seq 600); do
+        curl -s -m 5 -o /dev/null "$1" && return 0
+        kill -0 "$2" 2>/dev/null || break
+        sleep 0.1
+    done
+    echo "no answer at $1:" && cat "$3"
+    return 1
+}
 trap '[ -n "$server" ] && kill "$server" 2>/dev/null; [ -n "$view" ] && kill "$view" 2>/dev/null; rm -rf "$work"' EXIT
 CGO_ENABLED=0 go build -trimpath -o "$work/tally" ./cmd/tally
 go test -c -o "$work/timing" ./benchmarks
@@ -66,16 +80,17 @@ printf 'checks:\n  - {name: noted, grade: {kind: contains, expected: ["noted"]}}
     printf ']}\n  - {repeat: true, text: noted}\n'
 } >"$work/ws/bench/turns/cases/one/scenario.yaml"
 # The long case may end at a limit: its events are there all the same.
-for run in many few "turns --target short"; do tally run $run --quiet --json >/dev/null 2>&1 || true; done
+for run in many few "turns --target short"; do
+    before=$SECONDS
+    timeout 300 "$work/tally" --workspace "$work/ws" run $run --quiet --json >/dev/null 2>"$work/run.log" || [ $? = 4 ] || echo "run $run: ended with another code than 0 or 4: $(tail -n 1 "$work/run.log")"
+    echo "run $run: $((SECONDS - before)) s"
+done
 
 port=18417 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 echo "$token" >"$work/token"
 "$work/tally" --workspace "$work/ws" serve --addr "127.0.0.1:$port" --token-file "$work/token" >"$work/serve.log" 2>&1 &
 server=$!
-until curl -s -o /dev/null "http://127.0.0.1:$port/"; do
-    kill -0 "$server" || { cat "$work/serve.log"; exit 1; }
-    sleep 0.1
-done
+wait_for "http://127.0.0.1:$port/" "$server" "$work/serve.log"
 base=http://127.0.0.1:$port
 {
     printf 'overview\t%s/\tNewest attempts\n' "$base"
@@ -87,23 +102,24 @@ base=http://127.0.0.1:$port
     printf 'one of them\t%s/attempt/few.default.1/case/case-0000007\tRun started\n' "$base"
 } >"$work/pages"
 echo "tally serve, $cases cases, $(tally show turns.short.1:one --events | wc -l) events; load $(cut -d' ' -f1 /proc/loadavg)"
-"$work/timing" -test.run PagesInABrowser -pages "$work/pages" -enter "$base/?token=$token" | grep -v '^PASS'
+timeout 180 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" -enter "$base/?token=$token" | grep -v '^PASS' || echo "tally serve: its pages took more than 180 s"
 echo "  most memory of the server: $(awk '/VmHWM/{printf "%d MB", $2 / 1024}' "/proc/$server/status")"
 
 # Inspect, the same number of samples.
-python3 -m venv "$work/venv" 2>/dev/null && "$work/venv/bin/pip" install -q "inspect_ai==$inspect" 2>/dev/null || { echo "inspect: left out, no inspect_ai $inspect"; exit 0; }
+inspect_view=${INSPECT:-$work/venv/bin/inspect}
+if [ -z "${INSPECT:-}" ]; then
+    python3 -m venv "$work/venv" 2>"$work/pip.log" || skip "inspect view: no Python with venv ($(tail -n 1 "$work/pip.log"))"
+    timeout 150 "$work/venv/bin/pip" install -q "inspect_ai==$inspect" 2>"$work/pip.log" || skip "inspect view: inspect_ai $inspect could not be installed within 150 s ($(tail -n 1 "$work/pip.log"))"
+fi
 mkdir "$work/logs"
 tally export few.default.1 --format inspect -o "$work/logs/few.eval" >/dev/null
-"$work/venv/bin/inspect" view start --log-dir "$work/logs" --host 127.0.0.1 --port 18418 >"$work/view.log" 2>&1 &
+"$inspect_view" view start --log-dir "$work/logs" --host 127.0.0.1 --port 18418 >"$work/view.log" 2>&1 &
 view=$!
-until curl -s -o /dev/null http://127.0.0.1:18418/; do
-    kill -0 "$view" || { cat "$work/view.log"; exit 1; }
-    sleep 0.1
-done
+wait_for http://127.0.0.1:18418/ "$view" "$work/view.log"
 {
     printf 'its list of logs\thttp://127.0.0.1:18418/\tfew\n'
-    printf '%s samples\thttp://127.0.0.1:18418/#/logs/few.eval\tcase-0000001\n' "$samples"
+    printf '%s samples\thttp://127.0.0.1:18418/#/logs/few.eval/samples\tcase-0000001\n' "$samples"
     printf 'one of them\thttp://127.0.0.1:18418/#/logs/few.eval/samples/sample/case-0000007/1/transcript\tWhat is 7 plus 7\n'
 } >"$work/pages"
 echo "inspect view $inspect, $samples samples"
-"$work/timing" -test.run PagesInABrowser -pages "$work/pages" | grep -v '^PASS'
+timeout 120 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" | grep -v '^PASS' || echo "inspect view: its pages took more than 120 s"

@@ -38,7 +38,7 @@ const when = `new Promise((done) => {
   const look = () => {
     const there = document.body?.innerText.includes(TEXT);
     const paint = performance.getEntriesByName("first-contentful-paint")[0];
-    if ((!there || !paint) && performance.now() - begun < 120000) return setTimeout(look, 10);
+    if ((!there || !paint) && performance.now() - begun < 20000) return setTimeout(look, 10);
     const n = performance.getEntriesByType("navigation")[0];
     done(JSON.stringify({ Server: n.responseEnd, Paint: paint?.startTime ?? -1, Text: there ? performance.now() : -1, Bytes: n.decodedBodySize }));
   };
@@ -50,7 +50,7 @@ const filesOf = `Promise.all([location.href, ...[...document.querySelectorAll("l
   .map(async (u) => [new URL(u).pathname, await (await fetch(u)).text()])).then((all) => JSON.stringify(all))`
 
 // TestPagesInABrowser prints how long pages take in Chromium, each beside a server that
-// sends the same bytes from memory and does nothing else. benchmarks/viewer.sh calls it.
+// sends the same bytes from memory and does nothing else. benchmarks/viewer_browser.sh calls it.
 func TestPagesInABrowser(t *testing.T) {
 	if *pagesToTime == "" {
 		t.Skip("no -pages")
