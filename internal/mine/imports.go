@@ -14,7 +14,7 @@ import (
 
 // goImports are what has to be compiled for the packages of a task's tests.
 type goImports struct {
-	own     int      // packages of the repository
+	own     []string // packages of the repository
 	foreign []string // packages of others, the standard library included
 }
 
@@ -55,7 +55,7 @@ func importsOf(module string, files []digest.File, packages []string) goImports 
 		follow(pkg, true)
 	}
 	delete(foreign, "C")
-	return goImports{len(seen), slices.Sorted(maps.Keys(foreign))}
+	return goImports{slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(foreign))}
 }
 
 // importsIn are the imports of a file; none of one that is not Go.
@@ -91,7 +91,7 @@ func (t *task) measure() {
 		return
 	}
 	imports := importsOf(module, t.after, packages)
-	t.cost = 10 * imports.own
+	t.cost = 10 * len(imports.own)
 	for _, p := range imports.foreign {
 		if isStandard(p) {
 			t.cost++
@@ -104,5 +104,18 @@ func (t *task) measure() {
 			t.cost += len(f.Data) >> 11 // much to test takes long to test
 		}
 	}
-	t.foreign = imports.foreign
+	t.own, t.foreign = imports.own, imports.foreign
+}
+
+// compilesOneOf is the first package that the tests compile and that is one of the
+// unwanted, or below one; "" if there is none.
+func (t *task) compilesOneOf(unwanted []string) string {
+	for _, pkg := range slices.Concat(t.own, t.foreign) {
+		for _, u := range unwanted {
+			if pkg == u || strings.HasPrefix(pkg, strings.TrimSuffix(u, "/")+"/") {
+				return pkg
+			}
+		}
+	}
+	return ""
 }

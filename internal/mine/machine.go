@@ -3,6 +3,7 @@ package mine
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,6 +31,8 @@ type machine struct {
 	hidden   []string
 	venv     bool
 	version  string // of the compiler or interpreter
+	// workspace is a name for the workspace: two of them may have classes of one name.
+	workspace string
 
 	// build is the folder with packages that Go compiled; "" for other languages.
 	// Whoever adds to it holds the lock alone, and tests hold it together.
@@ -45,7 +48,7 @@ func findMachine(ctx context.Context, c *archive.Corpus, o *Options, l Language)
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{language: l, hidden: []string{c.Dir, state}, warmed: map[string]bool{}}
+	m := &machine{language: l, workspace: nameOf(c.Dir), hidden: []string{c.Dir, state}, warmed: map[string]bool{}}
 	if m.class, err = chooseSandbox(ctx, o.Sandbox); err != nil {
 		return nil, err
 	}
@@ -66,6 +69,12 @@ func findMachine(ctx context.Context, c *archive.Corpus, o *Options, l Language)
 		m.build = ""
 	}
 	return m, nil
+}
+
+// nameOf is a short name for a folder, different for every folder.
+func nameOf(dir string) string {
+	d := digest.ContentOf([]byte(dir))
+	return hex.EncodeToString(d[:6])
 }
 
 func chooseSandbox(ctx context.Context, wanted sandbox.Class) (sandbox.Class, error) {
@@ -98,7 +107,7 @@ func (m *machine) findGo(ctx context.Context, o *Options) error {
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "no place for compiled packages: %w", err)
 	}
-	m.build = filepath.Join(user, "tallystick", "mine", o.Class, "go-build")
+	m.build = filepath.Join(user, "tallystick", "mine", o.Class+"-"+m.workspace, "go-build")
 	if err := store.MakeDir(store.OS{}, m.build, 0o755); err != nil {
 		return err
 	}

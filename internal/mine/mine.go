@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"tallystick/internal/archive"
 	"tallystick/internal/bench"
@@ -26,7 +27,8 @@ type Options struct {
 	Cache    string   // installed packages: modules of Go, a virtual environment, node_modules
 	Jobs     int      // checks at once; 0 means 2
 	Sandbox  sandbox.Class
-	Seconds  int // that one run of the tests may take; 0 means 300
+	Seconds  int      // that one run of the tests may take on an idle machine; 0 means 300
+	Without  []string // packages of Go: commits whose tests compile one, or one below it, are left out
 
 	Scratch             bool // nobody signs it
 	AddedBy, ReviewedBy string
@@ -103,7 +105,7 @@ func Run(ctx context.Context, c *archive.Corpus, o Options) (*Report, error) {
 	if o.Scratch {
 		r.Trust = bench.Scratch
 	}
-	tasks, err := r.candidates(ctx, repo, commits, o.Language)
+	tasks, err := r.candidates(ctx, repo, commits, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +113,11 @@ func Run(ctx context.Context, c *archive.Corpus, o Options) (*Report, error) {
 	if err := store.MakeDir(store.OS{}, memory, 0o700); err != nil {
 		return nil, err
 	}
+	alone, err := lockClass(ctx, memory, o.Class)
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
 	kept, err := r.checkAll(ctx, &checker{machine: m, memory: memory, seconds: o.Seconds}, tasks, &o)
 	if err != nil {
 		return nil, err
@@ -121,6 +128,20 @@ func Run(ctx context.Context, c *archive.Corpus, o Options) (*Report, error) {
 	}
 	return r, r.write(c, &o, m, kept)
 }
+
+// lockClass keeps a second command from making the same class at the same time:
+// they would compile into one folder, and the later would find the class taken.
+func lockClass(ctx context.Context, memory, class string) (*store.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	lock, err := store.TakeLock(ctx, store.OS{}, filepath.Join(memory, class+".lock"))
+	if err != nil {
+		return nil, refusal.Newf(refusal.Of(err).Name, "class %s is being mined already: %w", class, err).WithHint("wait for the other command, or name another class with --class")
+	}
+	return lock, nil
+}
+
+const lockPatience = time.Second
 
 func (o *Options) settle(c *archive.Corpus) error {
 	abs, err := filepath.Abs(o.Repo)
@@ -166,15 +187,15 @@ func classNameOf(folder string) string {
 
 // candidates reads the commits that may be tasks, and reports the others. Those
 // that are cheap to check come first, and of equal ones the newer.
-func (r *Report) candidates(ctx context.Context, repo *repository, commits []*commit, l Language) ([]*task, error) {
+func (r *Report) candidates(ctx context.Context, repo *repository, commits []*commit, o *Options) ([]*task, error) {
 	var tasks []*task
 	said := map[string]string{}
 	for _, c := range commits {
-		why := c.unsuited(l)
+		why := c.unsuited(o.Language)
 		var t *task
 		if why == "" {
 			var err error
-			if t, why, err = repo.newTask(ctx, c, l); err != nil {
+			if t, why, err = repo.newTask(ctx, c, o.Language); err != nil {
 				return nil, err
 			}
 		}
@@ -184,11 +205,16 @@ func (r *Report) candidates(ctx context.Context, repo *repository, commits []*co
 			}
 			said[t.issue] = c.id
 		}
+		if why == "" {
+			t.measure()
+			if pkg := t.compilesOneOf(o.Without); pkg != "" {
+				why = "its tests compile what --without names: " + pkg
+			}
+		}
 		if why != "" {
 			r.Commits = append(r.Commits, Commit{Commit: c.id, Subject: c.subject(), Dropped: why})
 			continue
 		}
-		t.measure()
 		tasks = append(tasks, t)
 	}
 	slices.SortStableFunc(tasks, func(a, b *task) int { return a.cost - b.cost })

@@ -67,9 +67,43 @@ func TestImportsAreFollowedThroughATree(t *testing.T) {
 		file("b/b.go", "package b\nimport \"example.com/x\"\n"), file("b/b_test.go", "package b\nimport \"unseen\"\n"), file("c/c.go", "package c\nimport \"m/a\"\n"),
 	}
 	got := importsOf("m", files, []string{"m/a"})
-	if want := []string{"example.com/x", "fmt", "testing"}; got.own != 2 || !slices.Equal(got.foreign, want) {
+	if want := []string{"example.com/x", "fmt", "testing"}; !slices.Equal(got.own, []string{"m/a", "m/b"}) || !slices.Equal(got.foreign, want) {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestWithoutLooksThroughImports(t *testing.T) {
+	compiles := &task{own: []string{"m/a", "m/structure"}, foreign: []string{"gvisor.dev/gvisor/pkg/sentry", "os"}}
+	for unwanted, want := range map[string]string{"gvisor.dev/gvisor": "gvisor.dev/gvisor/pkg/sentry", "m/structure": "m/structure", "m/struct": "", "gvisor.dev/gvisor/pkg/s": "", "o": ""} {
+		if got := compiles.compilesOneOf([]string{"x", unwanted}); got != want {
+			t.Errorf("without %s: %q is compiled, expected %q", unwanted, got, want)
+		}
+	}
+}
+
+func TestBusyMachinesGetMoreTime(t *testing.T) {
+	for load, want := range map[string]int{"0.10 9 9 1/2 3": 60, "4.00 0 0 1/2 3": 120, "39.5 0 0 1/2 3": 180, "": 60, "NaN 1": 60, "-7 1": 60} {
+		if got := onBusyMachine(60, []byte(load), 2); got != want {
+			t.Errorf("load %q: %d seconds, expected %d", load, got, want)
+		}
+	}
+}
+
+func TestAClassIsMinedByOne(t *testing.T) {
+	dir := t.TempDir()
+	first, err := lockClass(t.Context(), dir, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockClass(t.Context(), dir, "c"); err == nil {
+		t.Error("two commands mine one class")
+	}
+	first.Close()
+	again, err := lockClass(t.Context(), dir, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
 }
 
 func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {

@@ -33,7 +33,8 @@ type task struct {
 	code     []string      // paths of the recorded change
 	patch    []byte
 	cost     int      // what has to be compiled, roughly
-	foreign  []string // Go packages that are not the repository's own
+	own      []string // Go packages of the repository that are compiled
+	foreign  []string // and those of others
 }
 
 // file is one that the tests see: theirs, or that of the commit's tree.
