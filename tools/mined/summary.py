@@ -21,7 +21,7 @@ def conditions(card):
 reasons = collections.Counter(c.get("dropped", "").split(": ")[0] for c in report["commits"] if c.get("dropped"))
 seconds = sorted(c["seconds"] for c in report["commits"] if c.get("seconds"))
 lines = [
-    "# The acceptance test on this repository's own history",
+    f"# The acceptance test on {report['class']}",
     "",
     "Written by `.ci/conformance.d/mined`; [docs/mine.md](../../docs/mine.md) says what such a class shows and what it does not.",
     "",
