@@ -180,6 +180,15 @@ mkdir -p .tally && printf 'import os\nos._exit(0)\n' >.tally/run.py
 printf 'import unittest\n' >tests/test_calc.py
 `
 
+// patchUnittest has every test succeed, by files that are read before the tests and
+// are none: only that they are as in the case stops this.
+const patchUnittest = `
+for f in tests/__init__.py tests/conftest.py conftest.py sitecustomize.py; do
+	mkdir -p tests
+	printf 'import unittest\n\n\ndef run(self, result=None):\n    result.startTest(self)\n    result.addSuccess(self)\n    result.stopTest(self)\n\n\nunittest.TestCase.run = run\n' >$f
+done
+`
+
 // forgeReport has the code under test report every test as passed, and end.
 const forgeReport = `
 printf 'import json, os, sys\nfor t in ("test_add", "test_name", "test_double"):\n    print(json.dumps({"Action": "pass", "Package": "python", "Test": "tests.test_calc.Calc." + t}))\nsys.stdout.flush()\nos._exit(0)\n' >calc.py
@@ -225,6 +234,7 @@ func TestMineMakesCasesOfAHistory(t *testing.T) {
 	allAre(t, "nothing", w.outcomes("nothing"), evidence.Failed, len(tasks))
 	for name, script := range map[string]string{
 		"plants":     plantEverything,
+		"patches":    patchUnittest,
 		"forges":     forgeReport,
 		"ends":       "printf 'import os\\nos._exit(0)\\n' >calc.py",
 		"untests":    "rm -rf tests; ln -s /tmp tests",

@@ -142,6 +142,48 @@ func (c VerifiedCase) Tree(name digest.Content) ([]digest.File, error) {
 	return c.draft.blobs.tree(name)
 }
 
+// CheckTrees refuses a trees file with something in it that no tree has, of those
+// that cases name: what nobody uses, nobody reviews. Drafts may name trees too, and
+// until they are cases it is not known which.
+func (v *Verified) CheckTrees(named []digest.Content) error {
+	for p := range v.draft.files {
+		if strings.HasPrefix(p, PendingDir+"/") {
+			return nil
+		}
+	}
+	return v.draft.blobs.unused(named)
+}
+
+func (s blobStore) unused(named []digest.Content) error {
+	blobs, err := s()
+	if err != nil {
+		return err
+	}
+	used := map[digest.Content]bool{}
+	for _, name := range named {
+		var t Tree
+		if err := canon.UnmarshalCanonical(blobs[name], &t); err != nil {
+			return refusal.Newf(refusal.Malformed, "the tree %s: %w", name, err)
+		}
+		used[name] = true
+		for _, f := range t.Files {
+			used[f.Digest] = true
+		}
+	}
+	var idle []string
+	for d := range blobs {
+		if !used[d] {
+			idle = append(idle, hexOf(d))
+		}
+	}
+	if len(idle) == 0 {
+		return nil
+	}
+	slices.Sort(idle)
+	return refusal.Newf(refusal.BenchTreeInvalid, "%s: no case uses %d of the %d files in it; the first is %s", TreesFile, len(idle), len(blobs), idle[0]).
+		WithHint("take them out: unpack the file with \"tar --zstd -xf\", remove them, pack the others with \"tar --zstd -cf\"")
+}
+
 func (s blobStore) tree(name digest.Content) ([]digest.File, error) {
 	blobs, err := s()
 	if err != nil {

@@ -68,6 +68,24 @@ func rawTrees(t *testing.T, entries map[string]string, kind byte) []byte {
 	return out.Bytes()
 }
 
+func TestTreesHaveNothingThatNoCaseUses(t *testing.T) {
+	name, list, packed := packedTree(t)
+	if err := storeOf(packed).unused([]digest.Content{name}); err != nil {
+		t.Error(err)
+	}
+	if err := storeOf(nil).unused(nil); err != nil {
+		t.Errorf("a class without trees: %v", err)
+	}
+	hex := func(data string) string { return hexOf(digest.ContentOf([]byte(data))) }
+	more := rawTrees(t, map[string]string{hex(string(list)): string(list), hex("package a\n"): "package a\n", hex("#!/bin/sh\n"): "#!/bin/sh\n", hex("more"): "more"}, tar.TypeReg)
+	if err := storeOf(more).unused([]digest.Content{name}); !refusal.Is(err, refusal.BenchTreeInvalid) || !strings.Contains(err.Error(), hex("more")) {
+		t.Errorf("a file that no tree has: %v", err)
+	}
+	if err := storeOf(packed).unused(nil); !refusal.Is(err, refusal.BenchTreeInvalid) {
+		t.Errorf("a tree that no case names: %v", err)
+	}
+}
+
 func TestTreesAreWhatTheirDigestsSay(t *testing.T) {
 	name, list, packed := packedTree(t)
 	outside := Tree{Version: 1, Files: []TreeFile{{Path: "../a", Digest: digest.ContentOf([]byte("a"))}}}

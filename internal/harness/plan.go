@@ -201,6 +201,7 @@ type look struct {
 	viewed                         bool     // a judge may be asked for a second view
 	panel                          []string // the judges that panels name
 	tools                          []string // that the case offers
+	tree                           *digest.Content
 	err                            error
 }
 
@@ -235,7 +236,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}

@@ -2,21 +2,27 @@ package harness
 
 import (
 	"tallystick/internal/bench"
+	"tallystick/internal/digest"
 	"tallystick/internal/scenario"
 )
 
 // Validate refuses a bench that every run would refuse before it starts: a case
-// that cannot be read or that nothing grades, a policy that is none. It is for
-// those who verify a bench without running it.
+// that cannot be read or that nothing grades, a policy that is none. It also refuses
+// files of trees that no case uses. It is for those who verify a bench without
+// running it.
 func Validate(b *bench.Verified) error {
 	if _, err := rulesOf(b.Registration(), nil); err != nil {
 		return err
 	}
 	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b, "")}
+	var trees []digest.Content
 	for _, l := range w.lookAtAll() {
 		if l.err != nil {
 			return l.err
 		}
+		if l.tree != nil {
+			trees = append(trees, *l.tree)
+		}
 	}
-	return nil
+	return b.CheckTrees(trees)
 }
