@@ -177,7 +177,6 @@ type Handout struct {
 	Scenario  scenario.Scenario `json:"scenario"`
 	Files     []File            `json:"files,omitempty"`
 	Cassette  *File             `json:"cassette,omitempty"`
-	Tests     bool              `json:"tests,omitempty"` // there are hidden tests, to be asked for with a [Commitment]
 }
 
 // A File is some bytes by digest.
@@ -206,15 +205,6 @@ type Beat struct {
 	Fleet   string   `json:"fleet"`
 	Label   string   `json:"label,omitempty"`
 	Tickets []string `json:"tickets"`
-}
-
-// A Commitment binds a worker to what its agent has done so far, before it is given the
-// hidden tests of the case.
-type Commitment struct {
-	Fleet  string         `json:"fleet"`
-	Ticket string         `json:"ticket"`
-	Head   digest.ID      `json:"head"`   // of the trajectory so far
-	Folder digest.Content `json:"folder"` // what the agent left
 }
 
 // A ModelCall asks the coordinator to make a model call of a live case.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/cassette"
@@ -14,6 +15,7 @@ import (
 	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
+	"tallystick/internal/tools"
 	"tallystick/internal/trajectory"
 )
 
@@ -39,6 +41,14 @@ type Begun struct {
 	// Refused writes down that a worker tried something that is not allowed.
 	Refused func(evidence.IntegrityEvent) error
 	Left    int // cases to run
+	// Standing is asked by whoever shows how the attempt stands.
+	Standing func() Standing
+}
+
+// A Standing is what an attempt knows of itself, and its drivers do not.
+type Standing struct {
+	CostMicroUSD int64 // spent so far; of calls that are under way, what they may cost at most
+	Disagreed    int   // cases whose two workers did not agree
 }
 
 // An Offer is a case that is to be driven.
@@ -245,7 +255,28 @@ func (a *attempt) beginDrivers(ctx context.Context) error {
 	if a.cfg.Drivers == nil {
 		return nil
 	}
-	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.inLedger})
+	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.inLedger, Standing: a.standing})
+}
+
+func (a *attempt) standing() Standing {
+	spent := a.spentSoFar()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Standing{CostMicroUSD: spent, Disagreed: a.disagreed}
+}
+
+// staysHere says why a case cannot be driven on another machine.
+func (w *Worker) staysHere(c *scenario.Case) string {
+	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
+	switch {
+	case len(c.Tests) > 0:
+		return "it has hidden tests, which workers are not given"
+	case c.Scenario.Test != nil && len(w.cfg.TestMounts) > 0:
+		return "its test finds folders of this machine, which do not travel to workers"
+	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
+		return "it calls MCP servers, which are reached from this machine only"
+	}
+	return ""
 }
 
 // inLedger writes an event beside the others and to the ledger, whatever its
@@ -266,9 +297,13 @@ func (a *attempt) note(name string, severity evidence.Severity, detail string, d
 	return a.inLedger(e)
 }
 
+// maxLosses is how often a case is given out again because a worker did not bring it
+// back. What breaks every worker would otherwise be started without end.
+const maxLosses = 5
+
 // runRemote takes one case from its claim to its record.
 func (a *attempt) runRemote(ctx context.Context, j job) error {
-	for {
+	for losses := 1; ; losses++ {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -292,8 +327,11 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 		case errors.Is(err, ErrDriverLost), refusal.Is(err, refusal.ResultRefused), j.resumed && refusal.Is(err, refusal.JournalDiffers):
 			// The ledger says that it began. The next worker that takes it begins
 			// another execution of it.
-			if err := a.lost(j, worker, err); err != nil {
-				return err
+			if nerr := a.lost(j, worker, err); nerr != nil {
+				return nerr
+			}
+			if losses == maxLosses {
+				return a.giveUp(ctx, j, given, err)
 			}
 			j.execution, j.resumed = j.execution+1, false
 			continue
@@ -315,8 +353,21 @@ func ended(ctx context.Context, err error) error {
 
 // lost notes that a worker did not come back with a case, or with something else.
 func (a *attempt) lost(j job, worker evidence.Worker, why error) error {
-	return a.note("fleet.case.lost", evidence.Warn, fmt.Sprintf("case %s: worker %s: %s; it is given out again", j.id, worker.Key, head(strings.ToValidUTF8(why.Error(), "\uFFFD"), 500)),
+	return a.note("fleet.case.lost", evidence.Warn, fmt.Sprintf("case %s: worker %s: %s", j.id, worker.Key, head(strings.ToValidUTF8(why.Error(), "\uFFFD"), 500)),
 		map[string]any{"attempt": a.id, "case": j.id, "repeat": j.repeat, "execution": j.execution, "worker": worker.Key})
+}
+
+// giveUp records a case that no worker brings back, as unscored.
+func (a *attempt) giveUp(ctx context.Context, j job, given Job, last error) error {
+	g, err := a.Worker.notRun(j.index, given, func(s *session.Session) {
+		s.Halt(session.Failed, refusal.Failed, fmt.Errorf("workers did not bring the case back in %d executions; the last: %s", maxLosses, head(strings.ToValidUTF8(last.Error(), "\uFFFD"), 500)))
+	})
+	if err != nil {
+		return err
+	}
+	defer g.release()
+	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
+	return a.put(ctx, j, g)
 }
 
 // driveRemote has a worker drive a case, and grades what it brings back.
@@ -413,8 +464,23 @@ func (r *run) whyStopped(stop *session.Stop) string {
 }
 
 // double has a second worker run a case that another has run, and compares. Two that
-// do not agree leave the case unscored: one of them may have lied.
+// do not agree leave the case unscored: one of them may have lied. So does a case that
+// no second worker brings back: it was to be compared, and could not be.
 func (a *attempt) double(ctx context.Context, j job, given Job, first evidence.Worker, g *Graded) error {
+	var err error
+	for range maxLosses {
+		if err = a.doubleOnce(ctx, j, given, first, g); !errors.Is(err, ErrDriverLost) && !refusal.Is(err, refusal.ResultRefused) {
+			return err
+		}
+	}
+	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
+	g.Record.Reason = fmt.Sprintf("NotDoubled: no second worker brought the case back in %d tries; the last: %s", maxLosses, head(strings.ToValidUTF8(err.Error(), "\uFFFD"), 500))
+	return nil
+}
+
+// doubleOnce has one more worker run the case. The error is [ErrDriverLost] or
+// [refusal.ResultRefused] if that one did not bring it back.
+func (a *attempt) doubleOnce(ctx context.Context, j job, given Job, first evidence.Worker, g *Graded) error {
 	claim, err := a.cfg.Drivers.Claim(ctx, Offer{Job: given, Not: first.Key})
 	if err != nil {
 		return err
@@ -428,10 +494,9 @@ func (a *attempt) double(ctx context.Context, j job, given Job, first evidence.W
 	other, err := a.Worker.gradeFrom(ctx, claim, j.index, given)
 	claim.Verdict(err)
 	if errors.Is(err, ErrDriverLost) || refusal.Is(err, refusal.ResultRefused) {
-		if err := a.lost(j, second, err); err != nil {
-			return err
+		if nerr := a.lost(j, second, err); nerr != nil {
+			return nerr
 		}
-		return a.double(ctx, j, given, first, g)
 	}
 	if err != nil {
 		return err
@@ -448,6 +513,9 @@ func (a *attempt) double(ctx context.Context, j job, given Job, first evidence.W
 	if err := a.note("fleet.workers_disagree", evidence.Warn, fmt.Sprintf("case %s: workers %s and %s do not agree: %s", j.id, first.Key, second.Key, difference), about); err != nil {
 		return err
 	}
+	a.mu.Lock()
+	a.disagreed++
+	a.mu.Unlock()
 	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
 	g.Record.Reason = fmt.Sprintf("WorkersDisagree: workers %s and %s do not agree: %s", first.Key, second.Key, difference)
 	return nil

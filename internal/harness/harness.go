@@ -93,6 +93,7 @@ type attempt struct {
 	last      *circumstances // of the last of these
 	spent     int64          // micro-dollars, for the limit of the attempt
 	suspended []string
+	disagreed int // cases that two workers of a fleet ran with another result
 	finished  bool
 }
 
@@ -227,14 +228,18 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 
 // overBudget reports whether the attempt has spent what it may.
 func (a *attempt) overBudget() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	spent := a.spent
+	return a.books.MaxCostMicroUSD > 0 && a.spentSoFar() >= a.books.MaxCostMicroUSD
+}
+
+// spentSoFar is what the attempt has cost, calls that are under way at their most.
+func (a *attempt) spentSoFar() int64 {
 	if a.paid != nil {
 		paid := a.paid.Paid()
-		spent = paid.Most()
+		return paid.Most()
 	}
-	return a.books.MaxCostMicroUSD > 0 && spent >= a.books.MaxCostMicroUSD
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spent
 }
 
 // record puts the evidence of a case on disk, and then its record.

@@ -179,6 +179,10 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	chosen = w.cfg.Selection.take(chosen, func(i int) string { return looked[i].id })
 	for _, i := range chosen {
 		l := looked[i]
+		if w.cfg.Drivers != nil && l.stays != "" {
+			return nil, nil, refusal.Newf(refusal.Usage, "case %s cannot be run over a fleet: %s", l.id, l.stays).
+				WithHint("run the class on one machine, without --fleet; or leave such cases out with --case '!GLOB'")
+		}
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
 		for _, name := range l.panel {
 			if !slices.Contains(w.panel, name) {
@@ -202,6 +206,7 @@ type look struct {
 	panel                          []string // the judges that panels name
 	tools                          []string // that the case offers
 	tree                           *digest.Content
+	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
 
@@ -240,6 +245,7 @@ func (w *Worker) lookAt(i int) look {
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}
+	l.stays = w.staysHere(c)
 	return l
 }
 

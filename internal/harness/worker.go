@@ -222,6 +222,14 @@ func (r *run) sameAsBefore() error {
 // skip makes the record of a case that is not run because the attempt has spent
 // its money. It is truncated and never quietly missing.
 func (w *Worker) skip(index int, j Job, limit int64) (*Graded, error) {
+	return w.notRun(index, j, func(s *session.Session) {
+		_ = s.Event(&trajectory.LimitReached{Limit: "cost_microdollars", Max: limit})
+		s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the attempt has spent its limit of %d micro-dollars; the case was not run", limit))
+	})
+}
+
+// notRun makes the record of a case that no agent was driven through. Halt says why.
+func (w *Worker) notRun(index int, j Job, halt func(*session.Session)) (*Graded, error) {
 	r, err := w.take(index, j)
 	if err != nil {
 		return nil, err
@@ -231,8 +239,7 @@ func (w *Worker) skip(index int, j Job, limit int64) (*Graded, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = r.s.Event(&trajectory.LimitReached{Limit: "cost_microdollars", Max: limit})
-	r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the attempt has spent its limit of %d micro-dollars; the case was not run", limit))
+	halt(r.s)
 	r.result = r.s.Fail(nil)
 	return r.finish(context.Background())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"tallystick/internal/harness"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
-	"tallystick/internal/tools"
 	"tallystick/internal/wire"
 )
 
@@ -32,11 +30,12 @@ type claim struct {
 	about  evidence.Worker
 
 	// Guarded by the coordinator's lock.
+	taken    time.Time // when it was claimed
 	heard    time.Time // when the worker was heard of last
 	deadline time.Time // when it must have come back
 	pieces   map[digest.Content][]byte
 	parts    map[digest.Content]*bytes.Buffer
-	bytes    int64
+	bytes    int                       // of pieces and parts
 	blobs    map[digest.Content][]byte // that the worker may fetch for it
 	live     harness.Recording
 	answered *nats.Msg // the result, which waits for the verdict
@@ -88,11 +87,45 @@ func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*nats.Msg, *wo
 		c.quarantine(w, fmt.Sprintf("it sent %d bytes as %s", len(m.Data), verb))
 		return
 	}
-	if verb == "claim" || verb == "result" || verb == "model" {
-		go answer(m, w) // signatures, grading and models take time
+	if verb != "claim" && verb != "result" && verb != "model" {
+		answer(m, w)
 		return
 	}
-	answer(m, w)
+	// Signatures and models take time.
+	if !c.begin(w, len(m.Data)) {
+		say(m, fleet.Answer{Error: "too much at once of this worker; try again"})
+		return
+	}
+	go func() {
+		defer c.end(w, len(m.Data))
+		answer(m, w)
+	}()
+}
+
+// Bounds of what one worker may have the coordinator do at once, so that a flood is
+// the worker's own loss.
+const (
+	maxAtWork = 1024      // messages that are being answered
+	maxBytes  = 128 << 20 // of these
+	maxHeld   = 1 << 30   // bytes of pieces that were sent ahead of their results
+)
+
+// begin reports whether there is room for answering a message of so many bytes.
+func (c *Coordinator) begin(w *worker, n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.atWork >= maxAtWork || w.bytes+n > maxBytes {
+		c.counts.Refused++
+		return false
+	}
+	w.atWork, w.bytes = w.atWork+1, w.bytes+n
+	return true
+}
+
+func (c *Coordinator) end(w *worker, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.atWork, w.bytes = w.atWork-1, w.bytes-n
 }
 
 // byUser finds what is known of a worker, or begins it. Mu is held.
@@ -186,7 +219,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	}
 	now := c.crew.Now()
 	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
-	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
+	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
 		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
 	o.claim = k
 	w.Label, w.Version = asked.Label, asked.Harness
@@ -230,12 +263,6 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, 
 // handout is what a worker is shown of a case: what an agent needs, and nothing that
 // says what a right answer is.
 func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
-	if len(h.Case.Tests) > 0 {
-		return nil, nil, refusal.Newf(refusal.Usage, "case %s has hidden tests, which workers of a fleet are not given", h.Case.ID).WithHint("run the class on one machine")
-	}
-	if h.Live != nil && slices.ContainsFunc(h.Case.Scenario.Tools, func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }) {
-		return nil, nil, refusal.Newf(refusal.Usage, "case %s uses MCP servers, which a live attempt over a fleet does not call", h.Case.ID).WithHint("run the class on one machine")
-	}
 	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
 		HeldOut: h.Case.HeldOut, Scenario: h.Case.Scenario}
 	blobs := map[digest.Content][]byte{}
@@ -319,9 +346,13 @@ func (c *Coordinator) claimOf(ticket string, w *worker) (k *claim, why string) {
 // takePiece takes a part of a piece that is too large to come with its result.
 func (c *Coordinator) takePiece(m *nats.Msg, w *worker) {
 	name, err := digest.ParseContent(m.Header.Get("Digest"))
+	if m.Header.Get("Fleet") != c.id {
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
 	c.mu.Lock()
 	k, why := c.claimOf(m.Header.Get("Ticket"), w)
-	if err != nil || k == nil {
+	if err != nil || k == nil || k.answered != nil {
 		c.mu.Unlock()
 		if why == "foreign" || err != nil {
 			c.quarantine(w, "it sent a piece for a case that it does not have")
@@ -329,31 +360,57 @@ func (c *Coordinator) takePiece(m *nats.Msg, w *worker) {
 		say(m, fleet.Answer{Gone: true})
 		return
 	}
-	if k.bytes += int64(len(m.Data)); k.bytes > fleet.MaxResult || len(m.Data) > fleet.MaxPart || len(k.parts) > fleet.MaxPieces {
+	if w.held+len(m.Data) > maxHeld {
+		c.counts.Refused++
 		c.mu.Unlock()
-		c.refuse(k, fmt.Sprintf("what it sent for one case is over %d bytes", fleet.MaxResult))
-		say(m, fleet.Answer{Error: "too large", Leave: true})
+		say(m, fleet.Answer{Error: "too much at once of this worker"})
 		return
 	}
+	why = k.addPart(name, m.Data, m.Header.Get("Last") == "yes")
+	c.mu.Unlock()
+	if why != "" {
+		c.refuse(k, why)
+		say(m, fleet.Answer{Error: why, Leave: true})
+		return
+	}
+	say(m, fleet.Answer{})
+}
+
+// addPart adds to a piece. It says why, if that is not allowed. Mu is held.
+func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string) {
 	part := k.parts[name]
 	if part == nil {
 		part = &bytes.Buffer{}
 		k.parts[name] = part
 	}
-	part.Write(m.Data)
-	whole := m.Header.Get("Last") == "yes"
-	ok := true
-	if whole {
-		delete(k.parts, name)
-		if ok = digest.ContentOf(part.Bytes()) == name; ok {
-			k.pieces[name] = part.Bytes()
-		}
+	switch {
+	case len(data) > fleet.MaxPart:
+		return fmt.Sprintf("a part of a piece has %d bytes, at most %d are allowed", len(data), fleet.MaxPart)
+	case part.Len()+len(data) > fleet.MaxPiece:
+		return fmt.Sprintf("a piece has more than %d bytes", fleet.MaxPiece)
+	case k.bytes+len(data) > fleet.MaxResult:
+		return fmt.Sprintf("what it sent for one case is over %d bytes", fleet.MaxResult)
+	case len(k.parts)+len(k.pieces) > fleet.MaxPieces:
+		return fmt.Sprintf("what it sent for one case is over %d pieces", fleet.MaxPieces)
 	}
-	c.mu.Unlock()
-	if !ok {
-		c.refuse(k, "a piece does not have its digest")
+	k.bytes += len(data)
+	k.worker.held += len(data)
+	part.Write(data)
+	if !last {
+		return ""
 	}
-	say(m, fleet.Answer{})
+	delete(k.parts, name)
+	if digest.ContentOf(part.Bytes()) != name {
+		return "a piece does not have its digest"
+	}
+	k.pieces[name] = part.Bytes()
+	return ""
+}
+
+// free forgets what came for a case. Mu is held.
+func (k *claim) free() {
+	k.worker.held -= k.bytes
+	k.bytes, k.blobs, k.pieces, k.parts, k.live = 0, nil, nil, nil, nil
 }
 
 // takeResult takes what a worker brings back.
@@ -366,6 +423,12 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 	if err != nil {
 		c.quarantine(w, "it sent a result that does not verify: "+err.Error())
 		say(m, fleet.Answer{Leave: true})
+		return
+	}
+	if r.Fleet != c.id {
+		// Of an attempt that is over, or from before the coordinator was started again.
+		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought a result of another fleet (%.100q); it does not count", w.Key, r.Fleet), "")
+		say(m, fleet.Answer{Gone: true})
 		return
 	}
 	c.mu.Lock()
@@ -395,21 +458,49 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 		return
 	}
 	if r.Failed != "" {
-		k.failed = r.Failed
-		c.mu.Lock()
-		c.counts.Lost++
-		w.Lost++
-		delete(c.offers, r.Ticket)
-		c.mu.Unlock()
-		say(m, fleet.Answer{})
-		k.result <- nil
+		c.takeFailure(k, &r)
 		return
 	}
 	c.mu.Lock()
 	w.Isolation = r.Driven.Isolation
+	r.Driven.Pieces = k.pieces // nothing is added any more: it is answered
 	c.mu.Unlock()
-	r.Driven.Pieces = k.pieces
 	k.result <- &r.Driven
+}
+
+// takeFailure takes that a worker could not drive a case.
+func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
+	k.failed = r.Failed // read after the result is
+	c.mu.Lock()
+	m := k.answered
+	if c.offers[r.Ticket] == k.offer {
+		delete(c.offers, r.Ticket)
+		c.counts.Lost++
+		k.worker.Lost++
+		c.strike(k)
+	}
+	enough := k.worker.strikes >= maxStrikes
+	c.mu.Unlock()
+	if enough {
+		c.quarantine(k.worker, tooOften)
+	}
+	say(m, fleet.Answer{Leave: enough})
+	k.result <- nil
+}
+
+// maxStrikes is how often in a row a worker may not bring back what it took. It is less
+// than how often a case is given out, so that one worker alone cannot use that up.
+const maxStrikes = 3
+
+var tooOften = fmt.Sprintf("%d times in a row it did not bring back the cases that it took", maxStrikes)
+
+// strike notes that a worker did not bring a case back. Cases that it had at the same
+// time are one failure: a worker that is stopped or cut off loses all of them at once.
+// Mu is held.
+func (c *Coordinator) strike(k *claim) {
+	if w := k.worker; !k.taken.Before(w.struck) {
+		w.strikes, w.struck = w.strikes+1, c.crew.Now()
+	}
 }
 
 // check compares a result with the claim, and takes its pieces.
@@ -426,6 +517,9 @@ func (k *claim) check(r *fleet.Result, rest []byte) error {
 	}
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
+	if k.pieces == nil { // the attempt is being stopped
+		return nil
+	}
 	return r.TakePieces(rest, k.pieces)
 }
 
@@ -435,9 +529,10 @@ func (c *Coordinator) refuse(k *claim, why string) {
 	if c.offers[k.offer.ticket] == k.offer {
 		c.lose(k.offer)
 	}
+	answered := k.answered
 	c.mu.Unlock()
 	c.quarantine(k.worker, fmt.Sprintf("case %s: %s", k.offer.Case, why))
-	say(k.answered, fleet.Answer{Error: why, Leave: true})
+	say(answered, fleet.Answer{Error: why, Leave: true})
 }
 
 // Verdict ends a claim.
@@ -446,19 +541,20 @@ func (k *claim) Verdict(err error) {
 	c.mu.Lock()
 	current := c.offers[k.offer.ticket] == k.offer
 	delete(c.offers, k.offer.ticket)
-	k.blobs, k.pieces, k.live = nil, nil, nil
+	k.free()
 	if current && err == nil {
 		c.remember(k)
 	}
+	answered := k.answered
 	c.mu.Unlock()
 	switch {
 	case err == nil:
-		say(k.answered, fleet.Answer{})
+		say(answered, fleet.Answer{})
 	case refusal.Is(err, refusal.ResultRefused):
 		c.quarantine(k.worker, fmt.Sprintf("case %s: %v", k.offer.Case, err))
-		say(k.answered, fleet.Answer{Error: err.Error(), Leave: true})
+		say(answered, fleet.Answer{Error: err.Error(), Leave: true})
 	default:
-		say(k.answered, fleet.Answer{Gone: true})
+		say(answered, fleet.Answer{Gone: true})
 		say(k.asked, fleet.Answer{Gone: true})
 	}
 }
@@ -471,6 +567,7 @@ const maxDone = 50_000
 func (c *Coordinator) remember(k *claim) {
 	c.counts.Done++
 	k.worker.Done++
+	k.worker.strikes = 0
 	c.rate = append(c.rate, c.crew.Now())
 	if len(c.rate) > 200_000 {
 		c.rate = c.rate[100_000:]
@@ -510,7 +607,9 @@ func (c *Coordinator) note(w *worker, name string, severity evidence.Severity, d
 func (c *Coordinator) quarantine(w *worker, why string) {
 	c.mu.Lock()
 	already := w.Quarantined != ""
-	w.Quarantined = strings.ToValidUTF8(why[:min(len(why), 500)], "\uFFFD")
+	if !already {
+		w.Quarantined = strings.ToValidUTF8(why[:min(len(why), 500)], "\uFFFD")
+	}
 	for _, o := range c.offers {
 		if o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
 			c.lose(o)
@@ -529,6 +628,10 @@ func (c *Coordinator) quarantine(w *worker, why string) {
 func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 	var call fleet.ModelCall
 	err := canon.Unmarshal(m.Data, &call)
+	if err == nil && call.Fleet != c.id {
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
 	c.mu.Lock()
 	k, why := c.claimOf(call.Ticket, w)
 	var live harness.Recording

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"tallystick/internal/agent"
 	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -53,6 +54,8 @@ type Coordinator struct {
 	started time.Time
 	stop    context.CancelFunc
 
+	carried agent.Carried // the target
+
 	mu      sync.Mutex
 	offers  map[string]*offer // by ticket, those that are not done
 	late    map[string]string // tickets whose worker was lost, by its key
@@ -75,13 +78,18 @@ type offer struct {
 // A worker is what the coordinator knows of one.
 type worker struct {
 	fleet.WorkerStatus
-	user   string
-	events int
+	user    string
+	events  int
+	strikes int       // how often in a row it did not bring back what it took
+	struck  time.Time // when it did not for the last time
+	atWork  int       // its messages that are being answered
+	bytes   int       // of these
+	held    int       // bytes of pieces of its that wait for their results
 }
 
 // Open opens the coordinator's side of a fleet, and tells the person how workers join.
 func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, func(), error) {
-	c := &Coordinator{o: o, shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
+	c := &Coordinator{o: o, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
 	var err error
 	if c.crew, err = s.Crew(); err != nil {
 		return nil, nil, err
@@ -89,11 +97,24 @@ func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, 
 	random := make([]byte, 8)
 	rand.Read(random)
 	c.id = hex.EncodeToString(random)
+	if err := c.pack(); err != nil {
+		return nil, nil, err
+	}
 	if err := c.connect(); err != nil {
 		c.close()
 		return nil, nil, err
 	}
 	return c, c.close, nil
+}
+
+// pack takes the target apart for the journey. What cannot travel is refused here,
+// before anything is registered.
+func (c *Coordinator) pack() (err error) {
+	if c.crew.Target.Kind == agent.KindCommand && c.crew.Unsafe {
+		return refusal.Newf(refusal.Usage, "--fleet with --sandbox none: workers run an agent in a sandbox only").WithHint("leave --sandbox none out, or run the class on this machine")
+	}
+	c.carried, c.shared, err = c.crew.Target.Carry()
+	return err
 }
 
 // connect opens the embedded server, or the connection to an existing one.
@@ -201,8 +222,8 @@ func (c *Coordinator) close() {
 		cancel()
 	}
 	if c.nc != nil {
-		for _, w := range c.workers {
-			_ = c.nc.Publish(fleet.EndSubject(w.user), []byte(c.id))
+		for _, user := range c.users() {
+			_ = c.nc.Publish(fleet.EndSubject(user), []byte(c.id))
 		}
 		_ = c.nc.Flush()
 		c.nc.Close()
@@ -211,6 +232,16 @@ func (c *Coordinator) close() {
 		c.server.Stop()
 		_ = store.RemoveTree(filepath.Join(c.o.Dir, statusFile))
 	}
+}
+
+// users are the workers that came, by their names at the server.
+func (c *Coordinator) users() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.workers {
+		names = append(names, w.user)
+	}
+	return names
 }
 
 // Begin makes the queue and begins to answer.
@@ -250,11 +281,7 @@ func (c *Coordinator) replicas() int {
 
 // setUp writes what all cases share.
 func (c *Coordinator) setUp() error {
-	carried, pieces, err := c.crew.Target.Carry()
-	if err != nil {
-		return err
-	}
-	setup := fleet.Setup{Version: fleet.Version, Registered: *c.begun.Registered, Registration: c.crew.Registration, Offered: c.begun.Offered, Target: carried,
+	setup := fleet.Setup{Version: fleet.Version, Registered: *c.begun.Registered, Registration: c.crew.Registration, Offered: c.begun.Offered, Target: c.carried,
 		Sandbox: c.crew.Sandbox, Unsafe: c.crew.Unsafe, Replies: c.crew.Replies, Live: c.begun.Registered.Mode == "live", Harness: c.o.Version}
 	for _, v := range c.crew.Versions {
 		setup.Signers = append(setup.Signers, fleet.SignersVersion{Signers: v.Signers, Signatures: v.Signatures})
@@ -263,7 +290,6 @@ func (c *Coordinator) setUp() error {
 	if err != nil {
 		return err
 	}
-	c.shared = pieces
 	d := digest.ContentOf(data)
 	c.shared[d] = data
 	c.welcome = fleet.Welcome{Version: fleet.Version, Fleet: c.id, Setup: d, Bytes: int64(len(data))}
@@ -302,15 +328,24 @@ func (c *Coordinator) watch(ctx context.Context) {
 	}
 }
 
-// dropSilent gives up on workers that have not been heard of.
+// dropSilent gives up on workers that have not been heard of. What one has brought back
+// is graded in peace.
 func (c *Coordinator) dropSilent() {
+	var enough []*worker
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := c.crew.Now()
 	for _, o := range c.offers {
-		if k := o.claim; k != nil && (now.Sub(k.heard) > Lease || now.After(k.deadline)) {
+		if k := o.claim; k != nil && k.answered == nil && (now.Sub(k.heard) > Lease || now.After(k.deadline)) {
 			c.lose(o)
+			c.strike(k)
+			if k.worker.strikes >= maxStrikes {
+				enough = append(enough, k.worker)
+			}
 		}
+	}
+	c.mu.Unlock()
+	for _, w := range enough {
+		c.quarantine(w, tooOften)
 	}
 }
 
@@ -355,9 +390,11 @@ func (c *Coordinator) tell(m *nats.Msg) {
 }
 
 func (c *Coordinator) status() fleet.Status {
+	standing := c.begun.Standing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, now := c.counts, c.crew.Now()
+	s.CostMicroUSD, s.Disagreed = standing.CostMicroUSD, standing.Disagreed
 	has := map[string][]string{}
 	for _, o := range c.offers {
 		if o.claim == nil {

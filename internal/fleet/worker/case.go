@@ -165,6 +165,7 @@ func (s *shift) put(ctx context.Context, ticket string, d digest.Content, piece 
 	for rest := piece; ; {
 		n := min(part, len(rest))
 		m := nats.NewMsg(fleet.Subject("put", s.user))
+		m.Header.Set("Fleet", s.welcome.Fleet)
 		m.Header.Set("Ticket", ticket)
 		m.Header.Set("Digest", d.String())
 		if n == len(rest) {
