@@ -168,7 +168,7 @@ func TestJudgementExample(t *testing.T) {
 	if err := os.CopyFS(w.dir, os.DirFS(filepath.Join(examples, "judgement"))); err != nil {
 		t.Fatal(err)
 	}
-	for class, want := range map[string]int{"orders-sql": 3, "enough": 11, "replies": 2} {
+	for class, want := range map[string]int{"orders-sql": 3, "enough": 11, "replies": 2, "meaning": 1} {
 		args := []string{class}
 		if class == "enough" {
 			args = append(args, "--stop-early")

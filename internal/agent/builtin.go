@@ -139,7 +139,7 @@ func (b *Builtin) Validate() error {
 	at := func(format string, args ...any) func(path ...string) error {
 		return func(path ...string) error { return strictyaml.At(path, fmt.Errorf(format, args...)) }
 	}
-	if !b.API.Known() {
+	if !b.API.Converses() {
 		return at("found %.40q, expected %s", b.API, wire.Expected())("api")
 	}
 	if b.Model == "" || len(b.Model) > 200 {

@@ -3,12 +3,15 @@ package cassette
 import (
 	"bytes"
 	"slices"
+
+	"tallystick/internal/wire"
 )
 
 // A Purpose says who made a recorded call. The agent's calls have none.
 type Purpose string
 
-// ForJudge marks the calls of the model that judged the case. What they hold,
+// ForJudge marks the calls of the models that judged the case or gave the vectors
+// that it is graded by. What they hold,
 // the expected answer above all, is not for the agent.
 const ForJudge Purpose = "judge"
 
@@ -19,13 +22,13 @@ const JudgeMark = "=====tally-answer:"
 
 // forJudge lists, for each interaction, whether it is the judge's. A cassette
 // that marks a purpose anywhere is believed; in one that does not, a model call
-// with a [JudgeMark] is the judge's.
+// with a [JudgeMark] is the judge's, and so is one for vectors.
 func (c *Cassette) forJudge() []bool {
 	marked := slices.ContainsFunc(c.Interactions, func(it Interaction) bool { return it.Purpose != "" })
 	judged := make([]bool, len(c.Interactions))
 	for i := range c.Interactions {
 		it := &c.Interactions[i]
-		judged[i] = it.Purpose == ForJudge || !marked && it.Model != nil && bytes.Contains(it.Model.Request, []byte(JudgeMark))
+		judged[i] = it.Purpose == ForJudge || !marked && it.Model != nil && (it.Model.API == wire.Embeddings || bytes.Contains(it.Model.Request, []byte(JudgeMark)))
 	}
 	return judged
 }

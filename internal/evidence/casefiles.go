@@ -17,12 +17,13 @@ type CaseFiles struct {
 	// Contents are the whole texts of which the trajectory has the beginning
 	// and the digest, sorted.
 	Contents   []digest.Content `json:"contents,omitempty"`
-	Diff       *digest.Content  `json:"diff,omitempty"`      // of the working folder
-	Folder     *FolderFiles     `json:"folder,omitempty"`    // what the agent left there
-	Grading    *digest.Content  `json:"grading,omitempty"`   // what was compared with what, and why
-	HeldOut    bool             `json:"held_out,omitempty"`  // the case is kept from those who build agents
-	Plan       *digest.Content  `json:"plan,omitempty"`      // what the agent said it would do
-	Recording  *digest.Content  `json:"recording,omitempty"` // the cassette of a live run
+	Diff       *digest.Content  `json:"diff,omitempty"`       // of the working folder
+	Embeddings []EmbeddingFiles `json:"embeddings,omitempty"` // the vectors that answers were compared by, in the order in which they were asked for
+	Folder     *FolderFiles     `json:"folder,omitempty"`     // what the agent left there
+	Grading    *digest.Content  `json:"grading,omitempty"`    // what was compared with what, and why
+	HeldOut    bool             `json:"held_out,omitempty"`   // the case is kept from those who build agents
+	Plan       *digest.Content  `json:"plan,omitempty"`       // what the agent said it would do
+	Recording  *digest.Content  `json:"recording,omitempty"`  // the cassette of a live run
 	Rubric     *RubricFiles     `json:"rubric,omitempty"`
 	TestLog    *digest.Content  `json:"test_log,omitempty"` // of the case's test command
 	Trajectory TrajectoryFile   `json:"trajectory"`
@@ -70,6 +71,12 @@ type VerdictFiles struct {
 	Pieces   []digest.Content `json:"pieces,omitempty"`
 }
 
+// EmbeddingFiles are what a model was asked vectors for, and its reply with them.
+type EmbeddingFiles struct {
+	Reply   digest.Content `json:"reply"`
+	Request digest.Content `json:"request"`
+}
+
 // Validate checks the version.
 func (c *CaseFiles) Validate() error {
 	if c.Version != CaseFilesVersion {
@@ -101,6 +108,9 @@ func (c *CaseFiles) All() []digest.Content {
 	}
 	for _, v := range c.Verdicts {
 		all = append(append(all, v.Document), v.Pieces...)
+	}
+	for _, e := range c.Embeddings {
+		all = append(all, e.Request, e.Reply)
 	}
 	return append(all, c.Contents...)
 }

@@ -389,6 +389,7 @@ func validIndex(t testing.TB) []byte {
 		Folder:     &FolderFiles{Start: d, Changed: []ChangedFile{{Digest: &d, Path: "a"}, {Link: "a", Path: "b"}, {Folder: true, Mode: "0700", Path: "c"}}},
 		Rubric:     &RubricFiles{Input: d, Output: d, Stderr: &d},
 		Trajectory: TrajectoryFile{Digest: d, Head: digest.IDOf([]byte("x"))},
+		Embeddings: []EmbeddingFiles{{Reply: d, Request: d}},
 		Verdicts:   []VerdictFiles{{Document: d, Pieces: []digest.Content{d}}}})
 }
 

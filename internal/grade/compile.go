@@ -43,6 +43,7 @@ type Grader struct {
 	judge  bool
 	views  bool
 	panel  []string
+	embeds []string // models
 }
 
 // UsesRubric reports whether grading runs the class's rubric.
@@ -53,6 +54,9 @@ func (g *Grader) UsesJudge() bool { return g.judge }
 
 // Judges names the judges of judge.yaml that panels of the spec have.
 func (g *Grader) Judges() []string { return g.panel }
+
+// Embedders names the models whose vectors the spec compares.
+func (g *Grader) Embedders() []string { return g.embeds }
 
 // ViewsWithJudge reports whether a model may be asked for a second view, which
 // changes no score.
@@ -107,6 +111,7 @@ type node struct {
 	condition *condition
 	judge     *JudgeSpec
 	sql       *SQLSpec
+	embedding *embeddingRule
 	calls     *callsRule // of tool_calls
 
 	children  []*node

@@ -29,6 +29,7 @@ const (
 	ROUGEL     Kind = "rouge_l"     // shares a long enough sequence of words
 	Edit       Kind = "edit"        // takes few enough changes of one letter
 	SQL        Kind = "sql"         // a query that gives what the expected one gives
+	Embedding  Kind = "embedding"   // its vector points enough the same way
 	ByRubric   Kind = "rubric"      // the class's rubric says so
 	ByJudge    Kind = "judge"       // a model says so
 	Prefer     Kind = "prefer"      // a model prefers it to another answer
@@ -66,6 +67,7 @@ var graders = []kindRow{
 	{kind: ROUGEL, members: expectation + " threshold", validate: validateSimilar, compare: rougeL.grader},
 	{kind: Edit, members: expectation + " threshold", validate: validateSimilar, compare: edits.grader},
 	{kind: SQL, members: expectation + " database database_file ordered columns tolerance", validate: validateSQL, prepare: (*compiler).sql, grade: (*run).sql},
+	{kind: Embedding, needs: "model", members: expectation + " threshold", validate: validateEmbedding, prepare: (*compiler).embedding, grade: (*run).embedding},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},
 	{kind: ByJudge, members: expectation + judging + " criteria criteria_file template sees files scale choices context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: Prefer, members: expectation + judging + " criteria criteria_file template sees files context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},

@@ -31,6 +31,10 @@ type Input struct {
 	// itself failed. Nil if there is no database here.
 	SQL func(s SQLSpec, query string) (wrong string, err error)
 
+	// Embed asks a model for the vectors of some texts. Why says why there are none.
+	// Nil if there is nobody to ask.
+	Embed func(model string, texts []string) (e Embedded, why string)
+
 	// SecondView asks a model about a value that the official scorer did not take,
 	// for a view beside the score. Nil if there is no judge.
 	SecondView func(JudgeSpec, extract.Value) (JudgeOutcome, error)
@@ -80,6 +84,7 @@ type Detail struct {
 	Marked      *Marked             `json:"marked,omitempty"`   // of a judge that marks claims or passages
 	Position    *Position           `json:"position,omitempty"` // of a judge that compares
 	Panel       *PanelDetail        `json:"panel,omitempty"`    // what each judge said, and how they differ
+	Embedding   *EmbeddingDetail    `json:"embedding,omitempty"`
 	Weight      float64             `json:"weight"`
 	Why         string              `json:"why"`
 }

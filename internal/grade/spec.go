@@ -110,6 +110,8 @@ type Rule struct {
 	Ordered      bool   `json:"ordered,omitempty"`
 	Columns      bool   `json:"columns,omitempty"`
 
+	Model string `json:"model,omitempty"` // embedding: whose vectors are compared
+
 	Checks []Check `json:"checks,omitempty"`
 }
 
@@ -177,6 +179,7 @@ func (r *Rule) fields() []field {
 		{"database_file", r.DatabaseFile != ""},
 		{"ordered", r.Ordered},
 		{"columns", r.Columns},
+		{"model", r.Model != ""},
 		{"checks", len(r.Checks) > 0},
 	}
 }

@@ -32,7 +32,8 @@ type run struct {
 	folder     *session.Folder
 	folderGone bool // there was one, and nobody knows what was in it
 	player     *cassette.Player
-	judges     *cassette.Player // of the same cassette, out of the agent's reach
+	judges     *cassette.Player          // of the same cassette, out of the agent's reach
+	embedded   map[digest.Content][]byte // replies with vectors that the evidence has, by their requests
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
 	live       Recording

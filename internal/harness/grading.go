@@ -99,6 +99,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		Judge:      r.judge(ctx, g, &broken),
 		SecondView: second,
 		SQL:        func(s grade.SQLSpec, query string) (string, error) { return compareSQL(ctx, s, query) },
+		Embed:      r.embed(ctx, g, &broken),
 		Redact:     redactOf(v),
 	})
 	if broken != nil {

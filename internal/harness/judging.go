@@ -99,12 +99,18 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 	p.draws[q] = drawn{p.draws[q].count + 1, b.Verdict}
 }
 
-// NeedsJudge reports whether a case that the config selects is graded by a
-// model, whether one may be asked for a second view, and which judges panels name.
-func NeedsJudge(cfg Config) (graded, viewed bool, named []string, err error) {
+// Asked is which models grading may ask.
+type Asked struct {
+	Judge, View bool     // a judge, for a score or for a second view
+	Panel       []string // the judges that panels name
+	Embedders   []string // the models whose vectors are compared
+}
+
+// AskedOf says which models the grading of the cases may ask that a config selects.
+func AskedOf(cfg Config) (Asked, error) {
 	w, err := prepare(cfg)
 	if err != nil {
-		return false, false, nil, err
+		return Asked{}, err
 	}
-	return w.judged, w.viewed, w.panel, nil
+	return Asked{w.judged, w.viewed, w.panel, w.embedders}, nil
 }

@@ -184,6 +184,11 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 				WithHint("run the class on one machine, without --fleet; or leave such cases out with --case '!GLOB'")
 		}
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
+		for _, name := range l.embedders {
+			if !slices.Contains(w.embedders, name) {
+				w.embedders = append(w.embedders, name)
+			}
+		}
 		for _, name := range l.panel {
 			if !slices.Contains(w.panel, name) {
 				w.panel = append(w.panel, name)
@@ -204,6 +209,7 @@ type look struct {
 	selected, judged, rubric, test bool
 	viewed                         bool     // a judge may be asked for a second view
 	panel                          []string // the judges that panels name
+	embedders                      []string // the models whose vectors are compared
 	tools                          []string // that the case offers
 	tree                           *digest.Content
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
@@ -241,7 +247,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}

@@ -32,6 +32,9 @@ type Regraded struct {
 	// they name.
 	Verdicts [][]byte
 
+	// Vectors are the requests and replies that answers were compared by.
+	Vectors [][]byte
+
 	Crossings []Crossing // the boundaries that were crossed on the way
 }
 
@@ -105,6 +108,9 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 	if err := r.loadRecording(s); err != nil {
 		return Regraded{}, err
 	}
+	if err := r.loadEmbedded(s); err != nil {
+		return Regraded{}, err
+	}
 	ended := false
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
@@ -141,6 +147,9 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regra
 		for _, d := range append([]digest.Content{v.Document}, v.Pieces...) {
 			out.Verdicts = append(out.Verdicts, g.Piece(d))
 		}
+	}
+	for _, e := range g.Files.Embeddings {
+		out.Vectors = append(out.Vectors, g.Piece(e.Request), g.Piece(e.Reply))
 	}
 	return out, nil
 }

@@ -41,6 +41,7 @@ type Worker struct {
 	judged, usesRubric, usesTest bool
 	viewed                       bool     // a judge may be asked for a second view
 	panel                        []string // the judges of judge.yaml that panels name
+	embedders                    []string // the models whose vectors are compared
 
 	of int // cases that the patterns of the selection fit
 

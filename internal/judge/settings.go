@@ -179,7 +179,7 @@ func (f *settingsFile) validateOne() error {
 	switch {
 	case f.Model == "" || len(f.Model) > 200:
 		return bad("model", "model has %d characters, expected 1 to 200", len(f.Model))
-	case !f.API.Known():
+	case !f.API.Converses():
 		return bad("api", "api is %.40q, expected %s", f.API, wire.Expected())
 	case f.Votes < 0 || f.Votes > maxVotes:
 		return bad("votes", "votes is %d, expected 1 to %d", f.Votes, maxVotes)

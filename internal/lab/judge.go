@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/scenario"
 	"tallystick/internal/seal"
 	"tallystick/internal/session"
+	"tallystick/internal/wire"
 	"tallystick/internal/workspace"
 )
 
@@ -124,12 +125,11 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 	return b, nil
 }
 
-// judgeNeeded says which model judges a case of the config, or is asked for second
+// judgeNeeded says which model judges a case, or is asked for second
 // views; nil if none is, and that it can be called and its price is known.
-func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
-	needed, viewed, named, err := harness.NeedsJudge(cfg)
-	if err != nil || !needed && !viewed {
-		return nil, err
+func (s *Setup) judgeNeeded(asked harness.Asked, access *provider.Access) (*judge.Settings, error) {
+	if !asked.Judge && !asked.View {
+		return nil, nil
 	}
 	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
 	if err != nil {
@@ -137,13 +137,13 @@ func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge
 	}
 	if settings == nil {
 		why := "class " + s.o.Class + " has cases that a model judges"
-		if !needed {
+		if !asked.Judge {
 			why = "--second-view asks a judge"
 		}
 		return nil, refusal.Newf(refusal.NotFound, "%s, and there is no %s: nothing was sent", why, judge.SettingsFile).
 			WithHint("say in %s which model judges; docs/formats/judge.md has the format", s.place.Path(judge.SettingsFile))
 	}
-	for _, name := range append([]string{""}, named...) {
+	for _, name := range append([]string{""}, asked.Panel...) {
 		one, err := settings.Named(name)
 		if err != nil {
 			return nil, err
@@ -153,6 +153,21 @@ func (s *Setup) judgeNeeded(cfg harness.Config, access *provider.Access) (*judge
 		}
 	}
 	return settings, nil
+}
+
+// modelsNeeded says, before anything is sent, which judge is asked, and that every
+// model which grading asks, for vectors too, can be called and has a price.
+func (s *Setup) modelsNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
+	asked, err := harness.AskedOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, model := range asked.Embedders {
+		if err := access.CheckModel(wire.Embeddings, model, 0); err != nil {
+			return nil, fmt.Errorf("class %s compares vectors of %s: %w", s.o.Class, model, err)
+		}
+	}
+	return s.judgeNeeded(asked, access)
 }
 
 // Knows refuses the name of a judge that judge.yaml does not have.
@@ -230,18 +245,9 @@ func judgedOf(o *judge.Opinion) grade.JudgeOutcome {
 
 // authored is the judge that a case wrote itself: the replies that are for the
 // judge's model by name. A live run and a recording do not listen to it.
-func (b *bailiff) authored(settings *judge.Settings, c *scenario.Case) session.Models {
+func (b *bailiff) authored(settings *judge.Settings, c *scenario.Case) *session.Script {
 	if b.mode != judge.Replay {
 		return nil
 	}
-	var replies []scenario.Reply
-	for _, r := range c.Scenario.Model {
-		if r.When != nil && r.When.Agent == settings.Model {
-			replies = append(replies, r)
-		}
-	}
-	if len(replies) == 0 {
-		return nil
-	}
-	return session.NewScript(replies)
+	return session.ScriptFor(settings.Model, c.Scenario.Model)
 }

@@ -39,7 +39,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, 
 		cfg.Judge, err = s.judge(judge.Replay, draws)
 		return l, err
 	}
-	settings, err := s.judgeNeeded(*cfg, access)
+	settings, err := s.modelsNeeded(*cfg, access)
 	if err != nil || settings == nil {
 		return l, err
 	}

@@ -106,7 +106,7 @@ func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recordi
 	if err != nil {
 		return nil, err
 	}
-	if r.Judge, err = s.judgeNeeded(cfg, r.access); err != nil {
+	if r.Judge, err = s.modelsNeeded(cfg, r.access); err != nil {
 		return nil, err
 	}
 	limit := s.Bench.Registration().Limits.CostMicroUSD

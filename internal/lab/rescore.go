@@ -129,6 +129,11 @@ func (r *rescoring) regrade(ctx context.Context, cfg harness.Config, original Or
 			if err != nil {
 				return err
 			}
+			for _, piece := range g.Vectors { // which it names
+				if _, err := vault.Put(piece); err != nil {
+					return err
+				}
+			}
 			change.grading = &name
 		}
 		out.Changed = append(out.Changed, *change)

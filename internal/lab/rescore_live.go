@@ -43,7 +43,11 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 	if err != nil {
 		return nil, err
 	}
-	settings, err := s.judgeNeeded(cfg, access)
+	asked, err := harness.AskedOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := s.judgeNeeded(asked, access)
 	if err != nil {
 		return nil, err
 	}

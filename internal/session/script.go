@@ -38,6 +38,21 @@ func NewScript(replies []scenario.Reply) *Script {
 	return &Script{replies: replies, used: make([]bool, len(replies))}
 }
 
+// ScriptFor returns the authored replies that are for a model by its name, nil if
+// there are none: a judge that a case wrote itself.
+func ScriptFor(model string, replies []scenario.Reply) *Script {
+	var its []scenario.Reply
+	for _, r := range replies {
+		if r.When != nil && r.When.Agent == model {
+			its = append(its, r)
+		}
+	}
+	if len(its) == 0 {
+		return nil
+	}
+	return NewScript(its)
+}
+
 // Call answers with the first reply that fits and is not used up.
 func (s *Script) Call(_ context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	request, err := cassette.ModelRequest(api, body, nil)

@@ -2,7 +2,8 @@
 // error look in each of them, and how they are told apart.
 //
 // One file holds one API ([OpenAIChat], [OpenAIResponses],
-// [AnthropicMessages]), and one row of the table below names it. Everything
+// [AnthropicMessages]), and one row of the table below names it; [Embeddings]
+// stands apart, because nobody converses in it. Everything
 // else in this program works with what an API says, not with how it says it: a
 // [Reply] has texts and calls, a [Request] has messages, an [Envelope] makes a
 // request, an [Answer] makes a reply, and [BodyOfStream] and [StreamOfBody]
@@ -98,9 +99,11 @@ type dialect interface {
 
 // row finds an API in the table. The error lists those that are there.
 func (a API) row() (*row, error) {
-	for _, r := range table {
-		if r.api == a {
-			return r, nil
+	for _, list := range [][]*row{table, silent} {
+		for _, r := range list {
+			if r.api == a {
+				return r, nil
+			}
 		}
 	}
 	return nil, malformed("the API %.40q is unknown, expected %s", a, Expected())
@@ -121,7 +124,7 @@ func (a API) Known() bool {
 	return err == nil
 }
 
-// APIs lists the APIs that this program speaks.
+// APIs lists the APIs in which one converses.
 func APIs() []API {
 	list := make([]API, len(table))
 	for i, r := range table {

@@ -121,6 +121,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client went away
 	}
 	route, ok := wire.RouteOf(r.URL.Path)
+	if r.URL.Path == wire.EmbeddingsPath {
+		route, ok = wire.Route{API: wire.Embeddings}, true
+	}
 	if !ok || route.CountTokens || r.Method != http.MethodPost {
 		s.t.Errorf("faketest: %s %s is not a call of a model", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
