@@ -96,7 +96,10 @@ func (p *Place) Sequencer() (sequencer.Place, error) {
 	if err != nil {
 		return sequencer.Place{}, err
 	}
-	return link.Place, p.Alarm(link.PullOnce())
+	if err := p.Alarm(link.PullOnce()); err != nil {
+		return sequencer.Place{}, err
+	}
+	return p.folder() // a checkout may have begun a ledger of its own since
 }
 
 func (p *Place) folder() (sequencer.Place, error) {

@@ -57,8 +57,8 @@ type Viewer struct {
 	logged  map[string]archive.Logged // of this state of the ledger
 	classes map[string]classLine      // of this state of the ledger
 	scripts map[int64]*script         // by the entry of the case
-	broken  error     // why the ledger could not be read on
-	since   time.Time // when that was
+	broken  error                     // why the ledger could not be read on
+	since   time.Time                 // when that was
 
 	atOnce int64         // bytes of the longest transcript that a page waits for
 	beside chan struct{} // held by whoever verifies a longer one
