@@ -198,6 +198,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	var asked fleet.Claim
 	if err := c.open(m.Data, w, &asked); err != nil {
 		c.quarantine(w, "it sent a claim that does not verify: "+err.Error())
+		say(m, fleet.Answer{Leave: true})
 		return
 	}
 	if err := c.admit(asked.Harness); err != nil || asked.Fleet != c.id {
