@@ -417,7 +417,7 @@ def rules(name, known={}):
 
 # --- The signers file (signers.md) ----------------------------------------------------
 
-SIGNERS_HEADER = re.compile("# tallystick-signers v([1234])\n# version: ([1-9][0-9]{0,9})\n"
+SIGNERS_HEADER = re.compile("# tallystick-signers v([12345])\n# version: ([1-9][0-9]{0,9})\n"
                             "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
 LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
 OPENPGP_LIKE = re.compile(r"#[# \t]*openpgp-signer", re.I)
@@ -462,7 +462,7 @@ class Line:
         words = [word for word in comment.split() if word.lower().startswith("role")]
         self.roles = words[0][len("roles="):].split(",") if words else []
         must(not words or len(words) == 1 and words[0].startswith("roles=")
-             and set(self.roles) <= {"curator", "security", "operator"}
+             and set(self.roles) <= {"curator", "security", "operator", "worker"}
              and len(set(self.roles)) == len(self.roles), "roles: " + " ".join(words))
 
     def admits(self, namespace, time):
@@ -509,6 +509,8 @@ class Signers:
             must(self.rules < 3 or not OPENPGP_LIKE.match(line),
                  "signers file: not an acceptable line: %.60r" % line)
         self.lines = [Line(line) for line in lines if line and not line.startswith("#")]
+        must(all("worker" not in line.roles or self.rules >= 5 and line.roles == ["worker"] for line in self.lines),
+             "signers file: a worker under rules %d, or with another role" % self.rules)
         self.people = {line.person for line in self.lines}
         must(len({person.lower() for person in self.people}) == len(self.people),
              "signers file: two names that differ only in case")

@@ -117,7 +117,7 @@ func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
 		return err
 	}
 	s.HeldOut = w != nil
-	s.Input, s.Answer, s.Expected, s.Reason = w.text(s.Input), w.text(s.Answer), w.text(s.Expected), w.text(s.Reason)
+	s.Input, s.Answer, s.Expected, s.Reason = w.Text(s.Input), w.Text(s.Answer), w.Text(s.Expected), w.Text(s.Reason)
 	g.out.Samples = append(g.out.Samples, s)
 	return nil
 }

@@ -245,7 +245,7 @@ func (p *packer) pack(c *history.Case) (*witness.Bundle, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w.bundle(b, record)
+	w.Bundle(b, record)
 	seals := p.seals
 	// The entry goes inside however long it is: a bundle is one file.
 	receipt := proof.Receipt()

@@ -237,7 +237,7 @@ func (r *Reading) ShowCases(a *history.Attempt, cases iter.Seq[*history.Case]) (
 			if err != nil {
 				return nil, err
 			}
-			s.Reason, s.Entry = w.text(record.Reason), &c.Index
+			s.Reason, s.Entry = w.Text(record.Reason), &c.Index
 		}
 		out = append(out, s)
 	}
@@ -299,7 +299,7 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 		return nil, err
 	}
 	for e := range v.Events() {
-		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), w.text(e.Payload.Summary())})
+		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), w.Text(e.Payload.Summary())})
 	}
 	return s, nil
 }

@@ -133,7 +133,7 @@ func (r *Reading) withholdIn(a *history.Attempt, c *history.Case, t *gate.Case) 
 		return nil
 	}
 	w, err := r.withholds(a, c)
-	t.Reason, t.Got, t.Want = w.text(t.Reason), w.text(t.Got), w.text(t.Want)
+	t.Reason, t.Got, t.Want = w.Text(t.Reason), w.Text(t.Got), w.Text(t.Want)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"tallystick/internal/archive/withheld"
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -110,7 +111,7 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 	if err != nil {
 		return nil, err
 	}
-	a.Reason = w.text(record.Reason)
+	a.Reason = w.Text(record.Reason)
 	if a.Checks, err = r.Checks(c); err != nil {
 		a.Missing = err.Error()
 	}
@@ -120,18 +121,18 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 	if whole {
 		r.observed(attempt, c, a)
 	}
-	a.Checks, a.RubricSaid = w.checks(a.Checks), w.text(a.RubricSaid)
+	a.Checks, a.RubricSaid = w.Checks(a.Checks), w.Text(a.RubricSaid)
 	if w == nil { // of what is hidden there is none
 		a.SecondViews = grade.SecondViews(a.Checks)
 	}
 	for i := range a.Denied {
-		a.Denied[i].Reason = w.text(a.Denied[i].Reason)
+		a.Denied[i].Reason = w.Text(a.Denied[i].Reason)
 	}
 	for _, x := range scorecard.ReviewedCases(r.History, attempt) {
 		if x.Entry == c.Index {
 			a.Reviewed = &x
 			for i := range x.Labels {
-				x.Labels[i].Note = w.text(x.Labels[i].Note)
+				x.Labels[i].Note = w.Text(x.Labels[i].Note)
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 		if err := r.amendment(c, a); err != nil {
 			return nil, err
 		}
-		a.Amendment.Reason, a.Amendment.Checks = w.text(a.Amendment.Reason), w.checks(a.Amendment.Checks)
+		a.Amendment.Reason, a.Amendment.Checks = w.Text(a.Amendment.Reason), w.Checks(a.Amendment.Checks)
 	}
 	if c.Effective() != evidence.Passed {
 		if whole {
@@ -159,7 +160,7 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 
 // openOrHide returns what hides the texts of a case, or adds the salt for somebody
 // who asked to see them.
-func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) (*withheld, error) {
+func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) (*withheld.Hider, error) {
 	held, err := r.isHeldOut(attempt, c)
 	if err != nil || !held {
 		return nil, err
@@ -170,7 +171,7 @@ func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) 
 		a.Salt = hex.EncodeToString(salt[:])
 		return nil, err
 	}
-	return &withheld{salt}, err
+	return &withheld.Hider{Salt: salt}, err
 }
 
 // observed adds the tool calls that did not simply pass through the harness. It
@@ -370,7 +371,7 @@ func (r *Reading) Divergence(a, b *history.Case) (string, error) {
 		return "", fmt.Errorf("case %s (entry %d) is of no attempt", b.ID, b.Index)
 	}
 	w, err := r.withholds(of, b)
-	return w.text(text), err
+	return w.Text(text), err
 }
 
 // attemptOf is the attempt that a record is of.
@@ -392,7 +393,7 @@ func (r *Reading) Moves(a, b *history.Case) (string, error) {
 		return text, err
 	}
 	w, err := r.withholds(r.attemptOf(b), b)
-	return w.text(text), err
+	return w.Text(text), err
 }
 
 func (r *Reading) moves(a, b *history.Case) (string, error) {
@@ -449,7 +450,7 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if golden, err := r.ReadGolden(a.Class, a.Target, c.ID); err == nil {
 		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
 			if d, err := outline.CheckGolden(golden, v, "", GoldenTrace); err == nil && !d.Equal() {
-				return w.text(d.Detail())
+				return w.Text(d.Detail())
 			}
 		}
 	}
@@ -474,5 +475,5 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if err != nil {
 		return ""
 	}
-	return w.text(text)
+	return w.Text(text)
 }

@@ -5,20 +5,15 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/grade"
+	"tallystick/internal/archive/withheld"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
-	"tallystick/internal/trajectory"
-	"tallystick/internal/witness"
 )
 
 // A held-out case is kept from those who build agents. What it asks, what it
@@ -49,12 +44,9 @@ func (p *Place) withheldSecret() ([]byte, error) {
 	return secret, nil
 }
 
-// A withheld hides the texts of one case.
-type withheld struct{ salt [sha256.Size]byte }
-
 // withholds returns what hides the texts of a case; nil if it is not held out, or
 // if somebody asked to see it.
-func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld, error) {
+func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld.Hider, error) {
 	if r.ask.ShowHeldOut || c.Index < 0 {
 		return nil, nil
 	}
@@ -63,7 +55,7 @@ func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld, err
 		return nil, err
 	}
 	salt, err := r.saltOf(a, c)
-	return &withheld{salt}, err
+	return &withheld.Hider{Salt: salt}, err
 }
 
 // saltOf is the salt of a case of an attempt. Whoever is given it can check the
@@ -129,85 +121,4 @@ func lineIsHeldOut(line []byte) bool {
 func heldOut(caseID string) error {
 	return refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
 		WithHint("--show-held-out shows it, to those who may see it")
-}
-
-// text is a text as it may leave. Nothing stays nothing. A nil *withheld hides
-// nothing.
-func (w *withheld) text(s string) string {
-	if w == nil || s == "" {
-		return s
-	}
-	return "withheld sha256:" + hex.EncodeToString(w.sum([]byte(s)))
-}
-
-func (w *withheld) sum(data []byte) []byte {
-	h := sha256.New()
-	h.Write(w.salt[:])
-	h.Write(data)
-	return h.Sum(nil)
-}
-
-// checks hides what was compared. Which graders looked, and how they found, stays.
-func (w *withheld) checks(all []grade.Detail) []grade.Detail {
-	if w == nil {
-		return all
-	}
-	for i := range all {
-		d := &all[i]
-		d.Why, d.Missing = w.text(d.Why), w.text(d.Missing)
-		d.Expected, d.Extracted = w.content(d.Expected), w.content(d.Extracted)
-		d.Second = nil // it speaks of both
-	}
-	return all
-}
-
-// content hides a text and its digest, of which a short text could be guessed.
-func (w *withheld) content(c *trajectory.Content) *trajectory.Content {
-	if c == nil {
-		return nil
-	}
-	head := w.text(c.Digest.String() + "\n" + c.Head)
-	return &trajectory.Content{Bytes: int64(len(head)), Digest: digest.ContentOf([]byte(head)), Head: head}
-}
-
-// bundle hides the texts of a bundle. Outcome, cost, calls by name and the count
-// of tests stay, so that what is added up over bundles is the same.
-func (w *withheld) bundle(b *witness.Bundle, r *evidence.CaseScored) {
-	if w == nil {
-		return
-	}
-	said := fmt.Sprintf("case %s of class %s\n%s\n", r.CaseID, r.Class, r.CaseDigest)
-	b.Spec = append([]byte(said), w.section(b.Spec)...)
-	b.Plan, b.Diff = w.section(b.Plan), w.section(b.Diff)
-	if b.TestLog != nil {
-		log := w.section(b.TestLog)
-		if s := witness.SummariseTests(b.TestLog); s.Found() {
-			log = fmt.Appendf(log, "tests: %d passed, %d failed\n", s.Passed, s.Failed)
-		}
-		b.TestLog = log
-	}
-	if b.Postmortem != nil {
-		b.Postmortem = append(fmt.Appendf(nil, "outcome: %s\n", r.Outcome), w.section(b.Postmortem)...)
-	}
-	for i := range b.Trace {
-		t := &b.Trace[i]
-		args, result := w.hash(t.ArgsHash[:]), w.hash(t.ResultHash[:])
-		if b.Full != nil {
-			full := &b.Full.Calls[i]
-			args, result = w.hash(full.Args[:]), w.hash(full.Result[:])
-			full.Args, full.Result = args, result
-		}
-		t.ArgsHash, t.ResultHash = args.Short(), result.Short()
-	}
-}
-
-func (w *withheld) hash(h []byte) witness.Hash { return witness.Hash(w.sum(h)) }
-
-// section is a section of a bundle by its digest. An empty one, and one that is
-// not there, stay so.
-func (w *withheld) section(s []byte) []byte {
-	if len(s) == 0 {
-		return s
-	}
-	return []byte(w.text(string(s)) + "\n")
 }

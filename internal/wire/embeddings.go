@@ -104,7 +104,7 @@ func vectorOf(n *Node) ([]float64, error) {
 // embeddings is how the API says things. What only conversations have is empty.
 type embeddings struct{}
 
-var errNoConversation = errors.New("openai.embeddings is no conversation")
+var errNoConversation = errors.New("openai.embeddings is not an API of conversations")
 
 func (embeddings) recognises(*Node) bool             { return false }
 func (embeddings) ids(*Node) []*Node                 { return nil }
