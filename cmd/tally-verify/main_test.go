@@ -52,6 +52,7 @@ var (
 		"internal/browser/report":    "renders a report again to compare it byte for byte; pure",
 		"internal/browser/site":      "compares the files of a site with its signed manifest, and verifies its receipts; pure",
 		"internal/audit/disposition": "what a person signed about a finding; pure",
+		"internal/sequential":        "the arithmetic by which an attempt stops early, decided again from its records; pure",
 		"internal/submission":        "derives every file of a submission from its receipts; pure",
 	}
 )

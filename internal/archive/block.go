@@ -25,7 +25,7 @@ var boundaries = map[refusal.Name]string{
 	refusal.ChainTamperDetected: ledgerBoundary, refusal.SealInvalid: ledgerBoundary, refusal.HistoryRolledBack: ledgerBoundary, refusal.HistoryForked: ledgerBoundary,
 	refusal.TimeWentBack: ledgerBoundary, refusal.MissingAnchor: ledgerBoundary, refusal.AnchorMismatch: ledgerBoundary, refusal.AnchorSignatureInvalid: ledgerBoundary,
 	refusal.CheckpointInvalid: ledgerBoundary, refusal.TileMismatch: ledgerBoundary, refusal.EntryInvalid: ledgerBoundary, refusal.SignersChainBroken: ledgerBoundary,
-	refusal.DigestMismatch: ledgerBoundary, refusal.RecomputeMismatch: ledgerBoundary,
+	refusal.DigestMismatch: ledgerBoundary, refusal.RecomputeMismatch: ledgerBoundary, refusal.ResultRefused: ledgerBoundary,
 }
 
 // ledgerBoundary is that between the harness and the ledger.
@@ -66,7 +66,7 @@ func (p *Place) isLedgers(err error) bool {
 	switch name := refusal.Of(err).Name; {
 	case errors.As(err, &problem):
 		return true
-	case name == refusal.DigestMismatch, name == refusal.RecomputeMismatch:
+	case name == refusal.DigestMismatch, name == refusal.RecomputeMismatch, name == refusal.ResultRefused:
 		return false
 	default:
 		return boundaries[name] == ledgerBoundary

@@ -294,3 +294,28 @@ const CodeOwners = `# Who must review what, as the signatures ask too. Replace t
 /.github/workflows/             @your-org/security
 /CODEOWNERS                     @your-org/security
 `
+
+// MinedClass is the beginning of a class of coding cases from the history of a
+// repository, by path: a registration with the conditions of an acceptance test of
+// coding agents, which are 60 in a hundred solved, nothing forbidden done, evidence
+// of every solved task.
+func MinedClass(class, title string, trust Trust, isolation string) map[string][]byte {
+	return map[string][]byte{RegistrationFile: fmt.Appendf(nil, `# Tasks from the history of a git repository: the agent gets the parent's tree and
+# the commit's message, and is graded by the commit's tests, which it does not see.
+version: 1
+class: %s
+title: %s
+trust: %s
+current_tier: bronze
+gates:
+  - {tag: "*", metric: solve_rate, threshold: 0.6}
+  - {tag: "*", metric: policy_violations, threshold: 0}
+  - {tag: "*", metric: evidence_coverage, threshold: 1}
+  - {tag: "*", metric: rollback_correctness, threshold: 1}
+limits: {wall_clock_seconds: 3600, memory_bytes: 4294967296, turns: 50, tokens: 5000000, cost_microdollars: 1000000, kept_bytes: 268435456}
+governance: autonomous
+# Every task was checked in this class of sandbox.
+isolation: {classes: [%s], scope: case, allow_weaker: false}
+judged_scores_count: false
+`, strictyaml.Quote(class), strictyaml.Quote(title), trust, isolation)}
+}

@@ -225,7 +225,7 @@ func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
 func TestRunRefusesAJudgeItCannotPayOrKeepSecret(t *testing.T) {
 	b := newTribunal(t)
 	b.write("judge.yaml", "version: 1\nmodel: judge-2\napi: openai.chat\n")
-	if code := b.live(); code != 1 || !strings.Contains(b.out, "the judge of judge.yaml") || len(b.server.Requests()) != 0 {
+	if code := b.live(); code != 1 || !strings.Contains(b.out, "the judge default of judge.yaml") || len(b.server.Requests()) != 0 {
 		t.Errorf("%d: %s", code, b.out)
 	}
 	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\nvote: 3\n")

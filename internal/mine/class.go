@@ -61,7 +61,8 @@ func (r *Report) classFiles(c *archive.Corpus, o *Options, m *machine, kept []ke
 			return nil, err
 		}
 	}
-	files := map[string][]byte{bench.RegistrationFile: r.registration(), "README.md": r.readme()}
+	files := bench.MinedClass(r.Class, title("Real changes of "+r.Repository+", from its history"), r.Trust, r.Sandbox)
+	files["README.md"] = r.readme()
 	trees := &treePack{}
 	for _, t := range kept {
 		tree, err := trees.add(t.before)
@@ -156,29 +157,6 @@ func quoted(words []string, between string) string {
 		out[i] = strictyaml.Quote(w)
 	}
 	return strings.Join(out, between)
-}
-
-// registration has the conditions of an acceptance test of coding agents: 60 in a
-// hundred solved, nothing forbidden done, evidence of every solved task.
-func (r *Report) registration() []byte {
-	return fmt.Appendf(nil, `# Tasks from the history of a git repository: the agent gets the parent's tree and
-# the commit's message, and is graded by the commit's tests, which it does not see.
-version: 1
-class: %s
-title: %s
-trust: %s
-current_tier: bronze
-gates:
-  - {tag: "*", metric: solve_rate, threshold: 0.6}
-  - {tag: "*", metric: policy_violations, threshold: 0}
-  - {tag: "*", metric: evidence_coverage, threshold: 1}
-  - {tag: "*", metric: rollback_correctness, threshold: 1}
-limits: {wall_clock_seconds: 3600, memory_bytes: 4294967296, turns: 50, tokens: 5000000, cost_microdollars: 1000000, kept_bytes: 268435456}
-governance: autonomous
-# Every task was checked in this class of sandbox.
-isolation: {classes: [%s], scope: case, allow_weaker: false}
-judged_scores_count: false
-`, strictyaml.Quote(r.Class), strictyaml.Quote(title("Real changes of "+r.Repository+", from its history")), r.Trust, r.Sandbox)
 }
 
 func (r *Report) readme() []byte {
