@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"tallystick/internal/bucket"
@@ -76,19 +75,6 @@ const (
 // batchObject names a batch by the index of its first entry. Names sort as
 // numbers do.
 func batchObject(first int64) string { return fmt.Sprintf("%s%016d.log", segmentsPrefix, first) }
-
-// batchFirst reads the name of a batch.
-func batchFirst(name string) (int64, error) {
-	var digits string
-	if len(name) == len(batchObject(0)) {
-		digits = name[len(segmentsPrefix) : len(name)-len(".log")]
-	}
-	first, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || batchObject(first) != name {
-		return 0, refusal.Newf(refusal.ChainTamperDetected, "the object %s is not a batch of a ledger", name)
-	}
-	return first, nil
-}
 
 // MovedFile says, in a ledger's folder, that the ledger is kept in a store and the
 // folder is its copy.
