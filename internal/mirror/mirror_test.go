@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -361,11 +362,11 @@ func lost(w http.ResponseWriter, r *http.Request, do http.Handler) bool {
 
 // once lets a fault happen n times, to requests of a method for segments.
 func once(n int, method string, f buckettest.Fault) buckettest.Fault {
+	var happened atomic.Int64 // requests come side by side
 	return func(w http.ResponseWriter, r *http.Request, do http.Handler) bool {
-		if n == 0 || !buckettest.Names(r, method, "/segments/") {
+		if !buckettest.Names(r, method, "/segments/") || happened.Add(1) > int64(n) {
 			return false
 		}
-		n--
 		return f(w, r, do)
 	}
 }
@@ -428,10 +429,9 @@ func TestAnUnreachableStoreAcknowledgesNothing(t *testing.T) {
 			s := startServer(t)
 			a := founder(t, s, 1)
 			l := a.mustOpen()
-			first := true
+			var again atomic.Bool
 			s.Fail(func(w http.ResponseWriter, r *http.Request, do http.Handler) bool {
-				if stored && first && buckettest.Names(r, http.MethodPut, "/segments/") {
-					first = false
+				if stored && buckettest.Names(r, http.MethodPut, "/segments/") && !again.Swap(true) {
 					return lost(w, r, do)
 				}
 				buckettest.HangUp(w)
@@ -593,8 +593,9 @@ func TestMovingCanBeInterruptedAnywhere(t *testing.T) {
 	a := founder(t, s, 3)
 	want := a.verified()
 	requests := func(limit int) buckettest.Fault {
+		var seen atomic.Int64
 		return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool {
-			if limit--; limit >= 0 {
+			if seen.Add(1) <= int64(limit) {
 				return false
 			}
 			buckettest.HangUp(w)
