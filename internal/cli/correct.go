@@ -84,19 +84,11 @@ func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 	case o.Message != "" && len(o.Pens)+len(o.Signatures) > 0:
 		return refusal.Newf(refusal.Usage, "--message writes what is to be signed, so nobody signs now")
 	}
-	p, err := openPlace(env)
-	if err != nil {
-		return err
-	}
-	c, err := p.ReadCorpus("", archive.Ask{})
+	c, err := openRecorded(env, archive.Ask{})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if c.Reading == nil { // there is no ledger: say so as every reader of it does
-		_, err := p.Read(archive.Ask{})
-		return err
-	}
 	a, err := ceremony.Correct(ctx, c, o.CorrectOptions)
 	if err != nil {
 		return err

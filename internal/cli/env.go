@@ -90,6 +90,24 @@ func openPlace(e *Env) (*archive.Place, error) {
 	return openIn(e, dir)
 }
 
+// openRecorded reads the workspace's benches and its ledger, which must be there. The
+// caller closes them.
+func openRecorded(e *Env, ask archive.Ask) (*archive.Corpus, error) {
+	p, err := openPlace(e)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.ReadCorpus("", ask)
+	if err != nil || c.Reading != nil {
+		return c, err
+	}
+	c.Close()
+	if _, err = p.Read(archive.Ask{}); err == nil {
+		return openRecorded(e, ask) // it was begun in between
+	}
+	return nil, err // there is no ledger: said as every reader of it says it
+}
+
 // openIn reads the settings of the workspace in dir. A ledger in an object store is
 // for tally-fleet.
 func openIn(e *Env, dir string) (*archive.Place, error) {

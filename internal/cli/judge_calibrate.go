@@ -43,19 +43,11 @@ stale, and that is said too.`,
 }
 
 func runJudgeCalibrate(ctx context.Context, env *Env, o lab.CalibrateOptions) error {
-	p, err := openPlace(env)
-	if err != nil {
-		return err
-	}
-	c, err := p.ReadCorpus("", archive.Ask{})
+	c, err := openRecorded(env, archive.Ask{})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if c.Reading == nil { // there is no ledger: say so as every reader of it does
-		_, err := p.Read(archive.Ask{})
-		return err
-	}
 	a, err := lab.Calibrate(ctx, c, o)
 	if err != nil {
 		return err

@@ -78,19 +78,11 @@ func runReview(ctx context.Context, env *Env, o reviewOptions) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	p, err := openPlace(env)
-	if err != nil {
-		return err
-	}
-	c, err := p.ReadCorpus("", archive.Ask{ShowHeldOut: o.showHeldOut})
+	c, err := openRecorded(env, archive.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if c.Reading == nil { // there is no ledger: say so as every reader of it does
-		_, err := p.Read(archive.Ask{})
-		return err
-	}
 	if o.report {
 		report, err := review.Report(c.Reading, o.Name)
 		if err != nil {
