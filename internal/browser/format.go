@@ -79,7 +79,7 @@ func (f Format) showNumber(n json.Number) (string, error) {
 		return n.String(), nil
 	case AsDollars:
 		micro, err := n.Int64()
-		return Dollars(micro), err
+		return plain.Dollars(micro), err
 	case AsNumber:
 		x, err := n.Float64()
 		return Number(x), err
@@ -151,20 +151,6 @@ func fixed(x float64, decimals int) string {
 		return strings.TrimPrefix(s, "-")
 	}
 	return s
-}
-
-// Dollars is an amount of microdollars with as many decimals as it needs, at
-// least two.
-func Dollars(micro int64) string {
-	sign := ""
-	if micro < 0 {
-		sign, micro = "-", -micro
-	}
-	cents := strings.TrimRight(fmt.Sprintf("%06d", micro%1e6), "0")
-	for len(cents) < 2 {
-		cents += "0"
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, micro/1e6, cents)
 }
 
 // Time is a point in time to the second.

@@ -185,7 +185,7 @@ func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording)
 		shown = append(slices.Clone(shown[:10]), "…")
 	}
 	fmt.Fprintf(&b, "  cases    %d: %s\n", len(r.Cases), strings.Join(shown, ", "))
-	fmt.Fprintf(&b, "  costs    at most %s for tokens, by the prices in %s\n", provider.Dollars(r.Most), provider.SettingsFile)
+	fmt.Fprintf(&b, "  costs    at most %s for tokens, by the prices in %s\n", plain.Dollars(r.Most), provider.SettingsFile)
 	if o.discard {
 		fmt.Fprint(&b, "  writes   nothing but an entry in the ledger for each case\n")
 	} else {

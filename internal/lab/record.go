@@ -384,7 +384,7 @@ func (r *Recording) end(id string, keep bool, outcome, reason string) error {
 	if reason = out.Reason; reason != "" {
 		reason = ": " + reason
 	}
-	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, provider.Dollars(out.CostMicro), reason)
+	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, plain.Dollars(out.CostMicro), reason)
 	return nil
 }
 

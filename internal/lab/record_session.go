@@ -9,7 +9,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/journal"
-	"tallystick/internal/provider"
+	"tallystick/internal/plain"
 	"tallystick/internal/store"
 	"tallystick/internal/workspace"
 )
@@ -53,7 +53,7 @@ func (r *Recording) newestSitting() (*sitting, error) {
 		paid := j.Paid()
 		if s.before = paid.Most(); s.before > 0 {
 			r.place.Note("resuming the recording that was interrupted: %d calls for %s are in its journal and are not paid again; %d more were sent, outcome unknown",
-				paid.Calls, provider.Dollars(paid.CostMicroUSD), paid.Unknown)
+				paid.Calls, plain.Dollars(paid.CostMicroUSD), paid.Unknown)
 		}
 		return s, nil
 	}

@@ -3,9 +3,9 @@ package provider
 import (
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 
+	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/wire"
 )
@@ -44,7 +44,7 @@ func (b *Budget) reserve(amount int64) error {
 	defer b.mu.Unlock()
 	if left := b.limit - b.spent - b.reserved; amount > left {
 		return refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
-			Dollars(amount), Dollars(left), Dollars(b.limit)).
+			plain.Dollars(amount), plain.Dollars(left), plain.Dollars(b.limit)).
 			WithHint("allow more with --max-cost, or bound the call: max_tokens in the request, max_output_tokens in %s", SettingsFile)
 	}
 	b.reserved += amount
@@ -57,19 +57,6 @@ func (b *Budget) settle(reserved, cost int64) {
 	defer b.mu.Unlock()
 	b.reserved -= reserved
 	b.spent += cost
-}
-
-// Dollars writes micro-dollars for a person.
-func Dollars(micro int64) string {
-	sign := ""
-	if micro < 0 {
-		sign, micro = "-", -micro
-	}
-	text := strings.TrimRight(fmt.Sprintf("%06d", micro%1_000_000), "0")
-	for len(text) < 2 {
-		text += "0"
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, micro/1_000_000, text)
 }
 
 // inputOverhead is what a provider adds to a request by itself: the frames of

@@ -5,6 +5,7 @@ import (
 
 	"tallystick/internal/browser"
 	"tallystick/internal/evidence"
+	"tallystick/internal/plain"
 )
 
 // Format says how a value of an entry becomes text: package browser, whose scripts make
@@ -36,7 +37,7 @@ func Number(x float64) string { return browser.Number(x) }
 func Percent(x float64) string { return browser.Percent(x) }
 
 // Dollars is an amount of microdollars.
-func Dollars(micro int64) string { return browser.Dollars(micro) }
+func Dollars(micro int64) string { return plain.Dollars(micro) }
 
 // Time is a point in time to the second.
 func Time(t evidence.Time) string { return browser.Time(t) }
