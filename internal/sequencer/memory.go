@@ -25,14 +25,15 @@ const slotLen = 8 + tlog.HashSize + 8
 // A memory remembers, outside the ledger's folder, the last tree head that was
 // sealed here, so that putting back an old copy of the whole folder is
 // noticed. It is written after each batch is durable and therefore never ahead
-// of the ledger. It holds two slots, written in turn: a torn write of one
-// leaves the other.
+// of the ledger. It holds two slots. The first head after an opening is made
+// durable in one of them, which is left alone from then on; all later heads go
+// into the other, unsynced. So whatever a power cut tears, a head is left.
 //
 // The lock on its file also keeps a second copy of the folder from being
 // written to at the same time, which the lock inside the folder cannot.
 type memory struct {
 	lock  *store.Lock
-	next  int              // slot to write next
+	next  int              // slot to write next: after the first head, the one that may be torn
 	known *ledger.TreeHead // what was remembered when it was opened, or nil
 	// sync makes the first head since the opening and the file's name durable,
 	// nil afterwards. What was read may be in the kernel's memory alone, after
@@ -188,16 +189,28 @@ func appendSlot(dst []byte, head ledger.TreeHead) []byte {
 // cut may bring an older head back, which is still one that the ledger
 // contains.
 func (m *memory) remember(head ledger.TreeHead) error {
-	_, err := m.lock.File().WriteAt(appendSlot(nil, head), int64(m.next*slotLen))
-	if err == nil && m.sync != nil {
-		err, m.sync = m.sync(), nil
-	}
+	err := m.write(head)
 	if err != nil {
 		return refusal.Newf(refusal.WriteFailed, "remembering what is signed: %w", err).
 			WithHint("the last entries are in the ledger although they were not acknowledged; check the disk of the state folder (XDG_STATE_HOME) before you go on")
 	}
-	m.next = 1 - m.next
 	return nil
+}
+
+func (m *memory) write(head ledger.TreeHead) error {
+	first := m.sync != nil
+	if first && m.known != nil {
+		// What was read may not be on the disk, and the other slot goes now.
+		if err := m.lock.File().Sync(); err != nil {
+			return err
+		}
+	}
+	if _, err := m.lock.File().WriteAt(appendSlot(nil, head), int64(m.next*slotLen)); err != nil || !first {
+		return err
+	}
+	err := m.sync()
+	m.sync, m.next = nil, 1-m.next
+	return err
 }
 
 func (m *memory) close() error {
