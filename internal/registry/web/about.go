@@ -103,6 +103,12 @@ func recipe(c *call) (*reply, error) {
 	return given(typeMarkdown, []byte(text)), nil
 }
 
+//go:embed ip_eval_attest.py
+var attestScript []byte
+
+// script gives the program with which a runner signs a body of its own.
+func script(*call) (*reply, error) { return given(typePython, attestScript), nil }
+
 func spec(c *call) (*reply, error) { return given(typeJSON, c.s.spec), nil }
 
 func health(*call) (*reply, error) { return given(typeText, []byte("ok\n")), nil }

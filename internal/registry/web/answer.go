@@ -18,6 +18,7 @@ const (
 	typeSchema     = "application/schema+json"
 	typeText       = "text/plain; charset=utf-8"
 	typeMarkdown   = "text/markdown; charset=utf-8"
+	typePython     = "text/x-python; charset=utf-8"
 	typeSVG        = "image/svg+xml"
 	typeBytes      = "application/octet-stream"
 	typeDID        = "application/did+json"

@@ -82,6 +82,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 		"pageBlob":          {"/pages/blob/" + manifest, "", all(200)},
 		"signingKeys":       {"/api/knowledge/signing-keys", "", all(200)},
 		"recipe":            {"/docs/verification-recipe.md", "", all(200)},
+		"attestScript":      {"/scripts/ip_eval_attest.py", "", all(200)},
 		"openapi":           {"/openapi.json", "", all(200)},
 		"checkpoint":        {"/checkpoint", "", all(200)},
 		"tile":              {"/tile/0/000.p/1", "", all(200)},

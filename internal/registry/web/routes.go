@@ -152,6 +152,7 @@ func routes() []route {
 			gives: []gives{{200, typeJSON, "About", "about"}, {200, typeHTML, "", "the page"}}, handle: home},
 		{method: get, path: "/api/knowledge/signing-keys", name: "signingKeys", summary: "Which key signs what, and what that does not prove", gives: ok(typeJSON, "SigningKeys", "the keys"), handle: signingKeys},
 		{method: get, path: "/docs/verification-recipe.md", name: "recipe", summary: "How to verify a credential without trusting this registry", gives: ok(typeMarkdown, "", "the recipe"), handle: recipe},
+		{method: get, path: "/scripts/ip_eval_attest.py", name: "attestScript", summary: "A program of one file with which a runner signs the body of a run", gives: ok(typePython, "", "the program"), handle: script},
 		{method: get, path: "/openapi.json", name: "openapi", summary: "This document", gives: ok(typeJSON, "AnyObject", "OpenAPI 3.1"), handle: spec},
 
 		// Transparency.

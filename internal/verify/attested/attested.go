@@ -73,6 +73,17 @@ func (a *Answer) body(b *attest.Body, id digest.ID, content claim.Content) error
 	return err
 }
 
+// kind says who saw the run. Whoever signs a body alone may have seen nothing.
+func (a *Answer) kind() string {
+	switch {
+	case a.Issuer == "":
+		return "only what the runner states"
+	case a.Imported:
+		return "IMPORTED, not observed"
+	}
+	return "observed"
+}
+
 // Print tells the answer to a person.
 func (a *Answer) Print(out io.Writer) {
 	if !a.Verified {
@@ -81,11 +92,11 @@ func (a *Answer) Print(out io.Writer) {
 			fmt.Fprintf(out, "  %s\n", plain.Line(p))
 		}
 	} else {
-		what := "observed"
-		if a.Imported {
-			what = "IMPORTED, not observed"
+		fmt.Fprintf(out, "verified  %s  run %s\n", a.kind(), plain.Line(a.RunID))
+		if a.Issuer != "" {
+			fmt.Fprintf(out, "  issuer  %s\n", plain.Line(a.Issuer))
 		}
-		fmt.Fprintf(out, "verified  %s  run %s\n  issuer  %s\n  runner  %s\n", what, plain.Line(a.RunID), plain.Line(a.Issuer), plain.Line(a.Runner))
+		fmt.Fprintf(out, "  runner  %s\n", plain.Line(a.Runner))
 	}
 	for _, c := range a.Content {
 		fmt.Fprintf(out, "  %-9s  %s %s  %s\n", c.Status, c.Field, plain.Line(c.Stated), plain.Line(c.How))
