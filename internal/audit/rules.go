@@ -9,21 +9,34 @@ import (
 	"sync"
 )
 
-// RulesVersion changes with every change of what a check finds.
-const RulesVersion = 1
+// RulesVersion changes with every change of what a check finds. The tables of
+// both versions are the same. By version 1, an agent of which only the answers
+// were seen was audited as if everything had been.
+const RulesVersion = 2
 
 // Rules are the version and digest of what the checks look for.
-func Rules() RulesUsed {
-	sum := sha256.Sum256([]byte(RulesText()))
-	return RulesUsed{Version: RulesVersion, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+func Rules(version int) RulesUsed {
+	sum := sha256.Sum256([]byte(RulesText(version)))
+	return RulesUsed{Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+}
+
+// rules is the version that this audit goes by.
+func (a *auditor) rules() int {
+	if a.in.Rules == 0 {
+		return RulesVersion
+	}
+	return a.in.Rules
 }
 
 // RulesText states every table, pattern and bound that decides a check, a line
 // each. Its digest is in every report, so that two reports can be compared.
-var RulesText = sync.OnceValue(func() string {
+func RulesText(version int) string {
+	return fmt.Sprintf("tallystick audit rules %d\n", version) + tables()
+}
+
+var tables = sync.OnceValue(func() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("tallystick audit rules %d", RulesVersion)
 	for _, c := range checkNames {
 		line("check %s %s", c.id, c.severity)
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	"tallystick/internal/audit"
 	"tallystick/internal/digest"
 	"tallystick/internal/ledger"
 	"tallystick/internal/refusal"
@@ -48,6 +50,9 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 		return nil, err
 	}
 	a.Registration, a.Target, a.Read = files[RegistrationFile], files[TargetFile], readFrom(files)
+	if a.AuditRules, err = auditRules(files[AuditFile]); err != nil {
+		return nil, err
+	}
 	if d := a.Registered.Plan.Sources; d != nil {
 		_, there := files[evidenceDir+hex.EncodeToString(d[:])]
 		a.WithoutSources = !there
@@ -99,6 +104,24 @@ func (v *Verified) Text() string {
 	}
 	return fmt.Sprintf("class %s: %s; %s; attempt %s by target %s, %s; %s; in %s",
 		v.Class, result, audit, a.ID, v.Target, a.Text(), a.Level, a.Origin)
+}
+
+// auditRules is the version of the rules by which the package was audited. An
+// earlier program made an earlier one; each is run again as it was.
+func auditRules(report []byte) (int, error) {
+	var r struct {
+		Rules struct {
+			Version int `json:"version"`
+		} `json:"rules"`
+	}
+	if err := json.Unmarshal(report, &r); err != nil {
+		return 0, bad("%s: %v", AuditFile, err)
+	}
+	if v := r.Rules.Version; v < 1 || v > audit.RulesVersion {
+		return 0, refusal.Newf(refusal.Malformed, "submission: %s is by version %d of the rules, and this program knows 1 to %d", AuditFile, v, audit.RulesVersion).
+			WithHint("verify it with a newer program")
+	}
+	return r.Rules.Version, nil
 }
 
 // checkSignature wants the manifest signed by the key of a trusted log.
