@@ -236,6 +236,30 @@ func McNemar(b, c int) float64 {
 	return min(1, 2*p)
 }
 
+// PairedRates is the 95 % interval of how much larger the rate of a is than that of b
+// over the same n cases, of which both passed some and each passed others alone:
+// Newcombe's (1998, method 10), which joins the Wilson intervals of the two rates by
+// their correlation.
+func PairedRates(both, onlyA, onlyB, n int) (lo, hi float64) {
+	if n <= 0 {
+		return -1, 1
+	}
+	a, b, size := float64(both+onlyA), float64(both+onlyB), float64(n)
+	p, q := a/size, b/size
+	loP, hiP := Wilson(both+onlyA, n, Z95)
+	loQ, hiQ := Wilson(both+onlyB, n, Z95)
+	phi := 0.0
+	if of := a * (size - a) * b * (size - b); of > 0 {
+		shared := float64(both)*float64(n-both-onlyA-onlyB) - float64(onlyA)*float64(onlyB)
+		if shared > 0 {
+			shared = max(0, shared-size/2)
+		}
+		phi = shared / math.Sqrt(of)
+	}
+	joined := func(x, y float64) float64 { return math.Sqrt(max(0, x*x-2*phi*x*y+y*y)) }
+	return max(-1, p-q-joined(p-loP, hiQ-q)), min(1, p-q+joined(hiP-p, q-loQ))
+}
+
 // ClusteredSE is the standard error of the mean over all values when values of
 // one cluster (the repetitions of one case) depend on each other:
 //

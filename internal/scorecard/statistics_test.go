@@ -248,3 +248,45 @@ func TestPercentileIsSeed003s(t *testing.T) {
 		}
 	}
 }
+
+// TestPairedRatesCoversTheDifference draws pairs of runs whose rates are known: the
+// interval has the difference 95 times of 100, whatever the two have in common.
+func TestPairedRatesCoversTheDifference(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, tt := range []struct{ both, onlyA, onlyB float64 }{
+		{0.6, 0.1, 0.1}, {0.3, 0.3, 0.2}, {0.85, 0.1, 0.02}, {0.02, 0.03, 0.05}, {0.5, 0, 0.1}, {0, 0.4, 0.5},
+	} {
+		const draws, n = 2000, 80
+		covered := 0
+		for range draws {
+			var both, onlyA, onlyB int
+			for range n {
+				switch x := r.Float64(); {
+				case x < tt.both:
+					both++
+				case x < tt.both+tt.onlyA:
+					onlyA++
+				case x < tt.both+tt.onlyA+tt.onlyB:
+					onlyB++
+				}
+			}
+			lo, hi := PairedRates(both, onlyA, onlyB, n)
+			if d := tt.onlyA - tt.onlyB; lo <= d && d <= hi {
+				covered++
+			}
+		}
+		if share := float64(covered) / draws; share < 0.93 || share > 0.995 {
+			t.Errorf("%+v: covered in %.3f of the draws", tt, share)
+		}
+	}
+	// Worked by hand from the formula.
+	if lo, hi := PairedRates(20, 12, 2, 50); math.Abs(lo-0.05616) > 1e-5 || math.Abs(hi-0.32921) > 1e-5 {
+		t.Errorf("20, 12 and 2 of 50: %.5f to %.5f", lo, hi)
+	}
+	if lo, hi := PairedRates(10, 0, 0, 10); lo >= 0 || hi <= 0 {
+		t.Errorf("ten cases that both passed: %.3f to %.3f", lo, hi)
+	}
+	if lo, hi := PairedRates(0, 0, 0, 0); lo != -1 || hi != 1 {
+		t.Errorf("no cases: %.3f to %.3f", lo, hi)
+	}
+}

@@ -137,6 +137,9 @@ func (b *builder) evidence(a *export.Attempt) error {
 	if len(a.Qualifications) > 0 {
 		observed["qualifications"] = a.Qualifications
 	}
+	if passed, ok := outcomes(a); ok {
+		observed["outcomes"] = passed
+	}
 	if a.Version != "" {
 		b.extra["harnessVersion"] = a.Version
 	}
@@ -162,6 +165,31 @@ func (b *builder) evidence(a *export.Attempt) error {
 		b.draft.Evidence = append(b.draft.Evidence, text)
 	}
 	return nil
+}
+
+// maxOutcomes is of how many cases the outcomes are told.
+const maxOutcomes = 100_000
+
+// outcomes is a digit for each case, in the order of datasetSha: 1 if it passed. With
+// them two runs on the same cases can be paired. Of an attempt that repeats its cases
+// there are none.
+func outcomes(a *export.Attempt) (string, bool) {
+	if len(a.Samples) == 0 || len(a.Samples) > maxOutcomes {
+		return "", false
+	}
+	out, seen := make([]byte, len(a.Samples)), map[string]bool{}
+	for i := range a.Samples {
+		s := &a.Samples[i]
+		if seen[s.ID] {
+			return "", false
+		}
+		seen[s.ID] = true
+		out[i] = '0'
+		if s.Passed() {
+			out[i] = '1'
+		}
+	}
+	return string(out), true
 }
 
 // sandboxItem is the attestation of how the run was isolated, as its records say.

@@ -59,7 +59,7 @@ func newShownRegistry(t *testing.T) *shownRegistry {
 	s.tick()
 	p.later(30 * 24 * time.Hour)
 	s.tick()
-	s.sealed = s.observed()
+	s.sealed = s.observed("00000000-0000-4000-8000-000000000000", "0.75", map[string]any{"level": "reproducible", "number": 2, "of": 5})
 	s.vote(s.sealed, accept, "")
 	s.open = s.eval(`{"accuracy":0.42}`)
 	return s
@@ -107,8 +107,9 @@ func (s *shownRegistry) vote(id string, verdicts []string, reason string) {
 	}
 }
 
-// observed proposes a credential of an attempt that its issuer says to have observed.
-func (s *shownRegistry) observed() string {
+// observed proposes a credential of an attempt that its issuer says to have observed:
+// what it says of it, and its rate over 400 cases.
+func (s *shownRegistry) observed(run, accuracy string, says map[string]any) string {
 	s.t.Helper()
 	key, err := seal.NewKey(bytes.NewReader(s.runner.private.Seed()))
 	if err != nil {
@@ -119,14 +120,14 @@ func (s *shownRegistry) observed() string {
 	if err := json.Unmarshal([]byte(seedBody), &body); err != nil {
 		s.t.Fatal(err)
 	}
-	results := `{"accuracy":0.75,"total":400}`
+	results := `{"accuracy":` + accuracy + `,"total":400}`
 	body["results"] = json.RawMessage(results)
 	if body["resultsHash"], err = attest.ResultsHash([]byte(results)); err != nil {
 		s.t.Fatal(err)
 	}
 	body["runnerDid"], body["samplingParams"] = did, map[string]any{"nSamples": 400}
 	body["contaminationCheck"] = map[string]any{"method": "13-gram " + "<i>overlap</i>", "overlapRatio": 0.025}
-	body["extra"] = map[string]any{"observed": map[string]any{"level": "reproducible", "number": 2, "of": 5}}
+	body["runId"], body["extra"] = run, map[string]any{"observed": says}
 	text, err := json.Marshal(body)
 	if err != nil {
 		s.t.Fatal(err)
@@ -220,6 +221,26 @@ func TestPagesOfARegistry(t *testing.T) {
 		if strings.Contains(body, id) {
 			t.Errorf("%s is on the leaderboard", id)
 		}
+	}
+}
+
+// Runs on the same cases are told apart although their intervals meet.
+func TestLeaderboardPairsRuns(t *testing.T) {
+	s := newShownRegistry(t)
+	board := "/leaderboard?dataset=" + datasetPath
+	for i, passed := range []int{312, 328} {
+		id := s.observed(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i+1), fmt.Sprint(float64(passed)/400),
+			map[string]any{"level": "signed", "number": 1, "of": 1, "outcomes": strings.Repeat("1", passed) + strings.Repeat("0", 400-passed)})
+		s.vote(id, []string{"accept", "accept"}, "")
+	}
+	body := s.browse(board).Body.String()
+	for _, want := range []string{"<strong>1 to 2</strong>", "<strong>2 to 4</strong>", "compared case by case with 1 row<", "-4.0 points from the first row (-6.1 to -2.0); it alone passed 0 cases, the first row alone 16", "McNemar"} {
+		if !strings.Contains(html.UnescapeString(body), want) {
+			t.Errorf("no %q on the leaderboard:\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "do not come from paired tests") {
+		t.Error("the page says that nothing was paired")
 	}
 }
 

@@ -212,6 +212,8 @@ type credential struct {
 	Level         string
 	Attempt       *attempt
 	Samples       int64
+	Cases         string // digests of the cases and of what they were scored with
+	Outcomes      string // a digit for each case, if the credential has them
 	Contamination string
 	Overlap       *float64
 	Revoked       *int64
@@ -258,11 +260,14 @@ func (c *credential) take(data []byte) {
 			Sampling struct {
 				Samples int64 `json:"nSamples"`
 			} `json:"samplingParams"`
-			Extra struct {
+			Dataset string `json:"datasetSha"`
+			Code    string `json:"evalCodeSha"`
+			Extra   struct {
 				Observed struct {
-					Level  string `json:"level"`
-					Number int64  `json:"number"`
-					Of     int64  `json:"of"`
+					Level    string `json:"level"`
+					Number   int64  `json:"number"`
+					Of       int64  `json:"of"`
+					Outcomes string `json:"outcomes"`
 				} `json:"observed"`
 			} `json:"extra"`
 		} `json:"credentialSubject"`
@@ -285,7 +290,7 @@ func (c *credential) take(data []byte) {
 	}
 	c.Samples = doc.Subject.Sampling.Samples
 	if o := doc.Subject.Extra.Observed; !c.Imported {
-		c.Level = o.Level
+		c.Level, c.Outcomes, c.Cases = o.Level, o.Outcomes, doc.Subject.Dataset+" "+doc.Subject.Code
 		if o.Number > 0 && o.Of > 0 {
 			c.Attempt = &attempt{o.Number, o.Of}
 		}

@@ -35,6 +35,7 @@ type boardData struct {
 	Unranked        []*standing
 	Looked          int
 	Partial, Cut    bool
+	Paired          bool // some rows were compared case by case
 	OtherWay, Here  string
 }
 
@@ -53,6 +54,12 @@ type standing struct {
 	How        string  // where the interval comes from; "" if there is none
 	First, End int     // the ranks that it may have
 	Cred       *credential
+
+	paired *outcomes // nil if the credential does not tell them
+	Pairs  int       // rows with which it was compared case by case
+	// Behind is how far it is from the best row, on the same cases; "" if these two
+	// were not compared case by case.
+	Behind string
 }
 
 // Leaderboard ranks the published evaluations of one dataset by one metric. Without
@@ -145,13 +152,15 @@ func (s *Site) standings(ctx context.Context, d *boardData, rows []*row) error {
 			}
 		}
 		st.interval()
+		st.paired = outcomesOf(st)
 		if st.How == "" {
 			d.Unranked = append(d.Unranked, st)
 		} else {
 			d.Rows = append(d.Rows, st)
 		}
 	}
-	rank(d.Rows, d.Lower)
+	pairs := pair(d.Rows)
+	rank(d.Rows, d.Lower, pairs)
 	order := func(a, b *standing) int {
 		if d.Lower {
 			a, b = b, a
@@ -160,6 +169,7 @@ func (s *Site) standings(ctx context.Context, d *boardData, rows []*row) error {
 	}
 	slices.SortStableFunc(d.Rows, func(a, b *standing) int { return cmp.Or(cmp.Compare(a.First, b.First), order(a, b)) })
 	slices.SortStableFunc(d.Unranked, order)
+	d.behind()
 	return nil
 }
 
@@ -209,10 +219,13 @@ func (st *standing) standardError() (float64, bool) {
 }
 
 // rank gives each row the ranks that it may have: from one more than are surely
-// better to as many as are not surely worse. Surely means that the intervals do not
-// meet.
-func rank(rows []*standing, lower bool) {
+// better to as many as are not surely worse. Surely means that a paired test tells
+// them apart, or where two rows cannot be paired, that their intervals do not meet.
+func rank(rows []*standing, lower bool, pairs map[[2]*standing]bool) {
 	better := func(a, b *standing) bool { // a is surely better than b
+		if apart, ok := pairs[[2]*standing{a, b}]; ok {
+			return apart && (a.Value.Number > b.Value.Number) != lower
+		}
 		if lower {
 			return a.Hi < b.Lo
 		}

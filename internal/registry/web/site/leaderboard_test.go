@@ -2,6 +2,7 @@ package site
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -11,13 +12,13 @@ func standingOf(lo, hi float64) *standing { return &standing{Lo: lo, Hi: hi} }
 // C meets D; E is surely worse than all.
 func TestRanksAreRanges(t *testing.T) {
 	rows := []*standing{standingOf(0.80, 0.90), standingOf(0.75, 0.85), standingOf(0.70, 0.81), standingOf(0.65, 0.72), standingOf(0.10, 0.20)}
-	rank(rows, false)
+	rank(rows, false, nil)
 	for i, want := range []string{"1 to 3", "1 to 3", "1 to 4", "3 to 4", "5"} {
 		if got := rows[i].Rank(); got != want {
 			t.Errorf("row %d has rank %s, want %s", i, got, want)
 		}
 	}
-	rank(rows, true)
+	rank(rows, true, nil)
 	for i, want := range []string{"3 to 5", "3 to 5", "2 to 5", "2 to 3", "1"} {
 		if got := rows[i].Rank(); got != want {
 			t.Errorf("smaller is better: row %d has rank %s, want %s", i, got, want)
@@ -25,7 +26,7 @@ func TestRanksAreRanges(t *testing.T) {
 	}
 	// Intervals that touch are not surely different.
 	touching := []*standing{standingOf(0.5, 0.6), standingOf(0.4, 0.5)}
-	rank(touching, false)
+	rank(touching, false, nil)
 	if touching[0].Rank() != "1 to 2" || touching[1].Rank() != "1 to 2" {
 		t.Errorf("%s, %s", touching[0].Rank(), touching[1].Rank())
 	}
@@ -62,5 +63,62 @@ func TestIntervals(t *testing.T) {
 		if st.interval(); st.How != tt.how || math.Abs(st.Lo-tt.lo) > 0.0006 || math.Abs(st.Hi-tt.hi) > 0.0006 {
 			t.Errorf("%s: %q %.4f to %.4f, want %q %.3f to %.3f", tt.name, st.How, st.Lo, st.Hi, tt.how, tt.lo, tt.hi)
 		}
+	}
+}
+
+// pairedRow is a row whose credential tells the outcome of each case.
+func pairedRow(cases, outcomes string) *standing {
+	passed := float64(strings.Count(outcomes, "1")) / float64(len(outcomes))
+	st := &standing{row: &row{}, Value: value{Name: "k/solve_rate", Number: passed}, Cred: &credential{Cases: cases, Outcomes: outcomes, Samples: int64(len(outcomes))}}
+	st.interval()
+	st.paired = outcomesOf(st)
+	return st
+}
+
+// Two runs on 200 cases, 12 of which the better one alone passed: their intervals
+// meet, and the paired test tells them apart. On other cases it may not.
+func TestSameCasesArePaired(t *testing.T) {
+	worse := strings.Repeat("1", 150) + strings.Repeat("0", 50)
+	better := strings.Repeat("1", 162) + strings.Repeat("0", 38)
+	ranks := func(lower bool, rows ...*standing) string {
+		rank(rows, lower, pair(rows))
+		var all []string
+		for _, r := range rows {
+			all = append(all, r.Rank())
+		}
+		return strings.Join(all, "; ")
+	}
+	for _, tt := range []struct {
+		name, want string
+		lower      bool
+		rows       []*standing
+	}{
+		{"the same cases", "1; 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse)}},
+		{"smaller is better", "2; 1", true, []*standing{pairedRow("a", better), pairedRow("a", worse)}},
+		{"other cases", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("b", worse)}},
+		{"one of them less", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse[1:])}},
+		{"what is no outcome", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse[:199]+"2")}},
+		{"26 and 14 alone", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", strings.Repeat("0", 26)+strings.Repeat("1", 150)+strings.Repeat("0", 24))}},
+	} {
+		if got := ranks(tt.lower, tt.rows...); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	// Outcomes of another rate than the one that is shown say nothing about it.
+	other := pairedRow("a", better)
+	other.Value.Number = 0.9
+	if outcomesOf(other) != nil {
+		t.Error("outcomes count for a metric that is not their rate")
+	}
+	revoked := pairedRow("a", worse)
+	revoked.Cred.Revoked = new(int64)
+	if got := ranks(false, pairedRow("a", better), revoked); got != "1 to 2; 1 to 2" {
+		t.Errorf("a revoked credential was paired: %s", got)
+	}
+	d := &boardData{Rows: []*standing{pairedRow("a", better), pairedRow("a", worse)}}
+	pair(d.Rows)
+	d.behind()
+	if got, want := d.Rows[1].Behind, "-6.0 points from the first row (-9.7 to -2.6); it alone passed 0 cases, the first row alone 12"; got != want || !d.Paired {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
