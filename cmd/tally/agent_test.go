@@ -29,7 +29,7 @@ var staticTally = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	tally := filepath.Join(staticDir, "tally")
-	build := exec.Command("go", "build", "-o", tally, ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", tally, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building: %w\n%s", err, out)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,10 +33,10 @@ type initCost struct{ packages, allocs, bytes int }
 var initLine = regexp.MustCompile(`(?m)^init (\S+) @[0-9.]+ ms, [0-9.]+ ms clock, (\d+) bytes, (\d+) allocs$`)
 
 func TestInitialisationStaysSmall(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "tally")
 	// The test binary would also initialise what the tests import.
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building tally: %v\n%s", err, out)
+	binary, err := staticTally()
+	if err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
