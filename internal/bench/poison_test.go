@@ -399,6 +399,9 @@ var refusedBy = map[string]refusal.Name{
 // No field of case.yaml can change alone. The fields come from the type, so a
 // new one is tested the day it is added, or this test says that it is not.
 func TestNoFieldOfACaseChangesAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	f := newFixture(t)
 	f.write("cassettes/greet/robot/hard.cassette.zst", []byte("of a robot"))
 	f.seal()

@@ -266,6 +266,9 @@ func worked(t *testing.T) (receipt []byte, key string) {
 }
 
 func TestTheWorkedReceiptVerifiesAndNoFlippedBitDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and all of it is done by Node, which the race detector does not see")
+	}
 	r := startNode(t)
 	receipt, key := worked(t)
 	r.want("note", question{"op": "receipt", "data": hexOf(receipt), "key": key})

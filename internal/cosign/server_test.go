@@ -439,6 +439,9 @@ func TestLoadRefusesTheStateOfAnotherLog(t *testing.T) {
 // loads all the same must be the same state: only the log's own signature is
 // not looked at again.
 func TestNoSingleBitOfTheStateMayChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	log := honestLog(t, 5)
 	s := openTestServer(t, t.TempDir())
 	mustPost(t, s, 200, log.request(0, 5))

@@ -309,6 +309,9 @@ func TestTimesHaveOneSpelling(t *testing.T) {
 // TestTimesAreReadAsTheLibraryReadsThem compares with the standard library on
 // spellings near good ones.
 func TestTimesAreReadAsTheLibraryReadsThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	accepted := 0
 	for range 200_000 {

@@ -201,6 +201,9 @@ func TestAVerdictOfAnotherLedgerIsAMiss(t *testing.T) {
 }
 
 func TestNoChangedBitOfAnEntryGoesUnnoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	c := newCourt(t, faketest.New(t, says(reply(0, false, "wrong"))...))
 	c.ask(Live, aQuestion("5"))
 	data, err := os.ReadFile(c.entry(aQuestion("5")))

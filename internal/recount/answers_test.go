@@ -164,7 +164,10 @@ func TestNoChangedMemberGoesUnnoticed(t *testing.T) {
 			got, err := s.Answer(kind, name, forged)
 			return err != nil || got.Err() != nil || got.NotRecounted() != nil
 		}
-		for _, m := range members {
+		for i, m := range members {
+			if testing.Short() && i%29 != 0 {
+				continue // under the race detector a few show as much as all
+			}
 			was := m.object[m.name]
 			delete(m.object, m.name)
 			if !noticed(m.path) && !takenForWhatWasAsked(m.path) {

@@ -170,6 +170,9 @@ func TestParseKeyRefuses(t *testing.T) {
 // TestNoDamagedKeyIsRead changes each bit of what a key file holds. The library
 // alone reads a key whose seed is damaged, and its seals would ruin a ledger.
 func TestNoDamagedKeyIsRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	text, err := testKey(t, "operator").MarshalPEM("operator")
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,9 @@ func simulate(t Test, p float64, runs, most int, seed uint64) (p1, p0 float64, m
 // In 2,000 random sequences each the stated error rates hold, within three standard
 // errors, and the number of cases is about what docs say.
 func TestErrorRatesHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	const runs = 2000
 	for _, test := range []Test{example, {0.5, 0.7, 0.05, 0.05}, {0.8, 0.9, 0.05, 0.1}, {0.2, 0.4, 0.01, 0.2}} {
 		room := func(rate float64) float64 { return rate + 3*math.Sqrt(rate*(1-rate)/runs) }

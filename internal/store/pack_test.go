@@ -166,6 +166,9 @@ func TestPackForgetsAndStillGivesBack(t *testing.T) {
 
 // TestPackNoBitFlips flips every bit of a pack: no piece may come back changed.
 func TestPackNoBitFlips(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	dir := t.TempDir()
 	name := filepath.Join(dir, "packs", "a.pack")
 	p, err := CreatePack(OS{}, name)
