@@ -9,12 +9,14 @@ import (
 
 	"tallystick/internal/bucket/s3"
 	"tallystick/internal/cli"
+	"tallystick/internal/fleet/bus"
 	"tallystick/internal/fleet/coordinator"
 	"tallystick/internal/fleet/worker"
 	"tallystick/internal/sandbox"
 )
 
 func main() {
+	bus.Quiet() // before anything that may be the inside of a sandbox
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()

@@ -307,8 +307,8 @@ func (o *runOptions) checkFleet() error {
 		return refusal.Newf(refusal.Usage, "--double, --creds and --any-version are about a fleet, and --fleet is not given")
 	case f.URL == "":
 		return nil
-	case f.Double > 0 && o.live:
-		return refusal.Newf(refusal.Usage, "--double with --live: two answers of a real model differ without anybody lying").WithHint("leave one of them out")
+	case f.Double > 0 && (o.live || o.onMiss == evidence.OnMissLive):
+		return refusal.Newf(refusal.Usage, "--double with --live or --on-miss live: two answers of a real model differ without anybody lying").WithHint("leave one of them out")
 	case o.recording() != "":
 		return refusal.Newf(refusal.Usage, "--fleet with --submit-intent or --record-evidence: where the expected answer stands in each text is noted while the agent runs, and workers do not have that answer").
 			WithHint("run what is to be submitted on one machine")

@@ -20,6 +20,10 @@ import (
 // Embedded, in place of an address, asks for a NATS server inside the coordinator.
 const Embedded = "embedded"
 
+// Silence is how long a worker may be silent before its cases are given to others.
+// Five times in it a worker says that it is there.
+const Silence = 15 * time.Second
+
 // Options say how an attempt is run over a fleet.
 type Options struct {
 	URL     string  // of the NATS servers, with commas; or [Embedded]
@@ -30,6 +34,9 @@ type Options struct {
 	Version string  // of this program
 	// AnyVersion lets workers of another version take part.
 	AnyVersion bool
+	// Silence is how long a worker may be silent before its cases are given to
+	// others; 0 means [Silence]. Only tests change it.
+	Silence time.Duration
 	// Note tells the person something while the attempt runs.
 	Note func(format string, args ...any)
 }
@@ -47,8 +54,10 @@ type WorkerOptions struct {
 	Jobs      int    // cases at once
 	Version   string
 	Once      bool // end with the first attempt that ends
-	Now       func() time.Time
-	Note      func(format string, args ...any)
+	// Silence is that of the coordinator; 0 means [Silence]. Only tests change it.
+	Silence time.Duration
+	Now     func() time.Time
+	Note    func(format string, args ...any)
 }
 
 // StatusOptions say where the status is asked for.

@@ -25,7 +25,8 @@ type Drivers interface {
 	// Begin is called when the attempt is registered and before the first case.
 	Begin(ctx context.Context, b Begun) error
 	// Claim offers a case and waits until somebody takes it. Nothing of the case is
-	// shown before [Claim.Drive].
+	// shown before [Claim.Drive]. The error is [ErrNoSecond] if the offer is for
+	// anybody but one worker, and there is nobody else.
 	Claim(ctx context.Context, o Offer) (Claim, error)
 	// AtOnce is how many cases to offer at a time, if --jobs does not say.
 	AtOnce() int
@@ -76,6 +77,10 @@ type Handout struct {
 
 // ErrDriverLost says that a worker did not come back with its case.
 var ErrDriverLost = errors.New("the worker was lost")
+
+// ErrNoSecond says that nobody takes a case that another worker has run, so that the
+// two could be compared.
+var ErrNoSecond = errors.New("no second worker takes the case")
 
 // A Driven is what came of driving one case, in a form that travels: plain data and
 // pieces named by their digests. Whoever gets one from elsewhere has [Worker.accept]
@@ -308,9 +313,22 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 			return nil
 		}
 		given := Job{Attempt: a.id, Case: j.id, Repeat: j.repeat, Execution: j.execution}
-		claim, err := a.cfg.Drivers.Claim(ctx, Offer{Job: given})
+		if !j.resumed && a.overBudget() {
+			return a.skipUnoffered(ctx, j, given)
+		}
+		// What has begun is brought to its end; what has not is withdrawn when the
+		// records answer the question of the attempt.
+		offering := ctx
+		if !j.resumed && losses == 1 {
+			offering = a.offering
+		}
+		claim, err := a.cfg.Drivers.Claim(offering, Offer{Job: given})
 		if err != nil {
-			return ended(ctx, err)
+			return ended(offering, err)
+		}
+		if offering.Err() != nil {
+			claim.Verdict(context.Cause(offering))
+			return nil
 		}
 		worker := claim.Worker()
 		if !j.resumed {
@@ -341,6 +359,21 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 		defer g.release()
 		return a.put(ctx, j, g)
 	}
+}
+
+// skipUnoffered passes over a case because the money is spent. No worker is needed for
+// that.
+func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
+	started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
+	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+		return err
+	}
+	g, err := a.skip(j.index, given, a.books.MaxCostMicroUSD)
+	if err != nil {
+		return err
+	}
+	defer g.release()
+	return a.put(ctx, j, g)
 }
 
 // ended hides an error that came of the attempt being stopped.
@@ -467,14 +500,20 @@ func (r *run) whyStopped(stop *session.Stop) string {
 // do not agree leave the case unscored: one of them may have lied. So does a case that
 // no second worker brings back: it was to be compared, and could not be.
 func (a *attempt) double(ctx context.Context, j job, given Job, first evidence.Worker, g *Graded) error {
+	tries := 0
 	var err error
-	for range maxLosses {
-		if err = a.doubleOnce(ctx, j, given, first, g); !errors.Is(err, ErrDriverLost) && !refusal.Is(err, refusal.ResultRefused) {
+	for tries < maxLosses {
+		err = a.doubleOnce(ctx, j, given, first, g)
+		if errors.Is(err, ErrNoSecond) {
+			break
+		}
+		if !errors.Is(err, ErrDriverLost) && !refusal.Is(err, refusal.ResultRefused) {
 			return err
 		}
+		tries++
 	}
 	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
-	g.Record.Reason = fmt.Sprintf("NotDoubled: no second worker brought the case back in %d tries; the last: %s", maxLosses, head(strings.ToValidUTF8(err.Error(), "\uFFFD"), 500))
+	g.Record.Reason = fmt.Sprintf("NotDoubled: no second worker brought the case back in %d tries; the last: %s", tries, head(strings.ToValidUTF8(err.Error(), "\uFFFD"), 500))
 	return nil
 }
 

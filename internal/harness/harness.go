@@ -88,6 +88,11 @@ type attempt struct {
 	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
 
+	// offering ends, by withdraw, when the records answer the question of the
+	// attempt: cases that no worker has taken by then are not run.
+	offering context.Context
+	withdraw context.CancelFunc
+
 	mu        sync.Mutex
 	results   map[planned]brief
 	last      *circumstances // of the last of these
@@ -116,6 +121,8 @@ type job struct {
 func (a *attempt) runAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	a.offering, a.withdraw = context.WithCancel(ctx)
+	defer a.withdraw()
 	queue := make(chan job)
 	var workers sync.WaitGroup
 	for n := range a.atOnce() {
@@ -263,6 +270,9 @@ func (a *attempt) record(j job, g *Graded) error {
 	b := briefOf(pos.Index, &g.Record, &a.last)
 	a.results[planned{j.id, j.repeat}] = b
 	a.spent += b.cost - b.cached
+	if a.answered() {
+		a.withdraw()
+	}
 	if a.books.Progress != nil {
 		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
 	}

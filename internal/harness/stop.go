@@ -64,6 +64,11 @@ func (a *attempt) decided() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.answered()
+}
+
+// answered is decided for a caller that holds mu.
+func (a *attempt) answered() bool {
 	s := a.stopped()
 	return s != nil && s.Decision != sequential.Undecided
 }

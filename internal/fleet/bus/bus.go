@@ -162,16 +162,18 @@ func (q *Queue) Idle(ctx context.Context) (bool, error) {
 // Remove takes the queue away with everything in it.
 func (q *Queue) Remove(ctx context.Context) error { return q.js.DeleteStream(ctx, q.name) }
 
-// Names lists the queues of fleets at the servers.
-func (q *Queue) Names(ctx context.Context) ([]string, error) {
-	var names []string
+// RemoveOthers takes away the queues of fleets whose coordinator was killed. It is for
+// a server that nobody else uses.
+func (q *Queue) RemoveOthers(ctx context.Context) error {
 	list := q.js.StreamNames(ctx)
 	for name := range list.Name() {
-		if strings.HasPrefix(name, StreamOf("")) {
-			names = append(names, name)
+		if strings.HasPrefix(name, StreamOf("")) && name != q.name {
+			if err := q.js.DeleteStream(ctx, name); err != nil {
+				return unreachable("removing the queue of an earlier coordinator", err)
+			}
 		}
 	}
-	return names, list.Err()
+	return unreachable("listing queues", list.Err())
 }
 
 func unreachable(what string, err error) error {
@@ -209,7 +211,15 @@ func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration)
 	switch {
 	case ctx.Err() != nil:
 		return t, context.Cause(ctx)
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, nats.ErrNoResponders):
+		// There is no such queue any more. That is said at once, so whoever asks in a
+		// loop would do nothing else.
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(wait, 500*time.Millisecond)):
+		}
+		return t, ErrNoTicket
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return t, ErrNoTicket
 	case err != nil:
 		return t, unreachable("taking work off the queue", err)

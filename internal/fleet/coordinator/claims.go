@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,12 +44,19 @@ type claim struct {
 	result chan *harness.Driven // of one
 	lost   chan struct{}
 	failed string // what the worker said if it could not drive
+
+	// Model calls of the case that are under way. They end with the claim, so that
+	// the books are complete when the case is recorded.
+	calls    sync.WaitGroup // added to under the coordinator's lock, unless over
+	over     bool           // no further call is made
+	calling  context.Context
+	endCalls context.CancelFunc
 }
 
 // Claim offers a case and waits until somebody takes it.
 func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.Claim, error) {
 	ticket := newTicket()
-	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1)}
+	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1), nobody: make(chan struct{})}
 	c.mu.Lock()
 	c.offers[ticket] = o
 	if wanted.Not != "" {
@@ -60,13 +68,20 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 		select {
 		case k := <-o.claimed:
 			return k, nil
+		case <-o.nobody:
+			return nil, fmt.Errorf("%w: for %s no other worker took anything", harness.ErrNoSecond, c.secondWait())
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
 	}
 	c.mu.Lock()
 	delete(c.offers, ticket)
+	late := o.claim
 	c.mu.Unlock()
+	if late != nil { // somebody took it at that moment, and waits for an answer
+		late.endCalls()
+		say(late.asked, fleet.Answer{Gone: true})
+	}
 	return nil, err
 }
 
@@ -222,7 +237,11 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
 	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
 		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
-	o.claim = k
+	k.calling, k.endCalls = context.WithCancel(context.Background())
+	o.claim, w.busy = k, now
+	if c.alone != "" && c.alone != w.Key {
+		c.alone = ""
+	}
 	w.Label, w.Version = asked.Label, asked.Harness
 	c.mu.Unlock()
 	o.claimed <- k
@@ -242,6 +261,7 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, 
 	if err != nil {
 		return nil, err
 	}
+	defer k.waitForCalls()
 	c.mu.Lock()
 	k.blobs, k.live, k.heard = blobs, h.Live, c.crew.Now()
 	c.mu.Unlock()
@@ -255,10 +275,19 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, 
 		}
 		return d, nil
 	case <-k.lost:
-		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, Lease)
+		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, c.silence())
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// waitForCalls ends the model calls of a case, and returns when no more are under way.
+func (k *claim) waitForCalls() {
+	k.c.mu.Lock()
+	k.over = true
+	k.c.mu.Unlock()
+	k.endCalls()
+	k.calls.Wait()
 }
 
 // handout is what a worker is shown of a case: what an agent needs, and nothing that
@@ -542,6 +571,9 @@ func (k *claim) Verdict(err error) {
 	c.mu.Lock()
 	current := c.offers[k.offer.ticket] == k.offer
 	delete(c.offers, k.offer.ticket)
+	k.worker.busy = c.crew.Now()
+	k.over = true
+	k.endCalls()
 	k.free()
 	if current && err == nil {
 		c.remember(k)
@@ -636,8 +668,10 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 	c.mu.Lock()
 	k, why := c.claimOf(call.Ticket, w)
 	var live harness.Recording
-	if k != nil {
+	if k != nil && !k.over && k.answered == nil && k.live != nil {
 		live = k.live
+		k.calls.Add(1)
+		defer k.calls.Done()
 	}
 	c.mu.Unlock()
 	if err != nil || k == nil || live == nil {
@@ -647,16 +681,7 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 		say(m, fleet.Answer{Gone: true})
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-k.lost:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	it, err := live.Call(ctx, wire.API(call.API), []byte(call.Body), nil)
+	it, err := live.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
 	reply := fleet.ModelReply{Interaction: it}
 	if err != nil {
 		r := refusal.Of(err)

@@ -8,6 +8,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -32,8 +33,12 @@ import (
 	"tallystick/internal/store"
 )
 
-// Lease is how long a worker may be silent before its cases are given to others.
-const Lease = 15 * time.Second
+// silence is how long a worker may be silent before its cases are given to others.
+func (c *Coordinator) silence() time.Duration { return cmp.Or(c.o.Silence, fleet.Silence) }
+
+// secondWait is how long a case that a second worker is to run waits while no other
+// worker does anything: two minutes.
+func (c *Coordinator) secondWait() time.Duration { return 8 * c.silence() }
 
 // atOnce is how many cases are offered at a time. Each waits for a worker, so there
 // should be more than any fleet drives at once.
@@ -64,6 +69,7 @@ type Coordinator struct {
 	workers map[string]*worker
 	counts  fleet.Status
 	rate    []time.Time // of results in the last minute
+	alone   string      // the worker besides which nobody takes anything, if one does
 }
 
 // An offer is a case that is offered, or with a worker.
@@ -73,6 +79,8 @@ type offer struct {
 	since   time.Time
 	claimed chan *claim // of one
 	claim   *claim      // nil while nobody has it
+
+	nobody chan struct{} // closed if no second worker takes it
 }
 
 // A worker is what the coordinator knows of one.
@@ -80,6 +88,7 @@ type worker struct {
 	fleet.WorkerStatus
 	user    string
 	events  int
+	busy    time.Time // when it last took a case or ended one
 	strikes int       // how often in a row it did not bring back what it took
 	struck  time.Time // when it did not for the last time
 	atWork  int       // its messages that are being answered
@@ -256,6 +265,11 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 	if c.queue, err = bus.OpenQueue(ctx, c.nc, c.id, c.replicas()); err != nil {
 		return err
 	}
+	if c.server != nil {
+		if err := c.queue.RemoveOthers(ctx); err != nil {
+			return err
+		}
+	}
 	c.welcome.Stream = bus.StreamOf(c.id)
 	for verb, answer := range map[string]func(*nats.Msg, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat} {
 		if _, err := c.nc.Subscribe(fleet.Subject(verb, "*"), func(m *nats.Msg) { c.serve(verb, m, answer) }); err != nil {
@@ -315,16 +329,37 @@ func (c *Coordinator) Doubled(caseID string, repeat int) bool {
 
 // watch looks for workers that were lost and tickets that nobody has any more.
 func (c *Coordinator) watch(ctx context.Context) {
-	tick := time.NewTicker(Lease / 5)
+	every := c.silence() / 5
+	tick := time.NewTicker(every)
 	defer tick.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		// A coordinator that was itself stopped has heard of nobody, and that is not
+		// the workers' doing.
+		now := time.Now()
+		if slept := now.Sub(last) - every; slept > every {
+			c.excuse(slept)
+		}
+		last = now
 		c.dropSilent()
+		c.dropLonely()
 		c.offerAgain(ctx)
+	}
+}
+
+// excuse gives every worker the time that the coordinator did not run.
+func (c *Coordinator) excuse(slept time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.offers {
+		if k := o.claim; k != nil {
+			k.heard, k.deadline = k.heard.Add(slept), k.deadline.Add(slept)
+		}
 	}
 }
 
@@ -335,7 +370,7 @@ func (c *Coordinator) dropSilent() {
 	c.mu.Lock()
 	now := c.crew.Now()
 	for _, o := range c.offers {
-		if k := o.claim; k != nil && k.answered == nil && (now.Sub(k.heard) > Lease || now.After(k.deadline)) {
+		if k := o.claim; k != nil && k.answered == nil && (now.Sub(k.heard) > c.silence() || now.After(k.deadline)) {
 			c.lose(o)
 			c.strike(k)
 			if k.worker.strikes >= maxStrikes {
@@ -356,7 +391,49 @@ func (c *Coordinator) lose(o *offer) {
 	c.late[o.ticket] = k.worker.Key
 	c.counts.Lost++
 	k.worker.Lost++
+	k.worker.busy = c.crew.Now()
 	close(k.lost)
+}
+
+// dropLonely gives up on second runs that no other worker takes: there is none, or it
+// does nothing. Once that is known the others need not find it out for as long.
+func (c *Coordinator) dropLonely() {
+	now, told := c.crew.Now(), false
+	c.mu.Lock()
+	for _, o := range c.offers {
+		if o.Not == "" || o.claim != nil {
+			continue
+		}
+		wait := c.secondWait()
+		if c.alone == o.Not {
+			wait = c.silence()
+		}
+		if last := c.othersBusy(o.Not, now); now.Sub(last) <= wait || now.Sub(o.since) <= wait {
+			continue
+		}
+		told, c.alone = told || c.alone != o.Not, o.Not
+		delete(c.offers, o.ticket)
+		close(o.nobody)
+	}
+	c.mu.Unlock()
+	if told {
+		c.o.Note("for %s no second worker took anything: cases that --double chose are recorded as unscored (NotDoubled) until one does", c.secondWait())
+	}
+}
+
+// othersBusy is when a worker other than one of a key last had something to do. Mu is held.
+func (c *Coordinator) othersBusy(key string, now time.Time) (last time.Time) {
+	for _, o := range c.offers {
+		if k := o.claim; k != nil && k.worker.Key != key {
+			return now
+		}
+	}
+	for _, w := range c.workers {
+		if w.Key != key && w.Quarantined == "" && w.busy.After(last) {
+			last = w.busy
+		}
+	}
+	return last
 }
 
 // offerAgain puts tickets back into a queue that has run dry although cases wait: a

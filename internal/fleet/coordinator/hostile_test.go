@@ -322,7 +322,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 		}},
 		{"a late result", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
-			y.pass(Lease + time.Second)
+			y.pass(fleet.Silence + time.Second)
 			if e := <-got; !errors.Is(e.err, harness.ErrDriverLost) {
 				y.Errorf("the case ended with %+v", e)
 			}
@@ -481,7 +481,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 			for range maxStrikes {
 				y.wantIn(y.a)
 				_, got := y.given(y.a, "c1")
-				y.pass(Lease + time.Second)
+				y.pass(fleet.Silence + time.Second)
 				<-got
 			}
 			y.wantOut(y.a, "3 times in a row", nil)
@@ -489,7 +489,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 		{"one result in between and it begins anew", func(y *yard) {
 			for range 2 * maxStrikes {
 				_, got := y.given(y.a, "c1")
-				y.pass(Lease + time.Second)
+				y.pass(fleet.Silence + time.Second)
 				<-got
 				ticket, got := y.given(y.a, "c2")
 				y.a.result(ticket, "c2", nil)

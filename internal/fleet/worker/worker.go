@@ -7,6 +7,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,6 @@ import (
 	"tallystick/internal/seal"
 	"tallystick/internal/store"
 )
-
-// beatEvery is how often the coordinator hears from a worker.
-const beatEvery = 3 * time.Second
 
 // A worker is one worker of a fleet.
 type worker struct {
@@ -232,7 +230,7 @@ var errEnded = errors.New("the fleet has ended")
 // watch tells the coordinator that the worker is there, and ends the shift with the
 // fleet.
 func (s *shift) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(beatEvery)
+	tick := time.NewTicker(cmp.Or(s.o.Silence, fleet.Silence) / 5)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
