@@ -77,6 +77,9 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 	c.mu.Lock()
 	delete(c.offers, ticket)
 	late := o.claim
+	if late != nil {
+		c.late[ticket] = late.worker.Key
+	}
 	c.mu.Unlock()
 	if late != nil { // somebody took it at that moment, and waits for an answer
 		late.endCalls()
@@ -505,6 +508,7 @@ func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
 	m := k.answered
 	if c.offers[r.Ticket] == k.offer {
 		delete(c.offers, r.Ticket)
+		c.ended(k) // it may say so again, if the answer is lost
 		c.counts.Lost++
 		k.worker.Lost++
 		c.strike(k)
@@ -575,8 +579,13 @@ func (k *claim) Verdict(err error) {
 	k.over = true
 	k.endCalls()
 	k.free()
-	if current && err == nil {
+	switch {
+	case current && err == nil:
 		c.remember(k)
+	case current:
+		// The attempt is being stopped. What the worker still brings is late, and
+		// nothing to hold against it.
+		c.late[k.offer.ticket] = k.worker.Key
 	}
 	answered := k.answered
 	c.mu.Unlock()
@@ -605,6 +614,11 @@ func (c *Coordinator) remember(k *claim) {
 	if len(c.rate) > 200_000 {
 		c.rate = c.rate[100_000:]
 	}
+	c.ended(k)
+}
+
+// ended notes that a worker is through with a case. Mu is held.
+func (c *Coordinator) ended(k *claim) {
 	c.done[k.offer.ticket] = k.worker.Key
 	c.recent = append(c.recent, k.offer.ticket)
 	if len(c.recent) > maxDone {
@@ -623,7 +637,7 @@ func (c *Coordinator) note(w *worker, name string, severity evidence.Severity, d
 	w.events++
 	enough := w.events > maxEvents
 	c.mu.Unlock()
-	if enough {
+	if enough || c.running.Err() != nil { // the ledger of a stopped attempt is being closed
 		return
 	}
 	data, err := canon.Marshal(map[string]any{"attempt": c.begun.Registered.Attempt, "case": caseID, "worker": w.Key})

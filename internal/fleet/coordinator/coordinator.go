@@ -53,6 +53,7 @@ type Coordinator struct {
 	nc      *nats.Conn
 	queue   *bus.Queue
 	begun   harness.Begun
+	running context.Context // of the attempt
 	welcome fleet.Welcome
 	shared  map[digest.Content][]byte // what every worker may fetch
 	seed    [32]byte                  // decides which cases are run twice
@@ -255,7 +256,7 @@ func (c *Coordinator) users() (names []string) {
 
 // Begin makes the queue and begins to answer.
 func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
-	c.begun, c.started = b, c.crew.Now()
+	c.begun, c.running, c.started = b, ctx, c.crew.Now()
 	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
 	c.counts = fleet.Status{Attempt: b.Registered.Attempt, Class: b.Registered.Class, Target: b.Registered.Target, Planned: b.Left}
 	if err := c.setUp(); err != nil {

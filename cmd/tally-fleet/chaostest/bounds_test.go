@@ -1,0 +1,95 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"tallystick/internal/evidence"
+)
+
+// scripted gives the class cases that answer themselves, so that nothing is live.
+func (y *yard) scripted(n int, more string) {
+	y.Helper()
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, `{"id":"case-%03d","input":"x","model":[{"text":"y"}],"expected":"y","grade":{"kind":"exact"}%s}`+"\n", i, more)
+	}
+	y.write("bench/paid/dataset.jsonl", lines.String())
+}
+
+// TestMaxCostStopsTheFleet: two workers spend what the attempt may and no more, and
+// what was not run is recorded as truncated.
+func TestMaxCostStopsTheFleet(t *testing.T) {
+	const cases, limit = 12, 2000 // micro-dollars; a call may cost 100 tokens out, that is over 400
+	y := newYard(t, cases)
+	c := y.coordinator("--live", "--max-cost", "0.002")
+	y.worker(1)
+	y.worker(2)
+	c.wait(4) // the gate: not every case passed
+	b := y.read("paid.default.1")
+	if b.finished == nil || len(b.scored) != cases {
+		t.Fatalf("%d of %d cases are recorded", len(b.scored), cases)
+	}
+	y.balanced(b)
+	if spent := y.counted() * callCost; spent > limit {
+		t.Errorf("the provider was asked for %d micro-dollars, %d are allowed", spent, limit)
+	}
+	outcomes := b.finished.Outcomes
+	if outcomes[evidence.Passed] == 0 || outcomes[evidence.Truncated] == 0 || outcomes[evidence.Passed]+outcomes[evidence.Truncated] != cases {
+		t.Errorf("outcomes: %v", outcomes)
+	}
+	y.run("ledger", "verify", "--strict")
+}
+
+// TestDoubleWithOneWorkerEnds: a case that is to be run twice does not wait for ever
+// for a second worker. It is recorded as not doubled.
+func TestDoubleWithOneWorkerEnds(t *testing.T) {
+	y := newYard(t, 0)
+	y.scripted(3, "")
+	c := y.coordinator("--double", "1")
+	y.worker(1)
+	if said := c.wait(4); !strings.Contains(said, "no second worker took anything") {
+		t.Errorf("it does not say why it waited:\n%s", said)
+	}
+	b := y.read("paid.default.1")
+	if len(b.scored) != 3 {
+		t.Fatalf("%d cases are recorded", len(b.scored))
+	}
+	for id, r := range b.scored {
+		if r.Outcome != evidence.Unscored || !strings.HasPrefix(r.Reason, "NotDoubled: ") {
+			t.Errorf("case %s: %s, %s", id, r.Outcome, r.Reason)
+		}
+	}
+	y.run("ledger", "verify", "--strict")
+}
+
+// TestEarlyStopIsTheSameOverAFleet: the same question gets the same answer after the
+// same cases, and what nobody has begun by then is not run.
+func TestEarlyStopIsTheSameOverAFleet(t *testing.T) {
+	const cases = 60
+	y := newYard(t, 0)
+	y.scripted(cases, "")
+	y.write("bench/paid/registration.yaml", registration+"stop_early: {rule: sprt, p0: 0.6, p1: 0.8, alpha: 0.05, beta: 0.05, seed: 7}\n")
+	var want, got struct {
+		Decision struct{ Text string }
+	}
+	alone := y.run("run", "paid", "--stop-early", "--jobs", "1", "--json")
+	c := y.coordinator("--stop-early")
+	y.worker(1)
+	y.worker(2)
+	overFleet := c.wait(0)
+	for text, into := range map[string]any{alone: &want, overFleet: &got} {
+		line := text[strings.Index(text, "{\"rules\""):]
+		y.must(json.NewDecoder(strings.NewReader(line)).Decode(into))
+	}
+	one, two := y.read("paid.default.1").finished.Stopped, y.read("paid.default.2")
+	if one == nil || two.finished.Stopped == nil || *one != *two.finished.Stopped {
+		t.Errorf("alone %+v, over a fleet %+v", one, two.finished.Stopped)
+	}
+	if n := len(two.scored); n < one.After || n == cases {
+		t.Errorf("%d of %d cases were run, %d decide", n, cases, one.After)
+	}
+	y.run("ledger", "verify", "--strict")
+}

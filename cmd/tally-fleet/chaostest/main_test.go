@@ -1,0 +1,51 @@
+package chaostest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tallystick/internal/cli"
+	"tallystick/internal/fleet"
+	"tallystick/internal/fleet/bus"
+	"tallystick/internal/fleet/coordinator"
+	"tallystick/internal/fleet/worker"
+	"tallystick/internal/harness"
+	"tallystick/internal/lab"
+	"tallystick/internal/sandbox"
+)
+
+// silence is short, so that tests that wait for a lost worker are too, and long enough
+// for a machine that is busy with other tests.
+const silence = 4 * time.Second
+
+// clockEnv says how far the clock of a worker is off.
+const clockEnv = "CHAOSTEST_CLOCK"
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tally-fleet": fleetMain})
+}
+
+// fleetMain is the program tally-fleet, but for its patience and a worker's clock.
+func fleetMain() {
+	bus.Quiet()
+	sandbox.Reexec()
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{
+		Fleet: func(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, func(), error) {
+			o.Silence = silence
+			return coordinator.Open(ctx, s, o)
+		},
+		Worker: func(ctx context.Context, o fleet.WorkerOptions) error {
+			o.Silence = silence
+			if off, err := time.ParseDuration(os.Getenv(clockEnv)); err == nil {
+				now := o.Now
+				o.Now = func() time.Time { return now().Add(off) }
+			}
+			return worker.Work(ctx, o)
+		},
+		Status: coordinator.Ask,
+	}))
+}
