@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -24,7 +28,38 @@ func TestMain(m *testing.M) {
 // over to "tally-fleet".
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: isolate,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"root": cmdRoot}})
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"root": cmdRoot, "static": cmdStatic}})
+}
+
+// staticProgram builds the program as it is released, once: a sandbox runs this same
+// file again, and for that it must be static.
+var staticProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "tally-fleet-static-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "tally-fleet")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+// static sets $STATIC to the released program, and skips the script where an agent
+// cannot be sandboxed.
+func cmdStatic(ts *testscript.TestScript, neg bool, _ []string) {
+	if neg || runtime.GOOS != "linux" || testing.Short() {
+		ts.Skip("needs a sandbox, and builds the whole program")
+	}
+	program, err := staticProgram()
+	ts.Check(err)
+	ts.Setenv("STATIC", program)
+	out, err := exec.Command(program, "sandbox", "probe", "--json").Output()
+	if err != nil || !bytes.Contains(out, []byte(`"class":"gvisor","works":true`)) {
+		ts.Skip("gvisor does not start here: " + string(out))
+	}
 }
 
 // isolate gives a script folders of its own and a free port.

@@ -24,6 +24,7 @@ type crew struct {
 	forge  func(n int, d *Driven) // what becomes of it on the way, by the number of the claim
 	lose   func(n int) bool       // a worker that does not come back
 	twice  bool                   // every case is run by a second worker
+	alone  bool                   // and there is none
 
 	mu       sync.Mutex
 	claims   int
@@ -38,6 +39,9 @@ func (c *crew) Doubled(string, int) bool               { return c.twice }
 func (c *crew) Claim(_ context.Context, o Offer) (Claim, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.alone && o.Not != "" {
+		return nil, ErrNoSecond
+	}
 	c.claims++
 	return &crewClaim{c, c.claims, o.Not}, nil
 }
@@ -229,6 +233,51 @@ func TestALostWorkerCostsAnExecution(t *testing.T) {
 	all := scoredIn(t, n)
 	if len(all) != 2 || strings.Count(n.kinds(), "case.started") != 4 {
 		t.Errorf("%d records; %s", len(all), n.kinds())
+	}
+}
+
+// TestALostCaseIsGivenUpInTheEnd: a case that breaks every worker is not started
+// without end. It is unscored, and says why.
+func TestALostCaseIsGivenUpInTheEnd(t *testing.T) {
+	c := &crew{lose: func(int) bool { return true }}
+	n := runOver(t, newPlace(t, sum(1, "2")), c)
+	r := scoredIn(t, n)["case-000001"]
+	if r.Outcome != evidence.Unscored || r.Score != nil || r.Execution != maxLosses || !strings.Contains(r.Reason, "did not bring the case back in 5 executions; the last: the worker was lost: as if killed") {
+		t.Errorf("recorded: %s in execution %d, %s", r.Outcome, r.Execution, r.Reason)
+	}
+	if started := strings.Count(n.kinds(), "case.started"); started != maxLosses || c.claims != maxLosses {
+		t.Errorf("started %d times, claimed %d times", started, c.claims)
+	}
+	// One more, and it would have been brought back.
+	c = &crew{lose: func(n int) bool { return n < maxLosses }}
+	if r := scoredIn(t, runOver(t, newPlace(t, sum(1, "2")), c))["case-000001"]; r.Outcome != evidence.Passed || r.Execution != maxLosses {
+		t.Errorf("recorded: %s in execution %d, %s", r.Outcome, r.Execution, r.Reason)
+	}
+}
+
+// TestACaseThatIsNotDoubledIsUnscored: it was to be compared, and was not.
+func TestACaseThatIsNotDoubledIsUnscored(t *testing.T) {
+	for name, tt := range map[string]struct {
+		crew   *crew
+		want   string
+		claims int
+	}{
+		"nobody brings it back": {&crew{twice: true, lose: func(n int) bool { return n > 1 }}, "NotDoubled: no second worker brought the case back in 5 tries; the last: the worker was lost", 1 + maxLosses},
+		"there is nobody":       {&crew{twice: true, alone: true}, "NotDoubled: no second worker brought the case back in 0 tries; the last: no second worker takes the case", 1},
+	} {
+		n := runOver(t, newPlace(t, sum(1, "2")), tt.crew)
+		r := scoredIn(t, n)["case-000001"]
+		if r.Outcome != evidence.Unscored || r.Score != nil || !strings.HasPrefix(r.Reason, tt.want) || tt.crew.claims != tt.claims {
+			t.Errorf("%s: recorded %s, %s; %d claims", name, r.Outcome, r.Reason, tt.crew.claims)
+		}
+		if strings.Count(n.kinds(), "case.started") != 1 {
+			t.Errorf("%s: entries: %s", name, n.kinds())
+		}
+	}
+	// The last try counts.
+	c := &crew{twice: true, lose: func(n int) bool { return n > 1 && n <= maxLosses }}
+	if r := scoredIn(t, runOver(t, newPlace(t, sum(1, "2")), c))["case-000001"]; r.Outcome != evidence.Passed {
+		t.Errorf("recorded %s, %s", r.Outcome, r.Reason)
 	}
 }
 

@@ -479,14 +479,14 @@ func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
 // atOnce is how many cases run side by side.
 func (a *attempt) atOnce() int {
 	n := a.cfg.Jobs
-	if n < 1 && a.plan.StopEarly != nil {
+	switch {
+	case n >= 1:
+	case a.plan.StopEarly != nil:
 		n = 1 // what runs beside the case that decides is run for nothing
-	}
-	if n < 1 && a.replaysBuiltin() {
-		n = manyAtOnce
-	}
-	if a.cfg.Drivers != nil && a.cfg.Jobs < 1 {
+	case a.cfg.Drivers != nil:
 		n = a.cfg.Drivers.AtOnce()
+	case a.replaysBuiltin():
+		n = manyAtOnce
 	}
 	return atOnce(n, len(a.jobs))
 }

@@ -1,7 +1,6 @@
 package chaostest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,9 +21,11 @@ func (y *yard) scripted(n int, more string) {
 // TestMaxCostStopsTheFleet: two workers spend what the attempt may and no more, and
 // what was not run is recorded as truncated.
 func TestMaxCostStopsTheFleet(t *testing.T) {
-	const cases, limit = 12, 2000 // micro-dollars; a call may cost 100 tokens out, that is over 400
+	// In micro-dollars. Before a call is sent up to 2,700 are set aside for it, so two
+	// at once fit, and in the end none.
+	const cases, limit = 12, 12_000
 	y := newYard(t, cases)
-	c := y.coordinator("--live", "--max-cost", "0.002")
+	c := y.coordinator("--live", "--max-cost", "0.012")
 	y.worker(1)
 	y.worker(2)
 	c.wait(4) // the gate: not every case passed
@@ -72,18 +73,11 @@ func TestEarlyStopIsTheSameOverAFleet(t *testing.T) {
 	y := newYard(t, 0)
 	y.scripted(cases, "")
 	y.write("bench/paid/registration.yaml", registration+"stop_early: {rule: sprt, p0: 0.6, p1: 0.8, alpha: 0.05, beta: 0.05, seed: 7}\n")
-	var want, got struct {
-		Decision struct{ Text string }
-	}
-	alone := y.run("run", "paid", "--stop-early", "--jobs", "1", "--json")
-	c := y.coordinator("--stop-early")
+	y.run("run", "paid", "--stop-early", "--jobs", "1")
+	c := y.coordinator("--stop-early", "--jobs", "2")
 	y.worker(1)
 	y.worker(2)
-	overFleet := c.wait(0)
-	for text, into := range map[string]any{alone: &want, overFleet: &got} {
-		line := text[strings.Index(text, "{\"rules\""):]
-		y.must(json.NewDecoder(strings.NewReader(line)).Decode(into))
-	}
+	c.wait(0)
 	one, two := y.read("paid.default.1").finished.Stopped, y.read("paid.default.2")
 	if one == nil || two.finished.Stopped == nil || *one != *two.finished.Stopped {
 		t.Errorf("alone %+v, over a fleet %+v", one, two.finished.Stopped)

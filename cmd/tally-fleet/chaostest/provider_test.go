@@ -38,7 +38,7 @@ func newProvider(t *testing.T, journal string) *provider {
 	p := &provider{t: t, journal: journal, gate: make(chan struct{}), calls: map[digest.ID]int{}}
 	close(p.gate)
 	p.models = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
-		return faketest.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`))}
+		return faketest.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`)), InputTokens: 1000, OutputTokens: 5}
 	})
 	server := httptest.NewServer(p)
 	p.url = server.URL

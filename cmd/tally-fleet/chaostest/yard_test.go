@@ -44,8 +44,8 @@ isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
 `
 
-// callCost is what a call of the provider costs, in micro-dollars: 10 tokens in, 5 out.
-const callCost = 30
+// callCost is what a call of the provider costs, in micro-dollars: 1000 tokens in, 5 out.
+const callCost = 1020
 
 // newYard makes a workspace with n cases of two turns each, which real models answer.
 func newYard(t *testing.T, cases int) *yard {
@@ -201,7 +201,7 @@ func (y *yard) worker(n int, env ...string) *process {
 // coordinator starts an attempt over a fleet.
 func (y *yard) coordinator(args ...string) *process {
 	y.Helper()
-	return y.start(nil, append([]string{"run", "paid", "--fleet", "embedded", "--listen", y.address, "--json"}, args...)...)
+	return y.start(nil, append([]string{"run", "paid", "--fleet", "embedded", "--listen", y.address}, args...)...)
 }
 
 func (p *process) signal(s syscall.Signal) {

@@ -11,6 +11,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -67,10 +69,17 @@ func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*
 	switch {
 	case err == nil:
 		return nc, user, nil
-	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout):
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
 		return nil, user, ErrNobody
 	}
 	return nil, "", refused(urls, user, err)
+}
+
+// isNetwork tells a connection that broke, as to a server that is just being started or
+// stopped, from one that was refused.
+func isNetwork(err error) bool {
+	var broken net.Error
+	return errors.As(err, &broken) || errors.Is(err, io.EOF)
 }
 
 // ErrNobody says that no server listens, yet.

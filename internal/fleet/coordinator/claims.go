@@ -91,7 +91,7 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 // serve answers one message of a worker, unless that worker is quarantined: what it
 // sends costs nothing more then.
 func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*nats.Msg, *worker)) {
-	user := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	user := userIn(m.Subject)
 	c.mu.Lock()
 	w, known := c.byUser(user)
 	if !known || w.Quarantined != "" {
@@ -216,7 +216,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	var asked fleet.Claim
 	if err := c.open(m.Data, w, &asked); err != nil {
 		c.quarantine(w, "it sent a claim that does not verify: "+err.Error())
-		say(m, fleet.Answer{Leave: true})
+		say(m, fleet.Answer{Error: "the claim does not verify", Leave: true})
 		return
 	}
 	if err := c.admit(asked.Harness); err != nil || asked.Fleet != c.id {
@@ -455,7 +455,7 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 	}
 	if err != nil {
 		c.quarantine(w, "it sent a result that does not verify: "+err.Error())
-		say(m, fleet.Answer{Leave: true})
+		say(m, fleet.Answer{Error: "the result does not verify", Leave: true})
 		return
 	}
 	if r.Fleet != c.id {
@@ -483,7 +483,7 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 		return
 	case k == nil:
 		c.quarantine(w, fmt.Sprintf("it sent a result of case %.100q, which it was not given", r.CaseID))
-		say(m, fleet.Answer{Leave: true})
+		say(m, fleet.Answer{Error: "the case was not given to it", Leave: true})
 		return
 	}
 	if err := k.check(&r, rest); err != nil {
@@ -518,7 +518,11 @@ func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
 	if enough {
 		c.quarantine(k.worker, tooOften)
 	}
-	say(m, fleet.Answer{Leave: enough})
+	if enough {
+		say(m, fleet.Answer{Error: tooOften + "; the last time: " + r.Failed[:min(len(r.Failed), 500)], Leave: true})
+	} else {
+		say(m, fleet.Answer{})
+	}
 	k.result <- nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Coordinator struct {
 	queue   *bus.Queue
 	begun   harness.Begun
 	running context.Context // of the attempt
+	byes    chan string     // names of workers that know that the fleet has ended
 	welcome fleet.Welcome
 	shared  map[digest.Content][]byte // what every worker may fetch
 	seed    [32]byte                  // decides which cases are run twice
@@ -232,10 +234,7 @@ func (c *Coordinator) close() {
 		cancel()
 	}
 	if c.nc != nil {
-		for _, user := range c.users() {
-			_ = c.nc.Publish(fleet.EndSubject(user), []byte(c.id))
-		}
-		_ = c.nc.Flush()
+		c.sayGoodbye()
 		c.nc.Close()
 	}
 	if c.server != nil {
@@ -244,14 +243,26 @@ func (c *Coordinator) close() {
 	}
 }
 
-// users are the workers that came, by their names at the server.
-func (c *Coordinator) users() (names []string) {
+// sayGoodbye tells workers that the fleet has ended, and waits a little until those that
+// are there have heard it: the server may end with this program.
+func (c *Coordinator) sayGoodbye() {
+	there := map[string]bool{}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, w := range c.workers {
-		names = append(names, w.user)
+		if _ = c.nc.Publish(fleet.EndSubject(w.user), []byte(c.id)); w.Quarantined == "" && c.crew.Now().Sub(w.LastSeen.Go()) < c.silence() {
+			there[w.user] = true
+		}
 	}
-	return names
+	c.mu.Unlock()
+	_ = c.nc.Flush()
+	for wait := time.After(5 * time.Second); len(there) > 0 && c.byes != nil; {
+		select {
+		case user := <-c.byes:
+			delete(there, user)
+		case <-wait:
+			return
+		}
+	}
 }
 
 // Begin makes the queue and begins to answer.
@@ -276,6 +287,15 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 		if _, err := c.nc.Subscribe(fleet.Subject(verb, "*"), func(m *nats.Msg) { c.serve(verb, m, answer) }); err != nil {
 			return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
 		}
+	}
+	c.byes = make(chan string, 1024)
+	if _, err := c.nc.Subscribe(fleet.Subject("bye", "*"), func(m *nats.Msg) {
+		select {
+		case c.byes <- userIn(m.Subject):
+		default:
+		}
+	}); err != nil {
+		return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
 	}
 	if _, err := c.nc.Subscribe("tally-status", c.tell); err != nil {
 		return refusal.Newf(refusal.Failed, "listening for questions: %w", err)
@@ -509,6 +529,9 @@ func (c *Coordinator) signerOf(user string) (seal.Entry, bool) {
 	}
 	return seal.Entry{}, false
 }
+
+// userIn is the worker that published to a subject.
+func userIn(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 // newTicket is a name that nobody can guess: whoever knows it was given it.
 func newTicket() string {

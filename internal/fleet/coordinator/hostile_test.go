@@ -62,7 +62,10 @@ func newYard(t *testing.T) *yard {
 		crew:   lab.Crew{Signers: signers, Key: keys["olga"], Now: y.clock},
 		shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
 	y.must(y.c.connect())
-	t.Cleanup(y.c.close)
+	t.Cleanup(func() {
+		y.c.byes = nil // the workers are gone by then, and say no goodbye
+		y.c.close()
+	})
 	y.must(y.c.Begin(t.Context(), harness.Begun{Registered: &evidence.AttemptRegistered{Attempt: "sums.default.1"}, Left: 1, Refused: y.refused,
 		Standing: func() harness.Standing { return harness.Standing{CostMicroUSD: 7, Disagreed: 1} }}))
 	y.a, y.b = y.join(keys["wa"]), y.join(keys["wb"])

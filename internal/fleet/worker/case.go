@@ -49,6 +49,9 @@ func (s *shift) one(ctx context.Context) error {
 	s.hold(h.Ticket, true)
 	defer s.hold(h.Ticket, false)
 	driven, err := s.drive(ctx, h)
+	if err != nil && ctx.Err() == nil {
+		s.o.Note("case %s could not be driven here: %v", h.CaseID, err)
+	}
 	if err := s.bring(ctx, h, driven, err); refusal.Is(err, refusal.ResultRefused) {
 		return err
 	}

@@ -239,6 +239,7 @@ func (s *shift) watch(ctx context.Context, stop context.CancelCauseFunc) {
 		case id := <-s.ended:
 			if id == s.welcome.Fleet {
 				stop(errEnded)
+				_ = s.nc.Publish(fleet.Subject("bye", s.user), []byte(id))
 			}
 			continue
 		case <-tick.C:
