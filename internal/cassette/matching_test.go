@@ -303,6 +303,9 @@ func FuzzNormalise(f *testing.F) {
 // Texts made of what normalisers look for, cut and joined at random: a second pass
 // finds nothing, whichever set is in force and whatever the case gives.
 func TestNormalisingTwiceChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	pieces := []string{"2026-11-15", "T", "23:34", ":33", ".5", "Z", " ", ", ", "Sunday", "Sun", " (", ")", "15", "Nov", "November", " 2026", "9:05 PM", "-", "/", "_", ".", "\n", "\t",
 		"550e8400-e29b-41d4-a716-446655440000", "call_Ab3dEf9hIjKl", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "deadbeef0123456789", "/tmp/", "tmpab12cd_9", home, "alice", "/proc/", "42",
 		"⟨date⟩", "⟨time⟩", "⟨id1⟩", "⟨tmp⟩", "␣", "é", "—", "a", "UTC", "+01:00", "th", "of"}
@@ -332,6 +335,9 @@ func TestNormalisingTwiceChangesNothing(t *testing.T) {
 // A long text takes as long as its length, whatever is in it: with a
 // quadratic step in it this test would not end.
 func TestNormalisersTakeTheTimeOfTheLength(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine has nothing to race with")
+	}
 	const size = 1 << 18
 	for _, piece := range []string{"2026-11-15T", "2026-11-15 ", "Sunday, ", "1:", "11:11:", "1 Nov ", "Nov 1 ", "12", "a", "a-", "_", "call_", "call_a1", "0a", "550e8400-e29b-41d4-a716-",
 		"/", "/tmp/", "/tmp/a", home, "/var/folders/", "/proc/1", " ", "a ", "\u2003", "␣", "⟨date⟩", "+01:00", "é"} {
