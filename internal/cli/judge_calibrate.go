@@ -26,8 +26,9 @@ pair, so a case that two people labelled counts twice. Cases on which the judge 
 verdict are counted apart.
 
 The result is a judge.calibrated entry. From then on it stands beside every score of this
-judge, with these settings and templates; after a change of either the calibration is
-stale, and that is said too.`,
+judge. After a change of judge.yaml, or of anything that the judge is asked (criteria,
+scale, template, votes, panel, what it is shown), the calibration is stale, and that is
+said too. "tally verify --recompute" makes it again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Class = args[0]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tallystick/internal/archive"
+	"tallystick/internal/lab"
 	"tallystick/internal/plain"
 	"tallystick/internal/refusal"
 	"tallystick/internal/verify"
@@ -35,6 +36,14 @@ func runRecompute(env *Env, place *archive.Place, paths []string, trust verify.T
 	var worst error
 	if a.Recomputed, worst = r.Recount(); a.Recomputed == nil {
 		return worst
+	}
+	calibrations, err := lab.RecountCalibrations(r)
+	if err != nil {
+		return err
+	}
+	a.Recomputed.Add(calibrations)
+	if err := calibrations.Err(); err != nil && worst == nil {
+		worst = r.Refused(err)
 	}
 	for _, path := range paths {
 		item, err := recountItem(r, path, trust)

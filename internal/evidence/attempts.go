@@ -29,6 +29,12 @@ type Plan struct {
 	ImageDigest        *digest.Content `json:"image_digest,omitempty"`
 	JudgeDigest        *digest.Content `json:"judge_digest,omitempty"`  // of the judge's settings, if a case needs a judge
 	JudgesDigest       *digest.Content `json:"judges_digest,omitempty"` // of the class's templates for judges, if a case needs a judge
+	// JudgeQuestion names everything that decides what the judges of the class are
+	// asked, but for the cases themselves: judge.yaml, criteria, scales, templates,
+	// what is shown, panels, votes, thresholds and the program's own texts, of every
+	// case of the class, whichever are run. Plans of before November 2026 do not have
+	// it.
+	JudgeQuestion *digest.Content `json:"judge_question,omitempty"`
 	// Cases lists the plan here, or CasesDigest names the list in the evidence
 	// when it is too long for an entry.
 	Cases       []PlannedCase   `json:"cases,omitempty"`

@@ -111,6 +111,8 @@ type Judge interface {
 	Knows(name string) error
 	// Digest names its settings, for the plan of an attempt that needs a judge.
 	Digest() digest.Content
+	// Texts names the program's own texts in which it puts plain questions.
+	Texts() digest.Content
 }
 
 // Live answers model calls from real models, or as if they were real ones.

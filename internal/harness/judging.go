@@ -2,7 +2,10 @@ package harness
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	"tallystick/internal/canon"
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/extract"
@@ -68,6 +71,27 @@ func (r *run) judgeModels() session.Models {
 		return &session.Replay{Player: r.judges}
 	}
 	return nil
+}
+
+// judgeQuestion names everything that decides what the judges of the class are asked,
+// nil if none is asked. It is of all cases of the class, so that a selection of them
+// does not make another judge.
+func (w *Worker) judgeQuestion() (*digest.Content, error) {
+	if !w.judged || w.plan.JudgeDigest == nil {
+		return nil, nil
+	}
+	slices.SortFunc(w.askings, func(a, b digest.Content) int { return strings.Compare(a.String(), b.String()) })
+	text, err := canon.Marshal(struct {
+		Askings []digest.Content `json:"askings"`
+		Judge   digest.Content   `json:"judge"`
+		Texts   digest.Content   `json:"texts"`
+		Version int              `json:"v"`
+	}{slices.Compact(w.askings), *w.plan.JudgeDigest, w.cfg.Judge.Texts(), 1})
+	if err != nil {
+		return nil, err
+	}
+	d := digest.ContentOf(text)
+	return &d, nil
 }
 
 // A question is what draws of a judge are counted by.

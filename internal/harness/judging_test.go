@@ -25,6 +25,7 @@ type magistrate struct {
 func (m magistrate) Ask(_ context.Context, j Judging) (Judged, error) { return m.ask(j) }
 func (m magistrate) Knows(string) error                               { return nil }
 func (m magistrate) Digest() digest.Content                           { return m.settings }
+func (m magistrate) Texts() digest.Content                            { return m.settings }
 
 func says(score float64, evidence ...[]byte) func(Judging) (Judged, error) {
 	return func(Judging) (Judged, error) {

@@ -144,6 +144,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the target digest", was.TargetDigest, now.TargetDigest},
 		{"the judge", orNone(was.JudgeDigest), orNone(now.JudgeDigest)},
 		{"the judge's templates", orNone(was.JudgesDigest), orNone(now.JudgesDigest)},
+		{"what the judge is asked", questionThen(was, now), orNone(now.JudgeQuestion)},
 		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},
@@ -178,6 +179,15 @@ func secondViewThen(was, now *evidence.Plan) evidence.SecondViewer {
 		return cmp.Or(now.SecondView, "nobody")
 	}
 	return cmp.Or(was.SecondView, "nobody")
+}
+
+// questionThen is what the judge was asked by a plan. One of before there was this
+// member does not say; its bench, which has the questions, is compared as well.
+func questionThen(was, now *evidence.Plan) string {
+	if was.JudgeQuestion == nil {
+		return orNone(now.JudgeQuestion)
+	}
+	return orNone(was.JudgeQuestion)
 }
 
 func policyText(p *evidence.Plan) string {

@@ -92,6 +92,9 @@ func prepare(cfg Config) (*Worker, error) {
 	if templates := cfg.Bench.Judges(); w.judged && templates.Files != nil {
 		w.plan.JudgesDigest = &templates.Digest
 	}
+	if w.plan.JudgeQuestion, err = w.judgeQuestion(); err != nil {
+		return nil, err
+	}
 	for _, i := range chosen {
 		ref := w.cases.Ref(i)
 		w.plan.Cases = append(w.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
@@ -168,6 +171,7 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 		for _, name := range l.tools {
 			names[name] = true
 		}
+		w.askings = append(w.askings, l.askings...)
 		if l.selected {
 			chosen = append(chosen, i)
 		}
@@ -210,6 +214,7 @@ type look struct {
 	viewed                         bool     // a judge may be asked for a second view
 	panel                          []string // the judges that panels name
 	embedders                      []string // the models whose vectors are compared
+	askings                        []digest.Content
 	tools                          []string // that the case offers
 	tree                           *digest.Content
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
@@ -252,6 +257,9 @@ func (w *Worker) lookAt(i int) look {
 		l.tools = append(l.tools, t.Name)
 	}
 	l.stays = w.staysHere(c)
+	if l.askings, err = grader.Askings(); err != nil {
+		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
+	}
 	return l
 }
 

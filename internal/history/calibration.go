@@ -3,9 +3,11 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/agreement"
+	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 )
 
@@ -48,13 +50,25 @@ func (c *Calibration) Text() string {
 	if c.Source == evidence.FromFile {
 		source = "labels of a file that nobody signed"
 	}
-	return fmt.Sprintf("calibrated on %d labels on %s, agreement %.2f, %s, %s", t.N, c.Time.Go().UTC().Format(time.DateOnly), t.Rate(), kappa, source)
+	when := c.Time.Go().UTC().Format(time.DateOnly)
+	if c.Question != nil { // earlier ones keep the words that answers of then have
+		when += fmt.Sprintf(" (entry %d)", c.Index)
+	}
+	if c.Question != nil && c.Check != "" {
+		when += " in the check " + c.Check
+	}
+	return fmt.Sprintf("calibrated on %d labels on %s, agreement %.2f, %s, %s", t.N, when, t.Rate(), kappa, source)
 }
 
 // A JudgeStanding says whether the judge of an attempt was compared with people.
 type JudgeStanding struct {
 	State JudgeState   `json:"state"`
 	Last  *Calibration `json:"-"` // the one that counts, or the newest of another judge
+	// Changed says what is another than when the judge was calibrated; Uncovered that
+	// criteria, scales and the like cannot be compared, because the calibration or the
+	// attempt is from before they were recorded.
+	Changed   []string `json:"changed,omitempty"`
+	Uncovered bool     `json:"uncovered,omitempty"`
 }
 
 // A JudgeState is one of three.
@@ -83,27 +97,70 @@ func (h *History) calibrationOf(a *Attempt) *JudgeStanding {
 		_, err := c.Agreement()
 		switch {
 		case c.Class != a.Class, err != nil: // what does not follow from itself calibrates nothing
-		case c.isOf(&a.Plan):
+		case len(c.changedSince(&a.Plan)) == 0:
 			s.State, s.Last = Calibrated, c
 		case s.State != Calibrated:
 			s.State, s.Last = Stale, c
 		}
 	}
+	if s.Last != nil {
+		s.Changed = s.Last.changedSince(&a.Plan)
+		s.Uncovered = s.Last.Question == nil && a.Plan.JudgeQuestion != nil
+	}
 	return s
 }
 
-// isOf reports whether what was calibrated is the judge of a plan.
-func (c *Calibration) isOf(p *evidence.Plan) bool {
-	return p.JudgeDigest != nil && *p.JudgeDigest == c.Judge && (p.JudgesDigest == nil) == (c.Judges == nil) && (c.Judges == nil || *p.JudgesDigest == *c.Judges)
+// The parts of a judge that a calibration is of.
+const (
+	judgeSettings  = "judge.yaml"
+	judgeTemplates = "the class's templates"
+	judgeQuestion  = "criteria, scale, votes, panel or what the judge is shown"
+)
+
+// changedSince says what of the judge of a plan is another than what was calibrated.
+// The question is over everything that matters, so where both have it, it decides, and
+// the other two digests only tell what it was. A template that no case uses does not
+// matter.
+func (c *Calibration) changedSince(p *evidence.Plan) []string {
+	both := c.Question != nil && p.JudgeQuestion != nil
+	if both && *c.Question == *p.JudgeQuestion {
+		return nil
+	}
+	var changed []string
+	if p.JudgeDigest == nil || *p.JudgeDigest != c.Judge {
+		changed = append(changed, judgeSettings)
+	}
+	if !sameDigest(p.JudgesDigest, c.Judges) {
+		changed = append(changed, judgeTemplates)
+	}
+	if both && len(changed) == 0 {
+		changed = append(changed, judgeQuestion)
+	}
+	return changed
+}
+
+func sameDigest(a, b *digest.Content) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
 // Text says it beside a number.
 func (s *JudgeStanding) Text() string {
 	switch s.State {
 	case Calibrated:
-		return "the judge is " + s.Last.Text()
+		return "the judge is " + s.Last.Text() + s.uncovered()
 	case Stale:
+		if s.Last.Question != nil {
+			return fmt.Sprintf("the judge's calibration is stale: changed since entry %d: %s; then it was %s", s.Last.Index, strings.Join(s.Changed, ", "), s.Last.Text())
+		}
 		return fmt.Sprintf("the judge's calibration is stale: its settings or templates changed since entry %d, when it was %s", s.Last.Index, s.Last.Text())
 	}
 	return "the judge is not calibrated: nobody compared its verdicts with people's labels"
+}
+
+// uncovered says what a calibration of an earlier version does not speak of.
+func (s *JudgeStanding) uncovered() string {
+	if !s.Uncovered {
+		return ""
+	}
+	return "; it is of an earlier version and covers judge.yaml and the class's templates, not " + judgeQuestion
 }

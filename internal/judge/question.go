@@ -210,3 +210,6 @@ func PromptDigest() digest.Content { return digest.ContentOf([]byte(promptText))
 
 // RubricDigest names the fixed text that says how to judge.
 func RubricDigest() digest.Content { return digest.ContentOf([]byte(rubricText)) }
+
+// TextsDigest names both together.
+func TextsDigest() digest.Content { return digest.ContentOf([]byte(promptText + "\x00" + rubricText)) }

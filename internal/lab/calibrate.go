@@ -1,20 +1,15 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"tallystick/internal/agreement"
 	"tallystick/internal/archive"
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
-	"tallystick/internal/grade"
 	"tallystick/internal/history"
-	"tallystick/internal/judge"
-	"tallystick/internal/question"
 	"tallystick/internal/refusal"
 	"tallystick/internal/scorecard"
 	"tallystick/internal/store"
@@ -35,6 +30,7 @@ type Calibration struct {
 	Check    string `json:"check,omitempty"`
 	Judge    string `json:"judge_digest"`
 	Judges   string `json:"judges_digest,omitempty"`
+	Question string `json:"question_digest,omitempty"`
 	Source   string `json:"source"`
 	N        int    `json:"n"`
 	Unscored int    `json:"unscored"`
@@ -52,20 +48,17 @@ type Calibration struct {
 	Linear     *agreement.Kappa `json:"kappa_linear,omitempty"`
 	Quadratic  *agreement.Kappa `json:"kappa_quadratic,omitempty"`
 
-	LeftOut []string `json:"left_out,omitempty"` // attempts with another judge
-	Pairs   string   `json:"pairs"`              // digest of what was compared
-	Entry   int64    `json:"entry"`              // -1 if nothing was recorded
-}
+	Reviewers []string `json:"reviewers"` // whose labels were compared
+	// What was not compared: labels of cases that no model judged, labels that answer
+	// another question, entries that are not labels to reckon with, and attempts whose
+	// judge is asked something else.
+	NotJudged int                       `json:"not_judged"`
+	Otherwise int                       `json:"other_question"`
+	Refused   []scorecard.RefusedReview `json:"refused,omitempty"`
+	LeftOut   []string                  `json:"left_out,omitempty"`
 
-// A label is what a person said about a case.
-type label struct {
-	Attempt    string   `json:"attempt"`
-	Case       string   `json:"case"`
-	Repetition int      `json:"repetition,omitempty"`
-	Label      string   `json:"label,omitempty"`
-	Score      *float64 `json:"score,omitempty"`
-	Reviewer   string   `json:"reviewer,omitempty"`
-	place      string   // in the file or the ledger, for a person
+	Pairs string `json:"pairs"` // digest of what was compared
+	Entry int64  `json:"entry"` // -1 if nothing was recorded
 }
 
 // A pair is a label and what the judge said of the same.
@@ -74,10 +67,22 @@ type pair struct {
 	CaseID   string `json:"case_id"`
 	Entry    int64  `json:"entry"` // of the record
 	Judge    string `json:"judge"` // its category; "" if it gave no verdict
+	Label    int64  `json:"label_entry,omitempty"`
 	People   string `json:"people"`
 	Repeat   int    `json:"repeat"`
 	Reviewer string `json:"reviewer,omitempty"`
 }
+
+// A pairing is the evidence of a calibration: what was compared with what, and by
+// which choice, so that anybody can choose again.
+type pairing struct {
+	Attempt  string `json:"attempt,omitempty"` // of those with this judge only this one
+	Pairs    []pair `json:"pairs"`
+	Question string `json:"question,omitempty"` // that people answered, of reviews
+	Version  int    `json:"v"`                  // 1 has pairs only
+}
+
+const pairingVersion = 2
 
 // Calibrate compares the verdicts of a class's judge with people's labels, and
 // records what came of it. The corpus was read with the records of every attempt.
@@ -88,59 +93,41 @@ func Calibrate(ctx context.Context, c *archive.Corpus, o CalibrateOptions) (*Cal
 		return nil, err
 	}
 	plan := &attempts[0].Plan
-	body := &evidence.JudgeCalibrated{Class: o.Class, Check: o.Check, Judge: *plan.JudgeDigest, Judges: plan.JudgesDigest, Source: evidence.FromReviews}
-	labels := reviewsOf(r.History, attempts)
+	body := &evidence.JudgeCalibrated{Class: o.Class, Check: o.Check, Judge: *plan.JudgeDigest, Judges: plan.JudgesDigest, Question: plan.JudgeQuestion, Source: evidence.FromFile}
+	list, given := &pairing{Attempt: o.Attempt, Version: pairingVersion}, reviewed{}
 	if o.Labels != "" {
-		body.Source = evidence.FromFile
-		if labels, err = readLabels(o.Labels); err != nil {
-			return nil, err
+		given.labels, err = readLabels(o.Labels)
+	} else {
+		body.Source = evidence.FromReviews
+		if list.Question, err = askedOfPeople(r, o.Class); err == nil {
+			given = reviewsOf(r.History, attempts, list.Question)
 		}
 	}
-	if len(labels) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "nobody labelled a case of class %s that this judge judged", o.Class).
-			WithHint(`label cases with "tally review", or give --labels FILE.jsonl; docs/judges.md has the format`)
-	}
-	m := &matcher{r: r, o: o, attempts: attempts}
-	pairs, err := m.pairs(labels)
 	if err != nil {
 		return nil, err
 	}
-	body.Categories, body.Ordered = m.categories, m.ordered
-	var compared []agreement.Pair
-	for _, p := range pairs {
-		if p.Judge == "" {
-			body.Unscored++
-			continue
-		}
-		compared = append(compared, agreement.Pair{First: p.People, Second: p.Judge})
+	if len(given.labels) == 0 {
+		return nil, nothingLabelled(o.Class, &given)
 	}
-	if len(compared) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "the judge gave no verdict on any of the %d labelled cases", len(pairs))
+	m := &matcher{r: r, o: o, attempts: attempts, skipUnjudged: o.Labels == ""}
+	if list.Pairs, err = m.pairs(given.labels); err != nil {
+		return nil, err
 	}
-	table, err := agreement.NewTable(m.categories, compared)
+	table, err := m.fill(body, list.Pairs)
 	if err != nil {
 		return nil, err
 	}
-	for i, row := range table.Counts {
-		for j, n := range row {
-			if n > 0 {
-				body.Cells = append(body.Cells, evidence.CalibrationCell{People: table.Labels[i], Judge: table.Labels[j], N: n})
-			}
-		}
-	}
-	list, err := canon.Marshal(struct {
-		Pairs   []pair `json:"pairs"`
-		Version int    `json:"v"`
-	}{pairs, 1})
+	data, err := canon.Marshal(list)
 	if err != nil {
 		return nil, err
 	}
 	out := calibrationOf(body, table, leftOut)
+	out.NotJudged, out.Otherwise, out.Refused, out.Reviewers = m.notJudged, given.otherwise, given.refused, reviewersOf(list.Pairs)
 	if o.DryRun {
 		return out, nil
 	}
 	// The evidence first: an entry must not name what is not there.
-	if body.Pairs, err = store.OpenVault(store.OS{}, r.EvidenceDir()).Put(list); err != nil {
+	if body.Pairs, err = store.OpenVault(store.OS{}, r.EvidenceDir()).Put(data); err != nil {
 		return nil, err
 	}
 	out.Pairs = body.Pairs.String()
@@ -149,12 +136,48 @@ func Calibrate(ctx context.Context, c *archive.Corpus, o CalibrateOptions) (*Cal
 	return out, err
 }
 
+// askedOfPeople is the question that people answer about the cases of a class.
+func askedOfPeople(r *archive.Reading, class string) (string, error) {
+	v, err := r.Bench(class)
+	if err != nil {
+		return "", err
+	}
+	reg := v.Registration()
+	return reg.ReviewOrDefault().Question, nil
+}
+
+func nothingLabelled(class string, given *reviewed) error {
+	more := ""
+	if given.otherwise > 0 {
+		more += fmt.Sprintf("; %d labels answer another question than the registration asks now", given.otherwise)
+	}
+	if n := len(given.refused); n > 0 {
+		more += fmt.Sprintf("; %d entries do not count, the first is entry %d: %s", n, given.refused[0].Index, given.refused[0].Why)
+	}
+	return refusal.Newf(refusal.NotFound, "nobody labelled a case of class %s that this judge judged%s", class, more).
+		WithHint(`label cases with "tally review", or give --labels FILE.jsonl; docs/judges.md has the format`)
+}
+
+func reviewersOf(pairs []pair) []string {
+	names := []string{}
+	for _, p := range pairs {
+		if p.Reviewer != "" && !slices.Contains(names, p.Reviewer) {
+			names = append(names, p.Reviewer)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // calibrationOf tells what a table comes to.
 func calibrationOf(b *evidence.JudgeCalibrated, t *agreement.Table, leftOut []string) *Calibration {
 	out := &Calibration{Class: b.Class, Check: b.Check, Judge: b.Judge.String(), Source: b.Source, N: t.N, Unscored: b.Unscored, Agreed: t.Agreed(), Agreement: t.Rate(),
 		Ordered: b.Ordered, Categories: b.Categories, Table: t.Counts, LeftOut: leftOut, Entry: -1}
 	if b.Judges != nil {
 		out.Judges = b.Judges.String()
+	}
+	if b.Question != nil {
+		out.Question = b.Question.String()
 	}
 	out.AgreementLow, out.AgreementHigh = scorecard.WilsonRate(t.Rate(), t.N, 1.959963984540054)
 	kappa := func(w agreement.Weights) *agreement.Kappa {
@@ -189,7 +212,7 @@ func judgedAttempts(h *history.History, o CalibrateOptions) (same []*history.Att
 		if a == newest || a.Class != o.Class || a.Plan.JudgeDigest == nil || !a.Kept || o.Attempt != "" {
 			continue
 		}
-		if *a.Plan.JudgeDigest == *newest.Plan.JudgeDigest && samePointer(a.Plan.JudgesDigest, newest.Plan.JudgesDigest) {
+		if sameJudge(&a.Plan, &newest.Plan) {
 			same = append(same, a)
 		} else {
 			others = append(others, a.ID)
@@ -205,227 +228,11 @@ func withBlank(s string) string {
 	return s + " "
 }
 
+// sameJudge reports whether the judges of two plans are asked the same.
+func sameJudge(a, b *evidence.Plan) bool {
+	return *a.JudgeDigest == *b.JudgeDigest && samePointer(a.JudgesDigest, b.JudgesDigest) && samePointer(a.JudgeQuestion, b.JudgeQuestion)
+}
+
 func samePointer[T comparable](a, b *T) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
-}
-
-// reviewsOf are the labels that people signed.
-func reviewsOf(h *history.History, attempts []*history.Attempt) []label {
-	var labels []label
-	for _, a := range attempts {
-		for _, v := range h.Reviews(a) {
-			if v.Counts() {
-				labels = append(labels, label{Attempt: v.Attempt, Case: v.CaseID, Repetition: v.Repeat, Label: v.Label, Score: v.Score, Reviewer: v.By, place: fmt.Sprintf("entry %d", v.Index)})
-			}
-		}
-	}
-	return labels
-}
-
-// Bounds of a file of labels.
-const (
-	maxLabelsBytes = 16 << 20
-	maxLabels      = 100_000
-)
-
-// readLabels reads a file with a label a line.
-func readLabels(name string) ([]label, error) {
-	data, err := store.ReadFile(store.OS{}, name, maxLabelsBytes)
-	if err != nil {
-		return nil, err
-	}
-	var labels []label
-	type who struct {
-		attempt, caseID, reviewer string
-		repeat                    int
-	}
-	seen := map[who]string{}
-	for i, line := range bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n")) {
-		l := label{place: fmt.Sprintf("%s:%d", name, i+1)}
-		bad := func(format string, args ...any) error {
-			return refusal.Newf(refusal.Malformed, "%s: %s", l.place, fmt.Sprintf(format, args...)).
-				WithHint(`expected {"attempt": A, "case": C, "label": L or "score": S}, and repetition and reviewer if they are needed`)
-		}
-		if err := canon.Unmarshal(line, &l); err != nil {
-			return nil, bad("%v", err)
-		}
-		if l.Repetition == 0 {
-			l.Repetition = 1
-		}
-		me := who{l.Attempt, l.Case, l.Reviewer, l.Repetition}
-		switch {
-		case l.Attempt == "" || l.Case == "" || l.Repetition < 1:
-			return nil, bad("attempt or case is missing, or repetition is below 1")
-		case (l.Label == "") == (l.Score == nil):
-			return nil, bad("expected a label or a score, and not both")
-		case l.Score != nil && !(*l.Score >= 0 && *l.Score <= 1):
-			return nil, bad("score is %v, expected 0 to 1", *l.Score)
-		case seen[me] != "":
-			return nil, bad("the same case was labelled by the same reviewer in %s", seen[me])
-		case len(labels) == maxLabels:
-			return nil, bad("there are more than %d labels", maxLabels)
-		}
-		seen[me] = l.place
-		labels = append(labels, l)
-	}
-	return labels, nil
-}
-
-// A matcher finds what the judge said of a labelled case.
-type matcher struct {
-	r        *archive.Reading
-	o        CalibrateOptions
-	attempts []*history.Attempt
-
-	categories []string
-	ordered    bool
-}
-
-func (m *matcher) pairs(labels []label) ([]pair, error) {
-	var pairs []pair
-	for _, l := range labels {
-		a, c, err := m.find(l)
-		if err != nil {
-			return nil, err
-		}
-		said, err := m.verdict(c)
-		if err != nil {
-			return nil, fmt.Errorf("case %s of %s: %w", l.Case, l.Attempt, err)
-		}
-		if said.category == "" { // whatever people say, there is nothing to compare it with
-			pairs = append(pairs, pair{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, People: l.Label, Reviewer: l.Reviewer})
-			continue
-		}
-		if m.categories == nil {
-			m.categories, m.ordered = said.categories, said.ordered
-		}
-		if !slices.Equal(m.categories, said.categories) {
-			return nil, refusal.Newf(refusal.Usage, "case %s of %s is judged by other words (%s) than the cases before it (%s)", l.Case, l.Attempt,
-				strings.Join(said.categories, ", "), strings.Join(m.categories, ", ")).WithHint("calibrate one check at a time, with --check, and one scale at a time")
-		}
-		people, err := said.people(&l)
-		if err != nil {
-			return nil, err
-		}
-		pairs = append(pairs, pair{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Judge: said.category, People: people, Reviewer: l.Reviewer})
-	}
-	return pairs, nil
-}
-
-// find is the record that a label is of.
-func (m *matcher) find(l label) (*history.Attempt, *history.Case, error) {
-	var known []string
-	for _, a := range m.attempts {
-		known = append(known, a.ID)
-		if a.ID != l.Attempt {
-			continue
-		}
-		for c := range a.Cases() {
-			if c.ID == l.Case && int(c.Repeat) == l.Repetition && c.Index >= 0 {
-				return a, c, nil
-			}
-		}
-		return nil, nil, refusal.Newf(refusal.UnknownName, "%s: attempt %s has no record of case %s, repetition %d", l.place, l.Attempt, l.Case, l.Repetition)
-	}
-	return nil, nil, refusal.Newf(refusal.UnknownName, "%s: attempt %q is not one of class %s with this judge; those are %s", l.place, l.Attempt, m.o.Class, strings.Join(known, ", ")).
-		WithHint("calibrate each judge with labels of its own attempts; --attempt chooses another judge")
-}
-
-// A said is what the judge of a case said, and among what.
-type said struct {
-	category   string // "" if there is no verdict
-	categories []string
-	ordered    bool
-}
-
-// verdict reads what the judge said from the evidence.
-func (m *matcher) verdict(c *history.Case) (said, error) {
-	checks, err := m.r.Checks(c)
-	if err != nil {
-		return said{}, err
-	}
-	var of *grade.Detail
-	for i := range checks {
-		d := &checks[i]
-		if !grade.IsJudged(d.Grader) || m.o.Check != "" && d.Check != m.o.Check {
-			continue
-		}
-		if of != nil {
-			return said{}, refusal.Newf(refusal.Usage, "it has several judges, %s and %s", of.Check, d.Check).WithHint("say which one with --check NAME")
-		}
-		of = d
-	}
-	if of == nil {
-		return said{}, refusal.Newf(refusal.NotFound, "no model judged it%s", map[bool]string{true: " in the check " + m.o.Check}[m.o.Check != ""])
-	}
-	return m.saidIn(c, of)
-}
-
-// saidIn is the category of a check: its choice, or won, tied and lost, or passed
-// and failed.
-func (m *matcher) saidIn(c *history.Case, d *grade.Detail) (said, error) {
-	var scale question.Scale
-	if d.Choice != "" && d.Panel == nil {
-		var err error
-		if scale, err = m.scaleOf(c, d.Choice); err != nil {
-			return said{}, err
-		}
-	}
-	s := said{categories: []string{"failed", "passed"}, ordered: true}
-	switch {
-	case d.Grader == grade.Prefer && d.Panel == nil:
-		s.categories = []string{"loss", "tie", "win"}
-		if d.Score != nil {
-			s.category = s.categories[int(*d.Score*2)]
-		}
-	case len(scale) > 0:
-		s.categories, s.category = scale.Names(), d.Choice
-	case d.Outcome == grade.Passed:
-		s.category = "passed"
-	case d.Outcome == grade.Mismatch:
-		s.category = "failed"
-	}
-	return s, nil
-}
-
-// scaleOf is the scale that the judge of a case chose from.
-func (m *matcher) scaleOf(c *history.Case, choice string) (question.Scale, error) {
-	files, err := history.FilesOf(c, m.r.Piece)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range files.Verdicts {
-		data, err := m.r.Piece(v.Document)
-		if err != nil {
-			return nil, err
-		}
-		d, err := judge.ParseDocument(data)
-		if err != nil {
-			return nil, refusal.Newf(refusal.Malformed, "the verdict %s: %w", v.Document, err)
-		}
-		if _, ok := d.Asked.Scale.Of(choice); ok {
-			return d.Asked.Scale, nil
-		}
-	}
-	return nil, refusal.Newf(refusal.NotFound, "the judge chose %q, and the evidence has no verdict with such a scale", choice)
-}
-
-// people is the category that a person's label stands for.
-func (s *said) people(l *label) (string, error) {
-	binary := slices.Equal(s.categories, []string{"failed", "passed"})
-	word := l.Label
-	switch {
-	case binary && l.Label == "pass":
-		word = "passed"
-	case binary && l.Label == "fail":
-		word = "failed"
-	}
-	if slices.Contains(s.categories, word) {
-		return word, nil
-	}
-	if binary && l.Score != nil {
-		return s.categories[map[bool]int{true: 1}[*l.Score >= 0.5]], nil
-	}
-	return "", refusal.Newf(refusal.Usage, "%s: the label of case %s is %q, the judge chose from %s", l.place, l.Case, l.Label, strings.Join(s.categories, ", ")).
-		WithHint("label in the judge's own words; a score stands for passed (0.5 and more) or failed only where the judge has no scale")
 }

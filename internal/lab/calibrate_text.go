@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"tallystick/internal/agreement"
 	"tallystick/internal/plain"
@@ -14,6 +15,9 @@ func (a *Calibration) Print(out io.Writer) {
 	if a.Unscored > 0 {
 		fmt.Fprintf(out, "; %d more are of cases on which it gave none", a.Unscored)
 	}
+	if len(a.Reviewers) > 0 {
+		fmt.Fprintf(out, "\npeople     %s", plain.Line(strings.Join(a.Reviewers, ", ")))
+	}
 	fmt.Fprintf(out, "\nagreement  %.4f, %d of %d, 95 %% interval %.4f to %.4f (Wilson)\n", a.Agreement, a.Agreed, a.N, a.AgreementLow, a.AgreementHigh)
 	kappaText(out, "kappa      ", a.Kappa, "")
 	if a.Linear != nil || a.Quadratic != nil {
@@ -21,6 +25,15 @@ func (a *Calibration) Print(out io.Writer) {
 		kappaText(out, "  quadratic", a.Quadratic, "")
 	}
 	a.printTable(out)
+	if a.NotJudged > 0 {
+		fmt.Fprintf(out, "left out   %s of cases that no model judged\n", plain.Plural(a.NotJudged, "label"))
+	}
+	if a.Otherwise > 0 {
+		fmt.Fprintf(out, "left out   %s that answer another question than the registration asks\n", plain.Plural(a.Otherwise, "label"))
+	}
+	for _, f := range a.Refused {
+		fmt.Fprintf(out, "not count  entry %d: %s\n", f.Index, plain.Line(f.Why))
+	}
 	for _, id := range a.LeftOut {
 		fmt.Fprintf(out, "left out   attempt %s had another judge\n", plain.Line(id))
 	}

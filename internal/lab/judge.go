@@ -179,6 +179,9 @@ func (b *bailiff) Knows(name string) error {
 // Digest names the settings of the judge.
 func (b *bailiff) Digest() digest.Content { return b.settings.Digest }
 
+// Texts names the texts in which a question without a template is put.
+func (b *bailiff) Texts() digest.Content { return judge.TextsDigest() }
+
 // Ask puts the harness's words into the judge's, and back.
 func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, error) {
 	q := questionOf(j)

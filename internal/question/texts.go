@@ -64,6 +64,16 @@ func (f Form) System() string {
 	return howText + marksText
 }
 
+// Texts names the fixed texts that a question of the form is put in where the class
+// has no template: how to judge, and the headings of what is shown.
+func (f Form) Texts() digest.Content {
+	prompt, system := Builtin(f, names).Digest, digest.ContentOf([]byte(f.System()))
+	if m := f.Metric(); m != "" {
+		prompt, system = m.Digests()
+	}
+	return digest.ContentOf([]byte(prompt.String() + system.String()))
+}
+
 // ClaimsSystem is the text of the step that takes a text apart.
 func ClaimsSystem() string { return howText + claimsText }
 

@@ -352,6 +352,10 @@ func (q *Queue) Match(item *Item) (*history.Case, error) {
 		return nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of case %q, repetition %d", q.Attempt.ID, item.Case, item.Repeat).
 			Suggest(item.Case, known, `"tally show %s" lists the cases`, q.Attempt.ID)
 	}
+	if !slices.ContainsFunc(q.Cases, func(x *history.Case) bool { return x.Index == c.Index }) {
+		return nil, refusal.Newf(refusal.Usage, "case %s, repetition %d, is not in this queue of %d cases", c.ID, c.Repeat, len(q.Cases)).
+			WithHint("give --only, --sample and --seed as for --export; held-out cases need --show-held-out")
+	}
 	switch {
 	case item.Question != q.Scale.Question:
 		return nil, refusal.Newf(refusal.BenchChanged, "case %s: the person was asked %q, the registration asks %q", c.ID, item.Question, q.Scale.Question).
@@ -366,5 +370,36 @@ func (q *Queue) Match(item *Item) (*history.Case, error) {
 	if err := q.r.Evidence(q.Attempt, c); err != nil {
 		return nil, fmt.Errorf("case %s: what was seen: %w", c.ID, err)
 	}
-	return c, nil
+	return c, q.matchShown(item, c)
+}
+
+// matchShown refuses a line that shows something else than the evidence: whoever
+// changes the answer in an exported queue has a person sign a label of a text that
+// nobody wrote.
+func (q *Queue) matchShown(item *Item, c *history.Case) error {
+	again := *q
+	again.Blind = item.Blind
+	shown, err := again.Item(c)
+	if err != nil {
+		return err
+	}
+	changed := ""
+	switch {
+	case !slices.Equal(item.Asked, shown.Asked):
+		changed = "asked"
+	case item.Answer != shown.Answer:
+		changed = "answer"
+	case !slices.Equal(item.Steps, shown.Steps):
+		changed = "steps"
+	case !slices.Equal(item.Changed, shown.Changed):
+		changed = "changed"
+	case !slices.Equal(item.Labels, shown.Labels):
+		changed = "labels"
+	case item.Blind && item.Machine != nil:
+		changed = "blind"
+	default:
+		return nil
+	}
+	return refusal.Newf(refusal.DigestMismatch, "case %s: %q of the line is not what the evidence gives: the person saw something else", c.ID, changed).
+		WithHint("export the queue again, and change only label and note of its lines")
 }
