@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/fleet/coordinator"
 	"tallystick/internal/fleet/worker"
 	"tallystick/internal/sandbox"
+	"tallystick/internal/sqlresult"
 )
 
 func main() {
@@ -20,6 +21,7 @@ func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
+	sqlresult.Reexec()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{
 		Fleet: coordinator.Open, Worker: worker.Work, Status: coordinator.Ask, Remote: s3.Open,
 	}))

@@ -6,11 +6,13 @@ import (
 
 	"tallystick/internal/cli"
 	"tallystick/internal/sandbox"
+	"tallystick/internal/sqlresult"
 )
 
 func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
+	sqlresult.Reexec()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, nil))
 }

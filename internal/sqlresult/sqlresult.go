@@ -8,6 +8,11 @@
 // are bounded. Errors in the agent's query are the agent's; errors in the fixture or
 // the expected query are ours, and then there is no score.
 //
+// All of that is in a process of its own: this program started again, with nothing but
+// a pipe to its parent, no environment, and limits of the kernel on memory, processor
+// time and files. A query that takes the database down takes that process down, which
+// is the agent's fault, and the harness goes on.
+//
 // Where it stops: the bound on time is a clock, so a query near it may pass on one
 // machine and not on another. A query that puts the word "now" together from pieces
 // can still ask for the time; it gains nothing by it.
@@ -54,9 +59,8 @@ type Wrong struct{ Why string }
 
 func (w *Wrong) Error() string { return w.Why }
 
-// Compare returns nil if the query gives what the expected one gives, a [*Wrong] if
-// it does not, and any other error if the comparison itself failed.
-func Compare(ctx context.Context, s Spec, query string) error {
+// compareHere compares in this process. It calls ready before it runs the agent's query.
+func compareHere(ctx context.Context, s Spec, query string, ready func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxTime, errTime)
 	defer cancel()
 	c, done, err := open(ctx, s.Database)
@@ -74,6 +78,7 @@ func Compare(ctx context.Context, s Spec, query string) error {
 	if err := check(query); err != nil {
 		return &Wrong{"the query is not run: " + err.Error()}
 	}
+	ready()
 	got, err := run(ctx, c, query)
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTime) {

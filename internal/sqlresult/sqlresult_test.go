@@ -14,12 +14,23 @@ CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total REAL, note TEX
 INSERT INTO orders VALUES (1, 'ada', 10.5, NULL), (2, 'bob', 20, ''), (3, 'ada', 4.5, 'late');
 `
 
+// TestMain lets the test binary run queries as tally does.
+func TestMain(m *testing.M) {
+	if how := os.Getenv(brokenVariable); how != "" && os.Getenv(childVariable) != "" {
+		broken(how)
+	}
+	Reexec()
+	os.Exit(m.Run())
+}
+
+// compare compares here, which is quick; TestTheProcessSaysTheSame holds the process to
+// it.
 func compare(t *testing.T, s Spec, query string) error {
 	t.Helper()
 	if s.Database == "" {
 		s.Database = fixture
 	}
-	return Compare(context.Background(), s, query)
+	return compareHere(context.Background(), s, query, func() {})
 }
 
 func TestResultsThatAreTheSame(t *testing.T) {
