@@ -74,10 +74,11 @@ func (c *compiler) embedding(at place, n *node, r *Rule) (err error) {
 
 // embedding compares the vector of the answer with those of the expected texts. A
 // model that failed gives no score, which is not zero.
-func (r *run) embedding(n *node, d *Detail, v extract.Value, _ bool) tally {
+func (r *run) embedding(n *node, d *Detail, v extract.Value, counts bool) tally {
 	if !v.Found {
 		return notFound(v)
 	}
+	r.judged = r.judged || counts // a model's opinion, in numbers
 	text, bad := textOf(&v)
 	rule := n.embedding
 	switch {
@@ -94,16 +95,23 @@ func (r *run) embedding(n *node, d *Detail, v extract.Value, _ bool) tally {
 	if why != "" {
 		return single(unscored("the vectors of %s: %s", quoted(rule.model), why))
 	}
-	best, score := 0, -1.0
-	for i := range rule.right {
-		if s := rounded(similarity.Cosine(e.Vectors[0], e.Vectors[i+1])); s > score {
-			best, score = i+1, s
-		}
-	}
+	best, score := Nearest(e.Vectors)
 	d.Embedding = &EmbeddingDetail{Best: best, Model: rule.model, Reply: e.Reply, Request: e.Request}
 	says := fmt.Sprintf("the cosine similarity by %s is %v, needed %v: %s", quoted(rule.model), score, rule.need, quote(&v, text))
 	if decimal(score).Cmp(rule.least) >= 0 {
 		return tally{verdict: verdict{Passed, score, "", says}}
 	}
 	return single(verdict{Mismatch, score, CodeBelowThreshold, says})
+}
+
+// Nearest compares the first vector, that of an answer, with the others: which is the
+// nearest, from 1, and how near it is.
+func Nearest(vectors [][]float64) (best int, score float64) {
+	score = -1
+	for i := 1; i < len(vectors); i++ {
+		if s := rounded(similarity.Cosine(vectors[0], vectors[i])); s > score {
+			best, score = i, s
+		}
+	}
+	return best, score
 }

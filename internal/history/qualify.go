@@ -165,7 +165,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		{c.Provenance() == "edited", QualEdited},
 		{x.AgentIsolation == "none", QualUnsandboxed},
 		{x.JudgedByModel, QualJudged},
-		{x.JudgedByModel && !a.drawnFor[c.ID], QualCached},
+		{x.JudgedByModel && !a.drawnFor[c.ID] && !a.asksOnlyForVectors(), QualCached},
 		{c.Amendment != nil || c.Correction != nil, QualCorrected},
 		{!c.CostKnown(), QualCostUnknown},
 		{!c.IsScored() && c.Outcome() != evidence.Skipped, QualUnscored},
@@ -193,3 +193,8 @@ func (c *Case) CostKnown() bool { return c.Index < 0 || c.Context.Vantage != ans
 
 // answersOnly is the vantage of a record whose agent was seen by its answers.
 const answersOnly = "answers"
+
+// asksOnlyForVectors reports whether the models that grade a live attempt give vectors
+// and no verdicts, which nobody draws from a cache: each is asked for and is in the
+// evidence.
+func (a *Attempt) asksOnlyForVectors() bool { return a.Mode == "live" && a.Plan.JudgeDigest == nil }

@@ -204,7 +204,7 @@ func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest
 	// which no event tells.
 	r.Compare(where, "retries", c.Retries, n.retries, int64(c.Retries) == n.retries || a.Mode == "live" && int64(c.Retries) > n.retries)
 	r.grade(where, c, n.grade)
-	return nil
+	return r.vectors(where, n, read)
 }
 
 // calls compares the tool calls of a record with those of its trajectory. A
@@ -244,10 +244,11 @@ func (r *Recounted) grade(where string, c *history.Case, g *gradeOf) {
 
 // A gradeOf is what a grading document comes to.
 type gradeOf struct {
-	Passed *bool    `json:"passed"`
-	Score  *float64 `json:"score"`
-	Modes  []string `json:"failure_modes"`
-	Judged bool     `json:"judged_by_model"`
+	Passed *bool      `json:"passed"`
+	Score  *float64   `json:"score"`
+	Modes  []string   `json:"failure_modes"`
+	Judged bool       `json:"judged_by_model"`
+	Checks []embedded `json:"checks"`
 }
 
 // counts are what a trajectory says about its case.
@@ -257,6 +258,8 @@ type counts struct {
 
 	calls trajectory.CallCount
 	grade *gradeOf // nil without a grading document
+
+	embeddings []evidence.EmbeddingFiles
 }
 
 // countsOf reads the trajectory of a record and counts.
@@ -278,6 +281,7 @@ func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*coun
 	of := session.CountsOf(v)
 	n.turns, n.tokens, n.cost, n.retries = int64(of.Turns), of.Tokens, of.CostMicroUSD, int64(of.Retries)
 	n.violations, n.rollbacks, n.identical = int64(of.Violations), int64(of.Rollbacks), int64(of.RollbacksIdentical)
+	n.embeddings = files.Embeddings
 	n.grade, err = gradingIn(files, read)
 	return n, err
 }
