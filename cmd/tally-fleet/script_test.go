@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script/*.txtar against the real programs: "tally" hands
 // over to "tally-fleet".
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: isolate,
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: isolate, Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"root": cmdRoot, "static": cmdStatic}})
 }
 
@@ -39,7 +39,7 @@ var staticProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, "tally-fleet")
-	build := exec.Command("go", "build", "-o", program, ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building: %w\n%s", err, out)
@@ -47,19 +47,30 @@ var staticProgram = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// static sets $STATIC to the released program, and skips the script where an agent
-// cannot be sandboxed.
-func cmdStatic(ts *testscript.TestScript, neg bool, _ []string) {
-	if neg || runtime.GOOS != "linux" || testing.Short() {
-		ts.Skip("needs a sandbox, and builds the whole program")
+// condition knows [sandboxed]: an agent can be sandboxed here, and there is time to build
+// the program for it.
+func condition(name string) (bool, error) {
+	if name != "sandboxed" {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	if runtime.GOOS != "linux" || testing.Short() {
+		return false, nil
 	}
 	program, err := staticProgram()
-	ts.Check(err)
-	ts.Setenv("STATIC", program)
-	out, err := exec.Command(program, "sandbox", "probe", "--json").Output()
-	if err != nil || !bytes.Contains(out, []byte(`"class":"gvisor","works":true`)) {
-		ts.Skip("gvisor does not start here: " + string(out))
+	if err != nil {
+		return false, err
 	}
+	out, err := exec.Command(program, "sandbox", "probe", "--json").Output()
+	return err == nil && bytes.Contains(out, []byte(`"class":"gvisor","works":true`)), nil
+}
+
+// static sets $STATIC to the released program.
+func cmdStatic(ts *testscript.TestScript, neg bool, _ []string) {
+	program, err := staticProgram()
+	if neg || err != nil {
+		ts.Fatalf("static: %v", err)
+	}
+	ts.Setenv("STATIC", program)
 }
 
 // isolate gives a script folders of its own and a free port.

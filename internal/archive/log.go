@@ -264,7 +264,9 @@ type ShownRun struct {
 	// often the one of the record was resumed from its journal.
 	Paid    *history.Paid `json:"paid,omitempty"`
 	Resumed int           `json:"resumed,omitempty"`
-	Steps   []ShownStep   `json:"steps"`
+	// Worker is who drove the case, if a fleet ran the attempt.
+	Worker *evidence.Worker `json:"worker,omitempty"`
+	Steps  []ShownStep      `json:"steps"`
 }
 
 // ShowCase gathers what there is to see of one case. It needs what [Reading.Why]
@@ -284,7 +286,7 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 		return nil, err
 	}
 	if record := records[c.Index]; record != nil {
-		s.Paid, s.Resumed = history.PaidOf(record.Paid), record.Resumed
+		s.Paid, s.Resumed, s.Worker = history.PaidOf(record.Paid), record.Resumed, record.Worker
 	}
 	v, err := history.TrajectoryOf(c, r.Piece)
 	switch {

@@ -142,6 +142,9 @@ func showCaseText(out io.Writer, a *archive.ShownRun) {
 	if a.Resumed > 0 {
 		fmt.Fprintf(out, "resumed  %s from its journal of paid calls\n", plain.Plural(a.Resumed, "time"))
 	}
+	if a.Worker != nil {
+		fmt.Fprintf(out, "worker   %s, %s\n", plain.Line(a.Worker.Key), plain.Line(a.Worker.HarnessVersion))
+	}
 	turn := -1
 	for _, s := range a.Steps {
 		if s.Turn != turn {

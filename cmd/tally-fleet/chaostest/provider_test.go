@@ -27,6 +27,8 @@ type provider struct {
 	journal string // file of the attempt
 	models  *faketest.Server
 
+	unwatched bool // the journal is read in the end only
+
 	mu    sync.Mutex
 	gate  chan struct{} // closed while the provider answers
 	calls map[digest.ID]int
@@ -86,6 +88,9 @@ func (p *provider) count(body []byte) <-chan struct{} {
 		p.gate = make(chan struct{})
 	}
 	p.calls[q.Key]++
+	if p.unwatched {
+		return p.gate
+	}
 	written := 0
 	for _, l := range readJournal(p.t, p.journal) {
 		if l.Kind == journal.Intent && *l.Request == q.Key {

@@ -26,11 +26,12 @@ import (
 	"tallystick/internal/workspace"
 )
 
-// A yard is a workspace whose signers know two workers, with a provider of models.
+// A yard is a workspace whose signers know three workers, with a provider of models.
 type yard struct {
 	*testing.T
 	dir, state, root, address string
 	*provider
+	program   string     // tally-fleet
 	processes []*process // that are not to end by themselves
 }
 
@@ -54,7 +55,7 @@ func newYard(t *testing.T, cases int) *yard {
 		t.Skip("starts many processes")
 	}
 	t.Parallel()
-	y := &yard{T: t}
+	y := &yard{T: t, program: "tally-fleet"}
 	y.copyTemplate()
 	y.provider = newProvider(t, filepath.Join(y.dir, ".tally", "runs", "paid.default.1", journal.File))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +87,7 @@ func (y *yard) write(name, text string) {
 	y.must(os.WriteFile(path, []byte(text), 0o644))
 }
 
-// template is a workspace with two workers, which is made once: each command is a
+// template is a workspace with three workers, which is made once: each command is a
 // process.
 var template = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "chaostest-"); err != nil {
@@ -96,9 +97,10 @@ var template = sync.OnceValues(func() (dir string, err error) {
 	key := func(name string) string { return filepath.Join(ws, ".tally", "keys", name) }
 	for _, args := range [][]string{
 		{"init", ws},
-		{"keys", "new", "worker1"}, {"keys", "new", "worker2"},
+		{"keys", "new", "worker1"}, {"keys", "new", "worker2"}, {"keys", "new", "worker3"},
 		{"signers", "add", "worker1", "--roles", "worker", "--ssh", key("worker1.pub")},
 		{"signers", "add", "worker2", "--roles", "worker", "--ssh", key("worker2.pub")},
+		{"signers", "add", "worker3", "--roles", "worker", "--ssh", key("worker3.pub")},
 		{"signers", "sign", "--key", key("example-alice")}, {"signers", "sign", "--key", key("example-bob")},
 		{"signers", "apply"},
 	} {
@@ -160,7 +162,7 @@ func (p *process) said() string {
 // start starts the program in the workspace.
 func (y *yard) start(env []string, args ...string) *process {
 	y.Helper()
-	p := y.prepare(env, append([]string{"tally-fleet"}, args...)...)
+	p := y.prepare(env, append([]string{y.program}, args...)...)
 	p.begin()
 	return p
 }
@@ -191,7 +193,7 @@ func (p *process) begin() {
 	})
 }
 
-// worker starts worker 1 or 2.
+// worker starts worker 1, 2 or 3.
 func (y *yard) worker(n int, env ...string) *process {
 	y.Helper()
 	env = append([]string{fmt.Sprintf("XDG_STATE_HOME=%s-worker%d", y.state, n)}, env...)
@@ -268,7 +270,7 @@ func (y *yard) untilLost() {
 
 // status asks the coordinator how it stands.
 func (y *yard) status() (s fleet.Status, ok bool) {
-	cmd := exec.Command("tally-fleet", "fleet", "status", "--json")
+	cmd := exec.Command(y.program, "fleet", "status", "--json")
 	cmd.Dir, cmd.Env = y.dir, append(os.Environ(), "XDG_STATE_HOME="+y.state)
 	out, err := cmd.Output()
 	return s, err == nil && json.Unmarshal(out, &s) == nil
