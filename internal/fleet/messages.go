@@ -164,7 +164,7 @@ type Claim struct {
 
 // A Handout is the answer to a [Claim], signed by the operator: the case as far as an
 // agent is driven through it. It has no expected answer, no grading, no rubric and no
-// hidden test, and the cassette is without the calls of judges.
+// test, and the cassette is without the calls of judges.
 type Handout struct {
 	Fleet     string            `json:"fleet"`
 	Ticket    string            `json:"ticket"`
@@ -174,6 +174,7 @@ type Handout struct {
 	Repeat    int               `json:"repeat"`
 	Execution int               `json:"execution"`
 	HeldOut   bool              `json:"held_out,omitempty"`
+	Tested    bool              `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
 	Scenario  scenario.Scenario `json:"scenario"`
 	Files     []File            `json:"files,omitempty"`
 	Cassette  *File             `json:"cassette,omitempty"`
@@ -184,6 +185,8 @@ type File struct {
 	Path   string         `json:"path,omitempty"`
 	Digest digest.Content `json:"digest"`
 	Bytes  int64          `json:"bytes"`
+
+	Executable bool `json:"executable,omitempty"`
 }
 
 // An Answer is what a coordinator says to a request, if it is not the thing itself.

@@ -41,6 +41,7 @@ type run struct {
 	test       *TestResult
 	result     session.Result
 	remote     *Driven       // what somebody else drove; nil of what is driven here
+	paused     bool          // driven for somebody else, who runs the case's test and ends it
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
 	started    time.Time
@@ -52,7 +53,7 @@ var errWallClock = errors.New("the time for the case is over")
 func (r *run) prepare() (remove func(), err error) {
 	w, c := r.w, r.c
 	remove = func() {}
-	if needsFolder(w.cfg.Target, &c.Scenario) {
+	if r.paused || needsFolder(w.cfg.Target, &c.Scenario) {
 		dir, clear, err := w.workFolder()
 		if err != nil {
 			return nil, err
@@ -185,16 +186,36 @@ func (r *run) drive(ctx context.Context) {
 	if lost := r.s.LookAtFolder(); err == nil {
 		err = lost
 	}
+	// What is graded is what is kept, and secrets are not kept.
+	r.driven.Answer = r.s.Safe(driven.Answer)
+	if r.paused = r.paused && err == nil && r.s.Stopped() == nil && r.folderKnown(); r.paused {
+		if err = r.fitsToTravel(); err == nil {
+			r.result = r.s.Pause()
+			return
+		}
+		r.paused = false
+	}
+	r.conclude(ctx, driven.Answer, err)
+}
+
+// conclude runs the case's test on what the agent left, if it came that far, and ends
+// the trajectory.
+func (r *run) conclude(ctx context.Context, answer string, err error) {
 	if err == nil && r.c.Scenario.Test != nil && r.s.Stopped() == nil {
 		r.test, err = r.runTest(ctx)
 	}
-	// What is graded is what is kept, and secrets are not kept.
-	r.driven.Answer = r.s.Safe(driven.Answer)
 	if err != nil {
 		r.result = r.s.Fail(err)
 		return
 	}
-	r.result = r.s.Complete(driven.Answer, driven.Refused)
+	r.result = r.s.Complete(answer, r.driven.Refused)
+}
+
+// folderKnown reports whether it is known what the agent left. There is no test of
+// what nobody knows.
+func (r *run) folderKnown() bool {
+	_, err := r.folder.Now()
+	return err == nil
 }
 
 // agentOptions are how the target is driven.
@@ -297,6 +318,11 @@ func (r *run) newRecord() evidence.CaseScored {
 
 // gather collects the evidence of what the agent did.
 func (r *run) gather(g *Graded) error {
+	r.gatherTexts(g)
+	return r.gatherFolder(g)
+}
+
+func (r *run) gatherTexts(g *Graded) {
 	g.Files = evidence.CaseFiles{Version: evidence.CaseFilesVersion, HeldOut: r.c.HeldOut}
 	g.Files.Trajectory = evidence.TrajectoryFile{Digest: *g.put(r.result.Trajectory), Head: r.result.Head}
 	for d, text := range r.result.Contents {
@@ -313,6 +339,9 @@ func (r *run) gather(g *Graded) error {
 	if r.test != nil {
 		g.Files.TestLog = g.put(r.test.Log)
 	}
+}
+
+func (r *run) gatherFolder(g *Graded) error {
 	if r.folderGone && r.remote != nil && r.remote.Files.Diff != nil {
 		// What changed was too much to travel. How it differs is known.
 		diff, err := r.remote.piece(*r.remote.Files.Diff)
@@ -329,7 +358,7 @@ func (r *run) gather(g *Graded) error {
 		return nil // there is no diff, and the case has failed: see grade
 	}
 	g.Files.Diff = g.put(unifiedDiff(changes))
-	g.Files.Folder, err = r.keepFolder(g, changes)
+	g.Files.Folder, err = r.keepFolder(g, changes, maxKeptFolder)
 	return err
 }
 

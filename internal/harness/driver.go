@@ -58,9 +58,10 @@ func NewDriver(ctx context.Context, cfg DriverConfig) (*Driver, error) {
 	return d, nil
 }
 
-// Drive takes the agent through one case.
-func (d *Driver) Drive(ctx context.Context, c *scenario.Case, j Job) (*Driven, error) {
-	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now()}
+// Drive takes the agent through one case. With tested, the case has a test, which is run
+// by whoever grades: what comes back is the final folder, and a trajectory without an end.
+func (d *Driver) Drive(ctx context.Context, c *scenario.Case, j Job, tested bool) (*Driven, error) {
+	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now(), paused: tested}
 	defer func() { r.result.Free() }()
 	remove, err := r.prepare()
 	if err != nil {

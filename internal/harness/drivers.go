@@ -12,7 +12,6 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/journal"
 	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox"
 	"tallystick/internal/scenario"
 	"tallystick/internal/session"
 	"tallystick/internal/tools"
@@ -90,8 +89,12 @@ type Driven struct {
 	Isolation  string                   `json:"isolation,omitempty"`
 	Normalised evidence.NormalisedCount `json:"normalised"`
 	Stop       *DrivenStop              `json:"stop,omitempty"`       // nil if the agent came to its own end
-	TestClass  string                   `json:"test_class,omitempty"` // of the sandbox that the case's test ran in
 	Vantage    string                   `json:"vantage"`
+
+	// Paused says that the case has a test, which is run by whoever grades: the
+	// trajectory has no end yet, and the files have all that the agent changed.
+	Paused  bool `json:"paused,omitempty"`
+	Refused bool `json:"refused,omitempty"` // of a paused one: the agent would not do what was asked
 
 	Pieces map[digest.Content][]byte `json:"-"`
 }
@@ -111,18 +114,15 @@ func (r *run) travel() (*Driven, error) {
 		return nil, stop
 	}
 	g := &Graded{}
-	if err := r.gather(g); err != nil {
+	if err := r.gatherToTravel(g); err != nil {
 		return nil, err
 	}
-	d := &Driven{Files: g.Files, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
+	d := &Driven{Files: g.Files, Paused: r.paused, Refused: r.paused && r.driven.Refused, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
 	if d.Vantage == "" { // it ended before the agent was driven
 		d.Vantage = r.w.cfg.Target.Vantage()
 	}
 	if r.player != nil {
 		d.Normalised = r.player.Normalised()
-	}
-	if r.test != nil {
-		d.TestClass = string(r.test.Class)
 	}
 	if stop != nil {
 		d.Stop = &DrivenStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
@@ -173,21 +173,21 @@ func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
 	if err := r.readEvents(v); err != nil {
 		return remove, err
 	}
-	if d.Files.TestLog != nil && r.test != nil {
-		if r.test.Log, err = d.piece(*d.Files.TestLog); err != nil {
-			return remove, err
-		}
-		r.test.Class = sandbox.Class(d.TestClass)
-	}
 	if s := d.Stop; s != nil {
 		r.result.Stop = &session.Stop{Kind: s.Kind, Name: s.Name, Err: errors.New(s.Text)}
 	}
-	if (d.Files.TestLog != nil) != (r.test != nil) {
-		return remove, foreign("the trajectory and the files do not agree on whether the case's test ran")
+	if err := d.boundFolder(); err != nil {
+		return remove, err
 	}
 	remove, ok, err := r.restoreFolder(Stored{Files: d.Files, Read: d.piece})
 	r.folderGone = !ok
-	return remove, err
+	if err != nil || d.Stop != nil {
+		return remove, err
+	}
+	if d.Paused && r.folder == nil {
+		return remove, foreign("the final folder is missing, or is of a case that begins with other files")
+	}
+	return remove, r.sameFolder(v)
 }
 
 // foreign is the refusal of something that does not belong to the job.
@@ -198,7 +198,7 @@ func foreign(format string, args ...any) error {
 // onlyDriven refuses files that driving does not make.
 func (d *Driven) onlyDriven() error {
 	f := d.Files
-	if f.Grading != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
+	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
 		return foreign("it holds files that only grading makes")
 	}
 	if s := d.Stop; s != nil && s.Kind != session.Truncated && s.Kind != session.Failed && s.Kind != session.Suspended {
@@ -222,6 +222,7 @@ func (d *Driven) piece(name digest.Content) ([]byte, error) {
 // session would have told.
 func (r *run) readEvents(v *trajectory.Verified) error {
 	w, ended := r.w, false
+	var last *trajectory.Content // what the agent said last
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.RunStarted:
@@ -245,12 +246,25 @@ func (r *run) readEvents(v *trajectory.Verified) error {
 			if p.Name == string(refusal.FolderUnreadable) {
 				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
 			}
+		case *trajectory.TurnCompleted:
+			last = p.Answer
 		case *trajectory.TestRun:
-			r.test = &TestResult{Passed: p.Passed, Exit: p.Exit}
+			return foreign("the trajectory tells of the case's test, which workers do not run")
 		}
 	}
-	if ended != (r.remote.Stop == nil) {
+	d, answer := r.remote, digest.ContentOf([]byte(r.driven.Answer))
+	switch {
+	case d.Paused == v.Complete() || d.Paused && d.Stop != nil || !d.Paused && ended != (d.Stop == nil):
 		return foreign("the trajectory and the result do not agree on whether the run came to its own end")
+	case d.Paused && (last == nil || last.Digest != answer):
+		return foreign("the answer is not that of the trajectory")
+	case d.Paused && r.c.Scenario.Test == nil:
+		return foreign("the case is left open for a test, and has none")
+	case ended && r.c.Scenario.Test != nil && r.result.Folder == nil:
+		return foreign("the run has ended without the case's test")
+	}
+	if d.Paused {
+		r.driven.Refused = d.Refused
 	}
 	return nil
 }
@@ -274,10 +288,6 @@ func (a *attempt) standing() Standing {
 func (w *Worker) staysHere(c *scenario.Case) string {
 	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
 	switch {
-	case len(c.Tests) > 0:
-		return "it has hidden tests, which workers are not given"
-	case c.Scenario.Test != nil && len(w.cfg.TestMounts) > 0:
-		return "its test finds folders of this machine, which do not travel to workers"
 	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
 		return "it calls MCP servers, which are reached from this machine only"
 	}
@@ -449,6 +459,11 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 	if err != nil {
 		return nil, asForeign(err)
 	}
+	if driven.Paused {
+		if err := r.concludeWithin(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.sameAsBefore(); err != nil {
 		return nil, err
 	}
@@ -467,7 +482,7 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 // asForeign gives whatever is wrong with what a worker sent one name: it is the
 // worker's, and not of this machine.
 func asForeign(err error) error {
-	if refusal.Is(err, refusal.ResultRefused) {
+	if refusal.Is(err, refusal.ResultRefused) || refusal.Is(err, refusal.DiskFull) {
 		return err
 	}
 	return refusal.Newf(refusal.ResultRefused, "%w", err)

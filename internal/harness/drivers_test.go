@@ -69,7 +69,9 @@ func (k *crewClaim) Drive(ctx context.Context, h Handout) (*Driven, error) {
 	if k.change != nil && k.n == 1 {
 		k.change(&h.Job)
 	}
-	d, err := k.driver.Drive(ctx, &c, h.Job)
+	tested := c.Scenario.Test != nil
+	c.Scenario.Test, c.Tests = nil, nil
+	d, err := k.driver.Drive(ctx, &c, h.Job, tested)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +201,8 @@ func TestForgedResultsAreRefused(t *testing.T) {
 		{"a stop that did not happen", nil, func(d *Driven) {
 			d.Stop = &DrivenStop{Kind: session.Truncated, Name: refusal.LimitReached, Text: "x", Reason: "x"}
 		}, "came to its own end"},
-		{"a test that was not run", nil, func(d *Driven) { d.Files.TestLog = &d.Files.Trajectory.Digest }, "whether the case's test ran"},
+		{"a test that was not run", nil, func(d *Driven) { d.Files.TestLog = &d.Files.Trajectory.Digest }, "only grading makes"},
+		{"an end that is left to the test of a case without any", nil, func(d *Driven) { d.Paused = true }, "came to its own end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, sum(1, "wrong"))
@@ -330,7 +333,7 @@ func stoppedRun(t *testing.T, c *crew, p *place) *Driven {
 	}
 	other.Scenario.Model = append(other.Scenario.Model[:0:0], other.Scenario.Model...)
 	other.Scenario.Model[0].Text = "a lie"
-	d, err := c.driver.Drive(context.Background(), other, Job{Attempt: c.begun.Registered.Attempt, Case: other.ID, Repeat: 1, Execution: 1})
+	d, err := c.driver.Drive(context.Background(), other, Job{Attempt: c.begun.Registered.Attempt, Case: other.ID, Repeat: 1, Execution: 1}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const maxKeptFolder = 16 << 20
 
 // keepFolder puts what the agent changed into the evidence, so that its files
 // can be graded again when the folder is gone. It is nil if that is too much.
-func (r *run) keepFolder(g *Graded, changes []store.Difference) (*evidence.FolderFiles, error) {
+func (r *run) keepFolder(g *Graded, changes []store.Difference, limit int64) (*evidence.FolderFiles, error) {
 	start, err := (&digest.Tree{Files: r.c.Files}).Digest()
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (r *run) keepFolder(g *Graded, changes []store.Difference) (*evidence.Folde
 		if c.After == nil {
 			continue
 		}
-		if total += c.After.Size; total > maxKeptFolder || !c.After.Kept() {
+		if total += c.After.Size; total > limit || !c.After.Kept() {
 			return nil, nil
 		}
 	}

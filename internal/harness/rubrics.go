@@ -39,10 +39,14 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.cfg.Drivers != nil || !w.usesTest && (w.cfg.Target.Command == nil || w.cfg.Unsafe) {
+	w.testing = w.tests()
+	if !w.usesTest && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Unsafe) {
 		return nil // drivers look at their own machines
 	}
 	err := sandbox.CheckAgent(ctx, w.rubrics.accept())
+	if err == nil && w.cfg.Drivers != nil {
+		return nil // only the tests of cases run here
+	}
 	if err == nil {
 		return w.openWarm(ctx)
 	}

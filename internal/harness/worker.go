@@ -35,6 +35,8 @@ type Worker struct {
 	limits  session.Limits
 	memory  *session.Memory // that its cases share
 
+	testing chan struct{} // one for each test of a case that drivers left open
+
 	unlimit func() // takes the limit of the collector back
 
 	// What the cases of the plan need, for one of them at least.

@@ -58,6 +58,15 @@ func (s *Session) Fail(err error) Result {
 	return s.finish()
 }
 
+// Pause closes the session of a case that somebody else brings to its end, with
+// [Continue]: its trajectory has no last event. A case that was stopped ends here.
+func (s *Session) Pause() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.lookAtEnd()
+	return s.finish()
+}
+
 // finish writes the last event, if the case was stopped, and closes the
 // session.
 func (s *Session) finish() Result {

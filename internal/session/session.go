@@ -159,6 +159,37 @@ func CountsOf(v *trajectory.Verified) (n Counts) {
 
 // New begins a case: its first event is written.
 func New(cfg Config) (*Session, error) {
+	s, err := open(cfg, trajectory.NewLogWithEvents())
+	if err != nil {
+		return nil, err
+	}
+	return s, s.event(&s.cfg.Run)
+}
+
+// Continue takes a case over that a session elsewhere has paused: log is its trajectory,
+// contents the texts of which its events have the beginning. The folder of the config
+// holds what the agent left.
+func Continue(cfg Config, log *trajectory.Log, contents map[digest.Content][]byte, plan string) (*Session, error) {
+	s, err := open(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	v := log.Verified()
+	s.turn, s.elapsed, s.counts, s.plan = v.Turns(), log.At(), CountsOf(v), plan
+	s.keep(eventWeight * len(log.Bytes()))
+	for d, text := range contents {
+		s.keepWhole(d, text)
+	}
+	if f := cfg.Folder; f != nil {
+		// What the agent left is told already, and nothing more will be.
+		f.now, f.err = f.look(folderLimits)
+		f.known = f.now
+	}
+	return s, nil
+}
+
+// open makes a session that writes to a log.
+func open(cfg Config, log *trajectory.Log) (*Session, error) {
 	enforcer, err := cfg.Rules.Enforcer(cfg.Start)
 	if err != nil {
 		return nil, err
@@ -166,7 +197,7 @@ func New(cfg Config) (*Session, error) {
 	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
 	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
 	cfg.Limits = cfg.Limits.withDefaults()
-	s := &Session{cfg: cfg, redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: trajectory.NewLogWithEvents(), left: make([]int, len(cfg.Approvals)),
+	s := &Session{cfg: cfg, redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: log, left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}, own: map[string]bool{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times
@@ -176,7 +207,7 @@ func New(cfg Config) (*Session, error) {
 			s.classes[d.Name], s.trust[d.Name] = d.Class, d.Trust
 		}
 	}
-	return s, s.event(&cfg.Run)
+	return s, nil
 }
 
 // event writes one event. The caller holds the lock, or is New.

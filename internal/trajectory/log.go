@@ -45,6 +45,25 @@ func NewLog() *Log { return &Log{} }
 // will ask for [Log.Verified] at the end.
 func NewLogWithEvents() *Log { return &Log{keep: true} }
 
+// Continue verifies a trajectory that has no end yet, and returns a log that goes on
+// after it.
+func Continue(data []byte, pin Pin) (*Log, error) {
+	v, err := Verify(data, pin)
+	if err != nil {
+		return nil, err
+	}
+	if v.Complete() {
+		return nil, errors.New("the trajectory has its end already")
+	}
+	l := &Log{data: slices.Clip(data), head: v.head, keep: true, events: slices.Clip(v.events)}
+	for i := range l.events {
+		if err := l.order.follow(&l.events[i]); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
 // Append adds an event and returns its line, newline included, for the caller
 // to write out before anything else happens. After an error the log is as it
 // was.
@@ -95,6 +114,9 @@ func (l *Log) Bytes() []byte { return slices.Clip(l.data) }
 
 // Head is the SHA-256 of the last line without its newline, or zero.
 func (l *Log) Head() digest.ID { return l.head }
+
+// At is the time of the last event.
+func (l *Log) At() time.Duration { return l.order.at }
 
 // Len is the number of events so far.
 func (l *Log) Len() int { return l.order.seq }

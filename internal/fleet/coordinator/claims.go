@@ -297,7 +297,8 @@ func (k *claim) waitForCalls() {
 // says what a right answer is.
 func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
 	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
-		HeldOut: h.Case.HeldOut, Scenario: h.Case.Scenario}
+		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: h.Case.Scenario}
+	out.Scenario.Test = nil // its command and the names of tests say what a right answer is
 	blobs := map[digest.Content][]byte{}
 	file := func(path string, data []byte) fleet.File {
 		d := digest.ContentOf(data)
@@ -305,7 +306,9 @@ func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[
 		return fleet.File{Path: path, Digest: d, Bytes: int64(len(data))}
 	}
 	for _, f := range h.Case.Files {
-		out.Files = append(out.Files, file(f.Path, f.Data))
+		one := file(f.Path, f.Data)
+		one.Executable = f.Executable
+		out.Files = append(out.Files, one)
 	}
 	if h.Case.Cassette != nil && h.Live == nil {
 		data, err := h.Case.Cassette.Data()

@@ -106,7 +106,7 @@ func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.Driven, e
 		if err != nil {
 			return nil, err
 		}
-		c.Files = append(c.Files, digest.File{Path: f.Path, Data: data})
+		c.Files = append(c.Files, digest.File{Path: f.Path, Data: data, Executable: f.Executable})
 	}
 	if h.Cassette != nil {
 		data, err := s.fetch(ctx, h.Ticket, *h.Cassette)
@@ -116,7 +116,7 @@ func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.Driven, e
 		c.Cassette = bench.CassetteOf(data)
 	}
 	ctx = context.WithValue(ctx, ticketKey{}, h.Ticket)
-	return s.driver.Drive(ctx, c, harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution})
+	return s.driver.Drive(ctx, c, harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}, h.Tested)
 }
 
 // ticketKey finds the ticket of a case in the context of its model calls.
