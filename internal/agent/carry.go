@@ -21,6 +21,9 @@ type Carried struct {
 	Parameters []CarriedParameter    `json:"parameters,omitempty"`
 	HasFiles   bool                  `json:"has_files,omitempty"`
 	Files      []CarriedFile         `json:"files,omitempty"`
+
+	Folders     []CarriedFolder `json:"folders,omitempty"`
+	Interpreter *Interpreter    `json:"interpreter,omitempty"` // of the venv, if it is one of the machine's
 }
 
 // A CarriedFile is a file by digest.
@@ -37,15 +40,11 @@ type CarriedParameter struct {
 	Digest *digest.Content `json:"digest,omitempty"`
 }
 
-// Carry takes a target apart. Pieces has the bytes of its files. A target that needs
-// folders of this machine stays here.
-func (t *Target) Carry() (c Carried, pieces map[digest.Content][]byte, err error) {
-	if cmd := t.Command; cmd != nil && (len(cmd.Mounts) > 0 || cmd.Venv != "" || cmd.NodeModules != "") {
-		return c, nil, refusal.Newf(refusal.Usage, "target %s uses folders of this machine (mounts, venv or node_modules), which do not travel to workers", t.Name).
-			WithHint("put what the agent needs into its files, or run it on this machine")
-	}
+// Carry takes a target apart. Pieces has the bytes of its files, and folders those of
+// the folders that it needs, by the digests of their lists.
+func (t *Target) Carry() (c Carried, pieces map[digest.Content][]byte, folders map[digest.Content]*FolderSource, err error) {
 	if t.HTTP != nil && t.HTTP.Local() {
-		return c, nil, refusal.Newf(refusal.Usage, "target %s is at %s, which is another machine for each worker", t.Name, t.HTTP.URL).
+		return c, nil, nil, refusal.Newf(refusal.Usage, "target %s is at %s, which is another machine for each worker", t.Name, t.HTTP.URL).
 			WithHint("give the agent an address that every worker reaches, or run it on this machine")
 	}
 	c = Carried{Name: t.Name, Base: t.base, Kind: t.Kind, Builtin: t.Builtin, Command: t.Command, HTTP: t.HTTP, Normalise: t.Normalise, HasFiles: t.tree != nil}
@@ -64,12 +63,20 @@ func (t *Target) Carry() (c Carried, pieces map[digest.Content][]byte, err error
 	for _, f := range t.Files() {
 		c.Files = append(c.Files, CarriedFile{Path: f.Path, Digest: put(f.Data)})
 	}
-	return c, pieces, nil
+	if c.Folders, folders, err = t.carryFolders(put); err != nil {
+		return c, nil, nil, err
+	}
+	if t.venv != nil {
+		if c.Interpreter, err = t.venv.interpreter(); err != nil {
+			return c, nil, nil, refusal.Newf(refusal.Usage, "target %s: its venv cannot travel to workers: %w", t.Name, err)
+		}
+	}
+	return c, pieces, folders, nil
 }
 
-// Unpack makes the target again, of pieces that read gives. It is refused unless its
-// digest is want.
-func (c *Carried) Unpack(want digest.Content, read func(digest.Content) ([]byte, error)) (*Target, error) {
+// Unpack makes the target again, of pieces that read gives, and of folders that unpack
+// puts somewhere. It is refused unless its digest is want.
+func (c *Carried) Unpack(want digest.Content, read func(digest.Content) ([]byte, error), unpack func(CarriedFolder) (string, error)) (*Target, error) {
 	t := &Target{Name: c.Name, base: c.Base, Kind: c.Kind, Builtin: c.Builtin, Command: c.Command, HTTP: c.HTTP, Normalise: c.Normalise}
 	for _, p := range c.Parameters {
 		param := Parameter{Name: p.Name, Value: p.Value, Text: p.Text, Digest: p.Digest, file: p.Digest != nil}
@@ -96,6 +103,9 @@ func (c *Carried) Unpack(want digest.Content, read func(digest.Content) ([]byte,
 	}
 	if err := t.validate(); err != nil {
 		return nil, fmt.Errorf("target %.100q: %w", c.Name, err)
+	}
+	if err := t.place(c, unpack); err != nil {
+		return nil, err
 	}
 	if err := t.computeDigest(); err != nil {
 		return nil, err

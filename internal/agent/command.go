@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,6 +153,7 @@ type commandRun struct {
 	modules *modules
 	shown   view   // what the sandbox of the last turn had
 	root    string // of the workspace
+	hosts   []string
 	s       *session.Session
 	o       Options
 	token   string
@@ -165,7 +167,7 @@ type commandRun struct {
 }
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
-	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
+	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, hosts: t.hosts, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
 	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
 	if err := s.Hide(r.token); err != nil {
 		return driven, err
@@ -338,9 +340,11 @@ func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
 	if r.params != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.params, Inside: paramsInside})
 	}
-	for _, m := range r.c.Mounts {
+	for i, m := range r.c.Mounts {
 		mount := sandbox.Mount{Host: m.Host, Inside: m.Inside, Within: m.Within}
-		if !path.IsAbs(m.Host) {
+		if r.hosts != nil {
+			mount = sandbox.Mount{Host: r.hosts[i], Inside: cmp.Or(m.Inside, m.Host), Within: r.hosts[i]}
+		} else if !path.IsAbs(m.Host) {
 			within := filepath.Join(r.root, TargetsDir)
 			mount.Host, mount.Within = filepath.Join(within, filepath.FromSlash(m.Host)), within
 		}

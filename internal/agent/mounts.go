@@ -36,11 +36,8 @@ func (t *Target) Mounted() []Mounted {
 		return nil
 	}
 	var out []Mounted
-	for _, m := range t.Command.Mounts {
-		host := m.Host
-		if !path.IsAbs(host) {
-			host = filepath.Join(t.root, TargetsDir, filepath.FromSlash(host))
-		}
+	for i, m := range t.Command.Mounts {
+		host := t.mountHost(i)
 		one := Mounted{Inside: m.Inside}
 		if one.Inside == "" {
 			one.Inside = m.Host
@@ -60,10 +57,27 @@ func (t *Target) Mounted() []Mounted {
 	return out
 }
 
+// mountHost is where a mount is on this machine.
+func (t *Target) mountHost(i int) string {
+	host := t.Command.Mounts[i].Host
+	switch {
+	case t.hosts != nil:
+		return t.hosts[i]
+	case !path.IsAbs(host):
+		return filepath.Join(t.root, TargetsDir, filepath.FromSlash(host))
+	}
+	return host
+}
+
 // DigestMount hashes a folder, or a file: for each path in the order of the walk a
 // line with its kind, its length and its name, then what is in it. Links are
 // hashed as links: where they lead is another mount's, or the system's.
 func DigestMount(host string) (digest.Content, error) {
+	return walkMount(host, func(string, string, fs.DirEntry) error { return nil })
+}
+
+// walkMount is DigestMount that shows what it digests, by its path below the real one.
+func walkMount(host string, visit func(real, rel string, d fs.DirEntry) error) (digest.Content, error) {
 	real, err := filepath.EvalSymlinks(host)
 	if err != nil {
 		return digest.Content{}, err
@@ -79,6 +93,9 @@ func DigestMount(host string) (digest.Content, error) {
 		}
 		rel, err := filepath.Rel(real, name)
 		if err != nil {
+			return err
+		}
+		if err := visit(real, rel, d); err != nil {
 			return err
 		}
 		return digestEntry(h, name, rel, d, &left)

@@ -64,6 +64,8 @@ type Target struct {
 	tree *digest.Tree // of the files of a command, as they were hashed
 	root string       // of the workspace
 
+	hosts []string // where its mounts are, of a target that was carried; nil of others
+
 	// What is installed for a command, nil where it names none.
 	venv    *venv
 	modules *modules

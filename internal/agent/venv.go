@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,8 @@ const venvInside = "/venv"
 // A venv is a Python environment of the host: made by venv, virtualenv, uv,
 // poetry or conda.
 type venv struct {
-	dir string // on the host, absolute
+	dir  string // on the host, absolute
+	made string // where it was when it was made, of one that was carried
 
 	// prefixes are where the interpreters are to which its python leads, by the
 	// path that the link has, which the sandbox must have too.
@@ -184,6 +186,9 @@ func digestInstalled(dir string, folders []string) (digest.Content, error) {
 	return digest.ContentOf(b.Bytes()), nil
 }
 
+// madeIn is the folder that scripts and links of the environment name as its own.
+func (v *venv) madeIn() string { return cmp.Or(v.made, v.dir) }
+
 // mounts are what a sandbox needs of the environment.
 func (v *venv) mounts() []sandbox.Mount {
 	return append([]sandbox.Mount{{Host: v.dir, Inside: venvInside, Within: v.dir}}, v.prefixes...)
@@ -197,17 +202,31 @@ func (v *venv) command(args []string) []string {
 	if strings.Contains(name, "/") {
 		return args
 	}
-	data, err := os.Open(v.host("bin", name))
-	if err != nil {
+	line, ok := v.firstLine(name)
+	if !ok {
 		return args
 	}
-	defer data.Close()
-	line, _ := bufio.NewReader(data).ReadString('\n')
 	inside := path.Join(venvInside, "bin", name)
-	if python, ok := strings.CutPrefix(strings.TrimSpace(line), "#!"); ok && strings.HasPrefix(strings.TrimSpace(python), v.dir+"/") {
+	if python, ok := strings.CutPrefix(strings.TrimSpace(line), "#!"); ok && strings.HasPrefix(strings.TrimSpace(python), v.madeIn()+"/") {
 		return append([]string{path.Join(venvInside, "bin", "python"), inside}, args[1:]...)
 	}
 	return append([]string{inside}, args[1:]...)
+}
+
+// firstLine reads how a program of the environment begins. Where a link leads is the
+// business of the sandbox if the environment was made on another machine.
+func (v *venv) firstLine(name string) (line string, ok bool) {
+	file := v.host("bin", name)
+	if info, err := os.Lstat(file); v.made != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", true
+	}
+	data, err := os.Open(file)
+	if err != nil {
+		return "", false
+	}
+	defer data.Close()
+	line, _ = bufio.NewReader(data).ReadString('\n')
+	return line, true
 }
 
 // env makes the environment the first place where programs are looked for.

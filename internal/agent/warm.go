@@ -69,7 +69,7 @@ func (t *Target) OpenWarm(ctx context.Context, o Options, jobs int) (*Warm, erro
 		w.Close()
 		return nil, err
 	}
-	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, o: o, vars: t.variables()}
+	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, hosts: t.hosts, o: o, vars: t.variables()}
 	removeFiles, err := r.plant(t)
 	if err != nil {
 		w.Close()

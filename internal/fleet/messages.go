@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -113,6 +114,27 @@ type Setup struct {
 	Harness      string                     `json:"harness_version"`
 }
 
+// OpenSetup verifies that data is the setup of an attempt, signed by an operator whom
+// signers admit that follow from the trust root. It gives those signers too.
+func OpenSetup(data []byte, trustRoot digest.ID, at time.Time) (*Setup, *seal.Signers, error) {
+	var signed Signed
+	if err := canon.Unmarshal(data, &signed); err != nil {
+		return nil, nil, err
+	}
+	s := &Setup{}
+	if err := canon.Unmarshal(signed.Body, s); err != nil {
+		return nil, nil, err
+	}
+	signers, err := s.Verify(trustRoot, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := Open(data, signers, seal.NamespaceWork, seal.Operator, at, &Setup{}); err != nil {
+		return nil, nil, fmt.Errorf("the setup: %w", err)
+	}
+	return s, signers, nil
+}
+
 // Verify follows the signers from the trust root, and verifies that an operator among
 // them registered the attempt and that registration and target are those of its plan.
 // It gives the signers in force.
@@ -201,6 +223,8 @@ type Fetch struct {
 	Ticket string         `json:"ticket,omitempty"`
 	Digest digest.Content `json:"digest"`
 	Offset int64          `json:"offset"`
+	// Folder asks for the bytes of the files of the folder whose list has the digest.
+	Folder bool `json:"folder,omitempty"`
 }
 
 // A Beat says that a worker is there.

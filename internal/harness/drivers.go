@@ -88,7 +88,7 @@ type Driven struct {
 	Files      evidence.CaseFiles       `json:"files"` // without what grading adds
 	Isolation  string                   `json:"isolation,omitempty"`
 	Normalised evidence.NormalisedCount `json:"normalised"`
-	Stop       *DrivenStop              `json:"stop,omitempty"`       // nil if the agent came to its own end
+	Stop       *DrivenStop              `json:"stop,omitempty"` // nil if the agent came to its own end
 	Vantage    string                   `json:"vantage"`
 
 	// Paused says that the case has a test, which is run by whoever grades: the

@@ -23,6 +23,9 @@ func NewTree(dir string) (*Tree, error) {
 	return t, MakeDir(OS{}, t.tmp, 0o755)
 }
 
+// Draft is where the folder is until it has its name, for who writes into it otherwise.
+func (t *Tree) Draft() string { return t.tmp }
+
 // Write adds a file, by its path with slashes below the folder.
 func (t *Tree) Write(name string, data []byte) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {

@@ -333,6 +333,10 @@ func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
 		say(m, fleet.Answer{Error: err.Error()})
 		return
 	}
+	if f.Folder {
+		c.fetchFolder(m, f)
+		return
+	}
 	c.mu.Lock()
 	data, ok := c.shared[f.Digest]
 	if o := c.offers[f.Ticket]; !ok && o != nil && o.claim != nil && o.claim.worker == w {
@@ -344,6 +348,21 @@ func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
 		return
 	}
 	part := data[f.Offset:min(int64(len(data)), f.Offset+fleet.MaxPart)]
+	_ = m.Respond(part)
+}
+
+// fetchFolder gives a worker a part of a folder of the target.
+func (c *Coordinator) fetchFolder(m *nats.Msg, f fleet.Fetch) {
+	source := c.folders[f.Digest]
+	if source == nil || f.Offset < 0 || f.Offset >= source.Bytes {
+		say(m, fleet.Answer{Error: "no such folder for this worker"})
+		return
+	}
+	part := make([]byte, min(fleet.MaxPart, source.Bytes-f.Offset))
+	if _, err := source.ReadAt(part, f.Offset); err != nil {
+		say(m, fleet.Answer{Error: "a folder of the target cannot be read, or has changed: " + refusal.WithoutPath(err).Error()})
+		return
+	}
 	_ = m.Respond(part)
 }
 

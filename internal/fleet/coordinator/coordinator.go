@@ -57,8 +57,9 @@ type Coordinator struct {
 	running context.Context // of the attempt
 	byes    chan string     // names of workers that know that the fleet has ended
 	welcome fleet.Welcome
-	shared  map[digest.Content][]byte // what every worker may fetch
-	seed    [32]byte                  // decides which cases are run twice
+	shared  map[digest.Content][]byte              // what every worker may fetch
+	folders map[digest.Content]*agent.FolderSource // the same, by the digests of their lists
+	seed    [32]byte                               // decides which cases are run twice
 	started time.Time
 	stop    context.CancelFunc
 
@@ -125,7 +126,7 @@ func (c *Coordinator) pack() (err error) {
 	if c.crew.Target.Kind == agent.KindCommand && c.crew.Unsafe {
 		return refusal.Newf(refusal.Usage, "--fleet with --sandbox none: workers run an agent in a sandbox only").WithHint("leave --sandbox none out, or run the class on this machine")
 	}
-	c.carried, c.shared, err = c.crew.Target.Carry()
+	c.carried, c.shared, c.folders, err = c.crew.Target.Carry()
 	return err
 }
 
@@ -321,7 +322,9 @@ func (c *Coordinator) setUp() error {
 	for _, v := range c.crew.Versions {
 		setup.Signers = append(setup.Signers, fleet.SignersVersion{Signers: v.Signers, Signatures: v.Signatures})
 	}
-	data, err := canon.Marshal(&setup)
+	// Signed, because the registration does not cover all of it: not how the agent is
+	// isolated, and of an environment only what is installed.
+	data, err := fleet.Sign(c.crew.Key, seal.NamespaceWork, &setup)
 	if err != nil {
 		return err
 	}

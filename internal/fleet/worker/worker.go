@@ -188,9 +188,11 @@ func answerIn(data []byte) error {
 type shift struct {
 	*worker
 	welcome *fleet.Welcome
-	setup   fleet.Setup
+	setup   *fleet.Setup
 	signers *seal.Signers
 	driver  *harness.Driver
+
+	fetched int64 // bytes of folders
 
 	mu      sync.Mutex
 	tickets map[string]bool // that it has now
@@ -274,16 +276,16 @@ func (s *shift) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := canon.Unmarshal(data, &s.setup); err != nil {
-		return fmt.Errorf("the coordinator's setup: %w", err)
-	}
-	if s.signers, err = s.setup.Verify(s.trustRoot, s.o.Now()); err != nil {
+	if s.setup, s.signers, err = fleet.OpenSetup(data, s.trustRoot, s.o.Now()); err != nil {
 		return fmt.Errorf("this worker does not run the attempt: %w", err)
 	}
 	target, err := s.setup.Target.Unpack(s.setup.Registered.Plan.TargetDigest, func(d digest.Content) ([]byte, error) {
 		return s.fetch(ctx, "", fleet.File{Digest: d, Bytes: fleet.MaxPiece})
-	})
+	}, func(f agent.CarriedFolder) (string, error) { return s.folder(ctx, f) })
 	if err != nil {
+		return fmt.Errorf("this worker cannot run the attempt: %w", err)
+	}
+	if err := sameMounts(target, s.setup.Registered.Plan.Mounts); err != nil {
 		return err
 	}
 	if target.Kind == agent.KindCommand && s.setup.Unsafe {
