@@ -79,7 +79,9 @@ func listFolder(host string) (*FolderSource, digest.Content, error) {
 		default:
 			one.Executable, one.Size, one.Modified = info.Mode()&0o111 != 0, info.Size(), info.ModTime().Unix()
 		}
-		s.Bytes += one.Size
+		if s.Bytes += one.Size; s.Bytes > maxCarriedBytes {
+			return refusal.Newf(refusal.TooLarge, "it has more than %d bytes", int64(maxCarriedBytes))
+		}
 		s.list, s.ends = append(s.list, one), append(s.ends, s.Bytes)
 		return nil
 	})
@@ -125,7 +127,12 @@ func (t *Target) carryFolders(put func([]byte) digest.Content) (all []CarriedFol
 	for _, f := range t.folders() {
 		source, d, err := listFolder(f.Host)
 		if err != nil {
-			return nil, nil, refusal.Newf(refusal.Usage, "target %s: %s %s cannot travel to workers: %w", t.Name, f.Kind, f.Host, err)
+			name := refusal.Usage
+			if refusal.Is(err, refusal.TooLarge) {
+				name = refusal.TooLarge
+			}
+			return nil, nil, refusal.Newf(name, "target %s: %s %s cannot travel to workers: %w", t.Name, f.Kind, f.Host, err).
+				WithHint("leave out of it what the agent does not need, or run it on this machine")
 		}
 		if total += source.Bytes; total > maxCarriedBytes {
 			return nil, nil, refusal.Newf(refusal.TooLarge, "target %s: the folders that it needs have more than %d bytes; %s %s has %d", t.Name, int64(maxCarriedBytes), f.Kind, f.Host, source.Bytes).
