@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
+	"tallystick/internal/scenario"
 	"tallystick/internal/session"
 )
 
@@ -338,4 +339,17 @@ func stoppedRun(t *testing.T, c *crew, p *place) *Driven {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// TestLiveMCPStaysHere: such a case is refused before anything is registered.
+func TestLiveMCPStaysHere(t *testing.T) {
+	p := newPlace(t, `{"id":"rent","input":"Pay.","tools":[{"name":"pay","remote":"echo","class":"write","source":"mcp:bank"}],"expected":"done","grade":{"kind":"exact"}}`)
+	n := &notebook{}
+	_, err := p.run(context.Background(), func(s *setup) {
+		inNotebook(t, n)(s)
+		s.Drivers, s.Live = &crew{}, playing(func(*scenario.Case) (Recording, error) { return nil, errors.New("asked") })
+	})
+	if !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "case rent cannot be run over a fleet: it calls MCP servers") || len(n.entries) != 0 {
+		t.Errorf("got %v and the entries %s", err, n.kinds())
+	}
 }
