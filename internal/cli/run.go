@@ -129,7 +129,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
 	f.StringVar(&o.fleet.URL, "fleet", "", "have workers drive the cases: `URL` of NATS servers, or \"embedded\" for one inside this program; hands over to tally-fleet")
 	f.StringVar(&o.fleet.Listen, "listen", "127.0.0.1:0", "`ADDRESS` of the embedded server")
-	f.StringVar(&o.fleet.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
+	f.StringVar(&o.fleet.Access.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
 	f.Float64Var(&o.fleet.Double, "double", 0, "have a second worker run the share `P` of the cases, from 0 to 1; where the two do not agree the case is unscored")
 	f.BoolVar(&o.fleet.AnyVersion, "any-version", false, "let workers of another version of tally take part")
 	addHeldOutFlag(cmd, &o.showHeldOut)
@@ -303,7 +303,7 @@ func (o *runOptions) checkFleet() error {
 	switch f := o.fleet; {
 	case f.Double < 0 || f.Double > 1:
 		return refusal.Newf(refusal.Usage, "--double %v: expected a share from 0 to 1", f.Double)
-	case f.URL == "" && (f.Double > 0 || f.Creds != "" || f.AnyVersion):
+	case f.URL == "" && (f.Double > 0 || f.Access.Creds != "" || f.AnyVersion):
 		return refusal.Newf(refusal.Usage, "--double, --creds and --any-version are about a fleet, and --fleet is not given")
 	case f.URL == "":
 		return nil
@@ -422,6 +422,7 @@ func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.R
 	if r.o.fleet.URL != "" {
 		f := r.o.fleet
 		f.Dir, f.Version, f.Note = r.reading.Place.Private("fleet"), thisBuild().Harness(), r.env.Note
+		f.Access = fleetAccess(r.env, f.Access.Creds)
 		drivers, closeFleet, err := r.env.beyond.Fleet(ctx, setup, f)
 		if err != nil {
 			return nil, err

@@ -64,8 +64,14 @@ func runWorker(ctx context.Context, env *Env, o workerOptions) error {
 		return refusal.Newf(refusal.Usage, "--trust-root is missing: whose cases may this machine run?").
 			WithHint("the coordinator prints it, and \"tally doctor\" in the workspace; in the workspace this worker is added with: tally signers add NAME --roles worker --ssh FILE, where FILE holds: %s", own.Line())
 	}
-	return env.beyond.Worker(ctx, fleet.WorkerOptions{URL: o.join, Creds: o.creds, Key: own.Key, Line: own.Line(), TrustRoot: o.trustRoot, Dir: own.Dir, Hidden: []string{own.State},
+	return env.beyond.Worker(ctx, fleet.WorkerOptions{URL: o.join, Access: fleetAccess(env, o.creds), Key: own.Key, Line: own.Line(), TrustRoot: o.trustRoot, Dir: own.Dir, Hidden: []string{own.State},
 		Label: o.label, Jobs: o.jobs, Version: thisBuild().Harness(), Once: o.once, Now: env.Now, Note: env.Note})
+}
+
+// fleetAccess is what servers of one's own want to see. The names are those of NATS's
+// own tools.
+func fleetAccess(env *Env, creds string) fleet.Access {
+	return fleet.Access{Creds: creds, CA: env.Getenv("NATS_CA"), Cert: env.Getenv("NATS_CERT"), CertKey: env.Getenv("NATS_KEY")}
 }
 
 type fleetStatusOptions struct {
@@ -93,7 +99,7 @@ func runFleetStatus(ctx context.Context, env *Env, o fleetStatusOptions) error {
 	if env.beyond == nil {
 		return handOver(ctx, env, "tally fleet status")
 	}
-	asked := fleet.StatusOptions{URL: o.join, Creds: o.creds, Wait: 5 * time.Second}
+	asked := fleet.StatusOptions{URL: o.join, Access: fleetAccess(env, o.creds), Wait: 5 * time.Second}
 	if o.join == "" {
 		place, err := openPlace(env)
 		if err != nil {

@@ -24,10 +24,19 @@ const Embedded = "embedded"
 // Five times in it a worker says that it is there.
 const Silence = 15 * time.Second
 
+// Access is what NATS servers of one's own want to see besides a key: files, each ""
+// for none.
+type Access struct {
+	Creds   string // NATS credentials (a JWT and a seed), or the seed of an nkey alone
+	CA      string // certificates that vouch for the servers
+	Cert    string // the certificate of this program
+	CertKey string // and its key
+}
+
 // Options say how an attempt is run over a fleet.
 type Options struct {
 	URL     string  // of the NATS servers, with commas; or [Embedded]
-	Creds   string  // a NATS credentials file, for servers that want one
+	Access  Access  // for servers of one's own
 	Listen  string  // address of the embedded server
 	Dir     string  // folder for the embedded server's queue
 	Double  float64 // share of the cases that a second worker runs too
@@ -44,7 +53,7 @@ type Options struct {
 // WorkerOptions say how a worker works.
 type WorkerOptions struct {
 	URL       string
-	Creds     string
+	Access    Access
 	Key       *seal.Key
 	Line      string // that a signers file needs for it
 	TrustRoot string // the digest of version 1 of the signers that this worker trusts
@@ -62,8 +71,8 @@ type WorkerOptions struct {
 
 // StatusOptions say where the status is asked for.
 type StatusOptions struct {
-	URL   string
-	Creds string
-	Dir   string // folder of the embedded server of this workspace
-	Wait  time.Duration
+	URL    string
+	Access Access
+	Dir    string // folder of the embedded server of this workspace
+	Wait   time.Duration
 }

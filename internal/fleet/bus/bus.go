@@ -8,11 +8,13 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"tallystick/internal/fleet"
 	"tallystick/internal/refusal"
 	"tallystick/internal/seal"
+	"tallystick/internal/store"
 )
 
 // consumer is the one consumer of a work queue, which all workers share.
@@ -50,22 +53,21 @@ func Subjects(user string) (publish, subscribe []string) {
 		[]string{fleet.Inbox(user) + ".>"}
 }
 
-// ConnectAs connects with a key. The servers must know the key, or want a credentials
-// file besides.
-func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*nats.Conn, string, error) {
+// ConnectAs connects a worker with its key, or with what access has. The servers must
+// know the key.
+func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Option) (*nats.Conn, string, error) {
 	user, err := UserOf(key.Public())
+	if err != nil {
+		return nil, "", err
+	}
+	proof, err := prove(access, key)
 	if err != nil {
 		return nil, "", err
 	}
 	// An inbox for each request: a ticket keeps the subject that it was put with, so that
 	// requests which share an inbox could not tell whose it is.
 	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally worker " + user)}, usual...)
-	if creds != "" {
-		options = append(options, nats.UserCredentials(creds))
-	} else {
-		options = append(options, nats.Nkey(user, func(nonce []byte) ([]byte, error) { return signNonce(key.Ed25519(), nonce) }))
-	}
-	nc, err := nats.Connect(urls, append(options, more...)...)
+	nc, err := nats.Connect(urls, slices.Concat(options, proof, more)...)
 	switch {
 	case err == nil:
 		return nc, user, nil
@@ -79,7 +81,73 @@ func ConnectAs(urls string, key *seal.Key, creds string, more ...nats.Option) (*
 // stopped, from one that was refused.
 func isNetwork(err error) bool {
 	var broken net.Error
-	return errors.As(err, &broken) || errors.Is(err, io.EOF)
+	return !errors.Is(err, nats.ErrTLS) && (errors.As(err, &broken) || errors.Is(err, io.EOF))
+}
+
+// ConnectCoordinator connects a coordinator to servers of one's own: with what access
+// has, or with the operator's key if the servers ask for keys. Key is nil for somebody
+// who has none.
+func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.Conn, error) {
+	if strings.Contains(urls, "@") { // a name and a password
+		key = nil
+	}
+	proof, err := prove(access, key)
+	if err != nil {
+		return nil, err
+	}
+	options := append([]nats.Option{nats.Name("tally coordinator")}, usual...)
+	nc, err := nats.Connect(urls, slices.Concat(options, proof)...)
+	switch {
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return ConnectCoordinator(urls, nil, access)
+	case err == nil:
+		return nc, nil
+	case key == nil:
+		return nil, refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+	}
+	user, uerr := UserOf(key.Public())
+	if uerr != nil {
+		return nil, uerr
+	}
+	return nil, refused(urls, user, err)
+}
+
+// prove makes the options that show a server who we are, and whom we take for one.
+func prove(a fleet.Access, key *seal.Key) (options []nats.Option, err error) {
+	if a.CA != "" {
+		options = append(options, nats.RootCAs(a.CA))
+	}
+	if a.Cert != "" || a.CertKey != "" {
+		options = append(options, nats.ClientCert(a.Cert, a.CertKey))
+	}
+	switch {
+	case a.Creds != "":
+		creds, err := credentials(a.Creds)
+		return append(options, creds), err
+	case key != nil:
+		user, err := UserOf(key.Public())
+		if err != nil {
+			return nil, err
+		}
+		return append(options, nats.Nkey(user, func(nonce []byte) ([]byte, error) { return signNonce(key.Ed25519(), nonce) })), nil
+	}
+	return options, nil
+}
+
+// credentials reads a file that has a JWT and a seed, or a seed alone.
+func credentials(file string) (nats.Option, error) {
+	data, err := store.ReadFile(store.OS{}, file, 1<<20)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "the NATS credentials: %w", err)
+	}
+	if bytes.Contains(data, []byte("NATS USER JWT")) {
+		return nats.UserCredentials(file), nil
+	}
+	seed, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s is neither NATS credentials (a JWT and a seed) nor the seed of an nkey: %w", file, err)
+	}
+	return seed, nil
 }
 
 // ErrNobody says that no server listens, yet.
@@ -105,7 +173,7 @@ var usual = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.
 func refused(urls, user string, err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization") {
 		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", urls, user, err).
-			WithHint("the coordinator lets workers in that are in the signers file when it starts")
+			WithHint("the embedded server lets workers in that are in the signers file when it starts; servers of one's own must list the name")
 	}
 	return refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
 }
@@ -115,28 +183,66 @@ type Queue struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	name   string
+
+	Replicas int // on how many servers it lies
 }
 
 // StreamOf names the stream of a fleet.
 func StreamOf(id string) string { return "TALLY_" + id }
 
-// OpenQueue makes the queue of a fleet. Replicas is on how many servers it lies.
-func OpenQueue(ctx context.Context, nc *nats.Conn, id string, replicas int) (*Queue, error) {
+// OpenQueue makes the queue of a fleet. It lies on three servers if they are a cluster
+// that has as many, so that one of them may be lost.
+func OpenQueue(ctx context.Context, nc *nats.Conn, id string) (*Queue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, unreachable("opening JetStream", err)
 	}
-	q := &Queue{js: js, name: StreamOf(id)}
-	q.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: q.name, Subjects: []string{q.subject()}, Retention: jetstream.WorkQueuePolicy,
-		Storage: jetstream.FileStorage, Replicas: replicas, MaxMsgSize: 4096, MaxMsgs: 1 << 20, Description: "tickets of a tally fleet"})
-	if err != nil {
-		return nil, unreachable("making the work queue", err)
+	q := &Queue{js: js, name: StreamOf(id), Replicas: 1}
+	if nc.ConnectedClusterName() != "" {
+		q.Replicas = 3
 	}
-	_, err = q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxAckPending: 1 << 16, MaxWaiting: 1 << 14, Replicas: replicas})
-	if err != nil {
-		return nil, unreachable("making the work queue", err)
+	// Servers that were just started look for each other first.
+	for deadline := time.Now().Add(15 * time.Second); ; {
+		if err = q.make(ctx); err == nil || ctx.Err() != nil || q.Replicas == 1 && !isForming(err) {
+			break
+		}
+		if time.Now().After(deadline) {
+			if q.Replicas == 1 {
+				break
+			}
+			q.Replicas, deadline = 1, time.Now().Add(15*time.Second) // a smaller cluster, or one that lacks a server
+			continue
+		}
+		sleep(ctx, 250*time.Millisecond)
 	}
-	return q, nil
+	return q, unreachable("making the work queue", err)
+}
+
+// make makes the stream and its consumer, which all workers share.
+func (q *Queue) make(ctx context.Context) (err error) {
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	q.stream, err = q.js.CreateOrUpdateStream(within, jetstream.StreamConfig{Name: q.name, Subjects: []string{q.subject()}, Retention: jetstream.WorkQueuePolicy,
+		Storage: jetstream.FileStorage, Replicas: q.Replicas, MaxMsgSize: 4096, MaxMsgs: 1 << 20, Description: "tickets of a tally fleet"})
+	if err != nil {
+		return err
+	}
+	_, err = q.stream.CreateOrUpdateConsumer(within, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxAckPending: 1 << 16, MaxWaiting: 1 << 14, Replicas: q.Replicas})
+	return err
+}
+
+// isForming reports whether an error is of servers that have not elected a leader yet.
+func isForming(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code == 503 || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // subject is not one that a worker may publish to: it has another second word.
@@ -153,7 +259,7 @@ func (q *Queue) Put(ctx context.Context, t fleet.Ticket) error {
 		if _, err = q.js.Publish(ctx, q.subject(), data); err == nil || ctx.Err() != nil || wait > 10*time.Second {
 			break
 		}
-		time.Sleep(wait)
+		sleep(ctx, wait)
 	}
 	return unreachable("putting work into the queue", err)
 }
@@ -221,12 +327,9 @@ func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration)
 	case ctx.Err() != nil:
 		return t, context.Cause(ctx)
 	case errors.Is(err, nats.ErrNoResponders):
-		// There is no such queue any more. That is said at once, so whoever asks in a
-		// loop would do nothing else.
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(wait, 500*time.Millisecond)):
-		}
+		// The servers elect another leader, or there is no such queue any more. That is
+		// said at once, so whoever asks in a loop would do nothing else.
+		sleep(ctx, min(wait, 500*time.Millisecond))
 		return t, ErrNoTicket
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return t, ErrNoTicket

@@ -50,7 +50,7 @@ func TestTicketsAreTakenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	q, err := OpenQueue(ctx, own, "abc", 1)
+	q, err := OpenQueue(ctx, own, "abc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestTicketsAreTakenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nc, _, err := ConnectAs(s.URL(), key, "")
+	nc, _, err := ConnectAs(s.URL(), key, fleet.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAWorkerReachesOnlyItsOwn(t *testing.T) {
 	_, other := newKey(t)
 	stranger, _ := newKey(t)
 	s := start(t, user, other)
-	if _, _, err := ConnectAs(s.URL(), stranger, ""); !refusal.Is(err, refusal.Failed) || !strings.Contains(err.Error(), "does not know this key") {
+	if _, _, err := ConnectAs(s.URL(), stranger, fleet.Access{}); !refusal.Is(err, refusal.Failed) || !strings.Contains(err.Error(), "does not know this key") {
 		t.Errorf("a stranger: %v", err)
 	}
 	own, err := s.Connect()
@@ -122,7 +122,7 @@ func TestAWorkerReachesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied := make(chan error, 10)
-	nc, _, err := ConnectAs(s.URL(), key, "", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	nc, _, err := ConnectAs(s.URL(), key, fleet.Access{}, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"crypto/tls"
 	"net"
 	"strconv"
 	"time"
@@ -17,7 +18,7 @@ import (
 type Server struct {
 	server *server.Server
 	url    string
-	own    nkeys.KeyPair // of the coordinator, which may do everything
+	own    nkeys.KeyPair // of the coordinator, which may do everything; nil if it has its own
 }
 
 // ServerOptions say what a server is and who may use it.
@@ -25,11 +26,14 @@ type ServerOptions struct {
 	Listen  string   // address and port; port 0 for any
 	Dir     string   // where the queue lies
 	Workers []string // their names, as [UserOf] gives them
+	// Coordinator is the name of a coordinator that connects over the network; "" for
+	// one in this program.
+	Coordinator string
 	// Cluster, if not "", is where other servers of the same cluster reach this one,
 	// and Routes are those others.
 	Name, Cluster string
 	Routes        []string
-	Own           nkeys.KeyPair // of the coordinator, for a cluster; nil for a fresh one
+	TLS           *tls.Config // nil for none
 }
 
 // Start starts a server.
@@ -38,15 +42,14 @@ func Start(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{own: o.Own}
-	if s.own == nil {
+	s, name := &Server{}, o.Coordinator
+	if name == "" {
 		if s.own, err = nkeys.CreateUser(); err != nil {
 			return nil, err
 		}
-	}
-	name, err := s.own.PublicKey()
-	if err != nil {
-		return nil, err
+		if name, err = s.own.PublicKey(); err != nil {
+			return nil, err
+		}
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
@@ -58,6 +61,9 @@ func Start(o ServerOptions) (*Server, error) {
 		publish, subscribe := Subjects(w)
 		options.Nkeys = append(options.Nkeys, &server.NkeyUser{Nkey: w, Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Allow: publish}, Subscribe: &server.SubjectPermission{Allow: subscribe}}})
+	}
+	if o.TLS != nil {
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, o.TLS, 20
 	}
 	if o.Cluster != "" {
 		if err := joinCluster(options, o); err != nil {
@@ -133,22 +139,8 @@ func connectOwn(url string, own nkeys.KeyPair, more ...nats.Option) (*nats.Conn,
 	return nc, unreachable("connecting to the NATS server", err)
 }
 
-// ConnectCreds connects a coordinator to an existing cluster.
-func ConnectCreds(urls, creds string) (*nats.Conn, error) {
-	options := append([]nats.Option{nats.Name("tally coordinator")}, usual...)
-	if creds != "" {
-		options = append(options, nats.UserCredentials(creds))
-	}
-	nc, err := nats.Connect(urls, options...)
-	return nc, unreachable("connecting to "+urls, err)
-}
-
 // Stop stops the server.
 func (s *Server) Stop() {
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 }
-
-// HasQuorum reports whether the servers of a cluster have found each other, so that a
-// queue can be made.
-func (s *Server) HasQuorum() bool { return s.server.JetStreamIsCurrent() }

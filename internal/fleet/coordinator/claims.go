@@ -27,10 +27,11 @@ type claim struct {
 	c      *Coordinator
 	offer  *offer
 	worker *worker
-	asked  *nats.Msg // the claim, which waits for the handout
 	about  evidence.Worker
 
 	// Guarded by the coordinator's lock.
+	asked    *nats.Msg // the claim, which waits for the handout
+	handout  []byte    // that was sent
 	taken    time.Time // when it was claimed
 	heard    time.Time // when the worker was heard of last
 	deadline time.Time // when it must have come back
@@ -225,6 +226,16 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	}
 	c.mu.Lock()
 	o := c.offers[asked.Ticket]
+	if o != nil && o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
+		// The answer was lost, or has not been made yet.
+		o.claim.asked, o.claim.heard = m, c.crew.Now()
+		again := o.claim.handout
+		c.mu.Unlock()
+		if again != nil {
+			_ = m.Respond(again)
+		}
+		return
+	}
 	if o == nil || o.claim != nil {
 		c.mu.Unlock()
 		say(m, fleet.Answer{Gone: true})
@@ -266,9 +277,10 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, 
 	}
 	defer k.waitForCalls()
 	c.mu.Lock()
-	k.blobs, k.live, k.heard = blobs, h.Live, c.crew.Now()
+	k.blobs, k.live, k.heard, k.handout = blobs, h.Live, c.crew.Now(), data
+	asked := k.asked
 	c.mu.Unlock()
-	if err := k.asked.Respond(data); err != nil {
+	if err := asked.Respond(data); err != nil {
 		return nil, refusal.Newf(refusal.Failed, "answering a worker: %w", err)
 	}
 	select {
@@ -465,7 +477,7 @@ func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string
 // free forgets what came for a case. Mu is held.
 func (k *claim) free() {
 	k.worker.held -= k.bytes
-	k.bytes, k.blobs, k.pieces, k.parts, k.live = 0, nil, nil, nil, nil
+	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.handout = 0, nil, nil, nil, nil, nil
 }
 
 // takeResult takes what a worker brings back.
@@ -613,7 +625,7 @@ func (k *claim) Verdict(err error) {
 		// nothing to hold against it.
 		c.late[k.offer.ticket] = k.worker.Key
 	}
-	answered := k.answered
+	answered, asked := k.answered, k.asked
 	c.mu.Unlock()
 	switch {
 	case err == nil:
@@ -623,7 +635,7 @@ func (k *claim) Verdict(err error) {
 		say(answered, fleet.Answer{Error: err.Error(), Leave: true})
 	default:
 		say(answered, fleet.Answer{Gone: true})
-		say(k.asked, fleet.Answer{Gone: true})
+		say(asked, fleet.Answer{Gone: true})
 	}
 }
 

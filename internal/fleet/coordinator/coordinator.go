@@ -141,7 +141,7 @@ func (c *Coordinator) connect() (err error) {
 		return refusal.Newf(refusal.Usage, "--double needs two workers, and version %d of the signers has one", c.crew.Signers.Version())
 	}
 	if c.o.URL != fleet.Embedded {
-		c.nc, err = bus.ConnectCreds(c.o.URL, c.o.Creds)
+		c.nc, err = bus.ConnectCoordinator(c.o.URL, c.crew.Key, c.o.Access)
 		return err
 	}
 	var names []string
@@ -210,7 +210,7 @@ func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
 
 func connectToAsk(o fleet.StatusOptions) (*nats.Conn, error) {
 	if o.URL != "" {
-		return bus.ConnectCreds(o.URL, o.Creds)
+		return bus.ConnectCoordinator(o.URL, nil, o.Access)
 	}
 	data, err := store.ReadFile(store.OS{}, filepath.Join(o.Dir, statusFile), 4096)
 	if err != nil {
@@ -275,13 +275,15 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 		return err
 	}
 	var err error
-	if c.queue, err = bus.OpenQueue(ctx, c.nc, c.id, c.replicas()); err != nil {
+	if c.queue, err = bus.OpenQueue(ctx, c.nc, c.id); err != nil {
 		return err
 	}
 	if c.server != nil {
 		if err := c.queue.RemoveOthers(ctx); err != nil {
 			return err
 		}
+	} else {
+		c.o.Note("the work queue lies on %d of the servers", c.queue.Replicas)
 	}
 	c.welcome.Stream = bus.StreamOf(c.id)
 	for verb, answer := range map[string]func(*nats.Msg, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat} {
@@ -305,14 +307,6 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 	c.stop = cancel
 	go c.watch(within)
 	return c.nc.Flush()
-}
-
-// replicas is on how many servers the queue lies: three, if there are as many.
-func (c *Coordinator) replicas() int {
-	if c.server == nil && len(c.nc.DiscoveredServers())+1 >= 3 {
-		return 3
-	}
-	return 1
 }
 
 // setUp writes what all cases share.

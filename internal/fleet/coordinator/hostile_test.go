@@ -101,7 +101,7 @@ func (y *yard) refused(e evidence.IntegrityEvent) error {
 
 func (y *yard) join(key *seal.Key) *hand {
 	y.Helper()
-	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, "")
+	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{})
 	y.must(err)
 	y.Cleanup(nc.Close)
 	return &hand{y, key, nc, user}

@@ -34,6 +34,8 @@ func (s *shift) one(ctx context.Context) error {
 		pause(ctx, time.Second)
 		return nil
 	}
+	s.hold(t.Ticket.Ticket, true)
+	defer s.hold(t.Ticket.Ticket, false)
 	h, err := s.claim(ctx, t)
 	switch {
 	case refusal.Is(err, refusal.ResultRefused):
@@ -46,8 +48,6 @@ func (s *shift) one(ctx context.Context) error {
 		return nil
 	}
 	t.Done()
-	s.hold(h.Ticket, true)
-	defer s.hold(h.Ticket, false)
 	driven, err := s.drive(ctx, h)
 	if err != nil && ctx.Err() == nil {
 		s.o.Note("case %s could not be driven here: %v", h.CaseID, err)
@@ -81,7 +81,7 @@ func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.request(ctx, "claim", data, 30*time.Second)
+	m, err := s.insist(ctx, "claim", data, 30*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -150,16 +150,21 @@ func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Dri
 	if err != nil {
 		return err
 	}
-	data := append(append(document, '\n'), inline.Bytes()...)
-	for range 3 {
-		// The answer comes when the case is recorded. One that is lost is asked for
-		// again: what was taken is not taken twice.
-		_, err = s.request(ctx, "result", data, time.Minute)
-		if err == nil || errors.Is(err, errGone) || refusal.Is(err, refusal.ResultRefused) {
-			return err
+	_, err = s.insist(ctx, "result", append(append(document, '\n'), inline.Bytes()...), 3*time.Minute)
+	return err
+}
+
+// insist asks until there is an answer: one is lost with the server that carried it.
+// The coordinator takes nothing twice, and gives the same answer to the same claim.
+func (s *shift) insist(ctx context.Context, verb string, data []byte, within time.Duration) (m *nats.Msg, err error) {
+	// Whoever is slow must not be asked again before it has read the question.
+	wait := 5*time.Second + time.Duration(len(data)>>17)*time.Second
+	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
+		m, err = s.request(ctx, verb, data, wait)
+		if !refusal.Is(err, refusal.Failed) || ctx.Err() != nil || time.Now().After(end) {
+			return m, err
 		}
 	}
-	return err
 }
 
 // put sends a piece ahead of its result, in parts.

@@ -82,7 +82,7 @@ func Work(ctx context.Context, o fleet.WorkerOptions) error {
 // coordinator.
 func (w *worker) connect(ctx context.Context) (err error) {
 	for told := false; ; told = true {
-		w.nc, w.user, err = bus.ConnectAs(w.o.URL, w.o.Key, w.o.Creds)
+		w.nc, w.user, err = bus.ConnectAs(w.o.URL, w.o.Key, w.o.Access)
 		switch {
 		case err == nil:
 			return nil
