@@ -66,7 +66,8 @@ func (c *cluster) start(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		workers = append(workers, user)
 	}
-	routes := freeAddresses(ts, 3)
+	routes, err := freeAddresses(3)
+	ts.Check(err)
 	for i, route := range routes {
 		name := fmt.Sprintf("n%d", i)
 		s, err := bus.Start(bus.ServerOptions{Listen: "127.0.0.1:0", Dir: ts.MkAbs(name), Name: name, Coordinator: coordinator, Workers: workers, Cluster: route, Routes: routes})
@@ -76,14 +77,16 @@ func (c *cluster) start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("CLUSTER", strings.Join(c.urls, ","))
 }
 
-func freeAddresses(ts *testscript.TestScript, n int) (addresses []string) {
+func freeAddresses(n int) (addresses []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
+		if err != nil {
+			return nil, err
+		}
 		defer l.Close()
 		addresses = append(addresses, fmt.Sprint(l.Addr()))
 	}
-	return addresses
+	return addresses, nil
 }
 
 const isScored = `"kind":"case.scored"`

@@ -19,8 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"tally":       func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, nil)) },
-		"tally-fleet": main,
+		"tally":        func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, nil)) },
+		"tally-fleet":  main,
+		"fake-workers": fakeWorkers,
 	})
 }
 

@@ -149,17 +149,15 @@ func (c *Coordinator) end(w *worker, n int) {
 
 // byUser finds what is known of a worker, or begins it. Mu is held.
 func (c *Coordinator) byUser(user string) (*worker, bool) {
-	for _, w := range c.workers {
-		if w.user == user {
-			return w, true
-		}
+	if w, ok := c.users[user]; ok {
+		return w, true
 	}
 	e, ok := c.signerOf(user)
 	if !ok {
 		return nil, false
 	}
 	w := &worker{user: user, WorkerStatus: fleet.WorkerStatus{Key: e.Key.Fingerprint(), Name: e.Principals}}
-	c.workers[w.Key] = w
+	c.workers[w.Key], c.users[user] = w, w
 	return w, true
 }
 

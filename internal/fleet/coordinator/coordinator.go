@@ -66,11 +66,12 @@ type Coordinator struct {
 	carried agent.Carried // the target
 
 	mu      sync.Mutex
-	offers  map[string]*offer // by ticket, those that are not done
-	late    map[string]string // tickets whose worker was lost, by its key
-	done    map[string]string // tickets that were taken back lately, by the worker's key
-	recent  []string          // of these, the oldest first
-	workers map[string]*worker
+	offers  map[string]*offer  // by ticket, those that are not done
+	late    map[string]string  // tickets whose worker was lost, by its key
+	done    map[string]string  // tickets that were taken back lately, by the worker's key
+	recent  []string           // of these, the oldest first
+	workers map[string]*worker // by the fingerprint of their keys
+	users   map[string]*worker // the same, by their names at the server
 	counts  fleet.Status
 	rate    []time.Time // of results in the last minute
 	alone   string      // the worker besides which nobody takes anything, if one does
@@ -102,7 +103,7 @@ type worker struct {
 
 // Open opens the coordinator's side of a fleet, and tells the person how workers join.
 func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, func(), error) {
-	c := &Coordinator{o: o, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
+	c := &Coordinator{o: o, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}, users: map[string]*worker{}}
 	var err error
 	if c.crew, err = s.Crew(); err != nil {
 		return nil, nil, err

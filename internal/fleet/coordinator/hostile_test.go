@@ -60,7 +60,7 @@ func newYard(t *testing.T) *yard {
 	y.must(err)
 	y.c = &Coordinator{o: fleet.Options{URL: fleet.Embedded, Listen: "127.0.0.1:0", Dir: t.TempDir(), Version: "v0", Note: func(string, ...any) {}}, id: "thisfleet",
 		crew:   lab.Crew{Signers: signers, Key: keys["olga"], Now: y.clock},
-		shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}}
+		shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}, users: map[string]*worker{}}
 	y.must(y.c.connect())
 	t.Cleanup(func() {
 		y.c.byes = nil // the workers are gone by then, and say no goodbye

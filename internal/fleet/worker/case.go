@@ -125,7 +125,8 @@ type ticketKey struct{}
 // bring sends what came of a case. A worker that is being stopped says so, so that the
 // case need not wait until it is missed.
 func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Driven, failed error) error {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := s.untilEnd(ctx)
+	defer cancel()
 	r := &fleet.Result{Fleet: h.Fleet, Ticket: h.Ticket, Attempt: h.Attempt, CaseID: h.CaseID, Repeat: h.Repeat, Execution: h.Execution, Harness: s.o.Version, Pieces: []fleet.File{}}
 	var inline bytes.Buffer
 	if failed != nil {
@@ -154,11 +155,23 @@ func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Dri
 	return err
 }
 
+// untilEnd is a context that outlives the stop of this worker, and not the fleet, which
+// takes nothing any more then.
+func (s *shift) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errEnded) {
+			cancel()
+		}
+	})
+	return within, cancel
+}
+
 // insist asks until there is an answer: one is lost with the server that carried it.
 // The coordinator takes nothing twice, and gives the same answer to the same claim.
 func (s *shift) insist(ctx context.Context, verb string, data []byte, within time.Duration) (m *nats.Msg, err error) {
 	// Whoever is slow must not be asked again before it has read the question.
-	wait := 5*time.Second + time.Duration(len(data)>>17)*time.Second
+	wait := 10*time.Second + time.Duration(len(data)>>17)*time.Second
 	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
 		m, err = s.request(ctx, verb, data, wait)
 		if !refusal.Is(err, refusal.Failed) || ctx.Err() != nil || time.Now().After(end) {
