@@ -315,6 +315,10 @@ type Case struct {
 
 	ToolCalls CallCount
 
+	// StartedBy is the key of the worker that its last case.started names, or nil. It
+	// is shared.
+	StartedBy *string
+
 	recorded outcome
 	planned  *digest.Content // the planned cassette, or nil
 	tags     *[]string
@@ -349,6 +353,10 @@ type Context struct {
 
 	Operator      digest.ID
 	Rubric, Image digest.Content // zero if the record has none
+
+	// Of the machine of a fleet that drove the case: the fingerprint of its key, and
+	// its program; "" if the operator's own machine did.
+	Worker, WorkerVersion string
 }
 
 // An Amendment is a score.amended entry. It stands beside the record; see

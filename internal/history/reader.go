@@ -319,6 +319,7 @@ func (r *Reader) started(rec ledger.Record) error {
 		return nil
 	}
 	c.Started++
+	c.StartedBy = r.scan.worker(s.worker)
 	if s.execution != c.Started {
 		a.recordFault("numbered wrongly", rec.Index, "case %s: execution %d is numbered %d", s.caseID, c.Started, s.execution)
 	}

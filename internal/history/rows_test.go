@@ -36,7 +36,6 @@ var notKept = map[string]string{
 	"paid":           "for people; \"tally show\" reads it from the record, and the end of the attempt has the sum",
 	"resumed":        "for people; \"tally show\" reads it from the record",
 	"preload":        "for people, as the preloader said it",
-	"worker":         "for people; who reads the record sees which machine drove the case",
 	"reason":         "for people; \"tally why\" reads it from the record",
 }
 

@@ -26,6 +26,7 @@ type scanner struct {
 	keys     map[string]bool      // breakdown keys that the decoder accepted
 	contexts map[Context]*Context
 	last     *Context
+	workers  map[string]*string // that starts name
 }
 
 // scoredFields are what is kept of a case.scored record. The byte slices are
@@ -55,10 +56,11 @@ type scoredFields struct {
 type startedFields struct {
 	attempt, caseID   []byte
 	repeat, execution int32
+	worker            []byte // nil if none is named
 }
 
 func newScanner() *scanner {
-	return &scanner{lists: make(map[string]*[]string), keys: make(map[string]bool), contexts: make(map[Context]*Context)}
+	return &scanner{lists: make(map[string]*[]string), keys: make(map[string]bool), contexts: make(map[Context]*Context), workers: make(map[string]*string)}
 }
 
 // attemptOf reads whose record it is off its beginning.
@@ -93,6 +95,9 @@ func (s *scanner) started(rec ledger.Record) (startedFields, error) {
 	execution := p.count()
 	p.lit(`,"repeat":`)
 	repeat := p.count()
+	if p.try(`,"worker":`) {
+		f.worker = p.some()
+	}
 	p.lit("}")
 	if p.done() && len(f.attempt) > 0 && len(f.caseID) > 0 && execution >= 1 && repeat >= 1 {
 		f.execution, f.repeat = small(execution), small(repeat)
@@ -103,7 +108,22 @@ func (s *scanner) started(rec ledger.Record) (startedFields, error) {
 		return f, err
 	}
 	c := b.(*evidence.CaseStarted)
-	return startedFields{[]byte(c.Attempt), []byte(c.CaseID), small(int64(c.Repeat)), small(int64(c.Execution))}, nil
+	return startedFields{[]byte(c.Attempt), []byte(c.CaseID), small(int64(c.Repeat)), small(int64(c.Execution)), []byte(c.Worker)}, nil
+}
+
+// worker returns the one copy of a worker's key, nil for none.
+func (s *scanner) worker(key []byte) *string {
+	if len(key) == 0 {
+		return nil
+	}
+	known := s.workers[string(key)]
+	if known == nil {
+		known = new(string(key))
+		if len(s.workers) < maxRemembered {
+			s.workers[*known] = known
+		}
+	}
+	return known
 }
 
 // scored reads a record. What it returns is valid until the next call.
@@ -148,6 +168,9 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	}
 	if n := c.Normalised; n != nil {
 		ctx.ByClassNormalisers, ctx.ByTargetNormalisers = n.Class > 0, n.Target > 0
+	}
+	if n := c.Worker; n != nil {
+		ctx.Worker, ctx.WorkerVersion = n.Key, n.HarnessVersion
 	}
 	f.context = s.intern(ctx)
 	if n := c.Cached; n != nil {
@@ -330,10 +353,10 @@ func (s *scanner) fast(body []byte) bool {
 	f.turns = p.count()
 	p.lit(`,"vantage":`)
 	c.vantage = p.some()
-	if p.try(`,"worker":{"harness_version":`) { // for people, and not kept
-		p.some()
+	if p.try(`,"worker":{"harness_version":`) {
+		c.workerVersion = p.some()
 		p.lit(`,"key":`)
-		p.some()
+		c.worker = p.some()
 		p.lit("}")
 	}
 	p.lit("}")
@@ -476,6 +499,7 @@ func (s *scanner) list(p *pos) *[]string {
 // contextText is a Context as it stands in a record.
 type contextText struct {
 	harness, isolation, scope, agent, agentScope, vantage, provenance []byte
+	worker, workerVersion                                             []byte
 	judged, byClass, byTarget                                         bool
 	operator                                                          digest.ID
 	rubric, image                                                     digest.Content
@@ -486,11 +510,12 @@ type contextText struct {
 func (s *scanner) contextOf(c *contextText) *Context {
 	if k := s.last; k != nil && k.HarnessVersion == string(c.harness) && k.Isolation == string(c.isolation) && k.Scope == string(c.scope) &&
 		k.AgentIsolation == string(c.agent) && k.AgentScope == string(c.agentScope) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
-		k.JudgedByModel == c.judged && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image {
+		k.JudgedByModel == c.judged && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image &&
+		k.Worker == string(c.worker) && k.WorkerVersion == string(c.workerVersion) {
 		return k
 	}
 	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.agentScope), string(c.vantage), string(c.provenance),
-		c.judged, c.byClass, c.byTarget, c.operator, c.rubric, c.image})
+		c.judged, c.byClass, c.byTarget, c.operator, c.rubric, c.image, string(c.worker), string(c.workerVersion)})
 }
 
 // A planned is a case of a case list, good until the next one is seen.

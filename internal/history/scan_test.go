@@ -144,10 +144,16 @@ func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
 }
 
 func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
-	body, err := canon.Marshal(&evidence.CaseStarted{Attempt: "a", CaseID: "c", Repeat: 2, Execution: 13})
-	if err != nil {
-		t.Fatal(err)
+	for _, worker := range []string{"", "SHA256:w"} {
+		body, err := canon.Marshal(&evidence.CaseStarted{Attempt: "a", CaseID: "c", Repeat: 2, Execution: 13, Worker: worker})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scanStart(t, body)
 	}
+}
+
+func scanStart(t *testing.T, body []byte) {
 	s := newScanner()
 	check := func(body []byte) {
 		t.Helper()
@@ -160,7 +166,7 @@ func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
 			return
 		}
 		w := want.(*evidence.CaseStarted)
-		if string(got.attempt) != w.Attempt || string(got.caseID) != w.CaseID || int(got.repeat) != w.Repeat || int(got.execution) != w.Execution {
+		if string(got.attempt) != w.Attempt || string(got.caseID) != w.CaseID || int(got.repeat) != w.Repeat || int(got.execution) != w.Execution || string(got.worker) != w.Worker {
 			t.Fatalf("%s: read as %q %q %d %d", body, got.attempt, got.caseID, got.repeat, got.execution)
 		}
 	}

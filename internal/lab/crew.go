@@ -28,6 +28,33 @@ type Crew struct {
 	Now          func() time.Time
 }
 
+// Workers are the machines that may drive cases now: those of the signers, and of these
+// only those that the registration's runner_keys name, if it names anybody. A case that
+// another machine drove would not count.
+func (c *Crew) Workers() ([]seal.Entry, error) {
+	all := c.Signers.Workers(c.Now())
+	if len(c.Registration.RunnerKeys) == 0 || len(all) == 0 {
+		return all, nil
+	}
+	var named []seal.Entry
+	for _, line := range c.Registration.RunnerKeys {
+		key, err := seal.ParsePublicKey([]byte(line))
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range all {
+			if w.Key.Fingerprint() == key.Fingerprint() {
+				named = append(named, w)
+			}
+		}
+	}
+	if len(named) == 0 {
+		return nil, refusal.Newf(refusal.RoleMissing, "none of the %d workers of the signers is among the runner_keys of class %s", len(all), c.Registration.Class).
+			WithHint("cases that they drive would not count for promotion; have their keys added to runner_keys of bench/%s/registration.yaml and the class signed again", c.Registration.Class)
+	}
+	return named, nil
+}
+
 // Crew gathers it, and refuses what cannot be spread over machines.
 func (s *Setup) Crew() (Crew, error) {
 	if s.place.Shared != nil {

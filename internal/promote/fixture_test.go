@@ -279,7 +279,8 @@ type run struct {
 	score    func(i int, s *evidence.CaseScored)
 	skip     func(i int) bool
 	starts   func(i int) int
-	open     bool // never finished
+	worker   func(i int) string // whose machine case.started names
+	open     bool               // never finished
 }
 
 func fails(s *evidence.CaseScored) {
@@ -331,7 +332,11 @@ func (k *book) runs(r run) string {
 			starts = r.starts(i)
 		}
 		for n := 1; n <= starts; n++ {
-			k.add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: reg.Attempt, CaseID: c.ID, Repeat: 1, Execution: n})
+			started := &evidence.CaseStarted{Attempt: reg.Attempt, CaseID: c.ID, Repeat: 1, Execution: n}
+			if r.worker != nil {
+				started.Worker = r.worker(i)
+			}
+			k.add(evidence.CaseStartedKind, started)
 		}
 		s := k.perfect(reg, c)
 		s.Execution = starts

@@ -24,6 +24,62 @@ func edited(from string, edits ...string) string {
 	return strings.NewReplacer(edits...).Replace(from)
 }
 
+// pinned is a registration's line that names these runners.
+func pinned(t *testing.T, names ...string) string {
+	t.Helper()
+	for i, name := range names {
+		names[i] = `"` + keyOf(t, name).Public().String() + `"`
+	}
+	return "runner_keys: [" + strings.Join(names, ", ") + "]\n"
+}
+
+// TestWorkersCountByTheRegistration: if runner_keys names anybody, a case counts only
+// if a machine that it names drove it. By version 2 of the rules nobody looked.
+func TestWorkersCountByTheRegistration(t *testing.T) {
+	const stranger = "SHA256:stranger"
+	machine, pins := keyOf(t, "machine").Fingerprint(), pinned(t, "olga", "oscar", "machine")
+	record := func(key, version string) *evidence.Worker { return &evidence.Worker{Key: key, HarnessVersion: version} }
+	for _, tt := range []struct {
+		name, pins string
+		started    string // the worker that case.started of the first case names
+		scored     *evidence.Worker
+		rules      int
+		counts     bool
+	}{
+		{"a worker that is named", pins, machine, record(machine, "test"), 3, true},
+		{"nobody is named", "", stranger, record(stranger, "test"), 3, true},
+		{"a worker that is not named", pins, stranger, record(stranger, "test"), 3, false},
+		{"a worker that the record leaves out", pins, stranger, nil, 3, false},
+		{"a worker that the start leaves out", pins, "", record(stranger, "test"), 3, false},
+		{"another worker in the record", pins, stranger, record(machine, "test"), 3, false},
+		{"a worker's program that nobody can find", pins, machine, record(machine, "v1+modified"), 3, false},
+		{"by version 2", pins, stranger, record(stranger, "v1+modified"), 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := standard()
+			c.registration += tt.pins
+			k := newBook(t, c.verified(t))
+			k.rules = tt.rules
+			first := run{worker: func(i int) string {
+				if i > 0 {
+					return ""
+				}
+				return tt.started
+			}, score: func(i int, s *evidence.CaseScored) {
+				if i == 0 {
+					s.Worker = tt.scored
+				}
+			}}
+			k.reproduce(k.runs(first), "oscar", nil)
+			unmet := k.recommend().KeepsFrom(bench.Silver)
+			if want := []string{"lower_bound_95=0.583 < threshold[silver]=0.750", "passed_count=11 < minimum_cases[silver]=12"}; tt.counts != (len(unmet) == 0) || !tt.counts && !slices.Equal(unmet, want) {
+				t.Errorf("unmet: %q", unmet)
+			}
+		})
+	}
+}
+
 // Each row is a way to make a history look better than it is. None earns
 // silver, and each is told for what it is.
 func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 2
+const Rules = 3
 
 // None is what is recommended when the evidence does not carry the lowest tier.
 const None bench.Tier = "none"

@@ -158,6 +158,9 @@ func (r *review) blocks(c *history.Case) bool {
 
 // recordProblem says why a record that says passed does not count as passed.
 func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
+	if why := r.workerProblem(c); why != "" {
+		return why
+	}
 	if why := r.isolationProblem(c.Context); why != "" {
 		return why
 	}
@@ -188,14 +191,37 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.imageProblem(c.Context); why != "" {
 		return why
 	}
-	if v := c.Context.HarnessVersion; v == "" || v == "devel" || strings.HasSuffix(v, "+modified") {
-		return "made by a program that no version or commit names"
+	if unnamed(c.Context.HarnessVersion) {
+		return unnamedProgram
 	}
 	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
 		return "no cassette.recorded entry names its cassette"
 	}
 	return ""
 }
+
+// workerProblem says why the machine of a fleet that drove a case does not count. What
+// case.started names is looked at too, so that leaving the worker out of the record
+// hides nothing.
+func (r *review) workerProblem(c *history.Case) string {
+	w := c.Context.Worker
+	switch {
+	case r.rules < 3:
+		return ""
+	case w != "" && !r.pinned(w), c.StartedBy != nil && !r.pinned(*c.StartedBy):
+		return "driven by a worker that the registration does not name"
+	case w != "" && unnamed(c.Context.WorkerVersion):
+		return unnamedProgram
+	}
+	return ""
+}
+
+// unnamed reports whether nobody can find the program that calls itself so.
+func unnamed(version string) bool {
+	return version == "" || version == "devel" || strings.HasSuffix(version, "+modified")
+}
+
+const unnamedProgram = "made by a program that no version or commit names"
 
 // imageProblem says why the image that a case was scored in is not enough: a
 // snapshot of whatever a machine had shows nothing that somebody else could

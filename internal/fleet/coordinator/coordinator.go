@@ -132,8 +132,11 @@ func (c *Coordinator) pack() (err error) {
 }
 
 // connect opens the embedded server, or the connection to an existing one.
-func (c *Coordinator) connect() (err error) {
-	workers := c.crew.Signers.Workers(c.crew.Now())
+func (c *Coordinator) connect() error {
+	workers, err := c.crew.Workers()
+	if err != nil {
+		return err
+	}
 	if len(workers) == 0 {
 		return refusal.Newf(refusal.RoleMissing, "nobody in version %d of the signers is a worker", c.crew.Signers.Version()).
 			WithHint(`on each worker's machine "tally worker --join …" prints the line that "tally signers next" is to get; docs/scale.md has the steps`)
@@ -520,7 +523,11 @@ func (c *Coordinator) status() fleet.Status {
 
 // signerOf finds a worker by its name at the server.
 func (c *Coordinator) signerOf(user string) (seal.Entry, bool) {
-	for _, e := range c.crew.Signers.Workers(c.crew.Now()) {
+	workers, err := c.crew.Workers()
+	if err != nil {
+		return seal.Entry{}, false
+	}
+	for _, e := range workers {
 		if name, err := bus.UserOf(e.Key); err == nil && name == user {
 			return e, true
 		}

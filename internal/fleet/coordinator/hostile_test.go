@@ -511,3 +511,24 @@ func TestStatusAsksTheAttempt(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 }
+
+// TestOnlyNamedWorkersAreLetIn: a worker of the signers that the registration's
+// runner_keys do not name is not let in by the server, nor answered.
+func TestOnlyNamedWorkersAreLetIn(t *testing.T) {
+	y := newYard(t)
+	y.c.crew.Registration.RunnerKeys = []string{y.b.key.Public().String()}
+	if _, ok := y.c.signerOf(y.a.user); ok {
+		t.Error("a worker that is not named is taken for one")
+	}
+	if a := y.a.answer(y.a.send("hello", []byte(`{"harness_version":"v0","v":1}`))); !a.Leave {
+		t.Errorf("it is told %+v", a)
+	}
+	if _, ok := y.c.signerOf(y.b.user); !ok {
+		t.Error("a worker that is named is not taken for one")
+	}
+	y.c.crew.Registration.RunnerKeys = []string{y.c.crew.Key.Public().String()}
+	other := &Coordinator{o: y.c.o, crew: y.c.crew}
+	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 2 workers of the signers is among the runner_keys") {
+		t.Errorf("a fleet of which nobody counts: %v", err)
+	}
+}
