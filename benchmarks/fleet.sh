@@ -45,7 +45,7 @@ rm "$work/agent/main.go"
 
 "$work/tally" init "$work/ws" >/dev/null 2>&1
 cd "$work/ws"
-mv "$work/agent" agent
+mv "$work/agent" targets/agent
 for n in 1 2 3 4; do
 	"$work/tally" keys new "worker$n" >/dev/null
 	"$work/tally" signers add "worker$n" --roles worker --ssh ".tally/keys/worker$n.pub" >/dev/null
