@@ -80,8 +80,9 @@ func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Opt
 // isNetwork tells a connection that broke, as to a server that is just being started or
 // stopped, from one that was refused.
 func isNetwork(err error) bool {
-	var broken net.Error
-	return !errors.Is(err, nats.ErrTLS) && (errors.As(err, &broken) || errors.Is(err, io.EOF))
+	var broken *net.OpError
+	refusedByTLS := errors.Is(err, nats.ErrTLS) || strings.Contains(err.Error(), "tls: ")
+	return !refusedByTLS && (errors.As(err, &broken) || errors.Is(err, io.EOF))
 }
 
 // ConnectCoordinator connects a coordinator to servers of one's own: with what access
