@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,26 +22,61 @@ import (
 var (
 	pagesToTime = flag.String("pages", "", "file of pages to time in Chromium: name, address and a text that ends the wait, by tabs")
 	enterFirst  = flag.String("enter", "", "address to open before them, such as the one with the token")
+	rounds      = flag.Int("rounds", 3, "how often each page is timed, in turns")
+	textWait    = flag.Duration("wait", 20*time.Second, "how long a page may take until its text is there")
 )
 
 // timed is when a page had something to see and what was waited for, in milliseconds
-// after the browser began to ask.
+// after the browser began to ask; and what happened while it was scrolled.
 type timed struct {
 	Server float64 // until the last byte of the answer
-	Paint  float64 // first contentful paint
-	Text   float64 // until the text was there
+	Paint  float64 // first contentful paint; -1 if there was none
+	Text   float64 // until the text was there; -1 if it never was
 	Bytes  float64
+	Scroll scrolled
 }
 
-// when waits for a text, however the page makes it, and gives the times.
+// scrolled is how frames came while a script scrolled through the page, in milliseconds.
+type scrolled struct {
+	Pixels float64
+	P95    float64 // 95 of 100 frames came within this time after the one before
+	Worst  float64 // the longest time between two frames
+	Tasks  float64 // the longest task of the page's own programs; 0 if none took 50 ms
+}
+
+// when waits for a text, however the page makes it, then scrolls what can be scrolled
+// by 120 pixels a frame, and gives the times.
 const when = `new Promise((done) => {
   const begun = performance.now();
+  let longest = 0;
+  new PerformanceObserver((l) => { for (const e of l.getEntries()) longest = Math.max(longest, e.duration); }).observe({ type: "longtask" });
+  const high = (e) => e.scrollHeight - e.clientHeight;
+  const scrollable = () => [document.scrollingElement, ...document.querySelectorAll("*")]
+    .filter((e) => high(e) > 200 && (e === document.scrollingElement || /auto|scroll/.test(getComputedStyle(e).overflowY)))
+    .sort((a, b) => high(b) - high(a))[0];
+  const scroll = (then) => {
+    const box = scrollable(), gaps = [];
+    if (!box) return then({ Pixels: 0, P95: 0, Worst: 0, Tasks: 0 });
+    let last = 0, from = box.scrollTop;
+    longest = 0;
+    const step = (now) => {
+      if (last) gaps.push(now - last);
+      last = now;
+      const was = box.scrollTop;
+      box.scrollTop += 120;
+      if (gaps.length < 240 && box.scrollTop > was) return requestAnimationFrame(step);
+      gaps.sort((a, b) => a - b);
+      setTimeout(() => then({ Pixels: box.scrollTop - from, P95: gaps[Math.floor(gaps.length * 0.95)] ?? 0, Worst: gaps.at(-1) ?? 0, Tasks: longest }), 100);
+    };
+    requestAnimationFrame(step);
+  };
   const look = () => {
     const there = document.body?.innerText.includes(TEXT);
     const paint = performance.getEntriesByName("first-contentful-paint")[0];
-    if ((!there || !paint) && performance.now() - begun < 20000) return setTimeout(look, 10);
+    if ((!there || !paint) && performance.now() - begun < WAIT) return setTimeout(look, 10);
     const n = performance.getEntriesByType("navigation")[0];
-    done(JSON.stringify({ Server: n.responseEnd, Paint: paint?.startTime ?? -1, Text: there ? performance.now() : -1, Bytes: n.decodedBodySize }));
+    const out = { Server: n.responseEnd, Paint: paint?.startTime ?? -1, Text: there ? performance.now() : -1, Bytes: n.decodedBodySize };
+    scroll((Scroll) => done(JSON.stringify({ ...out, Scroll })));
   };
   look();
 })`
@@ -49,33 +85,86 @@ const when = `new Promise((done) => {
 const filesOf = `Promise.all([location.href, ...[...document.querySelectorAll("link[rel=stylesheet], script[src]")].map((x) => x.href || x.src)]
   .map(async (u) => [new URL(u).pathname, await (await fetch(u)).text()])).then((all) => JSON.stringify(all))`
 
-// TestPagesInABrowser prints how long pages take in Chromium, each beside a server that
-// sends the same bytes from memory and does nothing else. benchmarks/viewer_browser.sh calls it.
+// A timedPage is a page and its times, one for each round.
+type timedPage struct {
+	name, url, text string
+	times           []timed
+	floor           *timedPage // the same bytes from memory; nil for what a program of the page makes
+}
+
+// TestPagesInABrowser prints how long pages take in Chromium, in turns, each beside a
+// server that sends the same bytes from memory and does nothing else.
+// benchmarks/viewer_browser.sh calls it.
 func TestPagesInABrowser(t *testing.T) {
 	if *pagesToTime == "" {
 		t.Skip("no -pages")
 	}
-	list, err := os.ReadFile(*pagesToTime)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := startChromium(t)
 	if *enterFirst != "" {
 		evaluate(t, ctx, *enterFirst, "Promise.resolve('')")
+	}
+	pages := loadPages(t)
+	for _, p := range pages { // the first look, which is printed by itself
+		first := timePage(t, ctx, p.url, p.text)
+		fmt.Printf("%s: the first look: first paint %.0f ms, “%.30s” after %.0f ms, answer %.0f ms, %.0f bytes\n", p.name, first.Paint, p.text, first.Text, first.Server, first.Bytes)
+		if first.Bytes > 20_000 {
+			p.floor = &timedPage{url: serveSame(t, evaluate(t, ctx, p.url, filesOf)), text: p.text}
+		}
+	}
+	for range *rounds {
+		for _, p := range pages {
+			p.time(t, ctx)
+			if p.floor != nil {
+				p.floor.time(t, ctx)
+			}
+		}
+	}
+	for _, p := range pages {
+		fmt.Println(p.summary())
+	}
+}
+
+func loadPages(t *testing.T) (pages []*timedPage) {
+	t.Helper()
+	list, err := os.ReadFile(*pagesToTime)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(list)) {
 		part := strings.Split(strings.TrimSpace(line), "\t")
 		if len(part) != 3 {
 			t.Fatalf("%q: expected a name, an address and a text", line)
 		}
-		ours := timePage(t, ctx, part[1], part[2])
-		fmt.Printf("%s: first paint %.0f ms, “%.30s” after %.0f ms, answer %.0f ms, %.0f bytes", part[0], ours.Paint, part[2], ours.Text, ours.Server, ours.Bytes)
-		if ours.Bytes > 20_000 { // what a program of the page makes has no floor of this kind
-			floor := timePage(t, ctx, serveSame(t, evaluate(t, ctx, part[1], filesOf)), part[2])
-			fmt.Printf("; the same bytes from memory %.0f and %.0f ms: %.2f × and %.2f ×", floor.Paint, floor.Text, ours.Paint/floor.Paint, ours.Text/floor.Text)
-		}
-		fmt.Println()
+		pages = append(pages, &timedPage{name: part[0], url: part[1], text: part[2]})
 	}
+	return pages
+}
+
+func (p *timedPage) time(t *testing.T, ctx context.Context) {
+	p.times = append(p.times, timePage(t, ctx, p.url, p.text))
+}
+
+// median is that of one of the times.
+func (p *timedPage) median(of func(timed) float64) float64 {
+	var all []float64
+	for _, x := range p.times {
+		all = append(all, of(x))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func (p *timedPage) summary() string {
+	paint, text := func(x timed) float64 { return x.Paint }, func(x timed) float64 { return x.Text }
+	s := fmt.Sprintf("%s: median of %d: first paint %.0f ms, text %.0f ms", p.name, len(p.times), p.median(paint), p.median(text))
+	if p.floor != nil {
+		s += fmt.Sprintf("; the same bytes from memory %.0f and %.0f ms: %.2f × and %.2f ×", p.floor.median(paint), p.floor.median(text), p.median(paint)/p.floor.median(paint), p.median(text)/p.floor.median(text))
+	}
+	if px := p.median(func(x timed) float64 { return x.Scroll.Pixels }); px > 0 {
+		s += fmt.Sprintf("; scrolled %.0f pixels: 95 of 100 frames within %.0f ms, the longest %.0f ms, longest task of a script %.0f ms", px,
+			p.median(func(x timed) float64 { return x.Scroll.P95 }), p.median(func(x timed) float64 { return x.Scroll.Worst }), p.median(func(x timed) float64 { return x.Scroll.Tasks }))
+	}
+	return s
 }
 
 func startChromium(t *testing.T) context.Context {
@@ -117,7 +206,7 @@ func timePage(t *testing.T, browser context.Context, url, text string) timed {
 	t.Helper()
 	quoted, _ := json.Marshal(text)
 	var out timed
-	if err := json.Unmarshal([]byte(evaluate(t, browser, url, strings.Replace(when, "TEXT", string(quoted), 1))), &out); err != nil {
+	if err := json.Unmarshal([]byte(evaluate(t, browser, url, strings.NewReplacer("TEXT", string(quoted), "WAIT", fmt.Sprint(textWait.Milliseconds())).Replace(when))), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out

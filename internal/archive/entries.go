@@ -23,7 +23,7 @@ func (r *Reading) Entries(indexes ...int64) (map[int64]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := ledger.UnverifiedEntries(segments, indexes)
+	raw, err := r.finder.UnverifiedEntries(segments, indexes)
 	if err != nil {
 		return nil, err
 	}

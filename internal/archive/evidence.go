@@ -21,6 +21,25 @@ const maxEvidence = 1 << 30
 // Piece returns a piece of evidence if it is what its name says.
 func (r *Reading) Piece(d digest.Content) ([]byte, error) { return r.vault.Get(d, maxEvidence) }
 
+// FilesOf reads the index of a record's evidence. The last is remembered: a page of a
+// long case asks for it again and again.
+func (r *Reading) FilesOf(c *history.Case) (*evidence.CaseFiles, error) {
+	r.mu.Lock()
+	last := r.index
+	r.mu.Unlock()
+	if last.files != nil && len(c.Evidence) > 0 && c.Evidence[0] == last.name {
+		return last.files, nil
+	}
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index = caseIndex{c.Evidence[0], files}
+	return files, nil
+}
+
 // Content is [Reading.Piece] for who can do without.
 func (r *Reading) Content(d digest.Content) ([]byte, bool) {
 	data, err := r.Piece(d)

@@ -321,7 +321,7 @@ func (r *Reading) Events(a *history.Attempt, c *history.Case) ([]byte, error) {
 	if w, err := r.withholds(a, c); err != nil || w != nil {
 		return nil, cmp.Or(err, heldOut(c.ID))
 	}
-	files, err := history.FilesOf(c, r.Piece)
+	files, err := r.FilesOf(c)
 	if err != nil {
 		return nil, err
 	}

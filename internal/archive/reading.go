@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tallystick/internal/bench"
 	"tallystick/internal/digest"
@@ -46,8 +47,7 @@ type Ask struct {
 // gathered on the way: people, acceptances, attempts, anchors. Only
 // [Place.Read] makes one.
 //
-// It is for one goroutine; [Reading.Evidence] and what only reads the History
-// may be called from several, as long as nobody calls Refresh.
+// Several goroutines may ask it, as long as nobody calls Refresh.
 type Reading struct {
 	*Place
 	// History is what the ledger says about attempts.
@@ -63,26 +63,38 @@ type Reading struct {
 	git      *gitCheck                // nil unless git is to be looked at
 	tree     *ledger.Tree             // nil unless entries will be proved
 	advised  map[int64]recount.Advice // nil unless entries will be read again
-	then     *Reading                 // at an earlier time: the last that was asked for
-	benches  map[string]benchOrWhy    // see bench
+	finder   ledger.Finder            // of entries that are read again
 
 	asides  map[string][]int64 // entries of attempts that the history does not keep; nil unless they will be proved
 	amended map[int64][]int64  // amendments by the record that they are about, the same
 
-	secret  []byte                     // of held-out cases, once it is needed
-	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
-
 	files glanceAt // the ledger's, when they were read last
 	vault *store.Vault
-	mu    sync.Mutex
+
+	// mu guards what was found out on the way.
+	mu sync.Mutex
 	// seen are pieces of evidence that were found whole: cases share them.
-	seen map[digest.Content]bool
+	seen    map[digest.Content]bool
+	benches map[string]*benchOrWhy     // see bench
+	secret  []byte                     // of held-out cases, once it is needed
+	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
+	index   caseIndex                  // the last that was read; see FilesOf
+	hidden  map[digest.Content]bool    // what indexes of evidence say of being held out
+
+	thenMu sync.Mutex
+	then   *Reading // at an earlier time: the last that was asked for
+}
+
+// A caseIndex is the index of a case's evidence: that of a long case takes long to read.
+type caseIndex struct {
+	name  digest.Content
+	files *evidence.CaseFiles
 }
 
 // Read verifies the workspace's ledger against everything known, and reads what
 // is asked for.
 func (p *Place) Read(ask Ask) (*Reading, error) {
-	r := &Reading{Place: p, ask: ask, benches: make(map[string]benchOrWhy)}
+	r := &Reading{Place: p, ask: ask, benches: make(map[string]*benchOrWhy)}
 	if ask.Prove {
 		r.tree, r.asides, r.amended = &ledger.Tree{}, make(map[string][]int64), make(map[int64][]int64)
 	}
@@ -175,7 +187,7 @@ func (r *Reading) Refresh() error {
 	r.anchors, r.kept = anchors, kept
 	clear(r.benches)
 	clear(r.heldOut)
-	r.vault, r.seen, r.then = r.link.Vault(), make(map[digest.Content]bool), nil
+	r.vault, r.seen, r.then, r.index, r.hidden = r.link.Vault(), make(map[digest.Content]bool), nil, caseIndex{}, make(map[digest.Content]bool)
 	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
 			if err := r.visit(rec); err != nil {
@@ -378,6 +390,8 @@ func (r *Reading) Then(entries int64) (*history.History, error) {
 	if h, ok := r.History.At(entries); ok {
 		return h, nil
 	}
+	r.thenMu.Lock()
+	defer r.thenMu.Unlock()
 	// Only the last is remembered: each may be as large as the ledger.
 	if r.then == nil || r.then.History.Entries != entries {
 		r.then = nil
@@ -394,6 +408,8 @@ func (r *Reading) Then(entries int64) (*history.History, error) {
 
 // benchOrWhy is a bench that verified, or why not.
 type benchOrWhy struct {
+	once  sync.Once
+	ready atomic.Bool
 	bench *bench.Verified
 	err   error
 }
@@ -406,24 +422,39 @@ func (r *Reading) Bench(class string) (*bench.Verified, error) { return r.bench(
 // more memory than all else that a Reading keeps. Which cases are held out stays
 // known.
 func (r *Reading) DropBenches() {
-	for class := range r.benches {
-		r.heldOutIn(class)
+	r.mu.Lock()
+	var ready []string
+	for class, b := range r.benches {
+		if b.ready.Load() { // who verifies another one still needs it
+			ready = append(ready, class)
+		}
 	}
-	clear(r.benches)
+	r.mu.Unlock()
+	for _, class := range ready {
+		r.heldOutIn(class)
+		r.mu.Lock()
+		delete(r.benches, class)
+		r.mu.Unlock()
+	}
 }
 
 func (r *Reading) bench(class string) (*bench.Verified, error) {
-	if known, ok := r.benches[class]; ok {
-		return known.bench, known.err
+	r.mu.Lock()
+	b := r.benches[class]
+	if b == nil {
+		b = &benchOrWhy{}
+		r.benches[class] = b
 	}
-	var v *bench.Verified
-	c, err := r.Corpus()
-	if err == nil {
-		v, err = c.Bench(class)
-		c.Close()
-	}
-	r.benches[class] = benchOrWhy{v, err}
-	return v, err
+	r.mu.Unlock()
+	b.once.Do(func() {
+		var c *Corpus
+		if c, b.err = r.Corpus(); b.err == nil {
+			b.bench, b.err = c.Bench(class)
+			c.Close()
+		}
+		b.ready.Store(true)
+	})
+	return b.bench, b.err
 }
 
 // ReadAttempt is [Place.Read] for the records of one attempt.

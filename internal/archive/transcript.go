@@ -33,7 +33,7 @@ func (r *Reading) OpenTranscript(a *history.Attempt, c *history.Case) (*OpenTran
 	if held, err := r.HeldOut(a, c); err != nil || held {
 		return nil, cmp.Or(err, heldOut(c.ID))
 	}
-	files, err := history.FilesOf(c, r.Piece)
+	files, err := r.FilesOf(c)
 	if err != nil {
 		return nil, err
 	}

@@ -281,7 +281,7 @@ func (r *Reading) FindCase(q CaseQuery) (*history.Attempt, *history.Case, error)
 
 // Checks reads what was compared with what.
 func (r *Reading) Checks(c *history.Case) ([]grade.Detail, error) {
-	files, err := history.FilesOf(c, r.Piece)
+	files, err := r.FilesOf(c)
 	if err != nil || files.Grading == nil {
 		return []grade.Detail{}, err
 	}
@@ -290,7 +290,7 @@ func (r *Reading) Checks(c *history.Case) ([]grade.Detail, error) {
 
 // rubricSaid reads what the rubric wrote to its standard error.
 func (r *Reading) rubricSaid(c *history.Case) (string, error) {
-	files, err := history.FilesOf(c, r.Piece)
+	files, err := r.FilesOf(c)
 	if err != nil || files.Rubric == nil || files.Rubric.Stderr == nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 
 	"tallystick/internal/archive/withheld"
+	"tallystick/internal/bench"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
@@ -61,40 +62,80 @@ func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld.Hide
 // saltOf is the salt of a case of an attempt. Whoever is given it can check the
 // digests of this case and of no other.
 func (r *Reading) saltOf(a *history.Attempt, c *history.Case) (salt [sha256.Size]byte, err error) {
-	if r.secret == nil {
-		if r.secret, err = r.withheldSecret(); err != nil {
-			return salt, err
-		}
+	secret, err := r.knownSecret()
+	if err != nil {
+		return salt, err
 	}
-	mac := hmac.New(sha256.New, r.secret)
+	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "tallystick-withheld-v1\x00%s\x00%s", a.ID, c.ID)
 	return [sha256.Size]byte(mac.Sum(nil)), nil
+}
+
+func (r *Reading) knownSecret() (_ []byte, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.secret == nil {
+		r.secret, err = r.withheldSecret()
+	}
+	return r.secret, err
 }
 
 // isHeldOut reports whether a case was held out when it ran, as its evidence says,
 // or is so now. Evidence that cannot be read tells nothing and shows nothing.
 func (r *Reading) isHeldOut(a *history.Attempt, c *history.Case) (bool, error) {
-	if files, err := history.FilesOf(c, r.Piece); err == nil && files.HeldOut {
-		return true, nil
+	return r.ranHeldOut(c) || r.heldOutIn(a.Class)[c.ID], nil
+}
+
+// maxHidden bounds how many cases' indexes are remembered.
+const maxHidden = 20_000
+
+// ranHeldOut reports whether the evidence of a case says that it was held out.
+func (r *Reading) ranHeldOut(c *history.Case) bool {
+	if len(c.Evidence) == 0 {
+		return false
 	}
-	return r.heldOutIn(a.Class)[c.ID], nil
+	r.mu.Lock()
+	hidden, known := r.hidden[c.Evidence[0]]
+	r.mu.Unlock()
+	if known {
+		return hidden
+	}
+	files, err := r.FilesOf(c)
+	if err != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.hidden) >= maxHidden {
+		clear(r.hidden)
+	}
+	r.hidden[c.Evidence[0]] = files.HeldOut
+	return files.HeldOut
 }
 
 // heldOutIn are the cases of a class that are held out now. The bench of then may
 // be gone; then there are none.
 func (r *Reading) heldOutIn(class string) map[string]bool {
-	if known := r.heldOut[class]; known != nil {
+	r.mu.Lock()
+	known := r.heldOut[class]
+	r.mu.Unlock()
+	if known != nil {
 		return known
 	}
 	out := map[string]bool{}
+	if v, err := r.bench(class); err == nil {
+		heldOutOf(v, out)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.heldOut == nil {
 		r.heldOut = make(map[string]map[string]bool)
 	}
 	r.heldOut[class] = out
-	v, err := r.bench(class)
-	if err != nil {
-		return out
-	}
+	return out
+}
+
+func heldOutOf(v *bench.Verified, out map[string]bool) {
 	for _, x := range v.Cases() {
 		if said := x.Case(); said.IsHeldOut() {
 			out[said.CaseID] = true
@@ -107,7 +148,6 @@ func (r *Reading) heldOutIn(class string) map[string]bool {
 			}
 		}
 	}
-	return out
 }
 
 func lineIsHeldOut(line []byte) bool {

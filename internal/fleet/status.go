@@ -1,6 +1,16 @@
 package fleet
 
-import "tallystick/internal/evidence"
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tallystick/internal/canon"
+	"tallystick/internal/evidence"
+	"tallystick/internal/store"
+)
 
 // A Status is how an attempt over a fleet stands, as its coordinator tells it.
 type Status struct {
@@ -38,3 +48,40 @@ type WorkerStatus struct {
 	Lost        int           `json:"lost"`
 	Quarantined string        `json:"quarantined,omitempty"` // why, if it is
 }
+
+// standingFile has the last status that a coordinator wrote, in the folder of the fleet:
+// for pages, which do not speak with the fleet's servers.
+const standingFile = "standing.json"
+
+// maxStanding bounds it: a worker has a line, and one for each of its cases.
+const maxStanding = 16 << 20
+
+// Save writes a status for [LoadStatus].
+func (s *Status) Save(dir string) error {
+	slices.SortFunc(s.Workers, func(a, b WorkerStatus) int { return strings.Compare(a.Name+a.Key, b.Name+b.Key) })
+	data, err := canon.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := store.MakeDir(store.OS{}, dir, 0o700); err != nil {
+		return err
+	}
+	return store.WriteFile(store.OS{}, filepath.Join(dir, standingFile), data, 0o600)
+}
+
+// LoadStatus is the last status that was written, nil if no fleet runs. A coordinator that
+// was killed leaves its last one: At says of when it is.
+func LoadStatus(dir string) (*Status, error) {
+	data, err := store.ReadFile(store.OS{}, filepath.Join(dir, standingFile), maxStanding)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{}
+	return s, canon.Unmarshal(data, s)
+}
+
+// RemoveStatus says that no fleet runs any more.
+func RemoveStatus(dir string) error { return store.RemoveTree(filepath.Join(dir, standingFile)) }

@@ -21,9 +21,10 @@ func TestEntriesReadAgainAreTheVerifiedOnes(t *testing.T) {
 			return nil
 		}
 		v := mustVerify(t, segments, o)
+		finder := &Finder{every: 2} // it remembers what it passed
 		for n := range want {
 			indexes := []int64{want[n].Index, want[(n*7)%len(want)].Index, v.Size + 1}
-			found, err := UnverifiedEntries(segments, indexes)
+			found, err := finder.UnverifiedEntries(segments, indexes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,6 +40,9 @@ func TestEntriesReadAgainAreTheVerifiedOnes(t *testing.T) {
 			if len(found) > 2 {
 				t.Errorf("found %d entries", len(found))
 			}
+		}
+		if len(finder.marks) == 0 {
+			t.Error("nothing was remembered")
 		}
 	}
 }

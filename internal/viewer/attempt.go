@@ -96,6 +96,12 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.Class, URL: "/attempts?class=" + url.QueryEscape(a.Class)}, {Text: a.ID, URL: ""}}, Next: attemptCommands(a, data.Earlier)}
 	if a.Finished == nil {
 		data.Running = v.running(a)
+		if !data.Running.Stalled { // that it has not ended yet needs no excuse
+			data.Qualifications = slices.DeleteFunc(slices.Clone(data.Qualifications), func(q history.Qualification) bool { return q.Name == history.QualUnfinished })
+		}
+		if s := v.fleetStatus(); s != nil && s.Attempt == a.ID {
+			data.Running.Workers = len(s.Workers)
+		}
 		p.Live = req.URL.RequestURI()
 	}
 	return p, nil
@@ -119,8 +125,9 @@ func (v *Viewer) card(a *history.Attempt) (*scorecard.Card, error) {
 	view := scorecard.View{Attempts: []*history.Attempt{a}}
 	if a.Tasks() <= archive.MaxGlance {
 		view.Evidence = v.display.Evidence
+		return scorecard.Of(v.r.History, view)
 	}
-	return scorecard.Of(v.r.History, view)
+	return remembered(v, "card "+a.ID, func() (*scorecard.Card, error) { return scorecard.Of(v.r.History, view) })
 }
 
 // neighbours are the attempts of the same class and target before and after.
@@ -196,15 +203,28 @@ func (f caseFilter) choose(a *history.Attempt) []*history.Case {
 		"latency": func(a, b *history.Case) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) },
 		"turns":   func(a, b *history.Case) int { return cmp.Compare(b.Turns, a.Turns) },
 	}
-	order, known := by[f.Sort]
-	if !known {
-		rank := map[evidence.Outcome]int{}
-		for i, o := range outcomes {
-			rank[o] = i
-		}
-		order = func(a, b *history.Case) int { return cmp.Compare(rank[a.Effective()], rank[b.Effective()]) }
+	if order, known := by[f.Sort]; known {
+		slices.SortStableFunc(out, order)
+		return out
 	}
-	slices.SortStableFunc(out, order)
+	return failingFirst(out)
+}
+
+// failingFirst orders cases by their outcome, in the order of [outcomes]; others come
+// first.
+func failingFirst(list []*history.Case) []*history.Case {
+	groups := map[evidence.Outcome][]*history.Case{}
+	for _, c := range list {
+		o := c.Effective()
+		if !slices.Contains(outcomes, o) {
+			o = ""
+		}
+		groups[o] = append(groups[o], c)
+	}
+	out := groups[""]
+	for _, o := range outcomes {
+		out = append(out, groups[o]...)
+	}
 	return out
 }
 
@@ -236,14 +256,15 @@ func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow,
 // scoreHistogram draws how scores are spread; "" if they are all nothing or all.
 func scoreHistogram(a *history.Attempt) template.HTML {
 	const n = 10
-	bins := make([]bin, n)
+	bins := make([]bin, n+1) // the last is for those that have all
 	for i := range bins {
-		bins[i].From, bins[i].To = fmt.Sprintf("%.1f", float64(i)/n), fmt.Sprintf("%.1f", float64(i+1)/n)
+		bins[i].From, bins[i].To = fmt.Sprintf("%.1f", float64(i)/n), fmt.Sprintf("to below %.1f", float64(i+1)/n)
 	}
+	bins[n].To = "exactly"
 	scored := 0
 	for c := range a.Cases() {
 		if c.IsScored() {
-			bins[min(int(c.EffectiveScore()*n), n-1)].N++
+			bins[min(int(c.EffectiveScore()*n), n)].N++
 			scored++
 		}
 	}
@@ -305,6 +326,7 @@ type running struct {
 	Share    float64
 	Stalled  bool   // nothing was recorded for some time
 	Quiet    string // for how long
+	Workers  int    // of the fleet that runs it; 0 if none does
 }
 
 // stalledAfter is how long nothing is recorded before a page doubts that an attempt is

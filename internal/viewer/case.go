@@ -167,7 +167,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 
 // evidenceOf adds what the record names, and what the agent left.
 func (v *Viewer) evidenceOf(data *caseData, base string) {
-	files, err := history.FilesOf(data.Case, v.r.Piece)
+	files, err := v.r.FilesOf(data.Case)
 	if err != nil {
 		return
 	}

@@ -49,8 +49,9 @@ var outcomes = []evidence.Outcome{evidence.Failed, evidence.Errored, evidence.Tr
 
 // A bin is a column of a histogram.
 type bin struct {
-	From, To string
-	N        int
+	From string // what stands below it
+	To   string // the rest of what it means, in words
+	N    int
 }
 
 // columns draws a histogram. Its numbers are in a table for who cannot see it.
@@ -69,7 +70,7 @@ func columns(bins []bin, caption string) template.HTML {
 			h = max(h, 2)
 		}
 		left := float64(i) * w
-		fmt.Fprintf(&b, `<rect class="column" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s to %s: %d</title></rect>`, left+2, 90-h, w-4, h,
+		fmt.Fprintf(&b, `<rect class="column" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s %s: %d</title></rect>`, left+2, 90-h, w-4, h,
 			template.HTMLEscapeString(x.From), template.HTMLEscapeString(x.To), x.N)
 		if x.N > 0 {
 			fmt.Fprintf(&b, `<text class="count" x="%.1f" y="%.1f">%d</text>`, left+w/2, 86-h, x.N)

@@ -54,7 +54,10 @@ const newestShown = 8
 func (v *Viewer) overview(*http.Request) (*page, error) {
 	h := v.r.History
 	data := overviewData{Health: v.health()}
-	groups := scorecard.ByClassTarget(h.Attempts)
+	groups, err := remembered(v, "groups", func() ([]scorecard.ClassTarget, error) { return scorecard.ByClassTarget(h.Attempts), nil })
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range groups {
 		if n := len(data.Classes); n == 0 || data.Classes[n-1].Class != g.Class {
 			data.Classes = append(data.Classes, v.classLine(g.Class))
@@ -68,13 +71,12 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 	}
 	newest := slices.Clone(h.Attempts[max(0, len(h.Attempts)-newestShown):])
 	slices.Reverse(newest)
-	var err error
 	if data.Newest, err = v.attemptRows(newest); err != nil {
 		return nil, err
 	}
-	c := scorecard.CurveOf(h, scorecard.CurveOptions{})
-	if len(c.Weeks) == 0 {
-		c = scorecard.CurveOf(h, scorecard.CurveOptions{All: true})
+	c, err := remembered(v, "curve", func() (*scorecard.Curve, error) { return curveOf(h), nil })
+	if err != nil {
+		return nil, err
 	}
 	data.Weeks, data.LeftOut = c.Weeks, c.LeftOut
 	data.Curve = weeksCurve(c.Weeks)
@@ -86,6 +88,15 @@ func (v *Viewer) overview(*http.Request) (*page, error) {
 		p.Next = append(p.Next, command{What: "Make a first attempt", Line: "tally run CLASS"})
 	}
 	return p, nil
+}
+
+// curveOf is the curve of what counts, or of everything if nothing does.
+func curveOf(h *history.History) *scorecard.Curve {
+	c := scorecard.CurveOf(h, scorecard.CurveOptions{})
+	if len(c.Weeks) == 0 {
+		c = scorecard.CurveOf(h, scorecard.CurveOptions{All: true})
+	}
+	return c
 }
 
 func (v *Viewer) targetLine(g scorecard.ClassTarget) (targetLine, error) {
@@ -102,19 +113,18 @@ func (v *Viewer) targetLine(g scorecard.ClassTarget) (targetLine, error) {
 }
 
 func (v *Viewer) classLine(class string) classLine {
-	if known, ok := v.classes[class]; ok {
-		return known
-	}
-	out := classLine{Class: class}
-	b, err := v.r.Bench(class)
-	if err != nil {
-		out.Problem = err.Error()
-	} else {
-		reg := b.Registration()
-		out.Tier, out.Title = string(reg.CurrentTier), reg.Title
-	}
-	v.classes[class] = out
-	return out
+	line, _ := remembered(v, "class "+class, func() (classLine, error) {
+		out := classLine{Class: class}
+		b, err := v.r.Bench(class)
+		if err != nil {
+			out.Problem = err.Error()
+		} else {
+			reg := b.Registration()
+			out.Tier, out.Title = string(reg.CurrentTier), reg.Title
+		}
+		return out, nil
+	})
+	return line
 }
 
 func (v *Viewer) health() health {

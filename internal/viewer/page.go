@@ -19,9 +19,13 @@ type (
 	command = layout.Command
 )
 
-// sections are those of the navigation.
-func sections() []link {
-	return []link{{Text: "Overview", URL: "/"}, {Text: "Attempts", URL: "/attempts"}, {Text: "Matrix", URL: "/matrix"}, {Text: "Corpus", URL: "/corpus"}, {Text: "Judges", URL: "/judges"}, {Text: "Ledger", URL: "/ledger"}, {Text: "Imported", URL: "/imported"}}
+// sections are those of the navigation. A fleet is among them if one runs.
+func (v *Viewer) sections() []link {
+	list := []link{{Text: "Overview", URL: "/"}, {Text: "Attempts", URL: "/attempts"}, {Text: "Matrix", URL: "/matrix"}, {Text: "Corpus", URL: "/corpus"}, {Text: "Judges", URL: "/judges"}, {Text: "Ledger", URL: "/ledger"}, {Text: "Imported", URL: "/imported"}}
+	if v.fleetStatus() != nil {
+		list = append(list, link{Text: "Fleet", URL: "/fleet"})
+	}
+	return list
 }
 
 func shell(words ...string) string { return layout.Shell(words...) }
@@ -75,6 +79,7 @@ var functions = template.FuncMap{
 	"bar":        outcomeBar,
 	"short":      short,
 	"bounds":     func(ci [2]float64) string { return Percent(ci[0]) + " – " + Percent(ci[1]) },
+	"points":     points,
 	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
 	"add":        func(a, b int) int { return a + b },
 	"join":       func(list []string) string { return Line(strings.Join(list, ", ")) },
@@ -89,6 +94,15 @@ func stateClass(o evidence.Outcome) string {
 		return "not-run"
 	}
 	return "other"
+}
+
+// points is a difference of two shares, in percentage points.
+func points(d float64) string {
+	s := fmt.Sprintf("%+.1f", d*100)
+	if strings.Trim(s, "+-0.") == "" {
+		return "0.0"
+	}
+	return strings.Replace(s, "-", "−", 1)
 }
 
 func plural[T int | int64](n T, what string) string {

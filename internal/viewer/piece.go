@@ -27,7 +27,7 @@ func (v *Viewer) pieceOf(a *history.Attempt, c *history.Case, name string) ([]by
 	if held, err := v.r.HeldOut(a, c); err != nil || held {
 		return nil, refusal.Newf(refusal.NotFound, "case %s is held out: its evidence is not shown", c.ID)
 	}
-	files, err := history.FilesOf(c, v.r.Piece)
+	files, err := v.r.FilesOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,9 @@ func (v *Viewer) send(w http.ResponseWriter, req *http.Request, as func([]byte) 
 }
 
 func (v *Viewer) gather(req *http.Request, as func([]byte) (kind, name string, err error)) (data []byte, kind, name string, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.upToDate(); err != nil {
+	leave, err := v.enter()
+	defer leave()
+	if err != nil {
 		return nil, "", "", err
 	}
 	if req.PathValue("case") == "" { // /blob/{digest}?attempt=…&case=…

@@ -27,9 +27,9 @@ func (v *Viewer) answer(w http.ResponseWriter, gather func() (any, error)) {
 
 // locked gathers an answer from what was read; it is written without the lock.
 func (v *Viewer) locked(gather func() (any, error)) (any, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.upToDate(); err != nil {
+	leave, err := v.enter()
+	defer leave()
+	if err != nil {
 		return nil, err
 	}
 	return gather()

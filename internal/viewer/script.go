@@ -16,7 +16,7 @@ type script struct {
 	verified *archive.Transcript
 	err      error
 
-	settled bool // guarded by the viewer's lock: somebody took note of the result
+	settled bool // guarded by the viewer's memo: somebody took note of the result
 }
 
 // maxScripts is how many are remembered: the outline of one takes as long to make as
@@ -43,17 +43,25 @@ func (s *script) finished() bool {
 // must not say again that it is being checked.
 func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
 	held, err := v.r.HeldOut(a, c) // it may be since the last time
-	if s := v.scripts[c.Index]; err == nil && !held && s != nil && (!s.finished() || s.err == nil) {
+	if err != nil {
+		return nil, err
+	}
+	v.memo.Lock()
+	s := v.scripts[c.Index]
+	refused := s != nil && s.finished() && s.err != nil
+	v.memo.Unlock()
+	if s != nil && !held && !refused {
+		if s.opened.Bytes <= v.atOnce {
+			<-s.done // another page verifies it just now
+		}
 		return s, nil
 	}
 	opened, err := v.r.OpenTranscript(a, c)
 	if err != nil {
 		return nil, err
 	}
-	s := &script{opened: opened, done: make(chan struct{})}
-	wait := opened.Bytes <= v.atOnce || v.config.Still || v.scripts[c.Index] != nil || !v.makeRoom()
-	v.scripts[c.Index] = s
-	if wait {
+	s = &script{opened: opened, done: make(chan struct{})}
+	if beside := v.keep(c.Index, s) && !refused && opened.Bytes > v.atOnce && !v.config.Still; !beside {
 		s.verify()
 		return s, nil
 	}
@@ -65,19 +73,22 @@ func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
 	return s, nil
 }
 
-// makeRoom forgets transcripts that were verified if there are many, and reports whether
-// another may be verified beside the pages.
-func (v *Viewer) makeRoom() bool {
-	if len(v.scripts) < maxScripts {
-		return true
-	}
-	for index, s := range v.scripts {
-		if s.finished() {
-			v.settle(s)
-			delete(v.scripts, index)
+// keep remembers a transcript. It forgets others that were verified if there are many,
+// and reports whether another may be verified beside the pages.
+func (v *Viewer) keep(index int64, s *script) (room bool) {
+	v.memo.Lock()
+	defer v.memo.Unlock()
+	if len(v.scripts) >= maxScripts {
+		for i, old := range v.scripts {
+			if old.finished() {
+				v.takeNote(old)
+				delete(v.scripts, i)
+			}
 		}
 	}
-	return len(v.scripts) < maxScripts
+	room = len(v.scripts) < maxScripts
+	v.scripts[index] = s
+	return room
 }
 
 // settle takes note of the result; nil and no error if there is none yet. What was
@@ -86,14 +97,23 @@ func (v *Viewer) settle(s *script) (*archive.Transcript, error) {
 	if !s.finished() {
 		return nil, nil
 	}
-	if !s.settled {
-		s.settled = true
-		s.opened.Close()
-		if s.err != nil {
-			s.err = v.r.Refused(s.err)
-		}
-	}
+	v.memo.Lock()
+	defer v.memo.Unlock()
+	v.takeNote(s)
 	return s.verified, s.err
+}
+
+// takeNote closes a transcript that was verified, and records why one was refused. Memo
+// is held.
+func (v *Viewer) takeNote(s *script) {
+	if s.settled {
+		return
+	}
+	s.settled = true
+	s.opened.Close()
+	if s.err != nil {
+		s.err = v.r.Refused(s.err)
+	}
 }
 
 // script is the verified transcript of a case, however long that takes.

@@ -246,8 +246,11 @@ func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
 	if err := waitFor(req.Context(), s); err != nil {
 		return nil, err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	leave, err := v.enter()
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
 	t, err := v.settle(s)
 	if err != nil {
 		return nil, err
@@ -257,9 +260,9 @@ func (v *Viewer) eventLines(req *http.Request) ([][]byte, error) {
 
 // beginFor is begin for the case of an address.
 func (v *Viewer) beginFor(req *http.Request) (*script, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.upToDate(); err != nil {
+	leave, err := v.enter()
+	defer leave()
+	if err != nil {
 		return nil, err
 	}
 	a, c, err := v.lookUpCase(req)

@@ -50,15 +50,22 @@ type Viewer struct {
 	config Config
 	mux    *http.ServeMux
 
-	// mu guards what was read: a Reading is for one goroutine.
-	mu      sync.Mutex
+	// mu guards what was read: pages are made beside each other, and none while the
+	// ledger is read on.
+	mu      sync.RWMutex
 	r       *archive.Reading
 	display *archive.Display
-	logged  map[string]archive.Logged // of this state of the ledger
-	classes map[string]classLine      // of this state of the ledger
-	scripts map[int64]*script         // by the entry of the case
-	broken  error                     // why the ledger could not be read on
-	since   time.Time                 // when that was
+	broken  error     // why the ledger could not be read on
+	since   time.Time // when that was
+
+	// looking is held by whoever finds out whether the ledger has grown.
+	looking sync.Mutex
+	behind  time.Time // when it was seen to have grown while pages were made; zero if it was not
+
+	// memo guards what pages remember for each other.
+	memo    sync.Mutex
+	made    map[string]any    // of this state of the ledger
+	scripts map[int64]*script // by the entry of the case
 
 	atOnce int64         // bytes of the longest transcript that a page waits for
 	beside chan struct{} // held by whoever verifies a longer one
@@ -110,54 +117,100 @@ func (v *Viewer) forget() {
 		v.display.Close()
 	}
 	v.display = v.r.ForDisplay()
-	v.logged, v.classes = make(map[string]archive.Logged), make(map[string]classLine)
+	v.made = make(map[string]any)
+}
+
+// remembered is what make gives, once for each state of the ledger. Two pages that need
+// it at the same time may both make it.
+func remembered[T any](v *Viewer, name string, make func() (T, error)) (T, error) {
+	v.memo.Lock()
+	known, ok := v.made[name].(T)
+	v.memo.Unlock()
+	if ok {
+		return known, nil
+	}
+	out, err := make()
+	if err == nil {
+		v.memo.Lock()
+		v.made[name] = out
+		v.memo.Unlock()
+	}
+	return out, err
 }
 
 // retryAfter is how long a ledger that does not verify is left alone before it is
 // read again from the beginning.
 const retryAfter = 3 * time.Second
 
+// mayLag is how long pages may show the ledger as it was while others are being made:
+// one that takes long must not keep everybody waiting whenever the ledger grows.
+const mayLag = 5 * time.Second
+
+// enter lets a page use what was read until it calls leave. It reads on first where the
+// ledger has grown.
+func (v *Viewer) enter() (leave func(), err error) {
+	v.upToDate()
+	v.mu.RLock()
+	return v.mu.RUnlock, v.broken
+}
+
 // upToDate reads on where the ledger has grown. After a failure the whole of it is
 // verified again: a page must not be made of a Reading that stopped halfway.
-func (v *Viewer) upToDate() error {
+func (v *Viewer) upToDate() {
 	if v.config.Still {
-		return nil
+		return
 	}
-	if v.broken != nil {
-		if v.config.Now().Sub(v.since) < retryAfter {
-			return v.broken
-		}
-		if v.broken = v.read(); v.broken != nil {
-			v.since = v.config.Now()
-		}
-		return v.broken
-	}
-	standing, err := v.r.Standing()
+	v.looking.Lock()
+	defer v.looking.Unlock()
+	standing, err := v.standing()
 	switch {
 	case err == nil && standing == archive.Unchanged:
-		return nil
-	case err == nil && standing == archive.Rewritten:
+		v.behind = time.Time{}
+		return
+	case err == nil && standing == archive.Grown && !v.mu.TryLock():
+		if v.behind.IsZero() {
+			v.behind = time.Now()
+		}
+		if time.Since(v.behind) < mayLag {
+			return
+		}
+		v.mu.Lock()
+	case err != nil || standing != archive.Grown:
+		v.mu.Lock()
+	}
+	defer v.mu.Unlock()
+	v.behind = time.Time{}
+	switch {
+	case err != nil:
+	case standing == archive.Rewritten:
 		err = v.read()
-	case err == nil:
+	default:
 		if err = v.r.Refresh(); err == nil {
 			v.forget()
 		}
 	}
-	if err != nil {
-		v.broken, v.since = err, v.config.Now()
+	v.broken, v.since = err, v.config.Now()
+}
+
+// standing is how the ledger's files are. A ledger that did not verify is read again
+// after a while.
+func (v *Viewer) standing() (archive.Standing, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	switch {
+	case v.broken == nil:
+		return v.r.Standing()
+	case v.config.Now().Sub(v.since) < retryAfter:
+		return archive.Unchanged, nil
 	}
-	return err
+	return archive.Rewritten, nil
 }
 
 func (v *Viewer) loggedOf(a *history.Attempt) (archive.Logged, error) {
-	if l, ok := v.logged[a.ID]; ok && l.Finished {
-		return l, nil
+	if a.Finished == nil { // what it cost is in its journal
+		return v.display.Logged(a)
 	}
-	l, err := v.display.Logged(a)
-	if err == nil {
-		v.logged[a.ID] = l
-	}
-	return l, err
+	return remembered(v, "logged "+a.ID, func() (archive.Logged, error) { return v.display.Logged(a) })
 }
 
 // ServeHTTP answers a request.
@@ -179,6 +232,7 @@ func (v *Viewer) routes() {
 		"/audit/{id}":                     v.audit,
 		"/imported":                       v.imported,
 		"/imported/{id}":                  v.importedRun,
+		"/fleet":                          v.fleet,
 		"/ledger":                         v.ledger,
 		"/ledger/{index}":                 v.ledgerEntry,
 	} {
@@ -213,9 +267,9 @@ func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc 
 
 // render makes the bytes of a page from what was read.
 func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Request) (data []byte, status int, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	p, err := (*page)(nil), v.upToDate()
+	leave, err := v.enter()
+	defer leave()
+	var p *page
 	if err == nil {
 		p, err = make(req)
 	}
@@ -223,7 +277,7 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 		p = failed(err)
 	}
 	v.r.DropBenches() // what pages need of them is remembered
-	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, sections(), "/", "/assets"
+	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, v.sections(), "/", "/assets"
 	p.Still = v.config.Still
 	data, err = p.Render(templates())
 	return data, cmp.Or(p.Status, http.StatusOK), err

@@ -160,6 +160,13 @@ func (b *tab) clean() {
 	}
 }
 
+// press presses a key, as a person does.
+func (b *tab) press(key string) {
+	b.t.Helper()
+	quoted, _ := json.Marshal(key)
+	b.js(`(document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", {key: ` + string(quoted) + `, bubbles: true, cancelable: true}))`)
+}
+
 // look sets how the page is looked at.
 func (b *tab) look(scheme string, width, height int64) {
 	b.t.Helper()

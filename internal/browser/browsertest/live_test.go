@@ -100,7 +100,22 @@ func TestThePageOfARunningAttemptFollowsIt(t *testing.T) {
 		b.waitFor(`document.getElementById("mark")?.dataset.state === "unknown"`)
 		return m
 	}
+	// The keyboard is in a row, and stays in it wherever the row goes meanwhile.
+	b.press("j")
+	b.press("j")
 	model.answer(1)
+	b.waitFor(`[...document.querySelectorAll(".figures dd")].some((d) => d.textContent.startsWith("1 of 6"))`)
+	const marked = `[...document.querySelectorAll("[data-row].at th")].map((x) => x.textContent.trim()).join()`
+	if at := b.js(marked); at != "sum-2" {
+		t.Errorf("after the page was replaced the keyboard is in %q, expected sum-2", at)
+	}
+	if b.press("j"); b.js(marked) != "sum-3" {
+		t.Errorf("j leads from there to %q, expected sum-3", b.js(marked))
+	}
+	if b.press("?"); b.text("#keys") == "" {
+		t.Error("? lists no keys after the page was replaced")
+	}
+	b.press("Escape")
 	one := look(1)
 	model.answer(2)
 	three := look(3)

@@ -75,6 +75,7 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/judges", []string{"Verdicts kept"}},
 		{"/promotion/refunds", []string{"bronze", "Recommended", "Not met"}},
 		{"/audit/" + signed, []string{"answer-leakage", "no-work-pass", "judge-injection", "Skipped"}},
+		{"/fleet", []string{"88 of 400", "lab-1", "Oslo", "gvisor", "working", "quarantined", "another worker", "5m12s", "$0.412", "tally fleet status"}},
 		{"/ledger", []string{"ledger.opened", "attempt.registered", "case.scored"}},
 		{"/ledger/0", []string{"Entry 0", "ledger.opened", "Its place", "Receipt"}},
 		{"/imported", []string{"promptfoo", "imported"}},

@@ -109,7 +109,7 @@ func TestThePagesOfTheShowroomAreFitForPeople(t *testing.T) {
 	for name, path := range map[string]string{
 		"overview": "/", "attempts": "/attempts", "attempt": "/attempt/" + signed, "case": "/attempt/" + signed + "/case/refund-by-injection", "desk": deskCase, "files": "/attempt/" + after + "/case/writes-a-label",
 		"matrix": "/matrix?class=desk", "compare": "/compare?a=builtin%2Badversarial.mitigated.1&b=builtin%2Badversarial.vulnerable.2&case=approval-bypass", "apart": "/compare?a=" + before + "&b=" + after,
-		"golden": "/golden/desk/default/order-late", "corpus": "/corpus/refunds", "promotion": "/promotion/refunds", "audit": "/audit/" + signed, "entry": "/ledger/0", "imported": "/imported/1", "nowhere": "/nowhere",
+		"golden": "/golden/desk/default/order-late", "corpus": "/corpus/refunds", "promotion": "/promotion/refunds", "audit": "/audit/" + signed, "entry": "/ledger/0", "fleet": "/fleet", "judges": "/judges", "classes": "/corpus", "ledger": "/ledger", "imported": "/imported/1", "nowhere": "/nowhere",
 	} {
 		b.goTo(base + path)
 		b.waitFor(marked)

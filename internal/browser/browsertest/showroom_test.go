@@ -5,6 +5,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"tallystick/internal/evidence"
+	"tallystick/internal/fleet"
 )
 
 // The showroom is a workspace with something on every page: a bench that two people
@@ -65,7 +69,22 @@ func makeShowroom() (*world, error) {
 	if _, err := w.tally(4, ws("run", "desk")...); err != nil {
 		return nil, err
 	}
+	if err := w.runsAFleet(); err != nil {
+		return nil, err
+	}
 	return w, w.readKey(signed)
+}
+
+// runsAFleet leaves what a coordinator would say of an attempt that runs.
+func (w *world) runsAFleet() error {
+	now, left := evidence.At(time.Now()), 312.0
+	s := fleet.Status{Attempt: after, Class: "desk", Target: "default", Planned: 400, Done: 88, Running: 3, Waiting: 309, Lost: 1, Refused: 2, Doubled: 20, Disagreed: 1, PerSecond: 1, SecondsLeft: &left, CostMicroUSD: 412_000, At: now,
+		Workers: []fleet.WorkerStatus{
+			{Key: "SHA256:Wq3nFZ0y8kE5cE0WbVvJ0R7m2bJt8cQfQ0QbqW2nTTA", Name: "lab-1", Label: "Oslo", Version: "v1.0.0", Isolation: "gvisor", LastSeen: now, Cases: []string{"order-late", "remembers"}, Done: 61},
+			{Key: "SHA256:a9Vb1mG5mWcB8aU3sC9pQ1o7eYk2u4x6z8B0D2F4H6I", Name: "lab-2", Version: "v1.0.0", Isolation: "gvisor", LastSeen: now, Cases: []string{"rude-refusal"}, Done: 27, Lost: 1},
+			{Key: "SHA256:K8r2T4v6X8z0B2d4F6h8J0l2N4p6R8t0V2x4Z6b8D0E", Name: "lab-3", Version: "v1.0.0", LastSeen: now, Cases: []string{}, Quarantined: "it brought back a case of another worker"},
+		}}
+	return s.Save(filepath.Join(w.dir, ".tally", "fleet"))
 }
 
 // desk is a class of a help desk; late is what the model says about one order.

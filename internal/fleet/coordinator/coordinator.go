@@ -62,6 +62,7 @@ type Coordinator struct {
 	seed    [32]byte                               // decides which cases are run twice
 	started time.Time
 	stop    context.CancelFunc
+	watched chan struct{} // closed when nobody watches any more
 
 	carried agent.Carried // the target
 
@@ -233,6 +234,10 @@ func (c *Coordinator) close() {
 	if c.stop != nil {
 		c.stop()
 	}
+	if c.watched != nil {
+		<-c.watched
+	}
+	_ = fleet.RemoveStatus(c.o.Dir)
 	if c.queue != nil {
 		within, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_ = c.queue.Remove(within) // an attempt that goes on makes another
@@ -307,9 +312,11 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 	if _, err := c.nc.Subscribe("tally-status", c.tell); err != nil {
 		return refusal.Newf(refusal.Failed, "listening for questions: %w", err)
 	}
+	c.leaveStatus()
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = cancel
-	go c.watch(within)
+	c.watched = make(chan struct{})
+	go func() { defer close(c.watched); c.watch(within) }()
 	return c.nc.Flush()
 }
 
@@ -371,6 +378,9 @@ func (c *Coordinator) watch(ctx context.Context) {
 		c.dropSilent()
 		c.dropLonely()
 		c.offerAgain(ctx)
+		if ctx.Err() == nil {
+			c.leaveStatus()
+		}
 	}
 }
 
@@ -383,6 +393,13 @@ func (c *Coordinator) excuse(slept time.Duration) {
 			k.heard, k.deadline = k.heard.Add(slept), k.deadline.Add(slept)
 		}
 	}
+}
+
+// leaveStatus writes how the attempt stands for the pages of "tally view". That it could
+// not is no reason to stop: "tally fleet status" asks for itself.
+func (c *Coordinator) leaveStatus() {
+	s := c.status()
+	_ = s.Save(c.o.Dir)
 }
 
 // dropSilent gives up on workers that have not been heard of. What one has brought back

@@ -532,3 +532,17 @@ func TestOnlyNamedWorkersAreLetIn(t *testing.T) {
 		t.Errorf("a fleet of which nobody counts: %v", err)
 	}
 }
+
+// TestStatusIsLeftForPages: those who do not speak with the servers read it in a file,
+// as long as the fleet runs.
+func TestStatusIsLeftForPages(t *testing.T) {
+	y := newYard(t)
+	s, err := fleet.LoadStatus(y.c.o.Dir)
+	if err != nil || s == nil || s.Attempt != "sums.default.1" || s.Planned != 1 || s.CostMicroUSD != 7 {
+		t.Errorf("begun: %+v, %v", s, err)
+	}
+	y.c.close()
+	if s, err := fleet.LoadStatus(y.c.o.Dir); err != nil || s != nil {
+		t.Errorf("ended: %+v, %v", s, err)
+	}
+}

@@ -52,14 +52,28 @@ addEventListener("keydown", (e) => {
 // did not change, or that somebody is in, stay as they are.
 const live = document.body.dataset.live;
 
+const nameOf = (row) => row?.querySelector("th")?.textContent.trim();
+
 function replaceParts(fresh) {
+  const row = rows()[at], focused = document.activeElement;
+  const inRow = row?.contains(focused); // the keys brought it there, and bring it back
   for (const old of document.querySelectorAll("[data-live-part]")) {
     const part = fresh.querySelector(`[data-live-part="${old.dataset.livePart}"]`);
-    if (part && part.innerHTML !== old.dataset.was && !old.contains(document.activeElement)) {
+    if (part && part.innerHTML !== old.dataset.was && (!old.contains(focused) || inRow)) {
       part.dataset.was = part.innerHTML; // what the server sent, before a script marks it
       old.replaceWith(document.importNode(part, true));
     }
   }
+  if (row && !row.isConnected) stayAt(nameOf(row), inRow);
+}
+
+// The keyboard stays in the row of that name, wherever that is now.
+function stayAt(name, focus) {
+  const list = rows();
+  const found = list.findIndex((r) => nameOf(r) === name);
+  at = found >= 0 ? found : Math.min(at, list.length - 1);
+  list[at]?.classList.add("at");
+  if (focus) list[at]?.querySelector("a[href]")?.focus({ preventScroll: true });
 }
 
 async function ask() {
