@@ -82,7 +82,7 @@ printf 'checks:\n  - {name: noted, grade: {kind: contains, expected: ["noted"]}}
 # The long case may end at a limit: its events are there all the same.
 for run in many few "turns --target short"; do
     before=$SECONDS
-    timeout 300 "$work/tally" --workspace "$work/ws" run $run --quiet --json >/dev/null 2>"$work/run.log" || [ $? = 4 ] || echo "run $run: ended with another code than 0 or 4: $(tail -n 1 "$work/run.log")"
+    timeout 1800 "$work/tally" --workspace "$work/ws" run $run --quiet --json >/dev/null 2>"$work/run.log" || [ $? = 4 ] || echo "run $run: ended with another code than 0 or 4: $(tail -n 1 "$work/run.log")"
     echo "run $run: $((SECONDS - before)) s"
 done
 
@@ -102,7 +102,7 @@ base=http://127.0.0.1:$port
     printf 'one of them\t%s/attempt/few.default.1/case/case-0000007\tRun started\n' "$base"
 } >"$work/pages"
 echo "tally serve, $cases cases, $(tally show turns.short.1:one --events | wc -l) events; load $(cut -d' ' -f1 /proc/loadavg)"
-timeout 180 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" -enter "$base/?token=$token" | grep -v '^PASS' || echo "tally serve: its pages took more than 180 s"
+timeout 900 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" -enter "$base/?token=$token" | grep -v '^PASS' || echo "tally serve: its pages took more than 900 s"
 echo "  most memory of the server: $(awk '/VmHWM/{printf "%d MB", $2 / 1024}' "/proc/$server/status")"
 
 # Inspect, the same number of samples.
@@ -122,4 +122,4 @@ wait_for http://127.0.0.1:18418/ "$view" "$work/view.log"
     printf 'one of them\thttp://127.0.0.1:18418/#/logs/few.eval/samples/sample/case-0000007/1/transcript\tWhat is 7 plus 7\n'
 } >"$work/pages"
 echo "inspect view $inspect, $samples samples"
-timeout 120 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" | grep -v '^PASS' || echo "inspect view: its pages took more than 120 s"
+timeout 900 "$work/timing" -test.run PagesInABrowser -pages "$work/pages" | grep -v '^PASS' || echo "inspect view: its pages took more than 900 s"
