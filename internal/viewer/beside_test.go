@@ -58,7 +58,7 @@ func TestPagesBesideEachOtherWhileTheLedgerGrows(t *testing.T) {
 		readers.Go(func() {
 			for i := range 3 {
 				for _, path := range []string{"/", "/attempts", "/attempt/hostile.default.1", "/attempt/hostile.default.1/case/hostile-long", "/attempt/hostile.default.1/case/kept-secret", "/matrix?class=hostile", "/corpus", "/corpus/hostile", "/judges", "/promotion/hostile",
-					"/golden/hostile/default/plain-one", "/audit/hostile.default.1", "/ledger", "/compare?a=hostile.default.1&b=hostile.default.5", "/receipt/" + strconv.Itoa(n+i), "/attempt/hostile.default.1/case/plain-one/events", "/keys", "/checkpoint"} {
+					"/golden/hostile/default/plain-one", "/audit/hostile.default.1", "/ledger", "/compare?a=hostile.default.1&b=hostile.default.2", "/receipt/" + strconv.Itoa(n+i), "/attempt/hostile.default.1/case/plain-one/events", "/keys", "/checkpoint"} {
 					if w := get(t, v, path); w.Code != http.StatusOK {
 						t.Errorf("%s: status %d: %.300s", path, w.Code, w.Body)
 					} else if strings.Contains(w.Body.String(), secret) {
