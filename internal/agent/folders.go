@@ -75,7 +75,7 @@ func listFolder(host string) (*FolderSource, digest.Content, error) {
 			if err != nil {
 				return err
 			}
-			one.Kind, one.Link = store.LinkEntry, store.EscapePath(to)
+			one.Kind, one.To = store.LinkEntry, store.EscapePath(to)
 		default:
 			one.Executable, one.Size, one.Modified = info.Mode()&0o111 != 0, info.Size(), info.ModTime().Unix()
 		}

@@ -25,10 +25,10 @@ func (r *Reading) Piece(d digest.Content) ([]byte, error) { return r.vault.Get(d
 // long case asks for it again and again.
 func (r *Reading) FilesOf(c *history.Case) (*evidence.CaseFiles, error) {
 	r.mu.Lock()
-	last := r.index
+	name, last := r.indexOf, r.index
 	r.mu.Unlock()
-	if last.files != nil && len(c.Evidence) > 0 && c.Evidence[0] == last.name {
-		return last.files, nil
+	if last != nil && len(c.Evidence) > 0 && c.Evidence[0] == name {
+		return last, nil
 	}
 	files, err := history.FilesOf(c, r.Piece)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Reading) FilesOf(c *history.Case) (*evidence.CaseFiles, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.index = caseIndex{c.Evidence[0], files}
+	r.indexOf, r.index = c.Evidence[0], files
 	return files, nil
 }
 

@@ -78,23 +78,18 @@ type Reading struct {
 	benches map[string]*benchOrWhy     // see bench
 	secret  []byte                     // of held-out cases, once it is needed
 	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
-	index   caseIndex                  // the last that was read; see FilesOf
-	hidden  map[digest.Content]bool    // what indexes of evidence say of being held out
+	indexOf digest.Content             // the index that was read last, and what it says; see FilesOf
+	index   *evidence.CaseFiles
+	hidden  map[digest.Content]bool // what indexes of evidence say of being held out
 
 	thenMu sync.Mutex
 	then   *Reading // at an earlier time: the last that was asked for
 }
 
-// A caseIndex is the index of a case's evidence: that of a long case takes long to read.
-type caseIndex struct {
-	name  digest.Content
-	files *evidence.CaseFiles
-}
-
 // Read verifies the workspace's ledger against everything known, and reads what
 // is asked for.
 func (p *Place) Read(ask Ask) (*Reading, error) {
-	r := &Reading{Place: p, ask: ask, benches: make(map[string]*benchOrWhy)}
+	r := &Reading{Place: p, ask: ask, benches: make(map[string]*benchOrWhy), heldOut: make(map[string]map[string]bool)}
 	if ask.Prove {
 		r.tree, r.asides, r.amended = &ledger.Tree{}, make(map[string][]int64), make(map[int64][]int64)
 	}
@@ -187,7 +182,7 @@ func (r *Reading) Refresh() error {
 	r.anchors, r.kept = anchors, kept
 	clear(r.benches)
 	clear(r.heldOut)
-	r.vault, r.seen, r.then, r.index, r.hidden = r.link.Vault(), make(map[digest.Content]bool), nil, caseIndex{}, make(map[digest.Content]bool)
+	r.vault, r.seen, r.then, r.index, r.hidden = r.link.Vault(), make(map[digest.Content]bool), nil, nil, make(map[digest.Content]bool)
 	r.History, err = r.reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		v, err := place.Verify(ledger.Options{Origin: r.Settings.Origin, TrustRoot: r.Settings.TrustRoot, Expect: expect, From: r.verified, Visit: func(rec ledger.Record) error {
 			if err := r.visit(rec); err != nil {

@@ -1,17 +1,14 @@
 package archive
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"tallystick/internal/archive/withheld"
-	"tallystick/internal/bench"
 	"tallystick/internal/history"
 	"tallystick/internal/refusal"
 	"tallystick/internal/store"
@@ -124,37 +121,12 @@ func (r *Reading) heldOutIn(class string) map[string]bool {
 	}
 	out := map[string]bool{}
 	if v, err := r.bench(class); err == nil {
-		heldOutOf(v, out)
+		out = v.HeldOut()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.heldOut == nil {
-		r.heldOut = make(map[string]map[string]bool)
-	}
 	r.heldOut[class] = out
 	return out
-}
-
-func heldOutOf(v *bench.Verified, out map[string]bool) {
-	for _, x := range v.Cases() {
-		if said := x.Case(); said.IsHeldOut() {
-			out[said.CaseID] = true
-		}
-	}
-	if set := v.Dataset(); set != nil {
-		for _, line := range set.Lines {
-			if bytes.Contains(line.JSON, []byte(`"held_out"`)) && lineIsHeldOut(line.JSON) {
-				out[line.ID] = true
-			}
-		}
-	}
-}
-
-func lineIsHeldOut(line []byte) bool {
-	var said struct {
-		HeldOut bool `json:"held_out"`
-	}
-	return json.Unmarshal(line, &said) == nil && said.HeldOut
 }
 
 // heldOut refuses to show what cannot be shown by digests.

@@ -23,7 +23,7 @@ type Listed struct {
 	Kind       EntryKind `json:"kind"`
 	Executable bool      `json:"executable,omitempty"`
 	Size       int64     `json:"size,omitempty"`     // of a file
-	Link       string    `json:"link,omitempty"`     // of a link, escaped
+	To         string    `json:"link,omitempty"`     // of a link, escaped
 	Modified   int64     `json:"modified,omitempty"` // of a file, in seconds: Python compares it with its caches
 }
 
@@ -39,7 +39,7 @@ func CheckList(list []Listed, maxEntries int, maxBytes int64) error {
 			return refusal.Newf(refusal.TooLarge, "the files of a folder have more bytes together than are accepted")
 		}
 		name, ok := UnescapePath(e.Path)
-		link, linkOK := UnescapePath(e.Link)
+		link, linkOK := UnescapePath(e.To)
 		entry, valid := NewEntry(name, link, e.Kind == FolderEntry, FileMode, nil)
 		switch {
 		case i == 0:
@@ -99,7 +99,7 @@ func unpackOne(root *os.Root, name string, e Listed, files io.Reader) error {
 	case FolderEntry:
 		err = root.Mkdir(name, FolderMode)
 	case LinkEntry:
-		link, _ := UnescapePath(e.Link)
+		link, _ := UnescapePath(e.To)
 		err = root.Symlink(link, name)
 	default:
 		err = unpackFile(root, name, e, files)

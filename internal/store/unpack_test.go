@@ -11,7 +11,7 @@ import (
 
 var listedFolder = []Listed{
 	{Path: ".", Kind: FolderEntry}, {Path: "bin", Kind: FolderEntry},
-	{Path: "bin/run", Kind: FileEntry, Executable: true, Size: 3, Modified: 1_700_000_000}, {Path: "out", Kind: LinkEntry, Link: "/etc"}, {Path: "text", Kind: FileEntry, Size: 4},
+	{Path: "bin/run", Kind: FileEntry, Executable: true, Size: 3, Modified: 1_700_000_000}, {Path: "out", Kind: LinkEntry, To: "/etc"}, {Path: "text", Kind: FileEntry, Size: 4},
 }
 
 func TestUnpackMakesWhatIsListed(t *testing.T) {
@@ -52,16 +52,16 @@ func TestHostileListsAreRefused(t *testing.T) {
 	for name, list := range map[string][]Listed{
 		"nothing":                   {},
 		"no folder":                 {{Path: "a", Kind: FileEntry}},
-		"a link as the folder":      {{Path: ".", Kind: LinkEntry, Link: outside}},
+		"a link as the folder":      {{Path: ".", Kind: LinkEntry, To: outside}},
 		"a file that has others":    {{Path: ".", Kind: FileEntry}, {Path: "a", Kind: FileEntry}},
 		"a path that climbs":        {top, {Path: "../a", Kind: FileEntry}},
 		"an absolute path":          {top, {Path: outside + "/a", Kind: FileEntry}},
-		"a file below a link":       {top, {Path: "l", Kind: LinkEntry, Link: outside}, {Path: "l/a", Kind: FileEntry}},
-		"a folder below a link":     {top, {Path: "l", Kind: LinkEntry, Link: outside}, {Path: "l/a", Kind: FolderEntry}},
+		"a file below a link":       {top, {Path: "l", Kind: LinkEntry, To: outside}, {Path: "l/a", Kind: FileEntry}},
+		"a folder below a link":     {top, {Path: "l", Kind: LinkEntry, To: outside}, {Path: "l/a", Kind: FolderEntry}},
 		"a file below a file":       {top, {Path: "a", Kind: FileEntry}, {Path: "a/b", Kind: FileEntry}},
 		"a file before its folder":  {top, {Path: "a/b", Kind: FileEntry}, {Path: "a", Kind: FolderEntry}},
 		"a name twice":              {top, {Path: "a", Kind: FileEntry}, {Path: "a", Kind: FileEntry}},
-		"a link, then a folder":     {top, {Path: "a", Kind: LinkEntry, Link: outside}, {Path: "a", Kind: FolderEntry}, {Path: "a/b", Kind: FileEntry}},
+		"a link, then a folder":     {top, {Path: "a", Kind: LinkEntry, To: outside}, {Path: "a", Kind: FolderEntry}, {Path: "a/b", Kind: FileEntry}},
 		"the folder twice":          {top, top},
 		"a device":                  {top, {Path: "a", Kind: "device"}},
 		"a link without an end":     {top, {Path: "a", Kind: LinkEntry}},

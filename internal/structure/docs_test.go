@@ -19,11 +19,13 @@ var (
 	unbuilt     = regexp.MustCompile("package `([a-z0-9]+)` does not exist")
 )
 
-// scripts is the folder of script tests, storeScripts that of those that need an
+// scripts is the folder of script tests, fleetScripts that of those of a fleet,
+// storeScripts that of those that need an
 // object store.
 const (
 	scripts      = "cmd/tally/testdata/script"
 	storeScripts = "cmd/tally-fleet/storetest/testdata/script"
+	fleetScripts = "cmd/tally-fleet/testdata/script"
 )
 
 // checkDocs looks for tests and scripts that pages name and nobody has, for links
@@ -55,8 +57,10 @@ func checkDocs(t *testing.T, tree fs.FS) []string {
 		for _, at := range namedScript.FindAllSubmatchIndex(text, -1) {
 			name := string(text[at[2]:at[3]])
 			found, err := fs.Glob(tree, path.Join(scripts, name+".txtar"))
-			if len(found) == 0 && err == nil {
-				found, err = fs.Glob(tree, path.Join(storeScripts, name+".txtar"))
+			for _, more := range []string{storeScripts, fleetScripts} {
+				if len(found) == 0 && err == nil {
+					found, err = fs.Glob(tree, path.Join(more, name+".txtar"))
+				}
 			}
 			if err != nil || len(found) == 0 {
 				problems = append(problems, fmt.Sprintf("%s:%d: names the script %s, which does not exist", page, lineAt(text, at[0]), name))
