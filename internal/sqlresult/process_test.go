@@ -110,6 +110,7 @@ func broken(how string) {
 				b[i] = 1
 			}
 			all = append(all, b)
+			runtime.KeepAlive(all)
 		}
 	case "panics":
 		panic("a bug in the database")
