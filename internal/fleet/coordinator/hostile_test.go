@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,16 +217,22 @@ func (y *yard) wantOut(h *hand, why string, got chan ended) {
 	}
 }
 
+// wantEvent waits for an event: a worker may be answered before it is written.
 func (y *yard) wantEvent(name, detail string) {
 	y.Helper()
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, e := range y.events {
-		if e.Name == name && strings.Contains(e.Detail, detail) {
-			return
+	for deadline := time.Now().Add(time.Minute); !y.hasEvent(name, detail); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			y.Fatalf("no event %s with %q among %+v", name, detail, y.events)
 		}
 	}
-	y.Errorf("no event %s with %q among %+v", name, detail, y.events)
+}
+
+func (y *yard) hasEvent(name, detail string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return slices.ContainsFunc(y.events, func(e evidence.IntegrityEvent) bool {
+		return e.Name == name && strings.Contains(e.Detail, detail)
+	})
 }
 
 func (y *yard) wantIn(h *hand) {
