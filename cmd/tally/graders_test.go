@@ -22,6 +22,20 @@ func TestGradersPage(t *testing.T) {
 		t.Fatal("the page has no examples")
 	}
 	examples := string(block[1])
+	rows := regexp.MustCompile(`(?m)^\|[^|]*\|([^|]*)\|$`).FindAllSubmatch(page, -1)
+	named := 0
+	for _, row := range rows {
+		for _, kind := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllSubmatch(row[1], -1) {
+			named++
+			name := string(kind[1])
+			if name != "test" && !strings.Contains(examples, `"kind":"`+name+`"`) && !strings.Contains(examples, `"`+name+`":{`) {
+				t.Errorf("the table has %s, and no example has it", name)
+			}
+		}
+	}
+	if named < 25 {
+		t.Errorf("the table names %d graders, expected 25 or more", named)
+	}
 	n := strings.Count(examples, "\n")
 	script := fmt.Sprintf("exec tally init ws\ncd ws\nexec tally run graders --json\njson stdout total %d\njson stdout passed %d\n"+
 		"-- ws/judge.yaml --\nversion: 1\nmodel: judge-1\napi: openai.chat\n-- ws/bench/graders/registration.yaml --\nclass: graders\ntrust: scratch\n-- ws/bench/graders/dataset.jsonl --\n%s", n, n, examples)

@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/archive"
 	"tallystick/internal/grade"
 	"tallystick/internal/history"
+	"tallystick/internal/judge"
 )
 
 // A JudgedAttempt is what models said in an attempt, taken together.
@@ -29,6 +30,16 @@ type JudgedAttempt struct {
 	Panels int     `json:"panels"`
 	Differ float64 `json:"panel_differ"`
 	Range  float64 `json:"panel_range"`
+
+	// Votes counts verdicts with several votes; Split those whose votes differ, and
+	// Spread is the largest distance between two votes of one.
+	Votes  int     `json:"voted"`
+	Split  int     `json:"split"`
+	Spread float64 `json:"spread"`
+	// CostMicroUSD is what the calls cost whose price was known, when they were made;
+	// Unpriced counts the others.
+	CostMicroUSD int64 `json:"cost_microdollars"`
+	Unpriced     int   `json:"unpriced"`
 
 	Members []JudgedMember `json:"members"`
 	// LeftOut counts cases whose evidence is not at hand.
@@ -55,16 +66,20 @@ func Judged(r *archive.Reading, a *history.Attempt) (*JudgedAttempt, error) {
 		if c.Index < 0 || !c.Context.JudgedByModel {
 			continue
 		}
-		judged = true
 		checks, err := r.Checks(c)
 		if err != nil {
 			out.LeftOut++
+			judged = true
 			continue
 		}
 		for i := range checks {
-			if grade.IsJudged(checks[i].Grader) {
+			if grade.IsJudged(checks[i].Grader) { // vectors are a model's too, and no verdict
+				judged = true
 				out.add(&checks[i])
 			}
+		}
+		if out.pay(r, c) != nil {
+			out.LeftOut++
 		}
 	}
 	if !judged {
@@ -88,6 +103,7 @@ func (j *JudgedAttempt) add(d *grade.Detail) {
 		j.Unscored++
 	}
 	j.position(d.Position)
+	j.votes(d.Votes)
 	if d.Panel == nil {
 		return
 	}
@@ -99,6 +115,7 @@ func (j *JudgedAttempt) add(d *grade.Detail) {
 	for i := range d.Panel.Members {
 		m := &d.Panel.Members[i]
 		j.position(m.Position)
+		j.votes(m.Votes)
 		at := slices.IndexFunc(j.Members, func(x JudgedMember) bool { return x.Judge == m.Judge })
 		if at < 0 {
 			at = len(j.Members)
@@ -117,4 +134,36 @@ func (j *JudgedAttempt) position(p *grade.Position) {
 	if p != nil {
 		j.Compared, j.First, j.Second = j.Compared+p.Of, j.First+p.First, j.Second+p.Second
 	}
+}
+
+func (j *JudgedAttempt) votes(votes []float64) {
+	if len(votes) < 2 {
+		return
+	}
+	j.Votes++
+	if spread := slices.Max(votes) - slices.Min(votes); spread > 0 {
+		j.Split++
+		j.Spread = max(j.Spread, spread)
+	}
+}
+
+// pay adds what the verdicts of a case cost, from their documents.
+func (j *JudgedAttempt) pay(r *archive.Reading, c *history.Case) error {
+	files, err := r.FilesOf(c)
+	if err != nil {
+		return err
+	}
+	for _, v := range files.Verdicts {
+		data, err := r.Piece(v.Document)
+		if err != nil {
+			return err
+		}
+		d, err := judge.ParseDocument(data)
+		if err != nil {
+			return err
+		}
+		j.CostMicroUSD += d.CostMicroUSD
+		j.Unpriced += d.Unpriced
+	}
+	return nil
 }
