@@ -182,6 +182,19 @@ func judge(r *harness.TestResult, withChange bool) string {
 		return "its tests fail with the change: " + firstFailure(r)
 	case !withChange && r.Passed:
 		return "its tests pass without the change"
+	case withChange:
+		return forbidden(r.Attempted)
+	}
+	return ""
+}
+
+// forbidden says what the tests did that is held against an agent; "" if nothing. An
+// agent whose change is graded by them could not keep to the policy.
+func forbidden(attempts []sandbox.Attempt) string {
+	for _, a := range attempts {
+		if a.Act != "" {
+			return fmt.Sprintf("its tests do what no agent may: %s", a.Detail)
+		}
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/digest"
 	"tallystick/internal/harness"
+	"tallystick/internal/sandbox"
 )
 
 func TestIssueTextNamesNobody(t *testing.T) {
@@ -115,5 +116,26 @@ func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {
 	}
 	if named(Go, before, before).Dropped == "" {
 		t.Error("a change after which nothing more passes is a task")
+	}
+}
+
+func TestTestsThatBreakThePolicyAreNoTasks(t *testing.T) {
+	note := sandbox.Attempt{What: "network", Detail: "connect to 127.0.0.1"}
+	breach := sandbox.Attempt{What: "kernel", Detail: "clone of a namespace", Act: "kernel_call"}
+	for _, tt := range []struct {
+		name       string
+		withChange bool
+		attempts   []sandbox.Attempt
+		want       string
+	}{
+		{"nothing", true, nil, ""},
+		{"what is only noted", true, []sandbox.Attempt{note}, ""},
+		{"what is a violation", true, []sandbox.Attempt{note, breach}, "its tests do what no agent may: clone of a namespace"},
+		{"on the parent, where no agent is graded", false, []sandbox.Attempt{breach}, ""},
+	} {
+		r := &harness.TestResult{Verdict: sandbox.OK, Passed: tt.withChange, Attempted: tt.attempts}
+		if got := judge(r, tt.withChange); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
