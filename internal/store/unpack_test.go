@@ -71,6 +71,9 @@ func TestHostileListsAreRefused(t *testing.T) {
 		"a name with a zero byte":   {top, {Path: `a\x00`, Kind: FileEntry}},
 		"a name that is two slices": {top, {Path: "a//b", Kind: FileEntry}},
 	} {
+		if CheckList(list, 10, 1<<20) == nil {
+			t.Errorf("%s: the list was accepted", name)
+		}
 		if err := Unpack(filepath.Join(t.TempDir(), "f"), list, strings.NewReader("aaaa")); err == nil {
 			t.Errorf("%s: it was unpacked", name)
 		}
