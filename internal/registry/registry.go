@@ -89,9 +89,9 @@ type Registry struct {
 	rotating sync.Mutex // held while the operator's key changes
 
 	failApply func() error // for tests: what the index does in place of writing
-	tickMu    sync.Mutex   // guards the next two
-	anchored  int64        // entries when the last anchor was published
-	anchorAt  time.Time
+	tickMu    sync.Mutex   // held while what is due is done
+	anchored  int64        // entries when the last anchor was published; guarded by tickMu
+	anchorAt  time.Time    // guarded by mu
 	lists     map[int]*signedList // guarded by mu
 }
 

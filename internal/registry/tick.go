@@ -70,8 +70,9 @@ func (r *Registry) Tick(ctx context.Context) error {
 func (r *Registry) anchor(ctx context.Context) error {
 	r.mu.Lock()
 	waiting := len(picked(r.state.undrawn, func(p *proposal) bool { return p.sealed == nil && len(p.config.Witnesses) > 0 })) > 0
+	last := r.anchorAt
 	r.mu.Unlock()
-	since := r.o.Now().Sub(r.anchorAt)
+	since := r.o.Now().Sub(last)
 	waiting = waiting && len(r.settings.Witnesses) > 0 && since >= witnessEvery
 	if !waiting && (r.ledger.Tip().Size <= r.anchored || since < anchorEvery) {
 		return nil
@@ -87,7 +88,9 @@ func (r *Registry) anchor(ctx context.Context) error {
 	for _, f := range pub.Failed {
 		r.o.Log.Warn("a witness did not cosign", "error", f)
 	}
+	r.mu.Lock()
 	r.anchorAt = r.o.Now()
+	r.mu.Unlock()
 	r.anchored = r.ledger.Tip().Size
 	return r.witnessed(pub)
 }

@@ -63,11 +63,11 @@ func TestKilledCoordinatorIsResumed(t *testing.T) {
 			if b.finished.Paid.Calls > 6 {
 				t.Errorf("%d calls were answered, 6 are needed", b.finished.Paid.Calls)
 			}
-			if args != nil && b.scored["case-002"].Worker == nil {
-				t.Error("the last case was not driven by a worker")
-			}
-			if args == nil && b.scored["case-002"].Worker != nil {
-				t.Error("the last case was driven by a worker")
+			// Which case a worker takes first is not promised: the one whose claim
+			// came too early waits.
+			want := map[bool]int{true: 1, false: 3}[args == nil]
+			if driven := b.byWorkers(); driven != want {
+				t.Errorf("%d cases were driven by a worker, want %d", driven, want)
 			}
 		})
 	}

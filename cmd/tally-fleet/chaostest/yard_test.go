@@ -290,6 +290,17 @@ type book struct {
 	finished *evidence.AttemptFinished
 }
 
+// byWorkers counts the recorded cases that a worker drove.
+func (b book) byWorkers() int {
+	n := 0
+	for _, r := range b.scored {
+		if r.Worker != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // read verifies the ledger and reads what it has of an attempt.
 func (y *yard) read(attempt string) book {
 	y.Helper()
