@@ -22,6 +22,7 @@ func main() {
 	// name, with flags of its own.
 	sandbox.Reexec()
 	sqlresult.Reexec()
+	sandbox.MakeOf(cli.TallyBeside)
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{
 		Fleet: coordinator.Open, Worker: worker.Work, Status: coordinator.Ask, Remote: s3.Open,
 	}))

@@ -64,8 +64,7 @@ func findFleet(env *Env) (path string, looked []string, err error) {
 	if err != nil {
 		return "", nil, refusal.Newf(refusal.Unreadable, "finding this program: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), fleetProgram)
-	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+	if beside := filepath.Join(filepath.Dir(self), fleetProgram); isProgram(beside) {
 		return beside, nil, nil
 	}
 	looked = []string{filepath.Dir(self), "PATH"}
@@ -79,7 +78,29 @@ func findFleet(env *Env) (path string, looked []string, err error) {
 	return path, looked, nil
 }
 
-// sameVersion refuses a tally-fleet of another build: records name the version of
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// TallyBeside is the tally of the same build that lies beside tally-fleet, or "".
+// Sandboxes that are made of the smaller program start sooner.
+func TallyBeside() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return tallyIn(filepath.Dir(self))
+}
+
+func tallyIn(dir string) string {
+	if path := filepath.Join(dir, "tally"); isProgram(path) && sameVersion(context.Background(), path) == nil {
+		return path
+	}
+	return ""
+}
+
+// sameVersion refuses a program of another build: records name the version of
 // the program that ran, and there must be one answer to which that is.
 func sameVersion(ctx context.Context, path string) error {
 	out, err := exec.CommandContext(ctx, path, "version").Output()

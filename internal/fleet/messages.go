@@ -45,7 +45,7 @@ func Sign(key *seal.Key, ns seal.Namespace, document any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	signature, err := seal.SignWith(key.Signer(), ns, body)
+	signature, err := key.SignMessage(ns, body)
 	if err != nil {
 		return nil, err
 	}

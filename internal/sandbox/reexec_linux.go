@@ -62,7 +62,7 @@ func pause() {
 // it is static: inside a sandbox there is no dynamic linker to start it.
 func resolveExecutable(path string) (string, error) {
 	if path == "" {
-		path = "/proc/self/exe"
+		path = madeOf()
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -22,12 +22,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"path"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/refusal"
@@ -173,12 +175,25 @@ type Options struct {
 	// it; the Result just cannot list what was tried.
 	Blind bool
 
-	// Executable is a static program that calls [Reexec] first. Empty means
-	// the running program.
+	// Executable is a static program that calls [Reexec] first. Empty means the
+	// one that [MakeOf] was told of, or the running program.
 	Executable string
 	// TempDir is where run folders live. Empty means a folder of the user's
 	// own below the system's temporary folder.
 	TempDir string
+}
+
+// thisProgram names the program that runs, for the system to resolve.
+const thisProgram = "/proc/self/exe"
+
+// madeOf is the program that sandboxes are made of.
+var madeOf = func() string { return thisProgram }
+
+// MakeOf has sandboxes made of another program than the running one, which calls
+// [Reexec] first and is of the same build. find is asked once, when the first sandbox
+// is made; "" means the running program. It must be told before that.
+func MakeOf(find func() string) {
+	madeOf = sync.OnceValue(func() string { return cmp.Or(find(), thisProgram) })
 }
 
 // accepted returns the accepted classes, strongest first.

@@ -71,6 +71,12 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 	if err := s.checkPeople(); err != nil {
 		return nil, err
 	}
+	s.byKey = make(map[string][]Entry, len(s.entries))
+	for _, e := range s.entries {
+		if key := e.Key.index(); !e.Authority {
+			s.byKey[key] = append(s.byKey[key], e)
+		}
+	}
 	return s, nil
 }
 

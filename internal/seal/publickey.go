@@ -134,8 +134,11 @@ func (p PublicKey) Fingerprint() string {
 // Equal reports whether p and q are the same key. The zero value equals
 // nothing, not even itself.
 func (p PublicKey) Equal(q PublicKey) bool {
-	return p.Type() != "" && p.Type() == q.Type() && bytes.Equal(p.Marshal(), q.Marshal())
+	return p.Type() != "" && p.index() == q.index()
 }
+
+// index is the same for equal keys alone.
+func (p PublicKey) index() string { return p.Type() + " " + string(p.Marshal()) }
 
 // Ed25519 returns the bare key if it is of type ssh-ed25519. A security key's
 // Ed25519 key is not returned: it never signs a bare message.

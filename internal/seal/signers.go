@@ -25,6 +25,7 @@ type Signers struct {
 	version  int
 	previous digest.ID
 	entries  []Entry
+	byKey    map[string][]Entry // lines that are not an authority's, by [PublicKey.index]
 }
 
 // An Entry is one line of the signers file.
@@ -180,12 +181,7 @@ func verifyBytes(armored, message []byte, ns Namespace) (*sshsig.Signature, erro
 
 // admitKey finds the person behind a plain key.
 func (s *Signers) admitKey(key PublicKey, ns Namespace, at time.Time) (Signature, error) {
-	var lines []Entry
-	for _, e := range s.entries {
-		if !e.Authority && e.Key.Equal(key) {
-			lines = append(lines, e)
-		}
-	}
+	lines := s.byKey[key.index()]
 	if len(lines) == 0 {
 		return Signature{}, refusal.Newf(refusal.SignerUnknown, "verifying signature: the key %s is not in %s", key.Fingerprint(), s.title()).
 			WithHint("a new signer is added by the next version of the signers file, which two present signers sign")

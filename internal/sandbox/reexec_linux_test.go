@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// tally-fleet makes its sandboxes of the tally beside it: asked once, and the running
+// program where there is none.
+func TestSandboxesAreMadeOfWhatWasTold(t *testing.T) {
+	before := madeOf
+	defer func() { madeOf = before }()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[string]string{other: other, "": self} {
+		asked := 0
+		MakeOf(func() string { asked++; return answer })
+		for range 2 {
+			if got, err := resolveExecutable(""); err != nil || got != want {
+				t.Errorf("told %q: %q, %v, want %q", answer, got, err, want)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+		if got, err := resolveExecutable(self); err != nil || got != self {
+			t.Errorf("a program that was named: %q, %v", got, err)
+		}
+	}
+}
