@@ -184,16 +184,14 @@ func (c *call) pass(r *reply, event string) {
 	if c.onChunk == nil || r.client != nil {
 		return
 	}
+	now := &event
 	if c.paid != nil {
-		last := r.held
-		r.held = &event
-		if last == nil {
+		if now, r.held = r.held, now; now == nil {
 			return
 		}
-		event = *last
 	}
 	r.passed = true
-	r.client = c.onChunk(event)
+	r.client = c.onChunk(*now)
 }
 
 // release gives the event that was kept back to the client.
