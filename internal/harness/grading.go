@@ -37,7 +37,7 @@ func (w *Worker) graderOf(c *scenario.Case, tools []string) (*grade.Grader, erro
 		return grade.Compile(grade.Spec{Extract: &extract.Spec{Kind: extract.Test}, Grade: &grade.Rule{Kind: grade.Exact, Expected: &yes}}, m)
 	}
 	if c.OfDataset() {
-		return nil, c.RefuseGrading([]string{"grade"}, errors.New(`is missing: nothing says what a right answer is, and the class has no rubric`))
+		return nil, c.RefuseGrading([]string{"grade"}, errors.New(`is missing: nothing says what a right answer is, and the class has no rubric; "grade":{"kind":"exact"} compares the answer with "expected", {"kind":"contains"} looks for it`))
 	}
 	return nil, refusal.Newf(refusal.BenchIncomplete, "nothing grades it: the class has no rubric, the case no %s and no test", bench.GradingFile).
 		WithHint("add one; docs/formats/grading.md has the format")
