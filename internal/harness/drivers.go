@@ -274,7 +274,7 @@ func (a *attempt) beginDrivers(ctx context.Context) error {
 	if a.cfg.Drivers == nil {
 		return nil
 	}
-	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.inLedger, Standing: a.standing})
+	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.refused, Standing: a.standing})
 }
 
 func (a *attempt) standing() Standing {
@@ -292,6 +292,17 @@ func (w *Worker) staysHere(c *scenario.Case) string {
 		return "it calls MCP servers, which are reached from this machine only"
 	}
 	return ""
+}
+
+// refused is inLedger for drivers, which may be told something at any time: what comes
+// after the attempt has ended is as if it had come after the program has.
+func (a *attempt) refused(e evidence.IntegrityEvent) error {
+	a.ending.RLock()
+	defer a.ending.RUnlock()
+	if a.over {
+		return nil
+	}
+	return a.inLedger(e)
 }
 
 // inLedger writes an event beside the others and to the ledger, whatever its

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +102,13 @@ func (k *crewClaim) Verdict(err error) {
 func runOver(t *testing.T, p *place, c *crew) *notebook {
 	t.Helper()
 	n := &notebook{}
+	runOn(t, p, c, n)
+	return n
+}
+
+// runOn is runOver with a notebook of one's own.
+func runOn(t *testing.T, p *place, c *crew, n *notebook) {
+	t.Helper()
 	_, err := p.run(context.Background(), func(s *setup) {
 		inNotebook(t, n)(s)
 		d, err := NewDriver(context.Background(), DriverConfig{Class: s.Bench.Class(), Registration: s.Bench.Registration(), Target: s.Target, Now: p.clock, Version: "v0"})
@@ -112,7 +121,42 @@ func runOver(t *testing.T, p *place, c *crew) *notebook {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+}
+
+// TestWhatAWorkerDoesAtTheEndIsNotListed: a worker does something while the attempt is
+// being finished. The list of events is in the evidence by then and stays as it is; the
+// ledger has the event. What comes after the end is not written anywhere.
+func TestWhatAWorkerDoesAtTheEndIsNotListed(t *testing.T) {
+	p, c := newPlace(t, sums(1)...), &crew{}
+	n := &notebook{}
+	n.before = func(kind evidence.Kind) {
+		if kind != evidence.AttemptFinishedKind {
+			return
+		}
+		if err := c.begun.Refused(evidence.IntegrityEvent{Name: "fleet.result.late", Severity: evidence.Warn, Boundary: "TB-4", Detail: "late", Data: []byte("{}")}); err != nil {
+			t.Error(err)
+		}
+	}
+	runOn(t, p, c, n)
+	ended := len(n.entries)
+	if err := c.begun.Refused(evidence.IntegrityEvent{Name: "fleet.result.late"}); err != nil || len(n.entries) != ended {
+		t.Errorf("after the end, when the ledger is closed: %v, %d entries", err, len(n.entries)-ended)
+	}
+	last := n.entries[ended-2:]
+	if last[0].kind != evidence.IntegrityEventKind || last[1].kind != evidence.AttemptFinishedKind {
+		t.Fatalf("the ledger ends with %s, %s", last[0].kind, last[1].kind)
+	}
+	var f evidence.AttemptFinished
+	if err := canon.Unmarshal(last[1].body, &f); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(p.dir, "runs", f.Attempt, "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *f.Events != digest.ContentOf(data) {
+		t.Errorf("the evidence has another list than the attempt's folder:\n%s", data)
+	}
 }
 
 func scoredIn(t *testing.T, n *notebook) map[string]evidence.CaseScored {

@@ -1,8 +1,11 @@
 package harness
 
 import (
+	"path/filepath"
+
 	"tallystick/internal/canon"
 	"tallystick/internal/evidence"
+	"tallystick/internal/store"
 )
 
 // A Crossing is one line of events.jsonl: a trust boundary that was crossed,
@@ -35,7 +38,7 @@ func (a *attempt) crossed(c Crossing) error {
 	if err != nil {
 		return err
 	}
-	if err := a.journal.Append(append(line, '\n')); err != nil {
+	if err := a.list(append(line, '\n')); err != nil {
 		return err
 	}
 	if c.Event.Severity != evidence.Block {
@@ -43,6 +46,25 @@ func (a *attempt) crossed(c Crossing) error {
 	}
 	_, err = a.books.Ledger.AppendRecord(evidence.IntegrityEventKind, &c.Event)
 	return err
+}
+
+// list adds a line to the list, unless the list is in the evidence: a worker of a fleet
+// may do something while the attempt is being finished, and that is in the ledger alone.
+func (a *attempt) list(line []byte) error {
+	a.listing.Lock()
+	defer a.listing.Unlock()
+	if a.listed {
+		return nil
+	}
+	return a.journal.Append(line)
+}
+
+// sealList gives the whole list, to which nothing is added any more.
+func (a *attempt) sealList() ([]byte, error) {
+	a.listing.Lock()
+	defer a.listing.Unlock()
+	a.listed = true
+	return store.ReadFile(store.OS{}, filepath.Join(a.books.Runs, a.id, "events.jsonl"), 1<<30)
 }
 
 // begin writes what was crossed to get here: the bench that was verified, and

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"path/filepath"
 	"slices"
 
 	"tallystick/internal/canon"
@@ -9,7 +8,6 @@ import (
 	"tallystick/internal/evidence"
 	"tallystick/internal/refusal"
 	"tallystick/internal/sequential"
-	"tallystick/internal/store"
 	"tallystick/internal/trajectory"
 )
 
@@ -149,7 +147,7 @@ func (a *attempt) finish() error {
 	if err := a.event("bench.run.finished", "attempt "+a.id, map[string]any{"attempt": a.id, "outcomes": s.Outcomes}); err != nil {
 		return err
 	}
-	events, err := store.ReadFile(store.OS{}, filepath.Join(a.books.Runs, a.id, "events.jsonl"), 1<<30)
+	events, err := a.sealList()
 	if err != nil {
 		return err
 	}

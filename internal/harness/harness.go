@@ -85,8 +85,13 @@ type attempt struct {
 	pack    *store.Pack // guarded by mu once cases run
 	part    int         // of the packs of the attempt, the last that was made
 	journal *store.Journal
+	listing sync.Mutex       // held by who adds to the journal or seals it
+	listed  bool             // the journal is in the evidence and gets nothing more
 	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
+
+	ending sync.RWMutex // held by drivers that write to the ledger, which is closed after over
+	over   bool
 
 	// offering ends, by withdraw, when the records answer the question of the
 	// attempt: cases that no worker has taken by then are not run.

@@ -512,6 +512,9 @@ func atOnce(wanted, jobs int) int {
 }
 
 func (a *attempt) close() {
+	a.ending.Lock()
+	a.over = true
+	a.ending.Unlock()
 	a.Worker.Close()
 	for _, j := range a.spools {
 		if j != nil {

@@ -26,6 +26,7 @@ type notebook struct {
 	published []int
 	full      int // refuse once there are so many; 0 for never
 	unseen    error
+	before    func(evidence.Kind) // what happens before a record is written; nil for nothing
 }
 
 type entry struct {
@@ -40,6 +41,9 @@ func (n *notebook) AppendRecord(kind evidence.Kind, record evidence.Body) (ledge
 	}
 	if err != nil {
 		return ledger.Position{}, err
+	}
+	if n.before != nil {
+		n.before(kind)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
