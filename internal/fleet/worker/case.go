@@ -174,7 +174,7 @@ func (s *shift) insist(ctx context.Context, verb string, data []byte, within tim
 	wait := 10*time.Second + time.Duration(len(data)>>17)*time.Second
 	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
 		m, err = s.request(ctx, verb, data, wait)
-		if !refusal.Is(err, refusal.Failed) || ctx.Err() != nil || time.Now().After(end) {
+		if m != nil || ctx.Err() != nil || time.Now().After(end) {
 			return m, err
 		}
 	}
