@@ -234,10 +234,13 @@ type Beat struct {
 	Tickets []string `json:"tickets"`
 }
 
-// A ModelCall asks the coordinator to make a model call of a live case.
+// A ModelCall asks the coordinator to make a model call of a live case. Call is a name
+// of the worker's choice: who asks with the same one again, because the answer was lost,
+// is given the same answer.
 type ModelCall struct {
 	Fleet  string `json:"fleet"`
 	Ticket string `json:"ticket"`
+	Call   string `json:"call,omitempty"`
 	API    string `json:"api"`
 	Body   string `json:"body"`
 }

@@ -166,9 +166,10 @@ func signNonce(key ed25519.PrivateKey, nonce []byte) ([]byte, error) {
 }
 
 // usual are the options of every connection: a server that is gone is looked for until
-// the program ends.
+// the program ends. One that nothing is heard of is gone after as long as a worker may be
+// silent: not every connection that leads nowhere is closed.
 var usual = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
-	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false)}
+	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false), nats.PingInterval(fleet.Silence / 3), nats.MaxPingsOutstanding(2)}
 
 // refused says why a server did not let us in.
 func refused(urls, user string, err error) error {

@@ -40,7 +40,8 @@ type claim struct {
 	bytes    int                       // of pieces and parts
 	blobs    map[digest.Content][]byte // that the worker may fetch for it
 	live     harness.Recording
-	answered *nats.Msg // the result, which waits for the verdict
+	models   map[string]*modelCall // by the names that the worker gave them
+	answered *nats.Msg             // the result, which waits for the verdict
 
 	result chan *harness.Driven // of one
 	lost   chan struct{}
@@ -53,6 +54,15 @@ type claim struct {
 	calling  context.Context
 	endCalls context.CancelFunc
 }
+
+// A modelCall is one that a worker asked for.
+type modelCall struct {
+	asked  *nats.Msg // the last message that asks for it
+	answer []byte    // nil while the model is being asked
+}
+
+// maxCalls is how many model calls one case may make.
+const maxCalls = 1 << 16
 
 // Claim offers a case and waits until somebody takes it.
 func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.Claim, error) {
@@ -248,7 +258,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	now := c.crew.Now()
 	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
 	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
-		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
+		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
 	k.calling, k.endCalls = context.WithCancel(context.Background())
 	o.claim, w.busy = k, now
 	if c.alone != "" && c.alone != w.Key {
@@ -475,7 +485,7 @@ func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string
 // free forgets what came for a case. Mu is held.
 func (k *claim) free() {
 	k.worker.held -= k.bytes
-	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.handout = 0, nil, nil, nil, nil, nil
+	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
 }
 
 // takeResult takes what a worker brings back.
@@ -715,44 +725,74 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 		say(m, fleet.Answer{Gone: true})
 		return
 	}
+	if call.Call == "" { // it will not ask again
+		call.Call = newTicket()
+	}
 	c.mu.Lock()
 	k, why := c.claimOf(call.Ticket, w)
+	var made *modelCall
 	var live harness.Recording
-	if k != nil && !k.over && k.answered == nil && k.live != nil {
-		live = k.live
-		k.calls.Add(1)
-		defer k.calls.Done()
+	if err == nil && k != nil && !k.over && k.answered == nil && k.live != nil && len(k.models) < maxCalls {
+		if made = k.models[call.Call]; made == nil {
+			live = k.live
+			k.models[call.Call] = &modelCall{asked: m}
+			k.calls.Add(1)
+			defer k.calls.Done()
+		} else {
+			made.asked = m
+		}
 	}
 	c.mu.Unlock()
-	if err != nil || k == nil || live == nil {
+	switch {
+	case made != nil:
+		c.repeat(made)
+	case live != nil:
+		c.answerCall(k, call, live)
+	default:
 		if why == "foreign" || err != nil {
 			c.quarantine(w, "it asked for a model call of a case that it does not have")
 		}
 		say(m, fleet.Answer{Gone: true})
-		return
 	}
+}
+
+// answerCall asks the model, and gives the answer to whoever asked last.
+func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, live harness.Recording) {
 	it, err := live.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
 	reply := fleet.ModelReply{Interaction: it}
 	if err != nil {
 		r := refusal.Of(err)
 		reply = fleet.ModelReply{Name: r.Name, Error: r.Error(), Hint: r.Hint}
 	}
+	var large []byte
 	data, err := canon.Marshal(&reply)
+	if err == nil && len(data) > fleet.MaxPart {
+		large = data
+		data, err = canon.Marshal(&fleet.ModelReply{Blob: &fleet.File{Digest: digest.ContentOf(large), Bytes: int64(len(large))}})
+	}
 	if err != nil {
-		say(m, fleet.Answer{Error: err.Error()})
-		return
+		data, _ = canon.Marshal(&fleet.ModelReply{Name: refusal.Failed, Error: err.Error()})
 	}
-	if len(data) <= fleet.MaxPart {
-		_ = m.Respond(append(data, '\n'))
-		return
-	}
-	d := digest.ContentOf(data)
 	c.mu.Lock()
-	if k.blobs != nil {
-		k.blobs[d] = data
+	made := k.models[call.Call]
+	if made == nil { // the case is over
+		c.mu.Unlock()
+		return
 	}
+	if large != nil {
+		k.blobs[digest.ContentOf(large)] = large
+	}
+	made.answer = append(data, '\n')
 	c.mu.Unlock()
-	if data, err = canon.Marshal(&fleet.ModelReply{Blob: &fleet.File{Digest: d, Bytes: int64(len(data))}}); err == nil {
-		_ = m.Respond(append(data, '\n'))
+	c.repeat(made)
+}
+
+// repeat sends the answer of a model call, if there is one already.
+func (c *Coordinator) repeat(made *modelCall) {
+	c.mu.Lock()
+	asked, answer := made.asked, made.answer
+	c.mu.Unlock()
+	if answer != nil {
+		_ = asked.Respond(answer)
 	}
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
@@ -168,10 +169,11 @@ func (s *shift) untilEnd(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // insist asks until there is an answer: one is lost with the server that carried it.
-// The coordinator takes nothing twice, and gives the same answer to the same claim.
+// The coordinator takes nothing twice, pays for no model call twice, and gives the same
+// answer to the same question.
 func (s *shift) insist(ctx context.Context, verb string, data []byte, within time.Duration) (m *nats.Msg, err error) {
 	// Whoever is slow must not be asked again before it has read the question.
-	wait := 10*time.Second + time.Duration(len(data)>>17)*time.Second
+	wait := s.silence()*2/3 + time.Duration(len(data)>>17)*time.Second
 	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
 		m, err = s.request(ctx, verb, data, wait)
 		if m != nil || ctx.Err() != nil || time.Now().After(end) {
@@ -223,11 +225,11 @@ func (l *live) Cassette() ([]byte, error) { return nil, errors.New("a worker has
 // Call asks the coordinator to make a model call.
 func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
 	ticket, _ := ctx.Value(ticketKey{}).(string)
-	ask, err := canon.Marshal(&fleet.ModelCall{Fleet: l.s.welcome.Fleet, Ticket: ticket, API: string(api), Body: string(body)})
+	ask, err := canon.Marshal(&fleet.ModelCall{Fleet: l.s.welcome.Fleet, Ticket: ticket, Call: rand.Text(), API: string(api), Body: string(body)})
 	if err != nil {
 		return nil, err
 	}
-	m, err := l.s.request(ctx, "model", ask, 15*time.Minute)
+	m, err := l.s.insist(ctx, "model", ask, 15*time.Minute)
 	if err != nil {
 		return nil, err
 	}

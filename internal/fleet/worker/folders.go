@@ -98,7 +98,7 @@ func (r *folderReader) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		m, err := r.s.request(r.ctx, "fetch", ask, 30*time.Second)
+		m, err := r.s.insist(r.ctx, "fetch", ask, 30*time.Second)
 		if err != nil {
 			return 0, err
 		}

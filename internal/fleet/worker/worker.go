@@ -78,11 +78,14 @@ func Work(ctx context.Context, o fleet.WorkerOptions) error {
 	}
 }
 
+// silence is how long this worker may be silent.
+func (w *worker) silence() time.Duration { return cmp.Or(w.o.Silence, fleet.Silence) }
+
 // connect waits for a server that lets this worker in. A worker may be there before its
 // coordinator.
 func (w *worker) connect(ctx context.Context) (err error) {
 	for told := false; ; told = true {
-		w.nc, w.user, err = bus.ConnectAs(w.o.URL, w.o.Key, w.o.Access)
+		w.nc, w.user, err = bus.ConnectAs(w.o.URL, w.o.Key, w.o.Access, nats.PingInterval(w.silence()/3))
 		switch {
 		case err == nil:
 			return nil
@@ -232,7 +235,7 @@ var errEnded = errors.New("the fleet has ended")
 // watch tells the coordinator that the worker is there, and ends the shift with the
 // fleet.
 func (s *shift) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(cmp.Or(s.o.Silence, fleet.Silence) / 5)
+	tick := time.NewTicker(s.silence() / 5)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
@@ -317,7 +320,7 @@ func (s *shift) fetch(ctx context.Context, ticket string, f fleet.File) ([]byte,
 		if err != nil {
 			return nil, err
 		}
-		m, err := s.request(ctx, "fetch", ask, 30*time.Second)
+		m, err := s.insist(ctx, "fetch", ask, 30*time.Second)
 		if err != nil {
 			return nil, err
 		}
