@@ -57,8 +57,8 @@ type chaos struct {
 }
 
 // TestChaos runs a class with sandboxed agents and a provider that is paid, kills and
-// stops workers and the coordinator at random, and then holds the ledger against what
-// was asked of the provider. .ci/conformance runs it: TALLY_CHAOS_PROGRAM is the program
+// stops workers and the coordinator and cuts workers off at random, and then holds the
+// ledger against what was asked of the provider. .ci/conformance runs it: TALLY_CHAOS_PROGRAM is the program
 // as it is released, TALLY_CHAOS_CASES, _WORKERS, _JOBS, _SECONDS and _SEED are numbers.
 func TestChaos(t *testing.T) {
 	program := os.Getenv("TALLY_CHAOS_PROGRAM")
@@ -77,6 +77,9 @@ func TestChaos(t *testing.T) {
 	}
 	x.write("bench/paid/dataset.jsonl", lines.String())
 	x.workers = make([]*process, min(3, number(t, "WORKERS", 3))+1)
+	for n := 1; n < len(x.workers); n++ {
+		x.line(n)
+	}
 	x.start("--max-cost", "100000")
 	until := time.Now().Add(time.Duration(number(t, "SECONDS", 600)) * time.Second)
 	for time.Now().Before(until) && !x.coordinator.hasEnded() {
@@ -98,8 +101,7 @@ func (x *chaos) start(more ...string) {
 func (x *chaos) employ() {
 	for n := 1; n < len(x.workers); n++ {
 		if w := x.workers[n]; w == nil || w.hasEnded() {
-			x.workers[n] = x.yard.start([]string{fmt.Sprintf("XDG_STATE_HOME=%s-worker%d", x.state, n)}, "worker", "--join", "nats://"+x.address, "--trust-root", x.root,
-				"--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", x.jobs)
+			x.workers[n] = x.workerWith(n, x.jobs)
 			x.workers[n].mayEnd()
 		}
 	}
@@ -107,25 +109,28 @@ func (x *chaos) employ() {
 
 // strikeOnce lets one thing happen.
 func (x *chaos) strikeOnce() {
-	w := x.workers[1+x.random.IntN(len(x.workers)-1)]
+	number := 1 + x.random.IntN(len(x.workers)-1)
+	w := x.workers[number]
 	switch n := x.random.IntN(100); {
 	case x.coordinator.hasEnded():
-	case n < 35:
+	case n < 20:
 		x.did["workers killed"]++
 		w.kill()
-	case n < 65:
+	case n < 55:
+		x.partition(x.lines[number])
+	case n < 70:
 		x.did["workers stopped"]++
 		pause := time.Duration(x.random.IntN(25_000)) * time.Millisecond
 		if w.cmd.Process.Signal(syscall.SIGSTOP) == nil {
 			time.Sleep(pause)
 			w.cmd.Process.Signal(syscall.SIGCONT)
 		}
-	case n < 75:
+	case n < 80:
 		x.did["coordinators stopped"]++
 		x.coordinator.signal(syscall.SIGSTOP)
 		time.Sleep(time.Duration(x.random.IntN(20_000)) * time.Millisecond)
 		x.coordinator.signal(syscall.SIGCONT)
-	case n < 80:
+	case n < 85:
 		x.did["coordinators interrupted"]++
 		x.coordinator.signal(syscall.SIGINT)
 		<-x.coordinator.ended
@@ -135,6 +140,39 @@ func (x *chaos) strikeOnce() {
 		x.coordinator.kill()
 		x.resume()
 	}
+}
+
+// partition takes a worker's network away for a time that is shorter or longer than it
+// may be silent.
+func (x *chaos) partition(l *line) {
+	pause := time.Duration(x.random.IntN(25_000)) * time.Millisecond
+	switch x.random.IntN(6) {
+	case 0:
+		x.did["connections cut"]++
+		l.cut()
+		return
+	case 1:
+		x.did["networks down"]++
+		l.refuse()
+	case 2:
+		x.did["networks silent to the coordinator"]++
+		l.hold(up)
+	case 3:
+		x.did["networks silent to the worker"]++
+		l.hold(down)
+	case 4:
+		x.did["networks silent"]++
+		l.hold(up, down)
+	case 5:
+		x.did["connections forgotten"]++
+		l.forget()
+		return
+	}
+	time.Sleep(pause)
+	if x.random.IntN(2) == 0 { // what was held is lost
+		l.cut()
+	}
+	l.heal()
 }
 
 // resume resumes the attempt, after a torn tail of the ledger is mended as a person

@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/fleet"
 	"tallystick/internal/journal"
 	"tallystick/internal/ledger"
+	"tallystick/internal/seal"
 	"tallystick/internal/sequencer"
 	"tallystick/internal/store"
 	"tallystick/internal/workspace"
@@ -32,6 +33,7 @@ type yard struct {
 	dir, state, root, address string
 	*provider
 	program   string     // tally-fleet
+	lines     [4]*line   // of workers, by their numbers, that do not reach the coordinator directly
 	processes []*process // that are not to end by themselves
 }
 
@@ -196,8 +198,35 @@ func (p *process) begin() {
 // worker starts worker 1, 2 or 3.
 func (y *yard) worker(n int, env ...string) *process {
 	y.Helper()
+	return y.workerWith(n, "1", env...)
+}
+
+// workerWith starts a worker that drives so many cases at once.
+func (y *yard) workerWith(n int, jobs string, env ...string) *process {
+	y.Helper()
 	env = append([]string{fmt.Sprintf("XDG_STATE_HOME=%s-worker%d", y.state, n)}, env...)
-	return y.start(env, "worker", "--join", "nats://"+y.address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", "1")
+	address := y.address
+	if l := y.lines[n]; l != nil {
+		address = l.address
+	}
+	return y.start(env, "worker", "--join", "nats://"+address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", jobs)
+}
+
+// fingerprint is that of a worker's key.
+func (y *yard) fingerprint(n int) string {
+	y.Helper()
+	data, err := os.ReadFile(filepath.Join(y.dir, ".tally", "keys", fmt.Sprintf("worker%d.pub", n)))
+	y.must(err)
+	key, err := seal.ParsePublicKey(bytes.TrimSpace(data))
+	y.must(err)
+	return key.Fingerprint()
+}
+
+// line gives a worker that is not started yet a network that can be cut.
+func (y *yard) line(n int) *line {
+	y.Helper()
+	y.lines[n] = newLine(y.T, y.address)
+	return y.lines[n]
 }
 
 // coordinator starts an attempt over a fleet.
@@ -364,15 +393,7 @@ func (y *yard) settled(n int) book {
 // ledger.
 func (y *yard) balanced(b book) {
 	y.Helper()
-	sent, replies := 0, 0
-	for _, l := range readJournal(y.T, y.provider.journal) {
-		switch l.Kind {
-		case journal.Intent:
-			sent++
-		case journal.Reply:
-			replies++
-		}
-	}
+	sent, replies := y.inJournal(journal.Intent), y.inJournal(journal.Reply)
 	counted, p := y.counted(), b.finished.Paid
 	switch {
 	case p == nil:
@@ -382,6 +403,18 @@ func (y *yard) balanced(b book) {
 	case p.Calls != replies || p.Calls > counted || p.Calls+p.Unknown != sent || p.CostMicroUSD != int64(replies)*callCost:
 		y.Errorf("the provider counted %d calls, the journal has %d of which %d are answered, the ledger says %+v", counted, sent, replies, *p)
 	}
+}
+
+// inJournal counts lines of a kind.
+func (y *yard) inJournal(kind journal.Kind) int {
+	y.Helper()
+	n := 0
+	for _, l := range readJournal(y.T, y.provider.journal) {
+		if l.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // inLedger reports whether a text stands in the ledger as it lies on the disk.
