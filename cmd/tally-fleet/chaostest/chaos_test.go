@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tallystick/internal/evidence"
 )
 
 const chaosAgent = `import json, os, sys, urllib.request
@@ -215,6 +217,10 @@ func (x *chaos) audit(cases int) {
 		again += b.started[id] - 1
 		if r.Execution != b.started[id] {
 			x.Errorf("case %s: execution %d is recorded and %d were started", id, r.Execution, b.started[id])
+		}
+		// Whatever happens to machines and networks is not the agent's doing.
+		if r.Outcome != evidence.Passed && !strings.Contains(r.Reason, "workers did not bring the case back") {
+			x.Errorf("case %s: %s, %s", id, r.Outcome, r.Reason)
 		}
 	}
 	x.balanced(b)
