@@ -49,6 +49,8 @@ func TestMaxCostStopsTheFleet(t *testing.T) {
 func TestDoubleWithOneWorkerEnds(t *testing.T) {
 	y := newYard(t, 0)
 	y.scripted(3, "")
+	// It waits eight times as long as a worker may be silent.
+	y.env = append(y.env, silenceEnv+"=2s")
 	c := y.coordinator("--double", "1")
 	y.worker(1)
 	if said := c.wait(4); !strings.Contains(said, "no second worker took anything") {

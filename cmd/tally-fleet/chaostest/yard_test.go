@@ -34,6 +34,7 @@ type yard struct {
 	*provider
 	program   string     // tally-fleet
 	lines     [4]*line   // of workers, by their numbers, that do not reach the coordinator directly
+	env       []string   // of every process
 	processes []*process // that are not to end by themselves
 }
 
@@ -173,7 +174,7 @@ func (y *yard) start(env []string, args ...string) *process {
 func (y *yard) prepare(env []string, command ...string) *process {
 	p := &process{y: y, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = y.dir, p, p
-	p.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+y.state, "OPENAI_API_KEY=sk-none"), env...)
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"XDG_STATE_HOME=" + y.state, "OPENAI_API_KEY=sk-none"}, y.env, env)
 	return p
 }
 

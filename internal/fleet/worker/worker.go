@@ -148,7 +148,7 @@ func (w *worker) ask(ctx context.Context, verb string, document, into any) error
 	if err != nil {
 		return err
 	}
-	m, err := w.request(ctx, verb, data, 10*time.Second)
+	m, err := w.request(ctx, verb, data, w.silence()*2/3) // it says nothing meanwhile
 	if err != nil {
 		return err
 	}
