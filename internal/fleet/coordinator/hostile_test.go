@@ -512,6 +512,76 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 	}
 }
 
+// TestASecondRunWaitsForAnotherWorker: a case that somebody else is to run too waits as
+// long as anybody else works, and two minutes longer; when it is known that nobody else
+// is there the next one waits as long as a worker may be silent.
+func TestASecondRunWaitsForAnotherWorker(t *testing.T) {
+	y := newYard(t)
+	y.c.stop() // who is silent is looked for by hand
+	<-y.c.watched
+	first := y.a.key.Public().Fingerprint()
+	second := func(id string) chan error {
+		got := make(chan error, 1)
+		waiting := y.c.status().Waiting
+		go func() {
+			_, err := y.c.Claim(y.Context(), harness.Offer{Job: harness.Job{Attempt: "sums.default.1", Case: id, Repeat: 1, Execution: 1}, Not: first})
+			got <- err
+		}()
+		for y.c.status().Waiting == waiting {
+			time.Sleep(time.Millisecond)
+		}
+		return got
+	}
+	later := func(d time.Duration) {
+		y.mu.Lock()
+		y.now = y.now.Add(d)
+		y.mu.Unlock()
+		y.c.dropLonely()
+	}
+	waits := func(got chan error, why string) {
+		y.Helper()
+		if y.c.status().Waiting != 1 {
+			y.Errorf("%s: it was given up: %v", why, <-got)
+		}
+	}
+	givenUp := func(got chan error, why string) {
+		y.Helper()
+		if y.c.status().Waiting != 0 {
+			y.Fatalf("%s: it is not given up", why)
+		}
+		if err := <-got; !errors.Is(err, harness.ErrNoSecond) {
+			y.Errorf("%s: %v", why, err)
+		}
+	}
+
+	got := second("c1")
+	later(y.c.secondWait())
+	waits(got, "two minutes")
+	later(time.Second)
+	givenUp(got, "longer than two minutes")
+	got = second("c2")
+	later(y.c.silence())
+	waits(got, "nobody else is there, and it is just offered")
+	later(time.Second)
+	givenUp(got, "nobody else is there")
+
+	for range 2 {
+		taken, err := bus.Take(y.Context(), y.b.nc, bus.StreamOf(y.c.id), 10*time.Second)
+		y.must(err)
+		taken.Done()
+	}
+	ticket, taken := y.given(y.b, "c3")
+	got = second("c4")
+	later(10 * y.c.secondWait())
+	waits(got, "another worker has a case")
+	y.b.result(ticket, "c3", nil)
+	y.wantTaken(taken)
+	later(y.c.secondWait())
+	waits(got, "another worker had a case two minutes ago")
+	later(time.Second)
+	givenUp(got, "the other worker does nothing any more")
+}
+
 // TestStatusAsksTheAttempt: what only the attempt knows is in the status.
 func TestStatusAsksTheAttempt(t *testing.T) {
 	if s := newYard(t).c.status(); s.CostMicroUSD != 7 || s.Disagreed != 1 {
