@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/fleet/bus"
 	"tallystick/internal/journal"
 )
 
@@ -29,10 +30,10 @@ func TestPartitionedWorkerComesTooLate(t *testing.T) {
 	y.open()
 	c.wait(0)
 	b := y.settled(1)
-	if r := b.scored["case-000"]; r.Execution != 2 || r.Worker == nil || r.Worker.Key != y.fingerprint(2) {
+	if r := b.scored["case-000"]; r.Execution != 2 || r.Worker == nil || r.Worker.Key != y.public("worker2").Fingerprint() {
 		t.Errorf("recorded: execution %d by %+v", r.Execution, r.Worker)
 	}
-	if late := b.events["fleet.result.late"]; !strings.Contains(late[0], y.fingerprint(1)+" brought case case-000 back after it was given to somebody else; it does not count") {
+	if late := b.events["fleet.result.late"]; !strings.Contains(late[0], y.public("worker1").Fingerprint()+" brought case case-000 back after it was given to somebody else; it does not count") {
 		t.Errorf("events: %v", b.events)
 	}
 	if len(b.events["fleet.case.lost"]) != 1 || len(b.events["fleet.worker.quarantined"]) != 0 {
@@ -83,4 +84,39 @@ func TestConnectionThatLeadsNowhereIsGivenUp(t *testing.T) {
 	if b := y.settled(1); len(b.events["fleet.worker.quarantined"]) > 0 {
 		t.Errorf("events: %v", b.events)
 	}
+}
+
+// TestLostQueueIsMadeAgain: a NATS server of one's own, which alone has the queue, is
+// started again with an empty disk. The coordinator knows which cases nobody has.
+func TestLostQueueIsMadeAgain(t *testing.T) {
+	y := newYard(t, 3)
+	y.shut()
+	server := y.server(y.TempDir())
+	c := y.start(nil, "run", "paid", "--fleet", "nats://"+y.address, "--live", "--max-cost", "5")
+	y.worker(1)
+	y.untilAsked(1)
+	server.Stop()
+	y.server(y.TempDir())
+	y.open()
+	if said := c.wait(0); !strings.Contains(said, "the servers lost the work queue; it is made again with 2 cases that wait") {
+		t.Errorf("it does not say what happened:\n%s", said)
+	}
+	b := y.settled(3)
+	if len(b.events) > 0 || b.finished.Paid.Calls != 6 {
+		t.Errorf("events: %v; books %+v", b.events, b.finished.Paid)
+	}
+}
+
+// server starts a NATS server that knows the operator and the workers.
+func (y *yard) server(dir string) *bus.Server {
+	y.Helper()
+	name := func(file string) string {
+		user, err := bus.UserOf(y.public(file))
+		y.must(err)
+		return user
+	}
+	s, err := bus.Start(bus.ServerOptions{Listen: y.address, Dir: dir, Coordinator: name("operator"), Workers: []string{name("worker1"), name("worker2"), name("worker3")}})
+	y.must(err)
+	y.Cleanup(s.Stop)
+	return s
 }

@@ -213,14 +213,14 @@ func (y *yard) workerWith(n int, jobs string, env ...string) *process {
 	return y.start(env, "worker", "--join", "nats://"+address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", jobs)
 }
 
-// fingerprint is that of a worker's key.
-func (y *yard) fingerprint(n int) string {
+// public is the public half of a key of the workspace.
+func (y *yard) public(name string) seal.PublicKey {
 	y.Helper()
-	data, err := os.ReadFile(filepath.Join(y.dir, ".tally", "keys", fmt.Sprintf("worker%d.pub", n)))
+	data, err := os.ReadFile(filepath.Join(y.dir, ".tally", "keys", name+".pub"))
 	y.must(err)
 	key, err := seal.ParsePublicKey(bytes.TrimSpace(data))
 	y.must(err)
-	return key.Fingerprint()
+	return key
 }
 
 // line gives a worker that is not started yet a network that can be cut.

@@ -263,7 +263,20 @@ func (q *Queue) Put(ctx context.Context, t fleet.Ticket) error {
 		}
 		sleep(ctx, wait)
 	}
-	return unreachable("putting work into the queue", err)
+	if err == nil {
+		return nil
+	}
+	return refusal.Newf(refusal.Failed, "putting work into the queue: %w", err).WithHint("see that the NATS servers run and have JetStream, and resume the attempt")
+}
+
+// Mend makes the queue again if the servers do not have it any more: one that lay on a
+// single server is lost with that server's disk. What was in it is gone then.
+func (q *Queue) Mend(ctx context.Context) (lost bool, err error) {
+	_, err = q.js.Consumer(ctx, q.name, consumer)
+	if !errors.Is(err, jetstream.ErrStreamNotFound) && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, unreachable("looking for the work queue", err)
+	}
+	return true, unreachable("making the work queue again", q.make(ctx))
 }
 
 // Idle reports whether the queue has no ticket that anybody may still claim.

@@ -377,6 +377,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 		last = now
 		c.dropSilent()
 		c.dropLonely()
+		c.mendQueue(ctx)
 		c.offerAgain(ctx)
 		if ctx.Err() == nil {
 			c.leaveStatus()
@@ -492,9 +493,33 @@ func (c *Coordinator) offerAgain(ctx context.Context) {
 	if idle, err := c.queue.Idle(ctx); err != nil || !idle {
 		return
 	}
-	for _, t := range again {
+	c.putAgain(ctx, again)
+}
+
+func (c *Coordinator) putAgain(ctx context.Context, tickets []string) {
+	for _, t := range tickets {
 		_ = c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: t})
 	}
+}
+
+// mendQueue makes a queue that was lost again, with a ticket for every case that nobody
+// has. Servers that are away are asked the next time.
+func (c *Coordinator) mendQueue(ctx context.Context) {
+	within, cancel := context.WithTimeout(ctx, c.silence()/5)
+	defer cancel()
+	if lost, err := c.queue.Mend(within); !lost || err != nil {
+		return
+	}
+	var waiting []string
+	c.mu.Lock()
+	for _, o := range c.offers {
+		if o.claim == nil {
+			waiting = append(waiting, o.ticket)
+		}
+	}
+	c.mu.Unlock()
+	c.o.Note("the servers lost the work queue; it is made again with %d cases that wait", len(waiting))
+	c.putAgain(ctx, waiting)
 }
 
 // tell answers "tally fleet status".
