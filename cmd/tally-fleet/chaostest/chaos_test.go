@@ -69,8 +69,9 @@ func TestChaos(t *testing.T) {
 	}
 	cases, seed := number(t, "CASES", 5000), uint64(number(t, "SEED", int(time.Now().UnixNano()%1e9)))
 	t.Logf("seed %d, %d cases", seed, cases)
-	x := &chaos{yard: newYard(t, 0), random: rand.New(rand.NewPCG(seed, 0)), did: map[string]int{}, jobs: strconv.Itoa(number(t, "JOBS", 2))}
-	x.program, x.unwatched = program, true
+	x := &chaos{yard: newYard(t, 0), random: rand.New(rand.NewPCG(seed, 0)), did: map[string]int{}, jobs: strconv.Itoa(number(t, "JOBS", 4))}
+	// Slow enough for things to happen in the middle of calls, not only between cases.
+	x.program, x.unwatched, x.slow = program, true, time.Second
 	x.write("targets/default.yaml", "version: 1\nkind: command\ncommand:\n  command: [python3, /agent/main.py]\n  files: own\n")
 	x.write("targets/own/main.py", chaosAgent)
 	var lines strings.Builder

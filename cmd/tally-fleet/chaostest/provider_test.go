@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tallystick/internal/canon"
 	"tallystick/internal/cassette"
@@ -27,7 +29,8 @@ type provider struct {
 	journal string // file of the attempt
 	models  *faketest.Server
 
-	unwatched bool // the journal is read in the end only
+	unwatched bool          // the journal is read in the end only
+	slow      time.Duration // the most that an answer takes
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed while the provider answers
@@ -70,6 +73,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-p.count(body):
 	case <-r.Context().Done():
 		return
+	}
+	if p.slow > 0 {
+		time.Sleep(rand.N(p.slow))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	p.models.ServeHTTP(w, r)
