@@ -128,18 +128,19 @@ func runOn(t *testing.T, p *place, c *crew, n *notebook) {
 // ledger has the event. What comes after the end is not written anywhere.
 func TestWhatAWorkerDoesAtTheEndIsNotListed(t *testing.T) {
 	p, c := newPlace(t, sums(1)...), &crew{}
+	late := evidence.IntegrityEvent{Name: "fleet.result.late", Severity: evidence.Warn, Boundary: "TB-4", Detail: "late", Data: []byte("{}")}
 	n := &notebook{}
 	n.before = func(kind evidence.Kind) {
 		if kind != evidence.AttemptFinishedKind {
 			return
 		}
-		if err := c.begun.Refused(evidence.IntegrityEvent{Name: "fleet.result.late", Severity: evidence.Warn, Boundary: "TB-4", Detail: "late", Data: []byte("{}")}); err != nil {
+		if err := c.begun.Refused(late); err != nil {
 			t.Error(err)
 		}
 	}
 	runOn(t, p, c, n)
 	ended := len(n.entries)
-	if err := c.begun.Refused(evidence.IntegrityEvent{Name: "fleet.result.late"}); err != nil || len(n.entries) != ended {
+	if err := c.begun.Refused(late); err != nil || len(n.entries) != ended {
 		t.Errorf("after the end, when the ledger is closed: %v, %d entries", err, len(n.entries)-ended)
 	}
 	last := n.entries[ended-2:]
