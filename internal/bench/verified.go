@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"slices"
 
 	"tallystick/internal/canon"
@@ -20,6 +21,14 @@ func (v *Verified) Digest() digest.ID { return v.digest }
 
 // Manifest lists the digests of everything that decides a score.
 func (v *Verified) Manifest() Manifest { return *v.manifest }
+
+// Status is [Draft.Status] of the class as it was verified, with what its drafts lack.
+func (v *Verified) Status(root *os.Root, opt Options) ([]Missing, error) {
+	return v.draft.Status(root, opt)
+}
+
+// PendingIDs are those of its drafts, which no run scores.
+func (v *Verified) PendingIDs() []string { return v.draft.PendingIDs() }
 
 // Registration is what the signers agreed on.
 func (v *Verified) Registration() Registration { return v.draft.Registration }

@@ -163,7 +163,7 @@ func (w *Worker) allow(offered []string) error {
 // and the names of the tools that any case offers.
 func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	names := map[string]bool{}
-	looked := w.lookAtAll()
+	looked := lookAtAll(w, func(l look) look { return l })
 	for i, l := range looked {
 		if l.err != nil {
 			return nil, nil, l.err
@@ -222,15 +222,16 @@ type look struct {
 }
 
 // lookAtAll takes every case apart once, on all processors: a long dataset would
-// keep one of them busy for seconds before anything runs.
-func (w *Worker) lookAtAll() []look {
-	looked := make([]look, w.cases.Len())
+// keep one of them busy for seconds before anything runs. It gives what keep takes of
+// each, in order.
+func lookAtAll[T any](w *Worker, keep func(look) T) []T {
+	looked := make([]T, w.cases.Len())
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(looked)); i = next.Add(1) - 1 {
-				looked[i] = w.lookAt(int(i))
+				looked[i] = keep(w.lookAt(int(i)))
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"time"
 
 	"tallystick/internal/digest"
 	"tallystick/internal/evidence"
@@ -12,7 +13,7 @@ import (
 // it was.
 type marks struct {
 	heads   []digest.ID
-	times   []evidence.Time
+	times   []int64 // milliseconds since 1970: an evidence.Time has three times the bytes
 	byHand  []int64 // indexes
 	orphans []int64
 }
@@ -21,7 +22,7 @@ type marks struct {
 
 func (m *marks) add(rec ledger.Record) {
 	if m != nil {
-		m.heads, m.times = append(m.heads, rec.Head), append(m.times, rec.Envelope.Time)
+		m.heads, m.times = append(m.heads, rec.Head), append(m.times, rec.Envelope.Time.Go().UnixMilli())
 	}
 }
 
@@ -69,7 +70,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	if m == nil || entries < 1 || entries > int64(len(m.heads)) {
 		return nil, false
 	}
-	then := &History{Origin: h.Origin, FirstEntry: h.FirstEntry, pinned: h.pinned, Entries: entries, Head: m.heads[entries-1], Time: m.times[entries-1],
+	then := &History{Origin: h.Origin, FirstEntry: h.FirstEntry, pinned: h.pinned, Entries: entries, Head: m.heads[entries-1], Time: evidence.At(time.UnixMilli(m.times[entries-1])),
 		Manual: before(m.byHand, entries), Orphans: before(m.orphans, entries), byID: make(map[string]*Attempt), marks: m}
 	then.Anchors = until(h.Anchors, entries, func(a *Anchor) int64 { return a.Index })
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })

@@ -311,6 +311,9 @@ func solvedNow(cases []*history.Case) bool {
 // missed lists the incidents of the window that are not yet a case that the
 // agent passes.
 func (r *review) missed(samples []sample) []string {
+	if len(r.in.History.Pending) == 0 {
+		return nil
+	}
 	passed := make(map[string]bool)
 	for _, s := range samples {
 		for _, id := range strings.Split(s.id, " = ") {

@@ -50,6 +50,7 @@ func (r *review) cases() []sample {
 		all = append(all, sample{id: said.CaseID, digest: c.Digest(), said: &said, grading: grading})
 	}
 	if set := r.in.Bench.Dataset(); set != nil {
+		all = slices.Grow(all, len(set.Lines))
 		for _, line := range set.Lines {
 			all = append(all, sample{id: line.ID, digest: digest.ContentOf(line.JSON), grading: true})
 		}
@@ -307,10 +308,10 @@ func pinnedCassette(said *bench.Case, target string) (*digest.Content, bench.Cas
 }
 
 // distinct joins cases with the same files: a copy under another name is the
-// same sample.
+// same sample. It takes over the list, which may be long.
 func distinct(all []sample) []sample {
-	at := make(map[digest.Content]int)
-	var out []sample
+	at := make(map[digest.Content]int, len(all))
+	out := all[:0]
 	for _, s := range all {
 		i, seen := at[s.digest]
 		if !seen {

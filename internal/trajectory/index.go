@@ -19,21 +19,10 @@ import (
 // memory.
 type Index struct {
 	Summary
-	Bytes int64
-	// Outline has every event in few bytes, in order.
-	Outline []Outlined
+	Bytes   int64
+	Outline Outline
 
 	chunks []chunk
-}
-
-// An Outlined is what the outline of a trajectory has of an event.
-type Outlined struct {
-	Type    Type
-	Subject string // of a call or a decision: the tool that it is about
-	Turn    int32
-	Denied  bool // a policy decision that denied something
-	Failed  bool // a call that ended in an error
-	AtMS    int64
 }
 
 // A chunk is a run of events and the hash of its bytes, so that a window that is
@@ -46,15 +35,12 @@ type chunk struct {
 // chunkEvents is how many events a chunk has.
 const chunkEvents = 100
 
-// maxOutlinedSubject bounds a subject in the outline: there may be a million.
-const maxOutlinedSubject = 48
-
 // IndexOf verifies that a trajectory has that name and that head, which whoever
 // recorded it committed to, and that its lines hang together: no byte of it was
 // changed. Unlike [Scan] it does not look whether every payload is as its type asks:
 // that takes most of the time, and whoever looks at an event sees what it says.
 func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) {
-	x := &Index{Bytes: r.Size()}
+	x := &Index{Bytes: r.Size(), Outline: newOutline()}
 	if x.Bytes > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "trajectory: %d bytes, at most %d are accepted", x.Bytes, int64(MaxBytes))
 	}
@@ -81,7 +67,7 @@ func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) 
 			return nil, invalid(at, err)
 		}
 		head = digest.IDOf(text)
-		x.Outline = append(x.Outline, o)
+		x.Outline.add(o)
 		x.Summary = Summary{head, e.Turn, at, e.Type == RunCompletedType || e.Type == RunFailedType, !pin.anything}
 	}
 	if got := whole.Sum(); got != name {
@@ -92,6 +78,7 @@ func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) 
 		return nil, tampered(x.Len(), fmt.Errorf("the head is %s, expected %s: the last line was changed, or lines were cut off or added at the end", head, pin.head))
 	}
 	marks.close()
+	x.Outline.places = nil
 	return x, nil
 }
 
@@ -108,7 +95,7 @@ func outlined(e Event) (Outlined, error) {
 		return o, nil
 	}
 	if name, ok := e.Payload.Subject(); ok {
-		if o.Subject = strings.Clone(name); len(name) > maxOutlinedSubject {
+		if o.Subject = name; len(name) > maxOutlinedSubject {
 			o.Subject = strings.ToValidUTF8(name[:maxOutlinedSubject], "") + "…"
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,8 +47,8 @@ func TestIndexGivesTheLinesThatWereHashed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Len() != l.Len() || len(x.Outline) != l.Len() || x.Turns() != 200 {
-		t.Fatalf("%d events, %d in the outline, %d turns", x.Len(), len(x.Outline), x.Turns())
+	if x.Len() != l.Len() || x.Outline.Len() != l.Len() || x.Turns() != 200 {
+		t.Fatalf("%d events, %d in the outline, %d turns", x.Len(), x.Outline.Len(), x.Turns())
 	}
 	all := bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
 	for _, w := range [][2]int{{1, 1}, {1, 100}, {1, 101}, {100, 2}, {101, 100}, {350, 260}, {len(all), 5}, {1, 100000}} {
@@ -61,6 +62,22 @@ func TestIndexGivesTheLinesThatWereHashed(t *testing.T) {
 		if got, err := x.Lines(section(data), w[0], w[1]); err != nil || got != nil {
 			t.Errorf("%d from %d: %d lines, %v", w[1], w[0], len(got), err)
 		}
+	}
+}
+
+// The outline that is kept has what each event says, however many tools there are and
+// however long their names.
+func TestOutlineHasEveryEvent(t *testing.T) {
+	want := []Outlined{{Type: RunStartedType}}
+	for i := range 3 * rowsInChunk {
+		want = append(want, Outlined{Type: Types()[i%len(Types())], Subject: fmt.Sprintf("tool %d", i/5), Turn: int32(i / 7), Denied: i%3 == 0, Failed: i%5 == 0, AtMS: int64(i) << 20})
+	}
+	o := newOutline()
+	for _, e := range want {
+		o.add(e)
+	}
+	if got := slices.Collect(o.All()); o.Len() != len(want) || !slices.Equal(got, want) || o.At(rowsInChunk) != want[rowsInChunk] {
+		t.Errorf("%d events, expected %d, the same ones", o.Len(), len(want))
 	}
 }
 

@@ -201,7 +201,7 @@ func gist(line []byte) string {
 func around(t *archive.Transcript, lines [][]byte, at int) ([]event, error) {
 	var out []event
 	for seq := max(1, at-aroundDivergence); seq <= min(len(lines), at+aroundDivergence); seq++ {
-		e, err := newEvent(seq, lines[seq-1], t.Outline[seq-1])
+		e, err := newEvent(seq, lines[seq-1], t.Outline.At(seq-1))
 		if err != nil {
 			return nil, err
 		}

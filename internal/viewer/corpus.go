@@ -3,6 +3,7 @@ package viewer
 import (
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -101,7 +102,15 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 		data.Problem = err.Error()
 	}
 	if !data.Shipped {
-		if err := v.withCorpus(func(c *archive.Corpus) error { return data.draft(c, v.config.Now(), req.URL.Query()) }); err != nil {
+		err := v.withCorpus(func(c *archive.Corpus) error {
+			if data.Verified {
+				data.waiting(c, b)
+			} else {
+				data.draft(c, v.config.Now(), req.URL.Query())
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -127,31 +136,36 @@ func (d *classData) lines(b *bench.Verified) {
 	}
 }
 
-// draft adds what the class lacks and the drafts that wait, and, of a class that
-// does not verify, what lies on disk.
-func (d *classData) draft(c *archive.Corpus, now time.Time, q url.Values) error {
-	draft, err := bench.Load(c.Root, d.Class)
-	if err != nil {
-		if d.Problem == "" {
-			d.Problem = err.Error()
-		}
-		return nil
-	}
-	d.Pending = draft.PendingIDs()
-	if d.Missing, err = draft.Status(c.Root, c.Options); err != nil {
+// A statused is a class, verified or not, of which is known what it lacks.
+type statused interface {
+	PendingIDs() []string
+	Status(*os.Root, bench.Options) ([]bench.Missing, error)
+}
+
+// waiting adds the drafts that wait and what they and the class lack.
+func (d *classData) waiting(c *archive.Corpus, class statused) {
+	d.Pending = class.PendingIDs()
+	var err error
+	if d.Missing, err = class.Status(c.Root, c.Options); err != nil {
 		d.Problem = err.Error()
 	}
-	if d.Registration == nil {
-		d.Registration = &draft.Registration
-		var cases []bench.Case
-		for _, x := range draft.Cases {
-			if !x.Pending {
-				cases = append(cases, x.Case)
-			}
-		}
-		d.list(cases, now, q)
+}
+
+// draft is what lies on disk of a class that does not verify.
+func (d *classData) draft(c *archive.Corpus, now time.Time, q url.Values) {
+	draft, err := bench.Load(c.Root, d.Class)
+	if err != nil {
+		return // the problem is known
 	}
-	return nil
+	d.waiting(c, draft)
+	d.Registration = &draft.Registration
+	var cases []bench.Case
+	for _, x := range draft.Cases {
+		if !x.Pending {
+			cases = append(cases, x.Case)
+		}
+	}
+	d.list(cases, now, q)
 }
 
 // list shows who vouches for the cases of one page. What a held-out case is about is

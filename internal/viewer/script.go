@@ -19,9 +19,13 @@ type script struct {
 	settled bool // guarded by the viewer's memo: somebody took note of the result
 }
 
-// maxScripts is how many are remembered: the outline of one takes as long to make as
-// all of it takes to read.
-const maxScripts = 4
+// maxScripts is how many are remembered, and maxScriptBytes how long they are together:
+// the outline of one takes as long to make as all of it takes to read, and a tenth of
+// its bytes to keep.
+const (
+	maxScripts     = 4
+	maxScriptBytes = 200 << 20
+)
 
 func (s *script) verify() {
 	s.verified, s.err = s.opened.Verify()
@@ -78,7 +82,11 @@ func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
 func (v *Viewer) keep(index int64, s *script) (room bool) {
 	v.memo.Lock()
 	defer v.memo.Unlock()
-	if len(v.scripts) >= maxScripts {
+	bytes := s.opened.Bytes
+	for _, old := range v.scripts {
+		bytes += old.opened.Bytes
+	}
+	if len(v.scripts) >= maxScripts || bytes > v.maxKept {
 		for i, old := range v.scripts {
 			if old.finished() {
 				v.takeNote(old)

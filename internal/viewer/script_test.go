@@ -48,6 +48,28 @@ func TestALongTranscriptIsShownWhileItIsChecked(t *testing.T) {
 	}
 }
 
+// Outlines of long transcripts take memory, so they are remembered by their length and
+// not only by their number.
+func TestLongTranscriptsAreForgottenForOthers(t *testing.T) {
+	v := openShop(t)
+	const another = "/attempt/hostile.default.1/case/hostile-long"
+	look := func(path string) {
+		if w := get(t, v, path); w.Code != 200 || !strings.Contains(w.Body.String(), `class="timeline"`) {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	look(plainCase)
+	if look(another); len(v.scripts) != 2 {
+		t.Fatalf("%d short transcripts are remembered, expected 2", len(v.scripts))
+	}
+	v.scripts, v.maxKept = make(map[int64]*script), 1
+	look(plainCase)
+	look(plainCase)
+	if look(another); len(v.scripts) != 1 {
+		t.Errorf("%d transcripts are remembered, expected the last alone", len(v.scripts))
+	}
+}
+
 // What is found to be forged beside the page is a banner from then on, and never again
 // something that is being checked.
 func TestAForgedLongTranscriptBecomesTheBanner(t *testing.T) {

@@ -94,7 +94,7 @@ func withPort(names []string, port string) []string {
 // A server stays, and most of the time it does nothing: memory matters more than
 // the few milliseconds that collecting it takes.
 const (
-	gcPercent   = 25
+	gcPercent   = 10
 	memoryLimit = 150 << 20 // a wish, not a bound
 )
 

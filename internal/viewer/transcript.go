@@ -3,8 +3,10 @@ package viewer
 import (
 	"fmt"
 	"html/template"
+	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,11 +63,11 @@ func newTranscript(t *archive.Transcript, base string, q url.Values) (*transcrip
 		return nil, err
 	}
 	out := &transcript{Head: t.File.Head.String(), From: from, Len: t.Len(), Bytes: t.Bytes}
-	if err := out.window(lines, t.Outline[from-1:], base, q); err != nil {
+	if err := out.window(lines, func(i int) outlineOf { return t.Outline.At(from - 1 + i) }, base, q); err != nil {
 		return nil, err
 	}
-	out.outline(t.Outline, 1)
-	out.Timeline = timeline(t.Outline, out.From, out.To)
+	out.outline(t.Outline.All(), 1)
+	out.Timeline = timeline(&t.Outline, out.From, out.To)
 	return out, nil
 }
 
@@ -77,10 +79,10 @@ func beingChecked(o *archive.OpenTranscript, base string, q url.Values) (*transc
 		return nil, err
 	}
 	out := &transcript{Head: o.File.Head.String(), From: p.From, Len: p.Total, Bytes: o.Bytes, Checking: true}
-	if err := out.window(p.Lines, p.Outline, base, q); err != nil {
+	if err := out.window(p.Lines, func(i int) outlineOf { return p.Outline[i] }, base, q); err != nil {
 		return nil, err
 	}
-	out.outline(p.Outline, p.From)
+	out.outline(slices.Values(p.Outline), p.From)
 	return out, nil
 }
 
@@ -94,10 +96,10 @@ func fromOf(q url.Values) int {
 }
 
 // window adds the events of lines, and the addresses of the windows around them.
-func (s *transcript) window(lines [][]byte, outline []outlineOf, base string, q url.Values) error {
+func (s *transcript) window(lines [][]byte, outline func(int) outlineOf, base string, q url.Values) error {
 	s.Address = base + "/events" + with(url.Values{}, "repeat", q.Get("repeat"))
 	for i, line := range lines {
-		e, err := newEvent(s.From+i, line, outline[i])
+		e, err := newEvent(s.From+i, line, outline(i))
 		if err != nil {
 			return err
 		}
@@ -119,10 +121,10 @@ const maxTurns = 120
 
 // outline lists the turns around the window, with what was done in each. seq is the
 // number of the first event that is given.
-func (s *transcript) outline(all []outlineOf, seq int) {
+func (s *transcript) outline(all iter.Seq[outlineOf], seq int) {
 	var turns []turn
 	first := 0 // of the turns that are listed, the one that the window begins in
-	for _, e := range all {
+	for e := range all {
 		if len(turns) == 0 || int(e.Turn) != turns[len(turns)-1].N {
 			turns = append(turns, turn{N: int(e.Turn), Seq: seq})
 		}
@@ -176,17 +178,17 @@ func (t *turn) add(e outlineOf) {
 }
 
 // timeline draws when what happened: a row for each kind, with the window marked.
-func timeline(all []outlineOf, from, to int) template.HTML {
+func timeline(all *trajectory.Outline, from, to int) template.HTML {
 	const left, width, row, columnsOf = 56, 540, 14, 270
-	if len(all) == 0 {
+	if all.Len() == 0 {
 		return ""
 	}
-	span := max(all[len(all)-1].AtMS, 1)
+	span := max(all.At(all.Len()-1).AtMS, 1)
 	by := map[string]*[columnsOf]int{}
 	for _, name := range laneNames {
 		by[name] = new([columnsOf]int)
 	}
-	for _, e := range all {
+	for e := range all.All() {
 		if lane := lanes[e.Type]; lane != "" {
 			mark := 1
 			if e.Denied || e.Failed {
@@ -199,7 +201,8 @@ func timeline(all []outlineOf, from, to int) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 %d %d" role="img" aria-label="When what happened, over %s; the transcript has the times">`, left+width+4, row*len(laneNames)+18, took(span))
 	x := func(ms int64) float64 { return left + float64(ms)*width/float64(span) }
-	fmt.Fprintf(&b, `<rect class="window" x="%.1f" y="0" width="%.1f" height="%d"/>`, x(all[from-1].AtMS), max(x(all[max(to, from)-1].AtMS)-x(all[from-1].AtMS), 1), row*len(laneNames))
+	start := x(all.At(from - 1).AtMS)
+	fmt.Fprintf(&b, `<rect class="window" x="%.1f" y="0" width="%.1f" height="%d"/>`, start, max(x(all.At(max(to, from)-1).AtMS)-start, 1), row*len(laneNames))
 	for i, name := range laneNames {
 		fmt.Fprintf(&b, `<text class="tick y" x="%d" y="%d">%s</text>`, left-8, i*row+11, name)
 		for k, mark := range by[name] {

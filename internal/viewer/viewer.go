@@ -67,8 +67,9 @@ type Viewer struct {
 	made    map[string]any    // of this state of the ledger
 	scripts map[int64]*script // by the entry of the case
 
-	atOnce int64         // bytes of the longest transcript that a page waits for
-	beside chan struct{} // held by whoever verifies a longer one
+	atOnce  int64         // bytes of the longest transcript that a page waits for
+	beside  chan struct{} // held by whoever verifies a longer one
+	maxKept int64         // bytes of the transcripts whose outlines are remembered
 }
 
 // Open verifies the workspace's ledger and returns a Viewer of it.
@@ -79,7 +80,7 @@ func Open(c Config) (*Viewer, error) {
 	if c.Still { // its clock is changed below
 		c.Place = &archive.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
 	}
-	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1)}
+	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1), maxKept: maxScriptBytes}
 	if err := v.read(); err != nil {
 		return nil, err
 	}
