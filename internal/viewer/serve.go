@@ -95,7 +95,7 @@ func withPort(names []string, port string) []string {
 // the few milliseconds that collecting it takes.
 const (
 	gcPercent   = 10
-	memoryLimit = 150 << 20 // a wish, not a bound
+	memoryLimit = 140 << 20 // a wish, not a bound
 )
 
 // StayFrugal makes the process one that serves: call it before [Open], in a
