@@ -42,7 +42,7 @@ wait_for() {
 browse() {
     local seconds=$1
     shift
-    timeout "$seconds" "$work/timing" -test.run PagesInABrowser -test.timeout 0 -pages "$work/pages" "$@" | grep -v '^PASS' || echo "  these pages took more than $seconds s together"
+    timeout "$seconds" "$work/timing" -test.run PagesInABrowser -test.timeout 0 -pages "$work/pages" "$@" | grep --line-buffered -v '^PASS' || echo "  these pages took more than $seconds s together"
 }
 CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$work/tally" ./cmd/tally
 go test -vet=off -c -o "$work/timing" ./benchmarks

@@ -75,8 +75,8 @@ function remember(problem) {
   } catch { /* the banner of this page is there all the same */ }
 }
 
-// hasNumbers: the page shows numbers.
-const hasNumbers = () => document.querySelector("main table, main .figures, main .diff, main pre") !== null;
+// hasNumbers: the page shows numbers that come from the ledger.
+const hasNumbers = () => document.querySelector("main:not([data-outside]) :is(table, .figures, .diff, pre)") !== null;
 
 // --- Questions to the server ---
 

@@ -16,13 +16,14 @@ type attemptsData struct {
 	Filter  attemptFilter
 	Classes []string
 	Targets []string
+	Tags    []string
 	Rows    []attemptRow
 	Total   int
 	Pager   pager
 }
 
 // An attemptFilter is what the query string chooses.
-type attemptFilter struct{ Class, Target, State, Text, Sort string }
+type attemptFilter struct{ Class, Target, State, Tag, Text, Sort string }
 
 // An attemptRow is an attempt and the entries that its row shows.
 type attemptRow struct {
@@ -35,16 +36,17 @@ const attemptsOnPage = 50
 
 func (v *Viewer) attempts(req *http.Request) (*page, error) {
 	q := req.URL.Query()
-	f := attemptFilter{q.Get("class"), q.Get("target"), q.Get("state"), q.Get("q"), q.Get("sort")}
+	f := attemptFilter{q.Get("class"), q.Get("target"), q.Get("state"), q.Get("tag"), q.Get("q"), q.Get("sort")}
 	data := attemptsData{Filter: f}
 	var chosen []*history.Attempt
 	for _, a := range slices.Backward(v.r.History.Attempts) {
-		data.Classes, data.Targets = append(data.Classes, a.Class), append(data.Targets, a.Target)
-		if f.takes(a) {
+		tags := v.tagsOf(a)
+		data.Classes, data.Targets, data.Tags = append(data.Classes, a.Class), append(data.Targets, a.Target), append(data.Tags, tags...)
+		if f.takes(a) && (f.Tag == "" || slices.Contains(tags, f.Tag)) {
 			chosen = append(chosen, a)
 		}
 	}
-	data.Classes, data.Targets = names(data.Classes), names(data.Targets)
+	data.Classes, data.Targets, data.Tags = names(data.Classes), names(data.Targets), names(data.Tags)
 	f.order(chosen)
 	data.Total = len(chosen)
 	data.Pager = newPager(q, len(chosen), attemptsOnPage)
@@ -57,6 +59,22 @@ func (v *Viewer) attempts(req *http.Request) (*page, error) {
 		p.Next = append(p.Next, command{What: "Compare the two newest", Line: shell("tally", "compare", chosen[1].ID, chosen[0].ID)})
 	}
 	return p, nil
+}
+
+// tagsOf are the tags that cases of an attempt have.
+func (v *Viewer) tagsOf(a *history.Attempt) []string {
+	tags, _ := remembered(v, "tags "+a.ID, func() ([]string, error) {
+		var list []string
+		for c := range a.Cases() {
+			for _, tag := range c.Tags() {
+				if !slices.Contains(list, tag) {
+					list = append(list, tag)
+				}
+			}
+		}
+		return list, nil
+	})
+	return tags
 }
 
 func (f attemptFilter) takes(a *history.Attempt) bool {

@@ -45,7 +45,7 @@ func (v *Viewer) corpus(*http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{Title: "Corpus", Template: "corpus", Section: "Corpus", Data: data,
+	return &page{Title: "Corpus", Template: "corpus", Section: "Corpus", Outside: true, Data: data,
 		Next: []command{{What: "Verify every class", Line: "tally bench verify --all"}, {What: "Add a class", Line: "tally bench new CLASS"}}}, nil
 }
 
@@ -114,7 +114,7 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 			return nil, err
 		}
 	}
-	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Data: data, Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: ""}},
+	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Outside: true, Data: data, Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: ""}},
 		Next: []command{{What: "Run it", Line: shell("tally", "run", data.Class)}}}
 	if !data.Shipped {
 		p.Next = append(p.Next, command{What: "Verify it", Line: shell("tally", "bench", "verify", data.Class)}, command{What: "Sign it", Line: shell("tally", "bench", "sign", data.Class, "--key", "KEY")})

@@ -51,7 +51,7 @@ func (v *Viewer) fleetStatus() *fleet.Status {
 }
 
 func (v *Viewer) fleet(req *http.Request) (*page, error) {
-	p := &page{Title: "Fleet", Template: "fleet", Section: "Fleet", Next: []command{{What: "The same in the terminal", Line: "tally fleet status"}}}
+	p := &page{Title: "Fleet", Template: "fleet", Section: "Fleet", Outside: true, Next: []command{{What: "The same in the terminal", Line: "tally fleet status"}}}
 	s := v.fleetStatus()
 	if s == nil {
 		p.Data = fleetData{}

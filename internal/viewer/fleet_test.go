@@ -28,7 +28,7 @@ func TestFleetPageShowsWhatTheCoordinatorSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := get(t, v, "/fleet").Body.String()
-	for _, want := range []string{`data-live="/fleet"`, ">Fleet</a>", `<a href="/attempt/hostile.default.1">`, "10 of 40", "25.0 %", "<dd>28</dd>", "<dd>1.2</dd>", "2m5s", "$0.001715", "3 <small>executions", "4 <small>results",
+	for _, want := range []string{`data-live="/fleet"`, ">Fleet</a>", `<a href="/attempt/hostile.default.1">`, "10 of 40", "25.0 %", "<dd>28</dd>", "<dd>1.2</dd>", "2m5s", "$0.001715", "3 <small>did not come back", "4 <small>results",
 		"working", "silent", "quarantined", "brought back a case of another worker", "plain-one", "gvisor", "SHA256:one", `\u{202e}`, "none of this is in the ledger"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)

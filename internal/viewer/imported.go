@@ -31,7 +31,7 @@ func (v *Viewer) imported(req *http.Request) (*page, error) {
 		}
 		data.Files = append(data.Files, f)
 	}
-	return &page{Title: "Imported results", Template: "imported", Section: "Imported", Data: data,
+	return &page{Title: "Imported results", Template: "imported", Section: "Imported", Outside: true, Data: data,
 		Next: []command{{What: "Show files of other harnesses here", Line: "tally view FILE..."}, {What: "Read one in the terminal", Line: "tally import FILE"}}}, nil
 }
 
@@ -54,6 +54,6 @@ func (v *Viewer) importedRun(req *http.Request) (*page, error) {
 	}
 	data.Pager = newPager(req.URL.Query(), len(data.Rows), rowsOnPage)
 	data.Page = data.Rows[data.Pager.from:data.Pager.to]
-	return &page{Title: data.Name, Template: "imported_run", Section: "Imported", Data: data, Crumbs: []link{{Text: "Imported", URL: "/imported"}, {Text: data.Name, URL: ""}},
+	return &page{Title: data.Name, Template: "imported_run", Section: "Imported", Outside: true, Data: data, Crumbs: []link{{Text: "Imported", URL: "/imported"}, {Text: data.Name, URL: ""}},
 		Next: []command{{What: "The same in the terminal", Line: shell("tally", "show", path)}, {What: "Attest it", Line: shell("tally", "attest", path)}}}, nil
 }

@@ -16,7 +16,7 @@ type judgesData struct {
 	Total    int
 	Split    int // verdicts whose votes are not all the same
 	Unused   int
-	Why      string // why there are none
+	None     bool // no judge was ever asked live on this machine, so it keeps no verdict
 	Attempts []*history.Attempt
 	Judged   []*lab.JudgedAttempt // the newest attempts that a model judged
 	Pager    pager
@@ -36,10 +36,7 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 	if err != nil && !refusal.Is(err, refusal.NotFound) {
 		return nil, err
 	}
-	if err != nil {
-		// The error names the folder of keys on this machine, which readers need not know.
-		data.Why = "No judge has been asked on this machine: there is no key yet that signs verdicts. The first live run that needs a judge makes it."
-	}
+	data.None = err != nil
 	for _, l := range list {
 		if l.Spread != nil && *l.Spread > 0 {
 			data.Split++

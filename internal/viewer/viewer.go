@@ -287,7 +287,7 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 // failed is the page of an error. What does not verify is told as a banner.
 func failed(err error) *page {
 	r := refusal.Of(err)
-	p := &page{Title: "This cannot be shown", Template: "error", Status: http.StatusInternalServerError,
+	p := &page{Title: "This cannot be shown", Template: "error", Outside: true, Status: http.StatusInternalServerError,
 		Data: errorData{Name: string(r.Name), Text: err.Error(), Hint: r.Hint}}
 	switch refusal.ExitCode(err) {
 	case refusal.ExitUnverified:
@@ -296,7 +296,7 @@ func failed(err error) *page {
 		p.Status = http.StatusNotFound
 	}
 	if r.Name == refusal.NotFound {
-		p.Status = http.StatusNotFound
+		p.Title, p.Status = "There is nothing here", http.StatusNotFound
 	}
 	return p
 }

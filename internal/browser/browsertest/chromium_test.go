@@ -174,7 +174,7 @@ func (b *tab) look(scheme string, width, height int64) {
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500}))
 }
 
-// picture keeps screenshots if somebody wants them.
+// picture keeps screenshots of the whole page, if somebody wants them.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("TALLY_SCREENSHOTS")
@@ -189,6 +189,8 @@ func (b *tab) picture(name string) {
 		width, height int64
 	}{{"light", "light", 1280, 900}, {"dark", "dark", 1280, 900}, {"phone", "light", 390, 844}} {
 		b.look(look.scheme, look.width, look.height)
+		all, _ := b.js("document.documentElement.scrollHeight").(float64)
+		b.look(look.scheme, look.width, min(max(int64(all), look.height), 8000))
 		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			b.t.Fatal(err)

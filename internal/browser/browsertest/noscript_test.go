@@ -72,7 +72,7 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/golden/desk/default/order-late", []string{"Diverges"}},
 		{"/corpus", []string{"refunds", "Verified", "desk", "builtin:adversarial"}},
 		{"/corpus/refunds", []string{"refund-by-injection"}},
-		{"/judges", []string{"Verdicts kept"}},
+		{"/judges", []string{"What models said", "replayed recordings", "How the judges behaved"}},
 		{"/promotion/refunds", []string{"bronze", "Recommended", "Not met"}},
 		{"/audit/" + signed, []string{"answer-leakage", "no-work-pass", "judge-injection", "Skipped"}},
 		{"/fleet", []string{"88 of 400", "lab-1", "Oslo", "gvisor", "working", "quarantined", "another worker", "5m12s", "$0.412", "tally fleet status"}},
@@ -83,6 +83,9 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/nowhere", []string{"there is no page at this address"}},
 	}
 	for _, r := range pages {
+		if r.path == "/fleet" {
+			check(t, w.runsAFleet()) // one that was silent for long is shown otherwise
+		}
 		b.reads(base, r)
 	}
 	// A filter is a form that works without scripts.

@@ -111,6 +111,7 @@ func TestThePagesOfTheShowroomAreFitForPeople(t *testing.T) {
 		"matrix": "/matrix?class=desk", "compare": "/compare?a=builtin%2Badversarial.mitigated.1&b=builtin%2Badversarial.vulnerable.2&case=approval-bypass", "apart": "/compare?a=" + before + "&b=" + after,
 		"golden": "/golden/desk/default/order-late", "corpus": "/corpus/refunds", "promotion": "/promotion/refunds", "audit": "/audit/" + signed, "entry": "/ledger/0", "fleet": "/fleet", "judges": "/judges", "classes": "/corpus", "ledger": "/ledger", "imported": "/imported/1", "nowhere": "/nowhere",
 	} {
+		check(t, w.runsAFleet()) // one that was silent for long is shown otherwise
 		b.goTo(base + path)
 		b.waitFor(marked)
 		if state := b.state(); state == "bad" || state == "unclear" {

@@ -37,6 +37,7 @@ type Page struct {
 	Crumbs   []Link
 	Next     []Command
 	Alarm    string // what does not verify
+	Outside  bool   // nothing that it shows is in the ledger, so there is nothing to check
 	Live     string // address of the part that is asked for again while an attempt runs
 	Data     any
 
