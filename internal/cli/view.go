@@ -116,7 +116,11 @@ func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now})
+	v, err := viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now})
+	if err == nil {
+		v.Prepare()
+	}
+	return v, err
 }
 
 // openBrowser asks the system to open an address. Without a browser the printed

@@ -92,6 +92,12 @@ func Open(c Config) (*Viewer, error) {
 	return v, nil
 }
 
+// Prepare makes the first page before somebody asks for it, beside everything else: it
+// verifies every class, and a long one takes longer than people like to wait.
+func (v *Viewer) Prepare() {
+	go v.render(v.overview, nil)
+}
+
 // Close keeps what was found out for the next time.
 func (v *Viewer) Close() {
 	v.mu.Lock()
