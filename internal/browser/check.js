@@ -75,8 +75,12 @@ function remember(problem) {
   } catch { /* the banner of this page is there all the same */ }
 }
 
+// isOutside: the page says that it is about something that is not in the ledger, and its
+// address says so too: a page that lies could say the first of any numbers.
+const isOutside = () => document.querySelector("main[data-outside]") !== null && /\/(fleet|corpus|imported)(\/|\.html|$)/.test(location.pathname);
+
 // hasNumbers: the page shows numbers that come from the ledger.
-const hasNumbers = () => document.querySelector("main:not([data-outside]) :is(table, .figures, .diff, pre)") !== null;
+const hasNumbers = () => !isOutside() && document.querySelector("main :is(table, .figures, .diff, pre)") !== null;
 
 // --- Questions to the server ---
 

@@ -205,6 +205,32 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 	}
 }
 
+// A page of numbers from which everything that can be checked was taken does not pass
+// for one that has none: that it says so is not enough.
+func TestAPageThatIsStrippedDoesNotSayThatNothingIsToBeChecked(t *testing.T) {
+	page := "/attempt/" + attempt
+	url := serve(t, func(path string, body []byte) []byte {
+		if path != page && path != "/corpus" {
+			return body
+		}
+		if path == page && !bytes.Contains(body, []byte("data-entry=")) {
+			t.Error("the page has nothing to check as it is")
+		}
+		return bytes.ReplaceAll(bytes.Replace(body, []byte(`<main id="content">`), []byte(`<main id="content" data-outside>`), 1), []byte("data-entry="), []byte("data-was="))
+	})
+	base, _, _ := strings.Cut(url, "/?")
+	b := visit(t, url, page)
+	b.waitFor(marked)
+	if got := b.text("#mark"); b.state() == "good" || strings.Contains(got, "Nothing to check") || strings.Contains(got, "shows no value") {
+		t.Errorf("%s: the mark says %s", b.state(), got)
+	}
+	b.goTo(base + "/corpus")
+	b.waitFor(marked)
+	if got := b.text("#mark"); !strings.Contains(got, "Nothing to check") {
+		t.Errorf("the corpus: the mark says %s", got)
+	}
+}
+
 // A server that was honest once and then signs with another key is found out by who
 // pinned the first.
 func TestAnotherKeyThanThePinnedOneRaisesTheAlarm(t *testing.T) {
