@@ -161,6 +161,7 @@ func freeAddress(t testing.TB) string {
 // fakeWorkers is a process of many workers that drive the built-in agent, which answers
 // at once.
 func fakeWorkers() {
+	collectLess()
 	number := func(name string) int {
 		n, err := strconv.Atoi(os.Getenv(name))
 		if err != nil {
@@ -200,6 +201,7 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatalf("RESULTS: %v", err)
 	}
+	collectLess()
 	for _, c := range []struct{ workers, jobs int }{{1, 256}, {4, 64}, {1000, 1}} {
 		s := newSite(t, results, c.workers)
 		check := signatureCheck(t)

@@ -6,6 +6,7 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 
 	"tallystick/internal/bucket/s3"
 	"tallystick/internal/cli"
@@ -23,7 +24,17 @@ func main() {
 	sandbox.Reexec()
 	sqlresult.Reexec()
 	sandbox.MakeOf(cli.TallyBeside)
+	collectLess()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{
 		Fleet: coordinator.Open, Worker: worker.Work, Status: coordinator.Ask, Remote: s3.Open,
 	}))
+}
+
+// collectLess lets memory grow to five times of what is in use before garbage is
+// collected, unless GOGC says something else: a fleet makes many small messages and keeps
+// few of them.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 }
