@@ -88,10 +88,10 @@ type Registry struct {
 
 	rotating sync.Mutex // held while the operator's key changes
 
-	failApply func() error // for tests: what the index does in place of writing
-	tickMu    sync.Mutex   // held while what is due is done
-	anchored  int64        // entries when the last anchor was published; guarded by tickMu
-	anchorAt  time.Time    // guarded by mu
+	failApply func() error        // for tests: what the index does in place of writing
+	tickMu    sync.Mutex          // held while what is due is done
+	anchored  int64               // entries when the last anchor was published; guarded by tickMu
+	anchorAt  time.Time           // guarded by mu
 	lists     map[int]*signedList // guarded by mu
 }
 

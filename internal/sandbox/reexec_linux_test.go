@@ -15,7 +15,7 @@ func TestSandboxesAreMadeOfWhatWasTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(self)
+	data, err := os.ReadFile(box)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,15 +27,19 @@ func TestSandboxesAreMadeOfWhatWasTold(t *testing.T) {
 		asked := 0
 		MakeOf(func() string { asked++; return answer })
 		for range 2 {
-			if got, err := resolveExecutable(""); err != nil || got != want {
-				t.Errorf("told %q: %q, %v, want %q", answer, got, err, want)
+			if got := madeOf(); got != want {
+				t.Errorf("told %q: %q, want %q", answer, got, want)
 			}
 		}
 		if asked != 1 {
 			t.Errorf("asked %d times", asked)
 		}
-		if got, err := resolveExecutable(self); err != nil || got != self {
+		if got, err := resolveExecutable(box); err != nil || got != box {
 			t.Errorf("a program that was named: %q, %v", got, err)
 		}
+	}
+	MakeOf(func() string { return other })
+	if got, err := resolveExecutable(""); err != nil || got != other {
+		t.Errorf("told %q: %q, %v", other, got, err)
 	}
 }
