@@ -215,9 +215,12 @@ type ending struct {
 }
 
 const (
-	// afterKill is how long we wait for a killed sandbox before calling it
-	// stuck. gVisor's processes take up to a second.
-	afterKill = 10 * time.Second
+	// afterKill is how long we wait for a killed sandbox before calling it stuck.
+	// gVisor's processes take up to a second, and on a busy machine those of an agent
+	// that forks without end were seen to take more than 10.
+	afterKill = time.Minute
+	// afterEnd is how long what a dead sandbox printed is waited for.
+	afterEnd = 10 * time.Second
 )
 
 // A talk is what goes into a program and how much may come out.
@@ -323,7 +326,7 @@ func converse(ctx context.Context, t talk, over <-chan Verdict,
 	go func() { readers.Wait(); close(drained) }()
 	select {
 	case <-drained:
-	case <-time.After(afterKill):
+	case <-time.After(afterEnd):
 		outR.SetReadDeadline(time.Now())
 		errR.SetReadDeadline(time.Now())
 		<-drained
