@@ -77,7 +77,7 @@ function remember(problem) {
 
 // isOutside: the page says that it is about something that is not in the ledger, and its
 // address says so too: a page that lies could say the first of any numbers.
-const isOutside = () => document.querySelector("main[data-outside]") !== null && /\/(fleet|corpus|imported)(\/|\.html|$)/.test(location.pathname);
+const isOutside = () => document.querySelector("main[data-outside]") !== null && /^(fleet|corpus|imported)(\/|\.html|$)/.test(location.pathname.slice(ROOT.pathname.length));
 
 // hasNumbers: the page shows numbers that come from the ledger.
 const hasNumbers = () => !isOutside() && document.querySelector("main :is(table, .figures, .diff, pre)") !== null;
