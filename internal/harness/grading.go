@@ -49,7 +49,9 @@ func (w *Worker) toolsOf(c *scenario.Case) (names []string, closed bool) {
 	// Never nil: that would mean that nobody knows.
 	names = append([]string{}, w.cfg.Bench.Registration().AgentTools...)
 	names = append(names, c.Scenario.AgentTools...)
-	closed = len(names) > 0 || w.cfg.Target != nil && w.cfg.Target.Vantage() == trajectory.SeenInside
+	// A rescore has only the name of a target: what its agent offered is in the
+	// trajectory, and grading looks there.
+	closed = len(names) > 0 || w.cfg.Target != nil && w.cfg.Target.Builtin != nil
 	for _, d := range c.Scenario.Tools {
 		names = append(names, d.Name)
 	}
