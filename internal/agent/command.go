@@ -168,7 +168,10 @@ type commandRun struct {
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
 	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, hosts: t.hosts, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
-	driven := Driven{Vantage: t.Vantage(), Isolation: isolationNone}
+	driven := Driven{Vantage: t.Vantage()}
+	if o.Unsafe {
+		driven.Isolation = isolationNone
+	}
 	if err := s.Hide(r.token); err != nil {
 		return driven, err
 	}
@@ -269,6 +272,7 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		o := r.options(input, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
 		o.Gateway = way
 		result, err = r.start(ctx, o)
+		r.class = result.Class
 		way.Close()
 		if err := RecordAttempts(r.s, result.Attempted); err != nil {
 			return "", "", err
@@ -276,7 +280,6 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		if err != nil {
 			return "", "", err
 		}
-		r.class = result.Class
 	}
 	if err := r.folder(result); err != nil {
 		return "", result.StderrHead, err

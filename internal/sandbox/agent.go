@@ -187,11 +187,9 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 		return AgentResult{}, err
 	}
 	r, err := runAgent(ctx, class, o, mounts, base)
-	if err != nil {
-		return r, err
-	}
+	// After a failure too: whoever is stopped by a limit did run in it.
 	r.Class, r.Wall = class, time.Since(began)
-	return r, nil
+	return r, err
 }
 
 // CheckAgent returns nil if one of the accepted classes can run an agent here.
