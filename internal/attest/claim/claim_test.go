@@ -147,6 +147,24 @@ func TestMappingOfHELM(t *testing.T) {
 	}
 }
 
+// A flag fills in what the files do not say; it changes nothing that they do.
+func TestAFlagDoesNotContradictTheFiles(t *testing.T) {
+	dir := write(t, map[string]string{"results_2026-01-01T00-00-00.json": twoTasks})
+	for name, o := range map[string]Options{
+		"another model": {ModelID: "gpt-9"},
+		"another time":  {StartedAt: "2020-01-01T00:00:00Z"},
+		"not a time":    {StartedAt: "yesterday"},
+	} {
+		if d, err := draft(t, dir, o); !refusal.Is(err, refusal.Usage) {
+			t.Errorf("%s: %v, %v", name, d, err)
+		}
+	}
+	same := mustDraft(t, dir, Options{ModelID: "huggingface://org/name", StartedAt: "1757424333500", CompletedAt: "1757424334000"})
+	compare(t, "modelId", same["modelId"], "huggingface://org/name")
+	compare(t, "submittedAt", same["submittedAt"], 1757424333500.0)
+	compare(t, "completedAt", same["completedAt"], 1757424334000.0)
+}
+
 func TestNothingIsFilledIn(t *testing.T) {
 	dir := write(t, map[string]string{"r.json": `{"results":{"a":{"acc":1}},"config":{"model":"x"},"versions":{}}`})
 	d, err := draft(t, dir, Options{})

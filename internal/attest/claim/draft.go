@@ -85,8 +85,12 @@ func OfRuns(runs []results.Run, o Options) (*Draft, error) {
 	if err := b.harness(first.Harness); err != nil {
 		return nil, err
 	}
-	b.model(first)
-	b.moments(string(first.StartedAt), string(setupOf(first).EndedAt))
+	if err := b.model(first); err != nil {
+		return nil, err
+	}
+	if err := b.moments(string(first.StartedAt), string(setupOf(first).EndedAt)); err != nil {
+		return nil, err
+	}
 	b.sampling(runs)
 	b.about(runs)
 	if err := b.judges(runs); err != nil {
@@ -193,26 +197,53 @@ func (b *builder) harness(found string) error {
 	return nil
 }
 
-func (b *builder) model(r results.Run) {
-	for _, id := range []string{b.options.ModelID, setupOf(r).ModelURI, string(r.Model)} {
-		if id != "" {
-			b.members["modelId"] = id
-			return
-		}
+// model sets the model. A person may name it only where no file does: what is
+// signed must not give the results of one model to another.
+func (b *builder) model(r results.Run) error {
+	said := slices.DeleteFunc([]string{setupOf(r).ModelURI, string(r.Model)}, func(id string) bool { return id == "" })
+	given := b.options.ModelID
+	switch {
+	case given == "" && len(said) == 0:
+		b.missing("modelId", "--model-id")
+	case given == "":
+		b.members["modelId"] = said[0]
+	case len(said) > 0 && !slices.Contains(said, given):
+		return refusal.Newf(refusal.Usage, "--model-id %.80q: the files say that %.80q was called", given, said[0]).WithHint("leave --model-id away, or give the files of that model")
+	default:
+		b.members["modelId"] = given
 	}
-	b.missing("modelId", "--model-id")
+	return nil
 }
 
 // moments sets when the run began and ended.
-func (b *builder) moments(began, ended string) {
-	if at, ok := milliseconds(orElse(b.options.StartedAt, began)); ok {
+func (b *builder) moments(began, ended string) error {
+	if at, ok, err := moment("--started-at", b.options.StartedAt, began); err != nil {
+		return err
+	} else if ok {
 		b.members["submittedAt"] = at
 	} else {
 		b.missing("submittedAt", "--started-at (the files do not say when the run began, or not in which time zone)")
 	}
-	if at, ok := milliseconds(orElse(b.options.CompletedAt, ended)); ok {
+	at, ok, err := moment("--completed-at", b.options.CompletedAt, ended)
+	if ok {
 		b.members["completedAt"] = at
 	}
+	return err
+}
+
+// moment is what the files say, else what a flag gives. The two must agree.
+func moment(flag, given, said string) (at int64, ok bool, err error) {
+	found, isFound := milliseconds(said)
+	if given == "" {
+		return found, isFound, nil
+	}
+	if at, ok = milliseconds(given); !ok {
+		return 0, false, refusal.Newf(refusal.Usage, "%s %.80q: expected a time in RFC 3339 or milliseconds since 1970", flag, given)
+	}
+	if isFound && at != found {
+		return 0, false, refusal.Newf(refusal.Usage, "%s %.80s: the files say %.80s", flag, given, said).WithHint("leave %s away", flag)
+	}
+	return at, true, nil
 }
 
 func orElse(first, second string) string {
