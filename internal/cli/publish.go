@@ -171,6 +171,11 @@ func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publ
 	if err != nil {
 		return nil, err
 	}
+	for i, m := range draft.Missing {
+		if m.Field == "datasetSha" { // --dataset is a path of the catalogue here
+			draft.Missing[i].Give = "--dataset-file"
+		}
+	}
 	if runner.Key == nil {
 		return &client.Publication{Body: draft.Body, Paths: o.paths}, draft.Refuse()
 	}

@@ -257,8 +257,8 @@ func TestADryRunSendsTheBodyOfACredential(t *testing.T) {
 		json.NewDecoder(r.Body).Decode(&sent)
 		io.WriteString(w, `{"valid":false,"schemaUrl":"/credentials/eval-run/v1","errors":[{"path":"/runId","message":"must be string"}]}`)
 	})
-	report, err := c.DryRun(context.Background(), &Publication{Credential: []byte(`{"@context":["x"],"credentialSubject":{"runId":7}}`), Paths: testPaths})
-	if err != nil || report.Valid || len(report.Problems) != 1 || sent.Kind != "ip.eval.run.attestation.v1" || sent.Body["runId"] != 7.0 {
+	report, err := c.DryRun(context.Background(), &Publication{Credential: []byte(`{"@context":["x"],"credentialSubject":{"proof":{"type":"DataIntegrityProof"},"runId":7}}`), Paths: testPaths})
+	if err != nil || report.Valid || len(report.Problems) != 1 || sent.Kind != "ip.eval.run.attestation.v1" || sent.Body["runId"] != 7.0 || sent.Body["proof"] != nil {
 		t.Errorf("%+v %v, sent %+v", report, err, sent)
 	}
 }

@@ -126,6 +126,10 @@ func (c *Client) DryRun(ctx context.Context, p *Publication) (*claim.Report, err
 		}
 		subject = vc.Subject
 	}
+	subject, err := unsigned(subject)
+	if err != nil {
+		return nil, err
+	}
 	body, err := canon.Marshal(struct {
 		Body canon.RawMessage `json:"body"`
 		Kind string           `json:"kind"`
@@ -139,4 +143,15 @@ func (c *Client) DryRun(ctx context.Context, p *Publication) (*claim.Report, err
 	}
 	report := &claim.Report{Report: &attest.Report{}}
 	return report, a.Decode(report, http.StatusOK)
+}
+
+// unsigned is a body without the proof of its runner, which a registry takes but
+// the schema of a body does not have.
+func unsigned(body []byte) ([]byte, error) {
+	var members map[string]canon.RawMessage
+	if canon.Unmarshal(body, &members) != nil || members["proof"] == nil {
+		return body, nil // or whatever the registry says of it
+	}
+	delete(members, "proof")
+	return canon.Marshal(members)
 }
