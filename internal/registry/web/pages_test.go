@@ -111,6 +111,11 @@ func (s *shownRegistry) vote(id string, verdicts []string, reason string) {
 // what it says of it, and its rate over 400 cases.
 func (s *shownRegistry) observed(run, accuracy string, says map[string]any) string {
 	s.t.Helper()
+	return s.attested(run, accuracy, map[string]any{"observed": says})
+}
+
+func (s *shownRegistry) attested(run, accuracy string, extra map[string]any) string {
+	s.t.Helper()
 	key, err := seal.NewKey(bytes.NewReader(s.runner.private.Seed()))
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,7 +132,7 @@ func (s *shownRegistry) observed(run, accuracy string, says map[string]any) stri
 	}
 	body["runnerDid"], body["samplingParams"] = did, map[string]any{"nSamples": 400}
 	body["contaminationCheck"] = map[string]any{"method": "13-gram " + "<i>overlap</i>", "overlapRatio": 0.025}
-	body["runId"], body["extra"] = run, map[string]any{"observed": says}
+	body["runId"], body["extra"] = run, extra
 	text, err := json.Marshal(body)
 	if err != nil {
 		s.t.Fatal(err)
@@ -241,6 +246,22 @@ func TestLeaderboardPairsRuns(t *testing.T) {
 	}
 	if strings.Contains(body, "do not come from paired tests") {
 		t.Error("the page says that nothing was paired")
+	}
+}
+
+// What a credential says against its own numbers stands beside them.
+func TestPagesTellWhatAnImportContradicted(t *testing.T) {
+	s := newShownRegistry(t)
+	id := s.attested("00000000-0000-4000-8000-000000000009", "0.99",
+		map[string]any{"imported": map[string]any{"checks": map[string]any{"fail": 1, "failed": []string{"metric accuracy: stated 0.99, recomputed <b>0.3</b>"}}}})
+	s.vote(id, []string{"accept", "accept"}, "")
+	for target, want := range map[string]string{
+		"/evaluation/" + id:                   "says its credential: metric accuracy: stated 0.99, recomputed &lt;b&gt;0.3&lt;/b&gt;",
+		"/leaderboard?dataset=" + datasetPath: "its files contradicted themselves",
+	} {
+		if body := s.browse(target).Body.String(); !strings.Contains(body, want) {
+			t.Errorf("no %q on %s", want, target)
+		}
 	}
 }
 

@@ -216,6 +216,7 @@ type credential struct {
 	Outcomes      string // a digit for each case, if the credential has them
 	Contamination string
 	Overlap       *float64
+	Failed        []string // checks of the import: what its files state and do not show
 	Revoked       *int64
 	Gone          bool   // taken down
 	StatusList    string // address of the list that says whether it is revoked
@@ -248,6 +249,9 @@ func (s *Site) credential(ctx context.Context, c *evidence.RegistryCredential) (
 	return out, nil
 }
 
+// maxFailed bounds the failed checks of one credential that are shown.
+const maxFailed = 20
+
 func (c *credential) take(data []byte) {
 	var doc struct {
 		Issuer  json.RawMessage `json:"issuer"`
@@ -269,6 +273,11 @@ func (c *credential) take(data []byte) {
 					Of       int64  `json:"of"`
 					Outcomes string `json:"outcomes"`
 				} `json:"observed"`
+				Imported struct {
+					Checks struct {
+						Failed []string `json:"failed"`
+					} `json:"checks"`
+				} `json:"imported"`
 			} `json:"extra"`
 		} `json:"credentialSubject"`
 	}
@@ -289,6 +298,8 @@ func (c *credential) take(data []byte) {
 		c.Contamination, c.Overlap = m.Method, m.Overlap
 	}
 	c.Samples = doc.Subject.Sampling.Samples
+	c.Failed = doc.Subject.Extra.Imported.Checks.Failed
+	c.Failed = c.Failed[:min(len(c.Failed), maxFailed)]
 	if o := doc.Subject.Extra.Observed; !c.Imported {
 		c.Level, c.Outcomes, c.Cases = o.Level, o.Outcomes, doc.Subject.Dataset+" "+doc.Subject.Code
 		if o.Number > 0 && o.Of > 0 {

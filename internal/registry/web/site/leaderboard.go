@@ -194,10 +194,7 @@ func (st *standing) interval() {
 // spelling too, or stderr if there is one measure beside it. Zero says nothing: who
 // states it would be surely better than everybody.
 func (st *standing) standardError() (float64, bool) {
-	folder, name := "", st.Value.Name
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		folder, name = name[:i+1], name[i+1:]
-	}
+	folder, name := splitMetric(st.Value.Name)
 	base, filter, filtered := strings.Cut(name, ",")
 	own := folder + base + "_stderr"
 	if filtered {
@@ -208,7 +205,7 @@ func (st *standing) standardError() (float64, bool) {
 	}
 	measures := 0
 	for _, v := range st.Values {
-		if rest, below := strings.CutPrefix(v.Name, folder); below && !strings.Contains(rest, "/") && !isError(rest) {
+		if at, _ := splitMetric(v.Name); at == folder && !isError(v.Name) {
 			measures++
 		}
 	}

@@ -44,6 +44,8 @@ func TestIntervals(t *testing.T) {
 		{"of which of two measures", `{"accuracy":0.5,"f1":0.6,"stderr":0.1}`, "accuracy", 0, "", 0, 0},
 		{"named for the measure", `{"f1":0.6,"f1_stderr":0.1,"x":1}`, "f1", 0, "stated standard error", 0.404, 0.796},
 		{"as lm-eval spells it", `{"t":{"acc,none":0.5,"acc_stderr,none":0.1,"x":1}}`, "t/acc,none", 0, "stated standard error", 0.304, 0.696},
+		{"as Inspect spells it", `{"match/accuracy":0.5,"match/stderr":0.1,"other/accuracy":1,"other/stderr":0}`, "match~1accuracy", 0, "stated standard error", 0.304, 0.696},
+		{"a rate by a name with a slash", `{"m":{"match/accuracy":0.5,"match/stderr":0}}`, "m/match~1accuracy", 100, "Wilson, 100 samples", 0.404, 0.596},
 		{"zero would be surely better than all", `{"accuracy":0.5,"stderr":0}`, "accuracy", 0, "", 0, 0},
 		{"negative", `{"accuracy":0.5,"accuracy_stderr":-1}`, "accuracy", 0, "", 0, 0},
 		{"of another folder", `{"a":{"accuracy":0.5},"b":{"stderr":0.1}}`, "a/accuracy", 0, "", 0, 0},

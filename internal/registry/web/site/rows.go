@@ -130,12 +130,26 @@ var rates = []string{"accuracy", "acc", "acc_norm", "exact_match", "em", "solve_
 
 // isRate tells such a metric by its name: "acc,none" is lm-eval's way to name "acc".
 func isRate(name string) bool {
-	base, _, _ := strings.Cut(lastPart(name), ",")
+	_, last := splitMetric(name)
+	base, _, _ := strings.Cut(last, ",")
 	return slices.Contains(rates, base)
 }
 
+// splitMetric takes the last name of a metric off. A slash may stand in a member's
+// name too, where a pointer spells it ~1: Inspect has "SCORER/accuracy".
+func splitMetric(name string) (folder, last string) {
+	i, inside := strings.LastIndexByte(name, '/')+1, strings.LastIndex(name, "~1")
+	if inside >= 0 {
+		i = max(i, inside+len("~1"))
+	}
+	return name[:i], name[i:]
+}
+
 // isError tells the name of a standard error from that of a measure.
-func isError(name string) bool { return strings.Contains(lastPart(name), "stderr") }
+func isError(name string) bool {
+	_, last := splitMetric(name)
+	return strings.Contains(last, "stderr")
+}
 
 // read decodes rows of a list.
 func (s *Site) read(page *registry.Page) ([]*row, error) {
