@@ -48,7 +48,7 @@ var saidOfTasks = []struct{ name, words string }{
 	{QualReplayed, "replayed from a recording: the cost is the recorded one, not paid now"},
 	{QualNormalised, "answered by a recording whose request differs in what normalisers leave out"},
 	{QualAuthored, "answered by replies that a person wrote: this says nothing about a model"},
-	{QualEdited, "replayed from a recording that was edited"},
+	{QualEdited, "replayed from a recording that was edited, or that this ledger has no entry of"},
 	{QualUnsandboxed, "run by an agent without a sandbox, which may have done more than was seen"},
 	{QualJudged, "judged by a model"},
 	{QualCached, "judged by a verdict that was not drawn in this attempt: cached, recorded or authored"},
