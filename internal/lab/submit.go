@@ -121,7 +121,7 @@ func refuseSubmission(a *history.Attempt, p *submission.Package, o SubmitOptions
 	switch {
 	case !p.Decision.Submittable:
 		return refusal.Newf(refusal.NotSubmittable, "attempt %s cannot be submitted: %s", a.ID, p.Decision.Reason).
-			WithHint(`"tally run %s --submit-intent" registers one that can; the class needs two people's signatures`, a.Class)
+			WithHint(`"tally run %s --submit-intent" registers one that can; the class needs the signatures of two people, who are not the example people of "tally init"`, a.Class)
 	case o.AllowDirty:
 		return nil
 	case !p.Audit.Clean || o.Strict && !p.Audit.StrictClean:

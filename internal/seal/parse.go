@@ -152,22 +152,22 @@ func checkText(line string) error {
 // parseHeader reads the header and returns how many lines it takes, or the
 // line that is wrong.
 func (s *Signers) parseHeader(lines []string) (int, error) {
-	switch rules, _ := strings.CutPrefix(lines[0], headerMagic); {
-	case lines[0] == headerMagic+"1":
+	switch lines[0] {
+	case headerMagic + "1":
 		s.rules = FirstRules
-	case lines[0] == headerMagic+"2":
+	case headerMagic + "2":
 		s.rules = SecurityRules
-	case lines[0] == headerMagic+"3":
+	case headerMagic + "3":
 		s.rules = OpenPGPRules
-	case lines[0] == headerMagic+"4":
+	case headerMagic + "4":
 		s.rules = OperatorRules
-	case lines[0] == headerMagic+"5":
+	case headerMagic + "5":
 		s.rules = WorkerRules
 	default:
-		return 1, fmt.Errorf("found %q, expected %q and 1 to 5 (found rules %q)", lines[0], headerMagic, rules)
+		return 1, fmt.Errorf("found %.80q, expected the header, which is %q (or another from v1 to v5) and below it %q in a first version", lines[0], headerMagic+"2", headerVersion+"1")
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
-		return 2, fmt.Errorf("expected %q and a number", headerVersion)
+		return 2, fmt.Errorf("expected %q and a number, such as %q in a first version", headerVersion, headerVersion+"1")
 	}
 	digits := strings.TrimPrefix(lines[1], headerVersion)
 	version, err := strconv.Atoi(digits)

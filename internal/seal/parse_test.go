@@ -68,6 +68,7 @@ func TestParseSignersRefuses(t *testing.T) {
 		{"an empty file", "", refusal.Malformed, "the last line has no newline"},
 		{"a file without header", alice + "\n", refusal.Malformed, "signers line 1: found"},
 		{"only the first header line", "# tallystick-signers v1\n", refusal.Malformed, `signers line 2: expected "# version: "`},
+		{"a file of ssh-keygen alone", alice + "\n", refusal.Malformed, `expected the header, which is "# tallystick-signers v2" (or another from v1 to v5) and below it "# version: 1"`},
 		{"rules that nobody knows", "# tallystick-signers v6\n# version: 1\n", refusal.Malformed, "signers line 1"},
 		{"a hidden header under newer rules", "# tallystick-signers v2\n# version: 1\n# # version: 7\n" + alice + "\n", refusal.Malformed, "in the wrong place"},
 		{"version 0", "# tallystick-signers v1\n# version: 0\n", refusal.Malformed, `version "0"`},
