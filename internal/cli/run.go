@@ -88,6 +88,11 @@ Nothing touches the network unless --live or --on-miss live is given. Ctrl-C lea
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"limit", "sample"} { // without the flag, 0 is all of them
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
+					return refusal.Newf(refusal.Usage, "--%s 0: expected 1 or more", name)
+				}
+			}
 			o.recordGiven = cmd.Flags().Changed("record-evidence")
 			o.class, o.seeded, o.again = args[0], cmd.Flags().Changed("seed"), typed(cmd, "tally run", args)+" --resume"
 			if len(o.targets) == 0 {

@@ -149,7 +149,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},
 		{"the list of cases that --case, --tag, --limit and --sample select", listWas, listNow},
-		{"that cases were selected", was.Filtered, now.Filtered},
+		{"whether --case, --tag, --limit or --sample selects cases", was.Filtered, now.Filtered},
 		{"the attempt whose errors it runs again", was.Retries, now.Retries},
 		{"the number of repeats", was.Repeat, now.Repeat},
 		{"where replies come from", was.Replies.String(), now.Replies.String()},
@@ -159,7 +159,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"whether it stops early (--stop-early)", stopText(was), stopText(now)},
 		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
 		{"the mode", registered.Mode, mode},
-		{"that it is to be submitted", was.SubmitIntent, now.SubmitIntent},
+		{"whether it is to be submitted (--submit-intent)", was.SubmitIntent, now.SubmitIntent},
 		{"who gives second views (--second-view)", secondViewThen(was, now), cmp.Or(now.SecondView, "nobody")},
 		{"what is recorded of its texts", cmp.Or(was.Recording, "nothing"), cmp.Or(now.Recording, "nothing")},
 	} {
