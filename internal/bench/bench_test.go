@@ -349,7 +349,8 @@ func TestDatasetLinesAreStrict(t *testing.T) {
 		{"an id that looks like another", "{\"id\":\"a1\"}\n{\"id\":\"al\"}\n", `dataset.jsonl:2: the id "al" looks like "a1" in line 1`},
 		{"a key twice", "{\"id\":\"a\",\"id\":\"b\"}\n", "dataset.jsonl:1:"},
 		{"an empty line", "{\"id\":\"a\"}\n\n", "dataset.jsonl:2:"},
-		{"a number for an id", "{\"id\":1}\n", "dataset.jsonl:1:"},
+		{"a number for an id", "{\"id\":1}\n", `dataset.jsonl:1:1: the "id" is 1, expected a text`},
+		{"nothing", "\n", "dataset.jsonl:1:1: the line is empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -74,6 +74,9 @@ func DatasetPlace(n int, line []byte, at int64) string {
 }
 
 func datasetID(line []byte) (string, error) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return "", refusal.Newf(refusal.Malformed, "the line is empty")
+	}
 	if len(line) > maxDatasetLine {
 		return "", refusal.Newf(refusal.TooLarge, "%d bytes, at most %d are accepted", len(line), maxDatasetLine)
 	}
@@ -85,6 +88,9 @@ func datasetID(line []byte) (string, error) {
 	raw, ok := object["id"]
 	if !ok {
 		return "", refusal.Newf(refusal.Malformed, `there is no "id"`)
+	}
+	if raw.Kind() != '"' {
+		return "", refusal.Newf(refusal.Malformed, `the "id" is %.80s, expected a text, as in "id":"one"`, raw)
 	}
 	if err := canon.Unmarshal(raw, &id); err != nil {
 		return "", err

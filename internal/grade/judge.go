@@ -318,7 +318,7 @@ func (r *run) judge(n *node, d *Detail, v extract.Value, counts bool) tally {
 	}
 	r.judged = r.judged || counts
 	if r.in.Judge == nil {
-		return single(unscored("there is no judge to ask"))
+		return single(unscored("there is no judge to ask: no judge.yaml names one"))
 	}
 	spec := *n.judge
 	if why := r.look(&spec); why != "" {
