@@ -91,10 +91,8 @@ func (s *shownRegistry) eval(metrics string) string {
 func (s *shownRegistry) vote(id string, verdicts []string, reason string) {
 	s.t.Helper()
 	full := s.get("/proposal/" + id).is(200)
-	for range 100 { // judges are drawn when the batch after the proposal is sealed
-		if s.tick(); full.has("judges.drawn") != "0" {
-			break
-		}
+	for end := time.Now().Add(time.Minute); full.has("judges.drawn") == "0" && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s.tick() // draws judges, and the index has them in its own time
 		full = s.get("/proposal/" + id).is(200)
 	}
 	var drawn []string
