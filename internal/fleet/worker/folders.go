@@ -73,10 +73,24 @@ func (s *shift) unpack(ctx context.Context, f agent.CarriedFolder, dir string, l
 		return refusal.Newf(refusal.DigestMismatch, "the coordinator sent %s %.200s with the digest %s, expected %s (%v)", f.Kind, f.Host, got, f.Digest, err).
 			WithHint("the folder may have changed while it was sent: leave it alone while the attempt runs")
 	}
-	if got, err := agent.DigestMount(filepath.Join(dir, "f")); err == nil && got == f.Digest {
-		return nil // another worker of this machine was faster, and may be using it
+	return place(draft, dir, f.Digest)
+}
+
+// place gives a folder its name. Another worker of this machine may do so at the same
+// time; if it is faster, and may be using it, its folder stays.
+func place(draft *store.Tree, dir string, want digest.Content) (err error) {
+	for range 5 {
+		if draft.Commit(false) == nil {
+			return nil
+		}
+		if got, err := agent.DigestMount(filepath.Join(dir, "f")); err == nil && got == want {
+			return nil
+		}
+		if err = draft.Commit(true); err == nil {
+			return nil
+		}
 	}
-	return draft.Commit(true)
+	return err
 }
 
 // A folderReader reads the files of a folder from the coordinator, part by part.
