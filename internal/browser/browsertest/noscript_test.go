@@ -92,7 +92,7 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 	b.goTo(base + "/attempts")
 	b.js(`document.querySelector("input[type=search]").value = "vulner"`)
 	b.run(chromedp.Click(`form.filter button`))
-	b.waitFor(`location.search.includes("q=vulner")`)
+	b.waitFor(`location.search.includes("q=vulner") && document.readyState === "complete"`)
 	if seen := b.js(`document.querySelector("main table").innerText`).(string); !strings.Contains(seen, attackers) || strings.Contains(seen, signed) {
 		t.Errorf("searching without scripts: %s", seen)
 	}
