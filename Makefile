@@ -11,17 +11,17 @@ build:
 	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 test:
 	.ci/setup
-	go test -vet=off -ldflags='-s -w' -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./internal/sandbox ./...
+	go test -vet=off -ldflags='-s -w' -timeout 20m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./internal/run/sandbox ./...
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:
 	go test ./internal/cli -run 'Docs$$' -update
-	go test ./internal/evidence -run RecordsPage -update
-	go test ./internal/trajectory -run SchemaFile -update
-	go test ./internal/audit -run AuditPage -update
-	go test ./internal/browser -run Rules -update
-	go test ./internal/browser -run Digest -update
-	go test ./internal/structure -run ImportGraph -update
+	go test ./internal/record/evidence -run RecordsPage -update
+	go test ./internal/run/trajectory -run SchemaFile -update
+	go test ./internal/read/audit -run AuditPage -update
+	go test ./internal/share/browser -run Rules -update
+	go test ./internal/share/browser -run Digest -update
+	go test ./internal/testing/structure -run ImportGraph -update
 tidy:
 	go mod tidy && cd tools && go mod tidy
 ci:

@@ -7,7 +7,7 @@
 # file in and the report out. COUNT=n repeats.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go test ./internal/audit -vet=off -run '^$' -bench 'Floor|Contains|Prefilter|Full' -benchtime "${TIME:-2s}" -count "${COUNT:-1}" "$@" |
+go test ./internal/read/audit -vet=off -run '^$' -bench 'Floor|Contains|Prefilter|Full' -benchtime "${TIME:-2s}" -count "${COUNT:-1}" "$@" |
 	awk '/^Benchmark/ {
 		name = $1; sub(/^Benchmark/, "", name); sub(/-[0-9]+$/, "", name)
 		for (i = 2; i < NF; i++) if ($(i+1) == "MB/cpu-s") { sum[name] += $i; n[name]++ }

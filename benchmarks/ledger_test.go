@@ -21,12 +21,12 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
 )
 
 var figures = flag.Bool("figures", false, "measure; takes about a minute")

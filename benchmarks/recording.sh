@@ -11,6 +11,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go test -c -vet=off -o "$work/harness.test" ./internal/harness
-cd internal/harness
+go test -c -vet=off -o "$work/harness.test" ./internal/run/harness
+cd internal/run/harness
 GOMAXPROCS=${2:-$(nproc)} "$work/harness.test" -test.run '^$' -test.bench '^BenchmarkRecording$' -test.benchtime "${1:-31}x"

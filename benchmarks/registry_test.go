@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/registry/pgtest"
-	"tallystick/internal/registry/servetest"
+	"tallystick/internal/testing/pgtest"
+	"tallystick/internal/testing/servetest"
 )
 
 var (

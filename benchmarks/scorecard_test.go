@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/canon"
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
 )
 
 // A generated is a workspace with attempts that nobody ran.

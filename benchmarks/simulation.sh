@@ -4,4 +4,4 @@
 # minutes and 1 GB of disk in TMPDIR, and prints what it simulated.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec go test ./internal/promote -count=1 -v -timeout 60m -run '^TestThirtyDays$' -simulation.scale "${SCALE:-10}" "$@"
+exec go test ./internal/read/promote -count=1 -v -timeout 60m -run '^TestThirtyDays$' -simulation.scale "${SCALE:-10}" "$@"

@@ -106,4 +106,4 @@ for time in first second; do
     stop
 done
 
-go test ./internal/trajectory -run '^$' -bench '^BenchmarkIndex$' -benchtime 3x | grep Benchmark
+go test ./internal/run/trajectory -run '^$' -bench '^BenchmarkIndex$' -benchtime 3x | grep Benchmark

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/fleet"
-	"tallystick/internal/fleet/bus"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/record/seal"
 )
 
 // A cluster is three NATS servers in this process.

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/app/fleet/coordinator"
+	"tallystick/internal/app/fleet/worker"
 	"tallystick/internal/cli"
-	"tallystick/internal/fleet"
-	"tallystick/internal/fleet/coordinator"
-	"tallystick/internal/fleet/worker"
-	"tallystick/internal/seal"
+	"tallystick/internal/record/seal"
 )
 
 var figures = flag.Bool("figures", false, "measure; benchmarks/fleet.sh does")

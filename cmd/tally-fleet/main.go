@@ -8,13 +8,13 @@ import (
 	"os"
 	"runtime/debug"
 
-	"tallystick/internal/bucket/s3"
+	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/app/fleet/coordinator"
+	"tallystick/internal/app/fleet/worker"
 	"tallystick/internal/cli"
-	"tallystick/internal/fleet/bus"
-	"tallystick/internal/fleet/coordinator"
-	"tallystick/internal/fleet/worker"
-	"tallystick/internal/sandbox"
-	"tallystick/internal/sqlresult"
+	"tallystick/internal/record/bucket/s3"
+	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sqlresult"
 )
 
 func main() {

@@ -14,7 +14,7 @@ package main
 import (
 	"os"
 
-	"tallystick/internal/verify"
+	"tallystick/internal/share/verify"
 )
 
 func main() { os.Exit(verify.Main(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -32,28 +32,28 @@ var (
 		"golang.org/x/text":                  "the one spelling of look-alike letters that the audit of a submission compares",
 	}
 	trustedPackages = map[string]string{
-		"internal/canon":     "reads documents in their one spelling",
-		"internal/digest":    "names bytes by their hash",
-		"internal/evidence":  "knows the form of every record",
-		"internal/ledger":    "verifies chain, tree, checkpoints and receipts",
-		"internal/plain":     "keeps a file's text from steering the terminal",
-		"internal/refusal":   "names what is refused, and the exit codes",
-		"internal/attest":    "verifies credentials; pure",
-		"internal/seal":      "verifies signatures",
-		"internal/sequencer": "knows where the files of a ledger are",
-		"internal/store":     "reads files within bounds",
-		"internal/verify":    "recognises what is given and verifies it",
-		"internal/witness":   "parses and verifies bundles; pure",
+		"internal/record/canon":     "reads documents in their one spelling",
+		"internal/record/digest":    "names bytes by their hash",
+		"internal/record/evidence":  "knows the form of every record",
+		"internal/record/ledger":    "verifies chain, tree, checkpoints and receipts",
+		"internal/record/plain":     "keeps a file's text from steering the terminal",
+		"internal/record/refusal":   "names what is refused, and the exit codes",
+		"internal/share/attest":     "verifies credentials; pure",
+		"internal/record/seal":      "verifies signatures",
+		"internal/record/sequencer": "knows where the files of a ledger are",
+		"internal/record/store":     "reads files within bounds",
+		"internal/share/verify":     "recognises what is given and verifies it",
+		"internal/read/bundle":      "parses and verifies bundles; pure",
 
 		// A submission is derived again, its audit report among the rest.
-		"internal/audit":             "makes the audit report of a submission again; pure",
-		"internal/openpgp":           "reads one key and one detached signature of a person; pure",
-		"internal/browser":           "how a value of an entry becomes text on a page, and the page's scripts; pure",
-		"internal/browser/report":    "renders a report again to compare it byte for byte; pure",
-		"internal/browser/site":      "compares the files of a site with its signed manifest, and verifies its receipts; pure",
-		"internal/audit/disposition": "what a person signed about a finding; pure",
-		"internal/sequential":        "the arithmetic by which an attempt stops early, decided again from its records; pure",
-		"internal/submission":        "derives every file of a submission from its receipts; pure",
+		"internal/read/audit":             "makes the audit report of a submission again; pure",
+		"internal/record/openpgp":         "reads one key and one detached signature of a person; pure",
+		"internal/share/browser":          "how a value of an entry becomes text on a page, and the page's scripts; pure",
+		"internal/share/browser/report":   "renders a report again to compare it byte for byte; pure",
+		"internal/share/browser/site":     "compares the files of a site with its signed manifest, and verifies its receipts; pure",
+		"internal/read/audit/disposition": "what a person signed about a finding; pure",
+		"internal/record/sequential":      "the arithmetic by which an attempt stops early, decided again from its records; pure",
+		"internal/share/submission":       "derives every file of a submission from its receipts; pure",
 	}
 )
 
@@ -73,7 +73,7 @@ func TestTrustedPackagesAreFew(t *testing.T) {
 		for _, path := range importsOf(t, filepath.Join(root, filepath.FromSlash(dir))) {
 			switch path {
 			case "net/http", "os/exec", "net":
-				if dir != "internal/seal" || path != "net" { // seal speaks to the SSH agent when it signs
+				if dir != "internal/record/seal" || path != "net" { // seal speaks to the SSH agent when it signs
 					t.Errorf("%s imports %s: a verifier reads files and nothing else", dir, path)
 				}
 			}

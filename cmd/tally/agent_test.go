@@ -14,11 +14,11 @@ import (
 	"sync"
 	"testing"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
 )
 
 // staticTally builds the program as it is released, once: a sandbox runs this

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // needs skips a part that a machine without the program cannot run. What a

@@ -9,11 +9,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"tallystick/internal/canon"
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/store"
-	"tallystick/internal/suites/repofix"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/suites/repofix"
 )
 
 // examples is where they lie, seen from this package.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // folderRegistration is that of a class whose agents run in one isolation class.

@@ -22,12 +22,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/canon"
-	"tallystick/internal/digest"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/submission"
-	"tallystick/internal/verify"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/share/submission"
+	"tallystick/internal/share/verify"
 )
 
 // gaiadata DIR N [test] writes a data set in the shape of GAIA's level 1: N tasks,

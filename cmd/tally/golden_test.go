@@ -20,7 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/seal"
+	"tallystick/internal/record/seal"
 )
 
 // The folders of testdata/golden are workspaces that earlier programs wrote and

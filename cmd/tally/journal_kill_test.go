@@ -16,24 +16,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/cassette"
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/journal"
-	"tallystick/internal/ledger"
-	"tallystick/internal/provider/faketest"
-	"tallystick/internal/refusal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/testing/fakemodel"
 )
 
 // A paidWorkspace has a class whose cases have four turns and a judge, and a
 // provider of models on this machine that counts its calls.
 type paidWorkspace struct {
 	*killedWorkspace
-	server *faketest.Server
+	server *fakemodel.Server
 
 	more chan struct{} // a call came
 }
@@ -43,13 +43,13 @@ const paidVotes = 3
 func newPaidWorkspace(t *testing.T, cases int) *paidWorkspace {
 	t.Helper()
 	w := &paidWorkspace{killedWorkspace: newKilledWorkspace(t), more: make(chan struct{}, 1<<16)}
-	w.server = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+	w.server = fakemodel.Answer(t, func(r fakemodel.Request) fakemodel.Reply {
 		w.more <- struct{}{}
 		time.Sleep(2 * time.Millisecond)
 		if strings.Contains(string(r.Body), "judge-1") {
-			return faketest.Reply{Text: `{"score":0.75,"passed":true,"reason":"It counts."}`}
+			return fakemodel.Reply{Text: `{"score":0.75,"passed":true,"reason":"It counts."}`}
 		}
-		return faketest.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`))}
+		return fakemodel.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`))}
 	})
 	var lines bytes.Buffer
 	for i := range cases {
@@ -150,7 +150,7 @@ func (w *paidWorkspace) journalIn(folder ...string) []journal.Line {
 }
 
 // keyOf is the key of a request, as the journal has it.
-func keyOf(t *testing.T, r faketest.Request) digest.ID {
+func keyOf(t *testing.T, r fakemodel.Request) digest.ID {
 	t.Helper()
 	q, err := cassette.ModelRequest(r.API, r.Body, nil)
 	if err != nil {
@@ -332,7 +332,7 @@ func (w *paidWorkspace) checkEveryCallIsThere(attempt string, b paidBooks) {
 
 // checkJournal holds a journal against what the provider counted, and says how many
 // calls were answered and of how many nobody knows.
-func (w *paidWorkspace) checkJournal(lines []journal.Line, requests []faketest.Request) (calls, unknown int) {
+func (w *paidWorkspace) checkJournal(lines []journal.Line, requests []fakemodel.Request) (calls, unknown int) {
 	w.t.Helper()
 	served, intents, replies := map[digest.ID]int{}, map[digest.ID]int{}, map[digest.ID]int{}
 	for _, r := range requests {

@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/journal"
-	"tallystick/internal/provider/faketest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/testing/fakemodel"
 )
 
 // A clerk is a live MCP server with effects: it counts how often each case called.
 type clerk struct {
-	faketest.MCP
+	fakemodel.MCP
 	mu    sync.Mutex
 	calls map[string]int
 }
@@ -57,13 +57,13 @@ func TestKilledLiveRunCallsNoToolTwice(t *testing.T) {
 	cases := 4 + kills*2
 	w := newPaidWorkspace(t, 0)
 	asked := regexp.MustCompile(`Note (\d+)\.`)
-	models := faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+	models := fakemodel.Answer(t, func(r fakemodel.Request) fakemodel.Reply {
 		w.more <- struct{}{}
 		time.Sleep(2 * time.Millisecond)
 		if strings.Contains(string(r.Body), `"tool"`) {
-			return faketest.Reply{Text: "noted"}
+			return fakemodel.Reply{Text: "noted"}
 		}
-		return faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "note", Arguments: fmt.Sprintf(`{"word":"case-%s"}`, asked.FindSubmatch(r.Body)[1])}}}
+		return fakemodel.Reply{ToolCalls: []fakemodel.ToolCall{{Name: "note", Arguments: fmt.Sprintf(`{"word":"case-%s"}`, asked.FindSubmatch(r.Body)[1])}}}
 	})
 	tool := &clerk{calls: map[string]int{}}
 	web := httptest.NewServer(tool)

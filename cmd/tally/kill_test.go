@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/ledger"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
 )
 
 // killRounds is how often a writer is killed: enough to hit starting, writing

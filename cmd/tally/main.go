@@ -5,8 +5,8 @@ import (
 	"os"
 
 	"tallystick/internal/cli"
-	"tallystick/internal/sandbox"
-	"tallystick/internal/sqlresult"
+	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sqlresult"
 )
 
 func main() {

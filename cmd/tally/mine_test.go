@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/evidence"
-	"tallystick/internal/mine"
+	"tallystick/internal/app/mine"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/bench"
 )
 
 // A minedRepo is a git repository that a test writes commit by commit.

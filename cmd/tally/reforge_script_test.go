@@ -8,11 +8,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/canon"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/seal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
 )
 
 // reforge ENTRY OLD NEW [KEY] appends an entry like another of the ledger with NEW in

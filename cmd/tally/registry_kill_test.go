@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/ledger"
-	"tallystick/internal/registry/client"
-	"tallystick/internal/registry/monitor"
-	"tallystick/internal/registry/pgtest"
-	"tallystick/internal/registry/servetest"
-	"tallystick/internal/seal"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/serve/registry/monitor"
+	"tallystick/internal/testing/pgtest"
+	"tallystick/internal/testing/servetest"
 )
 
 // registryKills is how often the server is killed in every run of the suite;

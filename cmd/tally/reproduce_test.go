@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 // An agent that answers differently the second time does not reproduce: the

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/bench"
+	"tallystick/internal/run/bench"
 )
 
 // TestARubricIsAnnouncedBeforeItRuns kills the real program with SIGKILL while a

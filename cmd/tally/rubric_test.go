@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/bench"
 )
 
 // Rubrics that are as they should be, and hostile ones, each through a whole

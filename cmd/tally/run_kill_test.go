@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
 )
 
 const bulkRegistration = `version: 1

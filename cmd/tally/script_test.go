@@ -19,10 +19,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/provider/faketest"
-	"tallystick/internal/seal"
-	"tallystick/internal/verify"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/share/verify"
+	"tallystick/internal/testing/fakemodel"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
@@ -143,13 +143,13 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 		answers = append(answers, [2]string{asked, reply})
 	}
 	var served atomic.Int64
-	server := faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	server := fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		for _, a := range answers {
 			if strings.Contains(string(q.Body), a[0]) {
-				return faketest.Reply{Text: strings.ReplaceAll(a[1], "{n}", strconv.FormatInt(served.Add(1), 10))}
+				return fakemodel.Reply{Text: strings.ReplaceAll(a[1], "{n}", strconv.FormatInt(served.Add(1), 10))}
 			}
 		}
-		return faketest.Reply{Status: 400, Body: `{"error":{"message":"no answer to that"}}`}
+		return fakemodel.Reply{Status: 400, Body: `{"error":{"message":"no answer to that"}}`}
 	})
 	ts.Setenv("PROVIDER", server.OpenAI())
 	providers.Store(server.OpenAI(), &counted{server: server})
@@ -157,7 +157,7 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 
 // A counted is a provider and how many of its calls were told.
 type counted struct {
-	server *faketest.Server
+	server *fakemodel.Server
 	told   int
 }
 

@@ -394,7 +394,7 @@ func (w *agentWorkspace) runOwnAgent(blocks []pageBlock) {
 }
 
 // TestReadmeTour runs the minute of README.md. Its first commands are run by
-// internal/structure, in a copy of the tree.
+// internal/testing/structure, in a copy of the tree.
 func TestReadmeTour(t *testing.T) {
 	t.Parallel()
 	all, err := readPage("README.md")

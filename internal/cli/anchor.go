@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/record/plain"
 )
 
 func newAnchor(env *Env) *cobra.Command {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/cosign"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/verify"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/cosign"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/share/verify"
 )
 
 type anchorWatchOptions struct {

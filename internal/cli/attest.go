@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/archive/abroad"
-	"tallystick/internal/attest"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
 )
 
 type attestOptions struct {

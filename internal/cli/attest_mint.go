@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/plain"
-	"tallystick/internal/registry/client"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/share/attest/claim"
 )
 
 // mint has a registry issue the credential about a drafted body. A runner with a key

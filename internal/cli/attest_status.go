@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/attest"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
 )
 
 // loadIssuer reads the key of an issuer who is not the runner.

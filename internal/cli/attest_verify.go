@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/attest"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/digest"
-	"tallystick/internal/verify"
-	"tallystick/internal/verify/attested"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/verify"
+	"tallystick/internal/share/verify/attested"
 )
 
 // contentFlags are the flags that give the bytes behind the digests of a body.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/audit"
-	"tallystick/internal/audit/intake"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/audit"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/intake"
 )
 
 type auditOptions struct {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/audit"
-	"tallystick/internal/audit/disposition"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/audit"
+	"tallystick/internal/read/audit/disposition"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 // maxReport bounds a report that somebody hands us.

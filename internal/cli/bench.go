@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
 )
 
 func newBench(env *Env) *cobra.Command {

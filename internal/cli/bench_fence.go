@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
 )
 
 type benchFenceOptions struct {

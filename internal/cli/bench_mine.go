@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/mine"
-	"tallystick/internal/plain"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/app/mine"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/run/sandbox"
 )
 
 func newBenchMine(env *Env) *cobra.Command {

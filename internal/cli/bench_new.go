@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/plain"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/run/bench"
 )
 
 func newBenchNew(env *Env) *cobra.Command {

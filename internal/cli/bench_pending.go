@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/exchange"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/share/exchange"
 )
 
 type benchPendingOptions struct {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/ceremony"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 // gpgFlag is the help of --gpg, wherever people sign.

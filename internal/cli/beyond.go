@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"tallystick/internal/bucket"
-	"tallystick/internal/fleet"
-	"tallystick/internal/harness"
-	"tallystick/internal/lab"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/record/bucket"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/harness"
 )
 
 // A Beyond is what only tally-fleet can do: work on more than one machine. It

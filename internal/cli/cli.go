@@ -28,9 +28,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 // commands makes the program's commands, in the order in which help lists

@@ -20,7 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 // stubborn makes the test binary a program that does not listen to signals.

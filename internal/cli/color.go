@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 )
 
 // A style is how a word of ours is shown on a terminal. In the text that a command

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/plain"
+	"tallystick/internal/record/plain"
 )
 
 func TestPaintColoursOurWordsAlone(t *testing.T) {

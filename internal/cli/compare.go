@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/archive/abroad"
-	"tallystick/internal/history"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type compareOptions struct {

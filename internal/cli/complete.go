@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tallystick/internal/archive/names"
-	"tallystick/internal/bench"
-	"tallystick/internal/evidence"
-	"tallystick/internal/exchange/export"
-	"tallystick/internal/history"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/read/archive/names"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/sandbox"
+	"tallystick/internal/share/export"
 )
 
 // What a shell completes is decided here and nowhere else: by the word that

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type correctOptions struct {

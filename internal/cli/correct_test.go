@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/canon"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/sequencer"
 )
 
 // A failure that blocks is not corrected away: the command refuses to raise such

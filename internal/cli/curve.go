@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/refusal"
 )
 
 type curveOptions struct {

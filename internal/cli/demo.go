@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/archive"
-	"tallystick/internal/demo"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/demo"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
 )
 
 func newDemo(env *Env) *cobra.Command {

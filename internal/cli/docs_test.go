@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md and docs/refusals.md")

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/doctor"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/doctor"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 func newDoctor(env *Env) *cobra.Command {

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ledger"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 // settingsFile marks the top folder of a workspace.

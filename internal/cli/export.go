@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/archive/abroad"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/digest"
-	"tallystick/internal/exchange/export"
-	"tallystick/internal/exchange/otel"
-	"tallystick/internal/plain"
-	"tallystick/internal/seal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/export"
+	"tallystick/internal/share/otel"
 )
 
 type exportOptions struct {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/exchange/gaia"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/share/gaia"
 )
 
 func newGAIA(env *Env) *cobra.Command {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/gate"
-	"tallystick/internal/history"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type gateOptions struct {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/digest"
-	"tallystick/internal/evidence"
-	"tallystick/internal/refusal"
-	"tallystick/internal/sequencer"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/sequencer"
 )
 
 func failed(s *evidence.CaseScored) {

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/archive"
-	"tallystick/internal/harness"
-	"tallystick/internal/lab"
-	"tallystick/internal/outline"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/outline"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/harness"
 )
 
 type goldenOptions struct {

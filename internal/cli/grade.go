@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/digest"
-	"tallystick/internal/extract"
-	"tallystick/internal/grade"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/extract"
+	"tallystick/internal/run/grade"
 )
 
 type gradeOptions struct {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 // A topic is a page of help that belongs to no single command.

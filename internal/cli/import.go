@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/exchange/importer"
-	"tallystick/internal/exchange/results"
-	"tallystick/internal/plain"
+	"tallystick/internal/read/results"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/share/importer"
 )
 
 func newImport(env *Env) *cobra.Command {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/digest"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/workspace"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/bench"
 )
 
 func newInit(env *Env) *cobra.Command {

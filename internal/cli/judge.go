@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/judge"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/judge"
 )
 
 func newJudge(env *Env) *cobra.Command {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/lab"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
 )
 
 func newJudgeCalibrate(env *Env) *cobra.Command {

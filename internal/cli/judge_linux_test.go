@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/provider/faketest"
+	"tallystick/internal/testing/fakemodel"
 )
 
 // The verdict is recorded with the case, so that a replay on any machine has
 // the same one, without a cache and without a draw.
 func TestRecordKeepsTheJudgesVerdictAndReplaysIt(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s := newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		if strings.Contains(string(q.Body), `"model":"judge-1"`) {
-			return faketest.Reply{Text: verdict(0.75, "It is polite.")}
+			return fakemodel.Reply{Text: verdict(0.75, "It is polite.")}
 		}
-		return faketest.Reply{Text: "hello"}
+		return fakemodel.Reply{Text: "hello"}
 	}))
 	s.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+s.server.OpenAI()+"\n  key_env: STUDIO_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000}\n    judge-1: {input: 1000000, output: 4000000}\n")
 	s.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\nvotes: 2\nmax_output_tokens: 200\n")

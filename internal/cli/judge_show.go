@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 func newJudgeShow(env *Env) *cobra.Command {

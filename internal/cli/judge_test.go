@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/provider/faketest"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/testing/fakemodel"
 )
 
 // A tribunal is a workspace with one case that a model judges, and a fake
@@ -22,7 +22,7 @@ type tribunal struct {
 	t        *testing.T
 	dir      string
 	vars     map[string]string
-	server   *faketest.Server
+	server   *fakemodel.Server
 	answer   string   // of the agent
 	verdicts []string // of the judge, one after the other; the last stays
 	asked    int      // times that the judge was
@@ -38,9 +38,9 @@ func newTribunal(t *testing.T) *tribunal {
 	t.Helper()
 	b := &tribunal{t: t, dir: filepath.Join(t.TempDir(), "w"), answer: "Oslo", verdicts: []string{verdict(1, "It is right.")}}
 	b.vars = map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOME": t.TempDir(), "BENCH_KEY": "sk-bench-0123456789"}
-	b.server = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
+	b.server = fakemodel.Answer(t, func(r fakemodel.Request) fakemodel.Reply {
 		if !strings.Contains(string(r.Body), "judge-1") {
-			return faketest.Reply{Text: b.answer}
+			return fakemodel.Reply{Text: b.answer}
 		}
 		b.asked++
 		text := b.verdicts[0]
@@ -48,9 +48,9 @@ func newTribunal(t *testing.T) *tribunal {
 			b.verdicts = b.verdicts[1:]
 		}
 		if text == "500" {
-			return faketest.Reply{Status: 500, Headers: map[string]string{"retry-after-ms": "0"}, Body: `{"error":{"message":"down"}}`}
+			return fakemodel.Reply{Status: 500, Headers: map[string]string{"retry-after-ms": "0"}, Body: `{"error":{"message":"down"}}`}
 		}
-		return faketest.Reply{Text: text}
+		return fakemodel.Reply{Text: text}
 	})
 	if code := b.run("init", b.dir); code != 0 {
 		t.Fatal(b.out)

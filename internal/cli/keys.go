@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/ceremony"
-	"tallystick/internal/plain"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/seal"
 )
 
 func newKeys(env *Env) *cobra.Command {

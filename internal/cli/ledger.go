@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 func newLedger(env *Env) *cobra.Command {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/evidence"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
 )
 
 type ledgerAppendOptions struct {

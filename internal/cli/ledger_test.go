@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/workspace"
 )
 
 // TestStrictLooksBackThirtyDays: unless told otherwise, and then as far as told.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/plain"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
 )
 
 func newLog(env *Env) *cobra.Command {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/gateway"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/gateway"
 )
 
 func newMCPStdio(env *Env) *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 func TestMCPStdioPassesLinesToTheGatewayOfTheEnvironment(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/digest"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/sequencer"
 )
 
 // initWithPeople makes a workspace whose signers are alice and bob, who are not

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/history"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/refusal"
 )
 
 type powerOptions struct {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/evidence"
-	"tallystick/internal/plain"
-	"tallystick/internal/promote"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
+	"tallystick/internal/read/promote"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/bench"
 )
 
 func newPromote(env *Env) *cobra.Command {

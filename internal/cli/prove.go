@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/history"
-	"tallystick/internal/plain"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
 )
 
 type proveOptions struct{ name, out string }

@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/archive/abroad"
-	"tallystick/internal/attest"
-	"tallystick/internal/attest/claim"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/registry/client"
-	"tallystick/internal/workspace"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
 )
 
 // registryAccess is how a command reaches a registry.

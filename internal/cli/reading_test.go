@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
-	"tallystick/internal/store"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // A countingFS counts the bytes that are read of a ledger's segments.

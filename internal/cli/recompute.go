@@ -6,11 +6,11 @@ import (
 	"os"
 	"strings"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/verify"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/verify"
 )
 
 // recomputedAnswer is what "tally verify --recompute" says.

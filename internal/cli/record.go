@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/bench"
-	"tallystick/internal/harness"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/provider"
-	"tallystick/internal/refusal"
-	"tallystick/internal/wire"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/provider"
+	"tallystick/internal/run/wire"
 )
 
 type recordOptions struct {

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/cassette"
-	"tallystick/internal/evidence"
-	"tallystick/internal/ledger"
-	"tallystick/internal/provider/faketest"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/testing/fakemodel"
 )
 
 const recordKey = "sk-proj-Recording/Key+0123456789"
@@ -29,14 +29,14 @@ type studio struct {
 	t      *testing.T
 	dir    string
 	vars   map[string]string
-	server *faketest.Server
+	server *fakemodel.Server
 	cancel func() // of the context of the next recording
 
 	screen string // what the person saw
 	out    string
 }
 
-func newStudio(t *testing.T, server *faketest.Server) *studio {
+func newStudio(t *testing.T, server *fakemodel.Server) *studio {
 	t.Helper()
 	s := &studio{t: t, dir: filepath.Join(t.TempDir(), "w"), server: server}
 	s.vars = map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOME": t.TempDir(), "STUDIO_KEY": recordKey}
@@ -193,10 +193,10 @@ func (s *studio) requireEntries(want ...string) {
 	}
 }
 
-func saysHello(faketest.Request) faketest.Reply { return faketest.Reply{Text: "hello"} }
+func saysHello(fakemodel.Request) fakemodel.Reply { return fakemodel.Reply{Text: "hello"} }
 
 func TestRecordRefusesWhereNobodyAnswersForIt(t *testing.T) {
-	s := newStudio(t, faketest.New(t))
+	s := newStudio(t, fakemodel.New(t))
 	if code := s.plainly("record", "hello", "--unsafe-record", "--json"); code != 1 || !strings.Contains(s.out, `"RecordingNotConfirmed"`) {
 		t.Errorf("without a terminal: %d, %s", code, s.out)
 	}
@@ -219,12 +219,12 @@ func TestRecordRefusesWhereNobodyAnswersForIt(t *testing.T) {
 }
 
 func TestRecordShowsAsksWritesAndReplays(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s := newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		// The provider repeats the key in a header, and in the answer to b.
 		if q.Header.Get("Authorization") != "Bearer "+recordKey {
 			t.Error("the provider did not get the key")
 		}
-		r := faketest.Reply{Text: "hello", Headers: map[string]string{"openai-version": recordKey}}
+		r := fakemodel.Reply{Text: "hello", Headers: map[string]string{"openai-version": recordKey}}
 		if strings.Contains(string(q.Body), "hello, b") {
 			r.Text = "hello " + recordKey
 		}
@@ -296,7 +296,7 @@ func requireNowhere(t *testing.T, dir, text string) {
 }
 
 func TestRecordDiscardLeavesOnlyTheEntry(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, saysHello))
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	if code := s.record("record\n", "--unsafe-record", "--discard", "--case", "a"); code != 0 {
 		t.Fatalf("%d: %s", code, s.screen)
 	}
@@ -307,11 +307,11 @@ func TestRecordDiscardLeavesOnlyTheEntry(t *testing.T) {
 }
 
 func TestRecordOfAFailedCaseIsThrownAwayAndRecorded(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s := newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		if strings.Contains(string(q.Body), "hello, a") {
-			return faketest.Reply{Status: 400, Body: `{"error":{"message":"no"}}`}
+			return fakemodel.Reply{Status: 400, Body: `{"error":{"message":"no"}}`}
 		}
-		return faketest.Reply{Text: "hello"}
+		return fakemodel.Reply{Text: "hello"}
 	}))
 	if code := s.record("record\n", "--unsafe-record"); code != 1 || !strings.Contains(s.screen, "1 of 2 recordings were not kept") {
 		t.Errorf("%d: %s", code, s.screen)
@@ -323,7 +323,7 @@ func TestRecordOfAFailedCaseIsThrownAwayAndRecorded(t *testing.T) {
 }
 
 func TestRecordStopsAtTheLimitOfItsCost(t *testing.T) {
-	s := newStudio(t, faketest.New(t))
+	s := newStudio(t, fakemodel.New(t))
 	if code := s.record("record\n", "--unsafe-record", "--max-cost", "0.0001", "--case", "a"); code != 1 || !strings.Contains(s.out, "LimitReached") {
 		t.Errorf("%d: %s\n%s", code, s.screen, s.out)
 	}
@@ -335,12 +335,12 @@ func TestRecordStopsAtTheLimitOfItsCost(t *testing.T) {
 
 func TestRecordInterruptedLeavesItsEntry(t *testing.T) {
 	var s *studio
-	s = newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s = newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		if strings.Contains(string(q.Body), "hello, b") {
 			s.cancel() // Ctrl-C while the provider is at work
-			return faketest.Reply{Body: "{", Hang: true}
+			return fakemodel.Reply{Body: "{", Hang: true}
 		}
-		return faketest.Reply{Text: "hello"}
+		return fakemodel.Reply{Text: "hello"}
 	}))
 	if code := s.record("record\n", "--unsafe-record"); code != 1 || !strings.Contains(s.screen, "stopped by a signal") {
 		t.Errorf("%d: %s", code, s.screen)
@@ -352,7 +352,7 @@ func TestRecordInterruptedLeavesItsEntry(t *testing.T) {
 }
 
 func TestRecordOnlyMissingAddsToWhatIsThere(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, saysHello))
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 {
 		t.Fatalf("%d: %s", code, s.screen)
 	}
@@ -375,13 +375,13 @@ func TestRecordOnlyMissingAddsToWhatIsThere(t *testing.T) {
 }
 
 func TestRecordKeepsLiveToolsWithTheModel(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s := newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		if strings.Contains(string(q.Body), `"role":"tool"`) {
-			return faketest.Reply{Text: "hello"}
+			return fakemodel.Reply{Text: "hello"}
 		}
-		return faketest.Reply{ToolCalls: []faketest.ToolCall{{Name: "look_up", Arguments: `{"word":"tally"}`}}}
+		return fakemodel.Reply{ToolCalls: []fakemodel.ToolCall{{Name: "look_up", Arguments: `{"word":"tally"}`}}}
 	}))
-	tools := &faketest.MCP{Secret: recordKey}
+	tools := &fakemodel.MCP{Secret: recordKey}
 	web := httptest.NewServer(tools)
 	defer web.Close()
 	settings, err := os.ReadFile(filepath.Join(s.dir, "providers.yaml"))
@@ -411,7 +411,7 @@ func TestRecordKeepsLiveToolsWithTheModel(t *testing.T) {
 }
 
 func TestRecordLeavesAloneWhatWasWrittenByHand(t *testing.T) {
-	s := newStudio(t, faketest.New(t))
+	s := newStudio(t, fakemodel.New(t))
 	s.writeCase("a", "version: 1\nturns:\n  - text: hi\nmodel:\n  - text: hello\n")
 	authored, err := cassette.FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - tool: {name: f, result: bait}\n"))
 	if err != nil {
@@ -432,7 +432,7 @@ func TestRecordLeavesAloneWhatWasWrittenByHand(t *testing.T) {
 }
 
 func TestRecordOnlyMissingRefusesACassetteOfAnotherVersion(t *testing.T) {
-	s := newStudio(t, faketest.New(t))
+	s := newStudio(t, fakemodel.New(t))
 	s.write("cassettes/hello/a.cassette.zst", otherVersion(t))
 	if code := s.plainly("bench", "digest", "hello"); code == 0 {
 		if code := s.record("record\n", "--unsafe-record", "--only-missing", "--case", "a"); code != 1 || !strings.Contains(s.screen, "another version") {
@@ -474,12 +474,12 @@ func otherVersion(t *testing.T) string {
 func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
 	const limit = "0.001059"
 	ctx, interrupt := context.WithCancel(context.Background())
-	s := newStudio(t, faketest.Answer(t, func(q faketest.Request) faketest.Reply {
+	s := newStudio(t, fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		if strings.Contains(string(q.Body), "hello, b") && ctx.Err() == nil {
 			interrupt() // Ctrl-C while the provider is at work
-			return faketest.Reply{Body: "{", Hang: true}
+			return fakemodel.Reply{Body: "{", Hang: true}
 		}
-		return faketest.Reply{Text: "hello"}
+		return fakemodel.Reply{Text: "hello"}
 	}))
 	s.write("providers.yaml", "version: 1\nopenai:\n  base_url: "+s.server.OpenAI()+"\n  key_env: STUDIO_KEY\n  prices:\n    fake-1: {input: 1000000, output: 4000000, max_input_tokens: 100}\n")
 	s.writeCase("c", "version: 1\nturns:\n  - text: say hello, c\n")
@@ -508,7 +508,7 @@ func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
 // before the journal says so. The same command makes the same recording again, from the
 // journal, and asks nobody.
 func TestRecordCutOffBeforeItSaysDone(t *testing.T) {
-	s := newStudio(t, faketest.Answer(t, func(faketest.Request) faketest.Reply { return faketest.Reply{Text: "hello"} }))
+	s := newStudio(t, fakemodel.Answer(t, func(fakemodel.Request) fakemodel.Reply { return fakemodel.Reply{Text: "hello"} }))
 	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 {
 		t.Fatalf("%d: %s", code, s.screen)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/registry"
-	"tallystick/internal/registry/web"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/serve/registry"
+	"tallystick/internal/serve/registry/web"
 )
 
 func newRegistry(env *Env) *cobra.Command {

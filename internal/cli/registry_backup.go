@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/registry/backup"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/serve/registry/backup"
 )
 
 func newRegistryBackup(env *Env) *cobra.Command {

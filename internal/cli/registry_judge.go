@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/registry/client"
-	"tallystick/internal/seal"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/serve/registry/client"
 )
 
 type registryJudgeOptions struct {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/registry/client"
-	"tallystick/internal/registry/monitor"
-	"tallystick/internal/verify"
-	"tallystick/internal/workspace"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/serve/registry/monitor"
+	"tallystick/internal/share/verify"
 )
 
 type registryMonitorOptions struct {

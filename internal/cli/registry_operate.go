@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/registry"
-	"tallystick/internal/registry/operate"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/serve/registry"
+	"tallystick/internal/serve/registry/operate"
 )
 
 // operatorCommands are what the operator does to the folder of a registry.

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/digest"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/trajectory"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/trajectory"
 )
 
 type replayOptions struct {

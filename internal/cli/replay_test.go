@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/trajectory"
+	"tallystick/internal/run/trajectory"
 )
 
 // TestReplayTellsEveryTypeOfEvent: no line is left blank after the type.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type reproduceOptions struct {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/history"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/review"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/review"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type reviewOptions struct {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // At a terminal each label is recorded before the next case is shown; Enter skips a

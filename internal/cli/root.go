@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 func newRoot(env *Env) *cobra.Command {

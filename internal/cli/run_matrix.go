@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/recount"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/recount"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 // A matrixAnswer is what "tally run" prints for several targets.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 func TestTheWorstAttemptDecidesTheExitCode(t *testing.T) {

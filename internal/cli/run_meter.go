@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/harness"
-	"tallystick/internal/plain"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/run/harness"
 )
 
 // A meter shows how an attempt is going: one line that is written over on a

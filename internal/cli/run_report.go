@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
-	"tallystick/internal/gate"
-	"tallystick/internal/harness"
-	"tallystick/internal/history"
-	"tallystick/internal/ledger"
-	"tallystick/internal/plain"
-	"tallystick/internal/recount"
-	"tallystick/internal/refusal"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/recount"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/harness"
 )
 
 // report reads the attempt back from the verified ledger: its level, its

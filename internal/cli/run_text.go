@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/recount"
-	"tallystick/internal/scorecard"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/recount"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 )
 
 // answer puts the summary into the form that is promised.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/run/sandbox"
 )
 
 func newSandbox(env *Env) *cobra.Command {

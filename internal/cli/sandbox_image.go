@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox/image"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sandbox/image"
 )
 
 func newSandboxImage(env *Env) *cobra.Command {

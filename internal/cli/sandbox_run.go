@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/evidence"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sandbox"
 )
 
 type sandboxRunOptions struct {

@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/bench"
-	"tallystick/internal/refusal"
-	"tallystick/internal/suites"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/suites"
 )
 
 // chooseTarget fills in the target of a command that names none.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/history"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type showOptions struct {

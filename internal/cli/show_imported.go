@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/archive/abroad"
-	"tallystick/internal/exchange/results"
-	"tallystick/internal/plain"
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/results"
+	"tallystick/internal/record/plain"
 )
 
 func showImported(ctx context.Context, env *Env, o showOptions) error {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/ceremony"
-	"tallystick/internal/digest"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 func newSigners(env *Env) *cobra.Command {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/digest"
-	"tallystick/internal/ledger"
-	"tallystick/internal/plain"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/seal"
 )
 
 type operatorsOptions struct {

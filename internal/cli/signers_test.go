@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 // A person whose time is over signs a manifest, and the machine's clock is set

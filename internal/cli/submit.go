@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/plain"
 )
 
 func newSubmit(env *Env) *cobra.Command {

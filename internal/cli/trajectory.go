@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/plain"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
 )
 
 // pickUsage is the help of --pick, wherever a trajectory is named.

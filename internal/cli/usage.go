@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/refusal"
 )
 
 // usage names an error that came up before a command began to work.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/bench"
-	"tallystick/internal/ceremony"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/bench"
 )
 
 // verifyPlace returns what verifies the files that people sign in a workspace:

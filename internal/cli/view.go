@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/viewer"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/viewer"
 )
 
 type viewOptions struct {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/agent"
-	"tallystick/internal/evidence"
-	"tallystick/internal/history"
-	"tallystick/internal/lab"
-	"tallystick/internal/plain"
+	"tallystick/internal/app/lab"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/run/agent"
 )
 
 func newWatch(env *Env) *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/lab"
+	"tallystick/internal/app/lab"
 )
 
 // A stopWriter ends a watch after its first answer.

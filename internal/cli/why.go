@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/grade"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/grade"
 )
 
 type whyOptions struct {

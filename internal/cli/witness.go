@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/ledger"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/witness"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 func newWitness(env *Env) *cobra.Command {
@@ -27,7 +27,7 @@ of the ledger's entry.`,
 
 // readBundle reads a file that should be a bundle.
 func readBundle(path string) ([]byte, error) {
-	return archive.ReadInput(path, witness.MaxBytes)
+	return archive.ReadInput(path, bundle.MaxBytes)
 }
 
 // inFile puts the file's name in front of what is wrong with it.
@@ -55,8 +55,8 @@ func (o *witnessTrustOptions) declare(cmd *cobra.Command) {
 }
 
 // trust loads what the flags name. With --unsafe-unsigned it is empty.
-func (o witnessTrustOptions) trust() (witness.Trust, error) {
-	var t witness.Trust
+func (o witnessTrustOptions) trust() (bundle.Trust, error) {
+	var t bundle.Trust
 	var err error
 	if o.hmacKeyFile != "" {
 		if t.HMACKey, err = seal.LoadSecret(o.hmacKeyFile); err != nil {
@@ -93,7 +93,7 @@ func (o witnessTrustOptions) trust() (witness.Trust, error) {
 
 // read reads a bundle and verifies what the flags ask for. The Verified is nil
 // with --unsafe-unsigned, when nothing was.
-func (o witnessTrustOptions) read(path string) (*witness.Parsed, *witness.Verified, error) {
+func (o witnessTrustOptions) read(path string) (*bundle.Parsed, *bundle.Verified, error) {
 	trust, err := o.trust()
 	if err != nil {
 		return nil, nil, err
@@ -103,10 +103,10 @@ func (o witnessTrustOptions) read(path string) (*witness.Parsed, *witness.Verifi
 		return nil, nil, err
 	}
 	if o.unsafeUnsigned {
-		p, err := witness.Parse(data)
+		p, err := bundle.Parse(data)
 		return p, nil, inFile(path, err)
 	}
-	v, err := witness.Verify(data, trust)
+	v, err := bundle.Verify(data, trust)
 	if err != nil {
 		return nil, nil, inFile(path, err)
 	}

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/witness/describe"
-	"tallystick/internal/workspace"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/bundle/describe"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
 )
 
 // namesAttempt reports whether the source of pack is an attempt of the

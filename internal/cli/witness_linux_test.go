@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"tallystick/internal/witness"
+	"tallystick/internal/read/bundle"
 )
 
 // openTerminal returns both ends of a pseudo-terminal of the given size.
@@ -43,9 +43,9 @@ func openTerminal(t *testing.T, rows, columns uint16) (person, program *os.File)
 // does not hide that the outcome does not hold.
 func TestReplayIsPagedOnATerminal(t *testing.T) {
 	person, program := openTerminal(t, 30, 200)
-	b := &witness.Bundle{Outcome: witness.Solved, Diff: []byte("+new\n-old\n"),
+	b := &bundle.Bundle{Outcome: bundle.Solved, Diff: []byte("+new\n-old\n"),
 		Spec: []byte(strings.Repeat("line\n", 5)), TestLog: []byte(strings.Repeat("line\n", 100) + "tests: 0 passed, 1 failed\n")}
-	data, err := b.Pack(witness.Seals{})
+	data, err := b.Pack(bundle.Seals{})
 	if err != nil {
 		t.Fatal(err)
 	}

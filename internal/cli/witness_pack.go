@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/witness"
-	"tallystick/internal/witness/describe"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/bundle"
+	"tallystick/internal/read/bundle/describe"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 type witnessPackOptions struct {
@@ -129,8 +129,8 @@ func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
 }
 
 // seals loads the keys that the flags name.
-func (o witnessPackOptions) seals() (witness.Seals, error) {
-	var s witness.Seals
+func (o witnessPackOptions) seals() (bundle.Seals, error) {
+	var s bundle.Seals
 	var err error
 	if o.hmacKeyFile != "" {
 		if s.HMACKey, err = seal.LoadSecret(o.hmacKeyFile); err != nil {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/witness"
+	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 func newWitnessReplay(env *Env) *cobra.Command {
@@ -66,7 +66,7 @@ func runWitnessReplay(ctx context.Context, env *Env, o witnessTrustOptions, path
 		return err
 	}
 	// Known before the walk, so that leaving it early changes no exit code.
-	tests, mismatch := witness.CheckOutcome(&p.Bundle)
+	tests, mismatch := bundle.CheckOutcome(&p.Bundle)
 	mismatch = inFile(path, mismatch)
 
 	a := witnessReplayAnswer{Path: path, Verified: v != nil, SignedBy: []string{}, witnessAnswer: describeBundle(p),
@@ -119,7 +119,7 @@ func (a witnessReplayAnswer) walk(out io.Writer) {
 	}
 	section("DIFF", a.Diff, true)
 	section("TEST LOG", a.TestLog, false)
-	if a.Postmortem != nil || a.Header.Outcome != uint8(witness.Solved) {
+	if a.Postmortem != nil || a.Header.Outcome != uint8(bundle.Solved) {
 		section("POSTMORTEM", a.Postmortem, false)
 	}
 	if a.OutcomeSupported {

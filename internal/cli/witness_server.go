@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/cosign"
-	"tallystick/internal/ledger"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/record/cosign"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type witnessServerOptions struct {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/witness"
+	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/plain"
 )
 
 func newWitnessShow(env *Env) *cobra.Command {
@@ -82,10 +82,10 @@ type witnessAnswer struct {
 	HasReceipt   bool   `json:"has_receipt"`
 }
 
-func describeBundle(p *witness.Parsed) witnessAnswer {
+func describeBundle(p *bundle.Parsed) witnessAnswer {
 	h := p.Header
 	a := witnessAnswer{
-		Header: witnessHeader{witness.Magic, h.Version, h.Flags, h.TaskID.String(), hex.EncodeToString(h.PolicyHash[:]), h.CreatedNS,
+		Header: witnessHeader{bundle.Magic, h.Version, h.Flags, h.TaskID.String(), hex.EncodeToString(h.PolicyHash[:]), h.CreatedNS,
 			uint8(h.Outcome), h.Outcome.String(), uint8(h.Mode), h.Mode.String(), h.ToolCalls, h.CostMicrodollars, h.LatencyMS, h.Tokens,
 			h.Retries, h.Sections, h.Size},
 		Sections: []witnessSection{}, Trace: []witnessCall{},
@@ -118,7 +118,7 @@ func runWitnessShow(_ context.Context, env *Env, path string) error {
 	if err != nil {
 		return err
 	}
-	p, err := witness.Parse(data)
+	p, err := bundle.Parse(data)
 	if err != nil {
 		return inFile(path, err)
 	}
@@ -161,10 +161,10 @@ func (a witnessAnswer) headerText(out io.Writer) {
 // String is one tool call on one line.
 func (c witnessCall) String() string {
 	check, how := c.CheckName, ""
-	if c.Vantage != "" && c.Vantage != witness.Executed.String() {
+	if c.Vantage != "" && c.Vantage != bundle.Executed.String() {
 		how = "  " + vantageText(c.Vantage)
 	}
-	if c.Vantage == witness.Reported.String() {
+	if c.Vantage == bundle.Reported.String() {
 		check = "unasked" // the format knows only denied here, and it was made
 	}
 	return fmt.Sprintf("%-9s %-12s %6d ms  %s  %6d tokens  args %s  result %s%s", check, plain.Line(c.Action), c.Latency, microdollars(c.Cost), c.Tokens, c.ArgsHash, c.ResultHash, how)
@@ -172,7 +172,7 @@ func (c witnessCall) String() string {
 
 // vantageText says what a vantage means.
 func vantageText(vantage string) string {
-	if vantage == witness.Reported.String() {
+	if vantage == bundle.Reported.String() {
 		return "reported by the agent"
 	}
 	return "proposed by the model"

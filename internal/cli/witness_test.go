@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/archive"
-	"tallystick/internal/refusal"
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/refusal"
 )
 
 func TestPagerStopsAfterEachScreen(t *testing.T) {

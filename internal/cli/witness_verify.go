@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
-	"tallystick/internal/seal"
-	"tallystick/internal/witness"
+	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 func newWitnessVerify(env *Env) *cobra.Command {
@@ -74,7 +74,7 @@ func runWitnessVerify(_ context.Context, env *Env, o witnessTrustOptions, path s
 	return err
 }
 
-func (a *witnessVerifyAnswer) describe(p *witness.Parsed, v *witness.Verified) {
+func (a *witnessVerifyAnswer) describe(p *bundle.Parsed, v *bundle.Verified) {
 	a.TaskID, a.Outcome, a.EvidenceComplete = p.TaskID.String(), p.Outcome.String(), p.EvidenceComplete()
 	for _, s := range p.Other {
 		a.UnknownSections = append(a.UnknownSections, uint16(s.Tag))
@@ -91,7 +91,7 @@ func (a *witnessVerifyAnswer) describe(p *witness.Parsed, v *witness.Verified) {
 }
 
 // signedBy lists whose signatures were verified.
-func signedBy(v *witness.Verified) []string {
+func signedBy(v *bundle.Verified) []string {
 	var out []string
 	if v.HMACVerified {
 		out = append(out, "HMAC-SHA256")

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/ceremony"
-	"tallystick/internal/fleet"
-	"tallystick/internal/plain"
-	"tallystick/internal/refusal"
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 )
 
 type workerOptions struct {

@@ -1,6 +1,6 @@
 // An agent that uses the official SDKs as their documentation shows, and knows
 // nothing of Tallystick but the variables it is given. It prints what it sees;
-// internal/gateway/official_test.go compares that, and what was recorded.
+// internal/run/gateway/official_test.go compares that, and what was recorded.
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";

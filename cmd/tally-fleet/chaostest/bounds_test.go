@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // scripted gives the class cases that answer themselves, so that nothing is live.

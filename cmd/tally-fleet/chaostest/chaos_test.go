@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 const chaosAgent = `import json, os, sys, urllib.request

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // ownMounts starts a program that may mount, for itself.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
+	"tallystick/internal/record/evidence"
 )
 
 // TestKilledWorkerCostsAnExecution: a worker dies in the middle of a case. Another one

@@ -9,14 +9,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/app/fleet/coordinator"
+	"tallystick/internal/app/fleet/worker"
+	"tallystick/internal/app/lab"
 	"tallystick/internal/cli"
-	"tallystick/internal/fleet"
-	"tallystick/internal/fleet/bus"
-	"tallystick/internal/fleet/coordinator"
-	"tallystick/internal/fleet/worker"
-	"tallystick/internal/harness"
-	"tallystick/internal/lab"
-	"tallystick/internal/sandbox"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/sandbox"
 )
 
 // silence is short, so that tests that wait for a lost worker are too, and long enough

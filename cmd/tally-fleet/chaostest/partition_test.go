@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/fleet/bus"
-	"tallystick/internal/journal"
+	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/run/journal"
 )
 
 // TestPartitionedWorkerComesTooLate: in the middle of a case nothing that a worker says

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/canon"
-	"tallystick/internal/cassette"
-	"tallystick/internal/digest"
-	"tallystick/internal/journal"
-	"tallystick/internal/provider/faketest"
-	"tallystick/internal/wire"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/run/wire"
+	"tallystick/internal/testing/fakemodel"
 )
 
 // A provider of models counts what it is asked, holds that against the journal of the
@@ -27,7 +27,7 @@ type provider struct {
 	t       *testing.T
 	url     string
 	journal string // file of the attempt
-	models  *faketest.Server
+	models  *fakemodel.Server
 
 	unwatched bool          // the journal is read in the end only
 	slow      time.Duration // the most that an answer takes
@@ -42,8 +42,8 @@ type provider struct {
 func newProvider(t *testing.T, journal string) *provider {
 	p := &provider{t: t, journal: journal, gate: make(chan struct{}), calls: map[digest.ID]int{}}
 	close(p.gate)
-	p.models = faketest.Answer(t, func(r faketest.Request) faketest.Reply {
-		return faketest.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`)), InputTokens: 1000, OutputTokens: 5}
+	p.models = fakemodel.Answer(t, func(r fakemodel.Request) fakemodel.Reply {
+		return fakemodel.Reply{Text: fmt.Sprintf("turn %d", strings.Count(string(r.Body), `"user"`)), InputTokens: 1000, OutputTokens: 5}
 	})
 	server := httptest.NewServer(p)
 	p.url = server.URL

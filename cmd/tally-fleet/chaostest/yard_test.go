@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/evidence"
-	"tallystick/internal/fleet"
-	"tallystick/internal/journal"
-	"tallystick/internal/ledger"
-	"tallystick/internal/seal"
-	"tallystick/internal/sequencer"
-	"tallystick/internal/store"
-	"tallystick/internal/workspace"
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/journal"
 )
 
 // A yard is a workspace whose signers know three workers, with a provider of models.

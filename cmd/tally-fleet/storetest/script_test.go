@@ -20,10 +20,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/bucket"
-	"tallystick/internal/bucket/buckettest"
-	"tallystick/internal/bucket/s3"
 	"tallystick/internal/cli"
+	"tallystick/internal/record/bucket"
+	"tallystick/internal/record/bucket/s3"
+	"tallystick/internal/testing/buckettest"
 )
 
 // lease is short, so that tests that wait for one to end are too.

@@ -1,0 +1,798 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/wire"
+)
+
+// A claim is a case that a worker has.
+type claim struct {
+	c      *Coordinator
+	offer  *offer
+	worker *worker
+	about  evidence.Worker
+
+	// Guarded by the coordinator's lock.
+	asked    *nats.Msg // the claim, which waits for the handout
+	handout  []byte    // that was sent
+	taken    time.Time // when it was claimed
+	heard    time.Time // when the worker was heard of last
+	deadline time.Time // when it must have come back
+	pieces   map[digest.Content][]byte
+	parts    map[digest.Content]*bytes.Buffer
+	bytes    int                       // of pieces and parts
+	blobs    map[digest.Content][]byte // that the worker may fetch for it
+	live     harness.Recording
+	models   map[string]*modelCall // by the names that the worker gave them
+	answered *nats.Msg             // the result, which waits for the verdict
+
+	result chan *harness.Driven // of one
+	lost   chan struct{}
+	failed string // what the worker said if it could not drive
+
+	// Model calls of the case that are under way. They end with the claim, so that
+	// the books are complete when the case is recorded.
+	calls    sync.WaitGroup // added to under the coordinator's lock, unless over
+	over     bool           // no further call is made
+	calling  context.Context
+	endCalls context.CancelFunc
+}
+
+// A modelCall is one that a worker asked for.
+type modelCall struct {
+	asked  *nats.Msg // the last message that asks for it
+	answer []byte    // nil while the model is being asked
+}
+
+// maxCalls is how many model calls one case may make.
+const maxCalls = 1 << 16
+
+// Claim offers a case and waits until somebody takes it.
+func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.Claim, error) {
+	ticket := newTicket()
+	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1), nobody: make(chan struct{})}
+	c.mu.Lock()
+	c.offers[ticket] = o
+	if wanted.Not != "" {
+		c.counts.Doubled++
+	}
+	c.mu.Unlock()
+	err := c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
+	if err == nil {
+		select {
+		case k := <-o.claimed:
+			return k, nil
+		case <-o.nobody:
+			return nil, fmt.Errorf("%w: for %s no other worker took anything", harness.ErrNoSecond, c.secondWait())
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	c.mu.Lock()
+	delete(c.offers, ticket)
+	late := o.claim
+	if late != nil {
+		c.late[ticket] = late.worker.Key
+	}
+	c.mu.Unlock()
+	if late != nil { // somebody took it at that moment, and waits for an answer
+		late.endCalls()
+		say(late.asked, fleet.Answer{Gone: true})
+	}
+	return nil, err
+}
+
+// serve answers one message of a worker, unless that worker is quarantined: what it
+// sends costs nothing more then.
+func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*nats.Msg, *worker)) {
+	user := userIn(m.Subject)
+	c.mu.Lock()
+	w, known := c.byUser(user)
+	if !known || w.Quarantined != "" {
+		c.mu.Unlock()
+		say(m, fleet.Answer{Error: "this worker may not take part", Leave: true})
+		return
+	}
+	w.LastSeen = evidence.At(c.crew.Now())
+	c.mu.Unlock()
+	if len(m.Data) > fleet.MaxMessage {
+		c.quarantine(w, fmt.Sprintf("it sent %d bytes as %s", len(m.Data), verb))
+		return
+	}
+	if verb != "claim" && verb != "result" && verb != "model" {
+		answer(m, w)
+		return
+	}
+	// Signatures and models take time.
+	if !c.begin(w, len(m.Data)) {
+		say(m, fleet.Answer{Error: "too much at once of this worker; try again"})
+		return
+	}
+	go func() {
+		defer c.end(w, len(m.Data))
+		answer(m, w)
+	}()
+}
+
+// Bounds of what one worker may have the coordinator do at once, so that a flood is
+// the worker's own loss.
+const (
+	maxAtWork = 1024      // messages that are being answered
+	maxBytes  = 128 << 20 // of these
+	maxHeld   = 1 << 30   // bytes of pieces that were sent ahead of their results
+)
+
+// begin reports whether there is room for answering a message of so many bytes.
+func (c *Coordinator) begin(w *worker, n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.atWork >= maxAtWork || w.bytes+n > maxBytes {
+		c.counts.Refused++
+		return false
+	}
+	w.atWork, w.bytes = w.atWork+1, w.bytes+n
+	return true
+}
+
+func (c *Coordinator) end(w *worker, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.atWork, w.bytes = w.atWork-1, w.bytes-n
+}
+
+// byUser finds what is known of a worker, or begins it. Mu is held.
+func (c *Coordinator) byUser(user string) (*worker, bool) {
+	if w, ok := c.users[user]; ok {
+		return w, true
+	}
+	e, ok := c.signerOf(user)
+	if !ok {
+		return nil, false
+	}
+	w := &worker{user: user, WorkerStatus: fleet.WorkerStatus{Key: e.Key.Fingerprint(), Name: e.Principals}}
+	c.workers[w.Key], c.users[user] = w, w
+	return w, true
+}
+
+func say(m *nats.Msg, a fleet.Answer) {
+	if m == nil || m.Reply == "" {
+		return
+	}
+	data, err := canon.Marshal(&a)
+	if err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// hello tells a worker where the work is.
+func (c *Coordinator) hello(m *nats.Msg, w *worker) {
+	var h fleet.Hello
+	if err := canon.Unmarshal(m.Data, &h); err != nil {
+		say(m, fleet.Answer{Error: err.Error()})
+		return
+	}
+	welcome := c.welcome
+	if err := c.admit(h.Harness); err != nil {
+		welcome.Refused = err.Error()
+	}
+	c.mu.Lock()
+	w.Version, w.Label = h.Harness, h.Label
+	c.mu.Unlock()
+	if data, err := canon.Marshal(&welcome); err == nil {
+		_ = m.Respond(data)
+	}
+}
+
+// admit refuses a worker of another version.
+func (c *Coordinator) admit(version string) error {
+	if version == c.o.Version || c.o.AnyVersion && version != "" && len(version) < 200 {
+		return nil
+	}
+	return fmt.Errorf("the coordinator is %s, this worker %.100q; install the same, or let others take part with --any-version", c.o.Version, version)
+}
+
+// open verifies what a worker signed.
+func (c *Coordinator) open(data []byte, w *worker, into any) error {
+	by, err := fleet.Open(data, c.crew.Signers, seal.NamespaceResult, seal.Worker, c.crew.Now(), into)
+	if err != nil {
+		return err
+	}
+	if by.Key().Fingerprint() != w.Key {
+		return refusal.Newf(refusal.SignerUnknown, "it is signed by %s and came from %s", by.Key().Fingerprint(), w.Key)
+	}
+	return nil
+}
+
+// takeClaim gives the case of a ticket to the worker that asks for it first.
+func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
+	var asked fleet.Claim
+	if err := c.open(m.Data, w, &asked); err != nil {
+		c.quarantine(w, "it sent a claim that does not verify: "+err.Error())
+		say(m, fleet.Answer{Error: "the claim does not verify", Leave: true})
+		return
+	}
+	if err := c.admit(asked.Harness); err != nil || asked.Fleet != c.id {
+		say(m, fleet.Answer{Error: "of another fleet or version", Gone: true})
+		return
+	}
+	c.mu.Lock()
+	o := c.offers[asked.Ticket]
+	if o != nil && o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
+		// The answer was lost, or has not been made yet.
+		o.claim.asked, o.claim.heard = m, c.crew.Now()
+		again := o.claim.handout
+		c.mu.Unlock()
+		if again != nil {
+			_ = m.Respond(again)
+		}
+		return
+	}
+	if o == nil || o.claim != nil {
+		c.mu.Unlock()
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	if o.Not == w.Key {
+		c.mu.Unlock()
+		// It stays in the queue for somebody else, after a while.
+		say(m, fleet.Answer{Error: "another worker is to run it"})
+		return
+	}
+	now := c.crew.Now()
+	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
+	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
+		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
+	k.calling, k.endCalls = context.WithCancel(context.Background())
+	o.claim, w.busy = k, now
+	if c.alone != "" && c.alone != w.Key {
+		c.alone = ""
+	}
+	w.Label, w.Version = asked.Label, asked.Harness
+	c.mu.Unlock()
+	o.claimed <- k
+}
+
+// Worker says whose the case is.
+func (k *claim) Worker() evidence.Worker { return k.about }
+
+// Drive shows the worker the case and waits for what it brings back.
+func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, error) {
+	c := k.c
+	out, blobs, err := c.handout(k, h)
+	if err != nil {
+		return nil, err
+	}
+	data, err := fleet.Sign(c.crew.Key, seal.NamespaceWork, out)
+	if err != nil {
+		return nil, err
+	}
+	defer k.waitForCalls()
+	c.mu.Lock()
+	k.blobs, k.live, k.heard, k.handout = blobs, h.Live, c.crew.Now(), data
+	asked := k.asked
+	c.mu.Unlock()
+	if err := asked.Respond(data); err != nil {
+		return nil, refusal.Newf(refusal.Failed, "answering a worker: %w", err)
+	}
+	select {
+	case d := <-k.result:
+		if d == nil {
+			return nil, fmt.Errorf("%w: it could not drive the case: %s", harness.ErrDriverLost, k.failed)
+		}
+		return d, nil
+	case <-k.lost:
+		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, c.silence())
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// waitForCalls ends the model calls of a case, and returns when no more are under way.
+func (k *claim) waitForCalls() {
+	k.c.mu.Lock()
+	k.over = true
+	k.c.mu.Unlock()
+	k.endCalls()
+	k.calls.Wait()
+}
+
+// handout is what a worker is shown of a case: what an agent needs, and nothing that
+// says what a right answer is.
+func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
+	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
+		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: h.Case.Scenario}
+	out.Scenario.Test = nil // its command and the names of tests say what a right answer is
+	blobs := map[digest.Content][]byte{}
+	file := func(path string, data []byte) fleet.File {
+		d := digest.ContentOf(data)
+		blobs[d] = data
+		return fleet.File{Path: path, Digest: d, Bytes: int64(len(data))}
+	}
+	for _, f := range h.Case.Files {
+		one := file(f.Path, f.Data)
+		one.Executable = f.Executable
+		out.Files = append(out.Files, one)
+	}
+	if h.Case.Cassette != nil && h.Live == nil {
+		data, err := h.Case.Cassette.Data()
+		if err != nil {
+			return nil, nil, err
+		}
+		if data, err = cassette.WithoutJudge(data); err != nil {
+			return nil, nil, fmt.Errorf("case %s: its cassette: %w", h.Case.ID, err)
+		}
+		if data != nil {
+			f := file("", data)
+			out.Cassette = &f
+		}
+	}
+	return out, blobs, nil
+}
+
+// fetch gives a worker a part of something that it was told of.
+func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
+	var f fleet.Fetch
+	if err := canon.Unmarshal(m.Data, &f); err != nil {
+		say(m, fleet.Answer{Error: err.Error()})
+		return
+	}
+	if f.Folder {
+		c.fetchFolder(m, f)
+		return
+	}
+	c.mu.Lock()
+	data, ok := c.shared[f.Digest]
+	if o := c.offers[f.Ticket]; !ok && o != nil && o.claim != nil && o.claim.worker == w {
+		data, ok = o.claim.blobs[f.Digest]
+	}
+	c.mu.Unlock()
+	if !ok || f.Offset < 0 || f.Offset > int64(len(data)) {
+		say(m, fleet.Answer{Error: "no such piece for this worker"})
+		return
+	}
+	part := data[f.Offset:min(int64(len(data)), f.Offset+fleet.MaxPart)]
+	_ = m.Respond(part)
+}
+
+// fetchFolder gives a worker a part of a folder of the target.
+func (c *Coordinator) fetchFolder(m *nats.Msg, f fleet.Fetch) {
+	source := c.folders[f.Digest]
+	if source == nil || f.Offset < 0 || f.Offset >= source.Bytes {
+		say(m, fleet.Answer{Error: "no such folder for this worker"})
+		return
+	}
+	part := make([]byte, min(fleet.MaxPart, source.Bytes-f.Offset))
+	if _, err := source.ReadAt(part, f.Offset); err != nil {
+		say(m, fleet.Answer{Error: "a folder of the target cannot be read, or has changed: " + refusal.WithoutPath(err).Error()})
+		return
+	}
+	_ = m.Respond(part)
+}
+
+// beat notes that a worker is there.
+func (c *Coordinator) beat(m *nats.Msg, w *worker) {
+	var b fleet.Beat
+	if canon.Unmarshal(m.Data, &b) != nil || b.Fleet != c.id || len(b.Tickets) > 10_000 {
+		return
+	}
+	now := c.crew.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range b.Tickets {
+		if o := c.offers[t]; o != nil && o.claim != nil && o.claim.worker == w {
+			o.claim.heard = now
+		}
+	}
+}
+
+// claimOf finds the claim that a message is about. It answers the worker if there is
+// none, and quarantines one that never had it. Mu is held.
+func (c *Coordinator) claimOf(ticket string, w *worker) (k *claim, why string) {
+	o := c.offers[ticket]
+	switch {
+	case o != nil && o.claim != nil && o.claim.worker == w:
+		o.claim.heard = c.crew.Now()
+		return o.claim, ""
+	case c.done[ticket] == w.Key:
+		return nil, "done"
+	case c.late[ticket] == w.Key:
+		return nil, "late"
+	}
+	return nil, "foreign"
+}
+
+// takePiece takes a part of a piece that is too large to come with its result.
+func (c *Coordinator) takePiece(m *nats.Msg, w *worker) {
+	name, err := digest.ParseContent(m.Header.Get("Digest"))
+	if m.Header.Get("Fleet") != c.id {
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	c.mu.Lock()
+	k, why := c.claimOf(m.Header.Get("Ticket"), w)
+	if err != nil || k == nil || k.answered != nil {
+		c.mu.Unlock()
+		if why == "foreign" || err != nil {
+			c.quarantine(w, "it sent a piece for a case that it does not have")
+		}
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	if w.held+len(m.Data) > maxHeld {
+		c.counts.Refused++
+		c.mu.Unlock()
+		say(m, fleet.Answer{Error: "too much at once of this worker"})
+		return
+	}
+	why = k.addPart(name, m.Data, m.Header.Get("Last") == "yes")
+	c.mu.Unlock()
+	if why != "" {
+		c.refuse(k, why)
+		say(m, fleet.Answer{Error: why, Leave: true})
+		return
+	}
+	say(m, fleet.Answer{})
+}
+
+// addPart adds to a piece. It says why, if that is not allowed. Mu is held.
+func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string) {
+	part := k.parts[name]
+	if part == nil {
+		part = &bytes.Buffer{}
+		k.parts[name] = part
+	}
+	switch {
+	case len(data) > fleet.MaxPart:
+		return fmt.Sprintf("a part of a piece has %d bytes, at most %d are allowed", len(data), fleet.MaxPart)
+	case part.Len()+len(data) > fleet.MaxPiece:
+		return fmt.Sprintf("a piece has more than %d bytes", fleet.MaxPiece)
+	case k.bytes+len(data) > fleet.MaxResult:
+		return fmt.Sprintf("what it sent for one case is over %d bytes", fleet.MaxResult)
+	case len(k.parts)+len(k.pieces) > fleet.MaxPieces:
+		return fmt.Sprintf("what it sent for one case is over %d pieces", fleet.MaxPieces)
+	}
+	k.bytes += len(data)
+	k.worker.held += len(data)
+	part.Write(data)
+	if !last {
+		return ""
+	}
+	delete(k.parts, name)
+	if digest.ContentOf(part.Bytes()) != name {
+		return "a piece does not have its digest"
+	}
+	k.pieces[name] = part.Bytes()
+	return ""
+}
+
+// free forgets what came for a case. Mu is held.
+func (k *claim) free() {
+	k.worker.held -= k.bytes
+	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
+}
+
+// takeResult takes what a worker brings back.
+func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
+	document, rest, err := fleet.SplitResult(m.Data)
+	var r fleet.Result
+	if err == nil {
+		err = c.open(document, w, &r)
+	}
+	if err != nil {
+		c.quarantine(w, "it sent a result that does not verify: "+err.Error())
+		say(m, fleet.Answer{Error: "the result does not verify", Leave: true})
+		return
+	}
+	if r.Fleet != c.id {
+		// Of an attempt that is over, or from before the coordinator was started again.
+		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought a result of another fleet (%.100q); it does not count", w.Key, r.Fleet), "")
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	c.mu.Lock()
+	k, why := c.claimOf(r.Ticket, w)
+	if k != nil && k.answered != nil {
+		k, why = nil, "done"
+	}
+	if k != nil {
+		k.answered = m
+	}
+	c.mu.Unlock()
+	switch {
+	case why == "done":
+		say(m, fleet.Answer{Gone: true})
+		return
+	case why == "late":
+		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought case %s back after it was given to somebody else; it does not count", w.Key, r.CaseID), r.CaseID)
+		say(m, fleet.Answer{Gone: true})
+		return
+	case k == nil:
+		c.quarantine(w, fmt.Sprintf("it sent a result of case %.100q, which it was not given", r.CaseID))
+		say(m, fleet.Answer{Error: "the case was not given to it", Leave: true})
+		return
+	}
+	if err := k.check(&r, rest); err != nil {
+		c.refuse(k, err.Error())
+		return
+	}
+	if r.Failed != "" {
+		c.takeFailure(k, &r)
+		return
+	}
+	c.mu.Lock()
+	w.Isolation = r.Driven.Isolation
+	r.Driven.Pieces = k.pieces // nothing is added any more: it is answered
+	c.mu.Unlock()
+	k.result <- &r.Driven
+}
+
+// takeFailure takes that a worker could not drive a case.
+func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
+	k.failed = r.Failed // read after the result is
+	c.mu.Lock()
+	m := k.answered
+	if c.offers[r.Ticket] == k.offer {
+		delete(c.offers, r.Ticket)
+		c.ended(k) // it may say so again, if the answer is lost
+		c.counts.Lost++
+		k.worker.Lost++
+		c.strike(k)
+	}
+	enough := k.worker.strikes >= maxStrikes
+	c.mu.Unlock()
+	if enough {
+		c.quarantine(k.worker, tooOften)
+	}
+	if enough {
+		say(m, fleet.Answer{Error: tooOften + "; the last time: " + r.Failed[:min(len(r.Failed), 500)], Leave: true})
+	} else {
+		say(m, fleet.Answer{})
+	}
+	k.result <- nil
+}
+
+// maxStrikes is how often in a row a worker may not bring back what it took. It is less
+// than how often a case is given out, so that one worker alone cannot use that up.
+const maxStrikes = 3
+
+var tooOften = fmt.Sprintf("%d times in a row it did not bring back the cases that it took", maxStrikes)
+
+// strike notes that a worker did not bring a case back. Cases that it had at the same
+// time are one failure: a worker that is stopped or cut off loses all of them at once.
+// Mu is held.
+func (c *Coordinator) strike(k *claim) {
+	if w := k.worker; !k.taken.Before(w.struck) {
+		w.strikes, w.struck = w.strikes+1, c.crew.Now()
+	}
+}
+
+// check compares a result with the claim, and takes its pieces.
+func (k *claim) check(r *fleet.Result, rest []byte) error {
+	o := k.offer
+	if r.Fleet != k.c.id || r.Attempt != o.Attempt || r.CaseID != o.Case || r.Repeat != o.Repeat || r.Execution != o.Execution {
+		return fmt.Errorf("the result is of %.100q case %.100q, repetition %d, execution %d, and the claim of case %s, repetition %d, execution %d", r.Attempt, r.CaseID, r.Repeat, r.Execution, o.Case, o.Repeat, o.Execution)
+	}
+	if r.Harness != k.about.HarnessVersion {
+		return fmt.Errorf("the result is of version %.100q, the claim of %s", r.Harness, k.about.HarnessVersion)
+	}
+	if r.Failed != "" && len(r.Failed) > 4000 {
+		return errors.New("the reason for a failure is too long")
+	}
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	if k.pieces == nil { // the attempt is being stopped
+		return nil
+	}
+	return r.TakePieces(rest, k.pieces)
+}
+
+// refuse takes a case away from a worker that cheated, and quarantines it.
+func (c *Coordinator) refuse(k *claim, why string) {
+	c.mu.Lock()
+	if c.offers[k.offer.ticket] == k.offer {
+		c.lose(k.offer)
+	}
+	answered := k.answered
+	c.mu.Unlock()
+	c.quarantine(k.worker, fmt.Sprintf("case %s: %s", k.offer.Case, why))
+	say(answered, fleet.Answer{Error: why, Leave: true})
+}
+
+// Verdict ends a claim.
+func (k *claim) Verdict(err error) {
+	c := k.c
+	c.mu.Lock()
+	current := c.offers[k.offer.ticket] == k.offer
+	delete(c.offers, k.offer.ticket)
+	k.worker.busy = c.crew.Now()
+	k.over = true
+	k.endCalls()
+	k.free()
+	switch {
+	case current && err == nil:
+		c.remember(k)
+	case current:
+		// The attempt is being stopped. What the worker still brings is late, and
+		// nothing to hold against it.
+		c.late[k.offer.ticket] = k.worker.Key
+	}
+	answered, asked := k.answered, k.asked
+	c.mu.Unlock()
+	switch {
+	case err == nil:
+		say(answered, fleet.Answer{})
+	case refusal.Is(err, refusal.ResultRefused):
+		c.quarantine(k.worker, fmt.Sprintf("case %s: %v", k.offer.Case, err))
+		say(answered, fleet.Answer{Error: err.Error(), Leave: true})
+	default:
+		say(answered, fleet.Answer{Gone: true})
+		say(asked, fleet.Answer{Gone: true})
+	}
+}
+
+// maxDone is of how many cases it is remembered who brought them, for workers that ask
+// again because an answer was lost.
+const maxDone = 50_000
+
+// remember counts a case that was taken back. Mu is held.
+func (c *Coordinator) remember(k *claim) {
+	c.counts.Done++
+	k.worker.Done++
+	k.worker.strikes = 0
+	c.rate = append(c.rate, c.crew.Now())
+	if len(c.rate) > 200_000 {
+		c.rate = c.rate[100_000:]
+	}
+	c.ended(k)
+}
+
+// ended notes that a worker is through with a case. Mu is held.
+func (c *Coordinator) ended(k *claim) {
+	c.done[k.offer.ticket] = k.worker.Key
+	c.recent = append(c.recent, k.offer.ticket)
+	if len(c.recent) > maxDone {
+		delete(c.done, c.recent[0])
+		c.recent = c.recent[1:]
+	}
+}
+
+// maxEvents is of how many things that one worker did the ledger is told.
+const maxEvents = 100
+
+// note writes an event about a worker to the ledger.
+func (c *Coordinator) note(w *worker, name string, severity evidence.Severity, detail, caseID string) {
+	c.mu.Lock()
+	c.counts.Refused++
+	w.events++
+	enough := w.events > maxEvents
+	c.mu.Unlock()
+	if enough || c.running.Err() != nil { // the ledger of a stopped attempt is being closed
+		return
+	}
+	data, err := canon.Marshal(map[string]any{"attempt": c.begun.Registered.Attempt, "case": caseID, "worker": w.Key})
+	if err != nil {
+		return
+	}
+	detail = strings.ToValidUTF8(detail, "\uFFFD")
+	if err := c.begun.Refused(evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: "TB-4", Detail: detail[:min(len(detail), 1000)], Data: data}); err != nil {
+		c.o.Note("the event %s could not be written: %v", name, err)
+	}
+}
+
+// quarantine ends a worker's part in the attempt, and gives its cases to others.
+func (c *Coordinator) quarantine(w *worker, why string) {
+	c.mu.Lock()
+	already := w.Quarantined != ""
+	if !already {
+		w.Quarantined = strings.ToValidUTF8(why[:min(len(why), 500)], "\uFFFD")
+	}
+	for _, o := range c.offers {
+		if o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
+			c.lose(o)
+		}
+	}
+	c.mu.Unlock()
+	if already {
+		return
+	}
+	c.o.Note("worker %s (%s) is quarantined: %s", w.Name, w.Key, why)
+	c.note(w, "fleet.worker.quarantined", evidence.Warn, fmt.Sprintf("worker %s: %s", w.Key, why), "")
+}
+
+// callModel makes a model call of a live case for the worker that has it. The
+// coordinator alone has the keys of providers, the journal and the budget.
+func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
+	var call fleet.ModelCall
+	err := canon.Unmarshal(m.Data, &call)
+	if err == nil && call.Fleet != c.id {
+		say(m, fleet.Answer{Gone: true})
+		return
+	}
+	if call.Call == "" { // it will not ask again
+		call.Call = newTicket()
+	}
+	c.mu.Lock()
+	k, why := c.claimOf(call.Ticket, w)
+	var made *modelCall
+	var live harness.Recording
+	if err == nil && k != nil && !k.over && k.answered == nil && k.live != nil && len(k.models) < maxCalls {
+		if made = k.models[call.Call]; made == nil {
+			live = k.live
+			k.models[call.Call] = &modelCall{asked: m}
+			k.calls.Add(1)
+			defer k.calls.Done()
+		} else {
+			made.asked = m
+		}
+	}
+	c.mu.Unlock()
+	switch {
+	case made != nil:
+		c.repeat(made)
+	case live != nil:
+		c.answerCall(k, call, live)
+	default:
+		if why == "foreign" || err != nil {
+			c.quarantine(w, "it asked for a model call of a case that it does not have")
+		}
+		say(m, fleet.Answer{Gone: true})
+	}
+}
+
+// answerCall asks the model, and gives the answer to whoever asked last.
+func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, live harness.Recording) {
+	it, err := live.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
+	reply := fleet.ModelReply{Interaction: it}
+	if err != nil {
+		r := refusal.Of(err)
+		reply = fleet.ModelReply{Name: r.Name, Error: r.Error(), Hint: r.Hint}
+	}
+	var large []byte
+	data, err := canon.Marshal(&reply)
+	if err == nil && len(data) > fleet.MaxPart {
+		large = data
+		data, err = canon.Marshal(&fleet.ModelReply{Blob: &fleet.File{Digest: digest.ContentOf(large), Bytes: int64(len(large))}})
+	}
+	if err != nil {
+		data, _ = canon.Marshal(&fleet.ModelReply{Name: refusal.Failed, Error: err.Error()})
+	}
+	c.mu.Lock()
+	made := k.models[call.Call]
+	if made == nil { // the case is over
+		c.mu.Unlock()
+		return
+	}
+	if large != nil {
+		k.blobs[digest.ContentOf(large)] = large
+	}
+	made.answer = append(data, '\n')
+	c.mu.Unlock()
+	c.repeat(made)
+}
+
+// repeat sends the answer of a model call, if there is one already.
+func (c *Coordinator) repeat(made *modelCall) {
+	c.mu.Lock()
+	asked, answer := made.asked, made.answer
+	c.mu.Unlock()
+	if answer != nil {
+		_ = asked.Respond(answer)
+	}
+}

@@ -1,0 +1,322 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/scenario"
+)
+
+// Bounds of what one side takes from the other, so that neither can exhaust the
+// other's memory.
+const (
+	MaxMessage = 8 << 20   // bytes of a message that is not cut into parts
+	MaxPart    = 512 << 10 // bytes of a part of a piece
+	MaxPiece   = 128 << 20 // bytes of one piece
+	MaxResult  = 256 << 20 // bytes of all pieces of one result
+	MaxPieces  = 20_000    // pieces of one result
+)
+
+// Version is that of the messages.
+const Version = 1
+
+// A Signed is a document with the signature of whoever says it.
+type Signed struct {
+	Body      canon.RawMessage `json:"body"`
+	Signature string           `json:"signature"`
+}
+
+// Sign signs a document for one act.
+func Sign(key *seal.Key, ns seal.Namespace, document any) ([]byte, error) {
+	body, err := canon.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := key.SignMessage(ns, body)
+	if err != nil {
+		return nil, err
+	}
+	return canon.Marshal(&Signed{Body: body, Signature: string(signature)})
+}
+
+// Open verifies that data is a document signed for one act by somebody with the role
+// whom the signers admit at that time, and decodes it.
+func Open(data []byte, s *seal.Signers, ns seal.Namespace, role seal.Role, at time.Time, into any) (seal.Signature, error) {
+	var signed Signed
+	if err := canon.Unmarshal(data, &signed); err != nil {
+		return seal.Signature{}, err
+	}
+	by, err := s.Verify([]byte(signed.Signature), signed.Body, ns, at)
+	if err != nil {
+		return seal.Signature{}, err
+	}
+	if !by.Holds(role) {
+		return seal.Signature{}, refusal.Newf(refusal.RoleMissing, "%s does not hold the role %s", by.Principal(), role)
+	}
+	return by, canon.Unmarshal(signed.Body, into)
+}
+
+// A Ticket is what lies in the queue. It says that there is work, and nothing about
+// the work: a case is shown to the worker that has claimed it.
+type Ticket struct {
+	Fleet  string `json:"fleet"`
+	Ticket string `json:"ticket"`
+}
+
+// A Hello is what a worker asks when it comes.
+type Hello struct {
+	Version int    `json:"v"`
+	Harness string `json:"harness_version"`
+	Label   string `json:"label,omitempty"`
+}
+
+// A Welcome answers a [Hello]: where the work is, and what all cases share, by digest.
+type Welcome struct {
+	Version int            `json:"v"`
+	Fleet   string         `json:"fleet"` // names the attempt and this start of its coordinator
+	Stream  string         `json:"stream"`
+	Setup   digest.Content `json:"setup"`
+	Bytes   int64          `json:"bytes"`             // of the setup
+	Refused string         `json:"refused,omitempty"` // why the worker may not take part
+}
+
+// A SignersVersion is one version of the signers file with its signatures.
+type SignersVersion struct {
+	Signers    string `json:"signers"`
+	Signatures string `json:"signatures,omitempty"`
+}
+
+// A Setup is what all cases of an attempt share. It names no case.
+type Setup struct {
+	Version      int                        `json:"v"`
+	Signers      []SignersVersion           `json:"signers"`
+	Registered   evidence.AttemptRegistered `json:"registered"`
+	Registration bench.Registration         `json:"registration"`
+	Offered      []string                   `json:"offered,omitempty"`
+	Target       agent.Carried              `json:"target"`
+	Sandbox      []sandbox.Class            `json:"sandbox,omitempty"`
+	Unsafe       bool                       `json:"unsafe,omitempty"`
+	Replies      *evidence.PlannedReplies   `json:"replies,omitempty"`
+	Live         bool                       `json:"live,omitempty"`
+	Harness      string                     `json:"harness_version"`
+}
+
+// OpenSetup verifies that data is the setup of an attempt, signed by an operator whom
+// signers admit that follow from the trust root. It gives those signers too.
+func OpenSetup(data []byte, trustRoot digest.ID, at time.Time) (*Setup, *seal.Signers, error) {
+	var signed Signed
+	if err := canon.Unmarshal(data, &signed); err != nil {
+		return nil, nil, err
+	}
+	s := &Setup{}
+	if err := canon.Unmarshal(signed.Body, s); err != nil {
+		return nil, nil, err
+	}
+	signers, err := s.Verify(trustRoot, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := Open(data, signers, seal.NamespaceWork, seal.Operator, at, &Setup{}); err != nil {
+		return nil, nil, fmt.Errorf("the setup: %w", err)
+	}
+	return s, signers, nil
+}
+
+// Verify follows the signers from the trust root, and verifies that an operator among
+// them registered the attempt and that registration and target are those of its plan.
+// It gives the signers in force.
+func (s *Setup) Verify(trustRoot digest.ID, at time.Time) (*seal.Signers, error) {
+	if s.Version != Version || len(s.Signers) == 0 || len(s.Signers) > 10_000 {
+		return nil, refusal.Newf(refusal.Malformed, "the setup has version %d and %d versions of the signers; this program knows version %d", s.Version, len(s.Signers), Version)
+	}
+	signers, err := seal.Root("signers of the coordinator", []byte(s.Signers[0].Signers), trustRoot)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range s.Signers[1:] {
+		sigs, err := seal.SplitArmored([]byte(v.Signatures))
+		if err != nil {
+			return nil, err
+		}
+		if signers, err = seal.Extend(signers, []byte(v.Signers), sigs, at); err != nil {
+			return nil, err
+		}
+	}
+	message, err := s.Registered.Message()
+	if err != nil {
+		return nil, err
+	}
+	by, err := signers.Verify([]byte(s.Registered.Signature), message, seal.NamespaceAttempt, at)
+	if err != nil {
+		return nil, err
+	}
+	if !by.Holds(seal.Operator) {
+		return nil, refusal.Newf(refusal.NotAnOperator, "attempt %.100q is registered by %s, who is not an operator", s.Registered.Attempt, by.Principal())
+	}
+	registration, err := canon.Marshal(&s.Registration)
+	if err != nil {
+		return nil, err
+	}
+	if d := digest.ContentOf(registration); d != s.Registered.Plan.RegistrationDigest {
+		return nil, refusal.Newf(refusal.RegistrationDigestMismatch, "the registration of the class is %s, the attempt is registered with %s", d, s.Registered.Plan.RegistrationDigest)
+	}
+	return signers, nil
+}
+
+// A Claim says that a worker wants the case of a ticket.
+type Claim struct {
+	Fleet   string `json:"fleet"`
+	Ticket  string `json:"ticket"`
+	Harness string `json:"harness_version"`
+	Label   string `json:"label,omitempty"`
+}
+
+// A Handout is the answer to a [Claim], signed by the operator: the case as far as an
+// agent is driven through it. It has no expected answer, no grading, no rubric and no
+// test, and the cassette is without the calls of judges.
+type Handout struct {
+	Fleet     string            `json:"fleet"`
+	Ticket    string            `json:"ticket"`
+	Worker    string            `json:"worker"` // fingerprint of whom it is for
+	Attempt   string            `json:"attempt"`
+	CaseID    string            `json:"case_id"`
+	Repeat    int               `json:"repeat"`
+	Execution int               `json:"execution"`
+	HeldOut   bool              `json:"held_out,omitempty"`
+	Tested    bool              `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
+	Scenario  scenario.Scenario `json:"scenario"`
+	Files     []File            `json:"files,omitempty"`
+	Cassette  *File             `json:"cassette,omitempty"`
+}
+
+// A File is some bytes by digest.
+type File struct {
+	Path   string         `json:"path,omitempty"`
+	Digest digest.Content `json:"digest"`
+	Bytes  int64          `json:"bytes"`
+
+	Executable bool `json:"executable,omitempty"`
+}
+
+// An Answer is what a coordinator says to a request, if it is not the thing itself.
+type Answer struct {
+	Error string `json:"error,omitempty"`
+	Gone  bool   `json:"gone,omitempty"`  // the ticket is somebody else's by now, or done
+	Leave bool   `json:"leave,omitempty"` // this worker gets nothing more
+}
+
+// A Fetch asks for a part of a blob that the worker was told of.
+type Fetch struct {
+	Ticket string         `json:"ticket,omitempty"`
+	Digest digest.Content `json:"digest"`
+	Offset int64          `json:"offset"`
+	// Folder asks for the bytes of the files of the folder whose list has the digest.
+	Folder bool `json:"folder,omitempty"`
+}
+
+// A Beat says that a worker is there.
+type Beat struct {
+	Fleet   string   `json:"fleet"`
+	Label   string   `json:"label,omitempty"`
+	Tickets []string `json:"tickets"`
+}
+
+// A ModelCall asks the coordinator to make a model call of a live case. Call is a name
+// of the worker's choice: who asks with the same one again, because the answer was lost,
+// is given the same answer.
+type ModelCall struct {
+	Fleet  string `json:"fleet"`
+	Ticket string `json:"ticket"`
+	Call   string `json:"call,omitempty"`
+	API    string `json:"api"`
+	Body   string `json:"body"`
+}
+
+// A ModelReply answers a [ModelCall]: the recorded exchange, or where it can be fetched,
+// or why there is none.
+type ModelReply struct {
+	Interaction *cassette.Interaction `json:"interaction,omitempty"`
+	Blob        *File                 `json:"blob,omitempty"`
+	Name        refusal.Name          `json:"name,omitempty"`
+	Error       string                `json:"error,omitempty"`
+	Hint        string                `json:"hint,omitempty"`
+}
+
+// A Result is what a worker brings back, signed. The pieces follow the document, in the
+// order in which it names them; those that were sent before are named only.
+type Result struct {
+	Fleet     string         `json:"fleet"`
+	Ticket    string         `json:"ticket"`
+	Attempt   string         `json:"attempt"`
+	CaseID    string         `json:"case_id"`
+	Repeat    int            `json:"repeat"`
+	Execution int            `json:"execution"`
+	Harness   string         `json:"harness_version"`
+	Driven    harness.Driven `json:"driven"`
+	Pieces    []File         `json:"pieces"`           // that follow
+	Failed    string         `json:"failed,omitempty"` // why the worker could not drive the case; there is nothing else then
+}
+
+// errShort says that the pieces after a result are not those that it names.
+var errShort = errors.New("the pieces that follow are not those that the result names")
+
+// SplitResult parts a result from the pieces after it, and compares each with its
+// digest.
+func SplitResult(data []byte) (document, pieces []byte, err error) {
+	document, pieces, ok := cutLine(data)
+	if !ok {
+		return nil, nil, errShort
+	}
+	return document, pieces, nil
+}
+
+func cutLine(data []byte) (line, rest []byte, ok bool) {
+	i := slices.Index(data, '\n')
+	if i < 0 {
+		return nil, nil, false
+	}
+	return data[:i], data[i+1:], true
+}
+
+// TakePieces cuts the pieces apart and compares each with its digest.
+func (r *Result) TakePieces(data []byte, into map[digest.Content][]byte) error {
+	if len(r.Pieces) > MaxPieces {
+		return errShort
+	}
+	for _, p := range r.Pieces {
+		if p.Bytes < 0 || p.Bytes > int64(len(data)) {
+			return errShort
+		}
+		piece := data[:p.Bytes:p.Bytes]
+		if digest.ContentOf(piece) != p.Digest {
+			return errShort
+		}
+		into[p.Digest], data = piece, data[p.Bytes:]
+	}
+	if len(data) > 0 {
+		return errShort
+	}
+	return nil
+}
+
+// Subjects of a fleet end with the name of the worker that may publish to them.
+func Subject(verb, user string) string { return strings.Join([]string{"tally", verb, user}, ".") }
+
+// Inbox is where answers to a worker go, which it alone may read.
+func Inbox(user string) string { return "_INBOX_" + user }
+
+// EndSubject is where a worker is told that a fleet has ended.
+func EndSubject(user string) string { return Inbox(user) + ".end" }

@@ -1,0 +1,268 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"tallystick/internal/app/fleet"
+	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/wire"
+)
+
+// one takes one ticket to its end. An error ends the shift.
+func (s *shift) one(ctx context.Context) error {
+	t, err := bus.Take(ctx, s.nc, s.welcome.Stream, 2*time.Second)
+	if err != nil {
+		if errors.Is(err, bus.ErrNoTicket) || ctx.Err() != nil {
+			return nil
+		}
+		s.o.Note("%v", err)
+		pause(ctx, time.Second)
+		return nil
+	}
+	s.hold(t.Ticket.Ticket, true)
+	defer s.hold(t.Ticket.Ticket, false)
+	h, err := s.claim(ctx, t)
+	switch {
+	case refusal.Is(err, refusal.ResultRefused):
+		return err
+	case errors.Is(err, errGone):
+		t.Done()
+		return nil
+	case err != nil:
+		t.Later()
+		return nil
+	}
+	t.Done()
+	driven, err := s.drive(ctx, h)
+	if err != nil && ctx.Err() == nil {
+		s.o.Note("case %s could not be driven here: %v", h.CaseID, err)
+	}
+	if err := s.bring(ctx, h, driven, err); refusal.Is(err, refusal.ResultRefused) {
+		return err
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (s *shift) hold(ticket string, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if held {
+		s.tickets[ticket] = true
+	} else {
+		delete(s.tickets, ticket)
+	}
+}
+
+// claim asks for the case of a ticket, and verifies what it is given.
+func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) {
+	data, err := fleet.Sign(s.o.Key, seal.NamespaceResult, &fleet.Claim{Fleet: s.welcome.Fleet, Ticket: t.Ticket.Ticket, Harness: s.o.Version, Label: s.o.Label})
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.insist(ctx, "claim", data, 30*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	var h fleet.Handout
+	if _, err := fleet.Open(m.Data, s.signers, seal.NamespaceWork, seal.Operator, s.o.Now(), &h); err != nil {
+		return nil, err
+	}
+	if h.Fleet != s.welcome.Fleet || h.Ticket != t.Ticket.Ticket || h.Worker != s.o.Key.Fingerprint() || h.Attempt != s.setup.Registered.Attempt {
+		return nil, refusal.Newf(refusal.Malformed, "the coordinator sent a case that is not of this ticket")
+	}
+	return &h, nil
+}
+
+// drive takes the agent through a case.
+func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.Driven, error) {
+	c := &scenario.Case{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
+	if err := c.Scenario.Validate(); err != nil {
+		return nil, err
+	}
+	for _, f := range h.Files {
+		data, err := s.fetch(ctx, h.Ticket, f)
+		if err != nil {
+			return nil, err
+		}
+		c.Files = append(c.Files, digest.File{Path: f.Path, Data: data, Executable: f.Executable})
+	}
+	if h.Cassette != nil {
+		data, err := s.fetch(ctx, h.Ticket, *h.Cassette)
+		if err != nil {
+			return nil, err
+		}
+		c.Cassette = bench.CassetteOf(data)
+	}
+	ctx = context.WithValue(ctx, ticketKey{}, h.Ticket)
+	return s.driver.Drive(ctx, c, harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}, h.Tested)
+}
+
+// ticketKey finds the ticket of a case in the context of its model calls.
+type ticketKey struct{}
+
+// bring sends what came of a case. A worker that is being stopped says so, so that the
+// case need not wait until it is missed.
+func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Driven, failed error) error {
+	ctx, cancel := s.untilEnd(ctx)
+	defer cancel()
+	r := &fleet.Result{Fleet: h.Fleet, Ticket: h.Ticket, Attempt: h.Attempt, CaseID: h.CaseID, Repeat: h.Repeat, Execution: h.Execution, Harness: s.o.Version, Pieces: []fleet.File{}}
+	var inline bytes.Buffer
+	if failed != nil {
+		text := failed.Error()
+		r.Failed = text[:min(len(text), 2000)]
+		driven = &harness.Driven{}
+	}
+	r.Driven = *driven
+	room := int(min(fleet.MaxMessage, s.nc.MaxPayload())) / 2
+	for _, d := range slices.SortedFunc(maps.Keys(driven.Pieces), func(a, b digest.Content) int { return bytes.Compare(a[:], b[:]) }) {
+		piece := driven.Pieces[d]
+		if inline.Len()+len(piece) <= room {
+			inline.Write(piece)
+			r.Pieces = append(r.Pieces, fleet.File{Digest: d, Bytes: int64(len(piece))})
+			continue
+		}
+		if err := s.put(ctx, h.Ticket, d, piece, room); err != nil {
+			return err
+		}
+	}
+	document, err := fleet.Sign(s.o.Key, seal.NamespaceResult, r)
+	if err != nil {
+		return err
+	}
+	_, err = s.insist(ctx, "result", append(append(document, '\n'), inline.Bytes()...), 3*time.Minute)
+	return err
+}
+
+// untilEnd is a context that outlives the stop of this worker, and not the fleet, which
+// takes nothing any more then.
+func (s *shift) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errEnded) {
+			cancel()
+		}
+	})
+	return within, cancel
+}
+
+// insist asks until there is an answer: one is lost with the server that carried it.
+// The coordinator takes nothing twice, pays for no model call twice, and gives the same
+// answer to the same question.
+func (s *shift) insist(ctx context.Context, verb string, data []byte, within time.Duration) (m *nats.Msg, err error) {
+	// Whoever is slow must not be asked again before it has read the question.
+	wait := s.silence()*2/3 + time.Duration(len(data)>>17)*time.Second
+	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
+		m, err = s.request(ctx, verb, data, wait)
+		if m != nil || ctx.Err() != nil || time.Now().After(end) {
+			return m, err
+		}
+	}
+}
+
+// put sends a piece ahead of its result, in parts.
+func (s *shift) put(ctx context.Context, ticket string, d digest.Content, piece []byte, room int) error {
+	part := min(fleet.MaxPart, room)
+	for rest := piece; ; {
+		n := min(part, len(rest))
+		m := nats.NewMsg(fleet.Subject("put", s.user))
+		m.Header.Set("Fleet", s.welcome.Fleet)
+		m.Header.Set("Ticket", ticket)
+		m.Header.Set("Digest", d.String())
+		if n == len(rest) {
+			m.Header.Set("Last", "yes")
+		}
+		m.Data = rest[:n]
+		within, cancel := context.WithTimeout(ctx, 30*time.Second)
+		answer, err := s.nc.RequestMsgWithContext(within, m)
+		cancel()
+		if err == nil {
+			err = answerIn(answer.Data)
+		}
+		if err != nil {
+			return err
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			return nil
+		}
+	}
+}
+
+// live has the coordinator answer model calls: it alone has keys, books and a budget.
+type live struct{ s *shift }
+
+// Case begins the live side of one case.
+func (l *live) Case(*scenario.Case, harness.Job) (harness.Recording, error) { return l, nil }
+
+// Redactor finds secrets by their shape: this machine has no key of a provider.
+func (l *live) Redactor() *cassette.Redactor { return nil }
+
+// Cassette is not made here. The coordinator has the recording.
+func (l *live) Cassette() ([]byte, error) { return nil, errors.New("a worker has no recording") }
+
+// Call asks the coordinator to make a model call.
+func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	ticket, _ := ctx.Value(ticketKey{}).(string)
+	ask, err := canon.Marshal(&fleet.ModelCall{Fleet: l.s.welcome.Fleet, Ticket: ticket, Call: rand.Text(), API: string(api), Body: string(body)})
+	if err != nil {
+		return nil, err
+	}
+	m, err := l.s.insist(ctx, "model", ask, 15*time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := l.s.modelReply(ctx, ticket, bytes.TrimSuffix(m.Data, []byte("\n")))
+	if err != nil {
+		return nil, err
+	}
+	it := reply.Interaction
+	if it == nil || it.Model == nil {
+		return nil, refusal.Newf(reply.Name, "%s", reply.Error).WithHint("%s", reply.Hint)
+	}
+	if onChunk != nil {
+		for _, chunk := range it.Model.Response.Stream {
+			if err := onChunk(chunk); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return it, nil
+}
+
+func (s *shift) modelReply(ctx context.Context, ticket string, data []byte) (*fleet.ModelReply, error) {
+	var reply fleet.ModelReply
+	if err := canon.Unmarshal(data, &reply); err != nil {
+		return nil, err
+	}
+	if reply.Blob == nil {
+		return &reply, nil
+	}
+	data, err := s.fetch(ctx, ticket, *reply.Blob)
+	if err != nil {
+		return nil, err
+	}
+	reply = fleet.ModelReply{}
+	return &reply, canon.Unmarshal(data, &reply)
+}

@@ -1,0 +1,199 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/outline"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/trajectory"
+)
+
+// A GoldenCheck says which cases equal their golden traces.
+type GoldenCheck struct {
+	Class    string          `json:"class"`
+	Target   string          `json:"target"`
+	Checked  int             `json:"checked"`
+	Equal    int             `json:"equal"`
+	Met      bool            `json:"met"`
+	HeldOut  int             `json:"held_out,omitempty"` // cases that were left out
+	Problems []GoldenProblem `json:"problems"`
+	// Prompts are those that changed. They fail nothing: what counts is what the
+	// agent did.
+	Prompts []GoldenPrompt `json:"prompts,omitempty"`
+}
+
+// A GoldenPrompt is how the first prompt of a model changed, word by word.
+type GoldenPrompt struct {
+	Case  string `json:"case"`
+	Model string `json:"model"`
+	Words string `json:"words"`
+}
+
+// leavesOut reports whether a case is held out and has no golden trace: whoever
+// reads it would know what the case asks.
+func (s *Setup) leavesOut(g *harness.Graded) bool {
+	return g.Case.HeldOut && !s.o.ShowHeldOut
+}
+
+// A GoldenProblem is a case that diverges, or a trace that does not fit any.
+type GoldenProblem struct {
+	Case   string `json:"case"`
+	Change string `json:"change"` // missing_golden, stale_golden, or the class of the divergence
+	Turn   int    `json:"turn,omitempty"`
+	Step   int    `json:"step,omitempty"`
+	Detail string `json:"detail"`
+}
+
+// CheckGolden drives every case again and compares it with its golden trace. A
+// case without one fails. The level is that of the file if it is empty.
+func (s *Setup) CheckGolden(ctx context.Context, level outline.Level) (*GoldenCheck, error) {
+	check := &GoldenCheck{Class: s.o.Class, Target: s.o.Target, Problems: []GoldenProblem{}}
+	seen := map[string]bool{}
+	err := s.Rehearse(ctx, func(g *harness.Graded) error {
+		seen[g.Case.ID] = true
+		if s.leavesOut(g) {
+			check.HeldOut++
+			return nil
+		}
+		check.Checked++
+		problem, err := s.checkGolden(check, g, level)
+		if err != nil {
+			return fmt.Errorf("case %s: %w", g.Case.ID, err)
+		}
+		if problem == nil {
+			check.Equal++
+			return nil
+		}
+		if former := formerGoldenDir(s.o.Class); former != "" && problem.Change == missingGolden {
+			problem.Detail += "; an earlier version wrote it to " + former
+		}
+		check.Problems = append(check.Problems, *problem)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.o.Selection.IsAll() {
+		for _, target := range []string{s.Target.Name, ""} {
+			if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, target, "x")), seen); err != nil {
+				return nil, err
+			}
+		}
+	}
+	check.Met = len(check.Problems) == 0
+	return check, nil
+}
+
+// missingGolden is the problem of a case without a golden trace.
+const missingGolden = "missing_golden"
+
+// checkGolden compares a case, and notes how its prompts changed.
+func (s *Setup) checkGolden(check *GoldenCheck, g *harness.Graded, level outline.Level) (*GoldenProblem, error) {
+	golden, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &GoldenProblem{Case: g.Case.ID, Change: missingGolden, Detail: "there is no golden trace"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := outline.CheckGolden(golden, g.Verified, level, archive.GoldenTrace)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range d.Prompts {
+		check.Prompts = append(check.Prompts, GoldenPrompt{g.Case.ID, p.Model, p.Words})
+	}
+	if d.Equal() {
+		return nil, nil
+	}
+	d.Prompts = nil // told beside the problems
+	change, turn, step := d.First()
+	return &GoldenProblem{Case: g.Case.ID, Change: string(change), Turn: turn, Step: step, Detail: d.Detail()}, nil
+}
+
+// findStale reports golden traces of cases that the class no longer has: a
+// check that compares nothing must not look like one that passed.
+func (c *GoldenCheck) findStale(dir string, seen map[string]bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return refusal.Newf(refusal.Unreadable, "listing the golden traces: %w", err)
+	}
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".golden"); ok && !e.IsDir() && !seen[id] {
+			seen[id] = true // in the old place too, perhaps
+			c.Problems = append(c.Problems, GoldenProblem{Case: id, Change: "stale_golden", Detail: "there is a golden trace and no such case"})
+		}
+	}
+	return nil
+}
+
+// A GoldenUpdate says which traces were written.
+type GoldenUpdate struct {
+	Class   string   `json:"class"`
+	Target  string   `json:"target"`
+	Written []string `json:"written"`
+	Same    int      `json:"same"`
+	HeldOut int      `json:"held_out,omitempty"` // cases that were left out
+}
+
+// UpdateGolden drives every case and writes its golden file, for review: what the agent
+// did, or at the level exact every event.
+func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenUpdate, error) {
+	u := &GoldenUpdate{Class: s.o.Class, Target: s.Target.Name, Written: []string{}}
+	err := s.Rehearse(ctx, func(g *harness.Graded) error {
+		if g.Suspended {
+			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
+				WithHint("answer it in the case's scenario")
+		}
+		if s.leavesOut(g) {
+			u.HeldOut++
+			return nil
+		}
+		text, err := goldenText(g.Verified, level)
+		if err != nil {
+			return err
+		}
+		file := s.place.GoldenFile(s.o.Class, s.Target.Name, g.Case.ID)
+		if old, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
+			u.Same++
+			return nil
+		}
+		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		u.Written = append(u.Written, g.Case.ID)
+		return store.WriteFile(store.OS{}, file, text, 0o644)
+	})
+	return u, err
+}
+
+func goldenText(v *trajectory.Verified, level outline.Level) ([]byte, error) {
+	if level != outline.Exact {
+		return outline.Of(v).Format(), nil
+	}
+	trace, err := trajectory.Canonical(v, archive.GoldenTrace)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Format(), nil
+}
+
+// formerGoldenDir is where earlier versions kept the golden traces of a class that
+// comes with the program; "" of any other class. They are not read there: they may
+// be those of a class of that name.
+func formerGoldenDir(class string) string {
+	if !strings.Contains(class, ":") {
+		return ""
+	}
+	return path.Join(archive.GoldenDir, strings.ReplaceAll(class, ":", "-"))
+}

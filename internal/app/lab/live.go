@@ -1,0 +1,110 @@
+package lab
+
+import (
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/harness"
+	"tallystick/internal/run/judge"
+	"tallystick/internal/run/provider"
+	"tallystick/internal/run/scenario"
+)
+
+// live answers model calls from the providers of providers.yaml. Every case has a
+// recorder of its own; all of them share one budget.
+type live struct {
+	s      *Setup
+	access *provider.Access
+	budget *provider.Budget
+	cache  *cache // nil if every call goes to a provider
+}
+
+// goLive sets who answers model calls, those of the judge too.
+func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, error) {
+	access, err := s.access()
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxCostMicroUSD == 0 && s.o.Live {
+		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+	}
+	l := &live{s: s, access: access, budget: provider.NewBudget(o.MaxCostMicroUSD)}
+	cfg.Live = l
+	if s.replies != nil {
+		l.cache = newCache(s, s.replies)
+		if err := l.cache.check(); err != nil {
+			return nil, err
+		}
+	}
+	if !s.o.Live { // no judge is paid either
+		cfg.Judge, err = s.judge(judge.Replay, draws)
+		return l, err
+	}
+	settings, err := s.modelsNeeded(*cfg, access)
+	if err != nil || settings == nil {
+		return l, err
+	}
+	if err := s.needJudgeKey(); err != nil {
+		return l, err
+	}
+	cfg.Judge, err = s.judge(judge.Live, draws)
+	return l, err
+}
+
+// access reads the providers and their keys, and that the target's own model is
+// among them.
+func (s *Setup) access() (*provider.Access, error) {
+	settings, err := provider.LoadSettings(s.place.Path(provider.SettingsFile))
+	if refusal.Is(err, refusal.NotFound) && !s.o.Live {
+		settings, err = &provider.Settings{}, nil // nobody is asked
+	}
+	if err != nil {
+		return nil, err
+	}
+	access, err := settings.Access(s.place.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if b := s.Target.Builtin; b != nil && s.o.Live {
+		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
+			return nil, err
+		}
+	}
+	return access, nil
+}
+
+// Case begins the live side of a case.
+func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
+	o := l.s.caseOptions(c, l.budget)
+	o.Journal = j.Paid
+	if l.cache == nil {
+		begun, err := l.access.Case(o)
+		return liveCase{begun}, err
+	}
+	borrowed, err := l.cache.borrow(c, j)
+	if err != nil {
+		return nil, err
+	}
+	o.Cached = borrowed.find
+	if !l.s.o.Live {
+		o.JudgeCached = borrowed.findJudge
+	}
+	begun, err := l.access.Case(o)
+	return cachedCase{liveCase{begun}, borrowed}, err
+}
+
+// Spent takes what the attempt has spent before this process from its limit.
+func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
+
+// Redactor takes the keys of the providers out of events.
+func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }
+
+func (s *Setup) caseOptions(c *scenario.Case, budget *provider.Budget) provider.CaseOptions {
+	return provider.CaseOptions{Matching: harness.Matching(s.Bench, s.Target, c), Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
+		s.place.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
+	}}
+}
+
+// A liveCase tells the harness how often a provider was asked again.
+type liveCase struct{ *provider.Case }
+
+func (l liveCase) Retries() int { return int(l.Stats().Retries) }

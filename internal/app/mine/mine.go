@@ -1,0 +1,312 @@
+package mine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tallystick/internal/read/archive"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/sandbox"
+)
+
+// Options say what is mined.
+type Options struct {
+	Repo     string   // folder of the repository
+	Class    string   // of the cases; the name of the folder if empty
+	Language Language // guessed if empty
+	Limit    int      // how many cases at most; 0 for all
+	Since    string   // only what came after this commit
+	Cache    string   // installed packages: modules of Go, a virtual environment, node_modules
+	Jobs     int      // checks at once; 0 means 2
+	Sandbox  sandbox.Class
+	Seconds  int      // that one run of the tests may take on an idle machine; 0 means 300
+	Without  []string // packages of Go: commits whose tests compile one, or one below it, are left out
+
+	Scratch             bool // nobody signs it
+	AddedBy, ReviewedBy string
+
+	// Progress, if not nil, is told of each commit that was checked, one at a time.
+	Progress func(done, of int, c Commit)
+}
+
+// defaultSeconds is how long one run of a task's tests may take.
+const defaultSeconds = 300
+
+// A Report is what became of every commit that was looked at.
+type Report struct {
+	Version    int         `json:"version"`
+	Class      string      `json:"class"`
+	Trust      bench.Trust `json:"trust"`
+	Repository string      `json:"repository"` // the name of its folder
+	Head       string      `json:"head"`
+	Language   Language    `json:"language"`
+	Toolchain  string      `json:"toolchain"`
+	Sandbox    string      `json:"sandbox"`
+	Kept       int         `json:"kept"`
+	Checked    int         `json:"checked"`
+	TreesBytes int         `json:"trees_bytes"` // of the file with the files of all trees
+	TreeBytes  int64       `json:"tree_bytes"`  // of all trees, if each were written out
+	Commits    []Commit    `json:"commits"`
+}
+
+// A Commit is one of the report.
+type Commit struct {
+	Commit     string  `json:"commit"`
+	Subject    string  `json:"subject"`
+	Case       string  `json:"case,omitempty"`    // if it was kept
+	Dropped    string  `json:"dropped,omitempty"` // why not
+	FailToPass int     `json:"fail_to_pass,omitempty"`
+	PassToPass int     `json:"pass_to_pass,omitempty"`
+	Seconds    float64 `json:"seconds,omitempty"` // of the check
+}
+
+const reportVersion = 1
+
+// limitReached is why a commit that may be a task was not checked.
+const limitReached = "not checked: there were enough tasks already"
+
+// Run mines a repository and writes a class of what it finds, the two reference
+// agents and the report. What was checked is remembered: a run that was stopped
+// goes on when it is started again.
+func Run(ctx context.Context, c *archive.Corpus, o Options) (*Report, error) {
+	if err := o.settle(c); err != nil {
+		return nil, err
+	}
+	repo := openRepository(o.Repo, c.Getenv("PATH"))
+	commits, err := repo.history(ctx, o.Since)
+	if err != nil {
+		return nil, err
+	}
+	if len(commits) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "%s: no commit with a parent in its history", o.Repo)
+	}
+	if o.Language == "" {
+		entries, err := repo.tree(ctx, commits[0].id)
+		if err != nil {
+			return nil, err
+		}
+		if o.Language, err = languageOf(entries); err != nil {
+			return nil, err
+		}
+	}
+	m, err := findMachine(ctx, c, &o, o.Language)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Version: reportVersion, Class: o.Class, Trust: bench.Signed, Repository: filepath.Base(o.Repo), Head: commits[0].id, Language: o.Language, Toolchain: m.version, Sandbox: string(m.class)}
+	if o.Scratch {
+		r.Trust = bench.Scratch
+	}
+	tasks, err := r.candidates(ctx, repo, commits, &o)
+	if err != nil {
+		return nil, err
+	}
+	memory := c.Private("mine")
+	if err := store.MakeDir(store.OS{}, memory, 0o700); err != nil {
+		return nil, err
+	}
+	alone, err := lockClass(ctx, memory, o.Class)
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
+	kept, err := r.checkAll(ctx, &checker{machine: m, memory: memory, seconds: o.Seconds}, tasks, &o)
+	if err != nil {
+		return nil, err
+	}
+	if len(kept) == 0 {
+		return r, refusal.Newf(refusal.NotFound, "%s: none of %d commits is a task", o.Repo, len(commits)).
+			WithHint("the table says why each was dropped; tests that need packages find them with --cache")
+	}
+	return r, r.write(c, &o, m, kept)
+}
+
+// lockClass keeps a second command from making the same class at the same time:
+// they would compile into one folder, and the later would find the class taken.
+func lockClass(ctx context.Context, memory, class string) (*store.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	lock, err := store.TakeLock(ctx, store.OS{}, filepath.Join(memory, class+".lock"))
+	if err != nil {
+		return nil, refusal.Newf(refusal.Of(err).Name, "class %s is being mined already: %w", class, err).WithHint("wait for the other command, or name another class with --class")
+	}
+	return lock, nil
+}
+
+const lockPatience = time.Second
+
+func (o *Options) settle(c *archive.Corpus) error {
+	abs, err := filepath.Abs(o.Repo)
+	if err != nil {
+		return refusal.Newf(refusal.Usage, "%w", err)
+	}
+	o.Repo = abs
+	o.Class = cmp.Or(o.Class, classNameOf(filepath.Base(abs)))
+	o.Jobs, o.Seconds = cmp.Or(o.Jobs, 2), cmp.Or(o.Seconds, defaultSeconds)
+	if o.Cache != "" {
+		if o.Cache, err = filepath.Abs(o.Cache); err != nil || !isFolder(o.Cache) {
+			return refusal.Newf(refusal.NotFound, "--cache %s: there is no such folder", o.Cache)
+		}
+	}
+	if o.Language != "" && !slices.Contains(Languages(), string(o.Language)) {
+		return refusal.Newf(refusal.Usage, "--language %s: expected one of %s", o.Language, strings.Join(Languages(), ", "))
+	}
+	if err := bench.CheckID(o.Class); err != nil {
+		return refusal.Newf(refusal.Usage, "class: %w", err).WithHint("name the class with --class")
+	}
+	// Before hours of work, not after.
+	if taken, err := bench.Taken(c.Root, o.Class); err != nil {
+		return err
+	} else if taken != "" {
+		return refusal.Newf(refusal.TaskClassAlreadyRegistered, "class %s: class %s is registered already", o.Class, taken).WithHint("name another with --class")
+	}
+	if !o.Scratch {
+		_, _, err = bench.People(o.AddedBy, o.ReviewedBy, c.Options)
+	}
+	return err
+}
+
+// classNameOf makes the name of a class of that of a folder.
+func classNameOf(folder string) string {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, strings.TrimSuffix(folder, ".git")), "-_")
+	return cmp.Or(name, "mined") + "-history"
+}
+
+// candidates reads the commits that may be tasks, and reports the others. Those
+// that are cheap to check come first, and of equal ones the newer.
+func (r *Report) candidates(ctx context.Context, repo *repository, commits []*commit, o *Options) ([]*task, error) {
+	var tasks []*task
+	said := map[string]string{}
+	for _, c := range commits {
+		why := c.unsuited(o.Language)
+		var t *task
+		if why == "" {
+			var err error
+			if t, why, err = repo.newTask(ctx, c, o.Language); err != nil {
+				return nil, err
+			}
+		}
+		if why == "" {
+			if other := said[t.issue]; other != "" {
+				why = "it has the same message as " + other
+			}
+			said[t.issue] = c.id
+		}
+		if why == "" {
+			t.measure()
+			if pkg := t.compilesOneOf(o.Without); pkg != "" {
+				why = "its tests compile what --without names: " + pkg
+			}
+		}
+		if why != "" {
+			r.Commits = append(r.Commits, Commit{Commit: c.id, Subject: c.subject(), Dropped: why})
+			continue
+		}
+		tasks = append(tasks, t)
+	}
+	slices.SortStableFunc(tasks, func(a, b *task) int { return a.cost - b.cost })
+	return tasks, nil
+}
+
+// A keptTask is one that is to become a case.
+type keptTask struct {
+	*task
+	checked *checked
+}
+
+// checkAll checks tasks side by side until enough are kept. Which are kept does not
+// depend on which check ends first: those that stand before count first.
+func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Options) ([]keptTask, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make([]*checked, len(tasks))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next, done := 0, 0
+	enough := func() bool { // among those before the first that is not checked yet
+		kept := 0
+		for _, c := range results {
+			if c == nil {
+				return false
+			}
+			if c.Dropped == "" {
+				kept++
+			}
+			if o.Limit > 0 && kept == o.Limit {
+				return true
+			}
+		}
+		return true
+	}
+	work := func() {
+		for {
+			mu.Lock()
+			if next == len(tasks) || enough() || ctx.Err() != nil {
+				mu.Unlock()
+				return
+			}
+			i := next
+			next++
+			mu.Unlock()
+			c, _, err := k.check(ctx, tasks[i])
+			mu.Lock()
+			if err != nil {
+				cancel(fmt.Errorf("checking %s: %w", tasks[i].id, err))
+				mu.Unlock()
+				return
+			}
+			results[i] = c
+			if done++; o.Progress != nil {
+				o.Progress(done, len(tasks), commitOf(tasks[i], c))
+			}
+			mu.Unlock()
+		}
+	}
+	for range o.Jobs {
+		wg.Go(work)
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		if done > 0 && refusal.Of(err).Name == "" {
+			return nil, refusal.Newf(refusal.Interrupted, "stopped after %d checks: %w", done, err).WithHint("the same command goes on where it was")
+		}
+		return nil, err
+	}
+	var kept []keptTask
+	for i, t := range tasks {
+		entry := commitOf(t, cmp.Or(results[i], &checked{Dropped: limitReached}))
+		if results[i] != nil {
+			r.Checked++
+		}
+		if entry.Dropped == "" && o.Limit > 0 && len(kept) == o.Limit {
+			entry = commitOf(t, &checked{Dropped: limitReached})
+		}
+		if entry.Dropped == "" {
+			kept = append(kept, keptTask{t, results[i]})
+		}
+		r.Commits = append(r.Commits, entry)
+	}
+	r.Kept = len(kept)
+	return kept, nil
+}
+
+func commitOf(t *task, c *checked) Commit {
+	out := Commit{Commit: t.id, Subject: t.subject(), Dropped: c.Dropped, FailToPass: len(c.FailToPass), PassToPass: len(c.PassToPass), Seconds: float64(c.Milliseconds) / 1000}
+	if c.Dropped == "" {
+		out.Case = t.caseID()
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package mine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/run/scenario"
+)
+
+// What a commit may be to become a task.
+const (
+	minMessage   = 20
+	maxMessage   = 32 << 10
+	maxPatch     = 64 << 10
+	maxTests     = 1 << 20
+	maxTreeFiles = 20_000
+	maxTreeBytes = 128 << 20
+)
+
+// A task is a commit that could become a case.
+type task struct {
+	*commit
+	language Language
+	issue    string
+	before   []digest.File // the parent's tree
+	after    []digest.File // the commit's
+	tests    []digest.File // the commit's version of what steers tests, and the runner
+	code     []string      // paths of the recorded change
+	patch    []byte
+	cost     int      // what has to be compiled, roughly
+	own      []string // Go packages of the repository that are compiled
+	foreign  []string // and those of others
+}
+
+// file is one that the tests see: theirs, or that of the commit's tree.
+func (t *task) file(name string) []byte {
+	for _, files := range [][]digest.File{t.tests, t.after} {
+		if i := slices.IndexFunc(files, func(f digest.File) bool { return f.Path == name }); i >= 0 {
+			return files[i].Data
+		}
+	}
+	return nil
+}
+
+// testFiles are the paths of the tests that are run, in order.
+func (t *task) testFiles() []string {
+	var out []string
+	for _, f := range t.tests {
+		if t.language.isTest(f.Path) {
+			out = append(out, f.Path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// unsuited says why a commit cannot become a task, before anything of it is read;
+// "" if it may.
+func (c *commit) unsuited(l Language) string {
+	issue, ok := issueText(c.message)
+	switch {
+	case !ok:
+		return "the message is not UTF-8"
+	case len(issue) < minMessage:
+		return fmt.Sprintf("the message has fewer than %d characters", minMessage)
+	case len(issue) > maxMessage:
+		return fmt.Sprintf("the message has more than %d bytes", maxMessage)
+	}
+	code, tests := false, false
+	for _, ch := range c.changes {
+		switch {
+		case !isFile(ch.oldMode) || !isFile(ch.newMode):
+			return "it changes a link or a submodule"
+		case ch.kind == 'D' && scenario.SteersTests(ch.path):
+			return "it removes a test, or a file that steers tests"
+		case ch.kind == 'D':
+		case l.isTest(ch.path):
+			tests = true
+		case l.isCode(ch.path) && !scenario.SteersTests(ch.path):
+			code = true
+		}
+	}
+	switch {
+	case !tests:
+		return "it changes no tests"
+	case !code:
+		return "it changes no code"
+	}
+	return ""
+}
+
+// isFile accepts the mode of a file, and of none.
+func isFile(mode string) bool {
+	return mode == modeFile || mode == modeExecutable || mode == "000000"
+}
+
+// newTask reads the trees of a commit. Why says why it is none.
+func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *task, why string, err error) {
+	issue, _ := issueText(c.message)
+	t = &task{commit: c, language: l, issue: issue}
+	if t.before, why, err = r.files(ctx, c.parent); err != nil || why != "" {
+		return nil, why, err
+	}
+	if t.after, why, err = r.files(ctx, c.id); err != nil || why != "" {
+		return nil, why, err
+	}
+	byPath := map[string]digest.File{}
+	for _, f := range t.after {
+		byPath[f.Path] = f
+	}
+	size, handmade := 0, false
+	for _, ch := range c.changes {
+		now := byPath[ch.path]
+		if bytes.IndexByte(now.Data, 0) >= 0 {
+			return nil, "it changes a binary file", nil
+		}
+		if scenario.SteersTests(ch.path) {
+			t.tests = append(t.tests, now)
+			size += len(now.Data)
+			continue
+		}
+		t.code = append(t.code, ch.path)
+		handmade = handmade || l.isCode(ch.path) && ch.kind != 'D' && !isGenerated(now.Data)
+	}
+	switch {
+	case !handmade:
+		return nil, "all of the code that it changes is generated", nil
+	case size > maxTests:
+		return nil, fmt.Sprintf("its tests have more than %d bytes", maxTests), nil
+	}
+	t.tests = append(t.tests, l.runner())
+	if t.patch, err = r.patch(ctx, c, t.code); err != nil {
+		return nil, "", err
+	}
+	if len(t.patch) > maxPatch {
+		return nil, fmt.Sprintf("the change of its code has more than %d bytes", maxPatch), nil
+	}
+	if _, err := (&digest.Tree{Files: t.tests}).Digest(); err != nil {
+		return nil, "its tests have names that a case cannot have: " + err.Error(), nil
+	}
+	return t, "", nil
+}
+
+// files reads a commit's tree. Links and submodules are left out.
+func (r *repository) files(ctx context.Context, id string) ([]digest.File, string, error) {
+	entries, err := r.tree(ctx, id)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(entries) > maxTreeFiles {
+		return nil, fmt.Sprintf("its tree has more than %d files", maxTreeFiles), nil
+	}
+	entries = slices.DeleteFunc(entries, func(e treeEntry) bool { return !isFile(e.mode) })
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.id
+	}
+	if err := r.read(ctx, ids); err != nil {
+		return nil, "", err
+	}
+	files, size := make([]digest.File, len(entries)), 0
+	for i, e := range entries {
+		if r.large[e.id] {
+			return nil, fmt.Sprintf("its tree has a file of more than %d bytes", maxBlob), nil
+		}
+		files[i] = digest.File{Path: e.path, Data: r.blobs[e.id], Executable: e.mode == modeExecutable}
+		size += len(files[i].Data)
+	}
+	if size > maxTreeBytes {
+		return nil, fmt.Sprintf("its tree has more than %d bytes", maxTreeBytes), nil
+	}
+	if _, err := (&digest.Tree{Files: files}).Digest(); err != nil {
+		return nil, "its tree has names that a working folder cannot have: " + err.Error(), nil
+	}
+	return files, "", nil
+}
+
+// isGenerated knows the line by which Go and others mark what a program wrote, and
+// code that nobody wrote by hand because its lines are too long.
+func isGenerated(data []byte) bool {
+	head := data[:min(len(data), 4<<10)]
+	if bytes.Contains(head, []byte("Code generated ")) && bytes.Contains(head, []byte("DO NOT EDIT")) || bytes.Contains(head, []byte("@generated")) {
+		return true
+	}
+	lines := bytes.Count(data, []byte("\n")) + 1
+	return len(data)/lines > 500
+}
+
+// slug is a short name for what a task is about, from the folder of its first test.
+func (t *task) slug() string {
+	dir := "top"
+	for _, f := range t.tests {
+		if t.language.isTest(f.Path) {
+			if d := path.Base(path.Dir(f.Path)); d != "." {
+				dir = d
+			}
+			break
+		}
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(dir))
+	if clean = strings.Trim(clean, "-"); clean == "" {
+		clean = "task"
+	}
+	return clean[:min(len(clean), 24)]
+}
+
+// caseID names the case of a task.
+func (t *task) caseID() string { return t.slug() + "-" + t.id[:12] }

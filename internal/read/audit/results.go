@@ -1,0 +1,303 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tallystick/internal/record/refusal"
+)
+
+// Bounds of what is kept of the results, against which trajectories are held.
+const (
+	maxKeptQuestion = 16 << 10
+	maxKeptGold     = 4 << 10
+	maxKeptAnswer   = 4 << 10
+	// maxKept bounds all of it together, so that memory is bounded whatever the
+	// size of the file.
+	maxKept = 768 << 20
+)
+
+// A result is what is kept of one record of the results.
+type result struct {
+	place    string
+	id       string
+	model    string
+	question string
+	gold     string // as it is written; "" if there is none
+	hasGold  bool
+	answer   string
+	correct  bool
+	graded   bool // the record says whether the answer is correct
+	// worked are the numbers that AUD-2 reads, nil where the record has none.
+	turns, tokensIn, tokensOut *float64
+
+	// trajectory is the line of the task's trajectory, 0 if there is none.
+	trajectory int
+}
+
+type taskKey struct{ id, model string }
+
+// A corpus is all the results.
+type corpus struct {
+	list  []*result
+	byKey map[taskKey]int
+	byID  map[string][]int
+	kept  int
+	// graded says that some record says whether its answer is correct.
+	graded bool
+	golds  int
+}
+
+func newCorpus() *corpus { return &corpus{byKey: map[taskKey]int{}, byID: map[string][]int{}} }
+
+// readResults reads the results in any of the shapes that the original reads.
+func (a *auditor) readResults(ctx context.Context) error {
+	in := a.in.Results
+	if !in.Given() {
+		return refusal.Newf(refusal.Usage, "an audit needs results").WithHint("name them with --results")
+	}
+	return a.digested(in, &a.inputs.Results, func(src io.Reader) error {
+		lines, err := newLineReader(in.Name, src)
+		if err != nil {
+			return err
+		}
+		head, _ := lines.src.Peek(readBuffer)
+		if isDocument(head) {
+			return newDocument(in.Name, lines.src).records(a.header, func(place string, v jsontext.Value) error {
+				return cmpErr(ctx.Err(), func() error { return a.addResult(place, v, "") })
+			})
+		}
+		for {
+			line, err := lines.next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if err := cmpErr(ctx.Err(), func() error { return a.addResult(lines.place(), line, "") }); err != nil {
+				return err
+			}
+		}
+		if len(a.results.list) == 0 {
+			return refusal.Newf(refusal.Malformed, "%s: has no result", in.Name)
+		}
+		return nil
+	})
+}
+
+func cmpErr(err error, next func() error) error {
+	if err != nil {
+		return err
+	}
+	return next()
+}
+
+// digested opens a file, has it read to its end and takes its digest.
+func (a *auditor) digested(in Source, sum *string, read func(io.Reader) error) error {
+	f, err := in.Open()
+	if err != nil {
+		return refusal.Newf(refusal.Unreadable, "%s: %w", in.Name, refusal.WithoutPath(err))
+	}
+	defer f.Close()
+	h := newHashed(f)
+	if err := read(h); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, h); err != nil {
+		return refusal.Newf(refusal.Unreadable, "%s: %w", in.Name, err)
+	}
+	*sum = h.sum()
+	return nil
+}
+
+// header takes what a run's document says beside its results. Its summary may
+// state the split and the voting, as metadata.json does.
+func (a *auditor) header(name string, v jsontext.Value) error {
+	switch name {
+	case "model":
+		a.outerModel, _ = textValue(v)
+	case "summary":
+		return a.takeMetadata(a.in.Results.Name+": summary", v, false)
+	}
+	return nil
+}
+
+// addResult takes one record: a result, or a run with results of its own.
+func (a *auditor) addResult(place string, data []byte, model string) error {
+	var nested jsontext.Value
+	r := &result{place: place, model: model}
+	if r.model == "" {
+		r.model = a.outerModel
+	}
+	err := members(data, func(name string, v jsontext.Value) error {
+		if name == "results" && v.Kind() == '[' {
+			nested = v
+			return nil
+		}
+		return r.take(name, v)
+	})
+	if err != nil {
+		return refuseJSON(place, data, err)
+	}
+	if nested != nil {
+		return a.addNested(place, nested, r.model)
+	}
+	return a.results.add(r)
+}
+
+func (a *auditor) addNested(place string, list jsontext.Value, model string) error {
+	return elements(list, func(i int, v jsontext.Value) error {
+		if v.Kind() != '{' {
+			return refusal.Newf(refusal.Malformed, "%s: results[%d] is not an object", place, i)
+		}
+		return a.addResult(fmt.Sprintf("%s: results[%d]", place, i), v, model)
+	})
+}
+
+// take takes a member of a result.
+func (r *result) take(name string, v jsontext.Value) error {
+	switch name {
+	case "task_id":
+		return textInto(&r.id, name, v, 1<<10)
+	case "model":
+		return textInto(&r.model, name, v, 1<<10)
+	case "question", "Question":
+		return clipInto(&r.question, v, maxKeptQuestion)
+	case "expected_output":
+		r.hasGold = v.Kind() != 'n'
+		return clipInto(&r.gold, v, maxKeptGold)
+	case "answer", "model_answer":
+		return clipInto(&r.answer, v, maxKeptAnswer)
+	case "correct":
+		r.correct, r.graded = string(v) == "true", v.Kind() != 'n'
+		if v.Kind() != 't' && v.Kind() != 'f' && v.Kind() != 'n' {
+			return fmt.Errorf("correct is %s, expected true or false", clip(string(v), 40))
+		}
+	case "turns":
+		return numberInto(&r.turns, name, v)
+	case "inputTokens":
+		return numberInto(&r.tokensIn, name, v)
+	case "outputTokens":
+		return numberInto(&r.tokensOut, name, v)
+	}
+	return nil
+}
+
+// add keeps a result. A task twice for one model would be counted twice.
+func (c *corpus) add(r *result) error {
+	if r.id == "" {
+		return refusal.Newf(refusal.Malformed, "%s: has no task_id", r.place)
+	}
+	key := taskKey{r.id, r.model}
+	if at, twice := c.byKey[key]; twice {
+		return refusal.Newf(refusal.Malformed, "%s: task %s%s is there already: %s", r.place, r.id, ofModel(r.model), c.list[at].place)
+	}
+	c.kept += len(r.id) + len(r.model) + len(r.question) + len(r.gold) + len(r.answer) + 256
+	if c.kept > maxKept {
+		return refusal.Newf(refusal.TooLarge, "%s: the results need more than %d bytes of memory", r.place, maxKept).WithHint("audit the run in parts")
+	}
+	c.byKey[key] = len(c.list)
+	c.byID[r.id] = append(c.byID[r.id], len(c.list))
+	c.list = append(c.list, r)
+	if r.gold != "" {
+		c.golds++
+	}
+	c.graded = c.graded || r.graded
+	return nil
+}
+
+func ofModel(model string) string {
+	if model == "" {
+		return ""
+	}
+	return " of model " + model
+}
+
+// members visits the members of a JSON object. The values are valid until visit
+// returns.
+func members(data []byte, visit func(name string, v jsontext.Value) error) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if tok.Kind() != '{' {
+		return errors.New("expected a JSON object")
+	}
+	for dec.PeekKind() != '}' {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := tok.String()
+		v, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := visit(name, v); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	if _, err := dec.ReadToken(); err != io.EOF {
+		return cmpErr(err, func() error { return errors.New("text after the end of the record") })
+	}
+	return nil
+}
+
+// elements visits the elements of a JSON list.
+func elements(list jsontext.Value, visit func(i int, v jsontext.Value) error) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(list))
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for i := 0; dec.PeekKind() != ']'; i++ {
+		v, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := visit(i, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textValue is the text that a string stands for, and any other value's JSON.
+// Null has none.
+func textValue(v jsontext.Value) (string, bool) {
+	switch v.Kind() {
+	case 'n':
+		return "", false
+	case '"':
+		b, err := jsontext.AppendUnquote(nil, v)
+		return string(b), err == nil
+	}
+	return string(v), true
+}
+
+func textInto(to *string, name string, v jsontext.Value, most int) error {
+	if v.Kind() != '"' {
+		return fmt.Errorf("%s is %s, expected a text", name, clip(string(v), 40))
+	}
+	s, _ := textValue(v)
+	if len(s) > most {
+		return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(s), most)
+	}
+	*to = s
+	return nil
+}
+
+func clipInto(to *string, v jsontext.Value, most int) error {
+	s, _ := textValue(v)
+	*to = clip(s, most)
+	return nil
+}

@@ -1,0 +1,48 @@
+package gate
+
+import (
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
+)
+
+// An Answer is what "tally gate --json" prints.
+type Answer struct {
+	Rules   int           `json:"rules,omitempty"` // absent in the first
+	Met     bool          `json:"met"`
+	Gates   []Result      `json:"gates"`
+	Attempt string        `json:"attempt"`
+	Class   string        `json:"class"`
+	Level   history.Level `json:"level"`
+	// Number and Of count the attempts of the class, by whichever target.
+	Number     int                `json:"number,omitempty"`
+	Of         int                `json:"of,omitempty"`
+	Properties []history.Property `json:"properties,omitzero"`
+	// Others are the other attempts of the class, by every target.
+	Others []scorecard.AttemptLine `json:"other_attempts,omitzero"`
+
+	// Qualifications are what must be known beside these numbers.
+	Qualifications []history.Qualification `json:"qualifications,omitempty"`
+	// Corrected are the cases whose score people corrected, with their names:
+	// the gates used what they signed.
+	Corrected []scorecard.CorrectedCase `json:"corrected,omitempty"`
+
+	Ledger history.Line `json:"ledger"` // what was read
+}
+
+// AnswerOf puts the results of an attempt into the form that is promised.
+func AnswerOf(h *history.History, a *history.Attempt, results []Result) Answer {
+	answer := Answer{Rules: scorecard.Rules, Met: Met(results), Gates: results, Attempt: a.ID, Class: a.Class, Level: a.Level,
+		Number: a.Ordinal, Of: a.Siblings, Properties: a.Properties(), Others: []scorecard.AttemptLine{}, Qualifications: history.Qualify(a), Corrected: scorecard.CorrectedCases(a), Ledger: h.Line()}
+	for _, other := range h.Attempts {
+		if other != a && other.Class == a.Class {
+			answer.Others = append(answer.Others, scorecard.LineOf(other.WithoutRecords()))
+		}
+	}
+	return answer
+}
+
+// AsFirst leaves out what an answer by the first rules did not have.
+func (a Answer) AsFirst() Answer {
+	a.Rules, a.Qualifications, a.Number, a.Of, a.Properties, a.Others = 0, nil, 0, 0, nil, nil
+	return a
+}

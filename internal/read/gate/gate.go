@@ -1,0 +1,491 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/grade"
+)
+
+// An Input is what gates are evaluated on.
+type Input struct {
+	Bench   *bench.Verified
+	History *history.History
+	Attempt *history.Attempt
+	// Evidence tells whether the evidence of a case is there, as
+	// [scorecard.View] has it. It is asked only for evidence_coverage.
+	Evidence func(*history.Attempt, *history.Case) error
+	// AcrossBenches takes an attempt at other cases or under another rubric, as
+	// after a rescore.
+	AcrossBenches bool
+	// PlanIsBench takes the cases that the attempt planned for the bench, whose
+	// own cases may have changed since. It is for holding an attempt against its
+	// gates again: with the same registration, and a record of every case, its
+	// records tell all that the bench of then would.
+	PlanIsBench bool
+	// Rules is the version of the rules to evaluate by; 0 means
+	// [scorecard.Rules].
+	Rules int
+
+	// selected takes the cases that a filter selected for the bench: see
+	// [Decide].
+	selected bool
+}
+
+// first reports whether the first rules are asked for: a case without a score
+// counted as zero, and gates said nothing of errors.
+func (in *Input) first() bool { return in.Rules == 1 }
+
+// Evaluate compares an attempt with every gate of its class. The numbers are
+// those of the attempt's scorecard. A gate fails if more of its cases broke or
+// have no score than it allows, so that a run in which nearly all cases broke
+// cannot pass by the score of the rest.
+//
+// It refuses an attempt that ran under another registration, whose people agreed
+// to other thresholds, or, unless told to, against other cases. It refuses a class without gates too, because a gate
+// that cannot close is none.
+func Evaluate(in Input) ([]Result, error) {
+	a, reg := in.Attempt, in.Bench.Registration()
+	if a.Class != in.Bench.Class() {
+		return nil, fmt.Errorf("gate of class %s: attempt %s is of class %s", in.Bench.Class(), a.ID, a.Class)
+	}
+	if found, want := a.Plan.RegistrationDigest, in.Bench.RegistrationDigest(); found != want {
+		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
+			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
+	}
+	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want && !in.AcrossBenches && !(in.PlanIsBench && in.tellsItsBench()) {
+		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran against the bench %s, class %s is now %s", a.ID, found, a.Class, want).
+			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against; after a rescore, give --across-benches`, a.Class)
+	}
+	if len(reg.Gates) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).
+			WithHint(`add "gates" to the registration and have it signed; docs/formats/case.md has the form`)
+	}
+	tags, err := in.tags()
+	if err != nil {
+		return nil, err
+	}
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }, Rules: in.Rules})
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	away := correctedAway(a, reg)
+	for _, g := range reg.Gates {
+		r, err := in.evaluate(g, card, tags)
+		if away != "" && err == nil {
+			r.Value, r.Met, r.Reason = nil, false, away
+		}
+		if err != nil {
+			return nil, err
+		}
+		if in.selected && r.N == 0 {
+			continue // the filter selected none of its cases
+		}
+		results = append(results, r)
+	}
+	if !in.first() {
+		results = append(results, in.uncovered(results, tags)...)
+	}
+	return results, nil
+}
+
+// uncovered is one more result, if cases that no gate is about broke or have no
+// score: nobody allowed that.
+func (in *Input) uncovered(results []Result, tags map[string][]string) []Result {
+	covered := func(c *history.Case) bool {
+		return slices.ContainsFunc(results, func(r Result) bool {
+			return r.Tag == "*" || slices.Contains(c.Tags(), r.Tag) || slices.Contains(tags[c.ID], r.Tag)
+		})
+	}
+	left := []*history.Case{}
+	for c := range in.Attempt.Cases() {
+		if !covered(c) {
+			left = append(left, c)
+		}
+	}
+	r := Result{Tag: "*", Metric: NoErrors}
+	r.Errors, r.Unscored = in.without(left)
+	if !slices.ContainsFunc(results, func(r Result) bool { return r.Tag == "*" }) {
+		r.Errors += in.Attempt.Unlisted()
+	}
+	if r.Errors+r.Unscored == 0 {
+		return nil
+	}
+	r.N = len(left)
+	r.Reason = r.tooMany()
+	return []Result{r}
+}
+
+// NoErrors is the metric of a result that no gate asked for: cases that no gate is
+// about must neither break nor stay without a score.
+const NoErrors bench.Metric = "errors_and_unscored"
+
+// without counts the cases that errored, were truncated or not run, and those
+// without a score.
+func (in *Input) without(cases []*history.Case) (errors, unscored int) {
+	for _, u := range scorecard.Units(in.Attempt, cases) {
+		switch u.Outcome {
+		case evidence.Passed, evidence.Failed, evidence.Skipped:
+		case evidence.Unscored:
+			unscored++
+		default:
+			errors++
+		}
+	}
+	return errors, unscored
+}
+
+// tooMany says that more cases broke or have no score than the gate allows, or "".
+func (g *Result) tooMany() string {
+	var said []string
+	if g.Errors > g.MaxErrors {
+		said = append(said, fmt.Sprintf("%d errored, were truncated or not run (the gate allows %d)", g.Errors, g.MaxErrors))
+	}
+	if g.Unscored > g.MaxUnscored {
+		said = append(said, fmt.Sprintf("%d have no score (the gate allows %d)", g.Unscored, g.MaxUnscored))
+	}
+	if said == nil {
+		return ""
+	}
+	return "of its tasks " + strings.Join(said, " and ")
+}
+
+// correctedAway names a record with a block-severity failure that a correction
+// raised all the same. "tally correct" refuses to; who wrote the entry by other
+// means meets no gate with it.
+func correctedAway(a *history.Attempt, reg bench.Registration) string {
+	for c := range a.Cases() {
+		if c.Correction == nil || !c.Correction.Raises() {
+			continue
+		}
+		for _, mode := range c.FailureModes() {
+			if grade.SeverityOf(mode, reg) == evidence.Block {
+				return fmt.Sprintf("case %s has the block-severity failure %s, and a correction (entry %d) raised it", c.ID, mode, c.Correction.Index)
+			}
+		}
+	}
+	return ""
+}
+
+// tellsItsBench reports whether the records of the attempt tell which cases its
+// bench had, and their tags.
+func (in *Input) tellsItsBench() bool {
+	a := in.Attempt
+	for c := range a.Cases() {
+		if c.Index < 0 {
+			return false
+		}
+	}
+	return !a.Plan.Filtered && a.Unlisted() == 0
+}
+
+// tags gives the tags of every case that the gates are about.
+func (in *Input) tags() (map[string][]string, error) {
+	if !in.PlanIsBench || !in.tellsItsBench() {
+		return tagsOf(in.Bench)
+	}
+	tags := make(map[string][]string)
+	for c := range in.Attempt.Cases() {
+		tags[c.ID] = c.Tags()
+	}
+	return tags, nil
+}
+
+// tagsOf gives the tags of every case of the bench.
+func tagsOf(b *bench.Verified) (map[string][]string, error) {
+	tags := make(map[string][]string)
+	for _, c := range b.Cases() {
+		said := c.Case()
+		tags[said.CaseID] = said.Tags
+	}
+	if set := b.Dataset(); set != nil {
+		for _, line := range set.Lines {
+			var said struct {
+				Tags []string `json:"tags"`
+			}
+			if err := json.Unmarshal(line.JSON, &said); err != nil {
+				return nil, refusal.Newf(refusal.Malformed, "class %s: %s: case %s: tags: %w", b.Class(), bench.DatasetFile, line.ID, err)
+			}
+			tags[line.ID] = said.Tags
+		}
+	}
+	return tags, nil
+}
+
+func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]string) (Result, error) {
+	r := Result{Tag: g.Tag, Metric: g.Metric, Threshold: g.Threshold}
+	totals := card.Totals
+	if g.Tag != "*" {
+		i := slices.IndexFunc(card.By.Tag, func(x scorecard.Group) bool { return x.Key == g.Tag })
+		if i < 0 {
+			r.Reason = "no case of the attempt has this tag"
+			return r, nil
+		}
+		totals = card.By.Tag[i].Totals
+	}
+	r.N = totals.DistinctCases
+	cases := in.tagged(g.Tag, tags)
+	if !in.first() {
+		r.MaxErrors, r.MaxUnscored = g.MaxErrors, g.MaxUnscored
+		r.Errors, r.Unscored = in.without(cases)
+		if g.Tag == "*" {
+			r.Errors += in.Attempt.Unlisted()
+		}
+	}
+	if n := in.absent(g.Tag, tags); n > 0 && !in.selected {
+		r.Reason = fmt.Sprintf("%d cases of the bench were not in the attempt", n)
+		return r, nil
+	}
+	if totals.ScoredTasks == 0 {
+		r.Reason = "no case has a score"
+		return r, nil
+	}
+	value, reason, err := in.value(g.Metric, totals, cases)
+	if err != nil || reason != "" {
+		r.Reason = reason
+		return r, err
+	}
+	r.Value = &value
+	if !in.first() {
+		switch g.Metric {
+		case bench.MeanScore:
+			r.Bounds = totals.MeanScoreBounds
+		case bench.SolveRate:
+			r.Bounds = totals.SolveRateBounds
+		}
+	}
+	if r.Met = value >= g.Threshold; AtMost(g.Metric) {
+		r.Met = value <= g.Threshold
+	}
+	if r.Reason = r.tooMany(); r.Reason != "" {
+		r.Met = false
+	}
+	return r, nil
+}
+
+// tagged lists the repetitions of cases with the tag, with or without a record.
+func (in *Input) tagged(tag string, tags map[string][]string) []*history.Case {
+	var cases []*history.Case
+	for c := range in.Attempt.Cases() {
+		has := c.Tags()
+		if c.Index < 0 {
+			has = tags[c.ID]
+		}
+		if tag == "*" || slices.Contains(has, tag) {
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// absent counts the cases of the bench with the tag that the attempt did not
+// plan, as when a filter was given.
+func (in *Input) absent(tag string, tags map[string][]string) int {
+	planned := make(map[string]bool)
+	for c := range in.Attempt.Cases() {
+		planned[c.ID] = true
+	}
+	n := 0
+	for id, has := range tags {
+		if !planned[id] && (tag == "*" || slices.Contains(has, tag)) {
+			n++
+		}
+	}
+	return n
+}
+
+// value computes one metric, or says why it cannot be.
+func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case) (value float64, reason string, err error) {
+	switch m {
+	case bench.SolveRate:
+		return float64(t.Solved) / float64(t.TotalTasks), "", nil
+	case bench.MeanScore:
+		return scorecard.Mean(in.scores(in.units(cases))), "", nil
+	case bench.LowerBound95:
+		lower, _ := scorecard.BCa(in.perCase(cases), scorecard.Seed)
+		return lower, "", nil
+	case bench.CostPerSolve:
+		switch {
+		case t.Solved == 0:
+			return 0, "no case was solved", nil
+		case t.TotalCostMicro.Unknown:
+			return 0, fmt.Sprintf("the cost of %d tasks is not known", t.CostUnknown), nil
+		}
+		return float64(t.TotalCostMicro.Micro) / float64(t.Solved), "", nil
+	case bench.MedianLatencyMS:
+		return float64(t.MedianLatencyMS), "", nil
+	case bench.P95LatencyMS:
+		return float64(t.P95LatencyMS), "", nil
+	case bench.PolicyViolations:
+		return float64(t.PolicyViolations), "", nil
+	case bench.EvidenceCoverage:
+		return in.coverage(cases)
+	case bench.RollbackCorrectness:
+		return t.RollbackCorrectness, "", nil
+	}
+	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
+}
+
+// units are what the outcomes of cases are counted by: repetitions, or cases if
+// the plan reduces them.
+func (in *Input) units(cases []*history.Case) []scorecard.Unit {
+	return scorecard.Units(in.Attempt, cases)
+}
+
+// scores are those of the units that have one, as a scorecard counts them.
+func (in *Input) scores(units []scorecard.Unit) []float64 {
+	var all []float64
+	for _, u := range units {
+		if u.Scored || in.first() {
+			all = append(all, u.Score) // zero without a score
+		}
+	}
+	return all
+}
+
+// perCase gives one score for each distinct case: repetitions are not samples
+// of their own.
+func (in *Input) perCase(cases []*history.Case) []float64 {
+	groups := make(map[digest.Content][]scorecard.Unit)
+	var order []digest.Content
+	for _, c := range in.units(cases) {
+		key := c.Digest
+		if key == (digest.Content{}) {
+			key = digest.ContentOf([]byte(c.ID))
+		}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], c)
+	}
+	var all []float64
+	for _, key := range order {
+		if scored := in.scores(groups[key]); len(scored) > 0 {
+			all = append(all, scorecard.Mean(scored))
+		}
+	}
+	return all
+}
+
+// coverage is the share of solved cases whose evidence is there unchanged.
+func (in *Input) coverage(cases []*history.Case) (value float64, reason string, err error) {
+	if in.Evidence == nil {
+		return 0, "", errors.New("gate on evidence_coverage: nobody looked for the evidence")
+	}
+	solved, complete := 0, 0
+	for _, c := range cases {
+		if !c.Passed() {
+			continue
+		}
+		solved++
+		switch err := in.Evidence(in.Attempt, c); {
+		case err == nil:
+			complete++
+		case !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch):
+			return 0, "", fmt.Errorf("case %s: reading its evidence: %w", c.ID, err)
+		}
+	}
+	if solved == 0 {
+		return 0, "no case was solved", nil
+	}
+	return float64(complete) / float64(solved), "", nil
+}
+
+// A Result is what became of one gate.
+type Result struct {
+	Tag       string       `json:"tag"` // "*" for all cases
+	Metric    bench.Metric `json:"metric"`
+	Value     *float64     `json:"value"` // nil when it cannot be computed
+	Threshold float64      `json:"threshold"`
+	Met       bool         `json:"met"`
+	N         int          `json:"n"` // distinct cases behind the value
+	Reason    string       `json:"reason,omitempty"`
+
+	// Errors and Unscored count the tasks that broke or have no score, beside
+	// how many of them the gate allows. Bounds are what a rate or a mean could
+	// be if these had a score.
+	Errors      int         `json:"errors,omitempty"`
+	Unscored    int         `json:"unscored,omitempty"`
+	MaxErrors   int         `json:"max_errors,omitempty"`
+	MaxUnscored int         `json:"max_unscored,omitempty"`
+	Bounds      *[2]float64 `json:"bounds,omitempty"`
+}
+
+// Met reports whether every gate is met.
+func Met(results []Result) bool {
+	for _, r := range results {
+		if !r.Met {
+			return false
+		}
+	}
+	return true
+}
+
+// AtMost reports whether the threshold of a metric is the most that is allowed;
+// otherwise it is the least.
+func AtMost(m bench.Metric) bool {
+	switch m {
+	case bench.CostPerSolve, bench.MedianLatencyMS, bench.P95LatencyMS, bench.PolicyViolations:
+		return true
+	}
+	return false
+}
+
+// Text says in one line what was found and what is needed.
+func (g Result) Text() string {
+	needs := "needs at least"
+	if AtMost(g.Metric) {
+		needs = "allows at most"
+	}
+	if g.Metric == NoErrors {
+		return fmt.Sprintf("%s: %s", g.name(), g.Reason)
+	}
+	if g.Reason != "" && g.Value == nil {
+		return fmt.Sprintf("%s: %s; the gate %s %s", g.name(), g.Reason, needs, number(g.Threshold))
+	}
+	cases := "cases"
+	if g.N == 1 {
+		cases = "case"
+	}
+	text := fmt.Sprintf("%s is %s, the gate %s %s (%d %s)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N, cases)
+	if g.Bounds != nil {
+		text += fmt.Sprintf("; with every task scored it would be %s to %s", number(g.Bounds[0]), number(g.Bounds[1]))
+	}
+	if g.Reason != "" {
+		text += "; " + g.Reason
+	} else if g.Errors+g.Unscored > 0 {
+		text += fmt.Sprintf("; %d errors of at most %d and %d unscored of at most %d", g.Errors, g.MaxErrors, g.Unscored, g.MaxUnscored)
+	}
+	return text
+}
+
+func (g Result) name() string {
+	if g.Metric == NoErrors {
+		return "cases that no gate is about"
+	}
+	return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag))
+}
+
+func tagText(tag string) string {
+	if tag == "*" {
+		return "all cases"
+	}
+	return "tag " + tag
+}
+
+func valueText(v *float64) string {
+	if v == nil {
+		return "not known"
+	}
+	return number(*v)
+}

@@ -1,0 +1,183 @@
+package gate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+)
+
+// A Report is one attempt as a test reporter shows it: its cases, and its gates
+// as tests of their own.
+type Report struct {
+	Class   string
+	Attempt string
+	Target  string
+	Level   string // of assurance: scratch, signed, witnessed, reproduced
+	Started time.Time
+	Cases   []Case
+	Gates   []Result
+	// Qualifications are what must be known beside these results: [history.Qualify].
+	Qualifications []history.Qualification
+}
+
+// A Case is one repetition of a case in a report. A planned one without a record
+// has the outcome [history.NotRun]. All texts may come from the agent, a
+// rubric or a file; the writers make them safe.
+type Case struct {
+	ID           string
+	Repeat       int // which repetition; 0 when there is only one
+	Outcome      evidence.Outcome
+	Duration     time.Duration
+	Score        *float64 // nil when the case has none
+	Reason       string   // why it has none, or did not pass
+	FailureModes []string
+	Got, Want    string // what the grader compared
+	Divergence   string // where the run first left the baseline or golden trace
+
+	// Qualifications name what must be known of this case.
+	Qualifications []string
+	Corrected      string // how people corrected the score, "" if they did not
+}
+
+// A status is how a test reporter sees a test. Only a pass is green.
+type status int
+
+const (
+	pass status = iota
+	fail
+	broken // could not be judged: errors, unscored, truncated, never run
+	skip
+)
+
+// A test is a case or a gate, reduced to what both writers need.
+type test struct {
+	group    string // "cases" or "gates"
+	name     string
+	kind     string // outcome, or "gate"
+	status   status
+	duration time.Duration
+	message  string // one line, of our own words and escaped values
+	said     string // qualifications, by name
+	details  []detail
+}
+
+// A detail is a labelled value of a test that did not pass.
+type detail struct {
+	label, value string
+	number       bool
+}
+
+// tests turns a report into tests. There is always at least one: a report in
+// which nothing was run must not look like one in which all is well.
+func (r Report) tests() []test {
+	var all []test
+	for _, c := range r.Cases {
+		all = append(all, c.test())
+	}
+	for _, g := range r.Gates {
+		all = append(all, g.test())
+	}
+	if len(all) == 0 {
+		all = append(all, test{group: "cases", name: "no case was run", kind: string(history.NotRun), status: broken, message: "the attempt has neither cases nor gates"})
+	}
+	return all
+}
+
+func (c Case) test() test {
+	t := test{group: "cases", name: c.ID, kind: string(c.Outcome), duration: c.Duration, said: strings.Join(c.Qualifications, ", ")}
+	if c.Repeat > 0 {
+		t.name = fmt.Sprintf("%s (repeat %d)", c.ID, c.Repeat)
+	}
+	t.add("corrected", c.Corrected)
+	switch c.Outcome {
+	case evidence.Passed:
+		t.status = pass
+		return t
+	case evidence.Failed:
+		t.status = fail
+		t.message = "failed"
+	case evidence.Skipped:
+		t.status = skip
+		t.message = plain.Gist(c.Reason)
+		return t
+	case history.NotRun:
+		t.status = broken
+		t.message = "planned and never run"
+	default:
+		// An outcome that this program does not know is no pass either.
+		t.status = broken
+		t.message = string(c.Outcome)
+	}
+	if c.Score != nil {
+		t.message += ", score " + number(*c.Score)
+	}
+	if c.Corrected != "" {
+		t.message += ": " + c.Corrected
+	}
+	if len(c.FailureModes) > 0 {
+		t.message += ": " + strings.Join(c.FailureModes, ", ")
+	}
+	if c.Reason != "" {
+		t.message += ": " + plain.Gist(c.Reason)
+	}
+	if strings.Contains(strings.TrimSpace(c.Reason), "\n") {
+		t.add("reason", c.Reason)
+	}
+	// Most reasons name the values already.
+	if (c.Got != "" || c.Want != "") && (c.Got == "" || !strings.Contains(c.Reason, c.Got)) {
+		t.message += fmt.Sprintf(": got %s, want %s", quoted(c.Got, maxInMessage), quoted(c.Want, maxInMessage))
+	}
+	t.add("got", c.Got)
+	t.add("want", c.Want)
+	t.add("first divergence", c.Divergence)
+	return t
+}
+
+func (g Result) test() test {
+	t := test{group: "gates", name: g.name(), kind: "gate", status: pass}
+	t.details = []detail{{"value", valueText(g.Value), g.Value != nil}, {"threshold", number(g.Threshold), true}, {"n", strconv.Itoa(g.N), true}}
+	if !g.Met {
+		t.status, t.message = fail, g.Text()
+	}
+	return t
+}
+
+func (t *test) add(label, value string) {
+	if value != "" {
+		t.details = append(t.details, detail{label: label, value: value})
+	}
+}
+
+// The longest values that a report repeats. What is longer is in the evidence;
+// a report that a CI server refuses to load helps nobody.
+const (
+	maxInMessage = 200
+	maxInDetail  = 4096
+)
+
+// cut shortens s to at most limit bytes on a character's boundary, and says so.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	end := limit
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", s[:end], len(s)-end)
+}
+
+func quoted(s string, limit int) string { return `"` + cut(s, limit) + `"` }
+
+// number prints a metric as people read it: at most six decimals, no trailing
+// zeros.
+func number(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 6, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}

@@ -1,0 +1,13 @@
+package history
+
+import "tallystick/internal/testing/historytest"
+
+// read verifies the ledger and reads its history.
+func read(b *historytest.Book, o Options) *History {
+	b.Helper()
+	h, err := Read(b.Verify, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return h
+}

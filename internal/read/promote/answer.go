@@ -1,0 +1,33 @@
+package promote
+
+import (
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+)
+
+// An Answer is what "tally promote recommend --json" prints: the advice, and
+// where it was put.
+type Answer struct {
+	*Recommendation
+	Index int64  `json:"index"` // of its own entry
+	File  string `json:"file"`
+}
+
+// A File is what people read before they decide.
+type File struct {
+	Schema string `json:"schema"`
+	*Recommendation
+	Index int64         `json:"index"`
+	Head  digest.ID     `json:"head"`
+	Time  evidence.Time `json:"time"`
+	// Receipts prove the entries that decided, by their index. There are none
+	// if more than MaxReceipts entries did.
+	Receipts map[int64]string `json:"receipts"`
+}
+
+// FileSchema is the schema of a File.
+const FileSchema = "tallystick-recommendation/v1"
+
+// MaxReceipts bounds how many receipts a recommendation carries. For a larger
+// bench "tally ledger prove" makes those that somebody asks for.
+const MaxReceipts = 2000

@@ -1,0 +1,458 @@
+package recount
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/promote"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
+)
+
+// A Run is what "tally run --json" prints, and what is kept of it beside the
+// ledger.
+type Run struct {
+	Rules        int                   `json:"rules,omitempty"` // absent in the first
+	Attempt      RunAttempt            `json:"attempt"`
+	Class        string                `json:"class"`
+	Target       string                `json:"target"`
+	Total        int                   `json:"total"`
+	Passed       int                   `json:"passed"`
+	Failed       int                   `json:"failed"`
+	Skipped      int                   `json:"skipped"`
+	Unscored     int                   `json:"unscored"`
+	Truncated    int                   `json:"truncated"`
+	Errors       int                   `json:"errors"`
+	MeanScore    *float64              `json:"mean_score"`
+	FailureModes []string              `json:"failure_modes"`
+	NotRun       int                   `json:"not_run,omitempty"`
+	CostUSD      *float64              `json:"cost_usd"`                 // null if it is not known
+	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
+	Paid         *history.Paid         `json:"paid,omitempty"`           // by every execution and the judge, if the run was live
+	Isolation    string                `json:"isolation_class"`
+	Head         digest.ID             `json:"head"`
+	Finished     bool                  `json:"finished"`
+	Scorecard    *scorecard.Card       `json:"scorecard"`
+	Gate         *RunGates             `json:"gate,omitempty"`
+	Decision     *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
+	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
+	LocalLedger  *LocalLedger          `json:"local_ledger,omitempty"` // absent where the workspace has its ledger
+
+	// Of a class that was made of GAIA, from the tags of its records. Voting is what
+	// the ledger shows: executions that an answer can be chosen from.
+	GAIASplit      string         `json:"gaia_split,omitempty"`
+	GAIALevels     map[string]int `json:"gaia_levels,omitempty"`
+	VotingAttempts int            `json:"voting_attempts,omitempty"`
+
+	// Of an attempt that was registered to be submitted: whether it can be, and why.
+	Submittable *bool  `json:"submittable,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+// TellGAIA fills in what is said of GAIA, from the records of an attempt.
+func (r *Run) TellGAIA(a *history.Attempt) {
+	levels, records := map[string]int{}, map[string]int{}
+	for c := range a.Cases() {
+		if c.Index < 0 {
+			continue
+		}
+		records[c.ID]++
+		for _, tag := range c.Tags() {
+			if split, ok := strings.CutPrefix(tag, "split-"); ok {
+				r.GAIASplit = split
+			}
+			if level, ok := strings.CutPrefix(tag, "level-"); ok && records[c.ID] == 1 {
+				levels[level]++
+			}
+		}
+	}
+	if r.GAIASplit == "" {
+		return
+	}
+	r.GAIALevels = levels
+	for _, n := range records {
+		r.VotingAttempts = max(r.VotingAttempts, n)
+	}
+}
+
+// A LocalLedger is that of a checkout which has not got the workspace's own: its
+// attempts are scratch.
+type LocalLedger struct {
+	Origin string `json:"origin"`
+	Of     string `json:"of"`              // the origin of the ledger that it stands in for
+	Begun  bool   `json:"begun,omitempty"` // by this very run
+}
+
+// A RunAttempt says which attempt a run made.
+type RunAttempt struct {
+	ID         string             `json:"id"`
+	Number     int                `json:"number"`
+	Of         int                `json:"of,omitempty"` // attempts of the class, by whichever target
+	Level      string             `json:"level"`
+	Properties []history.Property `json:"properties,omitzero"`
+}
+
+// RunAttemptOf says which attempt it is, and which of how many.
+func RunAttemptOf(a *history.Attempt) RunAttempt {
+	said := RunAttempt{ID: a.ID, Number: a.Ordinal, Level: a.Level.String(), Properties: a.Properties()}
+	if !a.IsByFirstRules() {
+		said.Of = a.Siblings
+	}
+	return said
+}
+
+// RunGates is what the gates of the class say about a run.
+type RunGates struct {
+	Met   bool          `json:"met"`
+	Gates []gate.Result `json:"gates"`
+}
+
+// NewRunGates puts the results of gates into the form that is promised.
+func NewRunGates(results []gate.Result) *RunGates {
+	return &RunGates{gate.Met(results), append([]gate.Result{}, results...)}
+}
+
+// A Kind is one of the answers that people keep.
+type Kind string
+
+// The kinds.
+const (
+	RunKind            Kind = "run"
+	ScorecardKind      Kind = "scorecard"
+	ComparisonKind     Kind = "comparison"
+	GateKind           Kind = "gate"
+	RecommendationKind Kind = "recommendation"
+)
+
+// KindOf recognises a kept answer by members that no other has; "" for anything
+// else.
+func KindOf(data []byte) Kind {
+	var doc map[string]canon.RawMessage
+	if canon.Unmarshal(data, &doc) != nil {
+		return ""
+	}
+	has := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return doc[name] == nil })
+	}
+	switch {
+	case has("mcnemar_p", "paired"):
+		return ComparisonKind
+	case has("total_tasks", "attempts"):
+		return ScorecardKind
+	case has("recommended_tier", "index"):
+		return RecommendationKind
+	case has("gates", "met", "attempt"):
+		return GateKind
+	case has("attempt", "finished", "head"):
+		return RunKind
+	}
+	return ""
+}
+
+// A Source is what answers are made again from, all of it verified.
+type Source struct {
+	// History is that of the whole ledger, with the records of every attempt
+	// and with marks.
+	History *history.History
+	// At gives the history as it was when the ledger had so many entries.
+	At func(entries int64) (*history.History, error)
+	// Evidence is that of [scorecard.View], looked at now.
+	Evidence func(*history.Attempt, *history.Case) error
+	// Piece gives a piece of evidence by its digest.
+	Piece func(digest.Content) ([]byte, error)
+	// Divergence and Moves are those of [scorecard.CompareOptions].
+	Divergence, Moves func(a, b *history.Case) (string, error)
+	// Bench verifies a class as it is now.
+	Bench func(class string) (*bench.Verified, error)
+	// Advised are the recommendations of the ledger by their index.
+	Advised map[int64]Advice
+	// Anchors are those that had been published by then.
+	Anchors func(then *history.History) ([]promote.Anchor, error)
+	// Proves verifies a receipt of this ledger, and returns of which entry.
+	Proves func(receipt string) (index int64, err error)
+}
+
+// An Advice is a recommendation in the ledger.
+type Advice struct {
+	evidence.Recommendation
+	Time evidence.Time
+}
+
+// Answer makes a kept answer again and compares. Name says in messages which it
+// is. An error means that nothing could be compared.
+func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error) {
+	if kind == RecommendationKind {
+		return s.recommendation(name, data)
+	}
+	s, out, err := s.byRules(name, data)
+	if out != nil || err != nil {
+		return out, err
+	}
+	again, ok := map[Kind]func(string, []byte) (*Recounted, error){RunKind: s.run, ScorecardKind: s.card, ComparisonKind: s.comparison, GateKind: s.gate}[kind]
+	if !ok {
+		return nil, NotKept(name, errors.New("it does not come from run, scorecard, compare, gate or promote recommend"))
+	}
+	out, err = again(name, data)
+	if out != nil {
+		if !namesRules(data) {
+			out.Notes = append(out.Notes, "made by version 1 of the rules, which asked for less")
+		}
+	}
+	return out, err
+}
+
+func namesRules(data []byte) bool {
+	var doc struct {
+		Rules *int `json:"rules"`
+	}
+	return json.Unmarshal(data, &doc) == nil && doc.Rules != nil
+}
+
+// byRules is the source by the rules that an answer was made by; one that names
+// none is of the first. Of rules that this program does not have nothing is
+// compared.
+func (s *Source) byRules(name string, data []byte) (*Source, *Recounted, error) {
+	var doc struct {
+		Rules *int `json:"rules"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, nil, NotKept(name, err)
+	}
+	switch {
+	case doc.Rules == nil:
+		return s.byFirstRules(), nil, nil
+	case *doc.Rules == scorecard.Rules:
+		return s, nil, nil
+	}
+	out := newRecounted()
+	out.Unchecked = append(out.Unchecked, fmt.Sprintf("%s: it was made by version %d of the rules, and this program has version %d", name, *doc.Rules, scorecard.Rules))
+	return s, out, nil
+}
+
+// byFirstRules is the source as version 1 of the rules told it.
+func (s *Source) byFirstRules() *Source {
+	then := *s
+	then.History = s.History.ByFirstRules()
+	then.At = func(entries int64) (*history.History, error) {
+		h, err := s.At(entries)
+		if err != nil {
+			return nil, err
+		}
+		return h.ByFirstRules(), nil
+	}
+	return &then
+}
+
+// then is the history as it was when an answer was made. It is nil, with a
+// difference, if the answer is of another ledger, of one that was longer, or
+// does not say.
+func (s *Source) then(out *Recounted, name string, line *history.Line) (*history.History, error) {
+	h := s.History
+	if line == nil || line.Entries == 0 && line.Origin == "" {
+		out.Compare(name, "ledger", nothing, "an answer says what of the ledger it was made from", false)
+		return nil, nil
+	}
+	found := fmt.Sprintf("%s with %d entries", h.Origin, h.Entries)
+	said := fmt.Sprintf("%s with %d entries, head %s", line.Origin, line.Entries, line.Head)
+	if line.Origin == h.Origin && line.Entries >= 1 && line.Entries <= h.Entries {
+		head := h.HeadAfter(line.Entries)
+		if head == line.Head {
+			return s.At(line.Entries)
+		}
+		found = fmt.Sprintf("%s, which had the head %s then", h.Origin, head)
+	}
+	out.Compare(name, "ledger", said, found, false)
+	return nil, nil
+}
+
+// noSuch notes that an answer is about an attempt that there was not.
+func (r *Recounted) noSuch(name, field, id string) {
+	r.Compare(name, field, id, "no such attempt", false)
+}
+
+func (s *Source) card(name string, data []byte) (*Recounted, error) {
+	var kept scorecard.Answer
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, NotKept(name, err)
+	}
+	out := newRecounted()
+	h, err := s.then(out, name, &kept.Ledger)
+	if h == nil || err != nil {
+		return out, err
+	}
+	made, attempts, err := s.makeCard(out, name, h, kept.Card)
+	if made == nil || err != nil {
+		return out, err
+	}
+	answer := scorecard.Answer{Card: made}
+	if kept.Groups != nil {
+		answer.Groups = scorecard.ByClassTarget(attempts)
+	}
+	if kept.FailedCases != nil {
+		answer.FailedCases = scorecard.FailedCases(attempts)
+		if made.Rules == 0 {
+			answer.AsFirst()
+		}
+	}
+	return out, out.document(name, data, answer, nil)
+}
+
+// makeCard makes a scorecard again: of the attempts that the kept one is about,
+// with their evidence if that was looked at.
+func (s *Source) makeCard(out *Recounted, name string, h *history.History, kept *scorecard.Card) (*scorecard.Card, []*history.Attempt, error) {
+	v := scorecard.View{Rules: rulesOf(kept.Rules)}
+	for _, line := range kept.Attempts {
+		a := h.Attempt(line.ID)
+		if a == nil || slices.Contains(v.Attempts, a) {
+			out.Compare(name, "attempts", line.ID, "no such attempt, or one that is named twice", false)
+			return nil, nil, nil
+		}
+		v.Attempts = append(v.Attempts, a)
+	}
+	if kept.EvidenceChecked {
+		v.Evidence = s.Evidence
+	}
+	// Who asked about one attempt did not read the records of the others, and
+	// tells less of them.
+	v.Unread = func(a *history.Attempt) bool {
+		i := slices.IndexFunc(kept.Siblings, func(l scorecard.AttemptLine) bool { return l.ID == a.ID })
+		if i < 0 {
+			return false
+		}
+		said, unread := kept.Siblings[i], scorecard.LineOf(a.WithoutRecords())
+		return said.Excluded == unread.Excluded && said.Abandoned == unread.Abandoned && slices.Equal(said.Problems, unread.Problems)
+	}
+	card, err := scorecard.Of(h, v)
+	return card, v.Attempts, err
+}
+
+func (s *Source) comparison(name string, data []byte) (*Recounted, error) {
+	var kept scorecard.Comparison
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, NotKept(name, err)
+	}
+	out := newRecounted()
+	h, err := s.then(out, name, kept.Ledger)
+	if h == nil || err != nil {
+		return out, err
+	}
+	made, err := s.makeComparison(out, name, h, &kept)
+	if made == nil || err != nil {
+		return out, err
+	}
+	line := h.Line()
+	made.Ledger = &line
+	return out, out.document(name, data, made, nil)
+}
+
+// makeComparison makes a comparison again, as it was asked for: with the cases
+// that did not change if the kept one has some, and looking as often where runs
+// part.
+func (s *Source) makeComparison(out *Recounted, name string, h *history.History, kept *scorecard.Comparison) (*scorecard.Comparison, error) {
+	a, b := h.Attempt(kept.A.ID), h.Attempt(kept.B.ID)
+	if a == nil || b == nil || a == b {
+		out.Compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)
+		return nil, nil
+	}
+	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches, Rules: rulesOf(kept.Rules)}
+	for _, c := range kept.Cases {
+		o.AllCases = o.AllCases || c.Change == scorecard.Same
+		if c.Moves != "" {
+			o.Moves = s.Moves
+		}
+		if looked := c.Divergence != "" || c.DivergenceNote != ""; looked {
+			o.Divergence = s.Divergence
+			if c.DivergenceNote != scorecard.NotLookedAt {
+				o.MaxDivergences++
+			}
+		}
+	}
+	made, err := scorecard.Compare(a, b, o)
+	if refusal.Is(err, refusal.NotComparable) {
+		out.Compare(name, "paired", kept.Paired, err.Error(), false)
+		return nil, nil
+	}
+	return made, err
+}
+
+func (s *Source) gate(name string, data []byte) (*Recounted, error) {
+	var kept gate.Answer
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, NotKept(name, err)
+	}
+	out := newRecounted()
+	h, err := s.then(out, name, &kept.Ledger)
+	if h == nil || err != nil {
+		return out, err
+	}
+	a := h.Attempt(kept.Attempt)
+	if a == nil {
+		out.noSuch(name, "attempt", kept.Attempt)
+		return out, nil
+	}
+	results, why, err := s.gates(h, a, rulesOf(kept.Rules))
+	if err != nil {
+		return nil, err
+	}
+	made := gate.AnswerOf(h, a, results)
+	if kept.Rules == 0 {
+		made = made.AsFirst()
+	}
+	var unmade map[string]string
+	if why != "" {
+		unmade = map[string]string{"gates": why, "met": why}
+	}
+	return out, out.document(name, data, made, unmade)
+}
+
+// rulesOf is the version of the rules of an answer that says it; the first says
+// none.
+func rulesOf(said int) int { return max(said, 1) }
+
+// gates evaluates the gates of an attempt again. They are nil if the class has
+// none. Why is not "" if the registration at hand is not the one that the attempt
+// was held against, or if only its bench would tell.
+func (s *Source) gates(h *history.History, a *history.Attempt, rules int) (results []gate.Result, why string, err error) {
+	in, why := s.gateInput(h, a, rules)
+	if why != "" {
+		return nil, why, nil
+	}
+	results, err = gate.Evaluate(in)
+	switch {
+	case refusal.Is(err, refusal.BenchChanged):
+		return nil, err.Error(), nil
+	case err != nil && len(in.Bench.Registration().Gates) == 0:
+		return nil, "", nil
+	}
+	return results, "", err
+}
+
+func (s *Source) gateInput(h *history.History, a *history.Attempt, rules int) (in gate.Input, why string) {
+	v, err := s.Bench(a.Class)
+	if err != nil {
+		return in, "the bench does not verify: " + err.Error()
+	}
+	return gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true, Rules: rules}, ""
+}
+
+// decide makes the decision about an attempt again; see gates.
+func (s *Source) decide(h *history.History, a *history.Attempt) (d *gate.Decision, why string, err error) {
+	in, why := s.gateInput(h, a, scorecard.Rules)
+	if why != "" {
+		return nil, why, nil
+	}
+	d, err = gate.Decide(in)
+	if refusal.Is(err, refusal.BenchChanged) {
+		return nil, err.Error(), nil
+	}
+	return d, "", err
+}

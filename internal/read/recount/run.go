@@ -1,0 +1,133 @@
+package recount
+
+import (
+	"encoding/json"
+
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+)
+
+// run makes the answer of a run again.
+func (s *Source) run(name string, data []byte) (*Recounted, error) {
+	var kept Run
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, NotKept(name, err)
+	}
+	out := newRecounted()
+	h, err := s.thenOfRun(out, name, &kept)
+	if h == nil || err != nil {
+		return out, err
+	}
+	a := h.Attempt(kept.Attempt.ID)
+	if a == nil {
+		out.noSuch(name, "attempt.id", kept.Attempt.ID)
+		return out, nil
+	}
+	made, err := s.summary(h, a, &kept)
+	if err != nil {
+		return nil, err
+	}
+	unmade := make(map[string]string)
+	if kept.Scorecard == nil {
+		// A run that could not read its attempt back says no more than this.
+		made.Attempt.Of, made.Attempt.Properties = 0, nil
+		unmade["scorecard"] = "the run could not read it back"
+		return out, out.document(name, data, made, unmade)
+	}
+	if kept.GAIASplit != "" {
+		made.TellGAIA(a)
+	}
+	if kept.Submittable != nil {
+		if err := made.TellSubmittable(a, s.Piece); err != nil {
+			unmade["submittable"], unmade["reason"] = "evidence: "+err.Error(), "evidence: "+err.Error()
+		}
+	}
+	if made.Scorecard, _, err = s.makeCard(out, name+": scorecard", h, kept.Scorecard); err != nil || made.Scorecard == nil {
+		return out, err
+	}
+	if kept.Comparison != nil {
+		if made.Comparison, err = s.makeComparison(out, name+": comparison", h, kept.Comparison); err != nil || made.Comparison == nil {
+			return out, err
+		}
+	}
+	if err := s.decideAgain(h, a, &kept, made, unmade); err != nil {
+		return nil, err
+	}
+	return out, out.document(name, data, made, unmade)
+}
+
+// decideAgain makes the gates and the decision of a run again, or says in unmade
+// why not. By the first rules there was no decision, and a part of a bench was not
+// held against its gates.
+func (s *Source) decideAgain(h *history.History, a *history.Attempt, kept, made *Run, unmade map[string]string) error {
+	if a.Finished == nil || kept.Rules == 0 && a.Plan.Filtered {
+		return nil
+	}
+	var results []gate.Result
+	var why string
+	var err error
+	if kept.Rules == 0 {
+		results, why, err = s.gates(h, a, 1)
+	} else if made.Decision, why, err = s.decide(h, a); made.Decision != nil {
+		results = made.Decision.Results
+	}
+	if why != "" {
+		unmade["gate"] = why
+		if kept.Rules > 0 {
+			unmade["decision"] = why
+		}
+	}
+	if results != nil {
+		made.Gate = NewRunGates(results)
+	}
+	return err
+}
+
+// thenOfRun is the history that a run read back; without a scorecard, as it was
+// at the head that the run left.
+func (s *Source) thenOfRun(out *Recounted, name string, kept *Run) (*history.History, error) {
+	if kept.Scorecard != nil {
+		return s.then(out, name, &kept.Scorecard.Ledger)
+	}
+	entries := s.History.EntriesAt(kept.Head)
+	if entries == 0 {
+		out.Compare(name, "head", kept.Head, "no entry has it", false)
+		return nil, nil
+	}
+	return s.At(entries)
+}
+
+// summary is what a run says about its attempt itself: over its records as they
+// are, before amendments.
+func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Run, error) {
+	sum, err := sumOf(a)
+	if err != nil {
+		return nil, err
+	}
+	made := &Run{Attempt: RunAttemptOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
+		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
+		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
+		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
+		Rules: kept.Rules, Head: h.Head, Finished: a.Finished != nil}
+	cost := float64(sum.cost) / 1e6
+	made.CostUSD = &cost
+	if kept.Rules > 0 {
+		made.NotRun = a.Tasks() - sum.records()
+		if sum.costUnknown {
+			made.CostUSD = nil
+		}
+	}
+	// Before its end only the journal knows what an attempt paid.
+	if made.Paid = kept.Paid; a.Finished != nil {
+		made.Paid = history.PaidBy(a)
+	}
+	if kept.LocalLedger != nil {
+		made.LocalLedger = &LocalLedger{h.Origin, kept.LocalLedger.Of, kept.LocalLedger.Begun}
+	}
+	// Others may append between the end of a run and its reading back.
+	if at := s.History.EntriesAt(kept.Head); at > a.Index && at <= h.Entries {
+		made.Head = kept.Head
+	}
+	return made, nil
+}

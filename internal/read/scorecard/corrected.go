@@ -1,0 +1,42 @@
+package scorecard
+
+import (
+	"fmt"
+	"strings"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+)
+
+// A CorrectedCase is a task whose score people corrected: the recorded grade,
+// the one that counts, who signed it and why.
+type CorrectedCase struct {
+	Attempt string         `json:"attempt"`
+	CaseID  string         `json:"case_id"`
+	Repeat  int32          `json:"repeat"`
+	Was     evidence.Grade `json:"was"`
+	Now     evidence.Grade `json:"now"`
+	By      []string       `json:"by"`
+	Reason  string         `json:"reason"`
+	Entry   int64          `json:"entry"`      // the record
+	Index   int64          `json:"correction"` // its first entry
+}
+
+// Text says what was corrected in one line.
+func (c CorrectedCase) Text() string {
+	return fmt.Sprintf("%s of %s: %.2f → %.2f corrected by %s: %s", c.CaseID, c.Attempt, c.Was.Score, c.Now.Score, strings.Join(c.By, ", "), c.Reason)
+}
+
+// CorrectedCases lists the tasks of attempts that were corrected; nil if none
+// was, so that answers without any say nothing about it.
+func CorrectedCases(attempts ...*history.Attempt) []CorrectedCase {
+	var out []CorrectedCase
+	for _, a := range attempts {
+		for c := range a.Cases() {
+			if k := c.Correction; k != nil {
+				out = append(out, CorrectedCase{a.ID, c.ID, c.Repeat, k.Was, k.Now, k.By, k.Reason, c.Index, k.Index})
+			}
+		}
+	}
+	return out
+}

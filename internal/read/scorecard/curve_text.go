@@ -1,0 +1,85 @@
+package scorecard
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"tallystick/internal/record/plain"
+)
+
+// PrintWeeks writes a line for each week.
+func PrintWeeks(out io.Writer, weeks []Week) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
+	for _, k := range weeks {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
+	}
+	w.Flush()
+}
+
+// perSolve is what a solve took. Where nothing is solved there is no such
+// number, and the 0 of the format would look like a bargain.
+func perSolve(solved int, amount string) string {
+	if solved == 0 {
+		return "-"
+	}
+	return amount
+}
+
+// PlotWeeks draws a bar for the solve rate and one for the cost of a solve, in
+// letters that every terminal has, and tells of weeks in between that have no
+// attempt. A terminal too narrow for both bars gets none.
+func PlotWeeks(out io.Writer, weeks []Week, columns int) {
+	dearest := int64(0)
+	for _, k := range weeks {
+		dearest = max(dearest, k.CostPerSolve.Micro)
+	}
+	costWidth := len(USD(dearest))
+	width := (columns - len("2026-W20  1.00 |    |") - costWidth) / 2
+	if width < 8 || len(weeks) == 0 {
+		return
+	}
+	full := ""
+	if dearest > 0 {
+		full = fmt.Sprintf(" (full: %s)", USD(dearest))
+	}
+	fmt.Fprintf(out, "%-8s  %-*s  cost a solve%s\n", "week", width+6, "solve rate (full: 1)", full)
+	for i, k := range weeks {
+		if i > 0 {
+			if n := weeksBetween(weeks[i-1], k); n > 0 {
+				fmt.Fprintf(out, "     ...  %s without an attempt\n", plain.Plural(n, "week"))
+			}
+		}
+		part := 0.0
+		if dearest > 0 && !k.CostPerSolve.Unknown {
+			part = float64(k.CostPerSolve.Micro) / float64(dearest)
+		}
+		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, k.CostPerSolve.Text()), bar(part, width))
+	}
+	fmt.Fprintln(out)
+}
+
+// weeksBetween is how many weeks lie between two that have an attempt.
+func weeksBetween(a, b Week) int {
+	from, err := time.Parse(time.DateOnly, a.Begins)
+	if err != nil {
+		return 0
+	}
+	to, err := time.Parse(time.DateOnly, b.Begins)
+	if err != nil {
+		return 0
+	}
+	return int(to.Sub(from).Hours()/(7*24)) - 1
+}
+
+// bar is a part of width, at least one stroke for anything above zero.
+func bar(part float64, width int) string {
+	n := int(part*float64(width) + 0.5)
+	if part > 0 {
+		n = max(n, 1)
+	}
+	return strings.Repeat("#", min(max(n, 0), width))
+}

@@ -1,0 +1,59 @@
+package scorecard
+
+import (
+	"cmp"
+	"slices"
+
+	"tallystick/internal/read/history"
+)
+
+// A ClassTarget is where a target stands with a class: the totals of its newest
+// attempt that came to its end, and how many there are. Totals of several classes
+// or targets at once would be of nothing.
+type ClassTarget struct {
+	Class      string `json:"class"`
+	Target     string `json:"target"`
+	Attempts   int    `json:"attempts"`
+	Unfinished int    `json:"unfinished"`
+	// Newest is the newest finished attempt, of the whole bench if there is one
+	// such; nil if none is finished.
+	Newest *AttemptLine `json:"newest"`
+	Totals *Totals      `json:"totals"`
+}
+
+// ByClassTarget groups attempts, in the order of the names.
+func ByClassTarget(attempts []*history.Attempt) []ClassTarget {
+	groups := make(map[[2]string][]*history.Attempt)
+	var order [][2]string
+	for _, a := range attempts {
+		key := [2]string{a.Class, a.Target}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], a)
+	}
+	slices.SortFunc(order, func(x, y [2]string) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	out := []ClassTarget{}
+	for _, key := range order {
+		out = append(out, classTargetOf(key, groups[key]))
+	}
+	return out
+}
+
+func classTargetOf(key [2]string, attempts []*history.Attempt) ClassTarget {
+	g := ClassTarget{Class: key[0], Target: key[1], Attempts: len(attempts)}
+	var newest *history.Attempt
+	for _, a := range attempts {
+		switch whole := !a.Plan.Filtered && a.Plan.Reduce == "" && a.Plan.StopEarly == nil; {
+		case a.Finished == nil:
+			g.Unfinished++
+		case newest == nil || whole || newest.Plan.Filtered || newest.Plan.Reduce != "" || newest.Plan.StopEarly != nil:
+			newest = a
+		}
+	}
+	if newest != nil {
+		line, totals := LineOf(newest), totalsOf(tasksOf([]*history.Attempt{newest}))
+		g.Newest, g.Totals = &line, &totals
+	}
+	return g
+}

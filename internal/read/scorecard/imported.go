@@ -1,0 +1,231 @@
+package scorecard
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"tallystick/internal/read/results"
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+)
+
+// An ImportedComparison puts two runs of other harnesses side by side, sample by
+// sample. Nobody observed either: it says what two files say.
+type ImportedComparison struct {
+	Imported bool         `json:"imported"` // always: imported, not observed
+	A        ImportedLine `json:"a"`
+	B        ImportedLine `json:"b"`
+	Scorer   string       `json:"scorer"`
+
+	Paired int `json:"paired"`
+	OnlyA  int `json:"only_a"`
+	OnlyB  int `json:"only_b"`
+	// InputsDiffer counts the paired samples whose inputs are not the same text.
+	InputsDiffer int   `json:"inputs_differ"`
+	Flips        Flips `json:"flips"`
+
+	McNemarP       float64    `json:"mcnemar_p"`
+	Difference     float64    `json:"difference"` // of the mean solved share
+	DifferenceCI95 [2]float64 `json:"difference_ci95"`
+
+	SolveRate ChangeOf[float64]  `json:"solve_rate"`
+	MeanScore *ChangeOf[float64] `json:"mean_score"` // null if no pair has a score in both
+	Cases     []ImportedCase     `json:"cases"`      // those that flipped, lost ones first
+}
+
+// An ImportedLine names one side.
+type ImportedLine struct {
+	Harness string         `json:"harness"`
+	Model   results.Known  `json:"model"`
+	Task    results.Known  `json:"task"`
+	Source  results.Source `json:"source"`
+}
+
+// An ImportedCase is a sample that changed sides.
+type ImportedCase struct {
+	ID     string   `json:"id"`
+	Change string   `json:"change"`
+	A      *float64 `json:"a"` // mean score, null without one
+	B      *float64 `json:"b"`
+}
+
+// An ImportedRun is a run with what a comparison needs of its samples. Give its
+// Add every sample.
+type ImportedRun struct {
+	Run     results.Run
+	Scorer  string // whose scores count; "" takes the only one
+	order   []string
+	samples map[string]*importedSample
+	scorers map[string]bool
+}
+
+// importedSample is one sample over its attempts.
+type importedSample struct {
+	tasks, solved, scored int
+	sum                   float64
+	input                 string
+}
+
+// maxImported bounds the samples of one side.
+const maxImported = 2 << 20
+
+// Add counts a sample of the run.
+func (r *ImportedRun) Add(s results.Sample) error {
+	if r.samples == nil {
+		r.samples, r.scorers = map[string]*importedSample{}, map[string]bool{}
+	}
+	x := r.samples[s.ID]
+	if x == nil {
+		if len(r.samples) == maxImported {
+			return refusal.Newf(refusal.TooLarge, "more than %d samples to compare", maxImported)
+		}
+		x = &importedSample{input: s.Input.SHA256}
+		r.samples[s.ID] = x
+		r.order = append(r.order, s.ID)
+	}
+	x.tasks++
+	for name := range s.Scores {
+		r.scorers[name] = true
+	}
+	score, ok := s.Scores[r.Scorer]
+	if r.Scorer == "" && len(s.Scores) == 1 {
+		for _, score = range s.Scores {
+			ok = true
+		}
+	}
+	if !ok || score.Value == nil {
+		return nil
+	}
+	x.scored++
+	x.sum += *score.Value
+	// The file's own verdict, else a full score.
+	if solved := *score.Value >= 1; score.Passed != nil && *score.Passed || score.Passed == nil && solved {
+		x.solved++
+	}
+	return nil
+}
+
+// scorer refuses a choice that was not made, or is not there.
+func (r *ImportedRun) scorer(other *ImportedRun) (string, error) {
+	var common []string
+	for name := range r.scorers {
+		if other.scorers[name] {
+			common = append(common, name)
+		}
+	}
+	slices.Sort(common)
+	switch {
+	case r.Scorer != "" && slices.Contains(common, r.Scorer):
+		return r.Scorer, nil
+	case r.Scorer == "" && len(r.scorers) == 1 && len(other.scorers) == 1 && len(common) == 1:
+		return common[0], nil
+	case len(common) == 0:
+		return "", refusal.Newf(refusal.NotComparable, "no scorer has a score in both")
+	}
+	return "", refusal.Newf(refusal.Usage, "which scorer? --scorer takes one that both have").WithHint("they have %q", common)
+}
+
+func lineOfImport(r results.Run) ImportedLine {
+	return ImportedLine{r.Harness, r.Model, r.Task, r.Source}
+}
+
+// CompareImported pairs two runs by sample id.
+func CompareImported(a, b *ImportedRun) (*ImportedComparison, error) {
+	scorer, err := a.scorer(b)
+	if err != nil {
+		return nil, err
+	}
+	c := &ImportedComparison{Imported: true, A: lineOfImport(a.Run), B: lineOfImport(b.Run), Scorer: scorer, Cases: []ImportedCase{}}
+	var differences []float64
+	var scores ChangeOf[float64]
+	scored := 0
+	for _, id := range a.order {
+		x, y := a.samples[id], b.samples[id]
+		if y == nil {
+			c.OnlyA++
+			continue
+		}
+		c.Paired++
+		if x.input != "" && y.input != "" && x.input != y.input {
+			c.InputsDiffer++
+		}
+		p, q := float64(x.solved)/float64(x.tasks), float64(y.solved)/float64(y.tasks)
+		c.SolveRate.A, c.SolveRate.B = c.SolveRate.A+p, c.SolveRate.B+q
+		differences = append(differences, q-p)
+		if x.scored > 0 && y.scored > 0 {
+			scored++
+			scores.A, scores.B = scores.A+*x.mean(), scores.B+*y.mean()
+		}
+		c.flip(id, x, y, p, q)
+	}
+	c.OnlyB = len(b.order) - c.Paired
+	if c.Paired == 0 {
+		return nil, refusal.Newf(refusal.NotComparable, "no sample of one has an id of the other").WithHint("they are of other tasks, or number their samples in another way")
+	}
+	c.finish(differences, scores, scored)
+	return c, nil
+}
+
+func (x *importedSample) mean() *float64 {
+	if x.scored == 0 {
+		return nil
+	}
+	m := x.sum / float64(x.scored)
+	return &m
+}
+
+func (c *ImportedComparison) flip(id string, x, y *importedSample, p, q float64) {
+	change := ""
+	switch won, had := 2*q > 1, 2*p > 1; {
+	case won && !had:
+		change = Gained
+		c.Flips.Gained++
+	case had && !won:
+		change = Lost
+		c.Flips.Lost++
+	default:
+		return
+	}
+	c.Cases = append(c.Cases, ImportedCase{id, change, x.mean(), y.mean()})
+}
+
+func (c *ImportedComparison) finish(differences []float64, scores ChangeOf[float64], scored int) {
+	n := float64(c.Paired)
+	c.SolveRate.A, c.SolveRate.B = c.SolveRate.A/n, c.SolveRate.B/n
+	c.SolveRate.Change = c.SolveRate.B - c.SolveRate.A
+	c.Difference = Mean(differences)
+	c.DifferenceCI95[0], c.DifferenceCI95[1] = PairedBootstrap(differences, 1)
+	c.McNemarP = McNemar(c.Flips.Gained, c.Flips.Lost)
+	if scored > 0 {
+		scores.A, scores.B = scores.A/float64(scored), scores.B/float64(scored)
+		scores.Change = scores.B - scores.A
+		c.MeanScore = &scores
+	}
+	slices.SortStableFunc(c.Cases, func(x, y ImportedCase) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+}
+
+// Print tells the comparison to a person.
+func (c *ImportedComparison) Print(out io.Writer) {
+	fmt.Fprintln(out, "IMPORTED, not observed: these are the numbers of two files")
+	for _, side := range []struct {
+		name string
+		line ImportedLine
+	}{{"A", c.A}, {"B", c.B}} {
+		l := side.line
+		fmt.Fprintf(out, "%s  %s: %s on %s  %s\n", side.name, plain.Line(l.Harness), plain.Line(string(l.Model)), plain.Line(string(l.Task)), plain.Line(l.Source.Path))
+	}
+	fmt.Fprintf(out, "paired      %d samples by %s; %d only in A, %d only in B\n", c.Paired, plain.Line(c.Scorer), c.OnlyA, c.OnlyB)
+	if c.InputsDiffer > 0 {
+		fmt.Fprintf(out, "CAREFUL     %d of them were not asked the same\n", c.InputsDiffer)
+	}
+	fmt.Fprintf(out, "flips       %d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
+	fmt.Fprintf(out, "solve rate  %.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	if m := c.MeanScore; m != nil {
+		fmt.Fprintf(out, "mean score  %.4f to %.4f: %+.4f\n", m.A, m.B, m.Change)
+	}
+	for _, x := range c.Cases {
+		fmt.Fprintf(out, "%-8s    %s\n", x.Change, plain.Line(x.ID))
+	}
+}

@@ -1,0 +1,674 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+)
+
+// SchemaVersion is the version of the attempt records.
+const SchemaVersion = 1
+
+// A PlannedCase is one case that an attempt promised to run. Its fields are in
+// the order of their names in JSON: a long list is then compared with its one
+// spelling as it is read, and never written out again in memory.
+type PlannedCase struct {
+	Cassette *digest.Content `json:"cassette,omitempty"`
+	Digest   digest.Content  `json:"digest"`
+	ID       string          `json:"id"`
+}
+
+// A Plan fixes, before the first case runs, everything that decides a score.
+type Plan struct {
+	BenchDigest        digest.ID       `json:"bench_digest"`
+	RegistrationDigest digest.Content  `json:"registration_digest"`
+	RubricDigest       *digest.Content `json:"rubric_digest,omitempty"`
+	TargetDigest       digest.Content  `json:"target_digest"`
+	ImageDigest        *digest.Content `json:"image_digest,omitempty"`
+	JudgeDigest        *digest.Content `json:"judge_digest,omitempty"`  // of the judge's settings, if a case needs a judge
+	JudgesDigest       *digest.Content `json:"judges_digest,omitempty"` // of the class's templates for judges, if a case needs a judge
+	// JudgeQuestion names everything that decides what the judges of the class are
+	// asked, but for the cases themselves: judge.yaml, criteria, scales, templates,
+	// what is shown, panels, votes, thresholds and the program's own texts, of every
+	// case of the class, whichever are run. Plans of before November 2026 do not have
+	// it.
+	JudgeQuestion *digest.Content `json:"judge_question,omitempty"`
+	// Cases lists the plan here, or CasesDigest names the list in the evidence
+	// when it is too long for an entry.
+	Cases       []PlannedCase   `json:"cases,omitempty"`
+	CasesDigest *digest.Content `json:"cases_digest,omitempty"`
+	CaseCount   int             `json:"case_count"`
+	Repeat      int             `json:"repeat"`
+	// Filtered says that only some cases of the bench were selected: such an
+	// attempt is shown and never counts for promotion. Selection says how.
+	Filtered  bool       `json:"filtered,omitempty"`
+	Selection *Selection `json:"selection,omitempty"`
+	// Retries is the attempt whose errors this one runs again; its cases are the
+	// plan's, and it is filtered.
+	Retries string `json:"retries,omitempty"`
+	// Reduce says how the repetitions of a case make its outcome; absent, each
+	// counts by itself. An attempt that has it never counts for promotion.
+	Reduce Reducer `json:"reduce,omitempty"`
+	// StopEarly ends the attempt when its question is answered; the order of the
+	// cases is then drawn by its seed. Such an attempt answers this question and
+	// never counts for promotion.
+	StopEarly *StopEarly `json:"stop_early,omitempty"`
+	// Parameters are those of the target's variant.
+	Parameters []PlannedParameter `json:"parameters,omitempty"`
+	// ScoringDigest names what of the bench decides a score, which is all of it
+	// but tiers, thresholds and gates. Plans of before November 2026 have none.
+	ScoringDigest *digest.Content `json:"scoring_digest,omitempty"`
+	// Mounts are what the target shows its program of the machine.
+	Mounts []PlannedMount `json:"mounts,omitempty"`
+	// Policy is the digest of the policy if it is the restricted one and allows
+	// the tools that cases of the class offer besides its own. Absent, it is what
+	// the registration says by itself, as in every attempt before there was this
+	// member.
+	Policy *digest.ID `json:"policy,omitempty"`
+	// SubmitIntent says that the attempt is meant to be submitted: whoever looks
+	// at the result first and then decides has not said so before. Recording is
+	// what is noted of the texts while they pass; absent is nothing.
+	SubmitIntent bool          `json:"submit_intent,omitempty"`
+	Recording    RecordingKind `json:"recording,omitempty"`
+	// SecondView says who is asked about answers that an official scorer did not
+	// take; absent is nobody. Plans of before November 2026 do not have it: there,
+	// the judge of JudgeDigest was asked, also if no score needed it.
+	SecondView SecondViewer `json:"second_view,omitempty"`
+	// Sources names, in the evidence, the list of the programs that decide the
+	// score. An attempt that is recorded for a submission has it.
+	Sources *digest.Content `json:"sources,omitempty"`
+	// Normalisers are what match keys were computed with.
+	Normalisers []PlannedNormaliser `json:"normalisers,omitempty"`
+	// Replies say that a live attempt uses recordings first.
+	Replies *PlannedReplies `json:"replies,omitempty"`
+}
+
+// A SecondViewer is who is asked about answers that an official scorer did not take.
+type SecondViewer string
+
+// ViewedByJudge is the judge of the workspace.
+const ViewedByJudge SecondViewer = "judge"
+
+// A RecordingKind says what a submission shows of the texts of an attempt.
+type RecordingKind string
+
+// The kinds: the beginnings and the digests, or the whole texts besides.
+const (
+	RecordHeads  RecordingKind = "heads"
+	RecordBodies RecordingKind = "bodies"
+)
+
+// A PlannedMount is a folder of the machine as the agent finds it. Without a
+// digest nobody knows what was in it, and the attempt never counts for promotion.
+type PlannedMount struct {
+	Digest *digest.Content `json:"digest,omitempty"`
+	Inside string          `json:"inside"`
+}
+
+// Undigested lists the mounts of which nobody knows what was in them.
+func (p *Plan) Undigested() []string {
+	var out []string
+	for _, m := range p.Mounts {
+		if m.Digest == nil {
+			out = append(out, m.Inside)
+		}
+	}
+	return out
+}
+
+func (p *Plan) validate() error {
+	switch {
+	case p.CaseCount < 1:
+		return fmt.Errorf("plan: case_count is %d, expected at least 1", p.CaseCount)
+	case p.Repeat < 1:
+		return fmt.Errorf("plan: repeat is %d, expected at least 1", p.Repeat)
+	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
+		return errors.New("plan: expected either cases or cases_digest")
+	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
+		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
+	}
+	if err := firstError(p.Selection.validate(), p.Reduce.validate(), p.validateStop(), validateParameters(p.Parameters)); err != nil {
+		return err
+	}
+	if p.Selection != nil && !p.Filtered {
+		return errors.New("plan: there is a selection, and filtered is not true")
+	}
+	switch p.Recording {
+	case RecordHeads, RecordBodies:
+	case "":
+		if p.SubmitIntent {
+			return errors.New("plan: submit_intent without recording")
+		}
+	default:
+		return fmt.Errorf("plan: recording is %q, expected heads or bodies", string(p.Recording))
+	}
+	if p.SecondView != "" && p.SecondView != ViewedByJudge {
+		return fmt.Errorf("plan: second_view is %q, expected %s", string(p.SecondView), ViewedByJudge)
+	}
+	if p.SecondView != "" && p.JudgeDigest == nil {
+		return errors.New("plan: second_view without judge_digest")
+	}
+	for _, m := range p.Mounts {
+		if err := required("plan: mounts: inside", m.Inside); err != nil {
+			return err
+		}
+	}
+	if err := firstError(p.validateNormalisers(), p.Replies.validate()); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(p.Cases))
+	for _, c := range p.Cases {
+		if err := required("plan: case id", c.ID); err != nil {
+			return err
+		}
+		if seen[c.ID] {
+			return fmt.Errorf("plan: case %q is listed twice", c.ID)
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+// RegistrationRules is the version of how attempts are numbered and of what
+// their plan says. Version 1, which a registration without the member is under,
+// counts the attempts of a class by one target. Version 2 counts those of the
+// class by all targets, so that a renamed target starts nothing anew.
+const RegistrationRules = 2
+
+// AttemptRegistered announces an attempt before its first case runs. The
+// number is the ledger's: the count of attempts of this class.
+type AttemptRegistered struct {
+	SchemaVersion int    `json:"schema_version"`
+	Attempt       string `json:"attempt"`
+	Origin        string `json:"origin"`
+	Class         string `json:"class"`
+	Target        string `json:"target"`
+	Number        int    `json:"number"`
+	Mode          string `json:"mode"` // replay or live
+	Scratch       bool   `json:"scratch,omitempty"`
+	Rules         int    `json:"rules,omitempty"` // see RegistrationRules; absent is 1
+	// Journal says that a journal of paid calls is kept, so that one that is not
+	// there was taken away.
+	Journal bool `json:"journal,omitempty"`
+	// JudgeCalibrations is how many calibrations of the class's judge the ledger had
+	// by then; it is there if a model judges cases of the plan. What is said of an
+	// attempt without it says nothing of calibrations.
+	JudgeCalibrations *int64 `json:"judge_calibrations,omitempty"`
+	Plan              Plan   `json:"plan"`
+	// Operator is a salted hash of the operator's identity; the signature is
+	// the operator's, over this record without it.
+	Operator  digest.ID `json:"operator"`
+	Signature string    `json:"signature"`
+}
+
+// Message is what the operator signs: the record with an empty signature.
+func (a *AttemptRegistered) Message() ([]byte, error) {
+	unsigned := *a
+	unsigned.Signature = ""
+	return canon.Marshal(&unsigned)
+}
+
+// Kind is attempt.registered.
+func (*AttemptRegistered) Kind() Kind { return AttemptRegisteredKind }
+
+// Validate checks the shape.
+func (a *AttemptRegistered) Validate() error {
+	if a.Number < 1 {
+		return fmt.Errorf("number is %d, attempts count from 1", a.Number)
+	}
+	if a.Mode != "replay" && a.Mode != "live" {
+		return fmt.Errorf("mode is %q, expected replay or live", a.Mode)
+	}
+	if a.Rules != 0 && a.Rules != RegistrationRules {
+		return fmt.Errorf("rules is %d, this program knows %d", a.Rules, RegistrationRules)
+	}
+	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt), CheckOrigin(a.Origin),
+		required("class", a.Class), required("target", a.Target), a.Plan.validate(), required("signature", a.Signature))
+}
+
+// CaseStarted is on disk before the agent sees the case, so that looking and
+// then killing the run leaves a trace.
+type CaseStarted struct {
+	Attempt   string `json:"attempt"`
+	CaseID    string `json:"case_id"`
+	Execution int    `json:"execution"`        // from 1, how often this repetition was started
+	Repeat    int    `json:"repeat"`           // from 1, which repetition of the case
+	Worker    string `json:"worker,omitempty"` // fingerprint of the key of the worker of a fleet that took it
+}
+
+// Kind is case.started.
+func (*CaseStarted) Kind() Kind { return CaseStartedKind }
+
+// Validate checks the shape.
+func (c *CaseStarted) Validate() error {
+	return firstError(required("attempt", c.Attempt), required("case_id", c.CaseID),
+		countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution))
+}
+
+// Outcome says how a case ended.
+type Outcome string
+
+// The outcomes. Unscored and truncated are states of their own, never zero.
+const (
+	Passed    Outcome = "passed"
+	Failed    Outcome = "failed"
+	Skipped   Outcome = "skipped"
+	Errored   Outcome = "errored"
+	Unscored  Outcome = "unscored"
+	Truncated Outcome = "truncated"
+)
+
+func (o Outcome) validate() error {
+	switch o {
+	case Passed, Failed, Skipped, Errored, Unscored, Truncated:
+		return nil
+	}
+	return fmt.Errorf("outcome is %q", string(o))
+}
+
+// A PolicyCount sums up what the policy said during a case.
+type PolicyCount struct {
+	Rollbacks         int `json:"rollbacks"`
+	RollbacksVerified int `json:"rollbacks_verified"`
+	Violations        int `json:"violations"`
+}
+
+// A ToolCallCount says how many tool calls of a case were executed by the
+// harness, were not but reported by the agent, and were only proposed by a model.
+type ToolCallCount struct {
+	Executed int `json:"executed"`
+	Proposed int `json:"proposed"`
+	Reported int `json:"reported"`
+}
+
+func (n *ToolCallCount) validate() error {
+	if n == nil {
+		return nil
+	}
+	return firstError(notNegative("tool_calls: executed", int64(n.Executed)), notNegative("tool_calls: proposed", int64(n.Proposed)), notNegative("tool_calls: reported", int64(n.Reported)))
+}
+
+// CaseScored is the record of one case: what ran, how it was scored, and the
+// digests of everything that shows it. There is one for each case, so its
+// fields stand in the order of their names: nothing is left to sort when it is
+// written, or compared with how it would be written.
+type CaseScored struct {
+	AgentIsolation  string           `json:"agent_isolation,omitempty"`
+	AgentScope      string           `json:"agent_scope,omitempty"` // attempt, if the agent was preloaded for all cases of it
+	Attempt         string           `json:"attempt"`
+	Cached          *Cached          `json:"cached,omitempty"` // of a live case; nil if every reply was paid for
+	CaseDigest      digest.Content   `json:"case_digest"`
+	CaseID          string           `json:"case_id"`
+	CassetteDigest  *digest.Content  `json:"cassette_digest,omitempty"`
+	Provenance      string           `json:"cassette_provenance,omitempty"`
+	Class           string           `json:"class"`
+	CostMicroUSD    int64            `json:"cost_microdollars"`
+	EvidenceDigests []digest.Content `json:"evidence"`
+	Execution       int              `json:"execution"`
+	FinishedAt      Time             `json:"finished_at"`
+	HarnessVersion  string           `json:"harness_version"`
+	ImageDigest     *digest.Content  `json:"image_digest,omitempty"`
+	IsolationClass  string           `json:"isolation_class"`
+	IsolationScope  string           `json:"isolation_scope,omitempty"`
+	JudgedByModel   bool             `json:"judged_by_model,omitempty"`
+	Normalised      *NormalisedCount `json:"normalised,omitempty"` // nil if every reply was found by its exact request
+	Operator        digest.ID        `json:"operator"`
+	Outcome         Outcome          `json:"outcome"`
+	Paid            *Paid            `json:"paid,omitempty"` // by all executions of this repetition; nil if nothing was live
+	Policy          PolicyCount      `json:"policy"`
+	Preload         *Preload         `json:"preload,omitempty"`
+	Reason          string           `json:"reason,omitempty"`
+	Repeat          int              `json:"repeat"`
+	Resumed         int              `json:"resumed,omitempty"` // how often the execution was resumed from its journal of paid calls
+	Retries         int              `json:"retries"`
+	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
+	SchemaVersion   int              `json:"schema_version"`
+	Score           *Score           `json:"score,omitempty"`
+	StartedAt       Time             `json:"started_at"`
+	Tags            []string         `json:"tags,omitempty"` // as the case had them, for gates
+	Tokens          int64            `json:"tokens"`
+	ToolCalls       *ToolCallCount   `json:"tool_calls,omitempty"` // by how they are known; nil if they are not seen
+	Turns           int              `json:"turns"`
+	Vantage         string           `json:"vantage"`
+	Worker          *Worker          `json:"worker,omitempty"` // of a fleet, that drove the case; nil if the operator's own program did
+}
+
+// A Worker is the machine of a fleet that drove a case.
+type Worker struct {
+	HarnessVersion string `json:"harness_version"`
+	Key            string `json:"key"` // fingerprint, as ssh-keygen prints it
+}
+
+func (w *Worker) validate() error {
+	if w == nil {
+		return nil
+	}
+	return firstError(required("worker: harness_version", w.HarnessVersion), required("worker: key", w.Key))
+}
+
+// A Preload is what a preloaded agent imported before the first case, as it says
+// itself: imported code could say otherwise.
+type Preload struct {
+	Digest       string `json:"digest"` // SHA-256 of the sorted names, one to a line, in hexadecimal
+	Milliseconds int64  `json:"milliseconds"`
+	Modules      int    `json:"modules"`
+	Rehearsed    int    `json:"rehearsed,omitempty"`   // how many of them a rehearsal found
+	Stderr       string `json:"stderr,omitempty"`      // the beginning of what imports printed
+	Unrehearsed  string `json:"unrehearsed,omitempty"` // why a rehearsal was of no use
+}
+
+func (p *Preload) validate() error {
+	if p == nil {
+		return nil
+	}
+	return firstError(required("preload: digest", p.Digest), notNegative("preload: milliseconds", p.Milliseconds), notNegative("preload: modules", int64(p.Modules)), notNegative("preload: rehearsed", int64(p.Rehearsed)))
+}
+
+// ScopeAttempt is the agent_scope of an agent that was preloaded.
+const ScopeAttempt = "attempt"
+
+// Kind is case.scored.
+func (*CaseScored) Kind() Kind { return CaseScoredKind }
+
+// Validate checks the shape. A score is there exactly when the case was scored.
+func (c *CaseScored) Validate() error {
+	scored := c.Outcome == Passed || c.Outcome == Failed
+	switch {
+	case scored && c.Score == nil:
+		return fmt.Errorf("outcome is %s and there is no score", c.Outcome)
+	case !scored && c.Score != nil:
+		return fmt.Errorf("outcome is %s and there is a score", c.Outcome)
+	case !scored && c.Reason == "":
+		return fmt.Errorf("outcome is %s and there is no reason", c.Outcome)
+	case c.FinishedAt.Before(c.StartedAt):
+		return fmt.Errorf("finished at %s, before it started at %s", c.FinishedAt, c.StartedAt)
+	case c.AgentScope != "" && c.AgentScope != ScopeAttempt:
+		return fmt.Errorf("agent_scope is %q, expected %s or none", c.AgentScope, ScopeAttempt)
+	case scored && c.Score.Passed != (c.Outcome == Passed):
+		return fmt.Errorf("outcome is %s and the score says passed %v", c.Outcome, c.Score.Passed)
+	}
+	if c.Score != nil {
+		if err := c.Score.Validate(); err != nil {
+			return err
+		}
+	}
+	return firstError(schemaVersion(c.SchemaVersion), required("attempt", c.Attempt), required("class", c.Class),
+		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
+		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
+		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
+		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
+		c.Policy.validate(), c.Preload.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate(), c.Worker.validate())
+}
+
+func (p PolicyCount) validate() error {
+	if p.RollbacksVerified > p.Rollbacks {
+		return fmt.Errorf("policy: %d of %d rollbacks verified", p.RollbacksVerified, p.Rollbacks)
+	}
+	return firstError(notNegative("policy: violations", int64(p.Violations)), notNegative("policy: rollbacks_verified", int64(p.RollbacksVerified)))
+}
+
+// AttemptFinished closes an attempt: the sets of what ran and the totals.
+type AttemptFinished struct {
+	SchemaVersion   int              `json:"schema_version"`
+	Attempt         string           `json:"attempt"`
+	Outcomes        map[Outcome]int  `json:"outcomes"`
+	CaseDigests     digest.Content   `json:"case_digests"` // of the canonical, sorted list
+	RubricDigests   []digest.Content `json:"rubric_digests"`
+	CassetteDigests digest.Content   `json:"cassette_digests"`
+	ImageDigests    []digest.Content `json:"image_digests"`
+	MeanScore       *float64         `json:"mean_score,omitempty"`
+	FailureModes    []string         `json:"failure_modes"`
+	// Events is the digest of the list of boundaries that were crossed, which
+	// lies in the evidence.
+	Events       *digest.Content `json:"events,omitempty"`
+	RuntimeMS    int64           `json:"runtime_ms"`
+	CostMicroUSD int64           `json:"cost_microdollars"`
+	// Paid is what the attempt cost whether it was scored or not, the judge
+	// included; nil if nothing was live.
+	Paid *Paid `json:"paid,omitempty"`
+	// Stopped is there if the plan has stop_early. What it says follows from the
+	// records, and readers hold it against them.
+	Stopped *Stopped `json:"stopped,omitempty"`
+}
+
+// Kind is attempt.finished.
+func (*AttemptFinished) Kind() Kind { return AttemptFinishedKind }
+
+// Validate checks the shape.
+func (a *AttemptFinished) Validate() error {
+	for o, n := range a.Outcomes {
+		if err := firstError(o.validate(), notNegative("outcomes", int64(n))); err != nil {
+			return err
+		}
+	}
+	if m := a.MeanScore; m != nil && !(*m >= 0 && *m <= 1) {
+		return fmt.Errorf("mean_score is %v, expected 0 to 1", *m)
+	}
+	for _, mode := range a.FailureModes {
+		if err := checkScoreName("failure mode", mode); err != nil {
+			return err
+		}
+	}
+	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
+		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD), a.Paid.validate(), a.Stopped.validate())
+}
+
+// AttemptReproduced says that an attempt was run again from its evidence by
+// somebody else, and whether the two agree.
+type AttemptReproduced struct {
+	Attempt    string    `json:"attempt"`
+	Original   string    `json:"original"`
+	Origin     string    `json:"origin"`
+	Agrees     bool      `json:"agrees"`
+	Divergence string    `json:"divergence,omitempty"`
+	Operator   digest.ID `json:"operator"`
+	Signature  string    `json:"signature"`
+
+	// What was compared: the heads of the original's registration and end, and
+	// the digest of the compared results. All three are there, or none in an
+	// entry of before November 2026, which proves less.
+	Registered *digest.ID      `json:"registered,omitempty"`
+	Finished   *digest.ID      `json:"finished,omitempty"`
+	Results    *digest.Content `json:"results,omitempty"`
+}
+
+// Message is what the second runner signs: the record with an empty signature.
+func (a *AttemptReproduced) Message() ([]byte, error) {
+	unsigned := *a
+	unsigned.Signature = ""
+	return canon.Marshal(&unsigned)
+}
+
+// Bound reports whether the record says what was compared.
+func (a *AttemptReproduced) Bound() bool { return a.Registered != nil }
+
+// A Compared is what a second run of a case gave, as far as it is compared. The
+// list of them, in the order of case and repetition, is what Results names.
+type Compared struct {
+	CaseID  string         `json:"case_id"`
+	Outcome Outcome        `json:"outcome"`
+	Record  digest.ID      `json:"record"` // head of the original's case.scored
+	Repeat  int            `json:"repeat"`
+	Score   *float64       `json:"score,omitempty"`
+	Trace   digest.Content `json:"trace"` // of the canonical trace
+}
+
+// Kind is attempt.reproduced.
+func (*AttemptReproduced) Kind() Kind { return AttemptReproducedKind }
+
+// Validate checks that a disagreement names its first divergence.
+func (a *AttemptReproduced) Validate() error {
+	if a.Agrees != (a.Divergence == "") {
+		return errors.New("a divergence is named exactly when the two do not agree")
+	}
+	if (a.Registered == nil) != (a.Finished == nil) || (a.Registered == nil) != (a.Results == nil) {
+		return errors.New("registered, finished and results are there together or not at all")
+	}
+	return firstError(required("attempt", a.Attempt), required("original", a.Original), CheckOrigin(a.Origin), required("signature", a.Signature))
+}
+
+// ScoreAmended sets another score beside the one in the ledger, with author
+// and reason. It never replaces it.
+type ScoreAmended struct {
+	Entry  int64  `json:"entry"` // index of the case.scored record
+	Score  Score  `json:"score"`
+	Author string `json:"author"`
+	Reason string `json:"reason"`
+	// Grading names what was compared with what this time, in the evidence.
+	Grading *digest.Content `json:"grading,omitempty"`
+	// Fills says that the record was unscored: scorecards and gates use the
+	// first score that it gets.
+	Fills bool `json:"fills,omitempty"`
+}
+
+// Kind is score.amended.
+func (*ScoreAmended) Kind() Kind { return ScoreAmendedKind }
+
+// Validate checks the shape.
+func (s *ScoreAmended) Validate() error {
+	return firstError(notNegative("entry", s.Entry), s.Score.Validate(), required("author", s.Author), required("reason", s.Reason))
+}
+
+// JudgeDrawn records one draw of a verdict, so that deleting a bad verdict to
+// roll again leaves a gap in the numbers.
+type JudgeDrawn struct {
+	Attempt string         `json:"attempt"`
+	CaseID  string         `json:"case_id"`
+	Draw    int            `json:"draw"`
+	Key     string         `json:"key"`
+	Verdict digest.Content `json:"verdict"`
+}
+
+// Kind is judge.drawn.
+func (*JudgeDrawn) Kind() Kind { return JudgeDrawnKind }
+
+// Validate checks the shape.
+func (j *JudgeDrawn) Validate() error {
+	return firstError(required("case_id", j.CaseID), countsFromOne("draw", j.Draw), required("key", j.Key))
+}
+
+// CassetteRecorded records that a cassette was made, kept or not.
+type CassetteRecorded struct {
+	Class      string         `json:"class"`
+	CaseID     string         `json:"case_id"`
+	Digest     digest.Content `json:"digest"`
+	Provenance string         `json:"provenance"` // recorded, edited or authored
+	Kept       bool           `json:"kept"`
+	Calls      int            `json:"calls"`
+	CostMicro  int64          `json:"cost_microdollars"`
+}
+
+// Kind is cassette.recorded.
+func (*CassetteRecorded) Kind() Kind { return CassetteRecordedKind }
+
+// Validate checks the provenance.
+func (c *CassetteRecorded) Validate() error {
+	switch c.Provenance {
+	case "recorded", "edited", "authored":
+	default:
+		return fmt.Errorf("provenance is %q, expected recorded, edited or authored", c.Provenance)
+	}
+	return firstError(required("class", c.Class), required("case_id", c.CaseID),
+		notNegative("calls", int64(c.Calls)), notNegative("cost_microdollars", c.CostMicro))
+}
+
+// CasePending records that a draft case was made of something that happened
+// in production.
+type CasePending struct {
+	Class  string         `json:"class"`
+	CaseID string         `json:"case_id"`
+	Source string         `json:"source"`
+	Digest digest.Content `json:"digest"`
+}
+
+// Kind is case.pending.
+func (*CasePending) Kind() Kind { return CasePendingKind }
+
+// Validate checks the shape.
+func (c *CasePending) Validate() error {
+	return firstError(required("class", c.Class), required("case_id", c.CaseID), required("source", c.Source))
+}
+
+// CaseAccepted fixes the point in the ledger at which the signatures of a case
+// are judged.
+type CaseAccepted struct {
+	Class      string         `json:"class"`
+	CaseID     string         `json:"case_id"`
+	Digest     digest.Content `json:"digest"`
+	Signed     digest.ID      `json:"signed"` // of the bytes that the signatures cover
+	Signatures []string       `json:"signatures"`
+}
+
+// Kind is case.accepted.
+func (*CaseAccepted) Kind() Kind { return CaseAcceptedKind }
+
+// Validate checks the shape; the bench verifies the signatures.
+func (c *CaseAccepted) Validate() error {
+	if len(c.Signatures) < 2 {
+		return fmt.Errorf("%d signatures, needs two", len(c.Signatures))
+	}
+	return firstError(required("class", c.Class), required("case_id", c.CaseID))
+}
+
+// Recommendation records what promotion advised a human to do.
+type Recommendation struct {
+	Class                 string   `json:"class"`
+	CurrentTier           string   `json:"current_tier"`
+	RecommendedTier       string   `json:"recommended_tier"`
+	Evidence              []int64  `json:"evidence"`
+	Rationale             []string `json:"rationale"`
+	RequiresHumanApproval bool     `json:"requires_human_approval"`
+	Rules                 int      `json:"rules"` // version of the rule book it was made by
+	// WindowDays is how far back the evidence reached. Before version 2 of the
+	// rules it was always 30 and not said.
+	WindowDays int `json:"window_days,omitempty"`
+}
+
+// Kind is promotion.recommendation.emitted.
+func (*Recommendation) Kind() Kind { return RecommendationKind }
+
+// Validate checks that a human still decides.
+func (r *Recommendation) Validate() error {
+	if !r.RequiresHumanApproval {
+		return errors.New("requires_human_approval is false; a recommendation is never an action")
+	}
+	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier),
+		countsFromOne("rules", r.Rules), notNegative("window_days", int64(r.WindowDays)))
+}
+
+// ApplyBlocked records that somebody asked a program to change a tier.
+type ApplyBlocked struct {
+	Class string `json:"class"`
+	Tier  string `json:"tier"`
+}
+
+// Kind is promotion.apply.blocked.
+func (*ApplyBlocked) Kind() Kind { return ApplyBlockedKind }
+
+// Validate checks the shape.
+func (a *ApplyBlocked) Validate() error {
+	return firstError(required("class", a.Class), required("tier", a.Tier))
+}
+
+func schemaVersion(v int) error {
+	if v != SchemaVersion {
+		return fmt.Errorf("schema_version is %d, this program knows %d", v, SchemaVersion)
+	}
+	return nil
+}
+
+func countsFromOne(field string, n int) error {
+	if n < 1 {
+		return fmt.Errorf("%s is %d, counts from 1", field, n)
+	}
+	return nil
+}
+
+func notNegative(field string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d, less than zero", field, n)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+
+	"tallystick/internal/record/digest"
+)
+
+// Bounds of a calibration.
+const (
+	maxCategories = 101
+	maxCategory   = 64
+)
+
+// JudgeCalibrated says how far a judge and people agree about the same cases. It
+// has the table of what each said; agreement and kappa follow from the table and
+// are not repeated, so that they cannot contradict it.
+type JudgeCalibrated struct {
+	Class string `json:"class"`
+	// Check is the name of the check whose judge was compared; absent if the cases
+	// have one judge and no name for it.
+	Check string `json:"check,omitempty"`
+	// Judge and Judges name what was calibrated: judge.yaml and the templates of the
+	// class, as the plans of the labelled attempts have them.
+	Judge  digest.Content  `json:"judge_digest"`
+	Judges *digest.Content `json:"judges_digest,omitempty"`
+	// Question is the plans' judge_question. Calibrations of before November 2026 do
+	// not have it, and say nothing of criteria, scales and what the judge was shown.
+	Question *digest.Content `json:"question_digest,omitempty"`
+	// Pairs names, in the evidence, the list of what was compared with what.
+	Pairs digest.Content `json:"pairs"`
+	// Source says where the labels come from: reviews, which people signed, or a file.
+	Source string `json:"source"`
+	// Ordered says that the categories stand in the order of a scale.
+	Ordered    bool     `json:"ordered"`
+	Categories []string `json:"categories"`
+	// Cells count what people and the judge said of the same case, each pair of
+	// categories once. What did not come up is not there.
+	Cells []CalibrationCell `json:"cells"`
+	// Unscored counts labels of cases on which the judge gave no verdict. They are
+	// not in the table.
+	Unscored int `json:"unscored"`
+}
+
+// The sources of labels.
+const (
+	FromReviews = "reviews"
+	FromFile    = "file"
+)
+
+// Kind is judge.calibrated.
+func (*JudgeCalibrated) Kind() Kind { return JudgeCalibratedKind }
+
+// Validate checks the shape.
+func (j *JudgeCalibrated) Validate() error {
+	if err := firstError(required("class", j.Class), notNegative("unscored", int64(j.Unscored))); err != nil {
+		return err
+	}
+	switch {
+	case j.Source != FromReviews && j.Source != FromFile:
+		return fmt.Errorf("source is %q, expected %s or %s", j.Source, FromReviews, FromFile)
+	case len(j.Categories) < 2 || len(j.Categories) > maxCategories:
+		return fmt.Errorf("there are %d categories, expected 2 to %d", len(j.Categories), maxCategories)
+	case len(j.Cells) == 0:
+		return errors.New("nothing was compared")
+	}
+	seen := make(map[string]bool, len(j.Categories))
+	for _, c := range j.Categories {
+		if c == "" || len(c) > maxCategory || seen[c] {
+			return fmt.Errorf("category %q is empty, too long or there twice", c)
+		}
+		seen[c] = true
+	}
+	cells := make(map[[2]string]bool, len(j.Cells))
+	for _, c := range j.Cells {
+		at := [2]string{c.People, c.Judge}
+		if cells[at] {
+			return fmt.Errorf("the cell of %q and %q is there twice", c.People, c.Judge)
+		}
+		cells[at] = true
+		if err := firstError(required("people", c.People), required("judge", c.Judge), countsFromOne("n", c.N)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A CalibrationCell counts how often people said one thing and the judge another,
+// or the same.
+type CalibrationCell struct {
+	Judge  string `json:"judge"`
+	N      int    `json:"n"`
+	People string `json:"people"`
+}

@@ -1,0 +1,34 @@
+package evidence
+
+import (
+	"fmt"
+
+	"tallystick/internal/record/digest"
+)
+
+// AuditDisposed records what a person says about a finding of the audit of an
+// attempt. Signature is over what package disposition signs, in which all members
+// but Key stand. It is listed beside the finding, and the finding stays.
+type AuditDisposed struct {
+	Attempt   string    `json:"attempt"`
+	Check     string    `json:"check"`   // the id of the check that failed
+	Finding   digest.ID `json:"finding"` // SHA-256 of check, a line break and what it found, which may hold an answer and is not here
+	Key       string    `json:"key"`     // of the person, as in authorized_keys
+	Reason    string    `json:"reason"`
+	Report    digest.ID `json:"report"` // that the person saw
+	Signature string    `json:"signature"`
+}
+
+// maxDisposition bounds the reason of a disposition.
+const maxDisposition = 4 << 10
+
+// Kind is audit.disposed.
+func (*AuditDisposed) Kind() Kind { return AuditDisposedKind }
+
+// Validate checks the shape; the signature is for whoever has the keys.
+func (a *AuditDisposed) Validate() error {
+	if len(a.Reason) > maxDisposition {
+		return fmt.Errorf("reason has %d bytes, expected at most %d", len(a.Reason), maxDisposition)
+	}
+	return firstError(required("attempt", a.Attempt), required("check", a.Check), required("key", a.Key), required("reason", a.Reason), required("signature", a.Signature))
+}

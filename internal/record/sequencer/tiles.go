@@ -1,0 +1,242 @@
+package sequencer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+)
+
+// TilesDir is the folder of the published tiles, in the layout of C2SP
+// tlog-tiles: serve it as static files and any client of such logs can read
+// the tree.
+func (p Place) TilesDir() string { return filepath.Join(p.Dir, "tiles") }
+
+func (p Place) checkpointPath() string { return filepath.Join(p.TilesDir(), "checkpoint") }
+
+func (p Place) tileFile(path string) string {
+	return filepath.Join(p.TilesDir(), filepath.FromSlash(path))
+}
+
+// tilesAtOnce is how many tiles are held in memory, about 10 MB, before their
+// folders are synced.
+const tilesAtOnce = 256
+
+// publishTiles writes the tiles that the last published tree did not have, and
+// the checkpoint last: a reader never sees one whose tiles are missing.
+func (p Place) publishTiles(tree *ledger.Tree, leaves *ledger.Leaves, tip Tip) error {
+	var batch []store.Named
+	write := func() error {
+		defer func() { batch = batch[:0] }()
+		return store.WriteFiles(p.FS, batch, 0o600)
+	}
+	for t, err := range ledger.Tiles(tree, leaves, p.publishedSize(tip), tip.Size) {
+		if err != nil {
+			return err
+		}
+		batch = append(batch, store.Named{Name: p.tileFile(t.Path), Data: t.Data})
+		if len(batch) == tilesAtOnce {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	if err := store.MakeDir(p.FS, p.TilesDir(), 0o700); err != nil {
+		return err
+	}
+	return store.WriteFile(p.FS, p.checkpointPath(), tip.Checkpoint, 0o600)
+}
+
+// publishedSize is the size of the tree whose tiles are on disk, or 0 to write
+// all of them again: tiles are derived, so a missing or odd checkpoint costs
+// time and nothing else.
+func (p Place) publishedSize(tip Tip) int64 {
+	c, err := p.publishedCheckpoint(ledger.KeysOf(tip.Signers, tip.Origin, tip.Time.Go()))
+	if err != nil || c == nil || c.Size > tip.Size {
+		return 0
+	}
+	return c.Size
+}
+
+func (p Place) publishedCheckpoint(keys []ledger.LogKey) (*ledger.Checkpoint, error) {
+	data, err := p.readCheckpoint()
+	if err != nil || data == nil {
+		return nil, err
+	}
+	return ledger.VerifyCheckpoint(data, ledger.Policy{Logs: keys})
+}
+
+// readCheckpoint reads the published checkpoint, which is nil if there is none.
+func (p Place) readCheckpoint() ([]byte, error) {
+	if _, err := p.FS.Stat(p.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return store.ReadFile(p.FS, p.checkpointPath(), 1<<20)
+}
+
+// A TileCheck compares the published tiles and their checkpoint with the
+// entries. It is made before the walk over the ledger and fed by it: a writer
+// at work meanwhile may publish more than the walk has seen, never less.
+type TileCheck struct {
+	place      Place
+	checkpoint []byte // nil if there is none
+	unfit      error  // why it is not one, whatever it says
+	found      bool   // something is published
+	tree       ledger.Tree
+	leaves     ledger.Leaves
+	unexpected []ledger.Problem
+}
+
+// CheckTiles begins a comparison.
+func (p Place) CheckTiles() (*TileCheck, error) {
+	checkpoint, err := p.readCheckpoint()
+	if refusal.Is(err, refusal.TooLarge) {
+		return &TileCheck{place: p, checkpoint: []byte{}, unfit: err, found: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := p.FS.ReadDir(p.TilesDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, p.unreadableTiles(err)
+	}
+	return &TileCheck{place: p, checkpoint: checkpoint, found: len(entries) > 0}, nil
+}
+
+// Visit notes one entry; it is for [ledger.Options].
+func (t *TileCheck) Visit(r ledger.Record) error {
+	if !t.found {
+		return nil
+	}
+	t.leaves.Add(r.Position)
+	return t.tree.Add(r.Leaf)
+}
+
+// Unexpected says, after [TileCheck.Problems], which files are among the tiles
+// that are not tiles of this ledger. A client of tiles does not ask for them, so
+// only a strict verification names them.
+func (t *TileCheck) Unexpected() []ledger.Problem { return t.unexpected }
+
+// Problems says what is wrong after the walk has verified the ledger. That
+// nothing is published is not a problem. Tiles without a checkpoint, which a
+// client cannot use and which a forger may have taken it from, are compared with
+// the entries all the same.
+func (t *TileCheck) Problems(v *ledger.Verified) ([]ledger.Problem, error) {
+	if !t.found {
+		return nil, nil
+	}
+	if t.checkpoint == nil {
+		t.leaves.Origin = v.Origin
+		t.expectNot("tiles/checkpoint is missing, and there are tiles")
+		return t.compare(0)
+	}
+	// A former operator's checkpoint may stand there until the next one.
+	c, err := ledger.VerifyCheckpoint(t.checkpoint, ledger.Policy{Logs: v.EveryKey()})
+	if t.unfit != nil {
+		err = t.unfit
+	}
+	if err != nil {
+		return []ledger.Problem{{Index: -1, Kind: "checkpoint", Detail: "tiles/checkpoint: " + err.Error(), Name: refusal.CheckpointInvalid}}, nil
+	}
+	t.leaves.Origin = v.Origin
+	if c.Size > v.Size {
+		return []ledger.Problem{{Index: v.Size, Kind: "checkpoint", Name: refusal.HistoryRolledBack,
+			Detail: "tiles/checkpoint covers more entries than the ledger has"}}, nil
+	}
+	root, err := t.tree.Root(c.Size)
+	if err != nil {
+		return nil, err
+	}
+	if root != c.Root {
+		return []ledger.Problem{{Index: c.Size - 1, Kind: "checkpoint", Name: refusal.HistoryForked,
+			Detail: "tiles/checkpoint has another root than the entries"}}, nil
+	}
+	return t.compare(c.Size)
+}
+
+// compare compares the tiles of a tree of that size, which must be there, and
+// those that are left of smaller trees, which a client may still read.
+func (t *TileCheck) compare(size int64) (problems []ledger.Problem, err error) {
+	seen := make(map[string]bool)
+	check := func(tile ledger.Tile) error {
+		seen[tile.Path] = true
+		problem, err := t.place.checkTile(tile)
+		if problem != nil {
+			problems = append(problems, *problem)
+		}
+		return err
+	}
+	for tile, err := range ledger.Tiles(&t.tree, &t.leaves, 0, size) {
+		if err == nil {
+			err = check(tile)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = t.place.walkTiles("", func(path string) error {
+		if seen[path] || path == "checkpoint" {
+			return nil
+		}
+		if tile, ok := ledger.TileAt(&t.tree, &t.leaves, path); ok {
+			return check(tile)
+		}
+		t.expectNot("tiles/%s is not a tile of the entries of this ledger", path)
+		return nil
+	})
+	return problems, err
+}
+
+func (t *TileCheck) expectNot(format string, args ...any) {
+	t.unexpected = append(t.unexpected, ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (p Place) unreadableTiles(err error) error {
+	return refusal.Newf(refusal.Unreadable, "reading tiles: %w", err).WithHint("nothing was changed; check the permissions and the disk of %s", p.TilesDir())
+}
+
+// walkTiles calls visit with the path of every file below a folder of tiles.
+func (p Place) walkTiles(dir string, visit func(path string) error) error {
+	entries, err := p.FS.ReadDir(p.tileFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return p.unreadableTiles(err)
+	}
+	for _, e := range entries {
+		next := visit
+		if e.IsDir() {
+			next = func(dir string) error { return p.walkTiles(dir, visit) }
+		}
+		if err := next(path.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Place) checkTile(t ledger.Tile) (*ledger.Problem, error) {
+	path := p.tileFile(t.Path)
+	if _, err := p.FS.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
+			Detail: t.Path + " is missing"}, nil
+	}
+	data, err := store.ReadFile(p.FS, path, int64(len(t.Data)))
+	if refusal.Is(err, refusal.TooLarge) {
+		return &ledger.Problem{Index: -1, Kind: "tile", Name: refusal.TileMismatch,
+			Detail: fmt.Sprintf("%s has more than the %d bytes that the entries give", t.Path, len(t.Data))}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ledger.CheckTile(t, data), nil
+}

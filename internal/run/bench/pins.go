@@ -1,0 +1,241 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/strictyaml"
+)
+
+// Pins is bench/digests.yaml: what the benches of a workspace rest on beyond
+// their own folders. It is signed like a manifest.
+type Pins struct {
+	Version int `json:"version"`
+	// Classes lists the signed classes that exist, so that a class cannot
+	// disappear without two people agreeing.
+	Classes []string `json:"classes"`
+	// Images pins the images that rubrics run in, by name.
+	Images map[string]digest.Content `json:"images,omitempty"`
+	// ImageKinds says how each was made: [BuiltImage], [OCIImage] or
+	// [HostImage]. Whoever runs a rubric in it compares this with what the image
+	// says of itself, which its digest covers.
+	ImageKinds map[string]string `json:"image_kinds,omitempty"`
+	// CI pins the file that runs the fence.
+	CI *PinnedFile `json:"ci,omitempty"`
+	// Origins are the ledgers whose attempts count. Without any, every ledger's
+	// do, also one that was begun anew to forget attempts.
+	Origins []PinnedLedger `json:"origins,omitempty"`
+	// Witnesses are the keys whose cosignatures decide, and Quorum is how many of
+	// them are needed. Without any, those of tally.yaml do, which nobody signs.
+	Witnesses []string `json:"witnesses,omitempty"`
+	Quorum    *int     `json:"quorum,omitempty"` // absent is 1
+}
+
+// A PinnedLedger is a ledger by its name and by how it begins.
+type PinnedLedger struct {
+	Origin string `json:"origin"`
+	// FirstEntry is the content digest of the first entry. Without it a ledger
+	// that was begun anew under the same name passes for this one.
+	FirstEntry *digest.Content `json:"first_entry,omitempty"`
+}
+
+// How an image was made.
+const (
+	BuiltImage = "built" // from pinned sources, by this program
+	OCIImage   = "oci"   // by somebody else
+	HostImage  = "host"  // a snapshot of a machine's own Python; it never counts
+)
+
+// A PinnedFile is a file of the workspace and the digest it must have.
+type PinnedFile struct {
+	File   string         `json:"file"`
+	Digest digest.Content `json:"digest"`
+}
+
+func (p *Pins) validate() error {
+	if p.Version != 1 {
+		return badField("version", "found %d, this program knows 1", p.Version)
+	}
+	seen := nameSet{}
+	for i, c := range p.Classes {
+		if err := CheckID(c); err != nil {
+			return badField(fieldAt("classes", i), "%w", err)
+		}
+		if other := seen.add(c); other != "" {
+			return badField(fieldAt("classes", i), "%q looks like %q, which is listed already", c, other)
+		}
+	}
+	if !slices.IsSorted(p.Classes) {
+		return badField("classes", "expected the names in order")
+	}
+	for name := range p.Images {
+		if err := CheckID(name); err != nil {
+			return strictyaml.At([]string{"images", name}, err)
+		}
+	}
+	for name, kind := range p.ImageKinds {
+		if err := CheckID(name); err != nil {
+			return strictyaml.At([]string{"image_kinds", name}, err)
+		}
+		if err := oneOf("image_kinds."+name, kind, BuiltImage, OCIImage, HostImage); err != nil {
+			return err
+		}
+	}
+	if p.CI != nil && (p.CI.File == "" || path.IsAbs(p.CI.File) || path.Clean(p.CI.File) != p.CI.File || strings.HasPrefix(p.CI.File, "..")) {
+		return badField("ci.file", "found %.80q, expected a clean path relative to the workspace", p.CI.File)
+	}
+	return p.validateLedgers()
+}
+
+// validateLedgers checks what the pins say about ledgers and witnesses.
+func (p *Pins) validateLedgers() error {
+	for i, l := range p.Origins {
+		if err := evidence.CheckOrigin(l.Origin); err != nil {
+			return badField(fieldAt("origins", i)+".origin", "%w", err)
+		}
+		if slices.ContainsFunc(p.Origins[:i], func(other PinnedLedger) bool { return other.Origin == l.Origin }) {
+			return badField(fieldAt("origins", i)+".origin", "%s is listed already", l.Origin)
+		}
+	}
+	for i, w := range p.Witnesses {
+		if w == "" || slices.Contains(p.Witnesses[:i], w) {
+			return badField(fieldAt("witnesses", i), "found %.80q, expected a key that is not listed already", w)
+		}
+	}
+	if p.Quorum != nil && *p.Quorum < 1 {
+		return badField("quorum", "found %d, expected 1 or more", *p.Quorum)
+	}
+	return nil
+}
+
+// WitnessPolicy gives the witnesses that decide and how many of them are needed;
+// none if the pins name none.
+func (p *Pins) WitnessPolicy() ([]note.Verifier, int, error) {
+	var out []note.Verifier
+	seen := make(map[string]bool)
+	for _, w := range p.Witnesses {
+		key, err := seal.WitnessKey(w)
+		if err == nil && seen[string(key)] {
+			err = errors.New("its key is listed already under another name, and one key is one witness")
+		}
+		if err != nil {
+			return nil, 0, refusal.Newf(refusal.PinMismatch, "%s: witness %.80q: %w", PinsFile, w, err).WithHint("two people have to sign for keys of witnesses, as in witness.example+…")
+		}
+		seen[string(key)] = true
+		v, err := seal.CosignatureVerifier(w)
+		if err != nil {
+			return nil, 0, err
+		}
+		out = append(out, v)
+	}
+	quorum := 1
+	if p.Quorum != nil {
+		quorum = *p.Quorum
+	}
+	if quorum > len(out) && len(out) > 0 {
+		return nil, 0, refusal.Newf(refusal.PinMismatch, "%s: quorum is %d, there are %d witnesses", PinsFile, quorum, len(out)).WithHint("nothing can meet that; two people have to sign for another number")
+	}
+	return out, quorum, nil
+}
+
+// PinLedger pins a ledger by its name and first entry. One of that name that is
+// pinned already stays as it is: if it began otherwise, people have to decide.
+func (p *Pins) PinLedger(origin string, first digest.Content) {
+	if !slices.ContainsFunc(p.Origins, func(l PinnedLedger) bool { return l.Origin == origin && l.FirstEntry != nil }) {
+		p.Origins = slices.DeleteFunc(p.Origins, func(l PinnedLedger) bool { return l.Origin == origin })
+		p.Origins = append(p.Origins, PinnedLedger{origin, &first})
+	}
+}
+
+// Message returns what is signed: the canonical JSON of the pins.
+func (p *Pins) Message() ([]byte, error) { return canon.Marshal(p) }
+
+// Format writes bench/digests.yaml.
+func (p *Pins) Format() []byte {
+	var b strings.Builder
+	b.WriteString("# What the benches rest on. Two people sign it with \"tally bench sign\",\n# one of them with the security role.\n")
+	fmt.Fprintf(&b, "version: %d\n", p.Version)
+	if len(p.Classes) == 0 {
+		b.WriteString("classes: []\n")
+	} else {
+		b.WriteString("classes:\n")
+	}
+	for _, c := range p.Classes {
+		fmt.Fprintf(&b, "  - %q\n", c)
+	}
+	if len(p.Images) > 0 {
+		writeMap(&b, "images", p.Images, func(d digest.Content) string { return fmt.Sprintf("%q", d) })
+	}
+	if len(p.ImageKinds) > 0 {
+		writeMap(&b, "image_kinds", p.ImageKinds, func(kind string) string { return fmt.Sprintf("%q", kind) })
+	}
+	if p.CI != nil {
+		fmt.Fprintf(&b, "ci:\n  file: %q\n  digest: %q\n", p.CI.File, p.CI.Digest)
+	}
+	p.formatLedgers(&b)
+	return []byte(b.String())
+}
+
+func (p *Pins) formatLedgers(b *strings.Builder) {
+	if len(p.Origins) > 0 {
+		b.WriteString("# The ledgers whose attempts count, by name and first entry.\norigins:\n")
+	}
+	for _, l := range p.Origins {
+		fmt.Fprintf(b, "  - origin: %q\n", l.Origin)
+		if l.FirstEntry != nil {
+			fmt.Fprintf(b, "    first_entry: %q\n", l.FirstEntry)
+		}
+	}
+	if len(p.Witnesses) == 0 {
+		return
+	}
+	b.WriteString("witnesses:\n")
+	for _, w := range p.Witnesses {
+		fmt.Fprintf(b, "  - %q\n", w)
+	}
+	if p.Quorum != nil {
+		fmt.Fprintf(b, "quorum: %d\n", *p.Quorum)
+	}
+}
+
+// Pin pins a CI file of the workspace, which must call the fence, and an image
+// by its digest, with how it was made if that is known. An empty argument changes
+// nothing.
+func (p *Pins) Pin(root *os.Root, ciFile, image, kind string) error {
+	if ciFile != "" {
+		data, err := readPlain(root, ciFile, maxCIBytes)
+		if err != nil {
+			return err
+		}
+		if err := CheckCalls(ciFile, data); err != nil {
+			return err
+		}
+		p.CI = &PinnedFile{ciFile, digest.ContentOf(data)}
+	}
+	if image != "" {
+		d, err := digest.ParseContent(image)
+		if err != nil {
+			return err
+		}
+		if p.Images == nil {
+			p.Images = map[string]digest.Content{}
+		}
+		p.Images[PinnedImage] = d
+		delete(p.ImageKinds, PinnedImage)
+		if kind != "" {
+			p.ImageKinds = map[string]string{PinnedImage: kind}
+		}
+	}
+	return nil
+}

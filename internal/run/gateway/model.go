@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/wire"
+)
+
+// model answers a model call.
+func (x *exchange) model(api wire.API) {
+	if !x.only(http.MethodPost) {
+		return
+	}
+	body, ok := x.body()
+	if !ok {
+		return
+	}
+	delivery, err := wire.DeliveryOf(api, body)
+	if err != nil {
+		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
+		return
+	}
+	relay := relay{x: x, api: api}
+	var onChunk func(string) error
+	if delivery.Stream && x.g.cfg.Live {
+		onChunk = relay.pass
+	}
+	it, err := x.g.cfg.Session.Model(x.g.ctx, api, x.g.hide(body), onChunk)
+	switch {
+	case err != nil && relay.begun:
+		relay.breakOff(problemOf(err))
+	case err != nil:
+		x.fail(problemOf(err))
+	case relay.begun:
+		relay.finish()
+	default:
+		reply, err := it.Model.Reply(delivery)
+		x.reply(reply, err)
+	}
+}
+
+// reply sends what was recorded, in the form in which the client asked for it.
+func (x *exchange) reply(r cassette.Reply, err error) {
+	switch {
+	case err != nil:
+		// The recording has no such form, as of a stream that broke off. The
+		// call took place, so it is no use to ask again.
+		x.fail(problemOf(err))
+		return
+	case r.Status < 200 || r.Status > 599:
+		x.fail(problem{http.StatusInternalServerError, refusal.Malformed, "the recording has the status " + strconv.Itoa(r.Status)})
+		return
+	}
+	contentType := "application/json"
+	if r.Stream != nil {
+		contentType = eventStream
+	}
+	for name, value := range r.Headers {
+		if strings.EqualFold(name, "content-type") {
+			contentType = value
+			continue
+		}
+		x.w.Header().Set(name, value)
+	}
+	if r.Stream == nil {
+		x.answer(r.Status, contentType, r.Body, trouble(r.Status))
+		return
+	}
+	total := 0
+	for _, chunk := range r.Stream {
+		total += len(chunk)
+	}
+	// Nothing is sent before the event, so an agent cannot act on the reply
+	// before it is recorded.
+	if err := x.record(r.Status, total, trouble(r.Status)); err != nil {
+		x.send(problemOf(err))
+		return
+	}
+	x.startStream(r.Status, contentType)
+	for _, chunk := range r.Stream {
+		x.sendChunk(chunk)
+	}
+}
+
+func trouble(status int) string {
+	if status < 400 {
+		return ""
+	}
+	return "status " + strconv.Itoa(status)
+}
+
+const eventStream = "text/event-stream; charset=utf-8"
+
+func (x *exchange) startStream(status int, contentType string) {
+	h := x.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-cache")
+	x.w.WriteHeader(status)
+}
+
+// sendChunk writes one event and flushes it. Errors are those of a client that
+// has gone away.
+func (x *exchange) sendChunk(chunk string) {
+	x.extendDeadline()
+	_, _ = x.w.Write([]byte(chunk))
+	_ = http.NewResponseController(x.w).Flush()
+}
+
+// A relay passes the events of a live stream on as they arrive. The event that
+// ends the stream is held back until the call is recorded: a client acts on it.
+type relay struct {
+	x     *exchange
+	api   wire.API
+	begun bool
+	sent  int
+	held  []string
+}
+
+func (r *relay) pass(chunk string) error {
+	if !r.begun {
+		r.begun = true
+		r.x.startStream(http.StatusOK, eventStream)
+	}
+	if len(r.held) > 0 || wire.EndsStream(r.api, chunk) {
+		r.held = append(r.held, chunk)
+		return nil
+	}
+	r.send(chunk)
+	return nil
+}
+
+func (r *relay) send(chunk string) {
+	r.sent += len(chunk)
+	r.x.sendChunk(chunk)
+}
+
+func (r *relay) finish() {
+	total := r.sent
+	for _, chunk := range r.held {
+		total += len(chunk)
+	}
+	if err := r.x.record(http.StatusOK, total, ""); err != nil {
+		r.send(wire.FailureEvent(r.x.render(problemOf(err))))
+		return
+	}
+	for _, chunk := range r.held {
+		r.send(chunk)
+	}
+}
+
+// breakOff ends a stream of which a part was sent already.
+func (r *relay) breakOff(p problem) {
+	last := wire.FailureEvent(r.x.render(p))
+	_ = r.x.record(http.StatusOK, r.sent+len(last), string(p.name))
+	r.send(last)
+}
+
+// countTokens estimates: a quarter of the body's bytes, rounded up. There is no
+// tokeniser here and nothing to replay; agents use the figure to decide when to
+// shorten their context, and need the same one in every run.
+func (x *exchange) countTokens() {
+	if !x.only(http.MethodPost) {
+		return
+	}
+	body, ok := x.body()
+	if !ok {
+		return
+	}
+	var any map[string]any
+	if err := json.Unmarshal(body, &any); err != nil {
+		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
+		return
+	}
+	x.answer(http.StatusOK, "application/json", wire.TokenCount((len(body)+3)/4), "")
+}

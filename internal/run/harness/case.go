@@ -1,0 +1,416 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/grade"
+	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
+	"tallystick/internal/run/trajectory"
+)
+
+// A run is one case under way.
+type run struct {
+	w          *Worker
+	job        Job
+	c          *scenario.Case
+	s          *session.Session
+	folder     *session.Folder
+	folderGone bool // there was one, and nobody knows what was in it
+	player     *cassette.Player
+	judges     *cassette.Player          // of the same cassette, out of the agent's reach
+	embedded   map[digest.Content][]byte // replies with vectors that the evidence has, by their requests
+	modelNames []string
+	provenance cassette.Provenance // as the cassette itself says
+	live       Recording
+	driven     agent.Driven
+	test       *TestResult
+	result     session.Result
+	remote     *Driven       // what somebody else drove; nil of what is driven here
+	paused     bool          // driven for somebody else, who runs the case's test and ends it
+	watch      *watcher      // nil if nothing is noted
+	grader     *grade.Grader // once it is needed
+	started    time.Time
+}
+
+var errWallClock = errors.New("the time for the case is over")
+
+// prepare makes the session with its tools, replies and folder.
+func (r *run) prepare() (remove func(), err error) {
+	w, c := r.w, r.c
+	remove = func() {}
+	if r.paused || needsFolder(w.cfg.Target, &c.Scenario) {
+		dir, clear, err := w.workFolder()
+		if err != nil {
+			return nil, err
+		}
+		remove = func() { _ = clear() }
+		if r.folder, err = session.NewFolder(dir, c.Files); err != nil {
+			remove()
+			return nil, err
+		}
+	}
+	fail := func(err error) (func(), error) { remove(); return nil, err }
+	models, source, err := r.models()
+	if err != nil {
+		return fail(err)
+	}
+	dir := ""
+	if r.folder != nil {
+		dir = r.folder.Dir
+	}
+	var redactor *cassette.Redactor
+	if w.cfg.Live != nil {
+		redactor = w.cfg.Live.Redactor()
+	}
+	box, err := tools.New(c.Scenario.Tools, dir, r.player, redactor)
+	if err != nil {
+		return fail(err)
+	}
+	var toolBox session.ToolBox = box
+	if live, ok := r.live.(LiveTools); ok {
+		toolBox = live.ToolBox(box)
+		clear := remove
+		remove = func() { live.Close(); clear() }
+	}
+	start, err := c.Scenario.StartTime()
+	if err != nil {
+		return fail(err)
+	}
+	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
+	cfg := session.Config{
+		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
+		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
+		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
+	}
+	if w.cfg.Recording != "" {
+		if r.grader, err = w.graderOf(c, nil); err != nil {
+			return fail(err)
+		}
+		r.watch = newWatcher(r.grader.Gold())
+		cfg.Watch = r.watch.see
+	}
+	if w.cfg.People != nil {
+		cfg.Person = func(ctx context.Context, q session.Question) (bool, bool, error) {
+			return w.cfg.People.Approve(ctx, c.ID, q)
+		}
+	}
+	if r.s, err = session.New(cfg); err != nil {
+		return fail(err)
+	}
+	if err := noteFindings(r.s, box); err != nil {
+		return fail(err)
+	}
+	return remove, nil
+}
+
+// workFolder names a fresh working folder. Those of a preloaded agent lie
+// together: its one sandbox can only show what is below a folder that it has.
+func (w *Worker) workFolder() (dir string, remove func() error, err error) {
+	if w.warm != nil {
+		return store.Fresh(w.warm.Folders)
+	}
+	dir, remove, err = store.TempDir("tally-work-")
+	return filepath.Join(dir, "work"), remove, err
+}
+
+// needsFolder reports whether a target has a working folder in a scenario.
+func needsFolder(t *agent.Target, s *scenario.Scenario) bool {
+	if t.NeedsFolder() || s.Test != nil {
+		return true
+	}
+	return slices.ContainsFunc(s.Tools, func(d tools.Definition) bool { return d.Source == tools.Folder })
+}
+
+// models says who answers model calls: real models, the replies that the case
+// itself has, or its recording.
+func (r *run) models() (session.Models, string, error) {
+	if r.c.Cassette != nil {
+		data, err := r.c.Cassette.Data()
+		if err != nil {
+			return nil, "", err
+		}
+		parsed, err := cassette.Parse(data, cassette.Limits{})
+		if err != nil {
+			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
+		}
+		r.player, r.judges = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
+		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
+	}
+	switch {
+	case r.w.cfg.Live != nil && !r.scripted():
+		var err error
+		r.live, err = r.w.cfg.Live.Case(r.c, r.job)
+		return r.live, "live", err
+	case len(r.c.Scenario.Model) > 0:
+		return session.NewScript(r.c.Scenario.Model), "authored", nil
+	case r.player != nil:
+		return &session.Replay{Player: r.player}, "cassette", nil
+	}
+	return nil, "cassette", nil
+}
+
+// scripted reports whether the case's own replies answer: in a replay, also in
+// one that asks models for what is missing.
+func (r *run) scripted() bool {
+	cfg := &r.w.cfg
+	return len(r.c.Scenario.Model) > 0 && (cfg.Live == nil || cfg.Replies != nil && cfg.Replies.From == evidence.FromCassette)
+}
+
+// drive takes the agent through the case, then runs the case's test on what it
+// left, and ends the trajectory.
+func (r *run) drive(ctx context.Context) {
+	w := r.w
+	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, w.agentOptions(r.modelNames))
+	r.driven = driven
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
+		limit := w.reg.Limits.WallClockSeconds * 1000
+		_ = r.s.Event(&trajectory.LimitReached{Limit: "wall_clock_ms", Max: limit})
+		r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d wall_clock_ms is reached", limit))
+	}
+	// Before anybody else touches what the agent left.
+	if lost := r.s.LookAtFolder(); err == nil {
+		err = lost
+	}
+	// What is graded is what is kept, and secrets are not kept.
+	r.driven.Answer = r.s.Safe(driven.Answer)
+	if r.paused = r.paused && err == nil && r.s.Stopped() == nil && r.folderKnown(); r.paused {
+		if err = r.fitsToTravel(); err == nil {
+			r.result = r.s.Pause()
+			return
+		}
+		r.paused = false
+	}
+	r.conclude(ctx, driven.Answer, err)
+}
+
+// conclude runs the case's test on what the agent left, if it came that far, and ends
+// the trajectory.
+func (r *run) conclude(ctx context.Context, answer string, err error) {
+	if err == nil && r.c.Scenario.Test != nil && r.s.Stopped() == nil {
+		r.test, err = r.runTest(ctx)
+	}
+	if err != nil {
+		r.result = r.s.Fail(err)
+		return
+	}
+	r.result = r.s.Complete(answer, r.driven.Refused)
+}
+
+// folderKnown reports whether it is known what the agent left. There is no test of
+// what nobody knows.
+func (r *run) folderKnown() bool {
+	_, err := r.folder.Now()
+	return err == nil
+}
+
+// agentOptions are how the target is driven.
+func (w *Worker) agentOptions(models []string) agent.Options {
+	return agent.Options{Unsafe: w.cfg.Unsafe, Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
+}
+
+// finish grades the case and gathers its record and evidence.
+func (r *run) finish(ctx context.Context) (*Graded, error) {
+	g := &Graded{Case: r.c, Repeat: r.job.Repeat, Trajectory: r.result.Trajectory, Verified: r.result.Verified, Answer: r.driven.Answer}
+	stop := r.result.Stop
+	if stop != nil && stop.Kind == session.Suspended {
+		g.Suspended = true
+		return g, nil
+	}
+	if stop != nil && stop.Kind == session.Broken {
+		return nil, stop
+	}
+	g.Record = r.newRecord()
+	if err := r.gather(g); err != nil {
+		return nil, err
+	}
+	if stop != nil {
+		g.Record.Reason = r.whyStopped(stop)
+		g.Record.Outcome = evidence.Errored
+		if stop.Kind == session.Truncated {
+			g.Record.Outcome = evidence.Truncated
+		}
+	} else if err := r.grade(ctx, g); err != nil {
+		return nil, err
+	}
+	if err := r.keepRecording(g); err != nil {
+		return nil, err
+	}
+	if err := r.keepWatch(g); err != nil {
+		return nil, err
+	}
+	finished := r.w.cfg.Now()
+	g.Record.FinishedAt = evidence.At(finished)
+	if s := g.Record.Score; s != nil {
+		s.DurationSeconds = finished.Sub(r.started).Round(time.Millisecond).Seconds()
+		s.CostUSD = float64(g.Record.CostMicroUSD) / 1e6
+	}
+	if err := r.completed(g); err != nil {
+		return nil, err
+	}
+	return g, g.close()
+}
+
+// recordIt is the command that records what an attempt missed. A case that has
+// its own replies, and a class that comes with the program, are not recorded.
+func (r *run) recordIt(stop *session.Stop) string {
+	class := r.w.class
+	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || len(r.c.Scenario.Model) > 0 || bench.IsShipped(class) {
+		return ""
+	}
+	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing --unsafe-record", class, r.w.cfg.Target.Name, r.c.ID)
+}
+
+// newRecord fills in everything that does not depend on the grade.
+func (r *run) newRecord() evidence.CaseScored {
+	cfg, counts := &r.w.cfg, r.result.Counts
+	rec := evidence.CaseScored{SchemaVersion: evidence.SchemaVersion, Attempt: r.job.Attempt, Class: cfg.Bench.Class(), CaseID: r.c.ID, Tags: r.c.Tags,
+		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Version, IsolationClass: "builtin",
+		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
+		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
+		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
+	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
+		p := r.driven.Preload
+		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Rehearsed: max(p.Rehearsed, 0),
+			Stderr: head(strings.ToValidUTF8(r.s.Safe(p.StderrHead), "\uFFFD"), 500), Unrehearsed: head(strings.ToValidUTF8(r.s.Safe(p.Unrehearsed), "\uFFFD"), 500)}
+	}
+	if again, ok := r.live.(Retrier); ok {
+		rec.Retries += again.Retries()
+	}
+	rec.Retries += r.job.Paid.Retries()
+	rec.Resumed = r.job.Paid.Resumed()
+	if rec.Vantage == "" { // it ended before the agent was driven
+		rec.Vantage = cfg.Target.Vantage()
+	}
+	if view := trajectory.CallsOf(r.result.Verified); rec.Vantage != trajectory.SeenAnswers {
+		n := view.Count()
+		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
+	}
+	r.noteNormalised(&rec)
+	if r.c.Cassette != nil {
+		rec.CassetteDigest = &r.c.Cassette.Digest
+		rec.Provenance = string(r.c.Provenance)
+		// A case that was signed as recorded may have got another cassette since,
+		// which people signed for its digest. The cassette knows better.
+		if rec.Provenance == string(cassette.Recorded) && r.provenance != "" {
+			rec.Provenance = string(r.provenance)
+		}
+	}
+	if r.scripted() {
+		rec.Provenance = string(cassette.Authored)
+	}
+	return rec
+}
+
+// gather collects the evidence of what the agent did.
+func (r *run) gather(g *Graded) error {
+	r.gatherTexts(g)
+	return r.gatherFolder(g)
+}
+
+func (r *run) gatherTexts(g *Graded) {
+	g.Files = evidence.CaseFiles{Version: evidence.CaseFilesVersion, HeldOut: r.c.HeldOut}
+	g.Files.Trajectory = evidence.TrajectoryFile{Digest: *g.put(r.result.Trajectory), Head: r.result.Head}
+	for d, text := range r.result.Contents {
+		g.Pieces = append(g.Pieces, text)
+		g.Files.Contents = append(g.Files.Contents, d)
+	}
+	slices.SortFunc(g.Files.Contents, func(a, b digest.Content) int { return slices.Compare(a[:], b[:]) })
+	if r.driven.Answer != "" {
+		g.Files.Answer = g.put([]byte(r.driven.Answer))
+	}
+	if r.result.Plan != "" {
+		g.Files.Plan = g.put([]byte(r.result.Plan))
+	}
+	if r.test != nil {
+		g.Files.TestLog = g.put(r.test.Log)
+	}
+}
+
+func (r *run) gatherFolder(g *Graded) error {
+	if r.folderGone && r.remote != nil && r.remote.Files.Diff != nil {
+		// What changed was too much to travel. How it differs is known.
+		diff, err := r.remote.piece(*r.remote.Files.Diff)
+		if err == nil {
+			g.Files.Diff = g.put(diff)
+		}
+		return err
+	}
+	if r.folder == nil {
+		return nil
+	}
+	changes, err := r.folder.Changes()
+	if err != nil {
+		return nil // there is no diff, and the case has failed: see grade
+	}
+	g.Files.Diff = g.put(unifiedDiff(changes))
+	g.Files.Folder, err = r.keepFolder(g, changes, maxKeptFolder)
+	return err
+}
+
+// keepRecording puts what live models said into the evidence, those that judged
+// included.
+func (r *run) keepRecording(g *Graded) error {
+	if r.live == nil {
+		return nil
+	}
+	data, err := r.live.Cassette()
+	if err != nil {
+		return err
+	}
+	g.Files.Recording = g.put(data)
+	g.Recording = data
+	return nil
+}
+
+// completed notes that the case has ended.
+func (r *run) completed(g *Graded) error {
+	name, severity := "bench.case.completed", evidence.Info
+	if g.Record.Outcome != evidence.Passed {
+		name = "bench.case.failed"
+		severity = evidence.Warn
+	}
+	e, err := boundary(name, severity, "case "+r.c.ID+" "+string(g.Record.Outcome),
+		map[string]any{"attempt": r.job.Attempt, "outcome": g.Record.Outcome, "repeat": r.job.Repeat, "execution": r.job.Execution})
+	if err != nil {
+		return err
+	}
+	r.cross(g, e)
+	return nil
+}
+
+// cross notes a boundary that the case crossed.
+func (r *run) cross(g *Graded, e evidence.IntegrityEvent) {
+	g.Crossings = append(g.Crossings, Crossing{Case: r.c.ID, Event: e, Time: evidence.At(r.w.cfg.Now())})
+}
+
+// announce notes a boundary that the case is about to cross, on disk if there is
+// somebody to write it.
+func (r *run) announce(g *Graded, e evidence.IntegrityEvent) error {
+	if r.w.cfg.Crossed == nil {
+		r.cross(g, e)
+		return nil
+	}
+	return r.w.cfg.Crossed(Crossing{Case: r.c.ID, Event: e, Time: evidence.At(r.w.cfg.Now())})
+}
+
+func head(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}

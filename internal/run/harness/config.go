@@ -1,0 +1,207 @@
+package harness
+
+import (
+	"context"
+	"time"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/image"
+	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
+)
+
+// Config is what cases are driven and graded with. It has no ledger, no keys and
+// no folders: what is recorded needs [Books] besides.
+type Config struct {
+	Work
+	Means
+	Parties
+
+	// Crossed, if not nil, writes a boundary before it is crossed: the start of a
+	// rubric. Without it that comes with the others, in [Graded.Crossings]. Cases
+	// that run side by side call it at the same time.
+	Crossed func(Crossing) error
+
+	// Paid, if not nil, gives [Rehearse] the journal of an execution's paid calls. It
+	// is asked a second time if the execution was cut off and went another way.
+	Paid func(caseID string, repeat int) (*journal.Case, error)
+
+	Now     func() time.Time
+	Version string // of the harness
+}
+
+// Work is what is run.
+type Work struct {
+	Bench     *bench.Verified
+	Target    *agent.Target
+	Selection Selection                 // which cases
+	Select    func(*scenario.Case) bool // and which of these; nil for all
+	Repeat    int                       // how often each case runs
+	StopEarly bool                      // stop when the question of the registration is answered
+	Reduce    evidence.Reducer          // what readers make of repetitions; "" for nothing
+	// Retries is the attempt whose errors Select selects; "" if it is none.
+	Retries string
+
+	// FirstPolicy is for an attempt whose plan names no policy: without one of its
+	// own, the class has that of its mode, whatever tools its cases offer.
+	FirstPolicy bool
+
+	// SubmitIntent and Recording go into the plan. What is to be submitted is
+	// recorded.
+	SubmitIntent bool
+	Recording    evidence.RecordingKind
+
+	// SecondView says who is asked about answers that an official scorer did not
+	// take; "" for nobody.
+	SecondView evidence.SecondViewer
+}
+
+// Means are how it is run.
+type Means struct {
+	Jobs int // cases at once; 0 means a number that suits the target
+
+	// Sandbox is what rubrics run in; nil means what the registration says.
+	Sandbox []sandbox.Class
+	Scope   sandbox.Scope
+	Image   func(digest.Content) (*image.Image, error)
+
+	// Replies say that live models are asked only for what no recording has.
+	Replies *evidence.PlannedReplies
+
+	Unsafe bool     // run a command target without a sandbox
+	Hidden []string // folders that an agent must not see
+
+	// TestMounts are folders of this machine that the tests of coding cases find,
+	// read-only. The plan names their digests.
+	TestMounts []sandbox.Mount
+}
+
+// Parties are with whom it is run.
+type Parties struct {
+	Operator digest.ID
+	People   People // nil if nobody is there
+	Judge    Judge  // nil if no model is at hand; what needs one is unscored then
+	Live     Live   // nil in a replay
+	// Drivers drive the cases elsewhere; nil if they are driven in this process.
+	Drivers Drivers
+}
+
+// A Question is what a person is asked to approve.
+type Question = session.Question
+
+// People answer approvals that the case does not.
+type People interface {
+	Approve(ctx context.Context, caseID string, q Question) (approve, answered bool, err error)
+}
+
+// A Judge asks a model about a value, and records each draw.
+type Judge interface {
+	Ask(ctx context.Context, j Judging) (Judged, error)
+	// Knows refuses the name of a judge that its settings do not have.
+	Knows(name string) error
+	// Digest names its settings, for the plan of an attempt that needs a judge.
+	Digest() digest.Content
+	// Texts names the program's own texts in which it puts plain questions.
+	Texts() digest.Content
+}
+
+// Live answers model calls from real models, or as if they were real ones.
+type Live interface {
+	// Case begins the live side of one execution of a case. The recording that
+	// it makes goes to the evidence.
+	Case(c *scenario.Case, j Job) (Recording, error)
+	// Redactor takes secrets, such as the keys of providers, out of events; nil
+	// if nothing of the events is kept.
+	Redactor() *cassette.Redactor
+}
+
+// A Spender is a live side that costs money: its calls are kept in a journal, and
+// it is told, before the first case, what the attempt has spent already.
+type Spender interface{ Spent(microUSD int64) }
+
+// A Recording is a live provider and the cassette that it makes.
+type Recording interface {
+	session.Models
+	Cassette() ([]byte, error)
+}
+
+// LiveTools is what a recording may be besides: one that calls the tools of MCP
+// servers live, and is closed when the case has ended.
+type LiveTools interface {
+	ToolBox(*tools.State) session.ToolBox
+	Close()
+}
+
+// A JudgeRecording is a recording that keeps the judge's calls apart.
+type JudgeRecording interface{ JudgeModels() session.Models }
+
+// A Borrower is a recording that answers from earlier ones first. What it borrowed
+// goes to the record.
+type Borrower interface {
+	Cached() *evidence.Cached
+	Normalised() evidence.NormalisedCount
+	Suggest(cassette.Request) []evidence.Normaliser
+}
+
+// A Retrier is a recording that counts how often it asked a provider again.
+type Retrier interface{ Retries() int }
+
+// Books are what an attempt has and a rehearsal has not: where it is recorded.
+type Books struct {
+	Ledger Ledger
+	Past   *Past // what the ledger holds, gathered while it was opened
+	Origin string
+	Key    *seal.Key // the operator's, which signs the registration
+	// Scratch registers the attempt as scratch whatever was signed: the ledger
+	// is one that nobody signs for.
+	Scratch bool
+
+	Disk  store.FS // that the evidence is written to; nil for the machine's
+	Packs string   // folder for the evidence
+	Runs  string   // folder for what is under way
+
+	Resume          bool   // go on with the newest unfinished attempt of this class and target
+	Again           string // the command that resumes the attempt, for hints
+	MaxCostMicroUSD int64  // for the whole attempt; 0 for no limit
+
+	Progress Progress // nil if nobody looks on
+}
+
+// A Ledger takes the records of an attempt, from several goroutines at once.
+type Ledger interface {
+	// AppendRecord returns when the record is durable.
+	AppendRecord(kind evidence.Kind, record evidence.Body) (ledger.Position, error)
+	// Head names everything that is in the ledger.
+	Head() digest.ID
+	// Cosign is called when a registration is durable and before the first case:
+	// witnesses, if there are any, have to see it first.
+	Cosign(ctx context.Context) error
+	// Publish is called when the attempt is finished, to anchor it.
+	Publish(ctx context.Context) error
+}
+
+// Progress is told of each case after it was recorded, in any order, by one
+// goroutine at a time.
+type Progress interface{ Recorded(Result) }
+
+// A Result is one case as it was recorded.
+type Result struct {
+	Index  int64 // in the ledger
+	Total  int   // how many the attempt will have
+	Case   string
+	Repeat int
+	Record evidence.CaseScored
+	// HeldOut says that what the record says in words is not for those who build
+	// agents.
+	HeldOut bool
+}

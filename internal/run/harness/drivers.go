@@ -1,0 +1,606 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
+	"tallystick/internal/run/trajectory"
+)
+
+// Drivers drive the cases of an attempt elsewhere: a fleet of workers. What they
+// bring back is verified and graded here, and recorded as if it had been driven here.
+type Drivers interface {
+	// Begin is called when the attempt is registered and before the first case.
+	Begin(ctx context.Context, b Begun) error
+	// Claim offers a case and waits until somebody takes it. Nothing of the case is
+	// shown before [Claim.Drive]. The error is [ErrNoSecond] if the offer is for
+	// anybody but one worker, and there is nobody else.
+	Claim(ctx context.Context, o Offer) (Claim, error)
+	// AtOnce is how many cases to offer at a time, if --jobs does not say.
+	AtOnce() int
+	// Doubled reports whether a second worker is to run a case too.
+	Doubled(caseID string, repeat int) bool
+}
+
+// A Begun is what drivers must know of an attempt.
+type Begun struct {
+	Registered *evidence.AttemptRegistered // signed by the operator
+	// Offered are the tools that the policy allows because cases offer them.
+	Offered []string
+	// Refused writes down that a worker tried something that is not allowed.
+	Refused func(evidence.IntegrityEvent) error
+	Left    int // cases to run
+	// Standing is asked by whoever shows how the attempt stands.
+	Standing func() Standing
+}
+
+// A Standing is what an attempt knows of itself, and its drivers do not.
+type Standing struct {
+	CostMicroUSD int64 // spent so far; of calls that are under way, what they may cost at most
+	Disagreed    int   // cases whose two workers did not agree
+}
+
+// An Offer is a case that is to be driven.
+type Offer struct {
+	Job
+	Not string // the key of a worker that must not have it; "" if anybody may
+}
+
+// A Claim is a case that a worker has taken.
+type Claim interface {
+	Worker() evidence.Worker
+	// Drive shows the worker the case, and waits for what it brings back. The error
+	// is [ErrDriverLost] if the worker was lost: the case may have run, or not.
+	Drive(ctx context.Context, h Handout) (*Driven, error)
+	// Verdict tells the worker's side whether what it brought back was taken.
+	Verdict(err error)
+}
+
+// A Handout is what is needed to have a case driven.
+type Handout struct {
+	Job
+	Case *scenario.Case
+	Live Recording // answers model calls of the case here; nil in a replay
+}
+
+// ErrDriverLost says that a worker did not come back with its case.
+var ErrDriverLost = errors.New("the worker was lost")
+
+// ErrNoSecond says that nobody takes a case that another worker has run, so that the
+// two could be compared.
+var ErrNoSecond = errors.New("no second worker takes the case")
+
+// A Driven is what came of driving one case, in a form that travels: plain data and
+// pieces named by their digests. Whoever gets one from elsewhere has [Worker.accept]
+// look at it before anything is made of it.
+type Driven struct {
+	Files      evidence.CaseFiles       `json:"files"` // without what grading adds
+	Isolation  string                   `json:"isolation,omitempty"`
+	Normalised evidence.NormalisedCount `json:"normalised"`
+	Stop       *DrivenStop              `json:"stop,omitempty"` // nil if the agent came to its own end
+	Vantage    string                   `json:"vantage"`
+
+	// Paused says that the case has a test, which is run by whoever grades: the
+	// trajectory has no end yet, and the files have all that the agent changed.
+	Paused  bool `json:"paused,omitempty"`
+	Refused bool `json:"refused,omitempty"` // of a paused one: the agent would not do what was asked
+
+	Pieces map[digest.Content][]byte `json:"-"`
+}
+
+// A DrivenStop is why a case was stopped, in words that are fit to be kept.
+type DrivenStop struct {
+	Kind   session.StopKind `json:"kind"`
+	Name   refusal.Name     `json:"name"`
+	Reason string           `json:"reason"` // with what to do about it
+	Text   string           `json:"text"`
+}
+
+// travel gathers what was driven.
+func (r *run) travel() (*Driven, error) {
+	stop := r.result.Stop
+	if stop != nil && stop.Kind == session.Broken {
+		return nil, stop
+	}
+	g := &Graded{}
+	if err := r.gatherToTravel(g); err != nil {
+		return nil, err
+	}
+	d := &Driven{Files: g.Files, Paused: r.paused, Refused: r.paused && r.driven.Refused, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
+	if d.Vantage == "" { // it ended before the agent was driven
+		d.Vantage = r.w.cfg.Target.Vantage()
+	}
+	if r.player != nil {
+		d.Normalised = r.player.Normalised()
+	}
+	if stop != nil {
+		d.Stop = &DrivenStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
+	}
+	for _, p := range g.Pieces {
+		d.Pieces[digest.ContentOf(p)] = p
+	}
+	return d, nil
+}
+
+// accept makes a case under way of what was driven elsewhere, as if it had been
+// driven here. It refuses whatever is not of this job: the trajectory must be whole,
+// of this attempt, case, repetition and execution, under this policy, and every piece
+// must be there.
+func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
+	remove = func() {}
+	if err := d.onlyDriven(); err != nil {
+		return remove, err
+	}
+	log, err := d.piece(d.Files.Trajectory.Digest)
+	if err != nil {
+		return remove, err
+	}
+	v, err := trajectory.Verify(log, trajectory.HeadIs(d.Files.Trajectory.Head))
+	if err != nil {
+		return remove, err
+	}
+	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}, Counts: session.CountsOf(v)}
+	r.remote, r.driven.Vantage, r.driven.Isolation = d, d.Vantage, d.Isolation
+	for _, c := range d.Files.Contents {
+		if r.result.Contents[c], err = d.piece(c); err != nil {
+			return remove, err
+		}
+	}
+	for _, text := range []struct {
+		name *digest.Content
+		into *string
+	}{{d.Files.Answer, &r.driven.Answer}, {d.Files.Plan, &r.result.Plan}} {
+		if text.name == nil {
+			continue
+		}
+		data, err := d.piece(*text.name)
+		if err != nil {
+			return remove, err
+		}
+		*text.into = string(data)
+	}
+	if err := r.readEvents(v); err != nil {
+		return remove, err
+	}
+	if s := d.Stop; s != nil {
+		r.result.Stop = &session.Stop{Kind: s.Kind, Name: s.Name, Err: errors.New(s.Text)}
+	}
+	if err := d.boundFolder(); err != nil {
+		return remove, err
+	}
+	remove, ok, err := r.restoreFolder(Stored{Files: d.Files, Read: d.piece})
+	r.folderGone = !ok
+	if err != nil || d.Stop != nil {
+		return remove, err
+	}
+	if d.Paused && r.folder == nil {
+		return remove, foreign("the final folder is missing, or is of a case that begins with other files")
+	}
+	return remove, r.sameFolder(v)
+}
+
+// foreign is the refusal of something that does not belong to the job.
+func foreign(format string, args ...any) error {
+	return refusal.Newf(refusal.ResultRefused, format, args...)
+}
+
+// onlyDriven refuses files that driving does not make.
+func (d *Driven) onlyDriven() error {
+	f := d.Files
+	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
+		return foreign("it holds files that only grading makes")
+	}
+	if s := d.Stop; s != nil && s.Kind != session.Truncated && s.Kind != session.Failed && s.Kind != session.Suspended {
+		return foreign("it was stopped with the kind %.40q, which is not known", s.Kind)
+	}
+	if s := d.Stop; s != nil && (!refusal.Known(s.Name) || strings.TrimSpace(s.Text) == "") {
+		return foreign("it was stopped for %.40q, which is not the name of a refusal, or does not say why", s.Name)
+	}
+	return nil
+}
+
+func (d *Driven) piece(name digest.Content) ([]byte, error) {
+	data, ok := d.Pieces[name]
+	if !ok || digest.ContentOf(data) != name {
+		return nil, foreign("the piece %s is missing", name)
+	}
+	return data, nil
+}
+
+// readEvents compares the trajectory with the job, and takes from it what the
+// session would have told.
+func (r *run) readEvents(v *trajectory.Verified) error {
+	w, ended := r.w, false
+	var last *trajectory.Content // what the agent said last
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.RunStarted:
+			_, policy := w.rules.Hashes()
+			want := trajectory.RunStarted{Attempt: r.job.Attempt, Case: r.c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Policy: policy, Vantage: w.cfg.Target.Vantage(), Format: trajectory.Format}
+			got := trajectory.RunStarted{Attempt: p.Attempt, Case: p.Case, Class: p.Class, Target: p.Target, Repeat: p.Repeat, Execution: p.Execution, Policy: p.Policy, Vantage: p.Vantage, Format: p.Format}
+			if got != want {
+				return foreign("the trajectory is of %s case %s, repetition %d, execution %d, target %s, policy %s; expected %s case %s, repetition %d, execution %d, target %s, policy %s",
+					got.Attempt, got.Case, got.Repeat, got.Execution, got.Target, got.Policy, want.Attempt, want.Case, want.Repeat, want.Execution, want.Target, want.Policy)
+			}
+			input := trajectory.NewContent([]byte(r.c.Scenario.Turns[0].Text), trajectory.PromptHead)
+			if p.Input == nil || p.Input.Digest != input.Digest {
+				return foreign("the trajectory begins with another input than the case has")
+			}
+		case *trajectory.RunCompleted:
+			ended, r.driven.Refused = p.Status != "suspended", p.Status == "refused"
+			if ended && (p.Answer == nil || p.Answer.Digest != digest.ContentOf([]byte(r.driven.Answer))) {
+				return foreign("the answer is not that of the trajectory")
+			}
+		case *trajectory.Failure:
+			if p.Name == string(refusal.FolderUnreadable) {
+				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
+			}
+		case *trajectory.TurnCompleted:
+			last = p.Answer
+		case *trajectory.TestRun:
+			return foreign("the trajectory tells of the case's test, which workers do not run")
+		}
+	}
+	d, answer := r.remote, digest.ContentOf([]byte(r.driven.Answer))
+	switch {
+	case d.Paused == v.Complete() || d.Paused && d.Stop != nil || !d.Paused && ended != (d.Stop == nil):
+		return foreign("the trajectory and the result do not agree on whether the run came to its own end")
+	case d.Paused && (last == nil || last.Digest != answer):
+		return foreign("the answer is not that of the trajectory")
+	case d.Paused && r.c.Scenario.Test == nil:
+		return foreign("the case is left open for a test, and has none")
+	case ended && r.c.Scenario.Test != nil && r.result.Folder == nil:
+		return foreign("the run has ended without the case's test")
+	}
+	if d.Paused {
+		r.driven.Refused = d.Refused
+	}
+	return nil
+}
+
+// beginDrivers tells the drivers, if there are any, of the attempt.
+func (a *attempt) beginDrivers(ctx context.Context) error {
+	if a.cfg.Drivers == nil {
+		return nil
+	}
+	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.refused, Standing: a.standing})
+}
+
+func (a *attempt) standing() Standing {
+	spent := a.spentSoFar()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Standing{CostMicroUSD: spent, Disagreed: a.disagreed}
+}
+
+// staysHere says why a case cannot be driven on another machine.
+func (w *Worker) staysHere(c *scenario.Case) string {
+	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
+	switch {
+	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
+		return "it calls MCP servers, which are reached from this machine only"
+	}
+	return ""
+}
+
+// refused is inLedger for drivers, which may be told something at any time: what comes
+// after the attempt has ended is as if it had come after the program has.
+func (a *attempt) refused(e evidence.IntegrityEvent) error {
+	a.ending.RLock()
+	defer a.ending.RUnlock()
+	if a.over {
+		return nil
+	}
+	return a.inLedger(e)
+}
+
+// inLedger writes an event beside the others and to the ledger, whatever its
+// severity: what workers did must not be lost with this machine.
+func (a *attempt) inLedger(e evidence.IntegrityEvent) error {
+	if err := a.crossed(Crossing{Event: e, Time: evidence.At(a.cfg.Now())}); err != nil || e.Severity == evidence.Block {
+		return err
+	}
+	_, err := a.books.Ledger.AppendRecord(evidence.IntegrityEventKind, &e)
+	return err
+}
+
+func (a *attempt) note(name string, severity evidence.Severity, detail string, data map[string]any) error {
+	e, err := boundary(name, severity, detail, data)
+	if err != nil {
+		return err
+	}
+	return a.inLedger(e)
+}
+
+// maxLosses is how often a case is given out again because a worker did not bring it
+// back. What breaks every worker would otherwise be started without end.
+const maxLosses = 5
+
+// runRemote takes one case from its claim to its record.
+func (a *attempt) runRemote(ctx context.Context, j job) error {
+	for losses := 1; ; losses++ {
+		if ctx.Err() != nil {
+			return nil
+		}
+		given := Job{Attempt: a.id, Case: j.id, Repeat: j.repeat, Execution: j.execution}
+		if !j.resumed && a.overBudget() {
+			return a.skipUnoffered(ctx, j, given)
+		}
+		// What has begun is brought to its end; what has not is withdrawn when the
+		// records answer the question of the attempt.
+		offering := ctx
+		if !j.resumed && losses == 1 {
+			offering = a.offering
+		}
+		claim, err := a.cfg.Drivers.Claim(offering, Offer{Job: given})
+		if err != nil {
+			return ended(offering, err)
+		}
+		if offering.Err() != nil {
+			claim.Verdict(context.Cause(offering))
+			return nil
+		}
+		worker := claim.Worker()
+		if !j.resumed {
+			started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution, Worker: worker.Key}
+			if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+				return err
+			}
+		}
+		g, err := a.driveRemote(ctx, claim, j, given)
+		switch {
+		case ctx.Err() != nil:
+			g.release()
+			return nil
+		case errors.Is(err, ErrDriverLost), refusal.Is(err, refusal.ResultRefused), j.resumed && refusal.Is(err, refusal.JournalDiffers):
+			// The ledger says that it began. The next worker that takes it begins
+			// another execution of it.
+			if nerr := a.lost(j, worker, err); nerr != nil {
+				return nerr
+			}
+			if losses == maxLosses {
+				return a.giveUp(ctx, j, given, err)
+			}
+			j.execution, j.resumed = j.execution+1, false
+			continue
+		case err != nil:
+			return err
+		}
+		defer g.release()
+		return a.put(ctx, j, g)
+	}
+}
+
+// skipUnoffered passes over a case because the money is spent. No worker is needed for
+// that.
+func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
+	started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
+	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+		return err
+	}
+	g, err := a.skip(j.index, given, a.books.MaxCostMicroUSD)
+	if err != nil {
+		return err
+	}
+	defer g.release()
+	return a.put(ctx, j, g)
+}
+
+// ended hides an error that came of the attempt being stopped.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lost notes that a worker did not come back with a case, or with something else.
+func (a *attempt) lost(j job, worker evidence.Worker, why error) error {
+	return a.note("fleet.case.lost", evidence.Warn, fmt.Sprintf("case %s: worker %s: %s", j.id, worker.Key, head(strings.ToValidUTF8(why.Error(), "\uFFFD"), 500)),
+		map[string]any{"attempt": a.id, "case": j.id, "repeat": j.repeat, "execution": j.execution, "worker": worker.Key})
+}
+
+// giveUp records a case that no worker brings back, as unscored.
+func (a *attempt) giveUp(ctx context.Context, j job, given Job, last error) error {
+	g, err := a.Worker.notRun(j.index, given, func(s *session.Session) {
+		s.Halt(session.Failed, refusal.Failed, fmt.Errorf("workers did not bring the case back in %d executions; the last: %s", maxLosses, head(strings.ToValidUTF8(last.Error(), "\uFFFD"), 500)))
+	})
+	if err != nil {
+		return err
+	}
+	defer g.release()
+	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
+	return a.put(ctx, j, g)
+}
+
+// driveRemote has a worker drive a case, and grades what it brings back.
+func (a *attempt) driveRemote(ctx context.Context, claim Claim, j job, given Job) (*Graded, error) {
+	if !j.resumed && a.overBudget() {
+		claim.Verdict(errors.New("the attempt has spent its money"))
+		return a.skip(j.index, given, a.books.MaxCostMicroUSD)
+	}
+	if a.paid != nil {
+		var err error
+		if given.Paid, err = a.paid.Case(journal.Execution{Case: j.id, Repeat: j.repeat, Number: j.execution}); err != nil {
+			return nil, err
+		}
+	}
+	g, err := a.Worker.gradeFrom(ctx, claim, j.index, given)
+	claim.Verdict(err)
+	if err != nil {
+		return nil, err
+	}
+	if a.cfg.Drivers.Doubled(j.id, j.repeat) && !g.Suspended {
+		if err := a.double(ctx, j, given, claim.Worker(), g); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// gradeFrom gives a case out, takes what comes back and grades it.
+func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (*Graded, error) {
+	r, err := w.take(index, j)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.openRecordings(); err != nil {
+		return nil, err
+	}
+	if live, ok := r.live.(LiveTools); ok {
+		defer live.Close()
+	}
+	driven, err := claim.Drive(ctx, Handout{Job: j, Case: r.c, Live: r.live})
+	if err != nil {
+		return nil, err
+	}
+	remove, err := w.accept(r, driven)
+	defer remove()
+	if err != nil {
+		return nil, asForeign(err)
+	}
+	if driven.Paused {
+		if err := r.concludeWithin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.sameAsBefore(); err != nil {
+		return nil, err
+	}
+	g, err := r.finish(ctx)
+	if err == nil && !g.Suspended {
+		err = j.Paid.Equalled(journal.Judge)
+	}
+	if err != nil {
+		return nil, err
+	}
+	worker := claim.Worker()
+	g.Record.Worker = &worker
+	return g, nil
+}
+
+// asForeign gives whatever is wrong with what a worker sent one name: it is the
+// worker's, and not of this machine.
+func asForeign(err error) error {
+	if refusal.Is(err, refusal.ResultRefused) || refusal.Is(err, refusal.DiskFull) {
+		return err
+	}
+	return refusal.Newf(refusal.ResultRefused, "%w", err)
+}
+
+// openRecordings opens what the case replays, and begins its live side.
+func (r *run) openRecordings() error {
+	_, _, err := r.models()
+	return err
+}
+
+// safe takes secrets out of a text, also of a case that was driven elsewhere.
+func (r *run) safe(text string) string {
+	if r.s != nil {
+		return r.s.Safe(text)
+	}
+	clean, _ := (*cassette.Redactor)(nil).Text(text)
+	return clean
+}
+
+// whyStopped is the reason that the record of a stopped case gives.
+func (r *run) whyStopped(stop *session.Stop) string {
+	if r.remote != nil && r.remote.Stop != nil {
+		return head(strings.ToValidUTF8(r.safe(r.remote.Stop.Reason), "\uFFFD"), 4000)
+	}
+	return string(stop.Name) + ": " + head(strings.ToValidUTF8(r.safe(stop.Error()), "\uFFFD"), 2000) + r.suggestion(stop) + r.recordIt(stop)
+}
+
+// double has a second worker run a case that another has run, and compares. Two that
+// do not agree leave the case unscored: one of them may have lied. So does a case that
+// no second worker brings back: it was to be compared, and could not be.
+func (a *attempt) double(ctx context.Context, j job, given Job, first evidence.Worker, g *Graded) error {
+	tries := 0
+	var err error
+	for tries < maxLosses {
+		err = a.doubleOnce(ctx, j, given, first, g)
+		if errors.Is(err, ErrNoSecond) {
+			break
+		}
+		if !errors.Is(err, ErrDriverLost) && !refusal.Is(err, refusal.ResultRefused) {
+			return err
+		}
+		tries++
+	}
+	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
+	g.Record.Reason = fmt.Sprintf("NotDoubled: no second worker brought the case back in %d tries; the last: %s", tries, head(strings.ToValidUTF8(err.Error(), "\uFFFD"), 500))
+	return nil
+}
+
+// doubleOnce has one more worker run the case. The error is [ErrDriverLost] or
+// [refusal.ResultRefused] if that one did not bring it back.
+func (a *attempt) doubleOnce(ctx context.Context, j job, given Job, first evidence.Worker, g *Graded) error {
+	claim, err := a.cfg.Drivers.Claim(ctx, Offer{Job: given, Not: first.Key})
+	if err != nil {
+		return err
+	}
+	second := claim.Worker()
+	about := map[string]any{"attempt": a.id, "case": j.id, "repeat": j.repeat, "execution": j.execution, "worker": second.Key, "first": first.Key}
+	// Before the second worker sees the case, as case.started is before the first.
+	if err := a.note("fleet.case.doubled", evidence.Info, fmt.Sprintf("case %s is run by worker %s too", j.id, second.Key), about); err != nil {
+		return err
+	}
+	other, err := a.Worker.gradeFrom(ctx, claim, j.index, given)
+	claim.Verdict(err)
+	if errors.Is(err, ErrDriverLost) || refusal.Is(err, refusal.ResultRefused) {
+		if nerr := a.lost(j, second, err); nerr != nil {
+			return nerr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer other.release()
+	difference := g.differs(other)
+	if difference == "" {
+		return nil
+	}
+	if err := a.keep(j, other); err != nil {
+		return err
+	}
+	about["evidence"], about["difference"] = other.Record.EvidenceDigests, difference
+	if err := a.note("fleet.workers_disagree", evidence.Warn, fmt.Sprintf("case %s: workers %s and %s do not agree: %s", j.id, first.Key, second.Key, difference), about); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.disagreed++
+	a.mu.Unlock()
+	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
+	g.Record.Reason = fmt.Sprintf("WorkersDisagree: workers %s and %s do not agree: %s", first.Key, second.Key, difference)
+	return nil
+}
+
+// differs says how two runs of one case differ in what counts; "" if they do not.
+func (g *Graded) differs(other *Graded) string {
+	score := func(g *Graded) string {
+		if s := g.Record.Score; s != nil {
+			return fmt.Sprint(s.Score)
+		}
+		return "none"
+	}
+	switch {
+	case g.Record.Outcome != other.Record.Outcome:
+		return fmt.Sprintf("the outcome is %s and %s", g.Record.Outcome, other.Record.Outcome)
+	case score(g) != score(other):
+		return fmt.Sprintf("the score is %s and %s", score(g), score(other))
+	case g.Answer != other.Answer:
+		return "the answers differ"
+	}
+	return ""
+}

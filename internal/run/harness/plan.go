@@ -1,0 +1,547 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/policy"
+	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
+)
+
+// longPlan is how many cases a plan lists in the registration itself. The list
+// of a longer one lies in the evidence, under its digest.
+const longPlan = 500
+
+// manyAtOnce is how many cases of the built-in agent run side by side if they are
+// recorded: they wait for the disk most of the time, and commits that come
+// together share one sync.
+const manyAtOnce = 256
+
+// prepare checks everything that can be checked before anything runs: each case
+// can be read, each has a way to be graded, the policy compiles. A mistake in
+// the last case should not show after an hour.
+func prepare(cfg Config) (*Worker, error) {
+	reg := cfg.Bench.Registration()
+	cfg.Repeat = max(1, cfg.Repeat)
+	w := &Worker{cfg: cfg, class: cfg.Bench.Class(), reg: reg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
+	var err error
+	if w.rules, err = rulesOf(reg, nil); err != nil {
+		return nil, err
+	}
+	chosen, offered, err := w.choose()
+	if err != nil {
+		return nil, err
+	}
+	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
+		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries, Replies: cfg.Replies,
+		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
+	if err := w.planStop(); err != nil {
+		return nil, err
+	}
+	chosen = w.drawOrder(chosen)
+	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = w.mounts(), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
+	if err := w.allow(offered); err != nil {
+		return nil, err
+	}
+	scoring, err := cfg.Bench.ScoringDigest()
+	if err != nil {
+		return nil, err
+	}
+	w.plan.ScoringDigest = &scoring
+	if r := cfg.Bench.Rubric(); r.Main != "" {
+		w.plan.RubricDigest = &r.Digest
+	}
+	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
+		w.plan.ImageDigest = &image
+	}
+	if (w.judged || w.viewed) && cfg.Judge != nil {
+		judge := cfg.Judge.Digest()
+		w.plan.JudgeDigest = &judge
+		if err := checkJudge(reg, judge); err != nil {
+			return nil, err
+		}
+		if w.viewed {
+			w.plan.SecondView = cfg.SecondView
+		}
+		for _, name := range w.panel {
+			if err := cfg.Judge.Knows(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if templates := cfg.Bench.Judges(); w.judged && templates.Files != nil {
+		w.plan.JudgesDigest = &templates.Digest
+	}
+	if w.plan.JudgeQuestion, err = w.judgeQuestion(); err != nil {
+		return nil, err
+	}
+	for _, i := range chosen {
+		ref := w.cases.Ref(i)
+		w.plan.Cases = append(w.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
+		for repeat := 1; repeat <= cfg.Repeat; repeat++ {
+			w.jobs = append(w.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
+		}
+	}
+	return w, nil
+}
+
+// parametersOf are the parameters of a target's variant, for the plan.
+func parametersOf(t *agent.Target) []evidence.PlannedParameter {
+	var out []evidence.PlannedParameter
+	for _, p := range t.Parameters {
+		out = append(out, evidence.PlannedParameter{Name: p.Name, Value: p.Text, Digest: p.Digest})
+	}
+	return out
+}
+
+// mounts digests what the target mounts and, if a case has a test, what tests
+// find of this machine, for the plan.
+func (w *Worker) mounts() []evidence.PlannedMount {
+	mounted := w.cfg.Target.Mounted()
+	if w.usesTest {
+		for _, m := range w.cfg.TestMounts {
+			one := agent.Mounted{Inside: "tests:" + cmp.Or(m.Inside, m.Host)}
+			var err error
+			if one.Digest, err = agent.DigestMount(m.Host); err != nil {
+				one.Why = err.Error()
+			}
+			mounted = append(mounted, one)
+		}
+	}
+	var out []evidence.PlannedMount
+	for _, m := range mounted {
+		planned := evidence.PlannedMount{Inside: m.Inside}
+		if !m.Digest.IsZero() {
+			planned.Digest = &m.Digest
+		}
+		out = append(out, planned)
+	}
+	return out
+}
+
+// allow lets agents use the tools that cases of the class offer them, where the
+// class has the restricted policy and none of its own: whoever wrote the cases put
+// them there to be used. The plan says so. It is one policy for the whole class,
+// whichever cases are run.
+func (w *Worker) allow(offered []string) error {
+	reg := w.cfg.Bench.Registration()
+	if len(offered) == 0 || w.cfg.FirstPolicy || len(reg.Policy) > 0 || reg.Governance != bench.Restricted {
+		return nil
+	}
+	rules, err := rulesOf(reg, offered)
+	if err != nil {
+		return err
+	}
+	_, was := w.rules.Hashes()
+	if _, now := rules.Hashes(); now != was {
+		w.rules, w.plan.Policy, w.offered = rules, &now, offered
+	}
+	return nil
+}
+
+// choose reads every case once and returns the places of those that are wanted,
+// and the names of the tools that any case offers.
+func (w *Worker) choose() (chosen []int, offered []string, err error) {
+	names := map[string]bool{}
+	looked := lookAtAll(w, func(l look) look { return l })
+	for i, l := range looked {
+		if l.err != nil {
+			return nil, nil, l.err
+		}
+		for _, name := range l.tools {
+			names[name] = true
+		}
+		w.askings = append(w.askings, l.askings...)
+		if l.selected {
+			chosen = append(chosen, i)
+		}
+	}
+	if err := w.cfg.Selection.check(w.cfg.Bench.Class(), looked); err != nil {
+		return nil, nil, err
+	}
+	w.of = len(chosen)
+	chosen = w.cfg.Selection.take(chosen, func(i int) string { return looked[i].id })
+	for _, i := range chosen {
+		l := looked[i]
+		if w.cfg.Drivers != nil && l.stays != "" {
+			return nil, nil, refusal.Newf(refusal.Usage, "case %s cannot be run over a fleet: %s", l.id, l.stays).
+				WithHint("run the class on one machine, without --fleet; or leave such cases out with --case '!GLOB'")
+		}
+		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
+		for _, name := range l.embedders {
+			if !slices.Contains(w.embedders, name) {
+				w.embedders = append(w.embedders, name)
+			}
+		}
+		for _, name := range l.panel {
+			if !slices.Contains(w.panel, name) {
+				w.panel = append(w.panel, name)
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, nil, refusal.Newf(refusal.UnknownName, "no case of class %s is selected", w.cfg.Bench.Class()).
+			WithHint(`"tally bench list %s" shows the cases`, w.cfg.Bench.Class())
+	}
+	return chosen, slices.Sorted(maps.Keys(names)), nil
+}
+
+// A look is what choosing has to know of a case.
+type look struct {
+	id                             string
+	tags                           []string
+	selected, judged, rubric, test bool
+	viewed                         bool     // a judge may be asked for a second view
+	panel                          []string // the judges that panels name
+	embedders                      []string // the models whose vectors are compared
+	askings                        []digest.Content
+	tools                          []string // that the case offers
+	tree                           *digest.Content
+	stays                          string // why the case cannot be driven elsewhere; "" if it can
+	err                            error
+}
+
+// lookAtAll takes every case apart once, on all processors: a long dataset would
+// keep one of them busy for seconds before anything runs. It gives what keep takes of
+// each, in order.
+func lookAtAll[T any](w *Worker, keep func(look) T) []T {
+	looked := make([]T, w.cases.Len())
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(looked)); i = next.Add(1) - 1 {
+				looked[i] = keep(w.lookAt(int(i)))
+			}
+		})
+	}
+	workers.Wait()
+	return looked
+}
+
+func (w *Worker) lookAt(i int) look {
+	c, err := w.cases.Case(i)
+	if err != nil {
+		return look{err: err}
+	}
+	tools, closed := w.toolsOf(c)
+	if !closed {
+		tools = nil
+	}
+	grader, err := w.graderOf(c, tools)
+	if err != nil {
+		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
+	}
+	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
+	for _, t := range c.Scenario.Tools {
+		l.tools = append(l.tools, t.Name)
+	}
+	l.stays = w.staysHere(c)
+	if l.askings, err = grader.Askings(); err != nil {
+		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
+	}
+	return l
+}
+
+// checkJudge refuses a judge that is not the one that the class pins. Without any
+// judge its cases are unscored, which nobody gains by.
+func checkJudge(reg bench.Registration, judge digest.Content) error {
+	if reg.JudgeDigest == nil || judge == *reg.JudgeDigest {
+		return nil
+	}
+	return refusal.Newf(refusal.JudgeDigestMismatch, "class %s: judge.yaml is %s, the registration says %s", reg.Class, judge, reg.JudgeDigest).
+		WithHint(`restore judge.yaml; if the change is meant, put the digest that "tally judge digest" prints into the registration and have two people sign`)
+}
+
+// limitsOf are the limits that a class sets to each of its cases.
+func limitsOf(reg bench.Registration) session.Limits {
+	return session.Limits{Turns: reg.Limits.Turns, Tokens: reg.Limits.Tokens, CostMicroUSD: reg.Limits.CostMicroUSD,
+		Wall:      time.Duration(reg.Limits.WallClockSeconds) * time.Second,
+		KeptBytes: reg.Limits.KeptBytes, Events: reg.Limits.Events, ReadBytes: reg.Limits.ReadBytes}
+}
+
+// rulesOf compiles the policy that the bench sets, with further tools that the
+// restricted one allows. A target has no say in it.
+func rulesOf(reg bench.Registration, offered []string) (*policy.Ruleset, error) {
+	mode, err := policy.ParseMode(string(reg.Governance))
+	if err != nil {
+		return nil, err
+	}
+	p := policy.ForMode(mode)
+	for _, name := range offered {
+		if !slices.Contains(p.Allow, name) && !slices.Contains(p.Deny, name) {
+			p.Allow = append(p.Allow, name)
+		}
+	}
+	if len(reg.Policy) > 0 {
+		if p, err = policy.Parse("policy of the registration", reg.Policy); err != nil {
+			return nil, err
+		}
+		if p.Mode != mode {
+			return nil, refusal.Newf(refusal.Malformed, "registration: the policy's mode is %s, governance is %s; expected the same", p.Mode, mode)
+		}
+	}
+	return policy.Compile(p)
+}
+
+// register makes the attempt known, with its plan, before the first case; or
+// finds the one to go on with.
+func (a *attempt) register(ctx context.Context) error {
+	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
+	// A machine that cannot run the rubric, or the agent, must not leave an
+	// attempt behind that was never going to finish.
+	if err := a.openSandboxes(ctx); err != nil {
+		return err
+	}
+	if a.books.Resume {
+		return a.resume()
+	}
+	if open := a.books.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
+		a.books.Past.note(open)
+	}
+	a.number = a.books.Past.count(class) + 1
+	a.id = attemptID(class, target, a.number)
+	full := a.plan.Cases
+	named, err := a.namedByPlan()
+	if err != nil {
+		return err
+	}
+	if err := a.open(1, named...); err != nil {
+		return err
+	}
+	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
+		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
+	if a.judged {
+		n := a.books.Past.calibrations[class]
+		r.JudgeCalibrations = &n
+	}
+	if err := a.sign(r); err != nil {
+		return err
+	}
+	if _, err := a.books.Ledger.AppendRecord(evidence.AttemptRegisteredKind, r); err != nil {
+		return err
+	}
+	// A kill before this leaves an attempt of which no case was started.
+	if err := a.openPaid(r, false); err != nil {
+		return err
+	}
+	a.plan.Cases = full
+	a.registered = r
+	if err := a.begin(); err != nil {
+		return err
+	}
+	return a.books.Ledger.Cosign(ctx)
+}
+
+// sign puts the operator's signature under a registration.
+func (a *attempt) sign(r *evidence.AttemptRegistered) error {
+	message, err := r.Message()
+	if err != nil {
+		return err
+	}
+	signature, err := seal.SignWith(a.books.Key.Signer(), seal.NamespaceAttempt, message)
+	r.Signature = string(signature)
+	return err
+}
+
+// mode says where models answer from.
+func (w *Worker) mode() string {
+	if w.cfg.Live != nil {
+		return "live"
+	}
+	return "replay"
+}
+
+// attemptID names an attempt. The number is the ledger's, and no name of a class
+// or a target has a "~" or a "+", so the id is of one attempt only: class
+// "tickets.x" with target "router" is "tickets~x.router.1", class "tickets" with
+// target "x.router" is "tickets.x~router.1", and a class that comes with the
+// program is "builtin+adversarial".
+func attemptID(class, target string, number int) string {
+	plain := strings.NewReplacer(".", "~", ":", "+")
+	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.TargetFolder(target)), number)
+}
+
+// namedByPlan are the pieces of evidence that the plan names, and makes it name
+// them: a long list of cases, and what decides the score of an attempt that is
+// recorded.
+func (a *attempt) namedByPlan() (pieces [][]byte, err error) {
+	if len(a.plan.Cases) > longPlan {
+		data, err := canon.Marshal(a.plan.Cases)
+		if err != nil {
+			return nil, err
+		}
+		d := digest.ContentOf(data)
+		a.plan.Cases, a.plan.CasesDigest = nil, &d
+		pieces = append(pieces, data)
+	}
+	if a.plan.Recording == "" {
+		return pieces, nil
+	}
+	sources, err := a.sources()
+	return append(pieces, sources...), err
+}
+
+// sources are what decides the score, as it is now: registration and settings of
+// the target, which the plan names by their digests, and the files of the target
+// and of the rubric, which a list names. So an audit reads what ran, whatever the
+// workspace has later.
+func (a *attempt) sources() (pieces [][]byte, err error) {
+	registration, err := canon.Marshal(a.cfg.Bench.Registration())
+	if err != nil {
+		return nil, err
+	}
+	settings, err := a.cfg.Target.Settings()
+	if err != nil {
+		return nil, err
+	}
+	pieces = append(pieces, registration, settings)
+	files, missing := a.cfg.Target.Sources()
+	for name, data := range a.cfg.Bench.Judges().Files {
+		files = append(files, digest.File{Path: bench.JudgesDir + "/" + name, Data: data})
+	}
+	for name, data := range a.cfg.Bench.Rubric().Program() {
+		files = append(files, digest.File{Path: "rubric/" + name, Data: data})
+	}
+	slices.SortFunc(files, func(x, y digest.File) int { return strings.Compare(x.Path, y.Path) })
+	list := evidence.Sources{Version: evidence.SourcesVersion, Files: []evidence.Source{}, Missing: missing}
+	for _, f := range files {
+		if list.Add(f.Path, f.Data) {
+			pieces = append(pieces, f.Data)
+		}
+	}
+	data, err := canon.Marshal(&list)
+	if err != nil {
+		return nil, err
+	}
+	d := digest.ContentOf(data)
+	a.plan.Sources = &d
+	return append(pieces, data), nil
+}
+
+// open makes the pack, with its first pieces, and the journals. An attempt that is
+// gone on with gets a further pack.
+func (a *attempt) open(part int, first ...[]byte) error {
+	var err error
+	a.part = part - 1
+	if a.pack, err = a.newPack(first...); err != nil {
+		return err
+	}
+	dir := filepath.Join(a.books.Runs, a.id)
+	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
+		return err
+	}
+	a.cfg.Crossed = a.crossed
+	if a.replaysBuiltin() || a.cfg.Drivers != nil {
+		return nil // what a crash interrupts can be had again, all of it, or is elsewhere
+	}
+	a.spools = make([]*store.Journal, a.atOnce())
+	for i := range a.spools {
+		if a.spools[i], err = store.OpenJournal(filepath.Join(dir, fmt.Sprintf("spool-%d.jsonl", i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newPack makes the next pack of the attempt. One that a kill before the
+// registration left is in nobody's way: the next name is taken.
+func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
+	disk := a.books.Disk
+	if disk == nil {
+		disk = store.OS{}
+	}
+	for {
+		a.part++
+		name := a.id
+		if a.part > 1 {
+			name = fmt.Sprintf("%s.part%d", a.id, a.part)
+		}
+		p, err := store.CreatePack(disk, filepath.Join(a.books.Packs, name+".pack"), first...)
+		if !errors.Is(err, fs.ErrExist) {
+			return p, err
+		}
+	}
+}
+
+// atOnce is how many cases run side by side.
+func (a *attempt) atOnce() int {
+	n := a.cfg.Jobs
+	switch {
+	case n >= 1:
+	case a.plan.StopEarly != nil:
+		n = 1 // what runs beside the case that decides is run for nothing
+	case a.cfg.Drivers != nil:
+		n = a.cfg.Drivers.AtOnce()
+	case a.replaysBuiltin():
+		n = manyAtOnce
+	}
+	return atOnce(n, len(a.jobs))
+}
+
+// replaysBuiltin reports whether cases are replayed by the agent that is part of
+// this program: nothing is waited for, nothing is paid for, and the same comes
+// of it each time.
+func (a *attempt) replaysBuiltin() bool { return a.cfg.Target.Builtin != nil && a.cfg.Live == nil }
+
+func atOnce(wanted, jobs int) int {
+	if wanted < 1 {
+		wanted = runtime.NumCPU()
+	}
+	return max(1, min(wanted, jobs))
+}
+
+func (a *attempt) close() {
+	a.ending.Lock()
+	a.over = true
+	a.ending.Unlock()
+	a.Worker.Close()
+	for _, j := range a.spools {
+		if j != nil {
+			j.Close()
+		}
+	}
+	if a.journal != nil {
+		a.journal.Close()
+	}
+	if a.paid != nil {
+		a.paid.Close()
+	}
+	if a.pack != nil {
+		a.pack.Close()
+	}
+	if a.finished {
+		for i := range a.spools {
+			store.RemoveTree(filepath.Join(a.books.Runs, a.id, fmt.Sprintf("spool-%d.jsonl", i)))
+		}
+	}
+}
+
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,120 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/cassette"
+)
+
+// An Access is settings with their keys. The keys are in no exported field and
+// no message; [Access.Redactor] removes them from everything that is kept.
+type Access struct {
+	Settings *Settings
+
+	client   *http.Client
+	keys     map[string]string // by the name of the variable or the path of the file
+	redactor *cassette.Redactor
+}
+
+// Access reads the keys that the settings name, from the environment and from
+// files that only their owner can read. A variable that is not set is no error
+// before a call needs it.
+func (s *Settings) Access(getenv func(string) string) (*Access, error) {
+	a := &Access{Settings: s, client: newClient(), keys: map[string]string{}}
+	for _, e := range s.Endpoints {
+		if err := a.load(getenv, e.KeyEnv, e.KeyFile); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", SettingsFile, e.Provider, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.MCP)) {
+		server := s.MCP[name]
+		err := a.load(getenv, server.KeyEnv, server.KeyFile)
+		for _, variable := range server.Secrets {
+			if err == nil {
+				err = a.load(getenv, variable, "")
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: mcp %s: %w", SettingsFile, name, err)
+		}
+	}
+	var err error
+	a.redactor, err = cassette.NewRedactor(slices.Sorted(maps.Values(a.keys))...)
+	return a, err
+}
+
+func (a *Access) load(getenv func(string) string, env, file string) error {
+	name, key := env, ""
+	switch {
+	case env != "":
+		if key = getenv(env); key == "" {
+			return nil
+		}
+	case file != "":
+		name = file
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(a.Settings.dir, file)
+		}
+		data, err := seal.LoadSecret(file)
+		if err != nil {
+			return err
+		}
+		key = string(data)
+	default:
+		return nil
+	}
+	if err := checkKey(key); err != nil {
+		return refusal.Newf(refusal.Malformed, "the key in %s: %w", name, err).
+			WithHint("give the whole key on one line, without blanks or quotes around it")
+	}
+	a.keys[name] = key
+	return nil
+}
+
+// checkKey accepts what can stand in a header and be looked for in text.
+func checkKey(key string) error {
+	if len(key) < 8 || len(key) > 8192 {
+		return fmt.Errorf("has %d bytes, expected 8 to 8192", len(key))
+	}
+	for _, c := range []byte(key) {
+		if c <= ' ' || c > '~' {
+			return errors.New("has a character that no key has")
+		}
+	}
+	return nil
+}
+
+// key returns the key of a provider, "" if it takes none.
+func (a *Access) key(owner, env, file string) (string, error) {
+	if env == "" && file == "" {
+		return "", nil
+	}
+	if key, ok := a.keys[env+file]; ok { // one of the two is empty
+		return key, nil
+	}
+	return "", refusal.Newf(refusal.NotFound, "%s: the variable %s is not set", owner, env).
+		WithHint("set %s to the key, or name a file with mode 0600 as key_file in %s", env, SettingsFile)
+}
+
+// Redactor removes the keys. It is for the recorder and for the session.
+func (a *Access) Redactor() *cassette.Redactor { return a.redactor }
+
+// Close lets go of connections that nobody uses.
+func (a *Access) Close() { a.client.CloseIdleConnections() }
+
+// clean takes the keys out of an error: the text of a network error can hold
+// bytes that the server has sent.
+func (a *Access) clean(err error) error {
+	text, found := a.redactor.Text(err.Error())
+	if found == 0 {
+		return err
+	}
+	return errors.New(text)
+}

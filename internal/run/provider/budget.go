@@ -1,0 +1,109 @@
+package provider
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/wire"
+)
+
+// A Budget is the most that calls may cost together. The most that a call can
+// cost is set aside before it is sent, and what it did cost is taken when it
+// has ended; a call that has no known upper bound, or does not fit, is not
+// sent. It is safe for concurrent use.
+//
+// What it bounds is the price of tokens by the list in the settings. Charges of
+// other kinds, such as for searches that a provider does by itself, are not
+// known here.
+type Budget struct {
+	limit int64 // micro-dollars
+
+	mu              sync.Mutex
+	spent, reserved int64
+}
+
+// NewBudget returns a budget of so many micro-dollars.
+func NewBudget(limitMicroUSD int64) *Budget { return &Budget{limit: limitMicroUSD} }
+
+// Spent is the most that calls can have cost until now: the cost of those
+// whose usage was told, and the upper bound of the others.
+func (b *Budget) Spent() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spent
+}
+
+// Spend counts what was spent before this process began, at the most.
+func (b *Budget) Spend(microUSD int64) { b.settle(0, microUSD) }
+
+func (b *Budget) reserve(amount int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if left := b.limit - b.spent - b.reserved; amount > left {
+		return refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
+			plain.Dollars(amount), plain.Dollars(left), plain.Dollars(b.limit)).
+			WithHint("allow more with --max-cost, or bound the call: max_tokens in the request, max_output_tokens in %s", SettingsFile)
+	}
+	b.reserved += amount
+	return nil
+}
+
+// settle replaces what was set aside by what is known now.
+func (b *Budget) settle(reserved, cost int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved -= reserved
+	b.spent += cost
+}
+
+// inputOverhead is what a provider adds to a request by itself: the frames of
+// messages and its own instructions for tools. Chosen generously.
+const inputOverhead = 2048
+
+// mostCost is the most that one call can cost, in micro-dollars.
+//
+// A token is at least one byte of text, so a request has at most as many as
+// bytes. That does not hold for what the request only refers to, such as a
+// conversation that the provider stores; then the model's max_input_tokens is
+// what bounds it.
+func (e *Endpoint) mostCost(api wire.API, request []byte) (int64, error) {
+	b, err := wire.BoundsOf(api, request)
+	if err != nil {
+		return 0, fmt.Errorf("reading the request: %w", err)
+	}
+	m, ok := e.model(b.Model)
+	if !ok {
+		return 0, unbounded("the model %.60q has no price", b.Model).
+			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)
+	}
+	in := int64(len(request)) + inputOverhead
+	if b.Elsewhere {
+		in = math.MaxInt64
+	}
+	if m.MaxInput > 0 {
+		in = min(in, m.MaxInput)
+	}
+	if in > wire.MaxTokens {
+		return 0, unbounded("the request to %.60q refers to something outside of it", b.Model).
+			WithHint("add max_input_tokens to the model in %s", SettingsFile)
+	}
+	out := b.MaxOutput
+	if m.MaxOutput > 0 {
+		out = min(out, m.MaxOutput)
+	}
+	if out > wire.MaxTokens {
+		return 0, unbounded("neither the request nor %s says how many tokens %.60q may answer with", SettingsFile, b.Model).
+			WithHint("add max_output_tokens to the model in %s, or a limit to the request", SettingsFile)
+	}
+	out = min(out*b.Choices, wire.MaxTokens)
+	price := m.Price
+	price.Input = max(price.Input, price.CacheWrite, price.CacheWriteLong)
+	return price.Cost(wire.Usage{InputTokens: in, OutputTokens: out}), nil
+}
+
+func unbounded(format string, args ...any) *refusal.Error {
+	return refusal.Newf(refusal.LimitReached, "what the next call can cost is not bounded: "+format+"; it was not sent", args...)
+}

@@ -1,0 +1,117 @@
+package provider
+
+import (
+	"math"
+	"testing"
+
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/wire"
+	"tallystick/internal/testing/fakemodel"
+)
+
+// chatMost is the most that chatBody can cost: its bytes and the overhead in at
+// 1 dollar a million, 10 tokens out at 4 dollars a million.
+const chatMost = (int64(len(chatBody))+inputOverhead)*1 + 10*4
+
+func TestNothingIsSentThatDoesNotFitIntoTheBudget(t *testing.T) {
+	for _, tt := range []struct {
+		limit int64
+		calls int
+	}{
+		{chatMost - 1, 0},
+		{chatMost, 1},           // and costs 30
+		{chatMost + 30 - 1, 1},  // too little for a second
+		{chatMost + 30, 2},      //
+		{chatMost + 60 - 1, 2},  //
+		{chatMost + 60 + 29, 3}, //
+	} {
+		budget := NewBudget(tt.limit)
+		b := newBed(t, fakemodel.Answer(t, func(fakemodel.Request) fakemodel.Reply { return fakemodel.Reply{Text: "x"} }), func(c *Config) { c.Budget = budget })
+		var err error
+		for range 10 {
+			if err != nil {
+				break
+			}
+			_, err = b.call(wire.OpenAIChat, chatBody)
+		}
+		requireRefusal(t, err, refusal.LimitReached, "it was not sent")
+		if n := len(b.server.Requests()); n != tt.calls {
+			t.Errorf("limit %d: %d calls, want %d", tt.limit, n, tt.calls)
+		}
+		if got := budget.Spent(); got != int64(30*tt.calls) {
+			t.Errorf("limit %d: spent %d", tt.limit, got)
+		}
+	}
+}
+
+func TestCallsWithoutABoundAreNotSent(t *testing.T) {
+	b := newBed(t, fakemodel.New(t), func(c *Config) { c.Budget = NewBudget(math.MaxInt64 / 2) })
+	for _, tt := range []struct {
+		name string
+		api  wire.API
+		body string
+		say  string
+	}{
+		{"no price", wire.OpenAIChat, `{"model":"unheard-of","max_tokens":1}`, "has no price"},
+		{"no model", wire.OpenAIChat, `{"max_tokens":1}`, "has no price"},
+		{"a model by another spelling of the member", wire.OpenAIChat, `{"Model":"fake-1","max_tokens":1}`, "has no price"},
+		{"no end", wire.OpenAIChat, `{"model":"open-end"}`, "how many tokens"},
+		{"an end in another API's words", wire.OpenAIResponses, `{"model":"open-end","max_tokens":5}`, "how many tokens"},
+		{"an end that is no number", wire.OpenAIChat, `{"model":"open-end","max_tokens":"few"}`, "how many tokens"},
+		{"an end below zero", wire.OpenAIChat, `{"model":"open-end","max_tokens":-5}`, "how many tokens"},
+		{"a stored conversation", wire.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"previous_response_id":"resp_1"}`, "refers to something"},
+		{"an image elsewhere", wire.OpenAIChat, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"image_url":{"url":"https://x.example/i.png"}}]}]}`, "refers to something"},
+		{"a file", wire.AnthropicMessages, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"source":{"file_id":"file_1"}}]}]}`, "refers to something"},
+		{"a stored prompt", wire.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"prompt":{"id":"pmpt_1"}}`, "refers to something"},
+	} {
+		_, err := b.call(tt.api, tt.body)
+		requireRefusal(t, err, refusal.LimitReached, tt.say, "it was not sent")
+	}
+	if n := len(b.server.Requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestMostCost(t *testing.T) {
+	e := endpointOf(settingsOf(t, fakemodel.New(t)), "openai")
+	for _, tt := range []struct {
+		name, body string
+		want       int64
+	}{
+		{"the request's own limit", `{"model":"fake-1","max_completion_tokens":7}`, 44 + inputOverhead + 7*4},
+		{"the model's limit is lower", `{"model":"fake-1","max_tokens":99999}`, 37 + inputOverhead + 1000*4},
+		{"several answers", `{"model":"fake-1","max_tokens":7,"n":3}`, 39 + inputOverhead + 3*7*4},
+		{"the model's input limit is all there is", `{"model":"fake-1","max_tokens":7,"previous_response_id":"x"}`, 100_000 + 7*4},
+		{"an image inside", `{"model":"fake-1","max_tokens":7,"image_url":"data:x"}`, 54 + inputOverhead + 7*4},
+	} {
+		got, err := e.mostCost(wire.OpenAIChat, []byte(tt.body))
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %d, %v; want %d", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+func TestTriesThatMayBeBilledAreCounted(t *testing.T) {
+	cut := fakemodel.Reply{Body: "{", Cut: true}
+	for _, tt := range []struct {
+		name   string
+		script []fakemodel.Reply
+		want   int64
+	}{
+		{"busy is free", []fakemodel.Reply{{Status: 429, Body: "{}"}, {Text: "x"}}, 30},
+		{"a lost reply is not", []fakemodel.Reply{cut, {Text: "x"}}, chatMost + 30},
+		{"nor one without usage", []fakemodel.Reply{{Body: `{"choices":[]}`}}, chatMost},
+		{"nor one that is no reply", []fakemodel.Reply{{Body: "\xff"}}, chatMost},
+		{"a refusal is free", []fakemodel.Reply{{Status: 400, Body: "{}"}}, 0},
+	} {
+		budget := NewBudget(1_000_000)
+		b := newBed(t, fakemodel.New(t, tt.script...), func(c *Config) { c.Budget = budget })
+		b.call(wire.OpenAIChat, chatBody)
+		if got := budget.Spent(); got != tt.want {
+			t.Errorf("%s: spent %d, want %d", tt.name, got, tt.want)
+		}
+		if budget.reserved != 0 {
+			t.Errorf("%s: %d are still set aside", tt.name, budget.reserved)
+		}
+	}
+}

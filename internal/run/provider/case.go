@@ -1,0 +1,171 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/journal"
+	"tallystick/internal/run/policy"
+	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
+	"tallystick/internal/run/wire"
+)
+
+// CaseOptions say how the live side of one case is made.
+type CaseOptions struct {
+	// Base is a cassette to which only what it misses is added; nil to record
+	// everything.
+	Base *cassette.Cassette
+	// Matching is how the agent's calls are looked up in it.
+	Matching cassette.Matching
+
+	// Cached, if not nil, is asked before a provider or an MCP server is. The
+	// answer that it gives is kept in the recording as if it had come now; an
+	// error, such as a miss, is the end of it.
+	Cached func(cassette.Request) (cassette.Borrowed, error)
+	// JudgeCached is the same for the judge.
+	JudgeCached func(cassette.Request) (cassette.Borrowed, error)
+
+	Budget  *Budget
+	Journal *journal.Case // nil for none
+	OnRetry func(Retry)
+	Now     time.Time // when the recording began; left out if zero
+	Dir     string    // that MCP servers start in; the settings' own if empty
+}
+
+// A Case is the live side of one case: models and MCP servers, recorded into
+// one cassette. It is what package harness calls a Recording.
+type Case struct {
+	*Live
+	Tools  *LiveTools
+	Judges *Live // the same for the judge of the case, in the same cassette
+}
+
+// Case makes the live side of a case. Nothing is contacted yet.
+func (a *Access) Case(o CaseOptions) (*Case, error) {
+	recorder, err := cassette.NewRecorder(cassette.RecorderOptions{Redactor: a.Redactor(), Prices: a.Settings.Prices(), RecordedAt: o.Now, Base: o.Base})
+	if err != nil {
+		return nil, err
+	}
+	var player, judges *cassette.Player
+	if o.Base != nil {
+		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
+	}
+	c := &Case{}
+	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
+	if c.Live, err = New(cfg); err != nil {
+		return nil, err
+	}
+	cfg.OnlyMissing, cfg.Cached, cfg.Purpose = judges, o.JudgeCached, cassette.ForJudge
+	if c.Judges, err = New(cfg); err != nil {
+		return nil, err
+	}
+	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Journal: o.Journal, Dir: o.Dir})
+	return c, err
+}
+
+// Unused counts the recordings of the base that nobody asked for.
+func (c *Case) Unused() int {
+	if c.cfg.OnlyMissing == nil {
+		return 0
+	}
+	return len(c.cfg.OnlyMissing.Unused()) + len(c.Judges.cfg.OnlyMissing.Unused())
+}
+
+// Stats counts what was done for the agent and for the judge.
+func (c *Case) Stats() Stats {
+	s, j := c.Live.Stats(), c.Judges.Stats()
+	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+}
+
+// JudgeModels answers the judge of the case.
+func (c *Case) JudgeModels() session.Models { return c.Judges }
+
+// ToolBox answers the tools of a case: those of MCP servers live, all others
+// from state.
+func (c *Case) ToolBox(state *tools.State) session.ToolBox { return c.Tools.ToolBox(state) }
+
+// Close stops the MCP servers that were started for the case.
+func (c *Case) Close() { c.Tools.Close() }
+
+// ToolBox answers the tools of a case: those of MCP servers live, all others
+// from state.
+func (t *LiveTools) ToolBox(state *tools.State) session.ToolBox { return &toolBox{state, t} }
+
+type toolBox struct {
+	*tools.State
+	live *LiveTools
+}
+
+// Call answers a call. What comes from a server is cleaned and bounded as it
+// is in a replay.
+func (b *toolBox) Call(ctx context.Context, name string, args []byte) (tools.Result, error) {
+	d, ok := b.Lookup(name)
+	server, isMCP := strings.CutPrefix(d.Source, tools.MCPPrefix)
+	if !ok || !isMCP {
+		return b.State.Call(ctx, name, args)
+	}
+	if wrong := b.Check(name, args); wrong != nil {
+		return *wrong, nil
+	}
+	it, err := b.live.call(ctx, server, cmp.Or(d.Remote, d.Name), args, d.Class == policy.Read)
+	if err != nil {
+		return tools.Result{}, err
+	}
+	r := d.AdmitMCP("live", it.MCP.Result, it.MCP.Error)
+	r.Latency = time.Duration(it.LatencyMS) * time.Millisecond
+	return r, nil
+}
+
+// CheckModel says, before anything is sent, whether calls of a model can be
+// made within a budget: the provider is known, its key is there, the price and
+// the longest answer are known. MaxOutput is what each request will ask for, 0
+// if it will not say.
+func (a *Access) CheckModel(api wire.API, model string, maxOutput int64) error {
+	e, err := a.Settings.endpoint(api)
+	if err != nil {
+		return err
+	}
+	if _, err := a.key(e.Provider, e.KeyEnv, e.KeyFile); err != nil {
+		return err
+	}
+	m, ok := e.model(model)
+	switch {
+	case !ok:
+		return refusal.Newf(refusal.NotFound, "%s: %s has no price for the model %.60q, so what it costs is not bounded", SettingsFile, e.Provider, model).
+			WithHint("add it under %s: prices:, in micro-dollars for a million tokens", e.Provider)
+	case m.MaxOutput == 0 && maxOutput == 0 && api.Converses():
+		return refusal.Newf(refusal.NotFound, "%s: how long an answer of %.60q can be is not known, so what it costs is not bounded", SettingsFile, model).
+			WithHint("add max_output_tokens to the model in %s, or to the target", SettingsFile)
+	}
+	return nil
+}
+
+// Destinations lists, for a person to confirm, where requests of an API go and
+// which key they carry; all of them if api is "".
+func (s *Settings) Destinations(api wire.API) []string {
+	var lines []string
+	for _, e := range s.Endpoints {
+		if api != "" && api.Provider().Name != e.Provider {
+			continue
+		}
+		key := "no key"
+		if name := e.KeyEnv + e.KeyFile; name != "" {
+			key = "key from " + name
+		}
+		lines = append(lines, e.Provider+" at "+e.BaseURL+", "+key)
+	}
+	return lines
+}
+
+// Destination says where an MCP server is, for a person to confirm.
+func (s Server) Destination() string {
+	if s.URL != "" {
+		return s.URL
+	}
+	return "the command " + strings.Join(s.Command, " ")
+}

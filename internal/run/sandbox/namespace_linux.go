@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"tallystick/internal/run/sandbox/calls"
+	"tallystick/internal/run/sandbox/cgroup"
+	"tallystick/internal/run/sandbox/firstprocess"
+)
+
+// namespaceOverhead is what our own program needs, in the cgroup, until it
+// becomes the rubric, or beside the agent.
+const namespaceOverhead = 64 << 20
+
+// maxTasks bounds the tasks of a rubric's sandbox, gVisor's own threads
+// included.
+const maxTasks = 512
+
+// runNamespace runs the program on the host's kernel, in fresh namespaces that
+// a first process of ours builds from inside.
+func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
+	tasks := maxTasks
+	if s.profile.processes {
+		tasks = s.limits.Tasks + 64
+	}
+	group := cgroup.New(s.folder.Dir, s.limits.MemoryBytes+namespaceOverhead, tasks)
+	if group != nil {
+		defer group.Remove()
+	}
+	p := s.plan()
+	p.Build = s.namespaceBuild()
+	channel, err := openChannel(s.gateway, p)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer channel.close()
+	l := s.namespaceLaunch(channel, group)
+	asked := s.supervisor()
+	memory := newMemoryWatch(s.limits.MemoryBytes, processMemory{s.limits.MemoryBytes})
+	defer memory.stop()
+	disk := newDiskWatch(s.workFolder(), s.limits, memory.over)
+	defer disk.stop()
+	e, err := converse(ctx, s.talk(), memory.over, func(stdin, stdout, stderr *os.File) (*running, error) {
+		r, err := l.start(stdin, stdout, stderr)
+		if err != nil {
+			return nil, err
+		}
+		channel.start()
+		go asked.supervise(channel, r.pid)
+		if s.profile.processes { // a rubric is one process, and its address space is limited
+			memory.start(r, channel.ready)
+			disk.start(r)
+		}
+		return r, nil
+	})
+	if !channel.started() {
+		return outcome{}, err
+	}
+	memory.stop()
+	channel.close()
+	<-asked.done
+	if err == nil && e.verdict == "" {
+		err = errors.Join(channel.err, asked.err())
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	o := outcome{ending: e, peak: memory.peak(), notStarted: channel.notStarted}
+	o.counted(group)
+	return o, nil
+}
+
+// namespaceLaunch starts the first process in fresh namespaces.
+func (s *setup) namespaceLaunch(c *channel, group *cgroup.Group) *launch {
+	return &launch{
+		executable: s.executable,
+		args:       []string{firstprocess.Name},
+		cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		files:      []*os.File{c.theirs},
+		folder:     s.folder,
+		binds:      s.binds,
+		cgroup:     group,
+	}
+}
+
+// namespaceBuild is how the first process builds the sandbox.
+func (s *setup) namespaceBuild() *firstprocess.Build {
+	b := &firstprocess.Build{
+		Root:    s.folder.Seen(s.folder.Path("root")),
+		TmpSize: s.limits.MemoryBytes,
+		Rlimits: s.rlimits,
+		Policy:  calls.Policy{Agent: s.profile.processes, Threads: !s.python, Watch: s.watch},
+	}
+	if !s.profile.processes {
+		b.Rlimits[unix.RLIMIT_MSGQUEUE], b.Rlimits[unix.RLIMIT_STACK] = 0, 8<<20
+		if !s.python {
+			// Go's runtime reserves far more address space than it uses; what
+			// it really writes to counts as data.
+			b.Rlimits[unix.RLIMIT_DATA] = uint64(s.limits.MemoryBytes) + namespaceOverhead
+		}
+	}
+	for i, m := range s.mounts {
+		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable})
+	}
+	return b
+}
+
+// A supervisor answers the kernel's questions as soon as the sandbox is built.
+type supervisor struct {
+	calls.Supervisor
+	unready error
+	done    chan struct{}
+}
+
+func (s *setup) supervisor() *supervisor {
+	v := &supervisor{Supervisor: calls.Supervisor{Log: s.log, Watch: s.watch}, done: make(chan struct{})}
+	if s.python {
+		v.AddressSpace = uint64(s.limits.MemoryBytes)
+	}
+	return v
+}
+
+// supervise waits until the sandbox is built and then answers until nobody is
+// left to ask about.
+func (v *supervisor) supervise(c *channel, pid int) {
+	defer close(v.done)
+	select {
+	case <-c.ready:
+	case <-c.done:
+		select {
+		case <-c.ready:
+		default:
+			v.unready = errors.New("the sandbox ended before it was ready")
+			return
+		}
+	}
+	if c.listener < 0 {
+		v.unready = errors.New("the sandbox sent no listener")
+		return
+	}
+	v.Listen(c.listener, pid)
+}
+
+// err says why the supervisor could not do its work; to be read after done.
+func (v *supervisor) err() error { return errors.Join(v.unready, v.Err) }

@@ -1,0 +1,204 @@
+package session
+
+import (
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/wire"
+)
+
+// An observer sees tool calls in what the agent and its model say to each
+// other. It is the only view of tools that an agent runs in its own process.
+//
+// It trusts neither side: an agent may send its history again as it was, cut it,
+// or write it anew, with other ids, with the same id for two calls, or with
+// results of calls that no model asked for. So every call of every reply is an
+// event, and a result is one unless it was seen before.
+type observer struct {
+	offered  map[string]bool
+	proposed map[string]int    // how often a call was asked for
+	results  map[string]*known // by call
+	byID     map[string]wire.Call
+}
+
+// known is what was seen of the results of one call: id, name and arguments.
+type known struct {
+	most     int // how many stood in one request
+	reported int
+	texts    map[digest.Content]bool
+}
+
+// maxOffered bounds the names that one event lists.
+const maxOffered = 4096
+
+// newTools are the tools that a request offers and none before it did.
+func (o *observer) newTools(request []byte) []string {
+	names, err := wire.OfferedTools(request)
+	if err != nil {
+		return nil // observeRequest says so
+	}
+	if o.offered == nil {
+		o.offered = map[string]bool{}
+	}
+	var fresh []string
+	for _, name := range names {
+		if name = cutText(name, 200); !o.offered[name] && len(fresh) < maxOffered {
+			o.offered[name] = true
+			fresh = append(fresh, name)
+		}
+	}
+	return fresh
+}
+
+// observeRequest records the results that the agent sends back. The built-in
+// agent has nothing to report: whatever it does goes through the session.
+func (s *Session) observeRequest(call string, api wire.API, body []byte) error {
+	if s.cfg.Run.Vantage == trajectory.SeenInside {
+		return nil
+	}
+	_, results, err := wire.ToolsOf(api, body)
+	if err != nil {
+		return s.unread(call, "the request", err)
+	}
+	count := map[string]int{}
+	for i := range results {
+		r := &results[i]
+		if c, ok := s.seen.byID[r.ID]; ok && r.Name == "" && r.ID != "" {
+			r.Name, r.Args = c.Name, c.Args // the provider keeps the conversation
+		}
+		key := callKey(wire.Call{ID: r.ID, Name: r.Name, Args: r.Args})
+		if count[key]++; !s.seen.isNews(key, r.Sent, count[key]) || s.own[r.Name] {
+			continue
+		}
+		if err := s.observed(call, trajectory.Reported, wire.Call{ID: r.ID, Name: r.Name, Args: r.Args}, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isNews reports whether a result is one that was not seen before: there are
+// more of its call in this request than in any before it, or the call was asked
+// for again and this is another text. Another text alone is an old result that
+// the agent shortened.
+func (o *observer) isNews(key, text string, nth int) bool {
+	if o.results == nil {
+		o.results = map[string]*known{}
+	}
+	k := o.results[key]
+	if k == nil {
+		k = &known{texts: map[digest.Content]bool{}}
+		o.results[key] = k
+	}
+	d := digest.ContentOf([]byte(text))
+	news := nth > k.most || !k.texts[d] && o.proposed[key] > k.reported
+	k.most, k.texts[d] = max(k.most, nth), true
+	if news {
+		k.reported++
+	}
+	return news
+}
+
+// observeReply records the calls that a reply asks for, and those that the
+// provider carried out while it answered.
+func (s *Session) observeReply(call string, m *cassette.ModelCall) error {
+	r := &m.Response
+	if r.Status >= 400 || string(r.Body) == "{}" {
+		return nil // an error asks for nothing, nor does what says nothing
+	}
+	var reply wire.Reply
+	var err error
+	if r.Stream != nil {
+		reply, err = wire.ReadStream(m.API, r.Stream)
+	} else {
+		reply, err = wire.ReadReply(m.API, r.Body)
+	}
+	if err != nil {
+		if err := s.unread(call, "the reply", err); err != nil {
+			return err
+		}
+	}
+	for _, c := range reply.AllCalls() {
+		s.seen.ask(c)
+		if s.own[c.Name] {
+			continue
+		}
+		if err := s.observed(call, trajectory.Proposed, c, nil); err != nil {
+			return err
+		}
+	}
+	for _, served := range reply.Served() {
+		if err := s.observed(call, trajectory.Reported, wire.Call{ID: served.ID, Name: served.Name, Args: served.Args}, &served); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *observer) ask(c wire.Call) {
+	if o.proposed == nil {
+		o.proposed, o.byID = map[string]int{}, map[string]wire.Call{}
+	}
+	o.proposed[callKey(c)]++
+	if c.ID != "" {
+		o.byID[c.ID] = c
+	}
+}
+
+// callKey tells two calls apart. The same arguments in another spelling are the
+// same.
+func callKey(c wire.Call) string {
+	args, ok := wire.ArgumentsObject(c.Args)
+	if !ok {
+		args = c.Args
+	}
+	key := c.ID + "\x00" + c.Name + "\x00" + string(args)
+	if len(key) > 256 { // these are kept until the case ends
+		return digest.ContentOf([]byte(key)).String()
+	}
+	return key
+}
+
+func (s *Session) observed(call string, v trajectory.Vantage, c wire.Call, r *wire.Result) error {
+	args := c.Args
+	if object, ok := wire.ArgumentsObject(args); ok {
+		args = object
+	}
+	known, whole := s.args(args)
+	s.keepArgs(whole)
+	p := &trajectory.ToolObserved{Args: known, Call: call, ID: shortID(s.safe(c.ID)), Name: s.named(c.Name), Vantage: v}
+	if r != nil {
+		result := s.content(r.Sent, trajectory.ResultHead)
+		p.Result, p.Error = &result, r.IsError
+	}
+	return s.event(p)
+}
+
+// maxIDBytes is how much of a provider's id an event has. Real ones are shorter.
+const maxIDBytes = 128
+
+// shortID cuts an id so that two ids stay two.
+func shortID(id string) string {
+	if len(id) <= maxIDBytes {
+		return id
+	}
+	return cutText(id, maxIDBytes) + " " + digest.ContentOf([]byte(id)).String()
+}
+
+// unread records that calls may have been made here that nobody can see.
+func (s *Session) unread(call, what string, err error) error {
+	detail := "tool calls in " + what + " cannot be read: " + refusal.Of(err).Error()
+	return s.event(&trajectory.Failure{Call: call, Name: trajectory.CallsUnread, Detail: cutText(s.safe(detail), maxDetail)})
+}
+
+// OwnTools names tools of the driver itself, such as the built-in agent's
+// memory: a call of one is an action with events of its own, and no tool call.
+// The driver must carry each of them out through the session.
+func (s *Session) OwnTools(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		s.own[name] = true
+	}
+}

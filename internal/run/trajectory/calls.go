@@ -1,0 +1,254 @@
+package trajectory
+
+import (
+	"fmt"
+	"strconv"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/run/policy"
+	"tallystick/internal/run/wire"
+)
+
+// ModelCallStartedType is the type of [ModelCallStarted].
+const ModelCallStartedType Type = "model_call_started"
+
+// ModelCallStarted is a request to a model. Request is the digest of the
+// canonical request by which a cassette matches it.
+type ModelCallStarted struct {
+	Call     string         `json:"call"`
+	Messages int            `json:"messages"`
+	Model    string         `json:"model"`
+	Prompt   Content        `json:"prompt"`
+	Provider string         `json:"provider"`
+	Request  digest.Content `json:"request"`
+	Tools    []string       `json:"tools,omitempty" schema:"not empty"` // offered to the model for the first time; not in v1
+}
+
+// Type is model_call_started.
+func (*ModelCallStarted) Type() Type { return ModelCallStartedType }
+
+// Validate checks the shape.
+func (p *ModelCallStarted) Validate() error {
+	return first(texts("call", p.Call, "model", p.Model, "provider", p.Provider),
+		counts("messages", int64(p.Messages)), p.Prompt.validate("prompt"), ids("tools", p.Tools))
+}
+
+// Summary tells it in a line.
+func (p *ModelCallStarted) Summary() string {
+	return fmt.Sprintf("asks %s, %d messages", p.Model, p.Messages)
+}
+
+// Subject is the model.
+func (p *ModelCallStarted) Subject() (string, bool) { return p.Model, true }
+
+func (*ModelCallStarted) golden() golden {
+	return golden{
+		line:    []string{"call", "model"},
+		changes: []change{{ChangedArguments, []string{"prompt", "request", "messages"}}},
+	}
+}
+
+// ModelCallCompletedType is the type of [ModelCallCompleted].
+const ModelCallCompletedType Type = "model_call_completed"
+
+// ModelCallCompleted is the model's reply, from a cassette or live.
+type ModelCallCompleted struct {
+	Call         string  `json:"call"`
+	CostMicroUSD int64   `json:"cost_microdollars"`
+	Error        string  `json:"error,omitempty" schema:"long"`
+	FinishReason string  `json:"finish_reason" schema:"may be empty"`
+	LatencyMS    int64   `json:"latency_ms"`
+	Output       Content `json:"output"`
+	Source       string  `json:"source" schema:"one of cassette, authored, live"`
+	TokensIn     int64   `json:"tokens_in"`
+	TokensOut    int64   `json:"tokens_out"`
+}
+
+// Type is model_call_completed.
+func (*ModelCallCompleted) Type() Type { return ModelCallCompletedType }
+
+// Validate checks the shape.
+func (p *ModelCallCompleted) Validate() error {
+	return first(texts("call", p.Call), short("finish_reason", p.FinishReason), long("error", p.Error), oneOf("source", p.Source, "cassette", "authored", "live"),
+		counts("cost_microdollars", p.CostMicroUSD, "latency_ms", p.LatencyMS, "tokens_in", p.TokensIn, "tokens_out", p.TokensOut), p.Output.validate("output"))
+}
+
+// Summary tells it in a line.
+func (p *ModelCallCompleted) Summary() string { return "model: " + p.Output.Head }
+
+// Subject reports that there is none.
+func (*ModelCallCompleted) Subject() (string, bool) { return "", false }
+
+// Spent is what the call cost.
+func (p *ModelCallCompleted) Spent() (tokens, microUSD int64) {
+	return p.TokensIn + p.TokensOut, p.CostMicroUSD
+}
+
+func (*ModelCallCompleted) golden() golden {
+	return golden{
+		line:    []string{"call", "finish_reason"},
+		without: []string{"source"},
+		changes: []change{{ChangedOutput, []string{"output", "finish_reason", "error"}}},
+	}
+}
+
+// ToolProposedType is the type of [ToolProposed].
+const ToolProposedType Type = "tool_proposed"
+
+// ToolProposed is a tool call that the agent wants. Nothing has happened yet.
+type ToolProposed struct {
+	Args  Args         `json:"args"`
+	Call  string       `json:"call"`
+	Class policy.Class `json:"class,omitempty"`
+	ID    string       `json:"id,omitempty"` // the provider's, if the agent gave it; not in v1
+	Name  string       `json:"name"`
+	Trust string       `json:"trust,omitempty" schema:"one of untrusted, imported, pinned, internal"` // of the tool's description
+}
+
+// Type is tool_proposed.
+func (*ToolProposed) Type() Type { return ToolProposedType }
+
+// Validate checks the shape.
+func (p *ToolProposed) Validate() error {
+	return first(texts("call", p.Call, "name", p.Name), short("id", p.ID), class(p.Class), trust(p.Trust), p.Args.validate("args"))
+}
+
+// Summary tells it in a line.
+func (p *ToolProposed) Summary() string { return "wants " + p.Name }
+
+// Subject is the name.
+func (p *ToolProposed) Subject() (string, bool) { return p.Name, true }
+
+func (*ToolProposed) golden() golden {
+	return golden{line: []string{"call", "name"}, of: "name", changes: []change{{ChangedArguments, []string{"args"}}}}
+}
+
+// ToolExecutedType is the type of [ToolExecuted].
+const ToolExecutedType Type = "tool_executed"
+
+// ToolExecuted is a tool call that was made, with what came back.
+type ToolExecuted struct {
+	Args         Args    `json:"args"`
+	Call         string  `json:"call"`
+	CostMicroUSD int64   `json:"cost_microdollars"`
+	Error        string  `json:"error,omitempty" schema:"long"`
+	LatencyMS    int64   `json:"latency_ms"`
+	Name         string  `json:"name"`
+	Result       Content `json:"result"`
+	Source       string  `json:"source" schema:"one of fixture, cassette, live"` // fixture, cassette, live
+	Tokens       int64   `json:"tokens"`
+	Trust        string  `json:"trust,omitempty" schema:"one of untrusted, imported, pinned, internal"` // of the result
+}
+
+// Type is tool_executed.
+func (*ToolExecuted) Type() Type { return ToolExecutedType }
+
+// Validate checks the shape.
+func (p *ToolExecuted) Validate() error {
+	return first(texts("call", p.Call, "name", p.Name), long("error", p.Error), oneOf("source", p.Source, "fixture", "cassette", "live"), trust(p.Trust),
+		counts("cost_microdollars", p.CostMicroUSD, "latency_ms", p.LatencyMS, "tokens", p.Tokens), p.Args.validate("args"), p.Result.validate("result"))
+}
+
+// Summary tells it in a line.
+func (p *ToolExecuted) Summary() string { return p.Name + " gave " + p.Result.Head }
+
+// Subject is the name.
+func (p *ToolExecuted) Subject() (string, bool) { return p.Name, true }
+
+// Spent is what the call cost.
+func (p *ToolExecuted) Spent() (tokens, microUSD int64) { return p.Tokens, p.CostMicroUSD }
+
+func (*ToolExecuted) golden() golden {
+	return golden{
+		line:    []string{"call", "name"},
+		without: []string{"source"},
+		of:      "name",
+		changes: []change{{ChangedArguments, []string{"args"}}, {ChangedResult, []string{"result", "error"}}},
+	}
+}
+
+// HandoffType is the type of [HandedOff].
+const HandoffType Type = "handoff"
+
+// HandedOff is control that passed from one agent to another.
+type HandedOff struct {
+	Call  string   `json:"call"`
+	From  string   `json:"from"`
+	Input *Content `json:"input,omitempty"`
+	To    string   `json:"to"`
+}
+
+// Type is handoff.
+func (*HandedOff) Type() Type { return HandoffType }
+
+// Validate checks the shape.
+func (p *HandedOff) Validate() error {
+	return first(texts("call", p.Call, "from", p.From, "to", p.To), optional("input", p.Input))
+}
+
+// Summary tells it in a line.
+func (p *HandedOff) Summary() string { return fmt.Sprintf("%s hands over to %s", p.From, p.To) }
+
+// Subject is the agent that it goes to.
+func (p *HandedOff) Subject() (string, bool) { return p.To, true }
+
+func (*HandedOff) golden() golden {
+	return golden{
+		line:    []string{"call", "from", "to"},
+		of:      "to",
+		changes: []change{{ChangedArguments, []string{"input"}}},
+	}
+}
+
+// TransportRequestType is the type of [TransportRequest].
+const TransportRequestType Type = "transport_request"
+
+// TransportRequest is a crossing of the gateway: what was asked of whom.
+type TransportRequest struct {
+	BytesIn   int64  `json:"bytes_in"`
+	BytesOut  int64  `json:"bytes_out"`
+	Error     string `json:"error,omitempty" schema:"long"`
+	Host      string `json:"host"` // without port
+	LatencyMS int64  `json:"latency_ms"`
+	Method    string `json:"method"`
+	Path      string `json:"path" schema:"may be empty; long"`
+	Protocol  string `json:"protocol" schema:"one of openai, anthropic, mcp, http"` // a provider of model APIs, mcp, http
+	Status    int    `json:"status"`                                                // 0 if there was no answer
+}
+
+// Type is transport_request.
+func (*TransportRequest) Type() Type { return TransportRequestType }
+
+// Validate checks the shape.
+func (p *TransportRequest) Validate() error {
+	return first(texts("host", p.Host, "method", p.Method), protocol(p.Protocol), long("path", p.Path), long("error", p.Error),
+		counts("bytes_in", p.BytesIn, "bytes_out", p.BytesOut, "latency_ms", p.LatencyMS, "status", int64(p.Status)))
+}
+
+// Summary tells it in a line.
+func (p *TransportRequest) Summary() string {
+	answer := "no answer"
+	if p.Status != 0 {
+		answer = strconv.Itoa(p.Status)
+	}
+	if p.Error != "" {
+		answer += ": " + p.Error
+	}
+	return fmt.Sprintf("%s %s%s: %s", p.Method, p.Host, p.Path, answer)
+}
+
+// Subject reports that there is none.
+func (*TransportRequest) Subject() (string, bool) { return "", false }
+
+func (*TransportRequest) golden() golden {
+	return golden{line: []string{"method", "host"}, without: []string{"bytes_in", "bytes_out"}}
+}
+
+// protocol wants the name of a provider of model APIs, or one of the other two
+// that the gateway speaks.
+func protocol(name string) error {
+	if wire.IsProvider(name) {
+		return nil
+	}
+	return oneOf("protocol", name, append(wire.ProviderNames(), "mcp", "http")...)
+}

@@ -1,0 +1,145 @@
+package trajectory
+
+import (
+	"fmt"
+
+	"tallystick/internal/run/policy"
+)
+
+// PolicyDecisionType is the type of [PolicyDecision].
+const PolicyDecisionType Type = "policy_decision"
+
+// PolicyDecision is what the policy said about a proposal, and why.
+type PolicyDecision struct {
+	Action  policy.Action  `json:"action"`
+	Call    string         `json:"call"`
+	Check   policy.Check   `json:"check" schema:"0 to 2"` // 0 allowed, 1 denied, 2 confirmed
+	Name    string         `json:"name"`
+	Reason  string         `json:"reason" schema:"may be empty; long"`
+	Rule    string         `json:"rule"`
+	Verdict policy.Verdict `json:"verdict"`
+}
+
+// Type is policy_decision.
+func (*PolicyDecision) Type() Type { return PolicyDecisionType }
+
+// Decided makes the event of a decision.
+func Decided(c policy.Call, d policy.Decision) *PolicyDecision {
+	return &PolicyDecision{c.Action, c.ID, d.Check, c.Name, d.Reason, d.Rule, d.Verdict}
+}
+
+// Validate checks that verdict and check agree: a log in which they do not
+// would read one way to us and another way to readers of the RVF format.
+func (p *PolicyDecision) Validate() error {
+	agree := p.Verdict == policy.Allow && (p.Check == policy.Allowed || p.Check == policy.Confirmed) ||
+		(p.Verdict == policy.Deny || p.Verdict == policy.Escalate) && p.Check == policy.Denied
+	if !agree {
+		return fmt.Errorf("verdict %.40q and check %d do not go together", string(p.Verdict), p.Check)
+	}
+	return first(action(p.Action), texts("call", p.Call, "name", p.Name, "rule", p.Rule), long("reason", p.Reason))
+}
+
+// Summary tells it in a line.
+func (p *PolicyDecision) Summary() string {
+	return fmt.Sprintf("%s %s: %s by %s", p.Action, p.Name, p.Verdict, p.Rule)
+}
+
+// Subject is the name.
+func (p *PolicyDecision) Subject() (string, bool) { return p.Name, true }
+
+func (*PolicyDecision) golden() golden {
+	return golden{
+		line:    []string{"call", "verdict", "name"},
+		changes: []change{{ChangedVerdict, []string{"verdict", "check"}}},
+	}
+}
+
+// PolicyViolationType is the type of [PolicyViolation].
+const PolicyViolationType Type = "policy_violation"
+
+// PolicyViolation is something that the policy did not permit and that was
+// tried or happened.
+type PolicyViolation struct {
+	Call string `json:"call"`
+	Rule string `json:"rule"`
+	Text string `json:"text" schema:"long"`
+}
+
+// Type is policy_violation.
+func (*PolicyViolation) Type() Type { return PolicyViolationType }
+
+// Validate checks the shape.
+func (p *PolicyViolation) Validate() error {
+	return first(texts("call", p.Call, "rule", p.Rule), filled("text", p.Text))
+}
+
+// Summary tells it in a line.
+func (p *PolicyViolation) Summary() string { return p.Text }
+
+// Subject is the rule.
+func (p *PolicyViolation) Subject() (string, bool) { return p.Rule, true }
+
+func (*PolicyViolation) golden() golden {
+	return golden{line: []string{"call", "text"}}
+}
+
+// ApprovalRequestedType is the type of [ApprovalRequested].
+const ApprovalRequestedType Type = "approval_requested"
+
+// ApprovalRequested is a question to a person. The run may be suspended on it.
+type ApprovalRequested struct {
+	Action policy.Action `json:"action"`
+	Call   string        `json:"call"`
+	Name   string        `json:"name"`
+	Reason string        `json:"reason" schema:"may be empty; long"`
+	Rule   string        `json:"rule"`
+}
+
+// Type is approval_requested.
+func (*ApprovalRequested) Type() Type { return ApprovalRequestedType }
+
+// Validate checks the shape.
+func (p *ApprovalRequested) Validate() error {
+	return first(action(p.Action), texts("call", p.Call, "name", p.Name, "rule", p.Rule), long("reason", p.Reason))
+}
+
+// Summary tells it in a line.
+func (p *ApprovalRequested) Summary() string { return "asks for an approval of " + p.Name }
+
+// Subject is the name.
+func (p *ApprovalRequested) Subject() (string, bool) { return p.Name, true }
+
+func (*ApprovalRequested) golden() golden {
+	return golden{line: []string{"call", "name"}}
+}
+
+// ApprovalResolvedType is the type of [ApprovalResolved].
+const ApprovalResolvedType Type = "approval_resolved"
+
+// ApprovalResolved is the answer. By says who gave it: case, person, timeout.
+type ApprovalResolved struct {
+	Approved bool   `json:"approved"`
+	By       string `json:"by" schema:"one of case, person, timeout"`
+	Call     string `json:"call"`
+	Note     string `json:"note,omitempty" schema:"long"`
+}
+
+// Type is approval_resolved.
+func (*ApprovalResolved) Type() Type { return ApprovalResolvedType }
+
+// Validate checks the shape.
+func (p *ApprovalResolved) Validate() error {
+	return first(texts("call", p.Call), oneOf("by", p.By, "case", "person", "timeout"), long("note", p.Note))
+}
+
+// Summary tells it in a line.
+func (p *ApprovalResolved) Summary() string {
+	return fmt.Sprintf("approved %v by %s", p.Approved, p.By)
+}
+
+// Subject reports that there is none.
+func (*ApprovalResolved) Subject() (string, bool) { return "", false }
+
+func (*ApprovalResolved) golden() golden {
+	return golden{line: []string{"call", "approved"}, changes: []change{{ChangedVerdict, []string{"approved"}}}}
+}

@@ -1,0 +1,262 @@
+package trajectory
+
+import (
+	"fmt"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/run/policy"
+)
+
+// Format is the version of the format that is written, in every run_started.
+// FormatV1 is the first one: what was sealed in it verifies for ever, and it has
+// none of the types that came later.
+const (
+	Format   = "tallystick-trajectory/v2"
+	FormatV1 = "tallystick-trajectory/v1"
+)
+
+// What of an agent's work can be seen, in run_started: everything it does goes
+// through us; what passes the gateway; nothing but its answers.
+const (
+	SeenInside  = "inside"
+	SeenGateway = "gateway"
+	SeenAnswers = "answers"
+)
+
+// RunStartedType is the type of [RunStarted].
+const RunStartedType Type = "run_started"
+
+// RunStarted is the first event of every trajectory.
+type RunStarted struct {
+	Attempt     string           `json:"attempt"`
+	Case        string           `json:"case"`
+	Class       string           `json:"class"`
+	Execution   int              `json:"execution" schema:"from 1"` // from 1
+	Format      string           `json:"format" schema:"one of tallystick-trajectory/v2, tallystick-trajectory/v1"`
+	Governance  policy.Mode      `json:"governance"`
+	Input       *Content         `json:"input,omitempty"`
+	Policy      digest.ID        `json:"policy"`
+	PolicyShort policy.ShortHash `json:"policy_short"`
+	Repeat      int              `json:"repeat" schema:"from 1"` // from 1
+	Target      string           `json:"target"`
+	Vantage     string           `json:"vantage,omitempty" schema:"one of inside, gateway, answers"` // not in v1
+}
+
+// Type is run_started.
+func (*RunStarted) Type() Type { return RunStartedType }
+
+// Validate checks the shape.
+func (p *RunStarted) Validate() error {
+	if p.Format != Format && p.Format != FormatV1 {
+		return fmt.Errorf("format is %.80q, expected %q or %q", p.Format, Format, FormatV1)
+	}
+	if p.Vantage != "" {
+		if p.Format == FormatV1 {
+			return fmt.Errorf("vantage is %.40q, and format %s has no such member", p.Vantage, FormatV1)
+		}
+		if err := oneOf("vantage", p.Vantage, SeenInside, SeenGateway, SeenAnswers); err != nil {
+			return err
+		}
+	}
+	if p.Execution < 1 || p.Repeat < 1 {
+		return fmt.Errorf("execution %d and repeat %d count from 1", p.Execution, p.Repeat)
+	}
+	return first(texts("attempt", p.Attempt, "case", p.Case, "class", p.Class, "target", p.Target), optional("input", p.Input))
+}
+
+// Summary tells it in a line.
+func (p *RunStarted) Summary() string {
+	return fmt.Sprintf("case %s of %s, repetition %d, by %s in %s mode", p.Case, p.Class, p.Repeat, p.Target, p.Governance)
+}
+
+// Subject reports that there is none.
+func (*RunStarted) Subject() (string, bool) { return "", false }
+
+func (*RunStarted) golden() golden {
+	return golden{line: []string{"case", "governance"}, without: []string{"attempt", "execution", "repeat", "target", "vantage"}}
+}
+
+// RunCompletedType is the type of [RunCompleted].
+const RunCompletedType Type = "run_completed"
+
+// RunCompleted ends a run that came to its own end. Status is completed,
+// refused (the agent would not do it) or suspended (an approval is open).
+type RunCompleted struct {
+	Answer *Content `json:"answer,omitempty"`
+	Status string   `json:"status" schema:"one of completed, refused, suspended"`
+}
+
+// Type is run_completed.
+func (*RunCompleted) Type() Type { return RunCompletedType }
+
+// Validate checks the shape.
+func (p *RunCompleted) Validate() error {
+	return first(oneOf("status", p.Status, "completed", "refused", "suspended"), optional("answer", p.Answer))
+}
+
+// Summary tells it in a line.
+func (p *RunCompleted) Summary() string { return p.Status }
+
+// Subject reports that there is none.
+func (*RunCompleted) Subject() (string, bool) { return "", false }
+
+func (*RunCompleted) golden() golden {
+	return golden{line: []string{"status"}, changes: []change{{ChangedAnswer, []string{"answer", "status"}}}}
+}
+
+// RunFailedType is the type of [RunFailed].
+const RunFailedType Type = "run_failed"
+
+// RunFailed ends a run that broke: the target died, a cassette missed, a limit
+// was reached. Name is the stable name of the refusal.
+type RunFailed struct {
+	Detail string `json:"detail"`
+	Name   string `json:"name"`
+}
+
+// Type is run_failed.
+func (*RunFailed) Type() Type { return RunFailedType }
+
+// Validate checks the shape.
+func (p *RunFailed) Validate() error { return texts("name", p.Name, "detail", p.Detail) }
+
+// Summary tells it in a line.
+func (p *RunFailed) Summary() string { return p.Name + ": " + p.Detail }
+
+// Subject reports that there is none.
+func (*RunFailed) Subject() (string, bool) { return "", false }
+
+func (*RunFailed) golden() golden {
+	return golden{line: []string{"name"}}
+}
+
+// TurnStartedType is the type of [TurnStarted].
+const TurnStartedType Type = "turn_started"
+
+// TurnStarted begins a turn. It counts the turns: the first has turn 1.
+type TurnStarted struct {
+	Agent string   `json:"agent,omitempty"`
+	Input *Content `json:"input,omitempty"`
+}
+
+// Type is turn_started.
+func (*TurnStarted) Type() Type { return TurnStartedType }
+
+// Validate checks the shape.
+func (p *TurnStarted) Validate() error {
+	return first(short("agent", p.Agent), optional("input", p.Input))
+}
+
+// Summary tells it in a line.
+func (p *TurnStarted) Summary() string {
+	if p.Input != nil {
+		return "user: " + p.Input.Head
+	}
+	return "nobody said anything"
+}
+
+// Subject reports that there is none.
+func (*TurnStarted) Subject() (string, bool) { return "", false }
+
+func (*TurnStarted) golden() golden {
+	return golden{line: []string{"agent"}}
+}
+
+// TurnCompletedType is the type of [TurnCompleted].
+const TurnCompletedType Type = "turn_completed"
+
+// TurnCompleted ends a turn with what the agent said.
+type TurnCompleted struct {
+	Answer *Content `json:"answer,omitempty"`
+}
+
+// Type is turn_completed.
+func (*TurnCompleted) Type() Type { return TurnCompletedType }
+
+// Validate checks the shape.
+func (p *TurnCompleted) Validate() error { return optional("answer", p.Answer) }
+
+// Summary tells it in a line.
+func (p *TurnCompleted) Summary() string {
+	if p.Answer != nil {
+		return "agent: " + p.Answer.Head
+	}
+	return "no answer"
+}
+
+// Subject reports that there is none.
+func (*TurnCompleted) Subject() (string, bool) { return "", false }
+
+func (*TurnCompleted) golden() golden {
+	return golden{changes: []change{{ChangedAnswer, []string{"answer"}}}}
+}
+
+// ContextCompiledType is the type of [ContextCompiled].
+const ContextCompiledType Type = "context_compiled"
+
+// ContextCompiled says what of the budget V_e the context compiler used, in
+// tokens by section, and which memory entries it let in.
+type ContextCompiled struct {
+	Admitted    []string       `json:"admitted"`
+	Budget      int64          `json:"budget"`
+	Compression []string       `json:"compression"`
+	Sections    map[string]int `json:"sections" schema:"names system, memory, history, tools"`
+	Used        int64          `json:"used"`
+	Window      int64          `json:"window"` // of the model
+}
+
+// Type is context_compiled.
+func (*ContextCompiled) Type() Type { return ContextCompiledType }
+
+// Validate checks that the sections add up. Passing the budget is not refused:
+// it happened, and a grader should see it.
+func (p *ContextCompiled) Validate() error {
+	sum := int64(0)
+	for name, n := range p.Sections {
+		if err := oneOf("section", name, "system", "memory", "history", "tools"); err != nil {
+			return err
+		}
+		if n < 0 {
+			return fmt.Errorf("section %s has %d tokens", name, n)
+		}
+		sum += int64(n)
+	}
+	if sum != p.Used || p.Budget < 0 || p.Window < 0 {
+		return fmt.Errorf("used is %d and the sections add up to %d (budget %d, window %d)", p.Used, sum, p.Budget, p.Window)
+	}
+	return first(ids("admitted", p.Admitted), ids("compression", p.Compression))
+}
+
+// Summary tells it in a line.
+func (p *ContextCompiled) Summary() string {
+	return fmt.Sprintf("context of %d of %d tokens", p.Used, p.Budget)
+}
+
+// Subject reports that there is none.
+func (*ContextCompiled) Subject() (string, bool) { return "", false }
+
+func (*ContextCompiled) golden() golden {
+	return golden{line: []string{"used", "budget"}, changes: []change{{ChangedContext, anything}}}
+}
+
+// PlanType is the type of [Plan].
+const PlanType Type = "plan"
+
+// Plan is what the agent means to do.
+type Plan struct {
+	Text Content `json:"text"`
+}
+
+// Type is plan.
+func (*Plan) Type() Type { return PlanType }
+
+// Validate checks the shape.
+func (p *Plan) Validate() error { return p.Text.validate("text") }
+
+// Summary tells it in a line.
+func (p *Plan) Summary() string { return "plans: " + p.Text.Head }
+
+// Subject reports that there is none.
+func (*Plan) Subject() (string, bool) { return "", false }
+
+func (*Plan) golden() golden { return golden{} }

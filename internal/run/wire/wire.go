@@ -1,0 +1,208 @@
+// Package wire knows the model APIs: how a request, a reply, a stream and an
+// error look in each of them, and how they are told apart.
+//
+// One file holds one API ([OpenAIChat], [OpenAIResponses],
+// [AnthropicMessages]), and one row of the table below names it; [Embeddings]
+// stands apart, because nobody converses in it. Everything
+// else in this program works with what an API says, not with how it says it: a
+// [Reply] has texts and calls, a [Request] has messages, an [Envelope] makes a
+// request, an [Answer] makes a reply, and [BodyOfStream] and [StreamOfBody]
+// turn streams into bodies and back. [ToolsOf] lists the tools that a
+// conversation has called and what came of them.
+//
+// Bodies are trees of [Node] and not Go structs: a provider adds fields at any
+// time, and one that nobody here has heard of must survive, and must count for
+// the match key of a recording.
+//
+// The package is pure: bytes in, bytes out. It believes nothing that it reads:
+// whatever the bytes are, it returns what they say or an error. It does not
+// decide what is recorded, allowed or true.
+//
+// Adding an API takes one file with a type that implements dialect, and one
+// row. The table is closed: what can be recorded, replayed and judged is part
+// of what a ledger attests. What the APIs have in common is not in the table:
+// a call is JSON in a POST, "model" names the model in requests and replies,
+// "usage" holds the counts, and streams are server-sent events.
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	"tallystick/internal/record/refusal"
+)
+
+// An API is the wire protocol of a model call.
+type API string
+
+// The APIs that this program speaks.
+const (
+	OpenAIChat        API = "openai.chat"
+	OpenAIResponses   API = "openai.responses"
+	AnthropicMessages API = "anthropic.messages"
+)
+
+// A row is one API: what is the same for all of its messages, and its dialect.
+type row struct {
+	api       API
+	path      string // of a call, with the version in front
+	countPath string // where tokens are counted; "" if the API has none
+	provider  *Provider
+
+	list       string      // the member of a request that holds its messages
+	irrelevant []string    // members that do not change what a model answers
+	strip      func(*Node) // takes out of a request what else does not; may be nil
+	// parallel finds the calls and results of a request that stand side by side;
+	// nil if an order of them always means something.
+	parallel       func(*Node) (calls, results []parallel)
+	words          []string           // members, at any depth of the messages, that hold what is said
+	elsewhere      func(m *Node) bool // a member names content that is not in the request; nil: anything may
+	idPrefixes     []string           // of ids that are drawn at random
+	callPrefix     string             // of the ids of calls
+	wantsMaxOutput bool               // a request without a limit of output tokens is refused
+	shapedByTool   bool               // a reply of a fixed shape is the call of a tool
+
+	dialect
+}
+
+// table has the APIs in the order in which messages list them. The first is
+// what is taken for granted where nothing tells.
+var table = []*row{&chatRow, &responsesRow, &messagesRow}
+
+// A dialect is how one API says things. Trees that it is given are its own to
+// change.
+type dialect interface {
+	// Requests, as clients send them.
+	recognises(request *Node) bool
+	ids(request *Node) []*Node // every string that stands where an id stands
+	request(n *Node) Request
+	delivery(body []byte) (Delivery, error)
+
+	// Requests, as we make them.
+	envelope(Options) Envelope
+	system(text string) []byte
+	user(text string) []byte
+	say(text string, calls []Call) []byte
+	results([]Result) []byte
+	tool(b []byte, t Tool) []byte
+
+	// Replies.
+	reply(body *Node) (Reply, error)
+	answer(*Answer) (Node, error)
+	usage(c *counter, usage *Node) Usage
+
+	// Streams.
+	assemble(events []Event, done bool) (*Node, error)
+	stream(w *eventWriter, body *Node, includeUsage bool)
+	ends(chunk string) bool // a client may take this event for the end
+}
+
+// row finds an API in the table. The error lists those that are there.
+func (a API) row() (*row, error) {
+	for _, list := range [][]*row{table, silent} {
+		for _, r := range list {
+			if r.api == a {
+				return r, nil
+			}
+		}
+	}
+	return nil, malformed("the API %.40q is unknown, expected %s", a, Expected())
+}
+
+// must is for callers that have checked [API.Known].
+func (a API) must() *row {
+	r, err := a.row()
+	if err != nil {
+		panic("wire: " + err.Error())
+	}
+	return r
+}
+
+// Known reports whether this program speaks the API.
+func (a API) Known() bool {
+	_, err := a.row()
+	return err == nil
+}
+
+// APIs lists the APIs in which one converses.
+func APIs() []API {
+	list := make([]API, len(table))
+	for i, r := range table {
+		list[i] = r.api
+	}
+	return list
+}
+
+// Expected names the APIs for a message, as in "a, b or c".
+func Expected() string {
+	names := make([]string, len(table))
+	for i, r := range table {
+		names[i] = string(r.api)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Provider is whose API it is. The API must be known.
+func (a API) Provider() *Provider { return a.must().provider }
+
+// URL is where a call goes at a base URL, such as that of [Provider.BaseURL].
+// The API must be known.
+func (a API) URL(base string) string {
+	r := a.must()
+	return base + strings.TrimPrefix(r.path, r.provider.BasePath)
+}
+
+// A Route is what a path stands for.
+type Route struct {
+	API         API
+	CountTokens bool // not a call: the tokens of one are to be counted
+}
+
+// RouteOf finds the API that has a path, as in /v1/messages.
+func RouteOf(path string) (Route, bool) {
+	for _, r := range table {
+		switch path {
+		case r.path:
+			return Route{API: r.api}, true
+		case r.countPath:
+			return Route{API: r.api, CountTokens: true}, true
+		}
+	}
+	return Route{}, false
+}
+
+// Paths lists where calls go.
+func Paths() []string {
+	list := make([]string, len(table))
+	for i, r := range table {
+		list[i] = r.path
+	}
+	return list
+}
+
+// Recognise finds the API of a request in canonical JSON by its shape, among
+// those of a provider if its name is known. What has the shape of none is taken
+// for the first.
+func Recognise(provider string, request []byte) (API, error) {
+	n, err := ParseNode(request)
+	if err != nil {
+		return "", err
+	}
+	rows := slices.DeleteFunc(slices.Clone(table), func(r *row) bool { return r.provider.Name != provider })
+	if len(rows) == 0 {
+		rows = table
+	}
+	for _, r := range rows {
+		if r.recognises(&n) {
+			return r.api, nil
+		}
+	}
+	return rows[0].api, nil
+}
+
+// malformed refuses what is not in the form of its API.
+func malformed(format string, args ...any) *refusal.Error {
+	return refusal.Newf(refusal.Malformed, format, args...).
+		WithHint("whoever wrote this did not keep to the form of the API; docs/formats/cassette.md says what is read")
+}

@@ -1,0 +1,175 @@
+// Package monitor follows a registry from outside. It needs no access but the one
+// that everybody has, relies on none of the registry's own code but the rules that
+// anybody can compute ([tallystick/internal/serve/registry/recompute]), and keeps its own
+// copy of the entries that it has seen.
+//
+// A look ([Monitor.Once]) verifies the checkpoint and every entry since the last
+// look, computes draws, votes and decisions again, and compares the catalogue with
+// the entries: a row that no entry published, a published entry without a row, a row
+// that says something else, a receipt that does not prove.
+//
+// What it cannot see: what was never in the ledger, such as a proposal that was
+// refused or dropped before it was answered; what the operator tried before writing the
+// entry of a proposal, from whose root judges are drawn; the texts of
+// manifests that were taken down; and whether a registry shows others something
+// else, for which monitors compare what they remember, or witnesses cosign.
+package monitor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry/client"
+)
+
+type votes = evidence.RegistryVotes
+
+// catchUp is how often a look reads entries again because the list has rows of
+// entries that came after the checkpoint.
+const catchUp = 3
+
+// A Monitor looks at one registry.
+type Monitor struct {
+	Client *client.Client
+	// Keys are trusted to sign the ledger at the first look. Without any, those of
+	// its first entry are remembered, and the report says so.
+	Keys []ledger.LogKey
+	// Witnesses must have cosigned checkpoints; its Logs are not used.
+	Witnesses ledger.Policy
+	Dir       string // what it remembers; see [Folder]
+	// AllReceipts verifies the receipts of all rows, not only of new ones.
+	AllReceipts bool
+	Now         func() time.Time
+
+	memory *memory
+	log    *log
+	state  *replay
+	seen   map[string]digest.ID
+}
+
+// A Report is what came of a look.
+type Report struct {
+	Address   string    `json:"address"`
+	Origin    string    `json:"origin"`
+	Size      int64     `json:"size"`
+	Root      string    `json:"root"`
+	Before    int64     `json:"before"`    // entries at the last look, 0 the first time
+	Keys      []string  `json:"keys"`      // that may sign the ledger
+	FirstUse  bool      `json:"first_use"` // the key was not named but remembered
+	Proposals int       `json:"proposals"`
+	Draws     int       `json:"draws"`     // computed again
+	Votes     int       `json:"votes"`     // signatures verified
+	Decisions int       `json:"decisions"` // counted again
+	Rows      int       `json:"rows"`      // compared with their entries
+	Receipts  int       `json:"receipts"`  // verified now
+	Findings  []Finding `json:"findings"`
+}
+
+// Once looks once. A report with findings comes with an error.
+func (m *Monitor) Once(ctx context.Context) (*Report, error) {
+	report, err := m.look(ctx)
+	if err != nil {
+		// What was read in vain is forgotten; the next look begins with what is
+		// remembered on disk.
+		m.memory = nil
+		return nil, err
+	}
+	if len(report.Findings) > 0 {
+		f := report.Findings[0]
+		return report, refusal.Newf(refusal.RegistryMismatch, "%d findings; the first, %s: entry %d, proposal %s: %s", len(report.Findings), f.Name, f.Entry, f.Proposal, f.Detail).
+			WithHint("the registry's own signed entries say otherwise; the copy of them is in %s", m.Dir)
+	}
+	m.memory.Receipts = m.memory.Size
+	if err := saveSeen(m.Dir, m.seen); err != nil {
+		return nil, err
+	}
+	return report, m.memory.save(m.Dir)
+}
+
+func (m *Monitor) look(ctx context.Context) (*Report, error) {
+	if err := m.load(); err != nil {
+		return nil, err
+	}
+	before := int64(0)
+	if m.memory != nil {
+		before = m.memory.Size
+	}
+	if err := m.follow(ctx); err != nil {
+		return nil, err
+	}
+	mustHave := m.memory.Size
+	list, err := m.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// What was published while the list was read has entries after the checkpoint.
+	for n := 0; n < catchUp && slices.ContainsFunc(list, func(r row) bool { return m.state.byID[r.ProposalID] == nil || r.Entry >= m.memory.Size }); n++ {
+		if err := m.follow(ctx); err != nil {
+			return nil, err
+		}
+	}
+	report := &Report{Address: m.Client.Address(), Before: before}
+	if err := m.checkRows(ctx, list, mustHave, report); err != nil {
+		return nil, err
+	}
+	if err := m.checkWitnessed(ctx, report); err != nil {
+		return nil, err
+	}
+	m.fill(report)
+	return report, nil
+}
+
+func (m *Monitor) fill(r *Report) {
+	r.Origin, r.Size, r.Root, r.Keys, r.FirstUse = m.memory.Origin, m.memory.Size, m.memory.Root, m.memory.Keys, m.memory.FirstUse
+	r.Proposals, r.Draws, r.Votes, r.Decisions = len(m.state.order), m.state.drawn, m.state.votes, m.state.decided
+	r.Findings = append(append([]Finding{}, m.state.findings...), r.Findings...)
+}
+
+// load reads what is remembered, once, and computes again what follows from it.
+func (m *Monitor) load() error {
+	if m.memory != nil {
+		return nil
+	}
+	remembered, err := loadMemory(m.Dir)
+	if err != nil {
+		return err
+	}
+	if m.seen, err = loadSeen(m.Dir); err != nil || remembered == nil {
+		return err
+	}
+	if remembered.Address != m.Client.Address() {
+		return refusal.Newf(refusal.Usage, "%s remembers %s, not %s", m.Dir, remembered.Address, m.Client.Address()).WithHint("use another --state for another registry")
+	}
+	m.log = newLog(remembered.Origin)
+	m.state = newReplay(m.log)
+	if err := loadEntries(m.Dir, remembered.Size, m.apply); err != nil {
+		return err
+	}
+	if got := m.log.chain.Root().String(); got != remembered.Root {
+		return refusal.Newf(refusal.MemoryDamaged, "%s: the entries that were kept have the root %s; remembered is %s", m.Dir, got, remembered.Root).
+			WithHint("somebody changed them on this machine; begin again with another --state")
+	}
+	if err := m.trusted(remembered); err != nil {
+		return err
+	}
+	m.memory = remembered
+	return nil
+}
+
+// trusted refuses a key that was named now and neither may sign what is remembered
+// nor handed it over to one that may.
+func (m *Monitor) trusted(remembered *memory) error {
+	for _, k := range m.Keys {
+		heirs := vkeys(m.log.heirs([]ledger.LogKey{k}))
+		if !slices.ContainsFunc(heirs, func(vkey string) bool { return slices.Contains(remembered.Keys, vkey) }) {
+			return refusal.Newf(refusal.CheckpointInvalid, "the key %s is not one that may sign the registry that was seen before; those are %q", vkeys([]ledger.LogKey{k})[0], remembered.Keys).
+				WithHint("this may be another registry at the same address; look at it with another --state")
+		}
+	}
+	return nil
+}

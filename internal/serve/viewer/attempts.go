@@ -1,0 +1,194 @@
+package viewer
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+)
+
+type attemptsData struct {
+	Filter  attemptFilter
+	Classes []string
+	Targets []string
+	Tags    []string
+	Rows    []attemptRow
+	Total   int
+	Pager   pager
+}
+
+// An attemptFilter is what the query string chooses.
+type attemptFilter struct{ Class, Target, State, Tag, Text, Sort string }
+
+// An attemptRow is an attempt and the entries that its row shows.
+type attemptRow struct {
+	archive.Logged
+	Registered, End *entry
+}
+
+// attemptsOnPage is how many attempts a page lists.
+const attemptsOnPage = 50
+
+func (v *Viewer) attempts(req *http.Request) (*page, error) {
+	q := req.URL.Query()
+	f := attemptFilter{q.Get("class"), q.Get("target"), q.Get("state"), q.Get("tag"), q.Get("q"), q.Get("sort")}
+	data := attemptsData{Filter: f}
+	var chosen []*history.Attempt
+	for _, a := range slices.Backward(v.r.History.Attempts) {
+		tags := v.tagsOf(a)
+		data.Classes, data.Targets, data.Tags = append(data.Classes, a.Class), append(data.Targets, a.Target), append(data.Tags, tags...)
+		if f.takes(a) && (f.Tag == "" || slices.Contains(tags, f.Tag)) {
+			chosen = append(chosen, a)
+		}
+	}
+	data.Classes, data.Targets, data.Tags = names(data.Classes), names(data.Targets), names(data.Tags)
+	f.order(chosen)
+	data.Total = len(chosen)
+	data.Pager = newPager(q, len(chosen), attemptsOnPage)
+	var err error
+	if data.Rows, err = v.attemptRows(chosen[data.Pager.from:data.Pager.to]); err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Attempts", Template: "attempts", Section: "Attempts", Data: data, Next: []command{{What: "The same in the terminal", Line: f.command()}}}
+	if len(chosen) > 1 {
+		p.Next = append(p.Next, command{What: "Compare the two newest", Line: shell("tally", "compare", chosen[1].ID, chosen[0].ID)})
+	}
+	return p, nil
+}
+
+// tagsOf are the tags that cases of an attempt have.
+func (v *Viewer) tagsOf(a *history.Attempt) []string {
+	tags, _ := remembered(v, "tags "+a.ID, func() ([]string, error) {
+		var list []string
+		for c := range a.Cases() {
+			for _, tag := range c.Tags() {
+				if !slices.Contains(list, tag) {
+					list = append(list, tag)
+				}
+			}
+		}
+		return list, nil
+	})
+	return tags
+}
+
+func (f attemptFilter) takes(a *history.Attempt) bool {
+	switch {
+	case f.Class != "" && a.Class != f.Class, f.Target != "" && a.Target != f.Target, f.Text != "" && !strings.Contains(strings.ToLower(a.ID), strings.ToLower(f.Text)):
+		return false
+	case f.State == "finished":
+		return a.Finished != nil
+	case f.State == "unfinished":
+		return a.Finished == nil
+	case f.State == "scratch":
+		return a.Level == history.Scratch
+	}
+	return true
+}
+
+func (f attemptFilter) order(list []*history.Attempt) {
+	switch f.Sort {
+	case "oldest":
+		slices.Reverse(list)
+	case "class":
+		slices.SortStableFunc(list, func(a, b *history.Attempt) int {
+			return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Target, b.Target))
+		})
+	case "passed":
+		slices.SortStableFunc(list, func(a, b *history.Attempt) int {
+			return cmp.Compare(float64(a.Passed)/float64(a.Tasks()), float64(b.Passed)/float64(b.Tasks()))
+		})
+	}
+}
+
+func (f attemptFilter) command() string {
+	words := []string{"tally", "log"}
+	if f.Class != "" {
+		words = append(words, "--class", f.Class)
+	}
+	if f.Target != "" {
+		words = append(words, "--target", f.Target)
+	}
+	return shell(words...)
+}
+
+// attemptRows are attempts with the entries that vouch for their rows.
+func (v *Viewer) attemptRows(list []*history.Attempt) ([]attemptRow, error) {
+	var indexes []int64
+	for _, a := range list {
+		indexes = append(indexes, a.Index)
+		if a.Finished != nil {
+			indexes = append(indexes, a.Finished.Index)
+		}
+	}
+	entries, err := v.entries(indexes...)
+	if err != nil {
+		return nil, err
+	}
+	var rows []attemptRow
+	for _, a := range list {
+		l, err := v.loggedOf(a)
+		if err != nil {
+			return nil, err
+		}
+		row := attemptRow{Logged: l, Registered: entries[a.Index]}
+		if a.Finished != nil {
+			row.End = entries[a.Finished.Index]
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// names is a sorted list without repetitions.
+func names(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// A pager says which part of a list a page shows.
+type pager struct {
+	Page, Pages, First, Last, Total int
+	Before, After                   string // addresses; "" at the ends
+
+	from, to int
+}
+
+func newPager(q url.Values, total, each int) pager {
+	pages := max(1, (total+each-1)/each)
+	n, err := strconv.Atoi(q.Get("page"))
+	if err != nil || n < 1 {
+		n = 1
+	}
+	n = min(n, pages)
+	p := pager{Page: n, Pages: pages, Total: total, from: (n - 1) * each, to: min(n*each, total)}
+	p.First, p.Last = min(p.from+1, total), p.to
+	if n > 1 {
+		p.Before = with(q, "page", strconv.Itoa(n-1))
+	}
+	if n < pages {
+		p.After = with(q, "page", strconv.Itoa(n+1))
+	}
+	return p
+}
+
+// counted are the outcomes of an attempt, in the order in which they are shown.
+func counted(l archive.Logged) counts {
+	by := map[string]int{"failed": l.Failed, "errored": l.Errors, "truncated": l.Truncated, "unscored": l.Unscored, "skipped": l.Skipped, "not_run": l.NotRun, "passed": l.Passed}
+	var out counts
+	for _, o := range outcomes {
+		out = append(out, outcomeCount{o, by[string(o)]})
+	}
+	return out
+}
+
+// States and Orders are what the form offers.
+func (attemptsData) States() []string { return []string{"finished", "unfinished", "scratch"} }
+
+// Orders are those of the list.
+func (attemptsData) Orders() []string { return []string{"oldest", "passed", "class"} }

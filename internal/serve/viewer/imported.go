@@ -1,0 +1,59 @@
+package viewer
+
+import (
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/results"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/importer"
+)
+
+type importedData struct {
+	Files []importedFile
+}
+
+type importedFile struct {
+	Name, URL string
+	Runs      []results.Run
+	Problem   string
+}
+
+func (v *Viewer) imported(req *http.Request) (*page, error) {
+	data := &importedData{}
+	for i, path := range v.config.Files {
+		f := importedFile{Name: path, URL: address("imported", strconv.Itoa(i+1))}
+		var err error
+		if f.Runs, err = importer.Read(req.Context(), []string{path}, importer.Options{}); err != nil {
+			f.Problem = err.Error()
+		}
+		data.Files = append(data.Files, f)
+	}
+	return &page{Title: "Imported results", Template: "imported", Section: "Imported", Outside: true, Data: data,
+		Next: []command{{What: "Show files of other harnesses here", Line: "tally view FILE..."}, {What: "Read one in the terminal", Line: "tally import FILE"}}}, nil
+}
+
+type importedRunData struct {
+	Name string
+	*abroad.ShownImport
+	Page  []abroad.ShownRow
+	Pager pager
+}
+
+func (v *Viewer) importedRun(req *http.Request) (*page, error) {
+	n, err := strconv.Atoi(req.PathValue("id"))
+	if err != nil || n < 1 || n > len(v.config.Files) {
+		return nil, refusal.Newf(refusal.UnknownName, "no imported file %q", req.PathValue("id")).WithHint("files are named on the command line: tally view FILE")
+	}
+	path := v.config.Files[n-1]
+	data := &importedRunData{Name: filepath.Base(path)}
+	if data.ShownImport, err = abroad.ShowImported(req.Context(), path, ""); err != nil {
+		return nil, err
+	}
+	data.Pager = newPager(req.URL.Query(), len(data.Rows), rowsOnPage)
+	data.Page = data.Rows[data.Pager.from:data.Pager.to]
+	return &page{Title: data.Name, Template: "imported_run", Section: "Imported", Outside: true, Data: data, Crumbs: []link{{Text: "Imported", URL: "/imported"}, {Text: data.Name, URL: ""}},
+		Next: []command{{What: "The same in the terminal", Line: shell("tally", "show", path)}, {What: "Attest it", Line: shell("tally", "attest", path)}}}, nil
+}

@@ -1,0 +1,318 @@
+// Package viewer shows a workspace in a browser.
+//
+// It renders and does not decide: what a page says comes from [archive.Reading],
+// which verified the ledger once and reads on as it grows, and from the packages
+// that the commands ask. Pages only read. What one would do next is offered as a
+// command to copy.
+//
+// Every value that comes from an entry of the ledger names that entry, the member
+// and the [Format] in attributes of its element, so that a script can make the
+// text again from the entry that it verified: docs/viewer.md. Texts of agents,
+// rubrics and files are escaped and shown as text, whatever they contain.
+//
+// Where it stops: whoever runs the server decides what it sends. That a page looks
+// right proves nothing; the receipts do, checked with a key that one has from
+// elsewhere.
+package viewer
+
+import (
+	"cmp"
+	"embed"
+	"html/template"
+	"net/http"
+	"sync"
+	"time"
+
+	"tallystick/internal/read/archive"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/viewer/layout"
+)
+
+//go:embed templates
+var files embed.FS
+
+// A Config says what is shown.
+type Config struct {
+	Place *archive.Place
+	// Files are results of other harnesses, as "tally import" reads them.
+	Files []string
+	// Now is the time; nil means that of the machine.
+	Now func() time.Time
+	// Still shows the ledger as it is when it is opened, at the time of its last entry:
+	// pages that are written to files are of one state and have no clock.
+	Still bool
+}
+
+// A Viewer answers requests for pages. It has no locks on its doors: see
+// [Server].
+type Viewer struct {
+	config Config
+	mux    *http.ServeMux
+
+	// mu guards what was read: pages are made beside each other, and none while the
+	// ledger is read on.
+	mu      sync.RWMutex
+	r       *archive.Reading
+	display *archive.Display
+	broken  error     // why the ledger could not be read on
+	since   time.Time // when that was
+
+	// looking is held by whoever finds out whether the ledger has grown.
+	looking sync.Mutex
+	behind  time.Time // when it was seen to have grown while pages were made; zero if it was not
+
+	// memo guards what pages remember for each other.
+	memo    sync.Mutex
+	made    map[string]any    // of this state of the ledger
+	scripts map[int64]*script // by the entry of the case
+
+	atOnce  int64         // bytes of the longest transcript that a page waits for
+	beside  chan struct{} // held by whoever verifies a longer one
+	maxKept int64         // bytes of the transcripts whose outlines are remembered
+}
+
+// Open verifies the workspace's ledger and returns a Viewer of it.
+func Open(c Config) (*Viewer, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Still { // its clock is changed below
+		c.Place = &archive.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
+	}
+	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1), maxKept: maxScriptBytes}
+	if err := v.read(); err != nil {
+		return nil, err
+	}
+	if last := v.r.History.Time.Go(); c.Still {
+		v.config.Now = func() time.Time { return last }
+		v.config.Place.Now = v.config.Now
+	}
+	v.routes()
+	return v, nil
+}
+
+// Prepare makes the first page before somebody asks for it, beside everything else: it
+// verifies every class, and a long one takes longer than people like to wait.
+func (v *Viewer) Prepare() {
+	go v.render(v.overview, nil)
+}
+
+// Close keeps what was found out for the next time.
+func (v *Viewer) Close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.display != nil {
+		v.display.Close()
+	}
+}
+
+func (v *Viewer) read() error {
+	r, err := v.config.Place.Read(archive.Ask{Again: true, Prove: true})
+	if err != nil {
+		return err
+	}
+	v.r, v.scripts = r, make(map[int64]*script)
+	v.forget()
+	return nil
+}
+
+// forget drops what was made of an earlier state of the ledger. Entries stay what they
+// are as it grows, and so do their transcripts.
+func (v *Viewer) forget() {
+	if v.display != nil {
+		v.display.Close()
+	}
+	v.display = v.r.ForDisplay()
+	v.made = make(map[string]any)
+}
+
+// remembered is what make gives, once for each state of the ledger. Two pages that need
+// it at the same time may both make it.
+func remembered[T any](v *Viewer, name string, make func() (T, error)) (T, error) {
+	v.memo.Lock()
+	known, ok := v.made[name].(T)
+	v.memo.Unlock()
+	if ok {
+		return known, nil
+	}
+	out, err := make()
+	if err == nil {
+		v.memo.Lock()
+		v.made[name] = out
+		v.memo.Unlock()
+	}
+	return out, err
+}
+
+// retryAfter is how long a ledger that does not verify is left alone before it is
+// read again from the beginning.
+const retryAfter = 3 * time.Second
+
+// mayLag is how long pages may show the ledger as it was while others are being made:
+// one that takes long must not keep everybody waiting whenever the ledger grows.
+const mayLag = 5 * time.Second
+
+// enter lets a page use what was read until it calls leave. It reads on first where the
+// ledger has grown.
+func (v *Viewer) enter() (leave func(), err error) {
+	v.upToDate()
+	v.mu.RLock()
+	return v.mu.RUnlock, v.broken
+}
+
+// upToDate reads on where the ledger has grown. After a failure the whole of it is
+// verified again: a page must not be made of a Reading that stopped halfway.
+func (v *Viewer) upToDate() {
+	if v.config.Still {
+		return
+	}
+	v.looking.Lock()
+	defer v.looking.Unlock()
+	standing, err := v.standing()
+	switch {
+	case err == nil && standing == archive.Unchanged:
+		v.behind = time.Time{}
+		return
+	case err == nil && standing == archive.Grown && !v.mu.TryLock():
+		if v.behind.IsZero() {
+			v.behind = time.Now()
+		}
+		if time.Since(v.behind) < mayLag {
+			return
+		}
+		v.mu.Lock()
+	case err != nil || standing != archive.Grown:
+		v.mu.Lock()
+	}
+	defer v.mu.Unlock()
+	v.behind = time.Time{}
+	switch {
+	case err != nil:
+	case standing == archive.Rewritten:
+		err = v.read()
+	default:
+		if err = v.r.Refresh(); err == nil {
+			v.forget()
+		}
+	}
+	v.broken, v.since = err, v.config.Now()
+}
+
+// standing is how the ledger's files are. A ledger that did not verify is read again
+// after a while.
+func (v *Viewer) standing() (archive.Standing, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	switch {
+	case v.broken == nil:
+		return v.r.Standing()
+	case v.config.Now().Sub(v.since) < retryAfter:
+		return archive.Unchanged, nil
+	}
+	return archive.Rewritten, nil
+}
+
+func (v *Viewer) loggedOf(a *history.Attempt) (archive.Logged, error) {
+	if a.Finished == nil { // what it cost is in its journal
+		return v.display.Logged(a)
+	}
+	return remembered(v, "logged "+a.ID, func() (archive.Logged, error) { return v.display.Logged(a) })
+}
+
+// ServeHTTP answers a request.
+func (v *Viewer) ServeHTTP(w http.ResponseWriter, req *http.Request) { v.mux.ServeHTTP(w, req) }
+
+func (v *Viewer) routes() {
+	for pattern, make := range map[string]func(*http.Request) (*page, error){
+		"/{$}":                            v.overview,
+		"/attempts":                       v.attempts,
+		"/attempt/{id}":                   v.attempt,
+		"/attempt/{id}/case/{case}":       v.caseOf,
+		"/matrix":                         v.matrix,
+		"/compare":                        v.compare,
+		"/golden/{class}/{target}/{case}": v.golden,
+		"/corpus":                         v.corpus,
+		"/corpus/{class}":                 v.class,
+		"/judges":                         v.judges,
+		"/promotion/{class}":              v.promotion,
+		"/audit/{id}":                     v.audit,
+		"/imported":                       v.imported,
+		"/imported/{id}":                  v.importedRun,
+		"/fleet":                          v.fleet,
+		"/ledger":                         v.ledger,
+		"/ledger/{index}":                 v.ledgerEntry,
+	} {
+		v.mux.HandleFunc("GET "+pattern, v.page(make))
+	}
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)
+	v.mux.HandleFunc("GET /blob/{digest}", v.blob)
+	v.mux.HandleFunc("GET /receipt/{index}", v.receipt)
+	v.mux.HandleFunc("GET /checkpoint", v.checkpoint)
+	v.mux.HandleFunc("GET /keys", v.keys)
+	v.mux.HandleFunc("GET /assets/{name}", asset)
+	v.mux.HandleFunc("GET /verify.html", verifyPage)
+	v.mux.HandleFunc("/", v.page(func(req *http.Request) (*page, error) {
+		return nil, refusal.Newf(refusal.NotFound, "there is no page at this address").WithHint("begin at the overview")
+	}))
+}
+
+// page makes a handler of a function that gathers what a page shows.
+func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		data, status, err := v.render(make, req)
+		if err != nil {
+			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(status)
+		w.Write(data) // without the lock: whoever reads slowly keeps nobody waiting
+	}
+}
+
+// render makes the bytes of a page from what was read.
+func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Request) (data []byte, status int, err error) {
+	leave, err := v.enter()
+	defer leave()
+	var p *page
+	if err == nil {
+		p, err = make(req)
+	}
+	if err != nil {
+		p = failed(err)
+	}
+	v.r.DropBenches() // what pages need of them is remembered
+	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, v.sections(), "/", "/assets"
+	p.Still = v.config.Still
+	data, err = p.Render(templates())
+	return data, cmp.Or(p.Status, http.StatusOK), err
+}
+
+// failed is the page of an error. What does not verify is told as a banner.
+func failed(err error) *page {
+	r := refusal.Of(err)
+	p := &page{Title: "This cannot be shown", Template: "error", Outside: true, Status: http.StatusInternalServerError,
+		Data: errorData{Name: string(r.Name), Text: err.Error(), Hint: r.Hint}}
+	switch refusal.ExitCode(err) {
+	case refusal.ExitUnverified:
+		p.Title, p.Alarm = "Evidence does not verify", err.Error()
+	case refusal.ExitUsage:
+		p.Status = http.StatusNotFound
+	}
+	if r.Name == refusal.NotFound {
+		p.Title, p.Status = "There is nothing here", http.StatusNotFound
+	}
+	return p
+}
+
+type errorData struct{ Name, Text, Hint string }
+
+// lookUp finds the attempt of an address.
+func (v *Viewer) lookUp(req *http.Request) (*history.Attempt, error) {
+	return v.r.Attempt(req.PathValue("id"))
+}
+
+// templates are parsed when the first page is asked for: most commands never do.
+var templates = sync.OnceValue(func() map[string]*template.Template { return layout.Parse(files, "templates", functions) })

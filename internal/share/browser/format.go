@@ -1,0 +1,214 @@
+package browser
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
+)
+
+// A Format says how a value of a ledger entry becomes the text that a page shows.
+// A page names it beside the value, in data-as, so that a script can make the text
+// again from the entry that it verified and compare. testdata/formats.json holds
+// both sides to the same examples; docs/viewer.md has the table.
+type Format string
+
+// The formats.
+const (
+	AsNumber  Format = "number3"  // three decimals
+	AsPercent Format = "percent1" // a fraction as percent with one decimal
+	AsDollars Format = "usd"      // microdollars
+	AsText    Format = "text"     // a string, or a number as it is spelled
+	AsTime    Format = "time"     // to the second, UTC
+	AsBool    Format = "bool"     // yes or no
+	AsOutcome Format = "outcome"  // of a case
+
+	// Of an object of counts by outcome, as attempt.finished has it:
+	AsTotal    Format = "total"     // their sum
+	AsSolved   Format = "solved1"   // the share that passed, as percent with one decimal
+	AsInterval Format = "interval1" // Wilson's interval of that share at 95 percent
+)
+
+// MaxText bounds a text on a page, in characters. What is longer is cut and ends in an
+// ellipsis; the whole of it is in the entry.
+const MaxText = 4000
+
+// None stands where an entry has no value.
+const None = "–"
+
+// Show is the text of a JSON value.
+func (f Format) Show(value []byte) (string, error) {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return "", fmt.Errorf("format %s: %w", f, err)
+	}
+	switch v := v.(type) {
+	case string:
+		switch f {
+		case AsText:
+			return Text(v), nil
+		case AsTime:
+			t, err := evidence.ParseTime(v)
+			return Time(t), err
+		case AsOutcome:
+			return OutcomeName(evidence.Outcome(v)), nil
+		}
+	case bool:
+		if f == AsBool {
+			return YesNo(v), nil
+		}
+	case json.Number:
+		return f.showNumber(v)
+	case map[string]any:
+		return f.showCounts(v)
+	}
+	return "", fmt.Errorf("format %s does not take %s", f, value)
+}
+
+func (f Format) showNumber(n json.Number) (string, error) {
+	switch f {
+	case AsText:
+		return n.String(), nil
+	case AsDollars:
+		micro, err := n.Int64()
+		return plain.Dollars(micro), err
+	case AsNumber:
+		x, err := n.Float64()
+		return Number(x), err
+	case AsPercent:
+		x, err := n.Float64()
+		return Percent(x), err
+	}
+	return "", fmt.Errorf("format %s does not take the number %s", f, n)
+}
+
+func (f Format) showCounts(counts map[string]any) (string, error) {
+	total, passed := int64(0), int64(0)
+	for name, v := range counts {
+		number, ok := v.(json.Number)
+		n, err := number.Int64()
+		if !ok || err != nil || n < 0 || n > 1<<40 {
+			return "", fmt.Errorf("format %s: %.60q is not counted by a whole number", f, name)
+		}
+		if total += n; name == string(evidence.Passed) {
+			passed = n
+		}
+	}
+	switch {
+	case f == AsTotal:
+		return strconv.FormatInt(total, 10), nil
+	case total == 0:
+	case f == AsSolved:
+		return Percent(float64(passed) / float64(total)), nil
+	case f == AsInterval:
+		lo, hi := wilson(float64(passed)/float64(total), float64(total))
+		return Percent(lo) + " – " + Percent(hi), nil
+	}
+	return "", fmt.Errorf("format %s does not take counts that sum to %d", f, total)
+}
+
+// wilson is the interval of package scorecard, written as the script has it. The
+// conversions keep a processor from rounding once where the browser rounds twice.
+func wilson(p, n float64) (lo, hi float64) {
+	const z = 1.959963984540054
+	zz := float64(z * z)
+	centre := p + float64(zz/float64(2*n))
+	half := float64(z * math.Sqrt(float64(float64(p*float64(1-p))/n)+float64(zz/float64(float64(4*n)*n))))
+	scale := 1 + float64(zz/n)
+	lo, hi = max(0, (centre-half)/scale), min(1, (centre+half)/scale)
+	if p == 0 {
+		lo = 0
+	}
+	if p == 1 {
+		hi = 1
+	}
+	return lo, hi
+}
+
+// Number is a number with three decimals; halves are rounded up.
+func Number(x float64) string { return fixed(x, 3) }
+
+// Percent is a fraction as percent with one decimal.
+func Percent(x float64) string { return fixed(x*100, 1) + " %" }
+
+// fixed spells a number as toFixed of ECMAScript does. Of two that are equally
+// near it takes the larger, where strconv takes the even one.
+func fixed(x float64, decimals int) string {
+	power := math.Pow10(decimals)
+	if y := x * power; y-math.Floor(y) == 0.5 && math.FMA(x, power, -y) == 0 {
+		x = (math.Floor(y) + 1) / power
+	}
+	s := strconv.FormatFloat(x, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		return strings.TrimPrefix(s, "-")
+	}
+	return s
+}
+
+// Time is a point in time to the second.
+func Time(t evidence.Time) string { return t.Go().Format("2006-01-02 15:04:05 UTC") }
+
+// YesNo is a truth.
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// OutcomeName is the word for an outcome.
+func OutcomeName(o evidence.Outcome) string {
+	switch o {
+	case evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Unscored, evidence.Truncated:
+		return strings.ToUpper(string(o[:1])) + string(o[1:])
+	case evidence.Errored:
+		return "Error"
+	case "not_run":
+		return "Not run"
+	}
+	return Text(string(o))
+}
+
+// Text makes a text of somebody else's visible: what steers a terminal, reverses
+// the reading order or shows nothing is spelled out. Line feeds and tabs stay. It
+// is not [plain.Block], which also knows the commands of CI systems and asks a
+// table of Unicode that a script in a browser does not have.
+func Text(s string) string { return TextUpTo(s, MaxText) }
+
+// Line is Text with line feeds and tabs spelled out too.
+func Line(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Text(s))
+}
+
+// TextUpTo is Text with another bound.
+func TextUpTo(s string, most int) string {
+	var b strings.Builder
+	n := 0
+	for i, r := range s {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r < 0x20 || 0x7f <= r && r <= 0x9f:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r == utf8.RuneError && s[i] != 0xef:
+			fmt.Fprintf(&b, `\x%02x`, s[i]) // a byte that is not UTF-8
+		case plain.Invisible(r):
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

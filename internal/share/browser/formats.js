@@ -1,0 +1,98 @@
+// How a value of an entry becomes the text that a page shows (data-as), as the program
+// does it. internal/serve/viewer/testdata/formats.json holds both to the same examples.
+import { Malformed } from "./bytes.js";
+
+const MOST_CHARACTERS = 4000;
+const INVISIBLES = [[0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x17b4, 0x17b5], [0x180b, 0x180f], [0x200b, 0x200f], [0x2028, 0x202e], [0x2060, 0x206f], [0x3164, 0x3164], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb], [0xe0000, 0xe0fff]];
+
+// visible makes a text of somebody else's visible: what steers, reverses or shows nothing
+// is spelled out.
+export function visible(s) {
+  let out = "", n = 0;
+  for (const c of s) {
+    if (++n > MOST_CHARACTERS) return out + "…";
+    const code = c.codePointAt(0);
+    if (code === 10 || code === 9) out += c;
+    else if (code < 32 || (code >= 127 && code <= 159)) out += "\\x" + code.toString(16).padStart(2, "0");
+    else if (INVISIBLES.some(([low, high]) => low <= code && code <= high)) out += "\\u{" + code.toString(16) + "}";
+    else out += c;
+  }
+  return out;
+}
+
+// fixed is toFixed without a minus before nothing.
+const fixed = (x, decimals) => {
+  const s = x.toFixed(decimals);
+  return /^-[0.]*$/.test(s) ? s.slice(1) : s;
+};
+
+function dollars(micro) {
+  if (!Number.isSafeInteger(micro)) throw new Malformed("an amount that is not a whole number of microdollars");
+  const amount = Math.abs(micro);
+  const cents = String(amount % 1e6).padStart(6, "0").replace(/0+$/, "").padEnd(2, "0");
+  return `${micro < 0 ? "-" : ""}$${Math.floor(amount / 1e6)}.${cents}`;
+}
+
+const PASSED = "passed";
+
+// counts reads counts by outcome: how many there are, and how many passed.
+function counts(object) {
+  let total = 0;
+  for (const n of Object.values(object)) {
+    if (!Number.isSafeInteger(n) || n < 0 || n > 2 ** 40) throw new Malformed("counts that are not whole numbers");
+    total += n;
+  }
+  return { total, passed: Object.hasOwn(object, PASSED) ? object[PASSED] : 0 };
+}
+
+function share(object) {
+  const { total, passed } = counts(object);
+  if (total === 0) throw new Malformed("a share of nothing");
+  return { rate: passed / total, total };
+}
+
+// wilson is the score interval of a rate (Wilson 1927) at 95 percent.
+function wilson(p, n) {
+  const z = 1.959963984540054, zz = z * z;
+  const centre = p + zz / (2 * n), half = z * Math.sqrt((p * (1 - p)) / n + zz / (4 * n * n)), scale = 1 + zz / n;
+  return [p === 0 ? 0 : Math.max(0, (centre - half) / scale), p === 1 ? 1 : Math.min(1, (centre + half) / scale)];
+}
+
+const percent = (x) => fixed(x * 100, 1) + " %";
+
+const OUTCOMES = { passed: "Passed", failed: "Failed", skipped: "Skipped", unscored: "Unscored", truncated: "Truncated", errored: "Error", not_run: "Not run" };
+
+const FORMATS = {
+  number: {
+    number3: (x) => fixed(x, 3),
+    percent1: percent,
+    usd: dollars,
+    text: (x) => JSON.stringify(x),
+  },
+  string: {
+    text: visible,
+    time: (s) => {
+      if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/.test(s)) throw new Malformed("not a time");
+      return s.slice(0, 10) + " " + s.slice(11, 19) + " UTC";
+    },
+    outcome: (s) => (Object.hasOwn(OUTCOMES, s) ? OUTCOMES[s] : visible(s)),
+  },
+  boolean: { bool: (b) => (b ? "yes" : "no") },
+  object: {
+    total: (o) => String(counts(o).total),
+    solved1: (o) => percent(share(o).rate),
+    interval1: (o) => {
+      const { rate, total } = share(o);
+      return wilson(rate, total).map(percent).join(" – ");
+    },
+  },
+};
+
+// shown is the text of a value. Where an entry has none, a page shows a dash.
+export function shown(value, as) {
+  if (value === undefined) return "–";
+  const formats = (value !== null && !Array.isArray(value) && FORMATS[typeof value]) || {};
+  const format = Object.hasOwn(formats, as) ? formats[as] : null;
+  if (!format) throw new Malformed(`the format ${as} does not take ${JSON.stringify(value).slice(0, 80)}`);
+  return format(value);
+}

@@ -1,0 +1,319 @@
+package importer
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tallystick/internal/read/results"
+	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/record/refusal"
+)
+
+// A span is one of OpenTelemetry's, from a Phoenix export or from OTLP.
+type span struct {
+	trace, id, parent, name, began string
+	failed                         bool
+	message                        string
+	attributes                     map[string]any // flat
+	annotations                    []any
+	evaluations                    []map[string]any // attributes of gen_ai.evaluation.result
+}
+
+// spanRun joins spans to conversations: spans of one session, or else of one
+// trace, are one sample.
+type spanRun struct {
+	run     *run
+	session map[string]string      // trace to conversation
+	samples map[string]*spanSample // by conversation, or by trace until that is known
+	models  map[string]bool
+}
+
+// spanSample is a conversation while it is read.
+type spanSample struct {
+	results.Sample
+	first, last string // when the roots began that Input and Answer are from
+	spans       int64
+}
+
+func (s *session) spans(g []*file) error {
+	harness := "opentelemetry"
+	if !slices.ContainsFunc(g, func(f *file) bool { return f.kind != phoenixSpans }) {
+		harness = "phoenix"
+	}
+	t := &spanRun{run: s.begin(harness), session: map[string]string{}, samples: map[string]*spanSample{}, models: map[string]bool{}}
+	for _, f := range g {
+		err := s.json(f, func(r *jsonstream.Reader) error {
+			return f.rows(r, "", func() error {
+				if f.kind == otlpSpans {
+					return t.otlp(r)
+				}
+				sp, err := readPhoenix(r)
+				if err != nil {
+					return err
+				}
+				return t.add(r, sp)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.finish(g)
+}
+
+func readPhoenix(r *jsonstream.Reader) (*span, error) {
+	sp := &span{attributes: map[string]any{}}
+	var status string
+	var attributes, events, annotations any
+	err := object(r, fields{
+		"name": scalar(r, &sp.name), "parent_id": scalar(r, &sp.parent), "start_time": scalar(r, &sp.began),
+		"context":     inside(r, fields{"trace_id": scalar(r, &sp.trace), "span_id": scalar(r, &sp.id)}),
+		"status_code": scalar(r, &status), "status_message": excerpt(r, &sp.message),
+		"attributes": anything(r, &attributes), "events": anything(r, &events), "annotations": anything(r, &annotations), "span_annotations": anything(r, &annotations),
+	})
+	flatAttributes("", attributes, sp.attributes, 0)
+	sp.failed = strings.HasSuffix(status, "ERROR")
+	sp.annotations = listOf(annotations)
+	for _, e := range listOf(events) {
+		if textOf(member(e, "name")) == "gen_ai.evaluation.result" {
+			flat := map[string]any{}
+			flatAttributes("", member(e, "attributes"), flat, 0)
+			sp.evaluations = append(sp.evaluations, flat)
+		}
+	}
+	return sp, err
+}
+
+// flatAttributes joins the names of nested attributes with dots, as they are
+// where they are flat.
+func flatAttributes(prefix string, v any, to map[string]any, depth int) {
+	m, ok := v.(map[string]any)
+	if !ok || depth > 16 {
+		if prefix != "" {
+			to[prefix] = v
+		}
+		return
+	}
+	for name, item := range m {
+		if prefix != "" {
+			name = prefix + "." + name
+		}
+		flatAttributes(name, item, to, depth+1)
+	}
+}
+
+// otlp reads one document of resourceSpans.
+func (t *spanRun) otlp(r *jsonstream.Reader) error {
+	spans := func() error {
+		return list(r, func(int) error {
+			sp, err := readOTLP(r)
+			if err != nil {
+				return err
+			}
+			return t.add(r, sp)
+		})
+	}
+	scopes := func() error { return list(r, func(int) error { return object(r, fields{"spans": spans}) }) }
+	return object(r, fields{"resourceSpans": func() error {
+		return list(r, func(int) error {
+			return object(r, fields{"scopeSpans": scopes, "instrumentationLibrarySpans": scopes})
+		})
+	}})
+}
+
+func readOTLP(r *jsonstream.Reader) (*span, error) {
+	sp := &span{}
+	var status string
+	var attributes, events any
+	err := object(r, fields{
+		"traceId": scalar(r, &sp.trace), "spanId": scalar(r, &sp.id), "parentSpanId": scalar(r, &sp.parent), "name": scalar(r, &sp.name), "startTimeUnixNano": scalar(r, &sp.began),
+		"status":     inside(r, fields{"code": scalar(r, &status), "message": excerpt(r, &sp.message)}),
+		"attributes": anything(r, &attributes), "events": anything(r, &events),
+	})
+	if ns, err := strconv.ParseInt(sp.began, 10, 64); err == nil { // of one width, so that texts compare as times do
+		sp.began = time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
+	}
+	sp.attributes = otlpAttributes(attributes)
+	sp.failed = status == "2" || strings.HasSuffix(status, "ERROR")
+	for _, e := range listOf(events) {
+		if textOf(member(e, "name")) == "gen_ai.evaluation.result" {
+			sp.evaluations = append(sp.evaluations, otlpAttributes(member(e, "attributes")))
+		}
+	}
+	return sp, err
+}
+
+// otlpAttributes reads [{key, value:{stringValue|intValue|doubleValue|boolValue}}].
+func otlpAttributes(v any) map[string]any {
+	flat := map[string]any{}
+	for _, a := range listOf(v) {
+		value, _ := member(a, "value").(map[string]any)
+		for _, x := range value {
+			flat[textOf(member(a, "key"))] = x // one member each
+		}
+	}
+	return flat
+}
+
+func (sp *span) get(names ...string) string {
+	for _, name := range names {
+		if s := textOf(sp.attributes[name]); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func (t *spanRun) add(r *jsonstream.Reader, sp *span) error {
+	conversation := sp.get("session.id", "gen_ai.conversation.id", "thread.id")
+	if conversation != "" {
+		if err := t.join(r, sp.trace, conversation); err != nil {
+			return err
+		}
+	}
+	s, err := t.sample(sp.trace)
+	if err != nil {
+		return err
+	}
+	s.spans++
+	if model := sp.get("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"); model != "" && len(t.models) < 100 {
+		t.models[model] = true
+	}
+	if sp.parent == "" {
+		s.root(sp)
+	}
+	for _, e := range sp.evaluations {
+		if err := t.evaluation(r, s, textOf(e["gen_ai.evaluation.name"]), e["gen_ai.evaluation.score.value"], textOf(e["gen_ai.evaluation.score.label"]), ""); err != nil {
+			return err
+		}
+	}
+	for _, a := range sp.annotations {
+		judge := ""
+		if textOf(member(a, "annotator_kind")) == "LLM" {
+			judge = textOf(member(a, "name"))
+		}
+		if err := t.evaluation(r, s, textOf(member(a, "name")), member(a, "result", "score"), textOf(member(a, "result", "label")), judge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join puts a trace into a conversation, with what was read of it before the
+// conversation was known.
+func (t *spanRun) join(r *jsonstream.Reader, trace, conversation string) error {
+	key := "session " + conversation
+	switch known := t.session[trace]; {
+	case known == key:
+		return nil
+	case known != "":
+		return r.Refuse("the trace %.60q is in two conversations", trace)
+	}
+	if len(t.session) == maxHeld {
+		return refusal.Newf(refusal.TooLarge, "more than %d traces", maxHeld)
+	}
+	t.session[trace] = key
+	early := t.samples["trace "+trace]
+	if early == nil {
+		return nil
+	}
+	delete(t.samples, "trace "+trace)
+	s, err := t.sample(trace)
+	if err != nil {
+		return err
+	}
+	s.merge(early)
+	return nil
+}
+
+func (t *spanRun) sample(trace string) (*spanSample, error) {
+	key := t.session[trace]
+	if key == "" {
+		key = "trace " + trace
+	}
+	s := t.samples[key]
+	if s == nil {
+		if len(t.samples) == maxHeld {
+			return nil, refusal.Newf(refusal.TooLarge, "more than %d conversations", maxHeld)
+		}
+		_, id, _ := strings.Cut(key, " ")
+		s = &spanSample{Sample: results.Sample{ID: id, Attempt: 1, Trajectory: trace, Scores: map[string]results.Score{}}}
+		t.samples[key] = s
+	}
+	return s, nil
+}
+
+// root takes what was asked first and answered last from the roots of traces.
+func (s *spanSample) root(sp *span) {
+	if in := sp.get("input.value", "gen_ai.input.messages", "gen_ai.prompt"); in != "" && (s.first == "" || sp.began < s.first) {
+		s.Input, s.first = results.TextOf(in), sp.began
+	}
+	if out := sp.get("output.value", "gen_ai.output.messages", "gen_ai.completion"); out != "" && sp.began >= s.last {
+		s.Answer, s.last = results.TextOf(out), sp.began
+	}
+	if sp.failed {
+		if s.Error = sp.message; s.Error == "" {
+			s.Error = "the trace ended in an error"
+		}
+	}
+}
+
+func (s *spanSample) merge(early *spanSample) {
+	s.spans += early.spans
+	if early.Input != (results.Text{}) && (s.first == "" || early.first < s.first) {
+		s.Input, s.first = early.Input, early.first
+	}
+	if early.Answer != (results.Text{}) && early.last >= s.last {
+		s.Answer, s.last = early.Answer, early.last
+	}
+	if s.Error == "" {
+		s.Error = early.Error
+	}
+	maps.Copy(s.Scores, early.Scores)
+}
+
+func (t *spanRun) evaluation(r *jsonstream.Reader, s *spanSample, name string, value any, label, judge string) error {
+	score, err := results.AnyScore(value)
+	if err != nil {
+		return r.Refuse("the evaluation %s: %v", name, err)
+	}
+	if label != "" {
+		score.Said = label
+	}
+	s.Scores[name] = score
+	if judge != "" {
+		t.run.Judge(judge, "", "")
+	}
+	return nil
+}
+
+func (t *spanRun) finish(files []*file) error {
+	spans := int64(0)
+	for _, key := range slices.Sorted(maps.Keys(t.samples)) {
+		s := t.samples[key]
+		spans += s.spans
+		if at := results.Moment(s.first); at != "" && (t.run.Run.StartedAt == "" || at < t.run.Run.StartedAt) {
+			t.run.Run.StartedAt = at
+		}
+		if err := t.run.Add(s.Sample, ""); err != nil {
+			return err
+		}
+	}
+	if names := slices.Sorted(maps.Keys(t.models)); len(names) == 1 {
+		t.run.Run.Model = results.Known(names[0])
+	} else if len(names) > 1 {
+		t.run.Note("spans of several models")
+	}
+	if t.run.Run.Scored == 0 {
+		t.run.Check("scores", results.Skip, "the spans carry no evaluation")
+	}
+	t.run.Check("means", results.Skip, "spans state no means; the metrics are means of the conversations that have a score")
+	if err := t.run.DeriveMeans(); err != nil {
+		return err
+	}
+	t.run.finish(files...)
+	return nil
+}

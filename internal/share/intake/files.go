@@ -1,0 +1,156 @@
+// Package intake opens what is audited: the files that a person names, and the
+// logs of other harnesses, which it recognises by what is in them and turns into
+// results and trajectories as package audit reads them.
+//
+// It decides nothing about a run and vouches for nothing. What a log does not
+// carry is left out, so that the check that needs it is skipped.
+package intake
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/audit"
+	"tallystick/internal/record/refusal"
+)
+
+// Files are the files of a run, as a person names them. Empty ones were not
+// given.
+type Files struct {
+	Results, Trajectories, Metadata string
+	Source                          string // a folder or a file
+	Bodies                          string // a folder
+}
+
+// maxSources bounds how many files a folder of sources may hold.
+const maxSources = 100_000
+
+// Input opens nothing yet, apart from listing the sources.
+func (f Files) Input() (audit.Input, error) {
+	in := audit.Input{Results: file(f.Results), Trajectories: file(f.Trajectories), Metadata: file(f.Metadata)}
+	if f.Source != "" {
+		list, err := sources(f.Source)
+		if err != nil {
+			return in, err
+		}
+		in.Sources, in.HasSources = list, true
+	}
+	if f.Bodies != "" {
+		bodies, err := folder(f.Bodies)
+		if err != nil {
+			return in, err
+		}
+		in.Bodies = bodies
+	}
+	return in, nil
+}
+
+func file(name string) audit.Source {
+	if name == "" {
+		return audit.Source{}
+	}
+	return audit.Source{Name: name, Open: func() (io.ReadCloser, error) { return open(name) }}
+}
+
+// open refuses what is not a file: a pipe could never end, and a folder is a
+// mistake worth a message of its own.
+func open(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("is a folder, expected a file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// folder gives bodies by their digest: the file's name, with or without an
+// extension.
+func folder(dir string) (func(string) (io.ReadCloser, error), error) {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is not a folder")
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", dir, refusal.WithoutPath(err))
+	}
+	return func(sum string) (io.ReadCloser, error) {
+		for _, name := range []string{sum, sum + ".txt", sum + ".bin"} {
+			f, err := os.Open(filepath.Join(dir, name))
+			if !errors.Is(err, fs.ErrNotExist) {
+				return f, err
+			}
+		}
+		return nil, fs.ErrNotExist
+	}, nil
+}
+
+// skipped are folders that hold no sources of whoever wrote the harness.
+var skipped = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
+
+// sources lists the files of a folder, whatever they are; package audit reads
+// those that are programs. Links are not followed.
+func sources(dir string) ([]audit.SourceFile, error) {
+	var list []audit.SourceFile
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != dir && slices.Contains(skipped, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || !isProgram(name) {
+			return nil
+		}
+		if len(list) == maxSources {
+			return refusal.Newf(refusal.TooLarge, "%s: more than %d programs", dir, maxSources)
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil || rel == "." {
+			rel = filepath.Base(name)
+		}
+		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Open: func() (io.ReadCloser, error) { return open(name) }})
+		return nil
+	})
+	if err != nil {
+		var named *refusal.Error
+		if errors.As(err, &named) {
+			return nil, err
+		}
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", dir, refusal.WithoutPath(err))
+	}
+	return list, nil
+}
+
+// isProgram leaves data alone: a name with an extension that no language has.
+// Without one, a first line may say what it is.
+func isProgram(name string) bool {
+	if audit.IsProgram(name, nil) {
+		return true
+	}
+	if strings.Contains(filepath.Base(name), ".") {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return true // reading it will say why
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	return audit.IsProgram(name, head[:n])
+}

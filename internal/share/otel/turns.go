@@ -1,0 +1,91 @@
+package otel
+
+import (
+	"tallystick/internal/run/trajectory"
+	"tallystick/internal/share/foreign"
+)
+
+// startTurn begins a turn: an agent was invoked by nobody but its user.
+func (t *trace) startTurn(n *node) {
+	if t.running > 0 {
+		t.Notes.Add("turn that begins before the one before it has ended", n.name)
+	}
+	t.running++
+	input, _ := foreign.LastUser(n.input)
+	if input == "" {
+		input = n.heard
+	}
+	t.Event(&trajectory.TurnStarted{Agent: foreign.Cut(foreign.Clean(n.agentName()), foreign.MaxName), Input: t.Optional(input, trajectory.PromptHead)})
+}
+
+func (t *trace) endTurn(n *node) {
+	t.running--
+	answer, _, _ := foreign.SaidOf(n.output)
+	if answer == "" {
+		answer = n.said
+	}
+	t.answer = answer
+	t.Event(&trajectory.TurnCompleted{Answer: t.Optional(answer, trajectory.ArgumentHead)})
+}
+
+// handOff is an agent that another agent invoked. Frameworks often have two
+// spans for one invocation, one inside the other; that is no hand-off.
+func (t *trace) handOff(n *node) {
+	from, to := n.agentAbove.agentName(), n.agentName()
+	if from == to {
+		t.Notes.Add("agent span inside that of the same agent", n.name)
+		return
+	}
+	input, _ := foreign.LastUser(n.input)
+	if input == "" {
+		input = n.heard
+	}
+	t.Event(&trajectory.HandedOff{Call: t.CallID(spanID(n)), From: foreign.Name(from), To: foreign.Name(to), Input: t.Optional(input, trajectory.PromptHead)})
+}
+
+// A conversation finds turns where no span marks them: one begins when the last
+// message of the user is another, or when there are more of them.
+type conversation struct {
+	t      *trace
+	isOpen bool
+	text   string
+	count  int
+	answer string
+}
+
+func (c *conversation) hear(n *node) {
+	text, count := foreign.LastUser(n.input)
+	if c.isOpen && (text == "" || text == c.text && count <= c.count) {
+		return
+	}
+	c.close()
+	c.isOpen, c.text, c.count, c.answer = true, text, count, ""
+	c.t.Event(&trajectory.TurnStarted{Input: c.t.Optional(text, trajectory.PromptHead)})
+}
+
+// open begins a turn that nobody is heard in.
+func (c *conversation) open() {
+	if !c.isOpen {
+		c.isOpen = true
+		c.t.Event(&trajectory.TurnStarted{})
+	}
+}
+
+// said notes what could be the answer of a turn.
+func (c *conversation) said(n *node) {
+	text, _, _ := foreign.SaidOf(n.output)
+	if text == "" {
+		return
+	}
+	c.answer = text
+	if n.agentAbove != nil {
+		n.agentAbove.said = text
+	}
+}
+
+func (c *conversation) close() {
+	if c.isOpen {
+		c.t.answer = c.answer
+		c.t.Event(&trajectory.TurnCompleted{Answer: c.t.Optional(c.answer, trajectory.ArgumentHead)})
+	}
+}
