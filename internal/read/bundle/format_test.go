@@ -33,7 +33,7 @@ func exampleBundle() *Bundle {
 // stands after a semicolon in a line is a remark.
 func fenced(t *testing.T, name string) []byte {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "bundle.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "bundle.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

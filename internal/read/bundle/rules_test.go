@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/formats/rules/bundle.json, parts of bundle.md and docs/formats/vectors/bundles")
 
-var formats = filepath.Join("..", "..", "docs", "formats")
+var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
 // The fields of the header and of an entry of the trace, in their order, with
 // what the pages say of them. TestBundleLayoutsAreThoseOfTheCode holds them to

@@ -11,7 +11,7 @@ import (
 
 // TestWorkedExample compares docs/formats/witness.md with what the code does.
 func TestWorkedExample(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "witness.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "witness.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

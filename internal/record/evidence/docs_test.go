@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write docs/formats/records.md, docs/formats/rules/records.json and docs/formats/vectors")
 
 // formats is the folder of the pages, the rules and the vectors.
-var formats = filepath.Join("..", "..", "docs", "formats")
+var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
 // source says what the types of records do not. A new member is in the file of
 // rules by itself, as a text that is not empty or a count from 0; a row here

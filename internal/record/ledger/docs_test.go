@@ -75,7 +75,7 @@ func TestLedgerPageComputesEntry3(t *testing.T) {
 
 func formatPage(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", name))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func compareVectors(t *testing.T, folder string, index rules.Index, vectors []ru
 			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
 		}
 	}
-	for _, wrong := range rules.Compare(filepath.Join("..", "..", "docs", "formats", "vectors", folder), files, write) {
+	for _, wrong := range rules.Compare(filepath.Join("..", "..", "..", "docs", "formats", "vectors", folder), files, write) {
 		t.Error(wrong)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // fenced blocks by the word after "text".
 func formatExample(t *testing.T) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "signers.md"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "signers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

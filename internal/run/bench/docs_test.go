@@ -17,7 +17,7 @@ var exampleBlock = regexp.MustCompile("(?ms)^`([^`\n]+)`:\n\n```text\n(.*?)```$"
 // The worked example of docs/formats/case.md is a promise: these bytes verify
 // for ever. It is added to, never regenerated.
 func TestFormatPageHoldsAClassThatVerifies(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "case.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "case.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestFormatPageHoldsAClassThatVerifies(t *testing.T) {
 
 // The page names every key of every document.
 func TestFormatPageNamesEveryKey(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "case.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "case.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

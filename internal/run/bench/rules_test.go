@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/formats/bench.md, docs/formats/rules/bench.json and docs/formats/vectors/bench")
 
-var formats = filepath.Join("..", "..", "docs", "formats")
+var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
 // benchDocuments are the documents of a bench, by the names of their rules.
 func benchDocuments() map[string]func() validator {

@@ -16,7 +16,7 @@ import (
 // the manifest. The one text that contains the field is the example of a new
 // class, which says bronze.
 func TestNothingWritesATier(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	files := 0
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

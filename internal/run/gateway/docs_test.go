@@ -14,7 +14,7 @@ import (
 
 // docs/agents.md promises people what their agent is given.
 func TestTheAgentsPageIsRight(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "agents.md"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "agents.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ func TestTheTwoFormsAreOneSpec(t *testing.T) {
 
 // TestTheDocumentedExamplesAreAsTheySay runs the examples of grading.md.
 func TestTheDocumentedExamplesAreAsTheySay(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "grading.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "grading.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestEntryBytesNeverChange(t *testing.T) {
 
 // The page shows the texts and the entry as they are.
 func TestDocsShowTheRealBytes(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "judge.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "judge.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

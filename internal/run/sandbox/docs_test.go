@@ -14,7 +14,7 @@ import (
 // codeBlocks returns the fenced blocks of a language in a page of docs.
 func codeBlocks(t *testing.T, page, language string) []string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
 	if os.IsNotExist(err) {
 		t.Skip("the documentation is not here")
 	}

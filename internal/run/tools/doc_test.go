@@ -60,7 +60,7 @@ func call(t testing.TB, s *State, name, args string) Result {
 
 func documented(t testing.TB, kind string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "tools.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "tools.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func requireSound(t *testing.T, r Result) {
 // FuzzDefinitions: definitions are refused, with a place, or they work: New
 // takes them, nothing hidden is shown, and calls give sound results.
 func FuzzDefinitions(f *testing.F) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats", "tools.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "tools.md"))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"tallystick/internal/testing/rules"
 )
 
-var formats = filepath.Join("..", "..", "docs", "formats")
+var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
 func wordsShape(t reflect.Type) *rules.Shape {
 	s := &rules.Shape{Is: rules.Text}

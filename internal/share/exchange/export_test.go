@@ -309,7 +309,7 @@ func TestEveryTypeOfEventShows(t *testing.T) {
 	inSpans := []trajectory.Type{trajectory.RunStartedType, trajectory.RunCompletedType, trajectory.RunFailedType, trajectory.TurnStartedType, trajectory.TurnCompletedType,
 		trajectory.ModelCallStartedType, trajectory.ModelCallCompletedType, trajectory.ToolProposedType, trajectory.ToolExecutedType}
 	seen := map[trajectory.Type]bool{}
-	files, err := filepath.Glob("../trajectory/testdata/vectors/*.jsonl")
+	files, err := filepath.Glob("../../run/trajectory/testdata/vectors/*.jsonl")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no trajectories", err)
 	}

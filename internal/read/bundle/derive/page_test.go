@@ -37,7 +37,7 @@ func TestPageShowsTheTexts(t *testing.T) {
 	c.files.TestLog = c.put(log)
 	b := c.mustBundle()
 
-	path := filepath.Join("..", "..", "..", "docs", "formats", "bundle.md")
+	path := filepath.Join("..", "..", "..", "..", "docs", "formats", "bundle.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

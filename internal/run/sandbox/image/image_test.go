@@ -329,7 +329,7 @@ func TestBuildRefusesAnotherSource(t *testing.T) {
 }
 
 func TestDocumentedImageDigest(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "formats", "rubric.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "formats", "rubric.md"))
 	if os.IsNotExist(err) {
 		t.Skip("the documentation is not here")
 	}

@@ -16,7 +16,7 @@ func TestPagesFromDiskLookAsTheViewerDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subset, err := os.ReadFile("../../browser/page.css")
+	subset, err := os.ReadFile("../../../share/browser/page.css")
 	if err != nil {
 		t.Fatal(err)
 	}
