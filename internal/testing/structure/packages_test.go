@@ -58,12 +58,8 @@ func TestCommentCheckFindsEachFault(t *testing.T) {
 	}
 }
 
-// treeLine is a line of the tree in ARCHITECTURE.md: a folder, then what it is.
-var treeLine = regexp.MustCompile(`^(\s*)((?:[A-Za-z0-9._-]+/)+)(?:\s+(.*))?$`)
-
-// checkArchitecture compares the folders drawn in ARCHITECTURE.md with those
-// that exist. A folder that is not there yet has the word "planned" in its
-// line. An indented folder lies in the nearest one above that is not indented.
+// checkArchitecture wants every door and every program in ARCHITECTURE.md, and no
+// folder in it that is not there. What lies behind the doors is in docs/packages.md.
 func checkArchitecture(t *testing.T, tree fs.FS) []string {
 	const page = "ARCHITECTURE.md"
 	text, err := fs.ReadFile(tree, page)
@@ -71,58 +67,33 @@ func checkArchitecture(t *testing.T, tree fs.FS) []string {
 		return []string{fmt.Sprintf("%s: %v", page, err)}
 	}
 	var problems []string
-	drawn := map[string]bool{}
-	fenced, top := false, ""
+	named := map[string]bool{}
 	for i, line := range strings.Split(string(text), "\n") {
-		if strings.HasPrefix(line, "```") {
-			fenced, top = !fenced, ""
-			continue
-		}
-		m := treeLine.FindStringSubmatch(line)
-		if !fenced || m == nil {
-			continue
-		}
-		dir := strings.TrimSuffix(m[2], "/")
-		if m[1] == "" {
-			top = dir
-		} else {
-			dir = path.Join(top, dir)
-		}
-		drawn[dir] = true
-		planned := strings.Contains(m[3], "planned")
-		st, err := fs.Stat(tree, dir)
-		exists := err == nil && st.IsDir()
-		switch {
-		case exists && planned && hasGoFiles(t, tree, dir):
-			problems = append(problems, fmt.Sprintf("%s:%d: %s is there, and the page still calls it planned", page, i+1, dir))
-		case !exists && !planned:
-			problems = append(problems, fmt.Sprintf("%s:%d: %s does not exist and is not marked planned", page, i+1, dir))
+		for _, dir := range folderNames.FindAllString(line, -1) {
+			named[strings.TrimSuffix(dir, "/")] = true
+			if _, err := fs.Stat(tree, strings.TrimSuffix(dir, "/")); err != nil {
+				problems = append(problems, fmt.Sprintf("%s:%d: %s does not exist", page, i+1, dir))
+			}
 		}
 	}
-	for _, dir := range packageFolders(t, tree) {
-		if !drawn[dir] {
-			problems = append(problems, fmt.Sprintf("%s: %s is not in the tree: add it", page, dir))
+	for _, dir := range doorFolders(t, tree) {
+		if !named[dir] {
+			problems = append(problems, fmt.Sprintf("%s: %s is not there: say what it is for", page, dir))
 		}
 	}
 	return problems
 }
 
-func hasGoFiles(t *testing.T, tree fs.FS, dir string) bool {
-	return slices.ContainsFunc(treeFiles(t, tree), func(name string) bool {
-		return strings.HasPrefix(name, dir+"/") && strings.HasSuffix(name, ".go")
-	})
-}
+// folderNames finds paths of ours in a text.
+var folderNames = regexp.MustCompile(`\b(?:internal|cmd)/[a-z0-9/_-]*[a-z0-9](?:\.go\b)?/?`)
 
-// packageFolders lists the packages behind the doors of internal, and the
-// programs.
-func packageFolders(t *testing.T, tree fs.FS) []string {
+// doorFolders lists the doors of internal and the programs.
+func doorFolders(t *testing.T, tree fs.FS) []string {
 	var dirs []string
 	for _, f := range goFiles(t, tree) {
-		if name, ours := graphNode(f.dir()); ours {
-			if !strings.HasPrefix(name, "cmd/") {
-				name = "internal/" + name
-			}
-			dirs = append(dirs, name)
+		parts := strings.Split(f.path, "/")
+		if len(parts) > 2 && (parts[0] == "internal" || parts[0] == "cmd") {
+			dirs = append(dirs, parts[0]+"/"+parts[1])
 		}
 	}
 	slices.Sort(dirs)
@@ -134,19 +105,17 @@ func TestArchitectureDescribesTheTree(t *testing.T) {
 }
 
 func TestArchitectureCheckFindsEachFault(t *testing.T) {
-	const canon = "internal/record/canon/a.go"
-	for _, tt := range []struct{ name, tree, want string }{
-		{"all there", "cmd/tally/  main\ninternal/record/\n  canon/  JSON\n", ""},
-		{"planned", "cmd/tally/  main\ninternal/record/\n  canon/  JSON\n  grade/  scores (planned)\n", ""},
-		{"drawn but missing", "cmd/tally/  main\ninternal/record/\n  canon/  JSON\n  grade/  scores\n", "internal/record/grade does not exist"},
-		{"there but still planned", "cmd/tally/  main\ninternal/record/\n  canon/  JSON (planned)\n", "still calls it planned"},
-		{"there but not drawn", "cmd/tally/  main\n", "internal/record/canon is not in the tree"},
+	for _, tt := range []struct{ name, page, want string }{
+		{"all there", "`cmd/tally` and `internal/record/`, and in it internal/record/canon/a.go\n", ""},
+		{"named but missing", "cmd/tally internal/record internal/record/grade\n", "internal/record/grade does not exist"},
+		{"a file that is gone", "cmd/tally internal/record internal/record/canon/b.go\n", "b.go does not exist"},
+		{"there but not named", "cmd/tally\n", "internal/record is not there"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			requireProblem(t, checkArchitecture, fstest.MapFS{
-				canon:               {Data: []byte("package canon\n")},
-				"cmd/tally/main.go": {Data: []byte("package main\n")},
-				"ARCHITECTURE.md":   {Data: []byte("# A\n\n```\n" + tt.tree + "```\n")},
+				"internal/record/canon/a.go": {Data: []byte("package canon\n")},
+				"cmd/tally/main.go":          {Data: []byte("package main\n")},
+				"ARCHITECTURE.md":            {Data: []byte("# A\n\n" + tt.page)},
 			}, tt.want)
 		})
 	}
