@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/testing/fakemodel"
+	"tallystick/internal/testing/tape"
 )
 
 const recordKey = "sk-proj-Recording/Key+0123456789"
@@ -413,7 +414,7 @@ func TestRecordKeepsLiveToolsWithTheModel(t *testing.T) {
 func TestRecordLeavesAloneWhatWasWrittenByHand(t *testing.T) {
 	s := newStudio(t, fakemodel.New(t))
 	s.writeCase("a", "version: 1\nturns:\n  - text: hi\nmodel:\n  - text: hello\n")
-	authored, err := cassette.FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - tool: {name: f, result: bait}\n"))
+	authored, err := tape.FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - tool: {name: f, result: bait}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

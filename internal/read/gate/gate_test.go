@@ -134,9 +134,9 @@ func attempt(t *testing.T, v *bench.Verified, plan func(*evidence.Plan), edit fu
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	h, err := history.NewReader(history.Options{}).Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return cfg.Verify(ledger.Options{Origin: cfg.Origin, TrustRoot: cfg.TrustRoot, Decode: true, Visit: visit})
-	}, history.Options{})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -324,24 +324,24 @@ func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
 	broken := errors.New("chain broken")
-	h, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	h, err := NewReader(Options{}).Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		if _, err := b.Verify(visit); err != nil {
 			t.Fatal(err)
 		}
 		return nil, broken
-	}, Options{})
+	})
 	if h != nil || !errors.Is(err, broken) {
 		t.Errorf("%v, %v", h, err)
 	}
 	// Nor of entries that are not those that were verified.
-	if _, err := Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	if _, err := NewReader(Options{}).Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return b.Verify(func(r ledger.Record) error {
 			if r.Envelope.Kind == evidence.CaseScoredKind {
 				return nil
 			}
 			return visit(r)
 		})
-	}, Options{}); err == nil || !strings.Contains(err.Error(), "not those of the verified ledger") {
+	}); err == nil || !strings.Contains(err.Error(), "not those of the verified ledger") {
 		t.Errorf("a walk that left entries out: %v", err)
 	}
 }

@@ -14,13 +14,6 @@ import (
 	"tallystick/internal/record/seal"
 )
 
-// Read walks a ledger while verify verifies it, and returns what it says about
-// attempts. Verify is a call of [ledger.Verify] that passes the visit on; it
-// need not ask for Decode, which is slower: records are decoded strictly here.
-func Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error), o Options) (*History, error) {
-	return NewReader(o).Read(verify)
-}
-
 // A Reader reads a ledger, and goes on reading it as it grows.
 type Reader struct {
 	opt      Options

@@ -17,12 +17,12 @@ import (
 func (k *book) heads() []digest.ID {
 	k.Helper()
 	var heads []digest.ID
-	_, err := history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	_, err := history.NewReader(history.Options{}).Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return k.cfg.Verify(ledger.Options{Origin: origin, TrustRoot: k.cfg.TrustRoot, Visit: func(r ledger.Record) error {
 			heads = append(heads, r.Head)
 			return visit(r)
 		}})
-	}, history.Options{})
+	})
 	k.must(err)
 	return heads
 }

@@ -449,9 +449,9 @@ func (k *book) recommendAsIs() *Recommendation {
 	if k.anchors != nil {
 		in.Anchors = k.anchors
 	}
-	in.History, err = history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+	in.History, err = history.NewReader(history.Options{}).Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
 		return k.cfg.Verify(ledger.Options{Origin: origin, TrustRoot: k.cfg.TrustRoot, Expect: sequencer.AnchorExpectations(files), Decode: true, Visit: visit})
-	}, history.Options{})
+	})
 	k.must(err)
 	if !k.noTapes {
 		in.History.Tapes = append(in.History.Tapes, TapesOf(k.bench)...)

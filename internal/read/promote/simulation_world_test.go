@@ -639,9 +639,7 @@ func (w *world) expected(cfg sequencer.Config) []ledger.Expectation {
 // history verifies the ledger against everything that is known and reads it.
 func (w *world) history() *history.History {
 	w.Helper()
-	h, err := history.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
-		return w.cfg.Verify(ledger.Options{Origin: simOrigin, TrustRoot: w.cfg.TrustRoot, Expect: w.expected(w.cfg), Visit: visit})
-	}, history.Options{Cosigned: func(v *ledger.Verified) ([]history.Cosigned, error) {
+	reader := history.NewReader(history.Options{Cosigned: func(v *ledger.Verified) ([]history.Cosigned, error) {
 		var all []history.Cosigned
 		for _, signed := range w.cosigned {
 			c, err := ledger.VerifyCheckpoint([]byte(signed), ledger.Policy{Logs: v.EveryKey(), Witnesses: w.witnesses, Quorum: 1})
@@ -652,6 +650,9 @@ func (w *world) history() *history.History {
 		}
 		return all, nil
 	}})
+	h, err := reader.Read(func(visit func(ledger.Record) error) (*ledger.Verified, error) {
+		return w.cfg.Verify(ledger.Options{Origin: simOrigin, TrustRoot: w.cfg.TrustRoot, Expect: w.expected(w.cfg), Visit: visit})
+	})
 	w.must(err)
 	return h
 }

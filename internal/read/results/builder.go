@@ -112,9 +112,6 @@ func (b *Builder) totals(name string) (*Totals, error) {
 // IDs is how many different samples there were, attempts not counted.
 func (b *Builder) IDs() int64 { return int64(len(b.rows)) }
 
-// Repeated is how many rows repeat the id and attempt of another.
-func (b *Builder) Repeated() int64 { return b.again }
-
 // Scorers lists who scored, in order of name.
 func (b *Builder) Scorers() []string { return slices.Sorted(maps.Keys(b.scorers)) }
 

@@ -110,9 +110,9 @@ func TestTotalsAgreeWithTheirDefinitions(t *testing.T) {
 func TestEachSampleIsOneOfThree(t *testing.T) {
 	b := NewBuilder("h", Source{}, nil)
 	b.KeepAttempts = true
-	one := map[string]Score{"s": {Value: Number(1)}}
+	one := map[string]Score{"s": {Value: new(1.0)}}
 	for _, s := range []Sample{
-		{ID: "a", Attempt: 1, Scores: one}, {ID: "a", Attempt: 2, Scores: map[string]Score{"s": {Value: Number(0)}}},
+		{ID: "a", Attempt: 1, Scores: one}, {ID: "a", Attempt: 2, Scores: map[string]Score{"s": {Value: new(0.0)}}},
 		{ID: "b", Attempt: 1, Scores: map[string]Score{"s": {}}}, {ID: "c", Attempt: 1, Error: "e"}, {ID: "d", Attempt: 1, Error: "e", Scores: one},
 	} {
 		if err := b.Add(s, ""); err != nil {
@@ -120,7 +120,7 @@ func TestEachSampleIsOneOfThree(t *testing.T) {
 		}
 	}
 	r := b.Run
-	if r.Samples != 5 || r.Scored != 3 || r.Unscored != 1 || r.Errors != 1 || r.Attempts != 2 || b.IDs() != 4 || b.Repeated() != 0 {
+	if r.Samples != 5 || r.Scored != 3 || r.Unscored != 1 || r.Errors != 1 || r.Attempts != 2 || b.IDs() != 4 || b.again != 0 {
 		t.Errorf("got %+v, %d ids", r, b.IDs())
 	}
 	totals := b.Totals("s")

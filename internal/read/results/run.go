@@ -195,9 +195,6 @@ func MetricKey(scorer, metric string) string {
 // Cut is the beginning of a text that is shown and not compared.
 func Cut(s string) string { return TextOf(s).Head }
 
-// Number is a score's value.
-func Number(v float64) *float64 { return &v }
-
 // String names a run in messages.
 func (r Run) String() string {
 	return fmt.Sprintf("%s %s %s", r.Harness, r.Task, r.Model)

@@ -8,7 +8,7 @@ import (
 // read verifies the ledger and reads its history.
 func read(b *historytest.Book, o history.Options) *history.History {
 	b.Helper()
-	h, err := history.Read(b.Verify, o)
+	h, err := history.NewReader(o).Read(b.Verify)
 	if err != nil {
 		b.Fatal(err)
 	}

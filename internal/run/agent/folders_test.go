@@ -58,10 +58,11 @@ func newJourney(t *testing.T, interpreter string) *journey {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	j := &journey{t: t}
-	if j.target, err = Load(root, "t"); err != nil {
+	targets, err := LoadAll(root, "t")
+	if err != nil {
 		t.Fatal(err)
 	}
+	j := &journey{t: t, target: targets[0]}
 	if j.carried, j.pieces, j.folders, err = j.target.Carry(); err != nil {
 		t.Fatal(err)
 	}

@@ -98,9 +98,6 @@ func TestParametersMakeVariants(t *testing.T) {
 	if one, err := LoadAll(root, "p"); err != nil || one[0].Name != "p[system=one]" {
 		t.Errorf("%v, %v", namesOf(one), err)
 	}
-	if _, err := Load(root, "b"); !refusal.Is(err, refusal.Usage) {
-		t.Errorf("one of several variants: %v", err)
-	}
 }
 
 func TestParametersAreRefused(t *testing.T) {
@@ -151,7 +148,7 @@ func TestParametersAreRefused(t *testing.T) {
 func TestVariantsMeetNoOtherTarget(t *testing.T) {
 	folder := bench.TargetFolder("r[model=a]")
 	root := workspaceOf(t, map[string]string{"targets/" + folder + ".yaml": "version: 1\nkind: builtin\nbuiltin: {model: m, api: openai.chat}\n"})
-	if _, err := Load(root, folder); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "folders of variants") {
+	if _, err := LoadAll(root, folder); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "folders of variants") {
 		t.Errorf("a target named %s: %v", folder, err)
 	}
 	seen := map[string]string{}

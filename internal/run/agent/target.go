@@ -16,7 +16,6 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
@@ -93,21 +92,9 @@ type targetFile struct {
 
 var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has the format of a target"}
 
-// Load reads a target of the workspace, or, given NAME[PARAMETER=VALUE,…], the one
-// variant that this chooses. Files that a command brings along are read and hashed
-// now; what was hashed is what runs.
-func Load(root *os.Root, name string) (*Target, error) {
-	all, err := LoadAll(root, name)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) > 1 {
-		return nil, refusal.Newf(refusal.Usage, "%s stands for %d variants, and one is needed", name, len(all)).WithHint("name one of them, for example %s", plain.ShellWord(all[0].Name))
-	}
-	return all[0], nil
-}
-
-// LoadAll is Load for every variant that the name chooses, which is at least one.
+// LoadAll reads a target of the workspace: every variant, of which there is at least
+// one, or, given NAME[PARAMETER=VALUE,…], those that this chooses. Files that a
+// command brings along are read and hashed now; what was hashed is what runs.
 func LoadAll(root *os.Root, text string) ([]*Target, error) {
 	name, choice, err := ParseChoice(text)
 	if err != nil {

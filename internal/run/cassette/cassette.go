@@ -6,8 +6,7 @@
 // form ([ModelRequest], [ToolRequest], [MCPRequest]), and the SHA-256 of that,
 // with the ordinal among equals, names the recording. No recording means a
 // [Miss], which is an error that shows the nearest recording and where it
-// differs; nothing here knows of a network to fall back to. People write
-// cassettes by hand in YAML ([FromYAML]).
+// differs; nothing here knows of a network to fall back to.
 //
 // The file is JSON lines in one zstd frame; docs/formats/cassette.md states it
 // and lists which fields of a request do not count for the match.

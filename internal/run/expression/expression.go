@@ -22,7 +22,6 @@ package expression
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -77,9 +76,6 @@ type Language struct {
 func NewLanguage(maxCost uint64, variables ...Variable) *Language {
 	return &Language{variables, maxCost, sync.OnceValues(func() (*cel.Env, error) { return newEnvironment(variables) })}
 }
-
-// Variables lists what expressions of the language see.
-func (l *Language) Variables() []Variable { return slices.Clone(l.variables) }
 
 func newEnvironment(variables []Variable) (*cel.Env, error) {
 	object := cel.MapType(cel.StringType, cel.DynType)

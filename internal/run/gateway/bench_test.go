@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
+	"tallystick/internal/testing/tape"
 )
 
 // BenchmarkModelCall is one model call over loopback, from the client's first
@@ -16,13 +17,13 @@ import (
 // difference is what the gateway and the session take, policy, canonical
 // request and three events included.
 func BenchmarkModelCall(b *testing.B) {
-	tape, err := cassette.FromYAML("tape.yaml", readFile(b, "testdata/clients.yaml"))
+	recorded, err := tape.FromYAML("tape.yaml", readFile(b, "testdata/clients.yaml"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	// The conversation of an agent that has been at it for a while: 16 KB.
 	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("All work and no play. ", 750) + `"}]}`
-	longTape, err := cassette.FromYAML("long.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - model: {api: openai.chat, request: "+long+", reply: {message: {text: ok}}}\n"))
+	longTape, err := tape.FromYAML("long.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - model: {api: openai.chat, request: "+long+", reply: {message: {text: ok}}}\n"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func BenchmarkModelCall(b *testing.B) {
 		post(b, func() {}, echo.URL, long)
 	})
 	b.Run("chat", func(b *testing.B) {
-		c, rewind := replayed(b, tape)
+		c, rewind := replayed(b, recorded)
 		post(b, rewind, c.url+"/v1/chat/completions", chatHello)
 	})
 	b.Run("chat 16 KB", func(b *testing.B) {
@@ -45,7 +46,7 @@ func BenchmarkModelCall(b *testing.B) {
 		post(b, rewind, c.url+"/v1/chat/completions", long)
 	})
 	b.Run("messages streamed", func(b *testing.B) {
-		c, rewind := replayed(b, tape)
+		c, rewind := replayed(b, recorded)
 		post(b, rewind, c.url+"/v1/messages", streamed(messagesHello))
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
+	"tallystick/internal/testing/tape"
 )
 
 const token = "sk-tally-0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -59,12 +60,12 @@ func makeCase(t testing.TB, o caseOptions) *caseRun {
 	if o.cassette == nil {
 		o.cassette = readFile(t, "testdata/clients.yaml")
 	}
-	tape, err := cassette.FromYAML("tape.yaml", o.cassette)
+	recorded, err := tape.FromYAML("tape.yaml", o.cassette)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.models == nil {
-		o.models = &session.Replay{Player: cassette.NewPlayer(tape)}
+		o.models = &session.Replay{Player: cassette.NewPlayer(recorded)}
 	}
 	p := policy.Policy{Mode: policy.Autonomous, MaxCostMicroUSD: 1_000_000, MaxToolCalls: 1000, Deny: []string{"transfer"}}
 	if o.policy != nil {
@@ -81,7 +82,7 @@ func makeCase(t testing.TB, o caseOptions) *caseRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(context.Background(), Config{Session: s, Token: cmp.Or(o.token, token), Shared: o.shared, Models: tape.Header.Models, Live: o.live, MaxBodyBytes: o.maxBody})
+	g, err := New(context.Background(), Config{Session: s, Token: cmp.Or(o.token, token), Shared: o.shared, Models: recorded.Header.Models, Live: o.live, MaxBodyBytes: o.maxBody})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
+	"tallystick/internal/testing/tape"
 )
 
 const (
@@ -79,7 +80,7 @@ func chunksOf(stream string) []string {
 }
 
 func TestARecordedStreamGoesOutByteForByte(t *testing.T) {
-	tape, err := cassette.FromYAML("tape.yaml", readFile(t, "testdata/clients.yaml"))
+	recorded, err := tape.FromYAML("tape.yaml", readFile(t, "testdata/clients.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestARecordedStreamGoesOutByteForByte(t *testing.T) {
 		c.send(t, "POST", a.path, a.request)
 		got := c.send(t, "POST", a.path, streamed(a.request))
 		want := ""
-		for _, it := range tape.Interactions {
+		for _, it := range recorded.Interactions {
 			if it.Model.API == a.api && it.Ordinal == 2 {
 				want = strings.Join(it.Model.Response.Stream, "")
 			}

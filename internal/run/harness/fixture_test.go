@@ -118,8 +118,11 @@ func (p *place) config() (setup, error) {
 	if err != nil {
 		return setup{}, err
 	}
-	target, err := agent.Load(root, "default")
-	return setup{Config: Config{Work: Work{Bench: v, Target: target}, Now: p.clock, Version: "test"}}, err
+	targets, err := agent.LoadAll(root, "default")
+	if err != nil {
+		return setup{}, err
+	}
+	return setup{Config: Config{Work: Work{Bench: v, Target: targets[0]}, Now: p.clock, Version: "test"}}, nil
 }
 
 // run runs an attempt, with what change makes of its config.

@@ -15,10 +15,7 @@ func TestThePolicyOfTheDocumentationDecides(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "```yaml example\n")
 	text, _, _ := strings.Cut(rest, "```")
-	p, err := ParseYAML("policy.md", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := fromYAML(t, text)
 	rules, err := Compile(p)
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,7 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ParseYAML("policy.md", block(t, page, "yaml example"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := fromYAML(t, string(block(t, page, "yaml example")))
 	text, err := canon.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +44,7 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 			t.Errorf("the page does not describe %s", k)
 		}
 	}
-	for _, v := range conditions.Variables() {
+	for _, v := range conditionVariables {
 		if !strings.Contains(string(page), "`"+v.Name+"`") {
 			t.Errorf("the page does not name the variable %s", v.Name)
 		}

@@ -17,18 +17,20 @@ import (
 // action, and the agent chooses the arguments that it walks over.
 const maxConditionCost = 100_000
 
-// conditions is what the expression of a condition rule sees.
-var conditions = expression.NewLanguage(maxConditionCost,
-	expression.Variable{Name: "action", Kind: expression.Text}, // tool, memory_write, handoff, approval
-	expression.Variable{Name: "name", Kind: expression.Text},   // of the tool, memory key, agent
-	expression.Variable{Name: "class", Kind: expression.Text},  // safety class, empty if none
-	expression.Variable{Name: "args", Kind: expression.Object}, // the arguments
-	expression.Variable{Name: "turn", Kind: expression.Number},
-	expression.Variable{Name: "cost_microdollars", Kind: expression.Number},  // of this call, as far as known
-	expression.Variable{Name: "spent_microdollars", Kind: expression.Number}, // by the calls recorded so far
-	expression.Variable{Name: "tokens_used", Kind: expression.Number},        // by the calls recorded so far
-	expression.Variable{Name: "tool_calls", Kind: expression.Number},         // recorded so far
-)
+// conditionVariables are what the expression of a condition rule sees.
+var conditionVariables = []expression.Variable{
+	{Name: "action", Kind: expression.Text}, // tool, memory_write, handoff, approval
+	{Name: "name", Kind: expression.Text},   // of the tool, memory key, agent
+	{Name: "class", Kind: expression.Text},  // safety class, empty if none
+	{Name: "args", Kind: expression.Object}, // the arguments
+	{Name: "turn", Kind: expression.Number},
+	{Name: "cost_microdollars", Kind: expression.Number},  // of this call, as far as known
+	{Name: "spent_microdollars", Kind: expression.Number}, // by the calls recorded so far
+	{Name: "tokens_used", Kind: expression.Number},        // by the calls recorded so far
+	{Name: "tool_calls", Kind: expression.Number},         // recorded so far
+}
+
+var conditions = expression.NewLanguage(maxConditionCost, conditionVariables...)
 
 // A Ruleset is a policy ready to decide. It never changes and may be used by
 // many cases at once.

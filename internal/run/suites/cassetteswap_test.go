@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/testing/tape"
 )
 
 const swapRegistration = `version: 1
@@ -26,7 +27,7 @@ judged_scores_count: false
 // answers in place of the one that was recorded. A case that pins its cassette
 // refuses that before anything runs; one that does not would pass.
 func TestSwappedCassetteIsRefusedWhereItIsPinned(t *testing.T) {
-	recorded, swapped := tape(t, "Lyon"), tape(t, "Paris")
+	recorded, swapped := answering(t, "Lyon"), answering(t, "Paris")
 	pin := "cassette_digest: " + fmt.Sprintf("%q", cassette.Digest(recorded).String()) + "\ncassette_provenance: authored\n"
 	for _, tt := range []struct {
 		name, pin string
@@ -64,10 +65,10 @@ func TestSwappedCassetteIsRefusedWhereItIsPinned(t *testing.T) {
 	}
 }
 
-// tape is a cassette in which the model gives one answer.
-func tape(t *testing.T, answer string) []byte {
+// answering is a cassette in which the model gives one answer.
+func answering(t *testing.T, answer string) []byte {
 	t.Helper()
-	c, err := cassette.FromYAML("tape.yaml", fmt.Appendf(nil, `format: tallystick-cassette/v1
+	c, err := tape.FromYAML("tape.yaml", fmt.Appendf(nil, `format: tallystick-cassette/v1
 interactions:
   - model:
       api: openai.chat

@@ -11,7 +11,6 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -143,27 +142,6 @@ func FuzzCall(f *testing.F) {
 				t.Errorf("gave %s, then %s", last, got)
 			}
 			last = got
-		}
-	})
-}
-
-// FuzzMCPList: whatever a server lists, what becomes of it can be offered.
-func FuzzMCPList(f *testing.F) {
-	f.Add([]byte(`{"tools":[{"name":"a","description":"x\u200b","inputSchema":{"type":"object","format":"x"}},{"name":"b c"},7]}`))
-	f.Add([]byte(`{"tools":[{"name":"a"},{"name":"A"}]}`))
-	f.Fuzz(func(t *testing.T, list []byte) {
-		defs, findings, err := FromMCPList("s", list, func(string) policy.Class { return "" })
-		if err != nil {
-			if !refusal.Is(err, refusal.Malformed) {
-				t.Errorf("refused with %v", err)
-			}
-			return
-		}
-		for _, finding := range findings {
-			requireEvent(t, finding)
-		}
-		if _, err := New(defs, "", nil, nil); err != nil {
-			t.Errorf("%s: %v", list, err)
 		}
 	})
 }

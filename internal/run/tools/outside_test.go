@@ -13,11 +13,12 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/testing/tape"
 )
 
 func player(t testing.TB, text string) *cassette.Player {
 	t.Helper()
-	c, err := cassette.FromYAML("test.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n"+text))
+	c, err := tape.FromYAML("test.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n"+text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +68,6 @@ func TestWithoutACassetteRecordedToolsMiss(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := ListMCP("help", nil, nil, nil); !refusal.Is(err, refusal.CassetteMiss) {
-		t.Error(err)
-	}
 }
 
 func TestSecretsMatchAtReplay(t *testing.T) {
@@ -87,35 +85,6 @@ func TestSecretsMatchAtReplay(t *testing.T) {
 }
 
 const mailServer = `
-  - mcp:
-      server: mail
-      method: tools/list
-      result:
-        tools:
-          - name: send
-            title: Send
-            description: "Sends mail.\U000E0049\U000E0047\U000E004E"
-            inputSchema:
-              type: object
-              properties: {to: {type: string, description: "who\u200b"}}
-              required: [to]
-              nullable: true
-            annotations: {readOnlyHint: true}
-        nextCursor: page2
-  - mcp:
-      server: mail
-      method: tools/list
-      params: {cursor: page2}
-      result:
-        tools:
-          - {name: list, inputSchema: {type: object}}
-          - {name: "bad name", inputSchema: {type: object}}
-          - {name: remote, inputSchema: {"$ref": "https://example.com/schema"}}
-          - {name: endless, inputSchema: {"$ref": "#"}}
-          - {name: hidden, inputSchema: {properties: {"a\u200b": {}}}}
-          - {name: text, inputSchema: "object"}
-          - {name: number, description: 1}
-          - 17
   - mcp:
       server: mail
       method: tools/call
@@ -136,25 +105,11 @@ const mailServer = `
 
 func TestMCPServersAreReplayed(t *testing.T) {
 	p := player(t, mailServer)
-	defs, left, err := ListMCP("mail", p, nil, func(tool string) policy.Class {
-		return map[string]policy.Class{"send": policy.Network}[tool]
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(defs) != 2 || defs[0].Name != "send" || defs[0].Class != policy.Network || defs[1].Name != "list" || defs[1].Class != policy.Privileged {
-		t.Fatalf("definitions: %+v", defs)
-	}
-	if len(left) != 7 {
-		t.Errorf("left out: %v", left)
-	}
-	for i, want := range []string{`found "bad name"`, "nothing is fetched", "never end", "characters that nobody sees", "schema", "not a text", "not an object"} {
-		if left[i].Name != ToolLeftOut || left[i].Severity != evidence.Warn || !strings.Contains(left[i].Detail, want) || !strings.Contains(left[i].Detail, "of the MCP server mail") {
-			t.Errorf("left out %d: %+v, want %s", i, left[i], want)
-		}
-	}
-
-	s, err := New(defs, "", p, nil)
+	s, err := New([]Definition{
+		{Name: "send", Class: policy.Network, Source: MCPPrefix + "mail", Trust: Outside, Description: "Sends mail.\U000E0049\U000E0047\U000E004E",
+			Schema: []byte("{\"nullable\":true,\"properties\":{\"to\":{\"description\":\"who\u200b\",\"type\":\"string\"}},\"required\":[\"to\"],\"type\":\"object\"}")},
+		{Name: "list", Class: policy.Privileged, Source: MCPPrefix + "mail", Trust: Outside, Schema: []byte(`{"type":"object"}`)},
+	}, "", p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,46 +157,6 @@ func TestRemoteNames(t *testing.T) {
 	}
 	if r := call(t, s, "mail_send", ""); r.Error != "" {
 		t.Errorf("got %+v", r)
-	}
-}
-
-func TestMCPListsThatAreRefused(t *testing.T) {
-	any := func(string) policy.Class { return policy.Read }
-	many := `{"tools":[`
-	for i := range maxTools + 1 {
-		many += fmt.Sprintf(`{"name":"t%dx"},`, i*13)
-	}
-	many = strings.TrimSuffix(many, ",") + `]}`
-	for _, tt := range []struct{ name, server, list, want string }{
-		{"no JSON", "mail", `{`, "reading JSON"},
-		{"no object", "mail", `[]`, "found no object"},
-		{"no tools", "mail", `{"tools":{}}`, "found no list of tools"},
-		{"the same name twice", "mail", `{"tools":[{"name":"a"},{"name":"a"}]}`, "two tools called"},
-		{"a name that poses as another", "mail", `{"tools":[{"name":"pay_bill"},{"name":"pay-bill"}]}`, "looks like the tool"},
-		{"too many", "mail", many, "more than 128 tools"},
-		{"too large", "mail", `{"tools":[],"x":"` + strings.Repeat("x", maxListBytes) + `"}`, "expected at most"},
-	} {
-		_, _, err := FromMCPList(tt.server, []byte(tt.list), any)
-		if !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-	}
-	if _, _, err := ListMCP("../x", player(t, mailServer), nil, any); !refusal.Is(err, refusal.Malformed) {
-		t.Errorf("an odd server name: %v", err)
-	}
-	if _, _, err := ListMCP("mail", player(t, "  - mcp: {server: mail, method: tools/list, error: {code: 1, message: gone}}\n"), nil, any); err == nil || !strings.Contains(err.Error(), "gone") {
-		t.Errorf("an error: %v", err)
-	}
-	endless := ""
-	for i := range maxListPages + 1 {
-		params := ""
-		if i > 0 {
-			params = "params: {cursor: c}, "
-		}
-		endless += "  - mcp: {server: mail, method: tools/list, " + params + "result: {tools: [], nextCursor: c}}\n"
-	}
-	if _, _, err := ListMCP("mail", player(t, endless), nil, any); err == nil || !strings.Contains(err.Error(), "more than 100 pages") {
-		t.Errorf("an endless list: %v", err)
 	}
 }
 

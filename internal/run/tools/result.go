@@ -42,6 +42,5 @@ const (
 	HiddenCharacters     = "hidden_characters"      // removed from a text
 	OversizeDescription  = "oversize_description"   // cut
 	OversizeResult       = "oversize_result"        // cut, or replaced by an error
-	ToolLeftOut          = "tool_left_out"          // a tool of an MCP server that cannot be offered
 	SchemaKeywordIgnored = "schema_keyword_ignored" // arguments of an MCP tool are checked in part
 )

@@ -37,7 +37,7 @@ const chunkEvents = 100
 
 // IndexOf verifies that a trajectory has that name and that head, which whoever
 // recorded it committed to, and that its lines hang together: no byte of it was
-// changed. Unlike [Scan] it does not look whether every payload is as its type asks:
+// changed. Unlike [Verify] it does not look whether every payload is as its type asks:
 // that takes most of the time, and whoever looks at an event sees what it says.
 func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) {
 	x := &Index{Bytes: r.Size(), Outline: newOutline()}

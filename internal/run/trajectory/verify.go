@@ -103,15 +103,6 @@ func Verify(data []byte, pin Pin) (*Verified, error) {
 	return v, nil
 }
 
-// Scan is [Verify] for a trajectory that is too large for memory: it holds one
-// line at a time. Visit sees each event after its line was checked, but before
-// the head was, so nothing it learns may be relied on until Scan has returned
-// without error. An error of r or visit is returned as it is.
-func Scan(r io.Reader, pin Pin, visit func(Event) error) (Summary, error) {
-	lines := bufio.NewReaderSize(r, 64<<10)
-	return scan(func() ([]byte, error) { return readLine(lines) }, pin, visit)
-}
-
 // scan checks the lines that next gives until io.EOF.
 func scan(next func() ([]byte, error), pin Pin, visit func(Event) error) (Summary, error) {
 	if pin == (Pin{}) {

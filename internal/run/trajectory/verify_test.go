@@ -1,6 +1,7 @@
 package trajectory
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -227,21 +228,27 @@ func TestAppendRefusesAndChangesNothing(t *testing.T) {
 	refuse(0, big, time.Second, "at most 1048576")
 }
 
+// scanAll checks what r gives, a line at a time.
+func scanAll(r io.Reader, visit func(Event) error) (Summary, error) {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	return scan(func() ([]byte, error) { return readLine(lines) }, UnsafeAnyHead(), visit)
+}
+
 func TestHostileSizesAreRefused(t *testing.T) {
 	flood := &repeated{'x', 1 << 40}
 	endless := io.MultiReader(strings.NewReader(`{"payload":"`), flood)
-	_, err := Scan(endless, UnsafeAnyHead(), func(Event) error { return nil })
+	_, err := scanAll(endless, func(Event) error { return nil })
 	wantRefusal(t, err, 1, "more than 1048576 bytes", refusal.EntryInvalid)
 	if read := 1<<40 - flood.left; read > 2*MaxLineBytes {
 		t.Errorf("%d bytes were read of a line that may have %d", read, MaxLineBytes)
 	}
-	_, err = Scan(strings.NewReader(strings.Repeat("[", 100_000)+"\n"), UnsafeAnyHead(), func(Event) error { return nil })
+	_, err = scanAll(strings.NewReader(strings.Repeat("[", 100_000)+"\n"), func(Event) error { return nil })
 	wantRefusal(t, err, 1, "", refusal.EntryInvalid)
 	if _, err := Verify(make([]byte, MaxBytes+1), UnsafeAnyHead()); !refusal.Is(err, refusal.TooLarge) {
 		t.Errorf("got %v", err)
 	}
 	broken := errors.New("the disk is gone")
-	_, err = Scan(io.MultiReader(bytes.NewReader(write(t, small(), 0).Bytes()), &failing{broken}), UnsafeAnyHead(), func(Event) error { return nil })
+	_, err = scanAll(io.MultiReader(bytes.NewReader(write(t, small(), 0).Bytes()), &failing{broken}), func(Event) error { return nil })
 	if !errors.Is(err, broken) || refusal.ExitCode(err) != refusal.ExitFailed {
 		t.Errorf("unreadable bytes are called wrong bytes: %v", err)
 	}
@@ -301,7 +308,7 @@ func TestScanReadsALongTrajectoryInLittleMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	peak := uint64(0)
-	s, err := Scan(longRun(t, n), UnsafeAnyHead(), func(e Event) error {
+	s, err := scanAll(longRun(t, n), func(e Event) error {
 		if e.Seq%20_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)

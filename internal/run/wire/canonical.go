@@ -1,7 +1,5 @@
 package wire
 
-import "slices"
-
 // CountMessages counts the messages of a request. One text in their place is
 // one. The API must be known.
 func CountMessages(api API, n *Node) int {
@@ -40,14 +38,6 @@ func Canonicalize(api API, n *Node) {
 		r.strip(n)
 	}
 	renumber(r, n)
-}
-
-// NotMatched lists what the match of a request ignores: members that do not
-// count, and the beginnings of ids that are drawn at random. The API must be
-// known.
-func NotMatched(api API) []string {
-	r := api.must()
-	return slices.Concat(r.irrelevant, r.idPrefixes)
 }
 
 func isNull(_ string, value *Node) bool { return value.Kind == 'n' }

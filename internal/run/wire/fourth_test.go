@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
 	"tallystick/internal/testing/fakemodel"
+	"tallystick/internal/testing/tape"
 )
 
 // These tests add a fourth API, in export_test.go and madeup_test.go, and want
@@ -40,7 +41,7 @@ interactions:
 func talkCassette(t *testing.T) *cassette.Cassette {
 	t.Helper()
 	wire.AddMadeUp(t)
-	c, err := cassette.FromYAML("talk.yaml", []byte(talkTape))
+	c, err := tape.FromYAML("talk.yaml", []byte(talkTape))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func talkCassette(t *testing.T) *cassette.Cassette {
 }
 
 func TestAFourthAPIIsUnknownWithoutItsRow(t *testing.T) {
-	_, err := cassette.FromYAML("talk.yaml", []byte(talkTape))
+	_, err := tape.FromYAML("talk.yaml", []byte(talkTape))
 	if err == nil || !strings.Contains(err.Error(), "acme.talk") || !strings.Contains(err.Error(), "openai.chat, openai.responses or anthropic.messages") {
 		t.Errorf("got %v", err)
 	}

@@ -39,9 +39,6 @@ func Percent(x float64) string { return browser.Percent(x) }
 // Dollars is an amount of microdollars.
 func Dollars(micro int64) string { return plain.Dollars(micro) }
 
-// Time is a point in time to the second.
-func Time(t evidence.Time) string { return browser.Time(t) }
-
 // YesNo is a truth.
 func YesNo(b bool) string { return browser.YesNo(b) }
 

@@ -115,10 +115,6 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Endorse adds a proof of somebody else, such as a judge, beside those that a
-// credential has. Its proofs are not verified first.
-func Endorse(data []byte, s Signer) ([]byte, error) { return Secure(data, s) }
-
 // A Verified is a credential of which everything has been checked. Only [Verify]
 // makes one.
 type Verified struct {

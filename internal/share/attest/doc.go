@@ -4,8 +4,8 @@
 // envelopes.
 //
 // Start with [ParseBody] and [CheckBody] (is this a body?), [SignBody] and
-// [VerifyBody] (the runner's proof), [Issue], [Endorse] and [Verify] (the
-// credential). [Secure] and [VerifyDocument] are the layer below: Data Integrity
+// [VerifyBody] (the runner's proof), [Issue] and [Verify] (the
+// credential). [Secure], which adds a proof beside others, and [VerifyDocument] are the layer below: Data Integrity
 // proofs of the cryptosuite eddsa-jcs-2022 over any JSON document. [Keys] holds
 // what a verifier was given to find keys in.
 //

@@ -339,7 +339,7 @@ func TestForgedProofs(t *testing.T) {
 }
 
 func TestEndorsements(t *testing.T) {
-	text, err := Endorse(issued(t, nil), signer(t, judgeKey))
+	text, err := Secure(issued(t, nil), signer(t, judgeKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func FuzzVerify(f *testing.F) {
 		issued(f, withStatus(NewStatusEntry(listURL, 7, Revocation))),
 		webCredential(f),
 	}
-	endorsed, err := Endorse(signed[0], signer(f, judgeKey))
+	endorsed, err := Secure(signed[0], signer(f, judgeKey))
 	if err != nil {
 		f.Fatal(err)
 	}

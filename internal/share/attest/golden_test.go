@@ -20,7 +20,7 @@ func goldens(t testing.TB) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endorsed, err := Endorse(issued(t, withStatus(NewStatusEntry(listURL, 7, Revocation))), signer(t, judgeKey))
+	endorsed, err := Secure(issued(t, withStatus(NewStatusEntry(listURL, 7, Revocation))), signer(t, judgeKey))
 	if err != nil {
 		t.Fatal(err)
 	}

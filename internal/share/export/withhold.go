@@ -75,12 +75,6 @@ func withheld(salt []byte, text string) string {
 	return withheldPrefix + hex.EncodeToString(sum[:])
 }
 
-// Opens reports whether a text is what was withheld, given its salt in hexadecimal.
-func Opens(shown, salt, text string) bool {
-	key, err := hex.DecodeString(salt)
-	return err == nil && strings.HasPrefix(shown, withheldPrefix) && withheld(key, text) == shown
-}
-
 // EncodeSalts writes salts as JSON lines, to be kept.
 func EncodeSalts(salts []Salt) ([]byte, error) {
 	var out []byte

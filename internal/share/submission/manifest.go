@@ -92,12 +92,6 @@ func (p *Package) manifest(a *Attempt) ([]byte, error) {
 	return indented(&m)
 }
 
-// IsManifest reports whether data is the manifest of a package, so that one whose
-// content was changed is refused as a package and not as a stranger.
-func IsManifest(data []byte) bool {
-	return bytes.Contains(data, []byte(`"type": "`+ManifestType+`"`)) || bytes.Contains(data, []byte(`"audit"`)) && bytes.Contains(data, []byte(`"files"`)) && bytes.Contains(data, []byte("tallystick-submission"))
-}
-
 // parseManifest reads a manifest, whose one spelling it must have.
 func parseManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}

@@ -40,15 +40,6 @@ func (c Cell) HTML(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// Of shows the value that a document has, or that it has none.
-func (c Cell) Of(doc any) template.HTML {
-	text, ok := Shown(doc, c.Field, c.As)
-	if !ok {
-		text, c.Class = browser.None, "none" // that there is none can be checked too
-	}
-	return c.HTML(text)
-}
-
 // Decode reads JSON and keeps numbers as they are spelled.
 func Decode(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
