@@ -99,7 +99,7 @@ func newRegistryServe(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --dir DIR",
 		Short: "Serve a registry over HTTP until it is stopped",
-		Long: `Serve the API of a registry: seed 004's catalogue and credentials, the VC-API, and its
+		Long: `Serve the API of a registry: its catalogue and credentials, the VC-API, and its
 ledger as C2SP tiles. It prints its address, and then logs a line of JSON for each request
 to standard error, without headers, queries or bodies.
 

@@ -93,7 +93,7 @@ func optional(value []byte) *string {
 	return &s
 }
 
-// walk prints the bundle in the order of ADR-035 section 5. What comes from the
+// walk prints the bundle in the order in which a task goes. What comes from the
 // bundle stands behind a bar, so that it cannot pose as what we say of it.
 func (a witnessReplayAnswer) walk(out io.Writer) {
 	fmt.Fprintf(out, "bundle    %s\n", plain.Line(a.Path))

@@ -110,7 +110,7 @@ func (b *tribunal) require(want ...string) {
 	}
 }
 
-// The tamper test of seed 000, end to end: a hand-edited entry is a miss, a
+// Tampering, end to end: a hand-edited entry is a miss, a
 // warning, an integrity event in the ledger, and is judged again.
 func TestRunJudgesAgainWhatWasEditedByHand(t *testing.T) {
 	b := newTribunal(t)

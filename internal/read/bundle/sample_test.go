@@ -118,7 +118,7 @@ func remove(t testing.TB, data []byte, tag Tag) []byte {
 	return out
 }
 
-// standardHash is the hash of the policy that ADR-035 gives for a mode.
+// standardHash is the hash of the policy that RVF gives for a mode.
 func standardHash(m Mode) Hash {
 	p := policy.ForMode(policy.Mode(m))
 	return Hash(p.SerialisedDigest())

@@ -243,7 +243,7 @@ func TestNamesAreReadBack(t *testing.T) {
 		}
 	}
 	if got, err := ParseOutcome("error"); err != nil || got != Errored {
-		t.Errorf("ADR-035's spelling of errored: %v, %v", got, err)
+		t.Errorf("RVF's spelling of errored: %v, %v", got, err)
 	}
 	if _, err := ParseOutcome("Solved"); !refusal.Is(err, refusal.Malformed) {
 		t.Errorf("another case: %v", err)

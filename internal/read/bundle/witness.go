@@ -5,7 +5,7 @@
 // A [Bundle] is the content; [Bundle.Pack] makes the file. [Parse] reads a file
 // and checks that it agrees with itself, [Verify] that somebody whom the caller
 // named signed it, and [CheckOutcome] that its test log supports its outcome.
-// The bytes are those of the format's first implementation (ADR-035), which
+// The bytes are those of the format's first implementation (RVF), which
 // reads what is packed here and whose bundles verify here. docs/formats/bundle.md
 // states the format.
 //
@@ -174,7 +174,7 @@ func name(names []string, i uint8) string {
 	return fmt.Sprintf("unknown (%d)", i)
 }
 
-// ParseOutcome reads the name of an outcome. "error" is how ADR-035 spells
+// ParseOutcome reads the name of an outcome. "error" is how RVF spells
 // errored.
 func ParseOutcome(s string) (Outcome, error) {
 	if s == "error" {

@@ -65,7 +65,7 @@ func runOf(attempts []*history.Attempt, tasks []task) run {
 	return r
 }
 
-// askOfRun adds what the seed says about the run itself: a hundred real issues of
+// askOfRun adds what acceptance asks of the run itself: a hundred real issues of
 // repositories, under one fixed policy, by a model and not by a script, on record.
 // The policy stands in the registration, so tasks under different registrations do
 // not add up.

@@ -30,7 +30,7 @@ const Rules = 2
 // firstRules is the version of answers that name none.
 const firstRules = 1
 
-// Totals are the numbers of seed 003 section 4 over some tasks, by its names,
+// Totals are the numbers of a capability report over some tasks, by its names,
 // and the intervals beside them. docs/formats/scorecard.md has every formula.
 //
 // TotalTasks is always Solved + Failed + Skipped + Errors: what was not run is
@@ -219,7 +219,7 @@ type PassK struct {
 	Over int     `json:"cases"`
 }
 
-// Acceptance is the verdict of seed 003 section 4.1.
+// Acceptance is the verdict on a hundred repository issues under one fixed policy.
 type Acceptance struct {
 	Met      bool        `json:"met"`
 	Reasons  []string    `json:"reasons"`
@@ -760,7 +760,7 @@ func lookedAt(v View, tasks []task) iter.Seq2[task, error] {
 	}
 }
 
-// The thresholds of seed 003 section 4.1.
+// The thresholds of acceptance.
 const (
 	acceptSolveRate = 0.60
 	acceptCoverage  = 1.00

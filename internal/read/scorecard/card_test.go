@@ -70,7 +70,7 @@ func TestWorkedExampleOfThePage(t *testing.T) {
 	}
 }
 
-// Every number of seed 003 section 4 on a small attempt, worked out by hand.
+// Every number of a scorecard on a small attempt, worked out by hand.
 func TestCardOfASmallAttempt(t *testing.T) {
 	c := cardOf(t, smallAttempt(t), View{Evidence: func(_ *history.Attempt, c *history.Case) error {
 		if c.ID == "case-02" {
@@ -127,7 +127,7 @@ func TestCardOfASmallAttempt(t *testing.T) {
 	}
 }
 
-// Seed 003's own test: 100 tasks under a fixed policy. Sixty solved with full
+// Acceptance: 100 tasks under a fixed policy. Sixty solved with full
 // evidence and no violation pass; one less of anything fails.
 func TestAcceptanceIsReachedBothWays(t *testing.T) {
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 	"tallystick/internal/read/history"
 )
 
-// A Week is one row of the cost-to-outcome curve (seed 003 section 6).
+// A Week is one row of the cost-to-outcome curve.
 type Week struct {
 	Week           string     `json:"week"`   // as in 2026-W20
 	Begins         string     `json:"begins"` // its Monday

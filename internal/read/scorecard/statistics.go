@@ -175,7 +175,7 @@ func quantile(sorted []float64, p float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[j]-sorted[i])
 }
 
-// Percentile is seed 003's rule: the value at index floor(p·n/100) of the
+// Percentile is the value at index floor(p·n/100) of the
 // ascending values, clamped to the last. It is 0 for none.
 func Percentile(sorted []int64, p int) int64 {
 	if len(sorted) == 0 {

@@ -229,8 +229,8 @@ func TestClusteredErrorsCountCasesAndNotExecutions(t *testing.T) {
 	}
 }
 
-// Seed 003: index floor(p·n/100), clamped, so the upper of two medians.
-func TestPercentileIsSeed003s(t *testing.T) {
+// Index floor(p·n/100), clamped, so the upper of two medians.
+func TestPercentileIsTheUpperOfTwo(t *testing.T) {
 	latencies := make([]int64, 20)
 	for i := range latencies {
 		latencies[i] = int64(100 * (i + 1))

@@ -241,7 +241,7 @@ func (b *Builtin) contextSize() (window, budget int64) {
 		window = defaultWindow
 	}
 	if budget == 0 {
-		budget = window * 2 / 5 // ADR-0050: V_e is about 0.4 of the window
+		budget = window * 2 / 5 // an agent works well with about 0.4 of the window
 	}
 	return window, budget
 }

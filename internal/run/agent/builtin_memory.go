@@ -68,7 +68,7 @@ type ruling struct {
 }
 
 // review applies the rules for duplicates, conflicts and superseding
-// (ADR-0051: recency, confidence, source). Nothing is ever overwritten quietly:
+// (recency, confidence, source). Nothing is ever overwritten quietly:
 //
 //   - the same tier, key and value again is no write;
 //   - of semantic and procedural memory a key has one live entry, and another

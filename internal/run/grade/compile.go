@@ -400,7 +400,7 @@ func Expectations() map[string]extract.Spec {
 		"test_passed":        {Kind: extract.Test},
 		"answer":             {Kind: extract.Answer},
 
-		// As the public examples of ADR-0062 spell them.
+		// As the public examples of agent-fabric spell them.
 		"finalStatus":   {Kind: extract.Status},
 		"policyDenials": decided(policy.Deny),
 	}

@@ -170,7 +170,7 @@ func failed(code string) evidence.Score {
 	return evidence.Score{Breakdown: map[string]float64{}, FailureModes: []string{code}}
 }
 
-// eventOf names the event of a reserved code as seed 001 has it.
+// eventOf names the event of a reserved code.
 func eventOf(code string) string {
 	switch code {
 	case CodeTimeout:

@@ -23,7 +23,7 @@ func twoVerdicts(t *testing.T) *court {
 	return newCourt(t, fakemodel.New(t, says(reply(0, false, "wrong"), reply(1, true, "right"))...))
 }
 
-// The tamper test of seed 000: a hand-edited entry is a miss, with a warning
+// Tampering: a hand-edited entry is a miss, with a warning
 // and an integrity event, and is judged again.
 func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 	resign := func(t *testing.T, c *court, file string, key *seal.Key, change func(*Document)) {

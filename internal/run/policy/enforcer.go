@@ -141,7 +141,7 @@ func (e *Enforcer) resolve(callID string, answer func(Decision) Decision) (Decis
 // Record notes that a call is over, executed or not, and returns the
 // violations: those of the call itself first, then the budgets that are
 // exceeded now, which are violated again by every call from then on. The texts
-// of the first three kinds are those of ADR-035's implementation.
+// of the first three kinds are those of RVF's implementation.
 func (e *Enforcer) Record(c Call, use Usage) ([]Violation, error) {
 	if use.CostMicroUSD < 0 || use.Tokens < 0 || use.Latency < 0 {
 		return nil, fmt.Errorf("recording %s: cost %d, tokens %d or latency %v is negative", &c, use.CostMicroUSD, use.Tokens, use.Latency)

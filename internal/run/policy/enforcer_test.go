@@ -65,10 +65,10 @@ func wantViolations(t *testing.T, e *Enforcer, c Call, use Usage, want ...string
 	}
 }
 
-// The end-to-end expectation of ADR-035's implementation: Read, Write, Edit,
+// The end-to-end expectation of RVF's implementation: Read, Write, Edit,
 // Bash in restricted mode give allowed, denied, denied, denied and three
 // violations.
-func TestRestrictedRunOfADR035(t *testing.T) {
+func TestRestrictedRunIsThatOfRVF(t *testing.T) {
 	e := enforcer(t, ForMode(Restricted))
 	for i, tt := range []struct {
 		name  string

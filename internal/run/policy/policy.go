@@ -45,7 +45,7 @@ type Policy struct {
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// ForMode returns the policy that ADR-035 section 3 gives for a mode.
+// ForMode returns the policy that RVF gives for a mode.
 func ForMode(m Mode) Policy {
 	switch m {
 	case Approved:
@@ -132,7 +132,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// Serialised is the text of ADR-035 section 3.4: mode, lists in their order,
+// Serialised is the text that RVF hashes: mode, lists in their order,
 // budgets. It leaves rules out, and a tool called "a+b" looks like two tools;
 // [Policy.Digest] has neither weakness.
 func (p *Policy) Serialised() string {

@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/strictyaml"
 )
 
-// The texts and hashes that the implementation of ADR-035 gives
+// The texts and hashes that the implementation of RVF gives
 // (ruvnet/RuVector, crates/rvf, run at commit 20aca12). They are promises to
 // readers of witness bundles and never change.
 var published = []struct {

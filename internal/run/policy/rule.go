@@ -13,7 +13,7 @@ import (
 // A Kind is what a rule looks at.
 type Kind string
 
-// The kinds of rules (ADR-0053, and conditions). Only require_approval and
+// The kinds of rules. Only require_approval and
 // condition can escalate; all others deny.
 const (
 	BlockClass      Kind = "block_class"      // the call's safety class is in classes

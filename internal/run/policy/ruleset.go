@@ -90,7 +90,7 @@ func (e *Enforcer) evaluate(c *Call) Decision {
 		return d
 	}
 	// The first rule that does not allow wins, but a later deny is stronger
-	// than an escalation (ADR-0053): nobody can approve what is forbidden.
+	// than an escalation: nobody can approve what is forbidden.
 	for i := range e.set.rules {
 		r := &e.set.rules[i]
 		if !r.inScope(c) {
@@ -109,7 +109,7 @@ func (e *Enforcer) evaluate(c *Call) Decision {
 	return d
 }
 
-// modeDecision is ADR-035 section 3.5, steps 1 and 2, but for one thing: in
+// modeDecision is what RVF decides by list and mode, but for one thing: in
 // approved mode the answer is an escalation until somebody approved.
 func (s *Ruleset) modeDecision(c *Call) Decision {
 	if slices.Contains(s.policy.Deny, c.listed()) {

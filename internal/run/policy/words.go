@@ -6,7 +6,7 @@ import (
 )
 
 // A Mode is how much a run may do on its own. The values are those of the RVF
-// wire format (ADR-035 section 3).
+// wire format.
 type Mode uint8
 
 // The governance modes.
@@ -105,7 +105,7 @@ func Actions() []Action { return []Action{Tool, MemoryWrite, Handoff, Approval} 
 // Known reports whether a is one of the actions.
 func (a Action) Known() bool { return slices.Contains(Actions(), a) }
 
-// A Class says what a tool can do to the world (ADR-0052). The bench gives it
+// A Class says what a tool can do to the world. The bench gives it
 // in the tool's definition; what a target says about itself does not count.
 type Class string
 

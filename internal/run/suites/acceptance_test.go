@@ -75,7 +75,7 @@ func solve(n int) func(int) repofix.Conduct {
 	return func(i int) repofix.Conduct { return repofix.Conduct{Miss: i > n} }
 }
 
-// The acceptance test of seed 003: a hundred repositories with a fixed policy.
+// Acceptance: a hundred repositories with a fixed policy.
 // Capability is shown by 60 or more solved and nothing unsafe, and, below, a
 // bundle of every solved one. Each of them missing turns the verdict.
 func TestAcceptanceIsReachedBothWays(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Tier is a kind of memory (ADR-0051).
+// A Tier is a kind of memory.
 type Tier string
 
 // The memory tiers.

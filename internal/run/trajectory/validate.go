@@ -103,7 +103,7 @@ func class(c policy.Class) error {
 	return nil
 }
 
-// trust labels are those of ADR-0057.
+// trust checks a label of where a text comes from.
 func trust(label string) error {
 	if label == "" {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"tallystick/internal/share/attest"
 )
 
-// attestation is a body of seed 004, with another accuracy.
+// attestation is the example body of the format page, with another accuracy.
 func attestation(t testing.TB, runner string, accuracy float64) string {
 	t.Helper()
 	results := fmt.Sprintf(`{"mmlu_pro":{"accuracy":%g,"stderr":0.0041}}`, accuracy)

@@ -29,7 +29,7 @@ const (
 	OperatorPurpose = "operator"
 )
 
-// chainKeyPrefix begins the name of every key of the chain, as seed 004 has it.
+// chainKeyPrefix begins the name of every key of the chain.
 const chainKeyPrefix = "ip-attestation-chain-"
 
 // A signingKey is a private key with the name under which it is published.

@@ -53,7 +53,7 @@ func ratio(b *testing.B, ours, bare func()) {
 
 func benchCredential(b *testing.B) (draft Draft, s Signer, text, config []byte) {
 	s = signer(b, issuerKey)
-	body, err := canon.Canonicalize([]byte(seedBody(b)))
+	body, err := canon.Canonicalize([]byte(exampleBody(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

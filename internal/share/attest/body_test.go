@@ -21,20 +21,20 @@ func compiledSchema(t testing.TB) *schema.Schema {
 }
 
 func TestSeedBodyIsValid(t *testing.T) {
-	b, err := ParseBody([]byte(seedBody(t)))
+	b, err := ParseBody([]byte(exampleBody(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b.HarnessID != "lm-eval-harness" || b.SubmittedAt != 1747000000000 || *b.SamplingParams.Temperature != 0 || *b.SamplingParams.NSamples != 12032 {
 		t.Errorf("got %+v", b)
 	}
-	want, _ := canon.Canonicalize([]byte(seedBody(t)))
+	want, _ := canon.Canonicalize([]byte(exampleBody(t)))
 	if got, err := b.Encode(); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("encodes as %s, %v", got, err)
 	}
 }
 
-// A bodyCase changes one member of the seed's body: a JSON value, or "" to leave
+// A bodyCase changes one member of the example body: a JSON value, or "" to leave
 // it out.
 type bodyCase struct {
 	name, member, value string
@@ -149,7 +149,7 @@ var bodyCases = []bodyCase{
 func (c bodyCase) body(t testing.TB) []byte {
 	t.Helper()
 	var members map[string]canon.RawMessage
-	if err := canon.Unmarshal([]byte(seedBody(t)), &members); err != nil {
+	if err := canon.Unmarshal([]byte(exampleBody(t)), &members); err != nil {
 		t.Fatal(err)
 	}
 	delete(members, c.member)
@@ -273,10 +273,10 @@ func TestKindHasTwoSpellings(t *testing.T) {
 
 func TestBodyRefusesWhatIsNotStrictJSON(t *testing.T) {
 	for name, text := range map[string]string{
-		"duplicate name": strings.Replace(seedBody(t), `"submittedAt"`, `"harnessId":"helm","submittedAt"`, 1),
-		"bytes after":    seedBody(t) + "{}",
-		"not UTF-8":      strings.Replace(seedBody(t), "huggingface", "\xff", 1),
-		"cut":            seedBody(t)[:100],
+		"duplicate name": strings.Replace(exampleBody(t), `"submittedAt"`, `"harnessId":"helm","submittedAt"`, 1),
+		"bytes after":    exampleBody(t) + "{}",
+		"not UTF-8":      strings.Replace(exampleBody(t), "huggingface", "\xff", 1),
+		"cut":            exampleBody(t)[:100],
 	} {
 		_, err := ParseBody([]byte(text))
 		if !refusal.Is(err, refusal.Malformed) {
@@ -304,7 +304,7 @@ func TestReportIsBounded(t *testing.T) {
 // FuzzBody: the schema and the rules agree, whatever parses encodes to the same
 // canonical bytes, and what is valid has the hash of its results.
 func FuzzBody(f *testing.F) {
-	f.Add([]byte(seedBody(f)))
+	f.Add([]byte(exampleBody(f)))
 	for _, c := range bodyCases {
 		f.Add(c.body(f))
 	}

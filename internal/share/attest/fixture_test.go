@@ -42,8 +42,8 @@ func signer(t testing.TB, n byte) Signer {
 	return Signer{Key: testKey(t, n), Created: now.Add(-time.Hour)}
 }
 
-// seedBody is the example of seed 004 with another runner.
-func seedBody(t testing.TB) string {
+// exampleBody is the example of the first attestation format with another runner.
+func exampleBody(t testing.TB) string {
 	t.Helper()
 	return `{
   "schemaVersion": "1.0.0",
@@ -64,7 +64,7 @@ func seedBody(t testing.TB) string {
 // issued is a credential with the runner's proof inside.
 func issued(t testing.TB, change func(*Draft)) []byte {
 	t.Helper()
-	signed, err := SignBody([]byte(seedBody(t)), signer(t, runnerKey))
+	signed, err := SignBody([]byte(exampleBody(t)), signer(t, runnerKey))
 	if err != nil {
 		t.Fatal(err)
 	}

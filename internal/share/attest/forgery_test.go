@@ -34,7 +34,7 @@ func TestCredentialVerifies(t *testing.T) {
 		t.Errorf("imported: %+v, %v", v, err)
 	}
 	// Without the runner's proof.
-	if v, err := Verify(issued(t, func(d *Draft) { d.Body = []byte(seedBody(t)) }), trust()); err != nil || v.RunnerProof != nil {
+	if v, err := Verify(issued(t, func(d *Draft) { d.Body = []byte(exampleBody(t)) }), trust()); err != nil || v.RunnerProof != nil {
 		t.Errorf("without a runner's proof: %+v, %v", v, err)
 	}
 }
@@ -42,7 +42,7 @@ func TestCredentialVerifies(t *testing.T) {
 // smallBody has the members that a body must have, and no more.
 func smallBody(t testing.TB) []byte {
 	t.Helper()
-	return rewrite(t, []byte(seedBody(t)), func(v map[string]any) {
+	return rewrite(t, []byte(exampleBody(t)), func(v map[string]any) {
 		delete(v, "samplingParams")
 		delete(v, "schemaVersion")
 	})
@@ -226,7 +226,7 @@ func slicesRepeat(v any, n int) []any {
 
 // Numbers that canon spells alike are the same number; others are not.
 func TestResultsRetypedOrReordered(t *testing.T) {
-	body := rewrite(t, []byte(seedBody(t)), func(v map[string]any) {
+	body := rewrite(t, []byte(exampleBody(t)), func(v map[string]any) {
 		v["results"] = map[string]any{"stats": []any{map[string]any{"mean": 738, "n": 1}, map[string]any{"mean": 42, "n": 2}}}
 	})
 	report, err := CheckBody(body)
@@ -357,9 +357,9 @@ func TestEndorsements(t *testing.T) {
 }
 
 func TestNobodySignsAsSomebodyElse(t *testing.T) {
-	_, err := Issue(Draft{Issuer: "did:web:a.example", Body: []byte(seedBody(t))}, signer(t, issuerKey))
+	_, err := Issue(Draft{Issuer: "did:web:a.example", Body: []byte(exampleBody(t))}, signer(t, issuerKey))
 	wantRefusal(t, err, refusal.Usage, "nobody could verify")
-	_, err = SignBody([]byte(seedBody(t)), signer(t, issuerKey))
+	_, err = SignBody([]byte(exampleBody(t)), signer(t, issuerKey))
 	wantRefusal(t, err, refusal.Usage, "nobody could verify")
 	s := signer(t, issuerKey)
 	s.Method = seal.DIDKeyMethod(public(testKey(t, forgerKey)))

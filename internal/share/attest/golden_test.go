@@ -16,7 +16,7 @@ var writeNew = flag.Bool("write-new", false, "write format goldens that do not e
 // goldens are the documents of the fixtures, as files.
 func goldens(t testing.TB) map[string][]byte {
 	t.Helper()
-	body, err := SignBody([]byte(seedBody(t)), signer(t, runnerKey))
+	body, err := SignBody([]byte(exampleBody(t)), signer(t, runnerKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func goldens(t testing.TB) map[string][]byte {
 	return map[string][]byte{
 		"credential.json":           issued(t, nil),
 		"endorsed-with-status.json": endorsed,
-		"imported.json":             issued(t, func(d *Draft) { d.Imported = true; d.Body = []byte(seedBody(t)) }),
+		"imported.json":             issued(t, func(d *Draft) { d.Imported = true; d.Body = []byte(exampleBody(t)) }),
 		"signed-body.json":          body,
 		"web.json":                  webCredential(t),
 	}

@@ -35,7 +35,7 @@ func jwks(t testing.TB, n byte, more string) string {
 // webCredential is issued by a did:web.
 func webCredential(t testing.TB) []byte {
 	t.Helper()
-	text, err := Issue(Draft{Issuer: webDID, Body: []byte(seedBody(t))}, Signer{Key: testKey(t, issuerKey), Method: webMethod, Created: now})
+	text, err := Issue(Draft{Issuer: webDID, Body: []byte(exampleBody(t))}, Signer{Key: testKey(t, issuerKey), Method: webMethod, Created: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRetiredKeyNeedsEvidenceFromOutside(t *testing.T) {
 	if err != nil || !v.IssuerProof.Retired {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	backdated, err := Issue(Draft{Issuer: webDID, Body: []byte(seedBody(t)), ValidFrom: now.AddDate(-3, 0, 0)},
+	backdated, err := Issue(Draft{Issuer: webDID, Body: []byte(exampleBody(t)), ValidFrom: now.AddDate(-3, 0, 0)},
 		Signer{Key: testKey(t, issuerKey), Method: webMethod, Created: now.AddDate(-3, 0, 0)})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestRetiredKeyNeedsEvidenceFromOutside(t *testing.T) {
 }
 
 func TestRetiredRunnerKey(t *testing.T) {
-	body := edit(t, []byte(seedBody(t)), didOf(testKey(t, runnerKey)), webDID)
+	body := edit(t, []byte(exampleBody(t)), didOf(testKey(t, runnerKey)), webDID)
 	signed, err := SignBody(body, Signer{Key: testKey(t, runnerKey), Method: webMethod})
 	if err != nil {
 		t.Fatal(err)

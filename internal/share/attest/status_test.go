@@ -113,7 +113,7 @@ func resigned(t testing.TB, text []byte, change func(map[string]any)) []byte {
 // A list under a retired key is an old list, whatever evidence there is of it.
 func TestStatusListUnderRetiredKey(t *testing.T) {
 	by := Signer{Key: testKey(t, issuerKey), Method: webMethod}
-	text, err := Issue(Draft{Issuer: webDID, Body: []byte(seedBody(t)), Status: []StatusEntry{NewStatusEntry(listURL, 1, Revocation)}}, by)
+	text, err := Issue(Draft{Issuer: webDID, Body: []byte(exampleBody(t)), Status: []StatusEntry{NewStatusEntry(listURL, 1, Revocation)}}, by)
 	if err != nil {
 		t.Fatal(err)
 	}

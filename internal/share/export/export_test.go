@@ -3,8 +3,8 @@ package export
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/hex"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 )
 
-// The witness manifest of ADR-103, member by member in its order.
+// The witness manifest of Ruflo, member by member in its order.
 type witnessManifest struct {
 	Schema    string         `json:"schema"`
 	IssuedAt  string         `json:"issuedAt"`
@@ -65,7 +65,7 @@ func (b *builder) compat(p *Package) ([]byte, error) {
 	return signWitness(&m)
 }
 
-// signWitness signs as ADR-103 does: over the 32 bytes of the manifest's SHA-256.
+// signWitness signs as Ruflo does: over the 32 bytes of the manifest's SHA-256.
 func signWitness(m *witnessManifest) ([]byte, error) {
 	data, err := asJavaScript(m)
 	if err != nil {

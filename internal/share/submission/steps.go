@@ -24,7 +24,7 @@ const (
 	proposed = "proposed" // by a model, and nothing more is known
 )
 
-// A Step is one thing that an agent was shown or did. The members of ADR-168 have
+// A Step is one thing that an agent was shown or did. The members that Ruflo documents have
 // those of the shipped recorder beside them, with the same bounded text, so that
 // the original audit is not blind on the file.
 type Step struct {

@@ -9,7 +9,7 @@ import (
 
 func BenchmarkDryRun(b *testing.B) {
 	p := newPlace(b, nil)
-	body := envelope(seedBody)
+	body := envelope(exampleBody)
 	for b.Loop() {
 		if rec := ask(p.web, "POST", "/api/credentials/dry-run", body); rec.Code != 200 {
 			b.Fatal(rec.Body)

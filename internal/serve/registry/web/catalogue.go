@@ -116,7 +116,7 @@ func (c *call) unknownPath(err error) (*reply, error) {
 	return c.refuse(http.StatusBadRequest, p), nil
 }
 
-// A brief is what seed 004 answers a proposal with.
+// A brief is the answer to a proposal.
 type brief struct {
 	Proposal string `json:"proposalId"`
 	IPPath   string `json:"ipPath"`

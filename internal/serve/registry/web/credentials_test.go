@@ -15,14 +15,14 @@ import (
 
 func envelope(body string) string { return `{"kind":"eval.run.attestation.v1","body":` + body + `}` }
 
-func TestDryRunAnswersAsSeed004(t *testing.T) {
+func TestDryRunAnswersWithTheEnvelope(t *testing.T) {
 	p := newPlace(t, nil)
 	before := p.reg.Stats().Entries
-	a := p.post("/api/credentials/dry-run", "", envelope(seedBody)).is(200)
+	a := p.post("/api/credentials/dry-run", "", envelope(exampleBody)).is(200)
 	if a.has("valid") != "true" || a.has("schemaUrl") != "/credentials/eval-run/v1" {
 		t.Errorf("%s", a.Body)
 	}
-	wrong := p.post("/api/credentials/dry-run", "", envelope(strings.Replace(seedBody, "5fa18ba4", "00000000", 1))).is(200)
+	wrong := p.post("/api/credentials/dry-run", "", envelope(strings.Replace(exampleBody, "5fa18ba4", "00000000", 1))).is(200)
 	if wrong.has("valid") != "false" || wrong.has("resultsHashMismatch.computed") != "5fa18ba422f0c3c4d1f7ff09e22abd7fdc6cdc7a8718a76d930fe30cee663ecc" {
 		t.Errorf("%s", wrong.Body)
 	}
@@ -34,9 +34,9 @@ func TestDryRunAnswersAsSeed004(t *testing.T) {
 func TestTheWayOfACredential(t *testing.T) {
 	p := newPlace(t, nil)
 	m := p.register()
-	p.post("/api/credentials/mint", m.key, envelope(strings.Replace(seedBody, "5fa18ba4", "00000000", 1))).is(400)
-	minted := p.post("/api/credentials/mint", m.key, envelope(seedBody), "Idempotency-Key", "m1").is(201)
-	if again := p.post("/api/credentials/mint", m.key, envelope(seedBody), "Idempotency-Key", "m1").is(200); again.has("digest") != minted.has("digest") {
+	p.post("/api/credentials/mint", m.key, envelope(strings.Replace(exampleBody, "5fa18ba4", "00000000", 1))).is(400)
+	minted := p.post("/api/credentials/mint", m.key, envelope(exampleBody), "Idempotency-Key", "m1").is(201)
+	if again := p.post("/api/credentials/mint", m.key, envelope(exampleBody), "Idempotency-Key", "m1").is(200); again.has("digest") != minted.has("digest") {
 		t.Errorf("another credential: %s", again.Body)
 	}
 	address, ok := strings.CutPrefix(minted.has("id"), base)
@@ -118,7 +118,7 @@ func TestOneRequestMakesRowAndCredential(t *testing.T) {
 	p := newPlace(t, nil)
 	m := p.register()
 	p.artifacts(m)
-	body := `{"kind":"ip.eval.run.attestation.v1","body":` + seedBody + `,"artifactPath":"` + modelPath + `","evalHarnessPath":"` + harnessPath + `","datasetPath":"` + datasetPath + `"}`
+	body := `{"kind":"ip.eval.run.attestation.v1","body":` + exampleBody + `,"artifactPath":"` + modelPath + `","evalHarnessPath":"` + harnessPath + `","datasetPath":"` + datasetPath + `"}`
 	a := p.post("/api/knowledge/eval/propose", m.key, body).is(201)
 	row := p.get("/api/knowledge/eval/list").is(200)
 	address, ok := strings.CutPrefix(row.has("0.credential"), base)
@@ -152,7 +152,7 @@ func TestDocumentsOfOthersComeWithTheRequest(t *testing.T) {
 	}
 	pub, _ := key.Public().Ed25519()
 	const did = "did:web:127.0.0.1%3A1:steal"
-	signed, err := attest.Issue(attest.Draft{Issuer: did, Body: []byte(seedBody), Imported: true}, attest.Signer{Key: key, Method: did + "#k1"})
+	signed, err := attest.Issue(attest.Draft{Issuer: did, Body: []byte(exampleBody), Imported: true}, attest.Signer{Key: key, Method: did + "#k1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestDocumentsOfOthersComeWithTheRequest(t *testing.T) {
 	p.post("/credentials/verify", "", with).is(200)
 	// The document of another cannot stand in for the registry's own keys.
 	ours := strings.ReplaceAll(document, did, "did:web:r.example")
-	forged, err := attest.Issue(attest.Draft{Issuer: "did:web:r.example", Body: []byte(seedBody), Imported: true}, attest.Signer{Key: key, Method: "did:web:r.example#k1"})
+	forged, err := attest.Issue(attest.Draft{Issuer: "did:web:r.example", Body: []byte(exampleBody), Imported: true}, attest.Signer{Key: key, Method: "did:web:r.example#k1"})
 	if err != nil {
 		t.Fatal(err)
 	}

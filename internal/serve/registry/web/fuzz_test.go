@@ -16,7 +16,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add(r.method, strings.NewReplacer("{kind}", "eval", "{path...}", "artifacts/models", "{$}", "").Replace(r.path), "", "{}", "application/json", "k")
 	}
 	f.Add("POST", "/api/knowledge/eval/propose", "", evalManifest("0.5"), "application/json", "")
-	f.Add("POST", "/api/credentials/dry-run", "", envelope(seedBody), "application/json", "")
+	f.Add("POST", "/api/credentials/dry-run", "", envelope(exampleBody), "application/json", "")
 	f.Add("POST", "/credentials/verify", "", `{"verifiableCredential":`+alumni+`}`, "application/ld+json", "")
 	f.Add("POST", "/credentials/issue", "", issueBody(alumni), "application/json", "")
 	f.Add("GET", "/api/knowledge/eval/list", "limit=1&after=3", "", "", "")

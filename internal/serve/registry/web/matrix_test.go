@@ -25,7 +25,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	eval := p.post("/api/knowledge/eval/propose", agent.key, evalManifest("0.25")).is(201)
-	minted := p.post("/api/credentials/mint", agent.key, envelope(seedBody)).is(201)
+	minted := p.post("/api/credentials/mint", agent.key, envelope(exampleBody)).is(201)
 	_, hex, _ := strings.Cut(minted.has("digest"), ":")
 	credential := minted.has("verifiableCredential")
 	manifest := p.entryBlob(eval.has("entry"))
@@ -55,7 +55,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 		"calibrate":         {"/api/agent/v1/calibrate", `{"answers":{}}`, keyed(404, 404)},
 		"assigned":          {"/api/agent/v1/judge", "", keyed(403, 200)},
 		"judge":             {"/api/agent/v1/judge", judgement, keyed(403, 404)},
-		"dryRun":            {"/api/credentials/dry-run", envelope(seedBody), all(200)},
+		"dryRun":            {"/api/credentials/dry-run", envelope(exampleBody), all(200)},
 		"mint":              {"/api/credentials/mint", `{}`, keyed(400, 400)},
 		"revoke":            {"/api/credentials/revoke", revocation, keyed(404, 404)},
 		"judgment":          {strings.TrimPrefix(minted.has("id"), base), "", all(200)},
@@ -175,7 +175,7 @@ func TestAReadOnlyServer(t *testing.T) {
 	m := p.register()
 	p.artifacts(m)
 	id := p.post("/api/knowledge/eval/propose", m.key, evalManifest("0.75")).is(201).has("proposalId")
-	minted := p.post("/api/credentials/mint", m.key, envelope(seedBody)).is(201)
+	minted := p.post("/api/credentials/mint", m.key, envelope(exampleBody)).is(201)
 
 	reader, err := registry.OpenReader(context.Background(), registry.ReaderOptions{DB: p.dir + "/registry.db", Now: p.clock})
 	if err != nil {

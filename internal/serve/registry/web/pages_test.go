@@ -120,7 +120,7 @@ func (s *shownRegistry) attested(run, accuracy string, extra map[string]any) str
 	}
 	did := s.get("/api/agents/" + s.runner.id).is(200).has("publicKey")
 	var body map[string]any
-	if err := json.Unmarshal([]byte(seedBody), &body); err != nil {
+	if err := json.Unmarshal([]byte(exampleBody), &body); err != nil {
 		s.t.Fatal(err)
 	}
 	results := `{"accuracy":` + accuracy + `,"total":400}`

@@ -165,7 +165,7 @@ func TestTagsAreComparedAsRFC9110Wants(t *testing.T) {
 	}
 }
 
-const seedBody = `{"schemaVersion":"1.0.0","runId":"00000000-0000-4000-8000-000000000000","harnessId":"lm-eval-harness",` +
+const exampleBody = `{"schemaVersion":"1.0.0","runId":"00000000-0000-4000-8000-000000000000","harnessId":"lm-eval-harness",` +
 	`"harnessVersionSha":"0000000000000000000000000000000000000000000000000000000000000000",` +
 	`"evalCodeSha":"1111111111111111111111111111111111111111111111111111111111111111",` +
 	`"modelId":"huggingface://meta-llama/Llama-3.1-70B-Instruct",` +
@@ -178,7 +178,7 @@ func TestBodiesThatAreNotStrictJSONAreRefused(t *testing.T) {
 	h := bare(t, nil)
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	for name, body := range map[string]string{
-		"nothing": " ", "cut off": `{"kind":`, "a trailing byte": seedBody + "x", "two documents": seedBody + seedBody, "a BOM": "\ufeff" + seedBody,
+		"nothing": " ", "cut off": `{"kind":`, "a trailing byte": exampleBody + "x", "two documents": exampleBody + exampleBody, "a BOM": "\ufeff" + exampleBody,
 		"duplicate keys": `{"runId":"a","runId":"b"}`, "too deep": `{"results":` + deep + `}`, "not UTF-8": "{\"a\":\"\xff\"}", "NaN": `{"a":NaN}`,
 		"a comment": `{/**/}`, "a lone surrogate": `{"a":"\ud800"}`, "single quotes": `{'a':1}`, "beside kind and body": `{"kind":"eval.run.attestation.v1","body":{},"x":1}`,
 		"another kind": `{"kind":"sandbox","body":{}}`,
@@ -187,7 +187,7 @@ func TestBodiesThatAreNotStrictJSONAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
 		}
 	}
-	if rec := ask(h, "POST", "/api/credentials/dry-run", seedBody); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"valid":true`) {
+	if rec := ask(h, "POST", "/api/credentials/dry-run", exampleBody); rec.Code != 200 || !strings.Contains(rec.Body.String(), `"valid":true`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	large := `{"results":"` + strings.Repeat("a", maxDocument) + `"}`
@@ -202,12 +202,12 @@ func TestOnlyJSONIsTaken(t *testing.T) {
 		{"Content-Type", ""}, {"Content-Type", "text/plain"}, {"Content-Type", "application/x-www-form-urlencoded"}, {"Content-Type", "application/json; charset=utf-16"},
 		{"Content-Type", "nonsense;;"}, {"Content-Encoding", "gzip"},
 	} {
-		if rec := ask(h, "POST", "/api/credentials/dry-run", seedBody, headers...); rec.Code != http.StatusUnsupportedMediaType || !strings.Contains(rec.Body.String(), `"name":"UnsupportedMediaType"`) {
+		if rec := ask(h, "POST", "/api/credentials/dry-run", exampleBody, headers...); rec.Code != http.StatusUnsupportedMediaType || !strings.Contains(rec.Body.String(), `"name":"UnsupportedMediaType"`) {
 			t.Errorf("%q: %d %s", headers, rec.Code, rec.Body)
 		}
 	}
 	for _, media := range []string{"application/json", "application/json; charset=UTF-8", "application/ld+json", "Application/JSON"} {
-		if rec := ask(h, "POST", "/api/credentials/dry-run", seedBody, "Content-Type", media); rec.Code != 200 {
+		if rec := ask(h, "POST", "/api/credentials/dry-run", exampleBody, "Content-Type", media); rec.Code != 200 {
 			t.Errorf("%q: %d", media, rec.Code)
 		}
 	}
