@@ -12,7 +12,7 @@ import (
 )
 
 // TestTesseraReadsOurTilesFromABucket: what "tally anchor publish" stores in a bucket
-// is a log over HTTP. cmd/tally-fleet/storetest starts the store and this test.
+// is a log over HTTP. internal/testing/storetest starts the store and this test.
 func TestTesseraReadsOurTilesFromABucket(t *testing.T) {
 	address, key := os.Getenv("TALLY_TILES_URL"), os.Getenv("TALLY_TILES_KEY")
 	if address == "" {

@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/store"
-	"tallystick/internal/run/suites/repofix"
+	"tallystick/internal/testing/repofix"
 )
 
 // examples is where they lie, seen from this package.

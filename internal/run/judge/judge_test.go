@@ -127,7 +127,7 @@ func TestMalformedRepliesAreAskedForAgainAndCounted(t *testing.T) {
 	if len(d.Malformed) != 2 || !strings.Contains(d.Malformed[1].Why, "score is 2") || *d.Malformed[0].Reply != digest.ContentOf([]byte("Let me think.")) {
 		t.Errorf("malformed: %+v", d.Malformed)
 	}
-	if d.CostMicroUSD != 4*(10+4*5) { // tokens of faketest at the prices of the test
+	if d.CostMicroUSD != 4*(10+4*5) { // tokens of fakemodel at the prices of the test
 		t.Errorf("cost is %d", d.CostMicroUSD)
 	}
 	if len(o.Evidence) != 6 { // document, request, four replies

@@ -14,7 +14,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/store"
-	"tallystick/internal/run/suites/repofix"
+	"tallystick/internal/testing/repofix"
 )
 
 // A desk is a workspace with the acceptance bench, signed by two people, and the

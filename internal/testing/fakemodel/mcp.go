@@ -147,7 +147,7 @@ func (m *MCP) result(q rpc) string {
 		if m.Version != "" {
 			params.ProtocolVersion = m.Version
 		}
-		return `{"protocolVersion":"` + params.ProtocolVersion + `","capabilities":{"tools":{}},"serverInfo":{"name":"faketest","version":"1"}}`
+		return `{"protocolVersion":"` + params.ProtocolVersion + `","capabilities":{"tools":{}},"serverInfo":{"name":"fakemodel","version":"1"}}`
 	case "ping":
 		return `{}`
 	case "tools/list":

@@ -17,9 +17,9 @@ var apiWords = []string{"openai.", "anthropic.", "OPENAI_", "ANTHROPIC_", "chat/
 // mayNameAPIs are files outside of internal/run/wire that hold such a word for
 // another reason.
 var mayNameAPIs = map[string]string{
-	"internal/cli/init.go":                   "a target for somebody to edit",
-	"internal/app/ceremony/init.go":          "a target for somebody to edit",
-	"internal/run/suites/repofix/repofix.go": "the target of a bench",
+	"internal/cli/init.go":                "a target for somebody to edit",
+	"internal/app/ceremony/init.go":       "a target for somebody to edit",
+	"internal/testing/repofix/repofix.go": "the target of a bench",
 }
 
 // checkAPIs wants what is known about a model API to be in one place.

@@ -24,7 +24,7 @@ var (
 // object store.
 const (
 	scripts      = "cmd/tally/testdata/script"
-	storeScripts = "cmd/tally-fleet/storetest/testdata/script"
+	storeScripts = "internal/testing/storetest/testdata/script"
 	fleetScripts = "cmd/tally-fleet/testdata/script"
 )
 

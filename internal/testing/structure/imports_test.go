@@ -54,7 +54,7 @@ var doors = []door{
 	},
 	{
 		testDoor, "fakes, fixtures and checks of the tree are for tests alone",
-		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "pgtest", "servetest", "browsertest", "structure"},
+		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "repofix", "pgtest", "servetest", "browsertest", "storetest", "chaostest", "structure"},
 	},
 }
 

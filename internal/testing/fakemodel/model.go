@@ -125,7 +125,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		route, ok = wire.Route{API: wire.Embeddings}, true
 	}
 	if !ok || route.CountTokens || r.Method != http.MethodPost {
-		s.t.Errorf("faketest: %s %s is not a call of a model", r.Method, r.URL.Path)
+		s.t.Errorf("fakemodel: %s %s is not a call of a model", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
@@ -141,8 +141,8 @@ func (s *Server) next(q Request) Reply {
 		return s.answer(q)
 	}
 	if len(s.script) == 0 {
-		s.t.Errorf("faketest: request %d has no reply: %.300s", len(s.requests), q.Body)
-		return Reply{Status: 500, Headers: map[string]string{"x-should-retry": "false"}, Body: "faketest: no reply left"}
+		s.t.Errorf("fakemodel: request %d has no reply: %.300s", len(s.requests), q.Body)
+		return Reply{Status: 500, Headers: map[string]string{"x-should-retry": "false"}, Body: "fakemodel: no reply left"}
 	}
 	reply := s.script[0]
 	s.script = s.script[1:]
