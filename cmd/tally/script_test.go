@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/verify"
 	"tallystick/internal/testing/fakemodel"
+	"tallystick/internal/testing/scripttest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output inside the scripts")
@@ -67,7 +66,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"calls":  cmdCalls,
 		"edit":   cmdEdit,
 		"events": cmdEvents,
-		"exit":   cmdExit,
+		"exit":   scripttest.Exit,
 		"fetch":  cmdFetch,
 		"flip":   cmdFlip,
 		"gnupg":  cmdGnuPG,
@@ -300,29 +299,6 @@ func overwrite(ts *testscript.TestScript, name string, data []byte) {
 	ts.Check(os.WriteFile(path, data, st.Mode().Perm()))
 }
 
-// exit CODE COMMAND... runs a command and requires that exit code, which is the
-// contract with CI. Its output is then there for stdout, stderr and cmp.
-func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exit CODE COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	var failed *exec.ExitError
-	switch {
-	case errors.As(err, &failed):
-		got = failed.ExitCode()
-	case err != nil:
-		ts.Fatalf("exit: running %s: %v", args[1], err)
-	}
-	if got != want {
-		ts.Fatalf("exit: %s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
-	}
-}
-
 // events LOG CODE COMMAND... is "exit CODE COMMAND..." that adds to LOG which
 // events the command left: in the ledger, among the alarms, in the lists of runs.
 func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
@@ -330,7 +306,7 @@ func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: events LOG CODE COMMAND...")
 	}
 	before := eventLines(ts)
-	cmdExit(ts, false, args[1:])
+	scripttest.Exit(ts, false, args[1:])
 	var log strings.Builder
 	fmt.Fprintf(&log, "%s\n", strings.Join(args[2:], " "))
 	for _, where := range []string{"ledger", "alarms", "run"} {

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"tallystick/internal/record/loopback"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -61,9 +61,7 @@ func (h *HTTP) Local() bool {
 	if err != nil {
 		return false
 	}
-	host := u.Hostname()
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return loopback.Is(u.Hostname())
 }
 
 type httpMessage struct {

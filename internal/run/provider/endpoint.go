@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"syscall"
 	"time"
+
+	"tallystick/internal/record/loopback"
 )
 
 // checkURL accepts https, and http to this very machine. A URL with a password
@@ -24,20 +25,12 @@ func checkURL(text string) error {
 		return errors.New("has a user or password in it; keys come from key_env or key_file")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("has a query or a fragment, expected a base URL without them")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return fmt.Errorf("is http to %s, expected https: over http anybody on the way reads the key; only this machine (127.0.0.1, ::1, localhost) may be http", u.Hostname())
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("has the scheme %q, expected https", u.Scheme)
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
 }
 
 // errRedirect says that a provider sent us elsewhere. The key was meant for
@@ -87,7 +80,7 @@ func (t loopbackOnly) CloseIdleConnections() {
 func plainTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		host, _, err := net.SplitHostPort(address)
-		if err != nil || !isLoopback(host) {
+		if err != nil || !loopback.Is(host) {
 			return fmt.Errorf("http to %s, which is not this machine", address)
 		}
 		return nil

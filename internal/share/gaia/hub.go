@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/record/loopback"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/share/dataset"
@@ -70,8 +70,7 @@ func (c *hubClient) check() error {
 	if err != nil || u.Host == "" {
 		return refusal.Newf(refusal.Usage, "--hub-url %.100q: expected an address such as %s", c.URL, DefaultHub)
 	}
-	host := u.Hostname()
-	if ip := net.ParseIP(host); u.Scheme != "https" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if u.Scheme != "https" && !loopback.Is(u.Hostname()) {
 		return refusal.Newf(refusal.Usage, "--hub-url %s: a token is sent over https only", c.URL)
 	}
 	if c.Token == "" {

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"tallystick/internal/record/bucket"
 	"tallystick/internal/record/bucket/s3"
 	"tallystick/internal/testing/buckettest"
+	"tallystick/internal/testing/scripttest"
 )
 
 // lease is short, so that tests that wait for one to end are too.
@@ -56,7 +55,7 @@ func TestStoreScripts(t *testing.T) {
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"clone": cmdClone,
-			"exit":  cmdExit,
+			"exit":  scripttest.Exit,
 			"store": cmdStore,
 		},
 	})
@@ -130,27 +129,6 @@ func copyClone(from, to string) error {
 		}
 		return os.WriteFile(filepath.Join(to, rel), data, 0o644)
 	})
-}
-
-// exit CODE COMMAND... wants that exit code.
-func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exit CODE COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	var failed *exec.ExitError
-	switch {
-	case errors.As(err, &failed):
-		got = failed.ExitCode()
-	case err != nil:
-		ts.Fatalf("exit: running %s: %v", args[1], err)
-	}
-	if got != want {
-		ts.Fatalf("exit: %s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
-	}
 }
 
 // store break TEXT has no request answered whose name holds the text, store mend all

@@ -26,7 +26,7 @@ type door struct {
 var doors = []door{
 	{
 		"record", "bytes, keys and the ledger come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "plain", "canon", "digest", "jsonstream", "strictyaml", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
+		[]string{"refusal", "plain", "loopback", "canon", "digest", "jsonstream", "strictyaml", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",
@@ -54,7 +54,7 @@ var doors = []door{
 	},
 	{
 		testDoor, "fakes, fixtures and checks of the tree are for tests alone",
-		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "repofix", "pgtest", "servetest", "browsertest", "storetest", "chaostest", "structure"},
+		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "scripttest", "repofix", "pgtest", "servetest", "browsertest", "storetest", "chaostest", "structure"},
 	},
 }
 

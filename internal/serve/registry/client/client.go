@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/loopback"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
@@ -93,23 +93,13 @@ func parseBase(text string, allowHTTP bool) (*url.URL, error) {
 	case u.Scheme == "https":
 	case u.Scheme != "http":
 		return bad("the scheme is %q, expected https", u.Scheme)
-	case !allowHTTP && !isLoopback(u.Hostname()):
+	case !allowHTTP && !loopback.Is(u.Hostname()):
 		return nil, refusal.Newf(refusal.Usage, "registry address: http:// to %s: anybody on the way could read the API key and change the answers", plain.Line(u.Hostname())).
 			WithHint("use https://, or --allow-http if the way is protected by something else")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	u.RawPath = ""
 	return u, nil
-}
-
-// isLoopback reports whether a host is this machine by its name alone: a name that
-// has to be looked up may lead anywhere.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // Address is the registry's address, without a slash at the end.
