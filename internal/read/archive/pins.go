@@ -90,8 +90,6 @@ func (r *Reading) PinNote() string {
 	switch r.History.Pin() {
 	case history.OtherPinned:
 		return fmt.Sprintf("%s does not name the ledger %s with the first entry %s: its attempts are scratch", bench.PinsFile, r.History.Origin, r.History.FirstEntry)
-	case history.OriginPinned:
-		return "the origin is pinned without its first entry, so a ledger that was begun anew under this name would count"
 	case history.NothingPinned:
 		return fmt.Sprintf("%s names no ledger, so one that was begun anew would count", bench.PinsFile)
 	}

@@ -33,9 +33,6 @@ type Input struct {
 	// trajectories were made of; "" if they are files of their own.
 	Log string
 
-	// Rules is the version of the rules to audit by, for a report that was made
-	// earlier; 0 is the newest.
-	Rules int
 	// Strict makes failures of severity warn count for [Report.Met].
 	Strict bool
 	// AuditedAt goes into the report. If it is zero the report takes the time

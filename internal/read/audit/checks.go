@@ -36,7 +36,7 @@ func (a *auditor) report() *Report {
 	r := &Report{
 		Schema: Schema, AuditedAt: a.auditedAt(), ThreatModel: ThreatModel,
 		Totals: Totals{Questions: len(a.results.list), MarkedCorrect: a.correct(), Trajectories: a.trajectories},
-		Inputs: a.vouched(), Rules: Rules(a.rules()), Bodies: a.demanded(), strict: a.in.Strict,
+		Inputs: a.vouched(), Rules: Rules(), Bodies: a.demanded(), strict: a.in.Strict,
 	}
 	for i := range a.found {
 		r.Checks = append(r.Checks, a.decide(i))

@@ -9,29 +9,19 @@ import (
 	"sync"
 )
 
-// RulesVersion changes with every change of what a check finds. The tables of
-// both versions are the same. By version 1, an agent of which only the answers
-// were seen was audited as if everything had been.
+// RulesVersion changes with every change of what a check finds.
 const RulesVersion = 2
 
 // Rules are the version and digest of what the checks look for.
-func Rules(version int) RulesUsed {
-	sum := sha256.Sum256([]byte(RulesText(version)))
-	return RulesUsed{Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:])}
-}
-
-// rules is the version that this audit goes by.
-func (a *auditor) rules() int {
-	if a.in.Rules == 0 {
-		return RulesVersion
-	}
-	return a.in.Rules
+func Rules() RulesUsed {
+	sum := sha256.Sum256([]byte(RulesText()))
+	return RulesUsed{Version: RulesVersion, Digest: "sha256:" + hex.EncodeToString(sum[:])}
 }
 
 // RulesText states every table, pattern and bound that decides a check, a line
 // each. Its digest is in every report, so that two reports can be compared.
-func RulesText(version int) string {
-	return fmt.Sprintf("tallystick audit rules %d\n", version) + tables()
+func RulesText() string {
+	return fmt.Sprintf("tallystick audit rules %d\n", RulesVersion) + tables()
 }
 
 var tables = sync.OnceValue(func() string {

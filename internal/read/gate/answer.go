@@ -7,18 +7,18 @@ import (
 
 // An Answer is what "tally gate --json" prints.
 type Answer struct {
-	Rules   int           `json:"rules,omitempty"` // absent in the first
+	Rules   int           `json:"rules"`
 	Met     bool          `json:"met"`
 	Gates   []Result      `json:"gates"`
 	Attempt string        `json:"attempt"`
 	Class   string        `json:"class"`
 	Level   history.Level `json:"level"`
 	// Number and Of count the attempts of the class, by whichever target.
-	Number     int                `json:"number,omitempty"`
-	Of         int                `json:"of,omitempty"`
-	Properties []history.Property `json:"properties,omitzero"`
+	Number     int                `json:"number"`
+	Of         int                `json:"of"`
+	Properties []history.Property `json:"properties"`
 	// Others are the other attempts of the class, by every target.
-	Others []scorecard.AttemptLine `json:"other_attempts,omitzero"`
+	Others []scorecard.AttemptLine `json:"other_attempts"`
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
@@ -39,10 +39,4 @@ func AnswerOf(h *history.History, a *history.Attempt, results []Result) Answer {
 		}
 	}
 	return answer
-}
-
-// AsFirst leaves out what an answer by the first rules did not have.
-func (a Answer) AsFirst() Answer {
-	a.Rules, a.Qualifications, a.Number, a.Of, a.Properties, a.Others = 0, nil, 0, 0, nil, nil
-	return a
 }

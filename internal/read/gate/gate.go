@@ -32,18 +32,11 @@ type Input struct {
 	// gates again: with the same registration, and a record of every case, its
 	// records tell all that the bench of then would.
 	PlanIsBench bool
-	// Rules is the version of the rules to evaluate by; 0 means
-	// [scorecard.Rules].
-	Rules int
 
 	// selected takes the cases that a filter selected for the bench: see
 	// [Decide].
 	selected bool
 }
-
-// first reports whether the first rules are asked for: a case without a score
-// counted as zero, and gates said nothing of errors.
-func (in *Input) first() bool { return in.Rules == 1 }
 
 // Evaluate compares an attempt with every gate of its class. The numbers are
 // those of the attempt's scorecard. A gate fails if more of its cases broke or
@@ -74,7 +67,7 @@ func Evaluate(in Input) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }, Rules: in.Rules})
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +86,7 @@ func Evaluate(in Input) ([]Result, error) {
 		}
 		results = append(results, r)
 	}
-	if !in.first() {
-		results = append(results, in.uncovered(results, tags)...)
-	}
-	return results, nil
+	return append(results, in.uncovered(results, tags)...), nil
 }
 
 // uncovered is one more result, if cases that no gate is about broke or have no
@@ -235,12 +225,10 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	}
 	r.N = totals.DistinctCases
 	cases := in.tagged(g.Tag, tags)
-	if !in.first() {
-		r.MaxErrors, r.MaxUnscored = g.MaxErrors, g.MaxUnscored
-		r.Errors, r.Unscored = in.without(cases)
-		if g.Tag == "*" {
-			r.Errors += in.Attempt.Unlisted()
-		}
+	r.MaxErrors, r.MaxUnscored = g.MaxErrors, g.MaxUnscored
+	r.Errors, r.Unscored = in.without(cases)
+	if g.Tag == "*" {
+		r.Errors += in.Attempt.Unlisted()
 	}
 	if n := in.absent(g.Tag, tags); n > 0 && !in.selected {
 		r.Reason = fmt.Sprintf("%d cases of the bench were not in the attempt", n)
@@ -256,13 +244,11 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 		return r, err
 	}
 	r.Value = &value
-	if !in.first() {
-		switch g.Metric {
-		case bench.MeanScore:
-			r.Bounds = totals.MeanScoreBounds
-		case bench.SolveRate:
-			r.Bounds = totals.SolveRateBounds
-		}
+	switch g.Metric {
+	case bench.MeanScore:
+		r.Bounds = totals.MeanScoreBounds
+	case bench.SolveRate:
+		r.Bounds = totals.SolveRateBounds
 	}
 	if r.Met = value >= g.Threshold; AtMost(g.Metric) {
 		r.Met = value <= g.Threshold
@@ -346,8 +332,8 @@ func (in *Input) units(cases []*history.Case) []scorecard.Unit {
 func (in *Input) scores(units []scorecard.Unit) []float64 {
 	var all []float64
 	for _, u := range units {
-		if u.Scored || in.first() {
-			all = append(all, u.Score) // zero without a score
+		if u.Scored {
+			all = append(all, u.Score)
 		}
 	}
 	return all

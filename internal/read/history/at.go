@@ -111,12 +111,12 @@ func until[T any](list []T, entries int64, index func(*T) int64) []T {
 
 // settle brings up to date what of an attempt depends on what came after it.
 func (h *History) settle(amendedSince bool) {
-	numbers, plans := make(map[[2]string]int), make(map[digest.Content]int)
+	numbers, plans := make(map[string]int), make(map[digest.Content]int)
 	for _, a := range h.Attempts {
-		numbers[[2]string{a.Class}], numbers[[2]string{a.Class, a.Target}], plans[a.PlanID] = a.Ordinal, a.TargetOrdinal, a.PlanOrdinal
+		numbers[a.Class], plans[a.PlanID] = a.Ordinal, a.PlanOrdinal
 	}
 	for _, a := range h.Attempts {
-		a.Siblings, a.TargetSiblings, a.PlanSiblings = numbers[[2]string{a.Class}], numbers[[2]string{a.Class, a.Target}], plans[a.PlanID]
+		a.Siblings, a.PlanSiblings = numbers[a.Class], plans[a.PlanID]
 		a.Reproductions = until(a.Reproductions, h.Entries, func(r *Reproduction) int64 { return r.Index })
 		h.setLevel(a)
 		a.calibration = h.calibrationOf(a)

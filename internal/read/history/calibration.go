@@ -50,11 +50,8 @@ func (c *Calibration) Text() string {
 	if c.Source == evidence.FromFile {
 		source = "labels of a file that nobody signed"
 	}
-	when := c.Time.Go().UTC().Format(time.DateOnly)
-	if c.Question != nil { // earlier ones keep the words that answers of then have
-		when += fmt.Sprintf(" (entry %d)", c.Index)
-	}
-	if c.Question != nil && c.Check != "" {
+	when := fmt.Sprintf("%s (entry %d)", c.Time.Go().UTC().Format(time.DateOnly), c.Index)
+	if c.Check != "" {
 		when += " in the check " + c.Check
 	}
 	return fmt.Sprintf("calibrated on %d labels on %s, agreement %.2f, %s, %s", t.N, when, t.Rate(), kappa, source)
@@ -64,11 +61,8 @@ func (c *Calibration) Text() string {
 type JudgeStanding struct {
 	State JudgeState   `json:"state"`
 	Last  *Calibration `json:"-"` // the one that counts, or the newest of another judge
-	// Changed says what is another than when the judge was calibrated; Uncovered that
-	// criteria, scales and the like cannot be compared, because the calibration or the
-	// attempt is from before they were recorded.
-	Changed   []string `json:"changed,omitempty"`
-	Uncovered bool     `json:"uncovered,omitempty"`
+	// Changed says what is another than when the judge was calibrated.
+	Changed []string `json:"changed,omitempty"`
 }
 
 // A JudgeState is one of three.
@@ -81,14 +75,13 @@ const (
 	Uncalibrated JudgeState = "not_calibrated"
 )
 
-// Judge says how the judge of the attempt stands; nil if no model judges its cases,
-// or if it was registered by a program that did not know of calibrations.
+// Judge says how the judge of the attempt stands; nil if no model judges its cases.
 func (a *Attempt) Judge() *JudgeStanding { return a.calibration }
 
 // calibrationOf finds the newest calibration of exactly this judge, or else the
 // newest of the class.
 func (h *History) calibrationOf(a *Attempt) *JudgeStanding {
-	if !a.saysCalibration {
+	if !a.judged {
 		return nil
 	}
 	s := &JudgeStanding{State: Uncalibrated}
@@ -105,7 +98,6 @@ func (h *History) calibrationOf(a *Attempt) *JudgeStanding {
 	}
 	if s.Last != nil {
 		s.Changed = s.Last.changedSince(&a.Plan)
-		s.Uncovered = s.Last.Question == nil && a.Plan.JudgeQuestion != nil
 	}
 	return s
 }
@@ -118,12 +110,10 @@ const (
 )
 
 // changedSince says what of the judge of a plan is another than what was calibrated.
-// The question is over everything that matters, so where both have it, it decides, and
-// the other two digests only tell what it was. A template that no case uses does not
-// matter.
+// The question is over everything that matters, so it decides, and the other two
+// digests only tell what it was. A template that no case uses does not matter.
 func (c *Calibration) changedSince(p *evidence.Plan) []string {
-	both := c.Question != nil && p.JudgeQuestion != nil
-	if both && *c.Question == *p.JudgeQuestion {
+	if c.Question != nil && sameDigest(c.Question, p.JudgeQuestion) {
 		return nil
 	}
 	var changed []string
@@ -133,7 +123,7 @@ func (c *Calibration) changedSince(p *evidence.Plan) []string {
 	if !sameDigest(p.JudgesDigest, c.Judges) {
 		changed = append(changed, judgeTemplates)
 	}
-	if both && len(changed) == 0 {
+	if len(changed) == 0 {
 		changed = append(changed, judgeQuestion)
 	}
 	return changed
@@ -147,20 +137,9 @@ func sameDigest(a, b *digest.Content) bool {
 func (s *JudgeStanding) Text() string {
 	switch s.State {
 	case Calibrated:
-		return "the judge is " + s.Last.Text() + s.uncovered()
+		return "the judge is " + s.Last.Text()
 	case Stale:
-		if s.Last.Question != nil {
-			return fmt.Sprintf("the judge's calibration is stale: changed since entry %d: %s; then it was %s", s.Last.Index, strings.Join(s.Changed, ", "), s.Last.Text())
-		}
-		return fmt.Sprintf("the judge's calibration is stale: its settings or templates changed since entry %d, when it was %s", s.Last.Index, s.Last.Text())
+		return fmt.Sprintf("the judge's calibration is stale: changed since entry %d: %s; then it was %s", s.Last.Index, strings.Join(s.Changed, ", "), s.Last.Text())
 	}
 	return "the judge is not calibrated: nobody compared its verdicts with people's labels"
-}
-
-// uncovered says what a calibration of an earlier version does not speak of.
-func (s *JudgeStanding) uncovered() string {
-	if !s.Uncovered {
-		return ""
-	}
-	return "; it is of an earlier version and covers judge.yaml and the class's templates, not " + judgeQuestion
 }

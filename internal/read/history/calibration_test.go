@@ -28,20 +28,17 @@ func TestAnAttemptSaysHowItsJudgeStands(t *testing.T) {
 		says  string // besides
 	}{
 		"nothing":                       {nil, Uncalibrated, -1, ""},
-		"of an earlier version":         {[]Calibration{of(4, one, nil, good)}, Calibrated, 4, "covers judge.yaml and the class's templates, not criteria, scale"},
 		"this judge":                    {[]Calibration{asking(of(4, one, nil, good), &asked)}, Calibrated, 4, "(entry 4)"},
 		"asked something else":          {[]Calibration{asking(of(4, one, nil, good), &other)}, Stale, 4, "changed since entry 4: criteria, scale"},
-		"another judge since":           {[]Calibration{of(4, one, nil, good), of(5, two, nil, good)}, Calibrated, 4, ""},
-		"another judge":                 {[]Calibration{of(5, two, nil, good)}, Stale, 5, "its settings or templates changed since entry 5"},
+		"another judge since":           {[]Calibration{asking(of(4, one, nil, good), &asked), asking(of(5, two, nil, good), &other)}, Calibrated, 4, ""},
 		"another judge and question":    {[]Calibration{asking(of(5, two, nil, good), &other)}, Stale, 5, "changed since entry 5: judge.yaml;"},
-		"other templates":               {[]Calibration{of(5, one, &templates, good)}, Stale, 5, ""},
 		"other templates, and question": {[]Calibration{asking(of(5, one, &templates, good), &other)}, Stale, 5, "changed since entry 5: the class's templates;"},
 		"a template that is not used":   {[]Calibration{asking(of(5, one, &templates, good), &asked)}, Calibrated, 5, ""},
-		"the newest of this judge":      {[]Calibration{of(4, one, nil, good), of(9, one, nil, good)}, Calibrated, 9, ""},
-		"a table of no such category":   {[]Calibration{of(4, one, nil, strange)}, Uncalibrated, -1, ""},
+		"the newest of this judge":      {[]Calibration{asking(of(4, one, nil, good), &asked), asking(of(9, one, nil, good), &asked)}, Calibrated, 9, ""},
+		"a table of no such category":   {[]Calibration{asking(of(4, one, nil, strange), &asked)}, Uncalibrated, -1, ""},
 	} {
 		h := &History{Calibrations: tt.list}
-		a := &Attempt{Class: "c", saysCalibration: true, Plan: evidence.Plan{JudgeDigest: &one, JudgeQuestion: &asked}}
+		a := &Attempt{Class: "c", judged: true, Plan: evidence.Plan{JudgeDigest: &one, JudgeQuestion: &asked}}
 		s := h.calibrationOf(a)
 		if s.State != tt.state || (s.Last == nil) != (tt.entry < 0) || s.Last != nil && s.Last.Index != tt.entry {
 			t.Errorf("%s: %+v, expected %s by entry %d", name, s, tt.state, tt.entry)
@@ -49,14 +46,9 @@ func TestAnAttemptSaysHowItsJudgeStands(t *testing.T) {
 		if !strings.Contains(s.Text(), "calibrat") || !strings.Contains(s.Text(), tt.says) {
 			t.Errorf("%s: says %q", name, s.Text())
 		}
-		// An attempt of an earlier version keeps the words that answers of then have.
-		a.Plan.JudgeQuestion = nil
-		if was := h.calibrationOf(a); len(tt.list) > 0 && tt.list[0].Question == nil && (was.State != tt.state || strings.Contains(was.Text(), "earlier version")) {
-			t.Errorf("%s: an earlier attempt is %s: %s", name, was.State, was.Text())
-		}
-		a.saysCalibration = false
+		a.judged = false
 		if h.calibrationOf(a) != nil {
-			t.Errorf("%s: an attempt from before there were calibrations speaks of one", name)
+			t.Errorf("%s: an attempt that no model judges speaks of a calibration", name)
 		}
 	}
 }

@@ -148,12 +148,10 @@ type Attempt struct {
 	Operator digest.ID
 
 	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class,
-	// by whichever target: a renamed one starts nothing anew. TargetOrdinal and
-	// TargetSiblings count only those by the same target, PlanOrdinal and
-	// PlanSiblings those whose whole plan is the same.
-	Ordinal, Siblings             int
-	TargetOrdinal, TargetSiblings int
-	PlanOrdinal, PlanSiblings     int
+	// by whichever target: a renamed one starts nothing anew. PlanOrdinal and
+	// PlanSiblings count those whose whole plan is the same.
+	Ordinal, Siblings         int
+	PlanOrdinal, PlanSiblings int
 
 	// Signer and Key are who signed the registration, "" if the signature does
 	// not verify.
@@ -190,8 +188,8 @@ type Attempt struct {
 	Draws, Redraws int
 	drawnFor       map[string]bool // the cases that a verdict was drawn for
 
-	saysCalibration bool // its registration is of a program that knows of calibrations
-	calibration     *JudgeStanding
+	judged      bool // a model judges cases of its plan
+	calibration *JudgeStanding
 
 	// Kept says that the records are here; see [Options.Want].
 	Kept bool
@@ -201,7 +199,6 @@ type Attempt struct {
 	// kind with its entry.
 	Problems []string
 
-	byFirst  bool // see History.ByFirstRules
 	cases    caseList
 	unlisted int // planned repetitions of which not even the name is known
 	stray    int // executions of what was not planned, without a record

@@ -182,17 +182,15 @@ func TestAttemptsOfAPlanAreCounted(t *testing.T) {
 	other := historytest.Registration("repo-fix.agent.4", "agent", 4, 1, 1)
 	other.Plan.TargetDigest = historytest.ContentOf("tuned")
 	b.Run(other, 1)
-	b.Run(historytest.Registration("repo-fix.rival.1", "rival", 1, 1, 1), 1)
+	b.Run(historytest.Registration("repo-fix.rival.5", "rival", 5, 1, 1), 1)
 	// A forger counts from one again.
 	b.Run(historytest.Registration("repo-fix.agent.x", "agent", 1, 1, 1), 1)
-	// Later registrations count the class over all targets, and a renamed target
-	// that begins at one again is found out.
+	// The class is counted over all targets, and a renamed target that begins at
+	// one again is found out.
 	again := historytest.Registration("repo-fix.again.7", "again", 7, 1, 1)
-	again.Rules, again.Plan.TargetDigest = evidence.RegistrationRules, historytest.Registration("x", "rival", 1, 1, 1).Plan.TargetDigest
+	again.Plan.TargetDigest = historytest.Registration("x", "rival", 1, 1, 1).Plan.TargetDigest
 	b.Run(again, 1)
-	renamed := historytest.Registration("repo-fix.renamed.1", "renamed", 1, 1, 1)
-	renamed.Rules = evidence.RegistrationRules
-	b.Run(renamed, 1)
+	b.Run(historytest.Registration("repo-fix.renamed.1", "renamed", 1, 1, 1), 1)
 	h := read(b, Options{})
 	for _, tt := range []struct {
 		id           string
@@ -201,7 +199,7 @@ func TestAttemptsOfAPlanAreCounted(t *testing.T) {
 	}{
 		{"repo-fix.agent.2", 2, 8, 2, 4, true},
 		{"repo-fix.agent.4", 4, 8, 1, 1, true},
-		{"repo-fix.rival.1", 5, 8, 1, 2, true},
+		{"repo-fix.rival.5", 5, 8, 1, 2, true},
 		{"repo-fix.agent.x", 6, 8, 4, 4, false},
 		{"repo-fix.again.7", 7, 8, 2, 2, true},
 		{"repo-fix.renamed.1", 8, 8, 1, 1, false},
@@ -347,9 +345,11 @@ func TestReadReturnsNothingOfALedgerThatDoesNotVerify(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	first := historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1)
+	var original *Attempt // as it was when it had finished
+	results := historytest.ContentOf("results")
 	reproduction := func(t *testing.T, n byte, edit func(*evidence.AttemptReproduced)) *evidence.AttemptReproduced {
-		x := &evidence.AttemptReproduced{Attempt: "repo-fix.agent.2", Original: first.Attempt, Origin: historytest.Origin, Agrees: true, Operator: digest.IDOf([]byte{n})}
+		x := &evidence.AttemptReproduced{Attempt: "repo-fix.agent.2", Original: original.ID, Origin: historytest.Origin, Agrees: true, Operator: digest.IDOf([]byte{n}),
+			Registered: &original.Head, Finished: &original.Finished.Head, Results: &results}
 		if edit != nil {
 			edit(x)
 		}
@@ -417,7 +417,7 @@ func TestLevels(t *testing.T) {
 		{"disagreed, then agreed", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, disagrees))
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
-		}, Reproduced},
+		}, Signed},
 		{"reproduced for another ledger", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, func(x *evidence.AttemptReproduced) { x.Origin = "example.com/other" }))
 		}, Signed},
@@ -434,6 +434,8 @@ func TestLevels(t *testing.T) {
 			}
 			index := b.Register(r)
 			b.Case(r, historytest.Score(r, 0, 1, 1))
+			b.Finish(r)
+			original = read(b, Options{}).Attempt(r.Attempt)
 			if tt.after != nil {
 				tt.after(t, b)
 			}

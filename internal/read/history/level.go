@@ -78,11 +78,7 @@ const (
 )
 
 // Properties lists what is known of an attempt; nothing of a scratch attempt.
-// The first rules had none, and it is nil by them.
 func (a *Attempt) Properties() []Property {
-	if a.byFirst {
-		return nil
-	}
 	found := []Property{}
 	if a.Level == Scratch {
 		return found
@@ -158,8 +154,7 @@ func (r *Reader) Prospects(scratch bool, now time.Time) []Property {
 // A Ledger is one that two people signed for.
 type Ledger struct {
 	Origin string
-	// First is the content of its first entry; zero if they named only the
-	// origin, as older files do.
+	// First is the content of its first entry.
 	First digest.Content
 }
 
@@ -174,26 +169,19 @@ const (
 	// OtherPinned: they signed for others, or for one of this origin that began
 	// with another entry. Nothing in this one counts.
 	OtherPinned
-	// OriginPinned: they signed for the origin and did not say how it begins.
-	OriginPinned
 	// PinnedWhole: they signed for this very ledger.
 	PinnedWhole
 )
 
 // Pin says whether two people signed for this ledger.
 func (h *History) Pin() Pin {
-	pin := NothingPinned
-	for _, l := range h.pinned {
-		switch {
-		case l.Origin == h.Origin && l.First == h.FirstEntry:
-			return PinnedWhole
-		case l.Origin == h.Origin && l.First == (digest.Content{}):
-			pin = OriginPinned
-		case pin == NothingPinned:
-			pin = OtherPinned
-		}
+	switch {
+	case len(h.pinned) == 0:
+		return NothingPinned
+	case h.Entries > 0 && slices.Contains(h.pinned, Ledger{h.Origin, h.FirstEntry}):
+		return PinnedWhole
 	}
-	return pin
+	return OtherPinned
 }
 
 // A Reproduction is an attempt.reproduced entry about an attempt of this
@@ -208,9 +196,6 @@ type Reproduction struct {
 	Key        string
 	// Counts says that neither the key nor the person is that of the original.
 	Counts bool
-	// Bound says that the entry names the heads of the original's registration
-	// and end, and what was compared.
-	Bound bool
 }
 
 // setLevel is the whole rule of docs/formats/scorecard.md.
@@ -232,25 +217,6 @@ func (h *History) setLevel(a *Attempt) {
 	}
 }
 
-// ByFirstRules is the history as version 1 of the rules told it: attempts
-// counted for each target, levels ranked, neither examples nor pins known.
-// Answers that were kept then are made again from it.
-func (h *History) ByFirstRules() *History {
-	then := *h
-	then.pinned, then.byID = nil, make(map[string]*Attempt)
-	then.Attempts = make([]*Attempt, len(h.Attempts))
-	for i, a := range h.Attempts {
-		b := *a
-		b.Ordinal, b.Siblings, b.Examples, b.byFirst = a.TargetOrdinal, a.TargetSiblings, false, true
-		then.setLevel(&b)
-		then.Attempts[i], then.byID[b.ID] = &b, &b
-	}
-	return &then
-}
-
-// IsByFirstRules reports whether it is as [History.ByFirstRules] tells it.
-func (a *Attempt) IsByFirstRules() bool { return a.byFirst }
-
 // witnessed looks for a cosigned checkpoint that covers the registration and
 // ends before the first case.
 func (h *History) witnessed(a *Attempt) bool {
@@ -265,25 +231,16 @@ func (h *History) witnessed(a *Attempt) bool {
 
 // reproduced reports whether somebody else got the same and nobody else did
 // not. A disagreement stands: whoever gets another result and then the same has
-// found that the attempt cannot be relied on to give it. Of entries that do not
-// say what was compared, each key's last counts, as when they were written.
+// found that the attempt cannot be relied on to give it.
 func reproduced(rs []Reproduction) bool {
-	last := make(map[string]bool)
+	agreed := false
 	for _, x := range rs {
-		switch {
-		case !x.Counts:
-		case x.Bound && !x.Agrees:
-			return false
-		default:
-			last[x.Key] = x.Agrees
-		}
-	}
-	for _, agrees := range last {
-		if !agrees {
+		if x.Counts && !x.Agrees {
 			return false
 		}
+		agreed = agreed || x.Counts
 	}
-	return len(last) > 0
+	return agreed
 }
 
 // appoint puts a version of the signers in force. Whose key ever was an example
@@ -346,7 +303,7 @@ func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 		return nil
 	}
 	x := Reproduction{Index: rec.Index, Time: rec.Envelope.Time, Attempt: b.Attempt, Agrees: b.Agrees, Divergence: b.Divergence,
-		Signer: signer.Principal(), Key: signer.Key().Fingerprint(), Bound: b.Bound()}
+		Signer: signer.Principal(), Key: signer.Key().Fingerprint()}
 	x.Counts = a.Signer != "" && x.Key != a.Key && x.Signer != a.Signer && b.Attempt != b.Original
 	a.Reproductions = append(a.Reproductions, x)
 	return nil
@@ -358,9 +315,11 @@ func (r *Reader) replayed(a *Attempt, b *evidence.AttemptReproduced, message dig
 	switch {
 	case r.again[message]:
 		return "the same was recorded before"
-	case b.Bound() && a.Finished == nil:
+	case b.Registered == nil || b.Finished == nil:
+		return "it does not say what was compared"
+	case a.Finished == nil:
 		return "the attempt had not finished"
-	case b.Bound() && (*b.Registered != a.Head || *b.Finished != a.Finished.Head):
+	case *b.Registered != a.Head || *b.Finished != a.Finished.Head:
 		return "it is about another attempt of this name: the heads of registration and end are not those of this one"
 	}
 	r.again[message] = true

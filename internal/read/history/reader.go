@@ -23,10 +23,10 @@ type Reader struct {
 	lastTime evidence.Time
 	lastHead digest.ID
 	signers  *seal.Signers
-	amended  int               // of the amendments, those beside their records
-	mended   int               // of the corrections, those beside their records
-	numbers  map[[2]string]int // attempts so far by class and target, and by class and ""
-	examples map[string]bool   // fingerprints of keys that ever were an example person's
+	amended  int             // of the amendments, those beside their records
+	mended   int             // of the corrections, those beside their records
+	numbers  map[string]int  // attempts so far by class
+	examples map[string]bool // fingerprints of keys that ever were an example person's
 	plans    map[digest.Content]int
 	draws    map[[2]string]int  // verdicts so far by case and question
 	again    map[digest.ID]bool // reproductions so far, by what was signed
@@ -43,7 +43,7 @@ func NewReader(o Options) *Reader {
 		history:  &History{byID: make(map[string]*Attempt)},
 		scan:     newScanner(),
 		plans:    make(map[digest.Content]int),
-		numbers:  make(map[[2]string]int),
+		numbers:  make(map[string]int),
 		examples: make(map[string]bool),
 		draws:    make(map[[2]string]int),
 		again:    make(map[digest.ID]bool),
@@ -236,7 +236,7 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	a := &Attempt{
 		ID: b.Attempt, Index: rec.Index, Head: rec.Head, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
 		Origin: b.Origin, Scratch: b.Scratch, Rules: b.Rules, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.ExamplesSign(rec.Envelope.Time.Go()),
-		faults: make(map[string]int), saysCalibration: b.JudgeCalibrations != nil,
+		faults: make(map[string]int), judged: b.JudgeCalibrations != nil,
 	}
 	var err error
 	if a.PlanID, err = planID(&b.Plan); err != nil {
@@ -256,17 +256,12 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 }
 
 // number counts an attempt among those of its class, and holds the number that
-// it was registered with against that: by the rules that it was registered by.
+// it was registered with against that.
 func (r *Reader) number(a *Attempt, index int64) {
-	class, kind := [2]string{a.Class}, [2]string{a.Class, a.Target}
-	r.numbers[class]++
-	r.numbers[kind]++
+	r.numbers[a.Class]++
 	r.plans[a.PlanID]++
-	a.Ordinal, a.TargetOrdinal, a.PlanOrdinal = r.numbers[class], r.numbers[kind], r.plans[a.PlanID]
-	switch {
-	case a.Rules < 2 && a.Number != a.TargetOrdinal:
-		a.fault("numbered wrongly", index, "registered as number %d, it is number %d of its class and target", a.Number, a.TargetOrdinal)
-	case a.Rules >= 2 && a.Number != a.Ordinal:
+	a.Ordinal, a.PlanOrdinal = r.numbers[a.Class], r.plans[a.PlanID]
+	if a.Number != a.Ordinal {
 		a.fault("numbered wrongly", index, "registered as number %d, it is number %d of its class", a.Number, a.Ordinal)
 	}
 }
@@ -515,8 +510,7 @@ func (a *Attempt) Faults() map[string]int { return a.faults }
 // ledger grows.
 func (r *Reader) finish(a *Attempt) {
 	h := r.history
-	a.Siblings, a.TargetSiblings = r.numbers[[2]string{a.Class}], r.numbers[[2]string{a.Class, a.Target}]
-	a.PlanSiblings = r.plans[a.PlanID]
+	a.Siblings, a.PlanSiblings = r.numbers[a.Class], r.plans[a.PlanID]
 	h.setLevel(a)
 	a.calibration = h.calibrationOf(a)
 	if !a.Kept {

@@ -154,14 +154,3 @@ func TestRegressionsAreCountedOnOriginals(t *testing.T) {
 		t.Errorf("%q", rec.Rationale)
 	}
 }
-
-// The rules of before know no corrections.
-func TestTheFirstRulesDoNotReadCorrections(t *testing.T) {
-	k := newBook(t, standard().verified(t))
-	k.rules = 1
-	k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
-	k.correct(1, evidence.Grade{}, evidence.Grade{Passed: true, Score: 1}, 1, "alice", "bob")
-	if rec := k.recommend(); rec.RecommendedTier != string(bench.Bronze) || rec.PassedCount != 11 {
-		t.Errorf("%s: %q", rec.RecommendedTier, rec.Rationale)
-	}
-}

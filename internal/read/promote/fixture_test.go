@@ -212,17 +212,16 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 // A book is a real ledger that a test writes history into.
 type book struct {
 	testing.TB
-	bench   *bench.Verified
-	cfg     sequencer.Config
-	l       *sequencer.Ledger
-	clock   time.Time
-	numbers map[string]int
+	bench  *bench.Verified
+	cfg    sequencer.Config
+	l      *sequencer.Ledger
+	clock  time.Time
+	number int // of the last attempt
 
 	missing map[digest.Content]bool // evidence that is gone
 	anchors []Anchor                // in place of those on disk, if set
 	noAnch  bool
 	asked   time.Time
-	rules   int // zero for the present ones
 
 	ends    map[string][2]digest.ID // heads of registration and end, by attempt
 	again   int                     // second runs so far
@@ -232,7 +231,7 @@ type book struct {
 func newBook(t testing.TB, b *bench.Verified) *book {
 	t.Helper()
 	dir := t.TempDir()
-	k := &book{TB: t, bench: b, clock: now.Add(-40 * day), numbers: map[string]int{}, missing: map[digest.Content]bool{}, asked: now, ends: map[string][2]digest.ID{}}
+	k := &book{TB: t, bench: b, clock: now.Add(-40 * day), missing: map[digest.Content]bool{}, asked: now, ends: map[string][2]digest.ID{}}
 	k.cfg = sequencer.Config{
 		Place:  sequencer.Place{FS: store.OS{}, Dir: filepath.Join(dir, "ledger"), StateDir: filepath.Join(dir, "state"), Anchors: filepath.Join(dir, "anchors")},
 		Origin: origin, TrustRoot: digest.IDOf(signersFile(t)), Key: keyOf(t, "olga"), Now: func() time.Time { return k.clock },
@@ -299,10 +298,10 @@ func (k *book) runs(r run) string {
 	if r.key == "" {
 		r.key = "olga"
 	}
-	k.numbers[r.target]++
+	k.number++
 	reg := &evidence.AttemptRegistered{
-		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", class, r.target, k.numbers[r.target]), Origin: origin, Class: class, Target: r.target,
-		Number: k.numbers[r.target], Mode: "replay", Operator: digest.IDOf([]byte(r.key)),
+		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", class, r.target, k.number), Origin: origin, Class: class, Target: r.target,
+		Number: k.number, Mode: "replay", Operator: digest.IDOf([]byte(r.key)),
 		Plan: evidence.Plan{BenchDigest: k.bench.Digest(), RegistrationDigest: k.bench.RegistrationDigest(), RubricDigest: k.bench.Manifest().Rubric,
 			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1},
 	}
@@ -388,10 +387,8 @@ func (k *book) reproduce(id, key string, edit func(*evidence.AttemptReproduced))
 	k.Helper()
 	k.again++
 	r := &evidence.AttemptReproduced{Attempt: fmt.Sprintf("%s.again.%s-%d", id, strings.Fields(key)[0], k.again), Original: id, Origin: origin, Agrees: true, Operator: digest.IDOf([]byte(key))}
-	if ends := k.ends[id]; ends[1] != (digest.ID{}) {
-		results := digest.ContentOf([]byte("results"))
-		r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
-	}
+	ends, results := k.ends[id], digest.ContentOf([]byte("results"))
+	r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
 	if edit != nil {
 		edit(r)
 	}
@@ -435,7 +432,7 @@ func (k *book) recommendAsIs() *Recommendation {
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
-	in := Input{Bench: k.bench, Now: k.asked, Rules: k.rules, Evidence: func(_ *history.Attempt, c *history.Case) error {
+	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *history.Attempt, c *history.Case) error {
 		for _, d := range c.Evidence {
 			if k.missing[d] {
 				return refusal.Newf(refusal.NotFound, "%s is gone", d)

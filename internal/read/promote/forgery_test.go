@@ -1,7 +1,6 @@
 package promote
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func pinned(t *testing.T, names ...string) string {
 }
 
 // TestWorkersCountByTheRegistration: if runner_keys names anybody, a case counts only
-// if a machine that it names drove it. By version 2 of the rules nobody looked.
+// if a machine that it names drove it.
 func TestWorkersCountByTheRegistration(t *testing.T) {
 	const stranger = "SHA256:stranger"
 	machine, pins := keyOf(t, "machine").Fingerprint(), pinned(t, "olga", "oscar", "machine")
@@ -43,24 +42,21 @@ func TestWorkersCountByTheRegistration(t *testing.T) {
 		name, pins string
 		started    string // the worker that case.started of the first case names
 		scored     *evidence.Worker
-		rules      int
 		counts     bool
 	}{
-		{"a worker that is named", pins, machine, record(machine, "test"), 3, true},
-		{"nobody is named", "", stranger, record(stranger, "test"), 3, true},
-		{"a worker that is not named", pins, stranger, record(stranger, "test"), 3, false},
-		{"a worker that the record leaves out", pins, stranger, nil, 3, false},
-		{"a worker that the start leaves out", pins, "", record(stranger, "test"), 3, false},
-		{"another worker in the record", pins, stranger, record(machine, "test"), 3, false},
-		{"a worker's program that nobody can find", pins, machine, record(machine, "v1+modified"), 3, false},
-		{"by version 2", pins, stranger, record(stranger, "v1+modified"), 2, true},
+		{"a worker that is named", pins, machine, record(machine, "test"), true},
+		{"nobody is named", "", stranger, record(stranger, "test"), true},
+		{"a worker that is not named", pins, stranger, record(stranger, "test"), false},
+		{"a worker that the record leaves out", pins, stranger, nil, false},
+		{"a worker that the start leaves out", pins, "", record(stranger, "test"), false},
+		{"another worker in the record", pins, stranger, record(machine, "test"), false},
+		{"a worker's program that nobody can find", pins, machine, record(machine, "v1+modified"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := standard()
 			c.registration += tt.pins
 			k := newBook(t, c.verified(t))
-			k.rules = tt.rules
 			first := run{worker: func(i int) string {
 				if i > 0 {
 					return ""
@@ -205,7 +201,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				honest(k)
 				k.runs(run{target: "other", open: true, skip: func(int) bool { return true }})
 			},
-			unmet: []string{allFailed, noPass, "attempt fix.other.1 was registered at entry 28 and never finished"},
+			unmet: []string{allFailed, noPass, "attempt fix.other.2 was registered at entry 28 and never finished"},
 		},
 		{
 			name: "an attempt abandoned half way, where nothing isolates",
@@ -455,7 +451,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				k.reproduce(id, "oscar", nil)
 				k.finish(id)
 			},
-			unmet: []string{"attempt fix.agent.1: entry 26 says it was run again before it had finished", notAgain},
+			unmet: []string{"attempt fix.agent.1: reproduction: entry 26: the reproduction fix.agent.1.again.oscar-1 does not count: the attempt had not finished", notAgain},
 		},
 		{
 			name: "a reproduction of another ledger's attempt",
@@ -746,16 +742,16 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			name: "attempts numbered from one again",
 			write: func(k *book) {
 				k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }})
-				k.numbers["agent"] = 0
+				k.number = 0
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Attempt = "fix.agent.first" }})
 			},
-			unmet: []string{"attempt fix.agent.first: numbered wrongly: entry 27: registered as number 1, it is number 2 of its class and target"},
+			unmet: []string{"attempt fix.agent.first: numbered wrongly: entry 27: registered as number 1, it is number 2 of its class"},
 		},
 		{
 			name: "one attempt registered twice",
 			write: func(k *book) {
 				again(k, run{})
-				k.numbers["agent"] = 0
+				k.number = 0
 				k.runs(run{skip: func(int) bool { return true }, open: true})
 			},
 			unmet: []string{"attempt fix.agent.1: registered twice: entry 28: another attempt is registered under the same id"},
@@ -809,45 +805,39 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet:  []string{"lower_bound_95=0.741 < threshold[silver]=0.750", onePassLess},
 		},
 	} {
-		for rules := 1; rules <= Rules; rules++ {
-			t.Run(fmt.Sprintf("%s, by version %d of the rules", tt.name, rules), func(t *testing.T) {
-				t.Parallel()
-				c := standard()
-				if tt.corpus != nil {
-					tt.corpus(&c)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := standard()
+			if tt.corpus != nil {
+				tt.corpus(&c)
+			}
+			k := newBook(t, c.verified(t))
+			tt.write(k)
+			rec := k.recommend()
+			if rec.RecommendedTier != string(bench.Bronze) && rec.RecommendedTier != string(None) || rec.CurrentTier != string(bench.Bronze) || rec.Met || rec.Rules != Rules {
+				t.Errorf("recommended %s, met %v", rec.RecommendedTier, rec.Met)
+			}
+			if unmet := rec.KeepsFrom(bench.Silver); !slices.Equal(unmet, tt.unmet) {
+				t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
+			}
+			for _, note := range tt.notes {
+				if !slices.Contains(rec.Notes, note) {
+					t.Errorf("no note %q in\n  %s", note, strings.Join(rec.Notes, "\n  "))
 				}
-				k := newBook(t, c.verified(t))
-				k.rules = rules
-				tt.write(k)
-				rec := k.recommend()
-				if rec.RecommendedTier != string(bench.Bronze) && rec.RecommendedTier != string(None) || rec.CurrentTier != string(bench.Bronze) || rec.Met || rec.Rules != rules {
-					t.Errorf("recommended %s, met %v", rec.RecommendedTier, rec.Met)
-				}
-				if unmet := rec.KeepsFrom(bench.Silver); !slices.Equal(unmet, tt.unmet) {
-					t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
-				}
-				for _, note := range tt.notes {
-					if !slices.Contains(rec.Notes, note) {
-						t.Errorf("no note %q in\n  %s", note, strings.Join(rec.Notes, "\n  "))
-					}
-				}
-				if !slices.Equal(rec.Rationale, slices.Concat(rec.Unmet, rec.Notes)) || !rec.RequiresHumanApproval {
-					t.Errorf("rationale %q, human approval %v", rec.Rationale, rec.RequiresHumanApproval)
-				}
-				if _, err := canon.Marshal(rec.Recommendation); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+			}
+			if !slices.Equal(rec.Rationale, slices.Concat(rec.Unmet, rec.Notes)) || !rec.RequiresHumanApproval {
+				t.Errorf("rationale %q, human approval %v", rec.Rationale, rec.RequiresHumanApproval)
+			}
+			if _, err := canon.Marshal(rec.Recommendation); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 // KeepsFrom lists what keeps a class from a tier: the conditions that are not
 // met, and the regressions.
 func (rec *Recommendation) KeepsFrom(tier bench.Tier) []string {
-	if rec.Rules == 1 {
-		return rec.Unmet
-	}
 	var why []string
 	for _, check := range rec.Tiers {
 		if check.Tier == tier {
@@ -858,7 +848,7 @@ func (rec *Recommendation) KeepsFrom(tier bench.Tier) []string {
 }
 
 func (rec *Recommendation) regressionLines() []string {
-	lines := []string{}
+	var lines []string
 	for _, line := range rec.Unmet {
 		if strings.HasPrefix(line, "regression: ") {
 			lines = append(lines, line)

@@ -38,9 +38,6 @@ type Input struct {
 	// WindowDays is how far back to look; zero means as the registration says,
 	// or DefaultWindowDays.
 	WindowDays int
-	// Rules is the version of the rules to go by. Zero is the present one; an
-	// earlier one is for counting an old recommendation again.
-	Rules int
 }
 
 // An Anchor is a verified anchor of the ledger.
@@ -59,8 +56,6 @@ func (in *Input) check() error {
 		return errors.New("recommending a tier: needs the evidence and the time")
 	case in.WindowDays < 0:
 		return fmt.Errorf("recommending a tier: a window of %d days", in.WindowDays)
-	case in.Rules < 0 || in.Rules > Rules:
-		return fmt.Errorf("recommending a tier: there is no version %d of the rules, expected 1 to %d", in.Rules, Rules)
 	case slices.ContainsFunc(in.History.Attempts, func(a *history.Attempt) bool { return a.Class == in.Bench.Class() && !a.Kept }):
 		return errors.New("recommending a tier: the history was read without the records of the class")
 	}

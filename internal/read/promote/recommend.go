@@ -28,15 +28,13 @@ const None bench.Tier = "none"
 type Recommendation struct {
 	evidence.Recommendation
 	// NextTier is the lowest tier with a condition that is not met, "" if there
-	// is none. By version 1 of the rules it was the one above the present tier.
+	// is none.
 	NextTier bench.Tier `json:"next_tier,omitempty"`
-	// Met says that every condition of the next tier is met: since version 2,
-	// that there is no such tier. Regressions can still lower what is
-	// recommended.
+	// Met says that every condition of every tier is met. Regressions can still
+	// lower what is recommended.
 	Met bool `json:"met"`
 	// Tiers are all tiers, lowest first, each with what keeps the class from it.
-	// Version 1 of the rules did not list them.
-	Tiers []TierCheck `json:"tiers,omitempty"`
+	Tiers []TierCheck `json:"tiers"`
 
 	BenchDigest  digest.ID       `json:"bench_digest"`
 	Target       string          `json:"target,omitempty"`
@@ -72,7 +70,7 @@ func Recommend(in Input) (*Recommendation, error) {
 		return nil, r.unreadable
 	}
 	rec := &Recommendation{
-		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: r.rules},
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
 	}
 	if r.digest != (digest.Content{}) {
@@ -82,14 +80,9 @@ func Recommend(in Input) (*Recommendation, error) {
 		rec.Attempts = append(rec.Attempts, a.ID)
 	}
 	r.measure(rec, samples)
-	if r.rules == 1 {
-		r.nextTier(rec, samples)
-	} else {
-		rec.WindowDays = r.days
-		r.highestTier(rec, samples)
-		rec.Notes = append(rec.Notes, r.windowNote())
-	}
-	rec.Notes = append(rec.Notes, r.notes(r.asked(rec), samples)...)
+	r.highestTier(rec, samples)
+	rec.Notes = append(rec.Notes, r.windowNote())
+	rec.Notes = append(rec.Notes, r.notes(asked(rec), samples)...)
 	rec.Evidence = r.entries(samples)
 	if rec.Rationale = slices.Concat(rec.Unmet, rec.Notes); len(rec.Unmet) == 0 {
 		rec.Rationale = append([]string{"all conditions met"}, rec.Notes...)
@@ -233,45 +226,6 @@ func (r *review) anchorProblems() []string {
 	return problems
 }
 
-// reproductionProblems asks for a second runner who got the same, and for
-// nobody who did not.
-func (r *review) reproductionProblems() []string {
-	if r.rules > 1 {
-		return r.boundReproductions()
-	}
-	var problems []string
-	agreed := false
-	for _, a := range r.attempts {
-		last := make(map[string]history.Reproduction) // each runner's last word
-		for _, x := range a.Reproductions {
-			switch {
-			case a.Finished == nil || x.Index < a.Finished.Index:
-				problems = append(problems, fmt.Sprintf("attempt %s: entry %d says it was run again before it had finished", a.ID, x.Index))
-			case !x.Counts:
-				problems = append(problems, fmt.Sprintf("attempt %s was run again by its own runner (entry %d)", a.ID, x.Index))
-			case !x.Agrees:
-				last[x.Key] = x
-			case r.pinned(x.Key):
-				last[x.Key] = x
-			default:
-				problems = append(problems, fmt.Sprintf("attempt %s was run again with a key that the registration does not name (entry %d)", a.ID, x.Index))
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(last)) {
-			if x := last[key]; !x.Agrees {
-				problems = append(problems, fmt.Sprintf("attempt %s was run again by %s and diverged: %s", a.ID, x.Signer, x.Divergence))
-			} else if a.fresh {
-				agreed = true
-			}
-		}
-	}
-	if agreed {
-		// A runner who checks his own work is worth nothing and does no harm.
-		return slices.DeleteFunc(problems, func(p string) bool { return !strings.Contains(p, " diverged: ") })
-	}
-	return append(problems, "no attempt under review was reproduced by a different runner")
-}
-
 // regressed lists the cases that the newest finished attempt under review did
 // not solve and an earlier one of the same target did, whichever version of it.
 func (r *review) regressed() []string {
@@ -353,11 +307,7 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 		}
 		add("under review since %s: target %s %s: %s", stamp(r.begin), r.target, r.digest, names(ids))
 	}
-	if r.rules > 1 {
-		notes = append(notes, r.targetNotes()...)
-	} else if n := len(r.superseded); n > 0 {
-		add("%s: %s", counted(n, "finished attempt of another version or target is not under review", "finished attempts of other versions or targets are not under review"), names(idsOf(r.superseded)))
-	}
+	notes = append(notes, r.targetNotes()...)
 	for _, why := range slices.Sorted(maps.Keys(r.left)) {
 		add("%s, %s: %s", counted(len(r.left[why]), "attempt does not count", "attempts do not count"), why, names(r.left[why]))
 	}
@@ -379,9 +329,7 @@ func (r *review) notes(tier bench.Tier, samples []sample) []string {
 	if light > 0 {
 		add("passed_count leaves out %s", counted(light, "line of the dataset that passed: nobody says when it was last validated", "lines of the dataset that passed: nobody says when they were last validated"))
 	}
-	if r.rules > 1 {
-		notes = append(notes, r.correctionNotes(samples)...)
-	}
+	notes = append(notes, r.correctionNotes(samples)...)
 	if raised > 0 {
 		add("%s", counted(raised, "amendment that raises a score is ignored", "amendments that raise a score are ignored"))
 	}
@@ -435,14 +383,6 @@ func (r *review) correctionNotes(samples []sample) []string {
 	return notes
 }
 
-func idsOf(attempts []*history.Attempt) []string {
-	var ids []string
-	for _, a := range attempts {
-		ids = append(ids, a.ID)
-	}
-	return ids
-}
-
 // entries lists the ledger entries that decided: the attempts under review,
 // who ran them again, and for each case the record that counts.
 func (r *review) entries(samples []sample) []int64 {
@@ -462,7 +402,7 @@ func (r *review) entries(samples []sample) []int64 {
 			if s.record.Amendment != nil {
 				found = append(found, s.record.Amendment.Index)
 			}
-			if s.record.Correction != nil && r.rules > 1 {
+			if s.record.Correction != nil {
 				found = append(found, s.record.Correction.Index)
 			}
 		}

@@ -53,106 +53,98 @@ func TestWhatIsRecommended(t *testing.T) {
 		name         string
 		registration string
 		write        func(k *book)
-		want         bench.Tier // by version 1 of the rules
-		unmet        []string
-		want2        bench.Tier // by version 2
+		want         bench.Tier
+		regressions  []string
 	}{
-		{"one tier at a time", lenient(bench.Bronze), honest, bench.Silver, nil, bench.Gold},
-		{"the next after that", lenient(bench.Silver), honest, bench.Gold, nil, bench.Gold},
+		{"the highest tier that is met", lenient(bench.Bronze), honest, bench.Gold, nil},
+		{"the same from another tier", lenient(bench.Silver), honest, bench.Gold, nil},
 		{"an agent that was mended: its failed attempts were of another version", registration, func(k *book) {
 			k.runs(run{score: failFirst})
 			k.reproduce(k.runs(run{version: "mended"}), "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
+		}, bench.Silver, nil},
 		{"an attempt that was interrupted and finished", registration, func(k *book) {
 			id := k.runs(run{open: true})
 			k.finish(id)
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
+		}, bench.Silver, nil},
 		{"a runner who checks his own work does no harm", registration, func(k *book) {
 			id := k.runs(run{})
 			k.reproduce(id, "olga", nil)
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
-		{"a second runner's last word counts", registration, func(k *book) {
+		}, bench.Silver, nil},
+		{"a second runner's disagreement stands", registration, func(k *book) {
 			id := k.runs(run{})
 			k.reproduce(id, "oscar", func(r *evidence.AttemptReproduced) { r.Agrees, r.Divergence = false, "his disk was full" })
 			k.reproduce(id, "oscar", nil)
-		}, bench.Silver, nil, bench.Bronze}, // by version 2 a disagreement stands
+		}, bench.Bronze, nil},
 		{"the built-in agent needs no sandbox", registration, func(k *book) {
 			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
+		}, bench.Silver, nil},
 		{"judged by the model that the registration pins", judging, func(k *book) {
 			k.reproduce(k.runs(run{score: judgedByModel, register: func(r *evidence.AttemptRegistered) { r.Plan.JudgeDigest = &pinnedJudge }}), "oscar", nil)
-		}, bench.Silver, nil, bench.Silver},
+		}, bench.Silver, nil},
 		{"a weak attempt beside a good one is as if it were not there", registration, func(k *book) {
 			k.runs(run{score: func(i int, s *evidence.CaseScored) { s.IsolationClass = "namespace"; failFirst(i, s) }})
 			honest(k)
 			k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.Filtered = true }, open: true, skip: only(3)})
-		}, bench.Silver, nil, bench.Silver},
-		{"no evidence keeps the tier", at(bench.Silver), func(*book) {}, bench.Silver,
-			[]string{"no attempt in the window counts", "lower_bound_95=0.000 < threshold[gold]=0.900", "passed_count=0 < minimum_cases[gold]=100", "no attempt under review was reproduced by a different runner"}, None},
+		}, bench.Silver, nil},
+		{"no evidence carries no tier", at(bench.Silver), func(*book) {}, None, nil},
 		{"a regression takes one tier off what would be recommended", lenient(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
-		{"a regression without enough evidence takes one off the present tier", at(bench.Silver), func(k *book) {
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
+		{"a regression without enough evidence for silver", at(bench.Silver), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"lower_bound_95=0.583 < threshold[gold]=0.900", "passed_count=11 < minimum_cases[gold]=100", "regression: 1 case was solved before and is not now: case-01"}, None},
-		{"a regression at bronze has nowhere to go", lenient(bench.Bronze), func(k *book) {
+		}, None, []string{"regression: 1 case was solved before and is not now: case-01"}},
+		{"a regression takes one tier off from whichever tier", lenient(bench.Bronze), func(k *book) {
 			k.runs(run{})
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
 		{"what was solved before the window counts as solved before", lenient(bench.Silver), func(k *book) {
 			k.clock = now.Add(-39 * day)
 			k.runs(run{})
 			k.clock = now.Add(-5 * day)
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
-		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}, bench.Silver},
+		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
 		{"what another agent solved is no regression", lenient(bench.Silver), func(k *book) {
 			k.runs(run{target: "rival"})
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
-		}, bench.Gold, nil, bench.Gold},
-		{"an incident lowers below the present tier", lenient(bench.Silver), func(k *book) { honest(k); incident(k, "outage") }, bench.Bronze, []string{missed}, bench.Silver},
-		{"an incident that became a case which is solved", lenient(bench.Silver), func(k *book) { incident(k, caseID(2)); honest(k) }, bench.Gold, nil, bench.Gold},
+		}, bench.Gold, nil},
+		{"an incident takes one tier off", lenient(bench.Silver), func(k *book) { honest(k); incident(k, "outage") }, bench.Silver, []string{missed}},
+		{"an incident that became a case which is solved", lenient(bench.Silver), func(k *book) { incident(k, caseID(2)); honest(k) }, bench.Gold, nil},
 		{"an incident that became a case which is not solved", lenient(bench.Silver), func(k *book) {
 			incident(k, caseID(0))
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
-		}, bench.Bronze, []string{"regression: production incidents that the bench missed: case-01"}, bench.Silver},
+		}, bench.Silver, []string{"regression: production incidents that the bench missed: case-01"}},
 		{"an incident of another class", lenient(bench.Silver), func(k *book) {
 			honest(k)
 			k.add(evidence.CasePendingKind, &evidence.CasePending{Class: "other", CaseID: "outage", Source: "s", Digest: digest.Content{}})
-		}, bench.Gold, nil, bench.Gold},
+		}, bench.Gold, nil},
 		{"an incident before the window", lenient(bench.Silver), func(k *book) {
 			k.clock = now.Add(-39 * day)
 			incident(k, "outage")
 			k.clock = now.Add(-5 * day)
 			honest(k)
-		}, bench.Gold, nil, bench.Gold},
+		}, bench.Gold, nil},
 	} {
-		for rules, want := range map[int]bench.Tier{1: tt.want, 2: tt.want2} {
-			t.Run(fmt.Sprintf("%s, by version %d of the rules", tt.name, rules), func(t *testing.T) {
-				t.Parallel()
-				c := standard()
-				c.registration = tt.registration
-				k := newBook(t, c.verified(t))
-				k.rules = rules
-				tt.write(k)
-				rec := k.recommend()
-				if rec.RecommendedTier != string(want) {
-					t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, want, rec.Rationale)
-				}
-				if rules == 1 && !slices.Equal(rec.Unmet, append([]string{}, tt.unmet...)) {
-					t.Errorf("unmet\n  %s\nwant\n  %s", strings.Join(rec.Unmet, "\n  "), strings.Join(tt.unmet, "\n  "))
-				}
-				if told := (&Recommendation{Unmet: tt.unmet}).regressionLines(); !slices.Equal(rec.regressionLines(), told) {
-					t.Errorf("regressions %q, want %q", rec.regressionLines(), told)
-				}
-				if len(rec.Unmet) == 0 && rec.Rationale[0] != "all conditions met" {
-					t.Errorf("rationale %q", rec.Rationale)
-				}
-			})
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := standard()
+			c.registration = tt.registration
+			k := newBook(t, c.verified(t))
+			tt.write(k)
+			rec := k.recommend()
+			if rec.RecommendedTier != string(tt.want) {
+				t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, tt.want, rec.Rationale)
+			}
+			if !slices.Equal(rec.regressionLines(), tt.regressions) {
+				t.Errorf("regressions %q, want %q", rec.regressionLines(), tt.regressions)
+			}
+			if len(rec.Unmet) == 0 && rec.Rationale[0] != "all conditions met" {
+				t.Errorf("rationale %q", rec.Rationale)
+			}
+		})
 	}
 }
 
@@ -202,18 +194,6 @@ func TestThePresentTierIsNotAnArgument(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestPlatinumIsTheHighestByTheFirstRules(t *testing.T) {
-	c := standard()
-	c.registration = at(bench.Platinum)
-	k := newBook(t, c.verified(t))
-	k.rules = 1
-	honest(k)
-	rec := k.recommend()
-	if rec.RecommendedTier != "platinum" || rec.NextTier != "" || !slices.Contains(rec.Notes, "platinum is the highest tier") {
-		t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
 	}
 }
 

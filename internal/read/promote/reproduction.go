@@ -6,10 +6,10 @@ import (
 	"tallystick/internal/read/history"
 )
 
-// boundReproductions asks for a second runner who got the same, in an entry that
-// says what was compared, and for nobody who did not. A disagreement stands: a
-// later agreement is listed beside it and does not wipe it out.
-func (r *review) boundReproductions() []string {
+// reproductionProblems asks for a second runner who got the same, and for nobody
+// who did not. A disagreement stands: a later agreement is listed beside it and
+// does not wipe it out.
+func (r *review) reproductionProblems() []string {
 	var diverged, others []string
 	agreed := false
 	for _, a := range r.attempts {
@@ -34,12 +34,8 @@ func (r *review) boundReproductions() []string {
 // notCounted says why a second run of an attempt counts for nothing.
 func (r *review) notCounted(a attempt, x history.Reproduction) string {
 	switch {
-	case a.Finished == nil || x.Index < a.Finished.Index:
-		return fmt.Sprintf("attempt %s: entry %d says it was run again before it had finished", a.ID, x.Index)
 	case !x.Counts:
 		return fmt.Sprintf("attempt %s was run again by its own runner (entry %d)", a.ID, x.Index)
-	case !x.Bound:
-		return fmt.Sprintf("attempt %s: entry %d does not say what was compared; run it again with this program", a.ID, x.Index)
 	case !r.pinned(x.Key):
 		return fmt.Sprintf("attempt %s was run again with a key that the registration does not name (entry %d)", a.ID, x.Index)
 	}

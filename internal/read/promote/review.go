@@ -17,7 +17,6 @@ import (
 // A review is what a recommendation looks at.
 type review struct {
 	in    *Input
-	rules int // the version to go by
 	reg   bench.Registration
 	clock clock
 	days  int
@@ -49,7 +48,7 @@ type attempt struct {
 func newReview(in *Input) (*review, error) {
 	reg := in.Bench.Registration()
 	days := cmp.Or(in.WindowDays, reg.PromotionWindowDays, DefaultWindowDays)
-	r := &review{in: in, rules: cmp.Or(in.Rules, Rules), reg: reg, clock: newClock(in.Anchors), days: days, begin: in.Now.Add(-Window(days)), left: make(map[string][]string)}
+	r := &review{in: in, reg: reg, clock: newClock(in.Anchors), days: days, begin: in.Now.Add(-Window(days)), left: make(map[string][]string)}
 	for _, line := range r.reg.RunnerKeys {
 		key, err := seal.ParsePublicKey([]byte(line))
 		if err != nil {

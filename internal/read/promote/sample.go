@@ -140,7 +140,7 @@ func (r *review) result(a attempt, c *history.Case, s sample) sample {
 func (r *review) promoted(c *history.Case) (evidence.Outcome, float64) {
 	outcome, score := c.Uncorrected(), c.UncorrectedScore()
 	k := c.Correction
-	if k == nil || r.rules == 1 {
+	if k == nil {
 		return outcome, score
 	}
 	if k.ByTwo() && !(k.Raises() && r.blocks(c)) {
@@ -186,7 +186,7 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.rubricProblem(c.Context, s.grading); why != "" {
 		return why
 	}
-	if why := cassetteProblem(c, s.said, a.Target); why != "" || r.rules == 1 {
+	if why := cassetteProblem(c, s.said, a.Target); why != "" {
 		return why
 	}
 	if why := r.imageProblem(c.Context); why != "" {
@@ -207,8 +207,6 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 func (r *review) workerProblem(c *history.Case) string {
 	w := c.Context.Worker
 	switch {
-	case r.rules < 3:
-		return ""
 	case w != "" && !r.pinned(w), c.StartedBy != nil && !r.pinned(*c.StartedBy):
 		return "driven by a worker that the registration does not name"
 	case w != "" && unnamed(c.Context.WorkerVersion):

@@ -53,7 +53,7 @@ type world struct {
 	ledger  *sequencer.Ledger
 	signers []byte // the version in force
 	benches map[string]*bench.Verified
-	numbers map[[2]string]int
+	numbers map[string]int          // of the last attempt of each class
 	ends    map[string][2]digest.ID // heads of registration and end, by attempt
 
 	witness   *cosign.Client
@@ -148,7 +148,7 @@ judged_scores_count: false
 func newWorld(t testing.TB, start time.Time, classes []simClass) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{TB: t, dir: dir, now: start, signers: simSigners(t, 1), benches: map[string]*bench.Verified{}, numbers: map[[2]string]int{}, pieces: map[digest.Content][]byte{}}
+	w := &world{TB: t, dir: dir, now: start, signers: simSigners(t, 1), benches: map[string]*bench.Verified{}, numbers: map[string]int{}, pieces: map[digest.Content][]byte{}}
 	w.sign(filepath.Join(dir, "workspace"), classes)
 	w.startWitness()
 	w.cfg = sequencer.Config{
@@ -389,11 +389,10 @@ func (w *world) runs(r run) string {
 		r.operator = "olga"
 	}
 	v := w.benches[r.class]
-	kind := [2]string{r.class, r.target}
-	w.numbers[kind]++
+	w.numbers[r.class]++
 	reg := &evidence.AttemptRegistered{
-		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", r.class, r.target, w.numbers[kind]), Origin: simOrigin, Class: r.class, Target: r.target,
-		Number: w.numbers[kind], Mode: "replay", Operator: digest.IDOf([]byte(r.operator)),
+		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", r.class, r.target, w.numbers[r.class]), Origin: simOrigin, Class: r.class, Target: r.target,
+		Number: w.numbers[r.class], Mode: "replay", Operator: digest.IDOf([]byte(r.operator)),
 		Plan: evidence.Plan{BenchDigest: v.Digest(), RegistrationDigest: v.RegistrationDigest(), RubricDigest: v.Manifest().Rubric,
 			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1},
 	}
@@ -569,10 +568,8 @@ func set(list []digest.Content) []digest.Content {
 func (w *world) reproduce(id, who string, lie func(*evidence.AttemptReproduced)) {
 	w.Helper()
 	r := &evidence.AttemptReproduced{Attempt: id + ".again", Original: id, Origin: simOrigin, Agrees: true, Operator: digest.IDOf([]byte(who))}
-	if ends := w.ends[id]; ends[1] != (digest.ID{}) {
-		results := digest.ContentOf([]byte("results"))
-		r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
-	}
+	ends, results := w.ends[id], digest.ContentOf([]byte("results"))
+	r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
 	if lie != nil {
 		lie(r)
 	}

@@ -54,40 +54,12 @@ func (r *review) highestTier(rec *Recommendation, samples []sample) {
 		rec.Notes = append(rec.Notes, fmt.Sprintf("%s is the highest tier", recommended))
 	}
 	for _, why := range r.regressions(samples) {
-		recommended = below(recommended, None)
+		recommended = below(recommended)
 		rec.Unmet = append(rec.Unmet, why)
 	}
 	if rank(recommended) < rank(r.reg.CurrentTier) {
 		rec.Notes = append(rec.Notes, fmt.Sprintf("the present tier, %s, is above what the evidence carries", r.reg.CurrentTier))
 	}
-	rec.RecommendedTier = string(recommended)
-}
-
-// nextTier is version 1 of the rules, by which recommendations were made until
-// November 2026: it asked about the tier above the present one, and recommended
-// the present one unseen if that was not met.
-func (r *review) nextTier(rec *Recommendation, samples []sample) {
-	current := r.reg.CurrentTier
-	recommended := current
-	if next := above(current); next != "" {
-		rec.NextTier = next
-		rec.Threshold, rec.MinimumCases = r.reg.Threshold(next).LowerBound95, r.reg.Minimum(next)
-		rec.Unmet = r.unmet(rec, next)
-		if rec.Met = len(rec.Unmet) == 0; rec.Met {
-			recommended = next
-		}
-	} else {
-		rec.PassedCount, rec.LowerBound95 = 0, 0 // nothing was asked about
-		rec.Notes = append(rec.Notes, fmt.Sprintf("%s is the highest tier", current))
-	}
-	regressed, missed := r.regressed(), r.missed(samples)
-	if len(regressed) > 0 {
-		recommended = below(recommended, bench.Bronze)
-	}
-	if worst := below(current, bench.Bronze); len(missed) > 0 && rank(worst) < rank(recommended) {
-		recommended = worst
-	}
-	rec.Unmet = append(rec.Unmet, r.regressions(samples)...)
 	rec.RecommendedTier = string(recommended)
 }
 
@@ -106,12 +78,9 @@ func (r *review) regressions(samples []sample) []string {
 }
 
 // asked is the tier whose threshold the notes are about.
-func (r *review) asked(rec *Recommendation) bench.Tier {
-	switch {
-	case rec.NextTier != "":
+func asked(rec *Recommendation) bench.Tier {
+	if rec.NextTier != "" {
 		return rec.NextTier
-	case r.rules == 1:
-		return r.reg.CurrentTier
 	}
 	tiers := bench.Tiers()
 	return tiers[len(tiers)-1]
@@ -120,18 +89,10 @@ func (r *review) asked(rec *Recommendation) bench.Tier {
 // rank orders the tiers; None comes before all.
 func rank(t bench.Tier) int { return slices.Index(bench.Tiers(), t) }
 
-// above is the tier over t, "" over the highest.
-func above(t bench.Tier) bench.Tier {
-	if tiers := bench.Tiers(); rank(t)+1 < len(tiers) {
-		return tiers[rank(t)+1]
-	}
-	return ""
-}
-
-// below is the tier under t, or lowest if there is none.
-func below(t, lowest bench.Tier) bench.Tier {
+// below is the tier under t, None under the lowest.
+func below(t bench.Tier) bench.Tier {
 	if rank(t) <= 0 {
-		return lowest
+		return None
 	}
 	return bench.Tiers()[rank(t)-1]
 }

@@ -1,7 +1,6 @@
 package recount
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -47,10 +46,9 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 		out.Compare(name, "index", kept.Index, "no recommendation of "+kept.Class+" is at that entry", false)
 		return out, nil
 	}
-	days := cmp.Or(entry.WindowDays, promote.DefaultWindowDays)
-	asked := kept.Since.Go().Add(promote.Window(days))
+	asked := kept.Since.Go().Add(promote.Window(entry.WindowDays))
 	if at := entry.Time.Go(); asked.Before(at.Add(-slowestAdvice)) || asked.After(at.Add(clockTolerance)) {
-		out.Compare(name, "since", kept.Since, fmt.Sprintf("the entry is of %s, and %d days before it", entry.Time, days), false)
+		out.Compare(name, "since", kept.Since, fmt.Sprintf("the entry is of %s, and %d days before it", entry.Time, entry.WindowDays), false)
 		return out, nil
 	}
 	rec, why, err := s.advise(entry, kept.Index, asked, kept.Bench)
@@ -67,7 +65,6 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 	} else if err := out.entry(name, kept.Index, entry, rec); err != nil {
 		return nil, err
 	}
-	out.olderRules(name, entry)
 	return out, out.document(name, data, s.adviceAs(&kept, entry, rec), unmade)
 }
 
@@ -78,14 +75,6 @@ func (r *Recounted) entry(name string, index int64, entry Advice, rec *promote.R
 		return err
 	}
 	return r.document(fmt.Sprintf("%s: entry %d", name, index), written, rec.Recommendation, nil)
-}
-
-// olderRules tells that a recommendation was made by rules that this program
-// no longer advises by. By those it was counted again.
-func (r *Recounted) olderRules(name string, entry Advice) {
-	if entry.Rules < promote.Rules {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s: made by version %d of the rules of promotion, and counted again by it; this program advises by version %d", name, entry.Rules, promote.Rules))
-	}
 }
 
 // adviceAs puts a recommendation into the form of the kept one: the file, or the
@@ -168,7 +157,6 @@ func (s *Source) Unfiled(index int64) (*Recounted, error) {
 		out.Unchecked = append(out.Unchecked, name+": "+why)
 		return out, nil
 	}
-	out.olderRules(name, entry)
 	advised := func(r *evidence.Recommendation) map[string]any {
 		return map[string]any{"current_tier": r.CurrentTier, "recommended_tier": r.RecommendedTier, "evidence": r.Evidence}
 	}
@@ -182,7 +170,7 @@ func (s *Source) Unfiled(index int64) (*Recounted, error) {
 // advise asks for the recommendation again, with the ledger as it was before the
 // entry. It is nil, with a reason, if the bench or the rules at hand are others.
 func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
-	if entry.Rules > promote.Rules {
+	if entry.Rules != promote.Rules {
 		return nil, fmt.Sprintf("it was made by version %d of the rules, and this program has version %d", entry.Rules, promote.Rules), nil
 	}
 	v, err := s.Bench(entry.Class)
@@ -204,10 +192,7 @@ func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest di
 	if err != nil {
 		return nil, "", err
 	}
-	if entry.Rules == 1 {
-		h = h.ByFirstRules()
-	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence, Rules: entry.Rules, WindowDays: cmp.Or(entry.WindowDays, promote.DefaultWindowDays)})
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence, WindowDays: entry.WindowDays})
 	return rec, "", err
 }
 

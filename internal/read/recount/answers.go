@@ -21,7 +21,7 @@ import (
 // A Run is what "tally run --json" prints, and what is kept of it beside the
 // ledger.
 type Run struct {
-	Rules        int                   `json:"rules,omitempty"` // absent in the first
+	Rules        int                   `json:"rules"`
 	Attempt      RunAttempt            `json:"attempt"`
 	Class        string                `json:"class"`
 	Target       string                `json:"target"`
@@ -103,11 +103,7 @@ type RunAttempt struct {
 
 // RunAttemptOf says which attempt it is, and which of how many.
 func RunAttemptOf(a *history.Attempt) RunAttempt {
-	said := RunAttempt{ID: a.ID, Number: a.Ordinal, Level: a.Level.String(), Properties: a.Properties()}
-	if !a.IsByFirstRules() {
-		said.Of = a.Siblings
-	}
-	return said
+	return RunAttempt{ID: a.ID, Number: a.Ordinal, Of: a.Siblings, Level: a.Level.String(), Properties: a.Properties()}
 }
 
 // RunGates is what the gates of the class say about a run.
@@ -193,63 +189,32 @@ func (s *Source) Answer(kind Kind, name string, data []byte) (*Recounted, error)
 	if kind == RecommendationKind {
 		return s.recommendation(name, data)
 	}
-	s, out, err := s.byRules(name, data)
-	if out != nil || err != nil {
+	if out, err := otherRules(name, data); out != nil || err != nil {
 		return out, err
 	}
 	again, ok := map[Kind]func(string, []byte) (*Recounted, error){RunKind: s.run, ScorecardKind: s.card, ComparisonKind: s.comparison, GateKind: s.gate}[kind]
 	if !ok {
 		return nil, NotKept(name, errors.New("it does not come from run, scorecard, compare, gate or promote recommend"))
 	}
-	out, err = again(name, data)
-	if out != nil {
-		if !namesRules(data) {
-			out.Notes = append(out.Notes, "made by version 1 of the rules, which asked for less")
-		}
-	}
-	return out, err
+	return again(name, data)
 }
 
-func namesRules(data []byte) bool {
-	var doc struct {
-		Rules *int `json:"rules"`
-	}
-	return json.Unmarshal(data, &doc) == nil && doc.Rules != nil
-}
-
-// byRules is the source by the rules that an answer was made by; one that names
-// none is of the first. Of rules that this program does not have nothing is
-// compared.
-func (s *Source) byRules(name string, data []byte) (*Source, *Recounted, error) {
+// otherRules says of an answer by rules that this program does not have that
+// nothing of it is compared; nil for any other. One that names none is compared,
+// and differs in that.
+func otherRules(name string, data []byte) (*Recounted, error) {
 	var doc struct {
 		Rules *int `json:"rules"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, nil, NotKept(name, err)
+		return nil, NotKept(name, err)
 	}
-	switch {
-	case doc.Rules == nil:
-		return s.byFirstRules(), nil, nil
-	case *doc.Rules == scorecard.Rules:
-		return s, nil, nil
+	if doc.Rules == nil || *doc.Rules == scorecard.Rules {
+		return nil, nil
 	}
 	out := newRecounted()
 	out.Unchecked = append(out.Unchecked, fmt.Sprintf("%s: it was made by version %d of the rules, and this program has version %d", name, *doc.Rules, scorecard.Rules))
-	return s, out, nil
-}
-
-// byFirstRules is the source as version 1 of the rules told it.
-func (s *Source) byFirstRules() *Source {
-	then := *s
-	then.History = s.History.ByFirstRules()
-	then.At = func(entries int64) (*history.History, error) {
-		h, err := s.At(entries)
-		if err != nil {
-			return nil, err
-		}
-		return h.ByFirstRules(), nil
-	}
-	return &then
+	return out, nil
 }
 
 // then is the history as it was when an answer was made. It is nil, with a
@@ -299,9 +264,6 @@ func (s *Source) card(name string, data []byte) (*Recounted, error) {
 	}
 	if kept.FailedCases != nil {
 		answer.FailedCases = scorecard.FailedCases(attempts)
-		if made.Rules == 0 {
-			answer.AsFirst()
-		}
 	}
 	return out, out.document(name, data, answer, nil)
 }
@@ -309,7 +271,7 @@ func (s *Source) card(name string, data []byte) (*Recounted, error) {
 // makeCard makes a scorecard again: of the attempts that the kept one is about,
 // with their evidence if that was looked at.
 func (s *Source) makeCard(out *Recounted, name string, h *history.History, kept *scorecard.Card) (*scorecard.Card, []*history.Attempt, error) {
-	v := scorecard.View{Rules: rulesOf(kept.Rules)}
+	var v scorecard.View
 	for _, line := range kept.Attempts {
 		a := h.Attempt(line.ID)
 		if a == nil || slices.Contains(v.Attempts, a) {
@@ -363,7 +325,7 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 		out.Compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)
 		return nil, nil
 	}
-	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches, Rules: rulesOf(kept.Rules)}
+	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches}
 	for _, c := range kept.Cases {
 		o.AllCases = o.AllCases || c.Change == scorecard.Same
 		if c.Moves != "" {
@@ -399,14 +361,11 @@ func (s *Source) gate(name string, data []byte) (*Recounted, error) {
 		out.noSuch(name, "attempt", kept.Attempt)
 		return out, nil
 	}
-	results, why, err := s.gates(h, a, rulesOf(kept.Rules))
+	results, why, err := s.gates(h, a)
 	if err != nil {
 		return nil, err
 	}
 	made := gate.AnswerOf(h, a, results)
-	if kept.Rules == 0 {
-		made = made.AsFirst()
-	}
 	var unmade map[string]string
 	if why != "" {
 		unmade = map[string]string{"gates": why, "met": why}
@@ -414,15 +373,11 @@ func (s *Source) gate(name string, data []byte) (*Recounted, error) {
 	return out, out.document(name, data, made, unmade)
 }
 
-// rulesOf is the version of the rules of an answer that says it; the first says
-// none.
-func rulesOf(said int) int { return max(said, 1) }
-
 // gates evaluates the gates of an attempt again. They are nil if the class has
 // none. Why is not "" if the registration at hand is not the one that the attempt
 // was held against, or if only its bench would tell.
-func (s *Source) gates(h *history.History, a *history.Attempt, rules int) (results []gate.Result, why string, err error) {
-	in, why := s.gateInput(h, a, rules)
+func (s *Source) gates(h *history.History, a *history.Attempt) (results []gate.Result, why string, err error) {
+	in, why := s.gateInput(h, a)
 	if why != "" {
 		return nil, why, nil
 	}
@@ -436,17 +391,17 @@ func (s *Source) gates(h *history.History, a *history.Attempt, rules int) (resul
 	return results, "", err
 }
 
-func (s *Source) gateInput(h *history.History, a *history.Attempt, rules int) (in gate.Input, why string) {
+func (s *Source) gateInput(h *history.History, a *history.Attempt) (in gate.Input, why string) {
 	v, err := s.Bench(a.Class)
 	if err != nil {
 		return in, "the bench does not verify: " + err.Error()
 	}
-	return gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true, Rules: rules}, ""
+	return gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true}, ""
 }
 
 // decide makes the decision about an attempt again; see gates.
 func (s *Source) decide(h *history.History, a *history.Attempt) (d *gate.Decision, why string, err error) {
-	in, why := s.gateInput(h, a, scorecard.Rules)
+	in, why := s.gateInput(h, a)
 	if why != "" {
 		return nil, why, nil
 	}

@@ -247,51 +247,6 @@ func TestAnswersOfOtherRulesAreNotRecounted(t *testing.T) {
 	}
 }
 
-// Answers of before the rules had versions are still made again, by their rules.
-func TestAnswersOfTheFirstRulesAreMadeAgain(t *testing.T) {
-	s := sourceOf(keptBook(t))
-	first := s.byFirstRules()
-	h := first.History
-	one, two := h.Attempt("repo-fix.agent.1"), h.Attempt("repo-fix.agent.2")
-	card, err := scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{one}, Evidence: s.Evidence, Rules: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := h.Line()
-	flips, err := scorecard.Compare(one, two, scorecard.CompareOptions{Rules: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	flips.Ledger = &line
-	run, err := first.summary(h, two, &Run{Head: h.Head})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run.Scorecard, err = scorecard.Of(h, scorecard.View{Attempts: []*history.Attempt{two}, Rules: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, v := range map[string]any{"card": card, "comparison": flips, "run": run} {
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(data), "qualifications") || strings.Contains(string(data), `"rules"`) {
-			t.Errorf("%s has what the first rules had not: %s", name, data)
-		}
-		got, err := s.Answer(KindOf(data), name, data)
-		if err != nil || got.Err() != nil || got.NotRecounted() != nil || len(got.Notes) != 1 {
-			t.Errorf("%s: %v, %v, %v", name, err, got.Err(), got.NotRecounted())
-		}
-		// A new answer is not one of the first rules because somebody took the
-		// number out.
-		newer := strings.Replace(string(data), "{", `{"rules":2,`, 1)
-		if got, err := s.Answer(KindOf([]byte(newer)), name, []byte(newer)); err != nil || got.Err() == nil && got.NotRecounted() == nil {
-			t.Errorf("%s with a number: %v, %+v", name, err, got)
-		}
-	}
-}
-
 func TestARunWithoutItsBenchIsNotRecounted(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("repo-fix.agent.2", "agent", 1, 1, 1), 1)

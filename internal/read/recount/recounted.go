@@ -16,8 +16,8 @@ type Recounted struct {
 	Differences []Difference `json:"differences"`
 	// Unchecked says what could not be compared, and why.
 	Unchecked []string `json:"unchecked"`
-	// Notes are what a reader should know besides, such as that something was
-	// made by an older version of the rules.
+	// Notes are what a reader should know besides, such as that the answer of a
+	// run is not kept.
 	Notes []string `json:"notes,omitempty"`
 }
 

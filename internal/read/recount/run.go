@@ -3,8 +3,8 @@ package recount
 import (
 	"encoding/json"
 
-	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 )
 
@@ -51,35 +51,24 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 			return out, err
 		}
 	}
-	if err := s.decideAgain(h, a, &kept, made, unmade); err != nil {
+	if err := s.decideAgain(h, a, made, unmade); err != nil {
 		return nil, err
 	}
 	return out, out.document(name, data, made, unmade)
 }
 
 // decideAgain makes the gates and the decision of a run again, or says in unmade
-// why not. By the first rules there was no decision, and a part of a bench was not
-// held against its gates.
-func (s *Source) decideAgain(h *history.History, a *history.Attempt, kept, made *Run, unmade map[string]string) error {
-	if a.Finished == nil || kept.Rules == 0 && a.Plan.Filtered {
+// why not.
+func (s *Source) decideAgain(h *history.History, a *history.Attempt, made *Run, unmade map[string]string) error {
+	if a.Finished == nil {
 		return nil
 	}
-	var results []gate.Result
-	var why string
-	var err error
-	if kept.Rules == 0 {
-		results, why, err = s.gates(h, a, 1)
-	} else if made.Decision, why, err = s.decide(h, a); made.Decision != nil {
-		results = made.Decision.Results
-	}
+	decision, why, err := s.decide(h, a)
 	if why != "" {
-		unmade["gate"] = why
-		if kept.Rules > 0 {
-			unmade["decision"] = why
-		}
+		unmade["gate"], unmade["decision"] = why, why
 	}
-	if results != nil {
-		made.Gate = NewRunGates(results)
+	if made.Decision = decision; decision != nil && decision.Results != nil {
+		made.Gate = NewRunGates(decision.Results)
 	}
 	return err
 }
@@ -109,14 +98,10 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
 		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
-		Rules: kept.Rules, Head: h.Head, Finished: a.Finished != nil}
-	cost := float64(sum.cost) / 1e6
-	made.CostUSD = &cost
-	if kept.Rules > 0 {
-		made.NotRun = a.Tasks() - sum.records()
-		if sum.costUnknown {
-			made.CostUSD = nil
-		}
+		Rules: scorecard.Rules, NotRun: a.Tasks() - sum.records(), Head: h.Head, Finished: a.Finished != nil}
+	if !sum.costUnknown {
+		cost := float64(sum.cost) / 1e6
+		made.CostUSD = &cost
 	}
 	// Before its end only the journal knows what an attempt paid.
 	if made.Paid = kept.Paid; a.Finished != nil {

@@ -22,13 +22,9 @@ import (
 
 // Rules is the version of how scorecards, comparisons, gates and the answers of
 // runs are counted and of which members they have: docs/formats/scorecard.md.
-// Each change of these is a new one, and from version 2 on an answer names its
-// own in the member "rules": an answer is counted again only by the rules that
-// it was made by.
+// Each change of these is a new one, and an answer names its own in the member
+// "rules": an answer is counted again only by the rules that it was made by.
 const Rules = 2
-
-// firstRules is the version of answers that name none.
-const firstRules = 1
 
 // Totals are the numbers of a capability report over some tasks, by its names,
 // and the intervals beside them. docs/formats/scorecard.md has every formula.
@@ -146,8 +142,8 @@ func (t *Totals) addCalls(k *history.Case, unknown *int) {
 
 // A Card is a scorecard.
 type Card struct {
-	// Rules is the version of the rules, absent in the first.
-	Rules int `json:"rules,omitempty"`
+	// Rules is [Rules] of the program that made it.
+	Rules int `json:"rules"`
 	Totals
 
 	// Qualifications are what must be known beside these numbers.
@@ -312,32 +308,23 @@ type View struct {
 	// card was first made, so that it is told of as it was then. Nil means of
 	// none.
 	Unread func(*history.Attempt) bool
-	// Rules is the version of the rules to count by; 0 means [Rules].
-	Rules int
 }
-
-// first reports whether the card is counted by the first rules, for comparison
-// with one that was.
-func (v *View) first() bool { return v.Rules == firstRules }
 
 // maxMissing bounds the list of missing evidence.
 const maxMissing = 100
 
 // Of counts.
 func Of(h *history.History, v View) (*Card, error) {
-	c := &Card{EvidenceMissing: []MissingEvidence{}, Modes: []ModeCount{}, Siblings: []AttemptLine{}, Attempts: []AttemptLine{},
-		Ledger: h.Line()}
-	if !v.first() {
-		c.Rules, c.Qualifications = Rules, history.Qualify(v.Attempts...)
-	}
+	c := &Card{Rules: Rules, EvidenceMissing: []MissingEvidence{}, Modes: []ModeCount{}, Siblings: []AttemptLine{}, Attempts: []AttemptLine{},
+		Ledger: h.Line(), Qualifications: history.Qualify(v.Attempts...)}
 	shown := make(map[*history.Attempt]bool)
-	kinds := make(map[[2]string]bool)
+	classes := make(map[string]bool)
 	for i, a := range v.Attempts {
 		if !a.Kept || shown[a] {
 			return nil, fmt.Errorf("scorecard of attempt %s: its records were not read, or it is named twice", a.ID)
 		}
-		shown[a], kinds[kindOf(a)] = true, true
-		c.Attempts = append(c.Attempts, v.line(a))
+		shown[a], classes[a.Class] = true, true
+		c.Attempts = append(c.Attempts, LineOf(a))
 		c.Executions += a.Executions
 		c.Abandoned += a.Abandoned
 		c.Excluded += a.Excluded
@@ -348,28 +335,21 @@ func Of(h *history.History, v View) (*Card, error) {
 		}
 	}
 	for _, a := range h.Attempts {
-		if !shown[a] && kinds[kindOf(a)] {
+		// All of the class, so that a renamed target hides nothing.
+		if !shown[a] && classes[a.Class] {
 			if v.Unread != nil && v.Unread(a) {
 				a = a.WithoutRecords()
 			}
-			line := v.line(a)
-			if !v.first() {
-				// Whether the records of another attempt were read must not show.
-				line.Qualifications = history.Qualify(a.WithoutRecords())
-			}
+			line := LineOf(a)
+			// Whether the records of another attempt were read must not show.
+			line.Qualifications = history.Qualify(a.WithoutRecords())
 			c.Siblings = append(c.Siblings, line)
 		}
 	}
 
-	if c.Rules > 0 {
-		c.Properties, c.Paid = history.Common(v.Attempts), history.PaidBy(v.Attempts...)
-	}
+	c.Properties, c.Paid = history.Common(v.Attempts), history.PaidBy(v.Attempts...)
 	tasks := tasksOf(v.Attempts)
-	count := totalsOf
-	if v.first() {
-		count = firstTotalsOf
-	}
-	c.Totals = count(tasks)
+	c.Totals = totalsOf(tasks)
 	c.PassAtK = passAtK(tasks, c.DistinctCases)
 	c.countModes(tasks)
 	c.Corrected = CorrectedCases(v.Attempts...)
@@ -378,28 +358,9 @@ func Of(h *history.History, v View) (*Card, error) {
 		return nil, err
 	}
 	c.Acceptance = acceptance(c)
-	if !v.first() {
-		c.Acceptance.askOfRun(v.Attempts, tasks)
-	}
-	c.By = breakdown(tasks, c.Totals, v.Tags, count)
+	c.Acceptance.askOfRun(v.Attempts, tasks)
+	c.By = breakdown(tasks, c.Totals, v.Tags)
 	return c, nil
-}
-
-func (v *View) line(a *history.Attempt) AttemptLine {
-	l := LineOf(a)
-	if v.first() {
-		l.Qualifications = nil
-	}
-	return l
-}
-
-// kindOf says among which attempts one is counted: all of its class, so that a
-// renamed target hides nothing. The first rules took the target too.
-func kindOf(a *history.Attempt) [2]string {
-	if a.IsByFirstRules() {
-		return [2]string{a.Class, a.Target}
-	}
-	return [2]string{a.Class}
 }
 
 // LineOf says which attempt it is.
@@ -577,15 +538,6 @@ func totalsOf(tasks []task) Totals {
 		t.KnownCostMicro = &known
 	}
 	t.estimate(samplesOf(units))
-	return t
-}
-
-// firstTotalsOf counts as the first rules did: without bounds, and with nothing
-// for a cost that is not known.
-func firstTotalsOf(tasks []task) Totals {
-	t := totalsOf(tasks)
-	t.TotalCostMicro.Unknown, t.CostPerSolve.Unknown = false, false
-	t.CostUnknown, t.Unwatched, t.KnownCostMicro, t.SolveRateBounds, t.MeanScoreBounds = 0, 0, nil, nil, nil
 	return t
 }
 
@@ -821,10 +773,10 @@ func short(v float64) string {
 }
 
 // breakdown groups the tasks by each property.
-func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string, count func([]task) Totals) Breakdown {
+func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string) Breakdown {
 	ofAttempt := func(key func(*history.Attempt) string) []Group {
 		keys := make(map[*history.Attempt][]string)
-		return groups(tasks, all, count, func(t task) []string {
+		return groups(tasks, all, func(t task) []string {
 			if keys[t.attempt] == nil {
 				keys[t.attempt] = []string{key(t.attempt)}
 			}
@@ -835,7 +787,7 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 		Class:  ofAttempt(func(a *history.Attempt) string { return a.Class }),
 		Target: ofAttempt(func(a *history.Attempt) string { return a.Target }),
 		Week:   ofAttempt(func(a *history.Attempt) string { return WeekOf(a.Time.Go()) }),
-		Tag: groups(tasks, all, count, func(t task) []string {
+		Tag: groups(tasks, all, func(t task) []string {
 			if t.Index < 0 && tags != nil && t.Case != noCase {
 				return tags(t.attempt.Class, t.ID)
 			}
@@ -844,7 +796,7 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 	}
 }
 
-func groups(tasks []task, all Totals, count func([]task) Totals, keys func(task) []string) []Group {
+func groups(tasks []task, all Totals, keys func(task) []string) []Group {
 	sizes := make(map[string]int)
 	each := func(t task, see func(key string)) {
 		ks := keys(t)
@@ -876,7 +828,7 @@ func groups(tasks []task, all Totals, count func([]task) Totals, keys func(task)
 	for _, key := range slices.Sorted(maps.Keys(sizes)) {
 		g := Group{Key: key, Totals: all}
 		if m, ok := members[key]; ok {
-			g.Totals = count(m)
+			g.Totals = totalsOf(m)
 			delete(members, key)
 		}
 		out = append(out, g)

@@ -13,8 +13,8 @@ import (
 // A Comparison sets two attempts side by side, case by case. Differences are
 // B minus A.
 type Comparison struct {
-	// Rules is the version of the rules, absent in the first.
-	Rules int `json:"rules,omitempty"`
+	// Rules is [Rules] of the program that made it.
+	Rules int `json:"rules"`
 
 	A AttemptLine `json:"a"`
 	B AttemptLine `json:"b"`
@@ -144,11 +144,7 @@ type CompareOptions struct {
 	MaxDivergences int
 	// Moves tells what two runs that part did differently. It may be nil.
 	Moves func(a, b *history.Case) (string, error)
-	// Rules is the version of the rules to compare by; 0 means [Rules].
-	Rules int
 }
-
-func (o *CompareOptions) first() bool { return o.Rules == firstRules }
 
 // Compare pairs two attempts by case id and digest.
 func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
@@ -219,28 +215,14 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	c.Latency.A, c.Latency.B = Percentile(latA, 50), Percentile(latB, 50)
 	c.Latency.Change = c.Latency.B - c.Latency.A
 	slices.SortStableFunc(c.Cases, func(x, y CaseChange) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
-	if o.first() {
-		c.asFirst()
-	}
 	return c, c.diverge(o)
 }
 
 // sameScoring reports whether two attempts are of one class and the same things
-// decided their scores, as their plans say. Plans of before November 2026 do not.
+// decided their scores, as their plans say.
 func sameScoring(a, b *history.Attempt) bool {
 	x, y := a.Plan.ScoringDigest, b.Plan.ScoringDigest
 	return a.Class == b.Class && x != nil && y != nil && *x == *y
-}
-
-// asFirst leaves out what the first rules did not have.
-func (c *Comparison) asFirst() {
-	c.Rules, c.Scores, c.A.Qualifications, c.B.Qualifications = 0, nil, nil, nil
-	c.Cost.A.Unknown, c.Cost.B.Unknown, c.Cost.Change.Unknown = false, false, false
-	for i := range c.Cases {
-		for _, s := range []*Side{&c.Cases[i].A, &c.Cases[i].B} {
-			s.CostMicro.Unknown, s.Qualifications = false, nil
-		}
-	}
 }
 
 // A scoreSum gathers the scores of paired cases.

@@ -55,10 +55,3 @@ func FailedCases(attempts []*history.Attempt) *[]FailedCase {
 	}
 	return &out
 }
-
-// AsFirst leaves out what an answer by the first rules did not have.
-func (a *Answer) AsFirst() {
-	for i := range *a.FailedCases {
-		(*a.FailedCases)[i].Qualifications = nil
-	}
-}

@@ -163,14 +163,12 @@ func weeksCurve(weeks []scorecard.Week) template.HTML {
 
 // pinWords says whether two people signed for the ledger. Example people are not people.
 func pinWords(p history.Pin, examples bool) string {
-	if examples && (p == history.PinnedWhole || p == history.OriginPinned) {
+	if examples && p == history.PinnedWhole {
 		return "only the example people of “tally init” signed for it, so nobody did: put your own people in their place"
 	}
 	switch p {
 	case history.PinnedWhole:
 		return "two people signed for this very ledger"
-	case history.OriginPinned:
-		return "two people signed for its origin, and not for how it begins"
 	case history.OtherPinned:
 		return "two people signed for another ledger: nothing in this one counts"
 	}

@@ -53,9 +53,6 @@ type Attempt struct {
 	// WithoutSources leaves the programs that decide the score out of the package.
 	WithoutSources bool
 
-	// AuditRules is the version of the rules that the audit goes by; 0 is the newest.
-	AuditRules int
-
 	// Read gives a piece of evidence that has this digest.
 	Read func(digest.Content) ([]byte, error)
 }

@@ -45,7 +45,7 @@ func (b *builder) auditInput() (audit.Input, error) {
 	of := func(name string) audit.Source {
 		return audit.Source{Name: name, Open: opener(b.files[name])}
 	}
-	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(), Rules: b.AuditRules,
+	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(),
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
 			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
 			Results: true, Trajectories: true, Metadata: true}}

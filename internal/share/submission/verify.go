@@ -50,7 +50,7 @@ func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 		return nil, err
 	}
 	a.Registration, a.Target, a.Read = files[RegistrationFile], files[TargetFile], readFrom(files)
-	if a.AuditRules, err = auditRules(files[AuditFile]); err != nil {
+	if err := checkAuditRules(files[AuditFile]); err != nil {
 		return nil, err
 	}
 	if d := a.Registered.Plan.Sources; d != nil {
@@ -106,22 +106,22 @@ func (v *Verified) Text() string {
 		v.Class, result, audit, a.ID, v.Target, a.Text(), a.Level, a.Origin)
 }
 
-// auditRules is the version of the rules by which the package was audited. An
-// earlier program made an earlier one; each is run again as it was.
-func auditRules(report []byte) (int, error) {
+// checkAuditRules refuses a package that was audited by rules that this program
+// does not have: the audit cannot be made again.
+func checkAuditRules(report []byte) error {
 	var r struct {
 		Rules struct {
 			Version int `json:"version"`
 		} `json:"rules"`
 	}
 	if err := json.Unmarshal(report, &r); err != nil {
-		return 0, bad("%s: %v", AuditFile, err)
+		return bad("%s: %v", AuditFile, err)
 	}
-	if v := r.Rules.Version; v < 1 || v > audit.RulesVersion {
-		return 0, refusal.Newf(refusal.Malformed, "submission: %s is by version %d of the rules, and this program knows 1 to %d", AuditFile, v, audit.RulesVersion).
-			WithHint("verify it with a newer program")
+	if v := r.Rules.Version; v != audit.RulesVersion {
+		return refusal.Newf(refusal.Malformed, "submission: %s is by version %d of the rules, and this program has version %d", AuditFile, v, audit.RulesVersion).
+			WithHint("verify it with the program that made it, or a newer one")
 	}
-	return r.Rules.Version, nil
+	return nil
 }
 
 // checkSignature wants the manifest signed by the key of a trusted log.
