@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -73,9 +72,6 @@ func (s *Setup) CheckGolden(ctx context.Context, level outline.Level) (*GoldenCh
 		if problem == nil {
 			check.Equal++
 			return nil
-		}
-		if former := formerGoldenDir(s.o.Class); former != "" && problem.Change == missingGolden {
-			problem.Detail += "; an earlier version wrote it to " + former
 		}
 		check.Problems = append(check.Problems, *problem)
 		return nil
@@ -186,14 +182,4 @@ func goldenText(v *trajectory.Verified, level outline.Level) ([]byte, error) {
 		return nil, err
 	}
 	return trace.Format(), nil
-}
-
-// formerGoldenDir is where earlier versions kept the golden traces of a class that
-// comes with the program; "" of any other class. They are not read there: they may
-// be those of a class of that name.
-func formerGoldenDir(class string) string {
-	if !strings.Contains(class, ":") {
-		return ""
-	}
-	return path.Join(archive.GoldenDir, strings.ReplaceAll(class, ":", "-"))
 }

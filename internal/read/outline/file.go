@@ -18,8 +18,8 @@ import (
 
 const header = "tallystick golden outline v2\n"
 
-// IsOutline reports whether a golden file holds an outline. Older ones hold a trace of
-// every event.
+// IsOutline reports whether a golden file holds an outline. Those of the level exact
+// hold a trace of every event.
 func IsOutline(file []byte) bool { return bytes.HasPrefix(file, []byte("tallystick golden outline ")) }
 
 // Format writes an outline as text for people to review: the prompts, then a line for

@@ -5,8 +5,8 @@
 // arguments or gave something else. Prompts stand beside it and are compared word by
 // word, so that an edited prompt is told from a changed behaviour.
 //
-// Of and Compare are all there is; Check compares a run with a golden file, of this
-// kind or of the older one, which holds every event.
+// Of and Compare are all there is; Check compares a run with a golden file, which
+// holds an outline or, written at the level exact, every event.
 //
 // Where it stops: long texts stand for themselves by their beginning and digest. A
 // prompt is compared in the part that its event carries (2 KiB); that it differs
