@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -277,7 +277,7 @@ func (w *paidWorkspace) checkLogTellsWhatWasPaid() {
 			replies++
 		}
 	}
-	var said struct{ Attempts []archive.Logged }
+	var said struct{ Attempts []dossier.Logged }
 	out, err := w.command("--workspace", w.dir, "log", "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &said)

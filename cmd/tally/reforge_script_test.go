@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -22,7 +22,7 @@ func cmdReforge(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: reforge ENTRY OLD NEW [KEY]")
 	}
-	place, err := archive.Open(ts.MkAbs("."), archive.World{Getenv: ts.Getenv, Now: func() time.Time { return time.Now().UTC() }, Note: func(string, ...any) {}})
+	place, err := dossier.Open(ts.MkAbs("."), dossier.World{Getenv: ts.Getenv, Now: func() time.Time { return time.Now().UTC() }, Note: func(string, ...any) {}})
 	ts.Check(err)
 	body := likeEntry(ts, place, args[0], args[1], args[2])
 	if len(args) == 4 {
@@ -39,7 +39,7 @@ func cmdReforge(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-func likeEntry(ts *testscript.TestScript, place *archive.Place, entry, old, changed string) evidence.Body {
+func likeEntry(ts *testscript.TestScript, place *dossier.Place, entry, old, changed string) evidence.Body {
 	n, err := strconv.ParseInt(entry, 10, 64)
 	ts.Check(err)
 	var body evidence.Body

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -112,7 +112,7 @@ type attestAnswer struct {
 	Imported   bool              `json:"imported"`
 	Hashed     []claim.Hashed    `json:"hashed"`
 	Rerun      string            `json:"rerun,omitempty"`
-	Entry      *archive.Appended `json:"entry,omitempty"`
+	Entry      *dossier.Appended `json:"entry,omitempty"`
 }
 
 func runAttest(ctx context.Context, env *Env, o attestOptions) error {
@@ -127,7 +127,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		return err
 	}
 	ask := abroad.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
-	draft, attempt, err := abroad.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, ask)
+	draft, attempt, err := abroad.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, ask)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := archive.WriteOutput(o.manifest, doc); err != nil {
+		if err := dossier.WriteOutput(o.manifest, doc); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	if o.out == "" {
 		return env.Answer(rawJSON(text), func(w io.Writer) { w.Write(append(plain.JSON(text), '\n')) })
 	}
-	if err := archive.WriteOutput(o.out, append(text, '\n')); err != nil {
+	if err := dossier.WriteOutput(o.out, append(text, '\n')); err != nil {
 		return err
 	}
 	return env.Answer(a, a.print)
@@ -185,7 +185,7 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 
 // recordIssue records the credential in the ledger of the workspace, if there is
 // one.
-func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string, status *evidence.StatusPlace) (*archive.Appended, error) {
+func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt string, status *evidence.StatusPlace) (*dossier.Appended, error) {
 	p, err := openPlace(env)
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, nil
@@ -254,7 +254,7 @@ func readDocument(env *Env, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(env.Stdin, attest.MaxDocument+1))
 	}
-	return archive.ReadInput(name, attest.MaxDocument)
+	return dossier.ReadInput(name, attest.MaxDocument)
 }
 
 func newAttestSchema(env *Env) *cobra.Command {

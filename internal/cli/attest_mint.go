@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/serve/registry/client"
 	"tallystick/internal/share/attest/claim"
@@ -32,7 +32,7 @@ func (o attestOptions) mint(ctx context.Context, env *Env, draft *claim.Draft, r
 	if o.out == "" {
 		return env.Answer(rawJSON(made.Credential), func(w io.Writer) { w.Write(append(plain.JSON(made.Credential), '\n')) })
 	}
-	if err := archive.WriteOutput(o.out, append(made.Credential, '\n')); err != nil {
+	if err := dossier.WriteOutput(o.out, append(made.Credential, '\n')); err != nil {
 		return err
 	}
 	return env.Answer(made, func(w io.Writer) { printMinted(w, o.out, made) })

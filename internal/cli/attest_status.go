@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -113,7 +113,7 @@ func runAttestStatus(_ context.Context, env *Env, o attestStatusOptions) error {
 	if o.out == "" {
 		return env.Answer(rawJSON(text), func(w io.Writer) { w.Write(append(plain.JSON(text), '\n')) })
 	}
-	if err := archive.WriteOutput(o.out, append(text, '\n')); err != nil {
+	if err := dossier.WriteOutput(o.out, append(text, '\n')); err != nil {
 		return err
 	}
 	return env.Answer(map[string]any{"file": o.out, "list": list, "type": attest.Revocation}, func(w io.Writer) {

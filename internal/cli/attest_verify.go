@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
@@ -106,13 +106,13 @@ func runAttestVerify(_ context.Context, env *Env, o attestVerifyOptions) error {
 
 // askRevoked asks the ledger of the workspace, if there is one, which credentials
 // were revoked.
-func askRevoked(place *archive.Place, t *verify.Trust) {
+func askRevoked(place *dossier.Place, t *verify.Trust) {
 	if place == nil {
 		return
 	}
 	// A checkout has no ledger; one that was here and is gone is found by whoever
 	// verifies the workspace.
-	if !archive.AreFiles(place.LedgerDir()) {
+	if !dossier.AreFiles(place.LedgerDir()) {
 		t.Credentials.Notes = append(t.Credentials.Notes, "the workspace has no ledger that could say whether it was revoked")
 		return
 	}
@@ -150,7 +150,7 @@ func runAttestRevoke(ctx context.Context, env *Env, what, reason string) error {
 	}
 	id, err := digest.ParseID(what)
 	if err != nil {
-		data, err := archive.ReadInput(what, attest.MaxDocument)
+		data, err := dossier.ReadInput(what, attest.MaxDocument)
 		if err != nil {
 			return err
 		}

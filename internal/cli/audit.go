@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
@@ -94,7 +94,7 @@ func runAudit(ctx context.Context, env *Env, o auditOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := archive.WriteOutput(o.out, doc); err != nil {
+		if err := dossier.WriteOutput(o.out, doc); err != nil {
 			return err
 		}
 	}
@@ -113,18 +113,18 @@ func auditInput(env *Env, o auditOptions) (audit.Input, error) {
 		return audit.Input{}, refusal.Newf(refusal.Usage, "nothing to audit").WithHint("name an attempt, a log, or files with --results")
 	case o.what != "" && (o.files.Results != "" || o.files.Trajectories != "" || o.files.Metadata != ""):
 		return audit.Input{}, refusal.Newf(refusal.Usage, "%s and --results, --trajectories or --metadata: one or the other is audited", o.what)
-	case o.wholeTexts && (o.what == "" || archive.AreFiles(o.what)):
+	case o.wholeTexts && (o.what == "" || dossier.AreFiles(o.what)):
 		return audit.Input{}, refusal.Newf(refusal.Usage, "--whole-texts is for an attempt of this workspace").WithHint("--bodies names a folder with whole texts of other logs")
 	case o.what == "":
 		return o.files.Input()
-	case archive.AreFiles(o.what):
+	case dossier.AreFiles(o.what):
 		return o.files.Log(o.what)
 	}
 	p, err := openPlace(env)
 	if err != nil {
 		return audit.Input{}, err
 	}
-	c, err := p.ReadCorpus("", archive.Ask{Prove: true, ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
+	c, err := p.ReadCorpus("", dossier.Ask{Prove: true, ShowHeldOut: o.showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.what }})
 	if err != nil {
 		return audit.Input{}, err
 	}

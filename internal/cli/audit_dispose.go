@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/read/audit/disposition"
 	"tallystick/internal/read/history"
@@ -62,11 +62,11 @@ func runAuditShow(_ context.Context, env *Env, name string) error {
 
 // readReport reads a report and the dispositions beside it, if there are any.
 func readReport(name string) (report, dispositions []byte, err error) {
-	if report, err = archive.ReadInput(name, maxReport); err != nil {
+	if report, err = dossier.ReadInput(name, maxReport); err != nil {
 		return nil, nil, err
 	}
-	if archive.AreFiles(disposition.File(name)) {
-		dispositions, err = archive.ReadInput(disposition.File(name), maxReport)
+	if dossier.AreFiles(disposition.File(name)) {
+		dispositions, err = dossier.ReadInput(disposition.File(name), maxReport)
 	}
 	return report, dispositions, err
 }
@@ -106,7 +106,7 @@ func runAuditDispose(ctx context.Context, env *Env, o disposeOptions) error {
 	if o.finding == "" || o.reason == "" || o.key == "" {
 		return refusal.Newf(refusal.Usage, "--finding, --reason and --key are needed")
 	}
-	if !archive.AreFiles(o.report) {
+	if !dossier.AreFiles(o.report) {
 		return disposeAttempt(ctx, env, o)
 	}
 	report, file, err := readReport(o.report)
@@ -129,7 +129,7 @@ func runAuditDispose(ctx context.Context, env *Env, o disposeOptions) error {
 	if file, err = disposition.Append(file, s); err != nil {
 		return err
 	}
-	if err := archive.WriteOutput(disposition.File(o.report), file); err != nil {
+	if err := dossier.WriteOutput(disposition.File(o.report), file); err != nil {
 		return err
 	}
 	return env.Answer(s, func(w io.Writer) {
@@ -143,7 +143,7 @@ func disposeAttempt(ctx context.Context, env *Env, o disposeOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := p.ReadCorpus("", archive.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.report }})
+	c, err := p.ReadCorpus("", dossier.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.ID == o.report }})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
@@ -55,14 +55,14 @@ A draft is never scored. It becomes a case when two people have signed it and
 const maxIncident = 16 << 20
 
 func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error {
-	data, err := archive.ReadInput(o.from, maxIncident)
+	data, err := dossier.ReadInput(o.from, maxIncident)
 	if err != nil {
 		return err
 	}
 	var answer *ceremony.Pending
 	switch {
 	case exchange.IsOurs(data):
-		var loaded *archive.Trajectory
+		var loaded *dossier.Trajectory
 		if loaded, err = loadTrajectory(env, o.from, "", false); err == nil {
 			answer, err = pendingOf(ctx, env, loaded, o)
 		}

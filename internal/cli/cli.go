@@ -28,7 +28,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
@@ -269,7 +269,7 @@ func (e *Env) printError(err error) {
 		e.Stderr.Write(doc)
 		return
 	}
-	if a := (*archive.Alarm)(nil); errors.As(err, &a) {
+	if a := (*dossier.Alarm)(nil); errors.As(err, &a) {
 		block := plain.Block(a.Block)
 		if first, rest, ok := strings.Cut(block, "\n"); ok {
 			block = bad.of(first) + "\n" + rest

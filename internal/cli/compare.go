@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/plain"
@@ -61,10 +61,10 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	if o.divergences < 0 {
 		return refusal.Newf(refusal.Usage, "--divergences %d: expected 0 or more", o.divergences)
 	}
-	if archive.AreFiles(o.a, o.b) {
+	if dossier.AreFiles(o.a, o.b) {
 		return compareImported(ctx, env, o)
 	}
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.a || a.ID == o.b }})
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.a || a.ID == o.b }})
 	if err != nil {
 		return err
 	}

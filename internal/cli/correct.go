@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -84,7 +84,7 @@ func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 	case o.Message != "" && len(o.Pens)+len(o.Signatures) > 0:
 		return refusal.Newf(refusal.Usage, "--message writes what is to be signed, so nobody signs now")
 	}
-	c, err := openRecorded(env, archive.Ask{})
+	c, err := openRecorded(env, dossier.Ask{})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
 )
@@ -51,7 +51,7 @@ func runCurve(_ context.Context, env *Env, o curveOptions) error {
 		return err
 	}
 	choice := scorecard.CurveOptions{Class: o.class, Target: o.target, Since: since, All: o.all}
-	p, err := read(env, archive.Ask{Want: choice.Takes})
+	p, err := read(env, dossier.Ask{Want: choice.Takes})
 	if err != nil {
 		return err
 	}

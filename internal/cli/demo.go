@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/demo"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/agent"
@@ -49,7 +49,7 @@ func runDemo(ctx context.Context, env *Env, dir string) error {
 }
 
 // runQuietly is "tally run CLASS" without its answer.
-func runQuietly(ctx context.Context, dir, class string, world archive.World) error {
+func runQuietly(ctx context.Context, dir, class string, world dossier.World) error {
 	env := &Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Now: world.Now, Getenv: world.Getenv, Quiet: true, WorkspaceDir: dir}
 	return runRun(ctx, env, runOptions{class: class, targets: []string{agent.DefaultTarget}, repeat: 1})
 }

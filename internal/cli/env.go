@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -33,7 +33,7 @@ type Env struct {
 	args   []string // of the command line, as given
 
 	// inTests changes what the packages that do the work see of the world.
-	inTests func(*archive.World)
+	inTests func(*dossier.World)
 
 	// The global flags.
 	WorkspaceDir string // as given; commands call [workspaceDir]
@@ -82,7 +82,7 @@ func workspaceDir(e *Env) (string, error) {
 }
 
 // openPlace finds the workspace and reads its settings.
-func openPlace(e *Env) (*archive.Place, error) {
+func openPlace(e *Env) (*dossier.Place, error) {
 	dir, err := workspaceDir(e)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func openPlace(e *Env) (*archive.Place, error) {
 
 // openRecorded reads the workspace's benches and its ledger, which must be there. The
 // caller closes them.
-func openRecorded(e *Env, ask archive.Ask) (*archive.Corpus, error) {
+func openRecorded(e *Env, ask dossier.Ask) (*dossier.Corpus, error) {
 	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func openRecorded(e *Env, ask archive.Ask) (*archive.Corpus, error) {
 		return c, err
 	}
 	c.Close()
-	if _, err = p.Read(archive.Ask{}); err == nil {
+	if _, err = p.Read(dossier.Ask{}); err == nil {
 		return openRecorded(e, ask) // it was begun in between
 	}
 	return nil, err // there is no ledger: said as every reader of it says it
@@ -110,8 +110,8 @@ func openRecorded(e *Env, ask archive.Ask) (*archive.Corpus, error) {
 
 // openIn reads the settings of the workspace in dir. A ledger in an object store is
 // for tally-fleet.
-func openIn(e *Env, dir string) (*archive.Place, error) {
-	p, err := archive.Open(dir, worldOf(e))
+func openIn(e *Env, dir string) (*dossier.Place, error) {
+	p, err := dossier.Open(dir, worldOf(e))
 	if err == nil && p.Settings.Ledger != "" && e.beyond == nil {
 		err = handOver(context.Background(), e, "a ledger at "+p.Settings.Ledger)
 	}
@@ -119,10 +119,10 @@ func openIn(e *Env, dir string) (*archive.Place, error) {
 }
 
 // openCorpus is openPlace for what needs the people who are trusted in it.
-func openCorpus(e *Env) (*archive.Corpus, error) { return openCorpusFor(e, "") }
+func openCorpus(e *Env) (*dossier.Corpus, error) { return openCorpusFor(e, "") }
 
 // openCorpusFor is openCorpus for somebody who keeps the trust root himself.
-func openCorpusFor(e *Env, trustRoot string) (*archive.Corpus, error) {
+func openCorpusFor(e *Env, trustRoot string) (*dossier.Corpus, error) {
 	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func openCorpusFor(e *Env, trustRoot string) (*archive.Corpus, error) {
 }
 
 // verifiedLedger verifies the workspace's ledger, showing every entry to visit.
-func verifiedLedger(e *Env, visit func(ledger.Record) error) (*archive.Place, *ledger.Verified, error) {
+func verifiedLedger(e *Env, visit func(ledger.Record) error) (*dossier.Place, *ledger.Verified, error) {
 	p, err := openPlace(e)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +141,7 @@ func verifiedLedger(e *Env, visit func(ledger.Record) error) (*archive.Place, *l
 }
 
 // read verifies the ledger of the workspace and reads what is asked for.
-func read(e *Env, ask archive.Ask) (*archive.Reading, error) {
+func read(e *Env, ask dossier.Ask) (*dossier.Reading, error) {
 	p, err := openPlace(e)
 	if err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func read(e *Env, ask archive.Ask) (*archive.Reading, error) {
 }
 
 // worldOf is what the packages that do the work may ask for.
-func worldOf(e *Env) archive.World {
-	w := archive.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
+func worldOf(e *Env) dossier.World {
+	w := dossier.World{Getenv: e.Getenv, Now: e.Now, Note: e.Note}
 	if e.beyond != nil {
 		w.Store, w.Lease = e.beyond.Remote, e.beyond.Lease
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
@@ -111,7 +111,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		a.what, a.key, a.out, a.record, a.attemptOnly = o.attempt, o.key, o.out, true, true
 		return runAttest(ctx, env, a)
 	case "badge":
-		if archive.AreFiles(o.attempt) {
+		if dossier.AreFiles(o.attempt) {
 			return exportImportedBadge(ctx, env, o)
 		}
 	}
@@ -147,14 +147,14 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 		a.Files = append(a.Files, f.Name)
 	}
 	if export.IsFolder(o.format) {
-		if err := archive.WriteOutputs(o.out, files); err != nil {
+		if err := dossier.WriteOutputs(o.out, files); err != nil {
 			return err
 		}
 		return env.Answer(a, a.print)
 	}
 	data := files[0].Data
 	if a.Files, a.SHA256 = nil, digest.IDOf(data); o.out != "" {
-		if err := archive.WriteOutput(o.out, data); err != nil {
+		if err := dossier.WriteOutput(o.out, data); err != nil {
 			return err
 		}
 		return env.Answer(a, a.print)
@@ -179,7 +179,7 @@ func exportSpans(env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	p, a, err := place.ReadAttempt(o.attempt, archive.Ask{ShowHeldOut: o.showHeldOut})
+	p, a, err := place.ReadAttempt(o.attempt, dossier.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
@@ -20,7 +20,7 @@ import (
 type gateOptions struct {
 	attempt string
 	class   string
-	files   archive.ReportFiles
+	files   dossier.ReportFiles
 	across  bool
 
 	showHeldOut  bool
@@ -78,7 +78,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	}
 	// A report tells where a case left the run in which it last passed, and for
 	// that the other attempts are needed too.
-	ask := archive.Ask{ShowHeldOut: o.showHeldOut, Again: o.files.Any(), Want: func(a *history.Attempt) bool {
+	ask := dossier.Ask{ShowHeldOut: o.showHeldOut, Again: o.files.Any(), Want: func(a *history.Attempt) bool {
 		return a.ID == o.attempt || o.attempt == "" && (o.class == "" || a.Class == o.class) || o.files.Any()
 	}}
 	p, err := place.ReadCorpus(o.trustRoot, ask)
@@ -130,7 +130,7 @@ func gateText(out io.Writer, g gate.Answer) {
 
 // choose finds the attempt: the named one, or the newest finished one of the
 // class that is meant.
-func (o gateOptions) choose(p *archive.Reading) (*history.Attempt, error) {
+func (o gateOptions) choose(p *dossier.Reading) (*history.Attempt, error) {
 	if o.attempt != "" {
 		a, err := p.Attempt(o.attempt)
 		isClass := func(a *history.Attempt) bool { return a.Class == o.attempt }

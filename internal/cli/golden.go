@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -72,7 +72,7 @@ func (o goldenOptions) words() string {
 
 // open finds the class and the target of the command. The caller closes the
 // corpus.
-func (o goldenOptions) open(env *Env) (*archive.Corpus, *lab.Setup, error) {
+func (o goldenOptions) open(env *Env) (*dossier.Corpus, *lab.Setup, error) {
 	run := runOptions{class: o.class, cases: harness.Selection{Cases: givenOne(o.cases)}, jobs: o.jobs, repeat: 1}
 	if err := run.validate(); err != nil {
 		return nil, nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 )
 
 func newJudgeCalibrate(env *Env) *cobra.Command {
@@ -44,7 +44,7 @@ said too. "tally verify --recompute" makes it again.`,
 }
 
 func runJudgeCalibrate(ctx context.Context, env *Env, o lab.CalibrateOptions) error {
-	c, err := openRecorded(env, archive.Ask{})
+	c, err := openRecorded(env, dossier.Ask{})
 	if err != nil {
 		return err
 	}

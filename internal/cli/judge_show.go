@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
@@ -23,7 +23,7 @@ func newJudgeShow(env *Env) *cobra.Command {
 }
 
 func runJudgeShow(_ context.Context, env *Env, attempt string) error {
-	r, err := read(env, archive.Ask{})
+	r, err := read(env, dossier.Ask{})
 	if err != nil {
 		return err
 	}

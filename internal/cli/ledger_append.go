@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 )
@@ -31,7 +31,7 @@ scores. --kind note takes any JSON object.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerAppend(cmd.Context(), env, o) },
 	}
 	cmd.Flags().StringVar(&o.kind, "kind", "", "`KIND` of the records")
-	cmd.Flags().DurationVar(&o.wait, "wait", archive.LockWait, "`DURATION` to wait for another writer to finish, as in 30s")
+	cmd.Flags().DurationVar(&o.wait, "wait", dossier.LockWait, "`DURATION` to wait for another writer to finish, as in 30s")
 	cmd.MarkFlagRequired("kind")
 	return cmd
 }
@@ -48,7 +48,7 @@ func runLedgerAppend(ctx context.Context, env *Env, o ledgerAppendOptions) error
 	if err != nil {
 		return err
 	}
-	return w.AppendLines(ctx, kind, env.Stdin, o.wait, func(a archive.Appended) error {
+	return w.AppendLines(ctx, kind, env.Stdin, o.wait, func(a dossier.Appended) error {
 		return env.Answer(a, func(out io.Writer) { fmt.Fprintf(out, "%d %s\n", a.Index, a.Head) })
 	})
 }

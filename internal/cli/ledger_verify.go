@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
@@ -57,7 +57,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 	if err != nil {
 		return err
 	}
-	a, err := w.Report(ctx, archive.LedgerOptions{Strict: o.strict, Covers: covers})
+	a, err := w.Report(ctx, dossier.LedgerOptions{Strict: o.strict, Covers: covers})
 	var p *ledger.Problem
 	switch {
 	case errors.As(err, &p):
@@ -86,7 +86,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 	return err
 }
 
-func ledgerText(out io.Writer, a *archive.LedgerReport) {
+func ledgerText(out io.Writer, a *dossier.LedgerReport) {
 	if !a.OK {
 		fmt.Fprintf(out, "%s  %s\n", bad.of("NOT VERIFIED"), a.Origin)
 		for _, p := range a.Problems {

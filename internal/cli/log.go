@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 )
 
 func newLog(env *Env) *cobra.Command {
-	var o archive.LogOptions
+	var o dossier.LogOptions
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "List the attempts, the newest first",
@@ -33,11 +33,11 @@ the class has no gates or has changed since.`,
 }
 
 type logAnswer struct {
-	Attempts []archive.Logged `json:"attempts"`
+	Attempts []dossier.Logged `json:"attempts"`
 }
 
-func runLog(_ context.Context, env *Env, o archive.LogOptions) error {
-	p, err := read(env, archive.Ask{})
+func runLog(_ context.Context, env *Env, o dossier.LogOptions) error {
+	p, err := read(env, dossier.Ask{})
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func runLog(_ context.Context, env *Env, o archive.LogOptions) error {
 	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(env, out, attempts) })
 }
 
-func logText(env *Env, out io.Writer, attempts []archive.Logged) {
+func logText(env *Env, out io.Writer, attempts []dossier.Logged) {
 	if len(attempts) == 0 {
 		fmt.Fprintln(out, `no attempts yet; "tally run CLASS" makes one`)
 		return
@@ -73,7 +73,7 @@ func logText(env *Env, out io.Writer, attempts []archive.Logged) {
 }
 
 // notPassed tells what became of the cases that neither passed nor failed.
-func notPassed(a archive.Logged) string {
+func notPassed(a dossier.Logged) string {
 	return plain.OfWhich(plain.Count{N: a.Errors, What: "errors"}, plain.Count{N: a.Unscored, What: "unscored"}, plain.Count{N: a.Truncated, What: "truncated"}, plain.Count{N: a.Skipped, What: "skipped"}, plain.Count{N: a.NotRun, What: "not run"})
 }
 
@@ -88,7 +88,7 @@ func gateWord(met *bool) string {
 }
 
 // paidMark tells what was paid where that is not what was scored.
-func paidMark(a archive.Logged) string {
+func paidMark(a dossier.Logged) string {
 	if a.Paid.Beside(a.CostUSD) == "" {
 		return ""
 	}
@@ -100,7 +100,7 @@ func paidMark(a archive.Logged) string {
 }
 
 // attemptMarks are what a reader must not miss about an attempt.
-func attemptMarks(a archive.Logged) string {
+func attemptMarks(a dossier.Logged) string {
 	s := a.Mode
 	if !a.Finished {
 		s += ", NOT FINISHED"

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/sequencer"
@@ -87,7 +87,7 @@ func TestSignedWitnessesDecide(t *testing.T) {
 	number := 0
 	attempt := func(witness *seal.Key) string {
 		number++
-		return p.attemptThen("agent", number, "bench", func(l *sequencer.Ledger, w *archive.Place) {
+		return p.attemptThen("agent", number, "bench", func(l *sequencer.Ledger, w *dossier.Place) {
 			pub, err := l.PublishAnchor(context.Background(), []sequencer.Cosigner{testCosigner{witness}})
 			if err != nil {
 				t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
@@ -52,7 +52,7 @@ func runPower(_ context.Context, env *Env, o powerOptions) error {
 	if len(o.attempts) > scorecard.MaxPaired {
 		return refusal.Newf(refusal.Usage, "%d attempts: at most %d are compared with each other", len(o.attempts), scorecard.MaxPaired)
 	}
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return slices.Contains(o.attempts, a.ID) }})
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return slices.Contains(o.attempts, a.ID) }})
 	if err != nil {
 		return err
 	}

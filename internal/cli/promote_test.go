@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -196,7 +196,7 @@ func (l *trial) attempt(finish bool, edit func(s *evidence.CaseScored) bool) str
 
 // evidence puts the evidence of a case into the vault: its index, a trajectory
 // and a grading document.
-func (l *trial) evidence(w *archive.Place, s *evidence.CaseScored) digest.Content {
+func (l *trial) evidence(w *dossier.Place, s *evidence.CaseScored) digest.Content {
 	l.Helper()
 	vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 	store := func(data []byte) digest.Content {

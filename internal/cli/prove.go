@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 )
@@ -36,7 +36,7 @@ registration of the class at that time. "tally ledger prove N" proves any single
 }
 
 func runProve(_ context.Context, env *Env, o proveOptions) error {
-	p, err := read(env, archive.Ask{Prove: true})
+	p, err := read(env, dossier.Ask{Prove: true})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func runProve(_ context.Context, env *Env, o proveOptions) error {
 	}
 	var c *history.Case
 	if caseID != "" {
-		if _, c, err = p.FindCase(archive.CaseQuery{Case: caseID, Attempt: id}); err != nil {
+		if _, c, err = p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id}); err != nil {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func runProve(_ context.Context, env *Env, o proveOptions) error {
 		env.Note("check it with: tally-verify --key %s FILE", w.Key)
 		return env.write(data)
 	}
-	if err := archive.WriteOutput(o.out, data); err != nil {
+	if err := dossier.WriteOutput(o.out, data); err != nil {
 		return err
 	}
 	w.File = o.out

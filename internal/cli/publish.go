@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/workspace"
@@ -155,7 +155,7 @@ func (o publishOptions) publisher(env *Env) (*client.Client, error) {
 
 // publication reads or drafts what is to be published.
 func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publication, error) {
-	if data, err := archive.ReadInput(o.what, attest.MaxDocument); err == nil {
+	if data, err := dossier.ReadInput(o.what, attest.MaxDocument); err == nil {
 		if p, ok := client.NewPublication(data, o.paths); ok {
 			return p, nil
 		}
@@ -167,7 +167,7 @@ func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publ
 		}
 		o.RunnerDID = runner.DID
 	}
-	draft, _, err := abroad.Draft(ctx, func() (*archive.Place, error) { return openPlace(env) }, abroad.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
+	draft, _, err := abroad.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, abroad.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
 	if err != nil {
 		return nil, err
 	}

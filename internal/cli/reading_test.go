@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -111,7 +111,7 @@ func (p *sumsPlace) tally(args ...string) (code int, stdout, stderr string) {
 func (p *sumsPlace) env(out, errs *bytes.Buffer) *Env {
 	env := map[string]string{"HOME": p.home, "XDG_STATE_HOME": filepath.Join(p.home, "state")}
 	e := newEnv(strings.NewReader(""), out, errs, func(k string) string { return env[k] })
-	e.inTests = func(w *archive.World) { w.FS = countingFS{read: &p.read} }
+	e.inTests = func(w *dossier.World) { w.FS = countingFS{read: &p.read} }
 	return e
 }
 
@@ -180,7 +180,7 @@ func TestAReadingGoesOnAsTheLedgerGrows(t *testing.T) {
 	p.ok("run", "sums")
 	e := p.env(&bytes.Buffer{}, &bytes.Buffer{})
 	e.WorkspaceDir = p.dir
-	ask := archive.Ask{Prove: true}
+	ask := dossier.Ask{Prove: true}
 	open, err := read(e, ask)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAReadingGoesOnAsTheLedgerGrows(t *testing.T) {
 	}
 }
 
-func cardsOf(t *testing.T, r *archive.Reading) []byte {
+func cardsOf(t *testing.T, r *dossier.Reading) []byte {
 	t.Helper()
 	card, err := scorecard.Of(r.History, scorecard.View{Attempts: r.History.Attempts, Evidence: r.Evidence})
 	if err != nil {

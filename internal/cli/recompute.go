@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/verify"
@@ -16,12 +16,12 @@ import (
 // recomputedAnswer is what "tally verify --recompute" says.
 type recomputedAnswer struct {
 	Items      []verify.Item      `json:"items"`
-	Recomputed *archive.Recounted `json:"recomputed"`
+	Recomputed *dossier.Recounted `json:"recomputed"`
 }
 
 // runRecompute counts the workspace again, and verifies paths, among which may be
 // kept answers.
-func runRecompute(env *Env, place *archive.Place, paths []string, trust verify.Trust) error {
+func runRecompute(env *Env, place *dossier.Place, paths []string, trust verify.Trust) error {
 	r, err := place.ReadForRecount()
 	if err != nil {
 		return err
@@ -60,12 +60,12 @@ func runRecompute(env *Env, place *archive.Place, paths []string, trust verify.T
 
 // recountItem verifies what is at a path: an answer that somebody kept, or
 // anything else that this program knows.
-func recountItem(r *archive.Reading, path string, trust verify.Trust) (verify.Item, error) {
+func recountItem(r *dossier.Reading, path string, trust verify.Trust) (verify.Item, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		item := verify.Path(path, trust)
 		return item, item.Err()
 	}
-	kind, data, err := archive.KeptAnswer(path)
+	kind, data, err := dossier.KeptAnswer(path)
 	if kind == "" || err != nil {
 		item := verify.Path(path, trust)
 		return item, item.Err()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -39,7 +39,7 @@ divergence, is signed and recorded.`,
 }
 
 func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -59,7 +59,7 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 	case o.maxCost < 0 || o.maxCost > 0 && !o.live:
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0, with --live", o.maxCost)
 	}
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.attempt }})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/review"
 	"tallystick/internal/record/plain"
@@ -78,7 +78,7 @@ func runReview(ctx context.Context, env *Env, o reviewOptions) error {
 	if err := o.check(env); err != nil {
 		return err
 	}
-	c, err := openRecorded(env, archive.Ask{ShowHeldOut: o.showHeldOut})
+	c, err := openRecorded(env, dossier.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func exportQueue(env *Env, q *review.Queue, file string) error {
 		}
 		lines.Write(line)
 	}
-	if err := archive.WriteOutput(file, lines.Bytes()); err != nil {
+	if err := dossier.WriteOutput(file, lines.Bytes()); err != nil {
 		return err
 	}
 	a := exportedQueue{q.Attempt.ID, len(q.Cases), q.HeldOut, q.Blind, file}
@@ -169,7 +169,7 @@ type labelledAnswer struct {
 }
 
 func labelFrom(ctx context.Context, env *Env, person *ceremony.Reviewer, q *review.Queue, file string) error {
-	data, err := archive.ReadInput(file, ceremony.MaxReviewFile)
+	data, err := dossier.ReadInput(file, ceremony.MaxReviewFile)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/app/fleet"
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/evidence"
@@ -249,7 +249,7 @@ func typed(cmd *cobra.Command, command string, args []string) string {
 
 // openCheckout begins a ledger in a checkout that has none, and says so. It
 // returns nil where the workspace has its ledger.
-func openCheckout(ctx context.Context, env *Env, place *archive.Place) (*recount.LocalLedger, error) {
+func openCheckout(ctx context.Context, env *Env, place *dossier.Place) (*recount.LocalLedger, error) {
 	begun, err := ceremony.OpenCheckout(ctx, place)
 	if err != nil || place.Shared == nil {
 		return nil, err
@@ -411,7 +411,7 @@ type runner struct {
 	bench  *bench.Verified
 
 	past    *harness.Past    // what the harness must know of earlier attempts
-	reading *archive.Reading // the ledger as it was before the run
+	reading *dossier.Reading // the ledger as it was before the run
 	local   *recount.LocalLedger
 	several bool  // targets
 	spent   int64 // micro-dollars, by the attempts before
@@ -469,7 +469,7 @@ func (r *runner) checkBaseline(known []string) error {
 	if r.o.baseline == "" || slices.Contains(known, r.o.baseline) {
 		return nil
 	}
-	return archive.NoAttempt(r.origin, known, r.o.baseline)
+	return dossier.NoAttempt(r.origin, known, r.o.baseline)
 }
 
 // An asker puts approvals to the person at the terminal, one at a time.

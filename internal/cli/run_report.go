@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
@@ -73,7 +73,7 @@ func (r *runner) report(a *recount.Run) error {
 }
 
 // compare sets the run beside an earlier one.
-func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *recount.Run) error {
+func (r *runner) compare(past *dossier.Reading, attempt *history.Attempt, a *recount.Run) error {
 	baseline, err := past.Attempt(r.o.baseline)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (r *runner) compare(past *archive.Reading, attempt *history.Attempt, a *rec
 	if r.several {
 		file = named(file, attempt.Target)
 	}
-	return archive.WriteOutput(file, comparisonMarkdown(c))
+	return dossier.WriteOutput(file, comparisonMarkdown(c))
 }
 
 // comparisonMarkdown is a comparison for a pull request.
@@ -158,13 +158,13 @@ func runGatesText(out io.Writer, a *recount.Run) {
 	}
 }
 
-func (o *runOptions) files() archive.ReportFiles {
-	return archive.ReportFiles{JUnit: o.junit, TAP: o.tap}
+func (o *runOptions) files() dossier.ReportFiles {
+	return dossier.ReportFiles{JUnit: o.junit, TAP: o.tap}
 }
 
 // files are where the reports of an attempt go: of several targets each has its
 // own, with the target's name before the ending.
-func (r *runner) files(a *history.Attempt) archive.ReportFiles {
+func (r *runner) files(a *history.Attempt) dossier.ReportFiles {
 	f := r.o.files()
 	if r.several {
 		f.JUnit, f.TAP = named(f.JUnit, a.Target), named(f.TAP, a.Target)
@@ -189,7 +189,7 @@ type runPhase struct {
 // asks says what of the ledger the report of a run needs: of what is there
 // before the run, and once it began, of what the run brings. A run that is
 // resumed began earlier.
-func (o *runOptions) asks(past *harness.Past, at *runPhase) archive.Ask {
+func (o *runOptions) asks(past *harness.Past, at *runPhase) dossier.Ask {
 	// The harness needs to know of earlier attempts; what a single run brought it
 	// appended itself, and decoding a hundred thousand records again costs.
 	before := func(r ledger.Record) error {
@@ -198,7 +198,7 @@ func (o *runOptions) asks(past *harness.Past, at *runPhase) archive.Ask {
 		}
 		return past.Visit(r)
 	}
-	return archive.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
+	return dossier.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
 		return at.began || a.ID == o.baseline || o.files().Any() || (o.resume || o.cache || o.errors != "") && a.Class == o.class
 	}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -167,7 +167,7 @@ func printRun(w io.Writer, a sandboxRunAnswer) {
 func loadRubric(file string, helpers []string) (sandbox.Rubric, error) {
 	r := sandbox.Rubric{Main: filepath.Base(file), Files: map[string][]byte{}}
 	for _, f := range append([]string{file}, helpers...) {
-		b, err := archive.ReadInput(f, maxRubricInput)
+		b, err := dossier.ReadInput(f, maxRubricInput)
 		if err != nil {
 			return r, err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
@@ -68,7 +68,7 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := read(env, archive.Ask{Want: func(a *history.Attempt) bool {
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool {
 		if len(o.attempts) > 0 {
 			return slices.Contains(o.attempts, a.ID)
 		}
@@ -102,7 +102,7 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 }
 
 // choose returns the attempts that the card is about.
-func (o *scorecardOptions) choose(p *archive.Reading) ([]*history.Attempt, error) {
+func (o *scorecardOptions) choose(p *dossier.Reading) ([]*history.Attempt, error) {
 	var chosen []*history.Attempt
 	for _, id := range o.attempts {
 		a, err := p.Attempt(id)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/canon"
@@ -76,7 +76,7 @@ func (p *scoredPlace) newEnv(out, errs *bytes.Buffer) *Env {
 	return e
 }
 
-func (p *scoredPlace) workspace(e *Env) *archive.Place {
+func (p *scoredPlace) workspace(e *Env) *dossier.Place {
 	p.t.Helper()
 	w, err := openPlace(e)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *scoredPlace) answer(args ...string) map[string]any {
 }
 
 // write opens the ledger for what f appends.
-func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *archive.Place)) {
+func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *dossier.Place)) {
 	p.t.Helper()
 	e := p.newEnv(&bytes.Buffer{}, &bytes.Buffer{})
 	w := p.workspace(e)
@@ -128,11 +128,11 @@ func (p *scoredPlace) write(f func(l *sequencer.Ledger, w *archive.Place)) {
 // trajectory in which the agent answers with that score. It returns the id.
 func (p *scoredPlace) attempt(target string, number int, bench string, scores ...float64) string {
 	p.t.Helper()
-	return p.attemptThen(target, number, bench, func(*sequencer.Ledger, *archive.Place) {}, scores...)
+	return p.attemptThen(target, number, bench, func(*sequencer.Ledger, *dossier.Place) {}, scores...)
 }
 
 // attemptThen is attempt with something between registration and first case.
-func (p *scoredPlace) attemptThen(target string, number int, bench string, then func(*sequencer.Ledger, *archive.Place), scores ...float64) string {
+func (p *scoredPlace) attemptThen(target string, number int, bench string, then func(*sequencer.Ledger, *dossier.Place), scores ...float64) string {
 	p.t.Helper()
 	must := func(err error) {
 		p.t.Helper()
@@ -152,7 +152,7 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 	sig, err := seal.SignWith(p.key.Signer(), seal.NamespaceAttempt, message)
 	must(err)
 	r.Signature = string(sig)
-	p.write(func(l *sequencer.Ledger, w *archive.Place) {
+	p.write(func(l *sequencer.Ledger, w *dossier.Place) {
 		vault := store.OpenVault(store.OS{}, w.EvidenceDir())
 		_, err := l.AppendRecord(evidence.AttemptRegisteredKind, r)
 		must(err)
@@ -458,7 +458,7 @@ func TestRecomputeAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := ""
-	p.write(func(l *sequencer.Ledger, _ *archive.Place) { head = l.Tip().Head.String() })
+	p.write(func(l *sequencer.Ledger, _ *dossier.Place) { head = l.Tip().Head.String() })
 	save := func(passed int) {
 		t.Helper()
 		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"head":%q,"passed":%d,"total":3,
@@ -468,7 +468,7 @@ func TestRecomputeAll(t *testing.T) {
 		}
 	}
 	save(2)
-	recompute := func() (*archive.Recounted, error) {
+	recompute := func() (*dossier.Recounted, error) {
 		t.Helper()
 		place, err := openPlace(p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}))
 		if err != nil {
@@ -505,7 +505,7 @@ func TestRecomputeAll(t *testing.T) {
 	if got, err = recompute(); !refusal.Is(err, refusal.RecomputeMismatch) || len(got.Differences) != 1 || got.Differences[0].Field != "outcomes" || !strings.Contains(got.Differences[0].Where, "attempt.finished of fix.liar.1") {
 		t.Errorf("%+v, %v", got, err)
 	}
-	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
+	p.write(func(l *sequencer.Ledger, _ *dossier.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
@@ -516,7 +516,7 @@ func TestRecomputeAll(t *testing.T) {
 	}) {
 		t.Errorf("a recommendation without any attempt: %+v, %v", got, err)
 	}
-	p.write(func(l *sequencer.Ledger, _ *archive.Place) {
+	p.write(func(l *sequencer.Ledger, _ *dossier.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules + 1, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
 			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
 			t.Fatal(err)
@@ -548,7 +548,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cosigners := []sequencer.Cosigner{testCosigner{witness}}
-	id := p.attemptThen("agent", 1, "bench", func(l *sequencer.Ledger, w *archive.Place) {
+	id := p.attemptThen("agent", 1, "bench", func(l *sequencer.Ledger, w *dossier.Place) {
 		pub, err := l.PublishAnchor(context.Background(), cosigners)
 		if err != nil {
 			t.Fatal(err)
@@ -557,7 +557,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, 1, 1)
-	p.write(func(l *sequencer.Ledger, _ *archive.Place) { // replaces the day's file
+	p.write(func(l *sequencer.Ledger, _ *dossier.Place) { // replaces the day's file
 		if _, err := l.PublishAnchor(context.Background(), cosigners); err != nil {
 			t.Fatal(err)
 		}

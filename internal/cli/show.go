@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -49,10 +49,10 @@ shown, those that are not right first. It was imported, not observed.`,
 }
 
 func runShow(ctx context.Context, env *Env, o showOptions) error {
-	if o.sample != "" || archive.AreFiles(o.name) {
+	if o.sample != "" || dossier.AreFiles(o.name) {
 		return showImported(ctx, env, o)
 	}
-	p, err := read(env, archive.Ask{Again: true, ShowHeldOut: o.showHeldOut})
+	p, err := read(env, dossier.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	if caseID == "" {
 		return showAttempt(env, p, attempt, o)
 	}
-	_, c, err := p.FindCase(archive.CaseQuery{Case: caseID, Attempt: id})
+	_, c, err := p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	return env.showPaged(ctx, a, func(out io.Writer) { showCaseText(out, a) })
 }
 
-func showAttempt(env *Env, p *archive.Reading, attempt *history.Attempt, o showOptions) error {
+func showAttempt(env *Env, p *dossier.Reading, attempt *history.Attempt, o showOptions) error {
 	if o.events {
 		return refusal.Newf(refusal.Usage, "--events is about one case").WithHint("name it as %s:CASE", attempt.ID)
 	}
@@ -93,7 +93,7 @@ func showAttempt(env *Env, p *archive.Reading, attempt *history.Attempt, o showO
 	return env.Answer(a, func(out io.Writer) { showAttemptText(env, out, a) })
 }
 
-func showAttemptText(env *Env, out io.Writer, a *archive.ShownAttempt) {
+func showAttemptText(env *Env, out io.Writer, a *dossier.ShownAttempt) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
@@ -116,7 +116,7 @@ func showAttemptText(env *Env, out io.Writer, a *archive.ShownAttempt) {
 
 // whyInShort is the reason of a case in its row: the exception, where that is the
 // end of several lines. On a terminal the line is cut where it ends.
-func whyInShort(env *Env, c archive.ShownCase) string {
+func whyInShort(env *Env, c dossier.ShownCase) string {
 	reason := strings.TrimSpace(c.Reason)
 	if i := strings.LastIndexByte(reason, '\n'); i >= 0 {
 		reason = "… " + reason[i+1:]
@@ -135,7 +135,7 @@ func scoreText(score *float64) string {
 	return fmt.Sprintf("%.4f", *score)
 }
 
-func showCaseText(out io.Writer, a *archive.ShownRun) {
+func showCaseText(out io.Writer, a *dossier.ShownRun) {
 	whyText(out, a.Why)
 	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
 	paidText(out, a.Paid, a.CostUSD)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/plain"
 )

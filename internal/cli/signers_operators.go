@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
@@ -55,7 +55,7 @@ type operatorLine struct {
 }
 
 func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error {
-	seen := archive.SeenOperators{}
+	seen := dossier.SeenOperators{}
 	w, v, err := verifiedLedger(env, func(r ledger.Record) error {
 		seen.Visit(r)
 		return nil
@@ -94,7 +94,7 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 	})
 }
 
-func runAddOperator(env *Env, p *archive.Place, signers *seal.Signers) error {
+func runAddOperator(env *Env, p *dossier.Place, signers *seal.Signers) error {
 	name, added, err := ceremony.AddOperator(p, signers)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func runAddOperator(env *Env, p *archive.Place, signers *seal.Signers) error {
 	})
 }
 
-func runSignOperators(env *Env, p *archive.Place, signers *seal.Signers, pen ceremony.Pen) error {
+func runSignOperators(env *Env, p *dossier.Place, signers *seal.Signers, pen ceremony.Pen) error {
 	missing, err := ceremony.SignOperators(p, signers, pen)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 )
@@ -49,7 +49,7 @@ func runSubmit(_ context.Context, env *Env, o lab.SubmitOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := place.ReadCorpus("", archive.Ask{Prove: true, ShowHeldOut: o.ShowHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.Attempt }})
+	c, err := place.ReadCorpus("", dossier.Ask{Prove: true, ShowHeldOut: o.ShowHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.Attempt }})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -88,7 +88,7 @@ func writeVerifyPage(env *Env, o verifyOptions) error {
 		return refusal.Newf(refusal.Usage, "--page writes a page and verifies nothing: leave the paths and --recompute out")
 	}
 	page := browser.VerifyPage()
-	if err := archive.WriteOutput(o.page, page); err != nil {
+	if err := dossier.WriteOutput(o.page, page); err != nil {
 		return err
 	}
 	answer := struct {
@@ -183,19 +183,19 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 		}
 	}
 	if o.entry != "" {
-		t.Entry, err = archive.ReadInput(o.entry, archive.MaxSignedFile)
+		t.Entry, err = dossier.ReadInput(o.entry, dossier.MaxSignedFile)
 	}
 	return t, err
 }
 
 // workspaceTrust adds what the workspace trusts, if there is one: nil if not.
-func workspaceTrust(env *Env, t *verify.Trust) (*archive.Place, error) {
+func workspaceTrust(env *Env, t *verify.Trust) (*dossier.Place, error) {
 	dir, err := workspaceDir(env)
 	if err != nil {
 		return nil, err
 	}
 	// Asked only for a ledger, so a receipt verifies also where there is no memory.
-	t.Remembered = archive.Remembered(env.Getenv)
+	t.Remembered = dossier.Remembered(env.Getenv)
 	w, err := openIn(env, dir)
 	if refusal.Is(err, refusal.NotFound) {
 		return nil, nil // no workspace here: only what was given counts
@@ -212,7 +212,7 @@ func workspaceTrust(env *Env, t *verify.Trust) (*archive.Place, error) {
 
 // trustOperators trusts the keys of the workspace's operators, if none were
 // given. They count only after its ledger has verified.
-func trustOperators(env *Env, w *archive.Place, t *verify.Trust) error {
+func trustOperators(env *Env, w *dossier.Place, t *verify.Trust) error {
 	if w == nil || len(t.Logs) > 0 {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -19,8 +19,8 @@ import (
 // they are known by their place, and who must have signed them is known from the
 // ledger, or in a checkout without one from the trust root. It reports false for
 // any other path. The ledger is read once for all of them, if there are any.
-func verifyPlace(e *Env, w *archive.Place) func(path string) (kind, detail string, known bool, err error) {
-	open := sync.OnceValues(func() (*archive.Corpus, error) { return openCorpus(e) }) // its folder stays open until the program ends
+func verifyPlace(e *Env, w *dossier.Place) func(path string) (kind, detail string, known bool, err error) {
+	open := sync.OnceValues(func() (*dossier.Corpus, error) { return openCorpus(e) }) // its folder stays open until the program ends
 	return func(path string) (string, string, bool, error) {
 		kind := placeOf(w, path)
 		if kind == "" {
@@ -35,7 +35,7 @@ func verifyPlace(e *Env, w *archive.Place) func(path string) (kind, detail strin
 	}
 }
 
-func verifyAt(p *archive.Corpus, kind, path string) (detail string, err error) {
+func verifyAt(p *dossier.Corpus, kind, path string) (detail string, err error) {
 	switch kind {
 	case "signers":
 		detail, err = verifySignersFile(p)
@@ -52,7 +52,7 @@ func verifyAt(p *archive.Corpus, kind, path string) (detail string, err error) {
 
 // placeOf says what of a workspace a path is, "" if it is nothing that people
 // sign.
-func placeOf(w *archive.Place, path string) string {
+func placeOf(w *dossier.Place, path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return ""
@@ -75,8 +75,8 @@ func placeOf(w *archive.Place, path string) string {
 }
 
 // verifySignersFile requires the file to be the version in force.
-func verifySignersFile(p *archive.Corpus) (string, error) {
-	data, err := archive.ReadInput(p.SignersFile(), archive.MaxSignedFile)
+func verifySignersFile(p *dossier.Corpus) (string, error) {
+	data, err := dossier.ReadInput(p.SignersFile(), dossier.MaxSignedFile)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func verifySignersFile(p *archive.Corpus) (string, error) {
 	return fmt.Sprintf("version %d, in force, from the %s", p.Options.Signers.Version(), p.From), nil
 }
 
-func describeOperators(p *archive.Corpus) (string, error) {
+func describeOperators(p *dossier.Corpus) (string, error) {
 	f, by, err := p.VerifyOperators(p.Options.Signers)
 	if err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func describeOperators(p *archive.Corpus) (string, error) {
 	return fmt.Sprintf("%s, signed by %s", plain.Plural(len(f.Operators), "operator"), strings.Join(principals(by), ", ")), nil
 }
 
-func describeBench(p *archive.Corpus, class string) (string, error) {
+func describeBench(p *dossier.Corpus, class string) (string, error) {
 	results, _, err := ceremony.VerifyClasses(p, []string{class})
 	if err != nil {
 		return "", err

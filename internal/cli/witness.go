@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
@@ -27,7 +27,7 @@ of the ledger's entry.`,
 
 // readBundle reads a file that should be a bundle.
 func readBundle(path string) ([]byte, error) {
-	return archive.ReadInput(path, bundle.MaxBytes)
+	return dossier.ReadInput(path, bundle.MaxBytes)
 }
 
 // inFile puts the file's name in front of what is wrong with it.
@@ -64,7 +64,7 @@ func (o witnessTrustOptions) trust() (bundle.Trust, error) {
 		}
 	}
 	for _, s := range o.signers {
-		pub, err := archive.BundleSigner(s)
+		pub, err := dossier.BundleSigner(s)
 		if err != nil {
 			return t, fmt.Errorf("--signer: %w", err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/read/bundle/describe"
 	"tallystick/internal/record/plain"
@@ -106,10 +106,10 @@ func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return inFile(o.source, err)
 	}
-	if err := archive.WriteOutput(o.out, data); err != nil {
+	if err := dossier.WriteOutput(o.out, data); err != nil {
 		return err
 	}
-	a := archive.PackedBundle{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
+	a := dossier.PackedBundle{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
 		Signed: seals.HMACKey != nil, EvidenceComplete: b.EvidenceComplete()}
 	if seals.Key != nil {
 		a.Ed25519Key = hex.EncodeToString(seals.Key[32:])
@@ -145,7 +145,7 @@ func (o witnessPackOptions) seals() (bundle.Seals, error) {
 		s.Key = key.Ed25519()
 	}
 	if o.receipt != "" {
-		s.Receipt, err = archive.ReadInput(o.receipt, archive.MaxSignedFile)
+		s.Receipt, err = dossier.ReadInput(o.receipt, dossier.MaxSignedFile)
 	}
 	return s, err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 )
 
@@ -87,7 +87,7 @@ func TestSignerIsGivenInThreeForms(t *testing.T) {
 	const digits = "ea4a6c63e29c520abef5507b132ec5f9954776aebebe7b92421eea691446d22c"
 	const ssh = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
 	for _, text := range []string{digits, strings.ToUpper(digits), ssh, ssh + " somebody@example.org"} {
-		if key, err := archive.BundleSigner(text); err != nil || len(key) != 32 || key[0] != 0xea {
+		if key, err := dossier.BundleSigner(text); err != nil || len(key) != 32 || key[0] != 0xea {
 			t.Errorf("archive.BundleSigner(%q) = %x, %v", text, key, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestSignerIsGivenInThreeForms(t *testing.T) {
 		digits[:62]:             refusal.Unreadable, // no key, so the name of a file
 		strings.Repeat("0", 64): refusal.WeakKey,
 	} {
-		_, err := archive.BundleSigner(text)
+		_, err := dossier.BundleSigner(text)
 		if !refusal.Is(err, want) {
 			t.Errorf("archive.BundleSigner(%q): %v, want %s", text, err, want)
 		}

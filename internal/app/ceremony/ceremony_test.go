@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 )
 
 // begin makes a workspace with the example people and a clock of its own.
-func begin(t *testing.T, edit func(*InitOptions)) (*archive.Place, error) {
+func begin(t *testing.T, edit func(*InitOptions)) (*dossier.Place, error) {
 	t.Helper()
 	state := t.TempDir()
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	world := archive.World{Now: func() time.Time { return now }, Note: t.Logf, Getenv: func(name string) string {
+	world := dossier.World{Now: func() time.Time { return now }, Note: t.Logf, Getenv: func(name string) string {
 		if name == "XDG_STATE_HOME" {
 			return state
 		}
@@ -30,7 +30,7 @@ func begin(t *testing.T, edit func(*InitOptions)) (*archive.Place, error) {
 	return Init(t.Context(), o, world)
 }
 
-func mustBegin(t *testing.T) *archive.Place {
+func mustBegin(t *testing.T) *dossier.Place {
 	t.Helper()
 	p, err := begin(t, nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestInitRefusesPeopleWhoCouldNotChangeTheFile(t *testing.T) {
 			if err := os.WriteFile(keyFile, pem, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			world := archive.World{Now: time.Now, Note: t.Logf, Getenv: func(name string) string {
+			world := dossier.World{Now: time.Now, Note: t.Logf, Getenv: func(name string) string {
 				return map[string]string{"XDG_STATE_HOME": dir, "TALLY_OPERATOR_KEY": keyFile}[name]
 			}}
 			ws := filepath.Join(dir, "ws")

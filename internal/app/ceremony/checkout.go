@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -23,7 +23,7 @@ const localOperator = "local-checkout"
 // did. The origin is random, so no signed pin names it, and the only person in it
 // is a key that was just made: whatever its benches are signed by, its attempts
 // are scratch. A workspace that has its ledger is left alone.
-func OpenCheckout(ctx context.Context, p *archive.Place) (begun bool, err error) {
+func OpenCheckout(ctx context.Context, p *dossier.Place) (begun bool, err error) {
 	fresh, err := p.Fresh()
 	if err != nil {
 		return false, err
@@ -54,7 +54,7 @@ func OpenCheckout(ctx context.Context, p *archive.Place) (begun bool, err error)
 
 // needsOwnLedger refuses what belongs into the ledger that everybody shares, in a
 // checkout that has only a ledger of its own.
-func needsOwnLedger(p *archive.Place, what string) error {
+func needsOwnLedger(p *dossier.Place, what string) error {
 	if p.Shared == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func needsOwnLedger(p *archive.Place, what string) error {
 
 // localSigners makes the key of a checkout's own ledger, or finds the one that
 // an interrupted call left, and composes the file that names it.
-func localSigners(p *archive.Place) ([]byte, error) {
+func localSigners(p *dossier.Place) ([]byte, error) {
 	var plan initPlan
 	key, err := plan.key(p.CheckoutKey(), localOperator)
 	if err != nil {

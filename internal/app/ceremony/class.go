@@ -4,7 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
@@ -19,11 +19,11 @@ type ClassOptions struct {
 }
 
 // NewClass makes a task class with a small real example.
-func NewClass(c *archive.Corpus, o ClassOptions) (bench.Trust, error) { return newClass(c, o, nil) }
+func NewClass(c *dossier.Corpus, o ClassOptions) (bench.Trust, error) { return newClass(c, o, nil) }
 
 // newClass makes a task class; with lines, they are its dataset in place of the
 // example's.
-func newClass(c *archive.Corpus, o ClassOptions, lines []byte) (bench.Trust, error) {
+func newClass(c *dossier.Corpus, o ClassOptions, lines []byte) (bench.Trust, error) {
 	if err := bench.CheckID(o.Class); err != nil {
 		return "", refusal.Newf(refusal.Usage, "class: %w", err)
 	}
@@ -82,7 +82,7 @@ type AddedCase struct {
 
 // AddCase adds a case to fill in. If it exists, nothing is written: the answer
 // says what it still needs.
-func AddCase(c *archive.Corpus, o CaseOptions) (*AddedCase, error) {
+func AddCase(c *dossier.Corpus, o CaseOptions) (*AddedCase, error) {
 	if err := bench.CheckID(o.ID); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "case: %w", err)
 	}
@@ -118,7 +118,7 @@ func AddCase(c *archive.Corpus, o CaseOptions) (*AddedCase, error) {
 
 // writeCase writes the files of a case to fill in; graded says that it needs a
 // grading.yaml of its own, because the class has no rubric.
-func writeCase(c *archive.Corpus, o CaseOptions, graded bool) error {
+func writeCase(c *dossier.Corpus, o CaseOptions, graded bool) error {
 	added, reviewed, err := bench.People(o.AddedBy, o.ReviewedBy, c.Options)
 	if err != nil {
 		return err

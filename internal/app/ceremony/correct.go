@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -47,7 +47,7 @@ type Corrected struct {
 
 // Correct records what people hold to be the right score of a case. The record
 // stays. The Corpus was read with the records of every attempt.
-func Correct(ctx context.Context, c *archive.Corpus, o CorrectOptions) (*Corrected, error) {
+func Correct(ctx context.Context, c *dossier.Corpus, o CorrectOptions) (*Corrected, error) {
 	h := c.Reading.History
 	a, task, err := caseNamed(h, o)
 	if err != nil {
@@ -108,7 +108,7 @@ func caseNamed(h *history.History, o CorrectOptions) (*history.Attempt, *history
 	if !ok {
 		return nil, nil, refusal.Newf(refusal.Usage, "found %q, expected ATTEMPT:CASE", o.Case)
 	}
-	return nil, nil, archive.NoAttempt(h.Origin, known, attempt)
+	return nil, nil, dossier.NoAttempt(h.Origin, known, attempt)
 }
 
 // draftCorrection is the correction without signatures. If the last one says
@@ -147,7 +147,7 @@ func raises(b *evidence.ScoreCorrected) bool {
 
 // refuseBlockCodes refuses to raise a record with a failure that blocks. Such a
 // code says that something happened that no score makes good.
-func refuseBlockCodes(c *archive.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected) error {
+func refuseBlockCodes(c *dossier.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected) error {
 	if !raises(body) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (o *CorrectOptions) sign(signers *seal.Signers, message []byte) ([]string, 
 		sigs = append(sigs, string(armored))
 	}
 	for _, file := range o.Signatures {
-		data, err := store.ReadFile(store.OS{}, file, archive.MaxSignedFile)
+		data, err := store.ReadFile(store.OS{}, file, dossier.MaxSignedFile)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ type signedBy struct {
 }
 
 // whoCorrects judges the signatures as every reader of the ledger will.
-func whoCorrects(c *archive.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected, message []byte) (signedBy, error) {
+func whoCorrects(c *dossier.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected, message []byte) (signedBy, error) {
 	sigs := make([][]byte, len(body.Signatures))
 	for i, s := range body.Signatures {
 		sigs[i] = []byte(s)

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
@@ -30,7 +30,7 @@ type NewDataset struct {
 
 // ImportDataset makes a class whose cases are the rows of a table or the tests
 // of another tool's configuration. Nothing is written unless all of it is.
-func ImportDataset(c *archive.Corpus, o DatasetOptions) (*NewDataset, error) {
+func ImportDataset(c *dossier.Corpus, o DatasetOptions) (*NewDataset, error) {
 	imported, err := dataset.Import(o.Path, o.Split, o.Mapping)
 	if err != nil {
 		return nil, err

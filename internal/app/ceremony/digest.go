@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -36,7 +36,7 @@ type Digested struct {
 }
 
 // Digest computes the digests of what is in a class and writes them.
-func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
+func Digest(c *dossier.Corpus, o DigestOptions) (*Digested, error) {
 	if err := bench.CheckID(o.Class); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "class: %w", err).WithHint(`list the classes with "tally bench list"`)
 	}
@@ -93,7 +93,7 @@ func Digest(c *archive.Corpus, o DigestOptions) (*Digested, error) {
 }
 
 // look reads the class as it is now, and what it still lacks.
-func (done *Digested) look(c *archive.Corpus, class string, cases int) error {
+func (done *Digested) look(c *dossier.Corpus, class string, cases int) error {
 	d, err := bench.Load(c.Root, class)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (done *Digested) look(c *archive.Corpus, class string, cases int) error {
 
 // writeDigests writes cases/digests.yaml, the manifest and the pins, and names
 // those that changed.
-func writeDigests(c *archive.Corpus, d *bench.Draft, manifest *bench.Manifest, digests *bench.CaseDigests, o DigestOptions) ([]string, error) {
+func writeDigests(c *dossier.Corpus, d *bench.Draft, manifest *bench.Manifest, digests *bench.CaseDigests, o DigestOptions) ([]string, error) {
 	var changed []string
 	note := func(name string, wrote bool, err error) error {
 		if err == nil && wrote {
@@ -139,7 +139,7 @@ func writeDigests(c *archive.Corpus, d *bench.Draft, manifest *bench.Manifest, d
 
 // writeSignedJSON writes signed.json of a signed class and of the pins again,
 // after the YAML has changed, and names those that changed.
-func writeSignedJSON(c *archive.Corpus, class string) ([]string, error) {
+func writeSignedJSON(c *dossier.Corpus, class string) ([]string, error) {
 	d, err := bench.Load(c.Root, class)
 	if err != nil || d.Registration.Trust != bench.Signed {
 		return nil, err
@@ -173,7 +173,7 @@ func writeSignedJSON(c *archive.Corpus, class string) ([]string, error) {
 
 // digestCases writes the digests into each case.yaml and names the files that
 // changed.
-func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
+func digestCases(c *dossier.Corpus, d *bench.Draft) ([]string, error) {
 	changed := []string{}
 	cases := slices.Clone(d.Cases)
 	for _, id := range d.PendingIDs() {
@@ -205,7 +205,7 @@ func digestCases(c *archive.Corpus, d *bench.Draft) ([]string, error) {
 // ledger has an entry of is recorded, whatever people sign; else it is what its
 // own header says at most: written by hand, or recorded once and changed since.
 // Pinned is what the case says now.
-func madeHow(c *archive.Corpus, id string, found *bench.Cassette, pinned *digest.Content) bench.CassetteProvenance {
+func madeHow(c *dossier.Corpus, id string, found *bench.Cassette, pinned *digest.Content) bench.CassetteProvenance {
 	if found == nil {
 		return ""
 	}
@@ -225,7 +225,7 @@ func madeHow(c *archive.Corpus, id string, found *bench.Cassette, pinned *digest
 }
 
 // madeFor is madeHow for what single targets replay.
-func madeFor(c *archive.Corpus, x *bench.DraftCase) map[string]bench.CassetteProvenance {
+func madeFor(c *dossier.Corpus, x *bench.DraftCase) map[string]bench.CassetteProvenance {
 	made := map[string]bench.CassetteProvenance{}
 	for target, tape := range x.ByTarget {
 		pinned := x.CassetteDigest
@@ -247,7 +247,7 @@ func caseFile(c *bench.DraftCase) string {
 }
 
 // pinClass adds the class, and what the options name, to bench/digests.yaml.
-func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
+func pinClass(c *dossier.Corpus, o DigestOptions) (changed bool, err error) {
 	pins, _, err := bench.LoadPins(c.Root)
 	if err != nil {
 		return false, err
@@ -270,7 +270,7 @@ func pinClass(c *archive.Corpus, o DigestOptions) (changed bool, err error) {
 }
 
 // pinLedger puts into the pins what the options say about ledger and witnesses.
-func pinLedger(c *archive.Corpus, pins *bench.Pins, o DigestOptions) error {
+func pinLedger(c *dossier.Corpus, pins *bench.Pins, o DigestOptions) error {
 	if o.Ledger {
 		if err := c.PinThisLedger(pins); err != nil {
 			return err
@@ -292,7 +292,7 @@ func pinLedger(c *archive.Corpus, pins *bench.Pins, o DigestOptions) error {
 
 // imageKind asks the image itself how it was made. What is not on this machine
 // cannot be asked, and then does not count for promotion.
-func imageKind(c *archive.Corpus, wanted string) string {
+func imageKind(c *dossier.Corpus, wanted string) string {
 	if wanted == "" {
 		return ""
 	}
@@ -311,7 +311,7 @@ func imageKind(c *archive.Corpus, wanted string) string {
 }
 
 // writeMessage writes what is signed, for people who sign with ssh-keygen.
-func writeMessage(c *archive.Corpus, manifest *bench.Manifest, o DigestOptions) error {
+func writeMessage(c *dossier.Corpus, manifest *bench.Manifest, o DigestOptions) error {
 	message, err := manifest.Message()
 	if o.Pins {
 		var pins *bench.Pins

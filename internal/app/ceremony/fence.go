@@ -3,7 +3,7 @@ package ceremony
 import (
 	"errors"
 	"io/fs"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
@@ -18,7 +18,7 @@ type FenceOptions struct {
 }
 
 // Fence checks that CI still runs the fence, and writes or checks the marker.
-func Fence(c *archive.Corpus, o FenceOptions) (*bench.Fence, error) {
+func Fence(c *dossier.Corpus, o FenceOptions) (*bench.Fence, error) {
 	ci, err := c.Inside(o.CI)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Fence(c *archive.Corpus, o FenceOptions) (*bench.Fence, error) {
 
 // fenceMarker writes or checks the marker. Both verify the classes: a marker
 // says that they verified.
-func fenceMarker(c *archive.Corpus, fence *bench.Fence, o FenceOptions) error {
+func fenceMarker(c *dossier.Corpus, fence *bench.Fence, o FenceOptions) error {
 	_, digests, err := VerifyClasses(c, fence.Classes)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
@@ -38,7 +38,7 @@ type NewGAIA struct {
 
 // ImportGAIA makes a class of a split of GAIA: a case for each task, with its file
 // in input/ and its level as a tag. Nothing is written unless all of it is.
-func ImportGAIA(ctx context.Context, c *archive.Corpus, o GAIAOptions) (*NewGAIA, error) {
+func ImportGAIA(ctx context.Context, c *dossier.Corpus, o GAIAOptions) (*NewGAIA, error) {
 	read := func() (*gaia.Data, error) { return gaia.Read(o.Options) }
 	if o.Hub != nil {
 		read = func() (*gaia.Data, error) { return gaia.ReadHub(ctx, *o.Hub, o.Options) }
@@ -69,7 +69,7 @@ func ImportGAIA(ctx context.Context, c *archive.Corpus, o GAIAOptions) (*NewGAIA
 
 // WriteClass writes a class, has it read as a run would, and takes it away again
 // if that fails.
-func WriteClass(c *archive.Corpus, class string, trust bench.Trust, files map[string][]byte) error {
+func WriteClass(c *dossier.Corpus, class string, trust bench.Trust, files map[string][]byte) error {
 	if err := bench.CheckID(class); err != nil {
 		return refusal.Newf(refusal.Usage, "class: %w", err)
 	}
@@ -93,7 +93,7 @@ func WriteClass(c *archive.Corpus, class string, trust bench.Trust, files map[st
 	return nil
 }
 
-func gaiaFiles(c *archive.Corpus, o GAIAOptions, data *gaia.Data, trust bench.Trust) (map[string][]byte, error) {
+func gaiaFiles(c *dossier.Corpus, o GAIAOptions, data *gaia.Data, trust bench.Trust) (map[string][]byte, error) {
 	files, err := bench.Published(o.Class, "GAIA, split "+data.Split, trust, bench.DataSet{Name: "gaia", Split: data.Split, Revision: data.Revision, Files: data.Files})
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -42,7 +42,7 @@ var examplePeople = []struct {
 }
 
 // Init makes a workspace.
-func Init(ctx context.Context, o InitOptions, world archive.World) (*archive.Place, error) {
+func Init(ctx context.Context, o InitOptions, world dossier.World) (*dossier.Place, error) {
 	w, err := newWorkspace(o, world)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Init(ctx context.Context, o InitOptions, world archive.World) (*archive.Pla
 
 // writeFrame writes the files that every workspace has. In a repository git has
 // files of its own already: without these lines it would publish the keys.
-func writeFrame(w *archive.Place, bare bool) error {
+func writeFrame(w *dossier.Place, bare bool) error {
 	if _, err := addLines(w.Path(".gitignore"), "/.tally/"); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ const ExampleClass = "example"
 
 // exampleBench makes a small class and has the two example people sign it: the
 // ceremony that real people go through, done once for a newcomer to look at.
-func exampleBench(p *archive.Place) error {
+func exampleBench(p *dossier.Place) error {
 	if workspace.Exists(p.Path(bench.Dir)) {
 		return nil // an earlier init was interrupted, or somebody has benches
 	}
@@ -116,7 +116,7 @@ func ExamplePeople() (curator, security string) { return examplePeople[0].name, 
 
 // SignAsExamples computes the digests of a class and has the example people
 // sign it.
-func SignAsExamples(c *archive.Corpus, class string) error {
+func SignAsExamples(c *dossier.Corpus, class string) error {
 	if _, err := Digest(c, DigestOptions{Class: class}); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func SignAsExamples(c *archive.Corpus, class string) error {
 
 // newWorkspace is the workspace that init will make. One that exists is
 // refused.
-func newWorkspace(o InitOptions, world archive.World) (*archive.Place, error) {
+func newWorkspace(o InitOptions, world dossier.World) (*dossier.Place, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
@@ -139,7 +139,7 @@ func newWorkspace(o InitOptions, world archive.World) (*archive.Place, error) {
 		return nil, refusal.Newf(refusal.AlreadyExists, "%s is a workspace already", dir).
 			WithHint(`"tally ledger verify" looks at it; init another folder`)
 	}
-	w := &archive.Place{Workspace: &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.Origin}}, World: world}
+	w := &dossier.Place{Workspace: &workspace.Workspace{Dir: dir, Settings: workspace.Settings{Version: workspace.SettingsVersion, Origin: o.Origin}}, World: world}
 	if w.Settings.Origin == "" {
 		w.Settings.Origin = randomOrigin()
 	}
@@ -161,7 +161,7 @@ type initPlan struct {
 
 // planInit reads what is given or was left by an interrupted init, and makes
 // the rest.
-func planInit(w *archive.Place, o InitOptions) (*initPlan, error) {
+func planInit(w *dossier.Place, o InitOptions) (*initPlan, error) {
 	p := &initPlan{}
 	var err error
 	if path := w.Getenv("TALLY_OPERATOR_KEY"); path != "" {
@@ -219,7 +219,7 @@ func (p *initPlan) key(path, comment string) (*seal.Key, error) {
 
 // exampleSigners composes a signers file of the operator and the example
 // people.
-func (p *initPlan) exampleSigners(w *archive.Place, o InitOptions) ([]byte, error) {
+func (p *initPlan) exampleSigners(w *dossier.Place, o InitOptions) ([]byte, error) {
 	entries := []seal.Entry{{Principals: o.Operator, Key: p.operator.Public(), Roles: []seal.Role{seal.Operator}}}
 	for _, person := range examplePeople {
 		key, err := p.key(filepath.Join(w.KeysDir(), person.name), person.name)
@@ -232,7 +232,7 @@ func (p *initPlan) exampleSigners(w *archive.Place, o InitOptions) ([]byte, erro
 }
 
 // write makes the folders, the keys and version 1 of the signers file.
-func (p *initPlan) write(w *archive.Place) error {
+func (p *initPlan) write(w *dossier.Place) error {
 	for _, dir := range []struct {
 		name string
 		perm os.FileMode
@@ -252,7 +252,7 @@ func (p *initPlan) write(w *archive.Place) error {
 // ledgerBegun looks for a ledger that an init began before it was interrupted,
 // and takes its name and its signers from it. A ledger with more than the
 // first entry is somebody's: it is left alone.
-func ledgerBegun(w *archive.Place, p *initPlan, o InitOptions) (bool, error) {
+func ledgerBegun(w *dossier.Place, p *initPlan, o InitOptions) (bool, error) {
 	place, err := w.Sequencer()
 	if err != nil {
 		return false, err
@@ -280,7 +280,7 @@ func ledgerBegun(w *archive.Place, p *initPlan, o InitOptions) (bool, error) {
 }
 
 // beginLedger writes the first entry, unless an interrupted init has.
-func beginLedger(ctx context.Context, w *archive.Place, p *initPlan) error {
+func beginLedger(ctx context.Context, w *dossier.Place, p *initPlan) error {
 	if p.begun {
 		l, err := w.OpenLedger(ctx)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -15,7 +15,7 @@ import (
 )
 
 // NewKey makes a key of the workspace.
-func NewKey(p *archive.Place, name string) (*seal.Key, error) {
+func NewKey(p *dossier.Place, name string) (*seal.Key, error) {
 	path, err := keyPath(p, name)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func NewKey(p *archive.Place, name string) (*seal.Key, error) {
 }
 
 // LoadKey reads a key of the workspace.
-func LoadKey(p *archive.Place, name string) (*seal.Key, error) {
+func LoadKey(p *dossier.Place, name string) (*seal.Key, error) {
 	path, err := keyPath(p, name)
 	if err != nil {
 		return nil, err
@@ -49,22 +49,22 @@ func LoadKey(p *archive.Place, name string) (*seal.Key, error) {
 
 // KeyNames lists the keys of the workspace. An operator's key that lies
 // elsewhere leaves a workspace without any.
-func KeyNames(p *archive.Place) ([]string, error) {
+func KeyNames(p *dossier.Place) ([]string, error) {
 	entries, err := os.ReadDir(p.KeysDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, refusal.Newf(refusal.Unreadable, "listing keys: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && !archive.BesideKey(e.Name()) {
+		if !e.IsDir() && !dossier.BesideKey(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
 }
 
-func keyPath(p *archive.Place, name string) (string, error) {
-	if !isKeyName(name) || archive.BesideKey(name) {
+func keyPath(p *dossier.Place, name string) (string, error) {
+	if !isKeyName(name) || dossier.BesideKey(name) {
 		return "", refusal.Newf(refusal.Usage, "%q cannot be the name of a key", name).WithHint("use a-z, 0-9, dot, dash, underscore")
 	}
 	return filepath.Join(p.KeysDir(), name), nil

@@ -3,7 +3,7 @@ package ceremony
 import (
 	"context"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/mirror"
 	"tallystick/internal/record/refusal"
 )
@@ -11,7 +11,7 @@ import (
 // MoveLedger moves the ledger into the store at an address, or with "" back into
 // the folder of the workspace, and returns the proof that nothing changed. The
 // settings are changed last: interrupted at any point, it can be run again.
-func MoveLedger(ctx context.Context, p *archive.Place, address string) (*mirror.Proof, error) {
+func MoveLedger(ctx context.Context, p *dossier.Place, address string) (*mirror.Proof, error) {
 	if p.Shared != nil {
 		return nil, refusal.Newf(refusal.Usage, "this checkout has a ledger of its own, which stays on this machine").WithHint("move the ledger %s where it is kept", p.Shared.Origin)
 	}
@@ -32,7 +32,7 @@ func MoveLedger(ctx context.Context, p *archive.Place, address string) (*mirror.
 	return proof, p.SetLedger(address)
 }
 
-func moveLedger(ctx context.Context, p *archive.Place, address string) (*mirror.Proof, error) {
+func moveLedger(ctx context.Context, p *dossier.Place, address string) (*mirror.Proof, error) {
 	link, err := p.Link()
 	if err != nil {
 		return nil, err

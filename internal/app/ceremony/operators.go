@@ -3,7 +3,7 @@ package ceremony
 import (
 	"fmt"
 	"path/filepath"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -11,7 +11,7 @@ import (
 
 // addOperator adds the operator of this workspace to the file. It reports false
 // if the file has them already.
-func addOperator(w *archive.Place, key *seal.Key, name string) (bool, error) {
+func addOperator(w *dossier.Place, key *seal.Key, name string) (bool, error) {
 	f, _, err := w.LoadOperators()
 	if err != nil {
 		return false, err
@@ -20,7 +20,7 @@ func addOperator(w *archive.Place, key *seal.Key, name string) (bool, error) {
 	if err != nil || f.Find(hash) != nil {
 		return false, err
 	}
-	f.Operators = append(f.Operators, archive.Operator{Hash: hash, Identity: name, Key: key.Public().String(), Salt: salt})
+	f.Operators = append(f.Operators, dossier.Operator{Hash: hash, Identity: name, Key: key.Public().String(), Salt: salt})
 	if err := store.MakeDir(store.OS{}, filepath.Dir(w.OperatorsFile()), 0o755); err != nil {
 		return false, err
 	}
@@ -29,7 +29,7 @@ func addOperator(w *archive.Place, key *seal.Key, name string) (bool, error) {
 
 // writeOperators begins audit/operators.yaml and has the example people sign it
 // when they are there.
-func writeOperators(w *archive.Place, name string) error {
+func writeOperators(w *dossier.Place, name string) error {
 	key, err := w.OperatorKey()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func writeOperators(w *archive.Place, name string) error {
 
 // AddOperator writes down who the operator of this workspace is. It reports
 // false if the file has them already.
-func AddOperator(p *archive.Place, signers *seal.Signers) (name string, added bool, err error) {
+func AddOperator(p *dossier.Place, signers *seal.Signers) (name string, added bool, err error) {
 	key, err := p.OperatorKey()
 	if err != nil {
 		return "", false, err
@@ -69,7 +69,7 @@ func AddOperator(p *archive.Place, signers *seal.Signers) (name string, added bo
 
 // SignOperators signs the file for one person. It returns what is still
 // missing, nil if nothing is.
-func SignOperators(p *archive.Place, signers *seal.Signers, pen Pen) (missing, err error) {
+func SignOperators(p *dossier.Place, signers *seal.Signers, pen Pen) (missing, err error) {
 	_, data, err := p.LoadOperators()
 	if err != nil {
 		return nil, err

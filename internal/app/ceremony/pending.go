@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -41,7 +41,7 @@ type Pending struct {
 }
 
 // AddPending writes the draft of an incident, and its entry.
-func AddPending(ctx context.Context, p *archive.Corpus, o PendingOptions, incidentData []byte) (*Pending, error) {
+func AddPending(ctx context.Context, p *dossier.Corpus, o PendingOptions, incidentData []byte) (*Pending, error) {
 	d, err := bench.Load(p.Root, o.Class)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ type Accepted struct {
 
 // Accept verifies the two signatures of a case and records them in the ledger.
 // A draft becomes a case.
-func Accept(ctx context.Context, p *archive.Corpus, class, id string) (*Accepted, error) {
+func Accept(ctx context.Context, p *dossier.Corpus, class, id string) (*Accepted, error) {
 	d, err := bench.Load(p.Root, class)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func crossed(l *sequencer.Ledger, name, detail string) error {
 
 // acceptable refuses a case that cannot be accepted, and says what its
 // signatures cover.
-func acceptable(p *archive.Corpus, d *bench.Draft, c *bench.DraftCase) (digest.ID, error) {
+func acceptable(p *dossier.Corpus, d *bench.Draft, c *bench.DraftCase) (digest.ID, error) {
 	if d.Registration.Trust == bench.Scratch {
 		return digest.ID{}, refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it, so there is nothing to accept", d.Class).
 			WithHint("move the draft's folder from %s to %s by hand", bench.PendingDir, bench.CasesDir)
@@ -169,7 +169,7 @@ func acceptable(p *archive.Corpus, d *bench.Draft, c *bench.DraftCase) (digest.I
 
 // moveDraft makes a draft a case. A crash after it leaves a case that is in no
 // manifest, which verifying refuses and accepting again completes.
-func moveDraft(p *archive.Corpus, class, id string) error {
+func moveDraft(p *dossier.Corpus, class, id string) error {
 	to := p.ClassDir(class, bench.CasesDir, id)
 	if err := store.MakeDir(store.OS{}, filepath.Dir(to), 0o755); err != nil {
 		return err

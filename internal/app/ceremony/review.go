@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/review"
 	"tallystick/internal/record/canon"
@@ -23,7 +23,7 @@ import (
 type Reviewer struct {
 	Name string // as the signers file has it
 
-	corpus *archive.Corpus
+	corpus *dossier.Corpus
 	hand   *hand
 }
 
@@ -41,7 +41,7 @@ type Labelled struct {
 
 // NewReviewer finds out whose pen it is, by a signature that says nothing: the
 // person is refused now and not after an hour of looking at cases.
-func NewReviewer(c *archive.Corpus, pen Pen) (*Reviewer, error) {
+func NewReviewer(c *dossier.Corpus, pen Pen) (*Reviewer, error) {
 	h, err := pen.ready(c.Options.Signers)
 	if err != nil {
 		return nil, err

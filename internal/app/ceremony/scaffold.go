@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
@@ -31,7 +31,7 @@ type ScaffoldOptions struct {
 
 // A Scaffolded is a workspace, new or not, with a target and a first class.
 type Scaffolded struct {
-	*archive.Place
+	*dossier.Place
 	Target, Class string
 	Made          bool     // the workspace was made now
 	Wrote, Kept   []string // files; kept are those that were there
@@ -54,7 +54,7 @@ type plannedFile struct {
 // Scaffold makes a workspace for an agent that is already there: a target, and a
 // class of five cases with a gate that wants them all. Files that are there are
 // kept. What can be refused is refused before anything is written.
-func Scaffold(ctx context.Context, o ScaffoldOptions, world archive.World) (*Scaffolded, error) {
+func Scaffold(ctx context.Context, o ScaffoldOptions, world dossier.World) (*Scaffolded, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "finding the folder: %w", err)
@@ -66,7 +66,7 @@ func Scaffold(ctx context.Context, o ScaffoldOptions, world archive.World) (*Sca
 	}
 	s := &Scaffolded{Target: plan.draft.Name, Class: plan.class, Notes: plan.draft.Notes, Models: plan.draft.Kind == agent.KindCommand}
 	if workspace.Exists(filepath.Join(dir, workspace.SettingsFile)) {
-		s.Place, err = archive.Open(dir, world)
+		s.Place, err = dossier.Open(dir, world)
 	} else {
 		o.InitOptions.bare, s.Made = true, true
 		s.Place, err = Init(ctx, o.InitOptions, world)
@@ -83,7 +83,7 @@ func Scaffold(ctx context.Context, o ScaffoldOptions, world archive.World) (*Sca
 }
 
 // plan finds out what is to be written.
-func (o *ScaffoldOptions) plan(world archive.World) (*scaffoldPlan, error) {
+func (o *ScaffoldOptions) plan(world dossier.World) (*scaffoldPlan, error) {
 	draft, err := agent.NewDraft(agent.DraftOptions{Agent: o.Agent, Root: o.Dir, Here: o.Here, Getenv: world.Getenv})
 	if err != nil {
 		return nil, err

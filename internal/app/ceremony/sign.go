@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -29,7 +29,7 @@ type Signed struct {
 }
 
 // Sign signs what waits for the owner of a key.
-func Sign(p *archive.Corpus, o SignOptions) (*Signed, error) {
+func Sign(p *dossier.Corpus, o SignOptions) (*Signed, error) {
 	d, err := bench.Load(p.Root, o.Class)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func Sign(p *archive.Corpus, o SignOptions) (*Signed, error) {
 }
 
 // look reads what the class, or the draft, still lacks.
-func (s *Signed) look(p *archive.Corpus, o SignOptions) error {
+func (s *Signed) look(p *dossier.Corpus, o SignOptions) error {
 	d, err := bench.Load(p.Root, o.Class)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *Signed) look(p *archive.Corpus, o SignOptions) error {
 
 // signOneCase signs a case or draft, takes a signature made by hand, or writes
 // what is to be signed.
-func signOneCase(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) error {
+func signOneCase(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signed) error {
 	c, err := d.Case(o.CaseID)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func caseByHand(c *bench.DraftCase) byHand {
 // namePeople writes the people given by flags into a case that names nobody
 // yet. Both must be known before the first signs: the signatures cover the
 // names.
-func namePeople(p *archive.Corpus, d *bench.Draft, c *bench.DraftCase, o SignOptions) (*bench.DraftCase, error) {
+func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.DraftCase, o SignOptions) (*bench.DraftCase, error) {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if o.AddedBy == "" && o.ReviewedBy == "" {
 		if added == nil || reviewed == nil {
@@ -192,7 +192,7 @@ func namesIn(c *bench.DraftCase) string {
 
 // putSignature writes a signature into the place of whoever made it, and says
 // what was done, "" if the case does not name them.
-func putSignature(p *archive.Corpus, c *bench.DraftCase, message, armored []byte) (string, error) {
+func putSignature(p *dossier.Corpus, c *bench.DraftCase, message, armored []byte) (string, error) {
 	sig, err := p.Options.Signers.Verify(armored, message, seal.NamespaceCase, p.Options.Now)
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
@@ -220,7 +220,7 @@ func putSignature(p *archive.Corpus, c *bench.DraftCase, message, armored []byte
 
 // signAll signs every case that waits for the key's owner, the manifest and
 // the pins.
-func signAll(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) error {
+func signAll(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signed) error {
 	h, err := o.ready(p.Options.Signers)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func signAll(p *archive.Corpus, d *bench.Draft, o SignOptions, answer *Signed) e
 
 // signTogether signs the manifest and the pins, if they are those of what is
 // there.
-func signTogether(p *archive.Corpus, d *bench.Draft, h *hand, answer *Signed) error {
+func signTogether(p *dossier.Corpus, d *bench.Draft, h *hand, answer *Signed) error {
 	computed, _, err := d.Compute()
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func signTogether(p *archive.Corpus, d *bench.Draft, h *hand, answer *Signed) er
 // signBeside writes FILE.sig with a new signature and those that still cover
 // the message; signatures over earlier bytes would refuse the file. Who has
 // signed already does not sign twice.
-func signBeside(p *archive.Corpus, dir, name string, h *hand, message []byte, old [][]byte, answer *Signed) error {
+func signBeside(p *dossier.Corpus, dir, name string, h *hand, message []byte, old [][]byte, answer *Signed) error {
 	if bench.HasSigned(old, message, seal.NamespaceBench, h.key, p.Options) {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -16,7 +16,7 @@ import (
 // admit lets pass: one that does not count stands in the way of those that do.
 // Then is the command that looks at a signature made by hand.
 func addSignature(file string, h *hand, then string, ns seal.Namespace, admit func(signature, message []byte) error) error {
-	message, err := store.ReadFile(store.OS{}, file, archive.MaxSignedFile)
+	message, err := store.ReadFile(store.OS{}, file, dossier.MaxSignedFile)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func addSignature(file string, h *hand, then string, ns seal.Namespace, admit fu
 	}
 	// Signatures over earlier bytes of the file are of no use any more.
 	kept := []byte{}
-	old, err := archive.SignaturesOf(file)
+	old, err := dossier.SignaturesOf(file)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func writeSigned(path string, data []byte) (changed bool, err error) {
 // removeSignatures removes the signatures beside a file: FILE.sig, unless it is
 // to be kept, and FILE.NAME.sig.
 func removeSignatures(path string, keepMain bool) error {
-	names, err := filepath.Glob(archive.GlobQuote(path) + ".*.sig")
+	names, err := filepath.Glob(dossier.GlobQuote(path) + ".*.sig")
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "looking for signatures of %s: %w", path, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -21,7 +21,7 @@ import (
 // Signers is the version of the signers in force, and the file beside it, which
 // may propose the next one.
 type Signers struct {
-	*archive.Place
+	*dossier.Place
 	InForce *seal.Signers
 	data    []byte // nil if the file is missing
 }
@@ -38,12 +38,12 @@ const (
 )
 
 // ReadSigners verifies the ledger and reads the file beside it.
-func ReadSigners(p *archive.Place) (*Signers, error) {
+func ReadSigners(p *dossier.Place) (*Signers, error) {
 	v, err := p.Verify(nil)
 	if err != nil {
 		return nil, err
 	}
-	data, err := store.ReadFile(store.OS{}, p.SignersFile(), archive.MaxSignedFile)
+	data, err := store.ReadFile(store.OS{}, p.SignersFile(), dossier.MaxSignedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *Signers) Next() (int, error) {
 	}
 	// The signatures of the version in force are in the ledger. Left here they
 	// would count as wrong ones of the next.
-	stale, err := archive.SignatureFiles(s.SignersFile())
+	stale, err := dossier.SignatureFiles(s.SignersFile())
 	if err != nil {
 		return 0, err
 	}
@@ -169,14 +169,14 @@ func (s *Signers) refuseInForce() error {
 
 // proposed verifies that the file follows from the version in force.
 func (s *Signers) proposed() (*evidence.SignersChanged, error) {
-	data, err := store.ReadFile(store.OS{}, s.SignersFile(), archive.MaxSignedFile)
+	data, err := store.ReadFile(store.OS{}, s.SignersFile(), dossier.MaxSignedFile)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.refuseInForce(); err != nil {
 		return nil, err
 	}
-	sigs, err := archive.SignaturesOf(s.SignersFile())
+	sigs, err := dossier.SignaturesOf(s.SignersFile())
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (s *Signers) Apply(ctx context.Context) (version int, pos ledger.Position, 
 // keepHistory writes the versions that the ledger has to signers/history, if
 // there is more than one, so that a checkout without the ledger can follow
 // them too.
-func keepHistory(c *archive.Corpus) error {
+func keepHistory(c *dossier.Corpus) error {
 	if len(c.Versions) < 2 {
 		return nil
 	}

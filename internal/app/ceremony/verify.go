@@ -3,7 +3,7 @@ package ceremony
 import (
 	"fmt"
 	"slices"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
@@ -26,7 +26,7 @@ type VerifiedClass struct {
 
 // EveryClass lists the folders and what the pins list, so that a class that
 // disappeared is missed.
-func EveryClass(c *archive.Corpus) ([]string, error) {
+func EveryClass(c *dossier.Corpus) ([]string, error) {
 	classes, err := bench.Classes(c.Root)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func EveryClass(c *archive.Corpus) ([]string, error) {
 
 // VerifyClasses verifies each class and returns the digests of those that did,
 // and the first refusal, preferring evidence that does not verify.
-func VerifyClasses(c *archive.Corpus, classes []string) (results []VerifiedClass, digests map[string]digest.ID, worst error) {
+func VerifyClasses(c *dossier.Corpus, classes []string) (results []VerifiedClass, digests map[string]digest.ID, worst error) {
 	digests = map[string]digest.ID{}
 	for _, class := range classes {
 		r := VerifiedClass{Class: class}
@@ -92,7 +92,7 @@ func VerifyClasses(c *archive.Corpus, classes []string) (results []VerifiedClass
 
 // pinned reports whether the pins list the class; whether they are signed was
 // or will be looked at elsewhere.
-func pinned(c *archive.Corpus, class string) bool {
+func pinned(c *dossier.Corpus, class string) bool {
 	pins, _, err := bench.LoadPins(c.Root)
 	return err == nil && pins != nil && slices.Contains(pins.Classes, class)
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
@@ -51,7 +51,7 @@ var demoCases = []struct{ id, title string }{
 
 // A demo is a workspace, an older copy of it, and what a stranger was given.
 type demo struct {
-	world   archive.World
+	world   dossier.World
 	dir     string
 	old     string // copy of the workspace before the attempt
 	scratch string // for forged copies
@@ -81,10 +81,10 @@ type Why struct {
 // Options say where to make the demo's workspace, and how to run its bench.
 type Options struct {
 	Dir   string // "" for a temporary folder
-	World archive.World
+	World dossier.World
 	// Run is "tally run CLASS" in a workspace. It is the surface's own, so that
 	// what is forged is what people get.
-	Run func(ctx context.Context, dir, class string, world archive.World) error
+	Run func(ctx context.Context, dir, class string, world dossier.World) error
 }
 
 // Show makes a workspace, runs a real bench in it, and forges the result in
@@ -123,8 +123,8 @@ func Show(ctx context.Context, o Options) (*Answer, error) {
 }
 
 // quietWorld is a world that says nothing and has a memory of its own.
-func quietWorld(w archive.World, state string) archive.World {
-	return archive.World{Now: w.Now, Note: func(string, ...any) {}, Getenv: func(name string) string {
+func quietWorld(w dossier.World, state string) dossier.World {
+	return dossier.World{Now: w.Now, Note: func(string, ...any) {}, Getenv: func(name string) string {
 		if name == "XDG_STATE_HOME" {
 			return state
 		}
@@ -150,7 +150,7 @@ func (d *demo) record(ctx context.Context, o Options, a *Answer) error {
 	if err := o.Run(ctx, d.dir, demoClass, d.world); err != nil {
 		return err
 	}
-	p, err := archive.Open(d.dir, d.world)
+	p, err := dossier.Open(d.dir, d.world)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (d *demo) sign() error {
 	if err := ceremony.WriteFiles(filepath.Join(d.dir, bench.Dir, demoClass), files); err != nil {
 		return err
 	}
-	p, err := archive.Open(d.dir, d.world)
+	p, err := dossier.Open(d.dir, d.world)
 	if err != nil {
 		return err
 	}
@@ -200,11 +200,11 @@ func (d *demo) sign() error {
 
 // look reads back what the attempt came to, and prepares what a stranger gets.
 func (d *demo) look(ctx context.Context, a *Answer) error {
-	p, err := archive.Open(d.dir, d.world)
+	p, err := dossier.Open(d.dir, d.world)
 	if err != nil {
 		return err
 	}
-	past, err := p.Read(archive.Ask{})
+	past, err := p.Read(dossier.Ask{})
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}, Evidence: past.Evidence}); err != nil {
 		return err
 	}
-	_, failed, err := past.FindCase(archive.CaseQuery{Case: demoFailed, Attempt: demoAttempt})
+	_, failed, err := past.FindCase(dossier.CaseQuery{Case: demoFailed, Attempt: demoAttempt})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
@@ -167,7 +167,7 @@ func (d *demo) withMemoryOfItsOwn() (*demo, error) {
 
 // in opens a forged copy, with the memory of the machine on which the honest one
 // was written.
-func (d *demo) in(copied string) (*archive.Place, error) { return archive.Open(copied, d.world) }
+func (d *demo) in(copied string) (*dossier.Place, error) { return dossier.Open(copied, d.world) }
 
 // verifyCopy verifies the forged ledger as its owner would.
 func verifyCopy(d *demo, copied string) error {
@@ -204,10 +204,10 @@ func packAgain(d *demo, copied string) error {
 	if err := verifyCopy(d, copied); err != nil {
 		return refusal.Newf(refusal.Failed, "the honest ledger was refused: %w", err)
 	}
-	return d.pack(copied, archive.PackOptions{Attempt: demoAttempt, Out: filepath.Join(d.scratch, "bundles")})
+	return d.pack(copied, dossier.PackOptions{Attempt: demoAttempt, Out: filepath.Join(d.scratch, "bundles")})
 }
 
-func (d *demo) pack(dir string, o archive.PackOptions) error {
+func (d *demo) pack(dir string, o dossier.PackOptions) error {
 	p, err := d.in(dir)
 	if err != nil {
 		return err
@@ -324,7 +324,7 @@ func forgedReceipt(d *demo, _ string) error {
 // forgedBundle changes the outcome in the header of a bundle.
 func forgedBundle(d *demo, _ string) error {
 	honest := filepath.Join(d.scratch, "honest.rvf")
-	if err := d.pack(d.dir, archive.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: honest}); err != nil {
+	if err := d.pack(d.dir, dossier.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: honest}); err != nil {
 		return refusal.Newf(refusal.Failed, "packing: %w", err)
 	}
 	data, err := store.ReadFile(store.OS{}, honest, 1<<20)

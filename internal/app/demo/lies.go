@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
@@ -59,7 +59,7 @@ func bundleWithoutCalls(d *demo, _ string) error {
 func (d *demo) honestBundle() (path string, data []byte, err error) {
 	path = filepath.Join(d.scratch, "honest.rvf")
 	if !workspace.Exists(path) {
-		if err := d.pack(d.dir, archive.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: path}); err != nil {
+		if err := d.pack(d.dir, dossier.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: path}); err != nil {
 			return "", nil, refusal.Newf(refusal.Failed, "packing: %w", err)
 		}
 	}
@@ -99,12 +99,12 @@ func replayReproduction(d *demo, copied string) error {
 }
 
 // attemptIn reads a copy of the workspace.
-func (d *demo) attemptIn(copied string) (*archive.Reading, *history.Attempt, error) {
+func (d *demo) attemptIn(copied string) (*dossier.Reading, *history.Attempt, error) {
 	p, err := d.in(copied)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := p.Read(archive.Ask{Again: true, Prove: true})
+	r, err := p.Read(dossier.Ask{Again: true, Prove: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +184,7 @@ func proofWithoutRegistration(d *demo, _ string) error {
 	if err != nil {
 		return err
 	}
-	_, c, err := p.FindCase(archive.CaseQuery{Case: demoGood, Attempt: demoAttempt})
+	_, c, err := p.FindCase(dossier.CaseQuery{Case: demoGood, Attempt: demoAttempt})
 	if err != nil {
 		return err
 	}

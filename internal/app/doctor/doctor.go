@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -35,10 +35,10 @@ type Check struct {
 }
 
 // Examine looks at the machine, and at the workspace in dir if there is one.
-func Examine(ctx context.Context, dir string, world archive.World) []Check {
+func Examine(ctx context.Context, dir string, world dossier.World) []Check {
 	checks := []Check{sandboxes(ctx), memory(world), program("git", "anchors are compared with what git holds, and published to it"),
 		program("python3", "agents and rubrics in Python need it; built-in ones do not")}
-	p, err := archive.Open(dir, world)
+	p, err := dossier.Open(dir, world)
 	if refusal.Is(err, refusal.NotFound) {
 		return append(checks, Check{"workspace", true, dir + " is not a workspace", `"tally init" makes one here`})
 	}
@@ -49,7 +49,7 @@ func Examine(ctx context.Context, dir string, world archive.World) []Check {
 }
 
 // inside looks at what a workspace holds.
-func inside(p *archive.Place) []Check {
+func inside(p *dossier.Place) []Check {
 	if !workspace.Exists(p.LedgerDir()) {
 		return []Check{{"ledger", true, "there is none here: this is a checkout", `"tally run CLASS" begins a local one`}, benches(p)}
 	}
@@ -87,7 +87,7 @@ func sandboxes(ctx context.Context) Check {
 }
 
 // memory is where this machine remembers what it signed.
-func memory(world archive.World) Check {
+func memory(world dossier.World) Check {
 	dir, err := workspace.StateDir(world.Getenv)
 	if err == nil {
 		err = store.MakeDir(store.OS{}, dir, 0o700)
@@ -107,7 +107,7 @@ func program(name, use string) Check {
 	return Check{name, true, path, ""}
 }
 
-func operatorKey(p *archive.Place) Check {
+func operatorKey(p *dossier.Place) Check {
 	if _, err := p.OperatorKey(); err != nil {
 		return failed("operator key", err, "put the key back; it seals the ledger")
 	}
@@ -115,8 +115,8 @@ func operatorKey(p *archive.Place) Check {
 }
 
 // recorded verifies the ledger as every command does that reads it.
-func recorded(p *archive.Place) Check {
-	r, err := p.Read(archive.Ask{Want: func(*history.Attempt) bool { return false }})
+func recorded(p *dossier.Place) Check {
+	r, err := p.Read(dossier.Ask{Want: func(*history.Attempt) bool { return false }})
 	if err != nil {
 		return failed("ledger", err, `see "tally ledger verify"`)
 	}
@@ -127,7 +127,7 @@ func recorded(p *archive.Place) Check {
 	return Check{"ledger", true, fmt.Sprintf("verifies: %d entries, %d attempts", h.Entries, len(h.Attempts)), ""}
 }
 
-func benches(p *archive.Place) Check {
+func benches(p *dossier.Place) Check {
 	c, err := p.OpenCorpus()
 	if err != nil {
 		return failed("benches", err, `see "tally bench verify --all"`)
@@ -146,7 +146,7 @@ func benches(p *archive.Place) Check {
 const maxAlarms = 64 << 20
 
 // alarms are what the ledger could not record because it was itself broken.
-func alarms(p *archive.Place) Check {
+func alarms(p *dossier.Place) Check {
 	data, err := store.ReadFile(store.OS{}, p.AlarmsFile(), maxAlarms)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -28,7 +28,7 @@ type Happened struct {
 // DriveAgainst drives a target with what happened, and says where it first does
 // something else; nil if it does the same. Everything is compared if the
 // trajectory is ours, what the agent did if it is somebody else's.
-func DriveAgainst(ctx context.Context, c *archive.Corpus, h Happened, name string) (*trajectory.Divergence, error) {
+func DriveAgainst(ctx context.Context, c *dossier.Corpus, h Happened, name string) (*trajectory.Divergence, error) {
 	s, err := scenario.FromTrajectory(h.Verified, h.Content)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the trajectory cannot be driven again: %w", err)
@@ -59,7 +59,7 @@ func DriveAgainst(ctx context.Context, c *archive.Corpus, h Happened, name strin
 // comparedTrace is the canonical form without who approved something: a person once,
 // and what the person said now.
 func comparedTrace(v *trajectory.Verified) (*trajectory.Trace, error) {
-	t, err := trajectory.Canonical(v, archive.GoldenTrace)
+	t, err := trajectory.Canonical(v, dossier.GoldenTrace)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func comparedTrace(v *trajectory.Verified) (*trajectory.Trace, error) {
 // againOf adds to a scenario what the case of its trajectory has, if the
 // workspace has it: its tools as they are described, its files, and the policy
 // and limits of its class.
-func againOf(c *archive.Corpus, first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
+func againOf(c *dossier.Corpus, first trajectory.RunStarted, s *scenario.Scenario) harness.Again {
 	again := harness.Again{Scenario: s, First: first}
 	v, err := c.Bench(first.Class)
 	if err != nil {

@@ -1,14 +1,14 @@
 package lab
 
 import (
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/share/submission"
 )
 
 // AuditInput is an attempt as the audit reads it: what its package has, or would
 // have. With whole, whole texts are read from the evidence besides.
-func AuditInput(c *archive.Corpus, attempt string, whole bool) (audit.Input, error) {
+func AuditInput(c *dossier.Corpus, attempt string, whole bool) (audit.Input, error) {
 	a, err := c.Reading.Attempt(attempt)
 	if err != nil {
 		return audit.Input{}, err

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"tallystick/internal/read/agreement"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
@@ -86,7 +86,7 @@ const pairingVersion = 2
 
 // Calibrate compares the verdicts of a class's judge with people's labels, and
 // records what came of it. The corpus was read with the records of every attempt.
-func Calibrate(ctx context.Context, c *archive.Corpus, o CalibrateOptions) (*Calibration, error) {
+func Calibrate(ctx context.Context, c *dossier.Corpus, o CalibrateOptions) (*Calibration, error) {
 	r := c.Reading
 	attempts, leftOut, err := judgedAttempts(r.History, o)
 	if err != nil {
@@ -137,7 +137,7 @@ func Calibrate(ctx context.Context, c *archive.Corpus, o CalibrateOptions) (*Cal
 }
 
 // askedOfPeople is the question that people answer about the cases of a class.
-func askedOfPeople(r *archive.Reading, class string) (string, error) {
+func askedOfPeople(r *dossier.Reading, class string) (string, error) {
 	v, err := r.Bench(class)
 	if err != nil {
 		return "", err

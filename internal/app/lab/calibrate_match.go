@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/agreement"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -17,7 +17,7 @@ import (
 
 // A matcher finds what the judge said of a labelled case.
 type matcher struct {
-	r        *archive.Reading
+	r        *dossier.Reading
 	o        CalibrateOptions
 	attempts []*history.Attempt
 	// skipUnjudged passes over labels of cases that no model judged: people review

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/read/agreement"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/canon"
@@ -15,8 +15,8 @@ import (
 // RecountCalibrations makes every calibration of the ledger again, from the labels
 // that counted at its place and the verdicts in the evidence. Whoever holds the
 // operator's key can append a table; nobody can make it follow from what people
-// signed. It needs what [archive.Place.ReadForRecount] reads.
-func RecountCalibrations(r *archive.Reading) (*recount.Recounted, error) {
+// signed. It needs what [dossier.Place.ReadForRecount] reads.
+func RecountCalibrations(r *dossier.Reading) (*recount.Recounted, error) {
 	all := &recount.Recounted{}
 	for i := range r.History.Calibrations {
 		c := &r.History.Calibrations[i]
@@ -38,7 +38,7 @@ func RecountCalibrations(r *archive.Reading) (*recount.Recounted, error) {
 	return all, nil
 }
 
-func pairingOf(r *archive.Reading, c *history.Calibration) (*pairing, error) {
+func pairingOf(r *dossier.Reading, c *history.Calibration) (*pairing, error) {
 	data, err := r.Piece(c.Pairs)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func pairingOf(r *archive.Reading, c *history.Calibration) (*pairing, error) {
 }
 
 // recountCalibration chooses labels and attempts again, in the ledger as it was.
-func recountCalibration(all *recount.Recounted, where string, r *archive.Reading, c *history.Calibration, list *pairing) error {
+func recountCalibration(all *recount.Recounted, where string, r *dossier.Reading, c *history.Calibration, list *pairing) error {
 	then, err := r.Then(c.Index)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package lab
 import (
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -17,7 +17,7 @@ import (
 // and the key that signs what is given out. It has no case.
 type Crew struct {
 	Signers      *seal.Signers
-	Versions     []archive.SignersVersion // of the signers, up to the one in force
+	Versions     []dossier.SignersVersion // of the signers, up to the one in force
 	TrustRoot    digest.ID
 	Key          *seal.Key // the operator's
 	Target       *agent.Target

@@ -3,7 +3,7 @@ package lab
 import (
 	"context"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/read/audit/disposition"
 	"tallystick/internal/record/evidence"
@@ -27,7 +27,7 @@ type Disposed struct {
 
 // Dispose records what a person says about a finding of the audit of an attempt.
 // The person must be one whom the signers file names now. The finding stays.
-func Dispose(ctx context.Context, c *archive.Corpus, o DisposeOptions) (*Disposed, error) {
+func Dispose(ctx context.Context, c *dossier.Corpus, o DisposeOptions) (*Disposed, error) {
 	in, err := AuditInput(c, o.Attempt, false)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 )
@@ -46,8 +46,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-func (p *place) world() archive.World {
-	return archive.World{
+func (p *place) world() dossier.World {
+	return dossier.World{
 		Getenv: func(name string) string { return p.vars[name] },
 		Now:    func() time.Time { return time.Now().UTC() },
 		Note:   func(format string, args ...any) { p.notes += fmt.Sprintf(format, args...) + "\n" },
@@ -69,16 +69,16 @@ func (p *place) write(name, text string) {
 	}
 }
 
-func (p *place) open() *archive.Place {
+func (p *place) open() *dossier.Place {
 	p.t.Helper()
-	w, err := archive.Open(p.dir, p.world())
+	w, err := dossier.Open(p.dir, p.world())
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return w
 }
 
-func (p *place) corpus() *archive.Corpus {
+func (p *place) corpus() *dossier.Corpus {
 	p.t.Helper()
 	c, err := p.open().OpenCorpus()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -102,7 +102,7 @@ func (s *Setup) checkGolden(check *GoldenCheck, g *harness.Graded, level outline
 	if err != nil {
 		return nil, err
 	}
-	d, err := outline.CheckGolden(golden, g.Verified, level, archive.GoldenTrace)
+	d, err := outline.CheckGolden(golden, g.Verified, level, dossier.GoldenTrace)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func goldenText(v *trajectory.Verified, level outline.Level) ([]byte, error) {
 	if level != outline.Exact {
 		return outline.Of(v).Format(), nil
 	}
-	trace, err := trajectory.Canonical(v, archive.GoldenTrace)
+	trace, err := trajectory.Canonical(v, dossier.GoldenTrace)
 	if err != nil {
 		return nil, err
 	}

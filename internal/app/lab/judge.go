@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -33,7 +33,7 @@ const (
 )
 
 // JudgeCache opens the verdicts of a workspace that has a key for them.
-func JudgeCache(p *archive.Place) (*judge.Cache, error) {
+func JudgeCache(p *dossier.Place) (*judge.Cache, error) {
 	cache, err := openJudgeCache(p)
 	if cache == nil && err == nil {
 		return nil, refusal.Newf(refusal.NotFound, "no key %s in %s, so no verdict here can be verified", judgeKey, p.KeysDir()).
@@ -43,7 +43,7 @@ func JudgeCache(p *archive.Place) (*judge.Cache, error) {
 }
 
 // openJudgeCache opens the cache, nil if there is no key yet.
-func openJudgeCache(p *archive.Place) (*judge.Cache, error) {
+func openJudgeCache(p *dossier.Place) (*judge.Cache, error) {
 	path := filepath.Join(p.KeysDir(), judgeKey)
 	if !workspace.Exists(path) {
 		return nil, nil

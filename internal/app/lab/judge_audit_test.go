@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -21,7 +21,7 @@ func (b *tribunal) isolation(attempt string) string { return b.check(attempt, "g
 // check is what a check of the audit makes of an attempt.
 func (b *tribunal) check(attempt, id string) string {
 	b.t.Helper()
-	c, err := b.open().ReadCorpus("", archive.Ask{Prove: true})
+	c, err := b.open().ReadCorpus("", dossier.Ask{Prove: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 			t.Errorf("%s: AUD-6 is %q, expected %q", attempt, got, want)
 		}
 	}
-	c, err := b.open().ReadCorpus("", archive.Ask{})
+	c, err := b.open().ReadCorpus("", dossier.Ask{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/judge"
@@ -56,7 +56,7 @@ type JudgedMember struct {
 
 // Judged sums up what models said in an attempt that was read with its records. It
 // is nil if no model judged.
-func Judged(r *archive.Reading, a *history.Attempt) (*JudgedAttempt, error) {
+func Judged(r *dossier.Reading, a *history.Attempt) (*JudgedAttempt, error) {
 	out := &JudgedAttempt{Attempt: a.ID, Members: []JudgedMember{}}
 	if s := a.Judge(); s != nil {
 		out.Standing, out.Calibration = s.State, s.Text()
@@ -148,7 +148,7 @@ func (j *JudgedAttempt) votes(votes []float64) {
 }
 
 // pay adds what the verdicts of a case cost, from their documents.
-func (j *JudgedAttempt) pay(r *archive.Reading, c *history.Case) error {
+func (j *JudgedAttempt) pay(r *dossier.Reading, c *history.Case) error {
 	files, err := r.FilesOf(c)
 	if err != nil {
 		return err

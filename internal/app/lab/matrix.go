@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -19,7 +19,7 @@ import (
 // stands for all variants of one with parameters; by NAME[PARAMETER=VALUE,…]; or by
 // a pattern with * and ?, which stands for all whose file fits, by name. Of each,
 // only the variants are taken that params chooses.
-func FindTargets(c *archive.Corpus, class string, names []string, params agent.Choice) ([]*agent.Target, error) {
+func FindTargets(c *dossier.Corpus, class string, names []string, params agent.Choice) ([]*agent.Target, error) {
 	var found []*agent.Target
 	for _, name := range names {
 		some, err := targetsNamed(c, class, name)
@@ -39,7 +39,7 @@ func FindTargets(c *archive.Corpus, class string, names []string, params agent.C
 	return found, nil
 }
 
-func targetsNamed(c *archive.Corpus, class, name string) ([]*agent.Target, error) {
+func targetsNamed(c *dossier.Corpus, class, name string) ([]*agent.Target, error) {
 	if !strings.ContainsAny(name, "*?") || strings.Contains(name, "[") {
 		return findVariants(c, class, name)
 	}
@@ -62,7 +62,7 @@ func targetsNamed(c *archive.Corpus, class, name string) ([]*agent.Target, error
 }
 
 // targetNames are the targets that a class can be run against.
-func targetNames(c *archive.Corpus, class string) []string {
+func targetNames(c *dossier.Corpus, class string) []string {
 	var names []string
 	if bench.IsShipped(class) {
 		names = suites.Targets()
@@ -73,7 +73,7 @@ func targetNames(c *archive.Corpus, class string) []string {
 }
 
 // NewEach is New for several targets, of a class that is verified once.
-func NewEach(c *archive.Corpus, o Options, names []string) ([]*Setup, error) {
+func NewEach(c *dossier.Corpus, o Options, names []string) ([]*Setup, error) {
 	v, err := c.Bench(o.Class)
 	if err != nil {
 		return nil, c.Refused(err)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -385,7 +385,7 @@ func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
 	}
 	w.down = ""
 	retry := func(name string) (*Ran, error) {
-		c, err := w.open().ReadCorpus("", archive.Ask{})
+		c, err := w.open().ReadCorpus("", dossier.Ask{})
 		if err != nil {
 			t.Fatal(err)
 		}

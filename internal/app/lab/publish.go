@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/cosign"
 	"tallystick/internal/record/refusal"
@@ -17,7 +17,7 @@ import (
 // Publish publishes the end of the ledger and has the workspace's witnesses
 // cosign it. If some cannot be reached the anchor stands: both what was published
 // and the refusal WitnessFailed are returned. The people sign it besides.
-func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger, people ...sequencer.Person) (*sequencer.Published, error) {
+func Publish(ctx context.Context, p *dossier.Place, l *sequencer.Ledger, people ...sequencer.Person) (*sequencer.Published, error) {
 	cosigners, err := cosigners(p.Settings)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func Publish(ctx context.Context, p *archive.Place, l *sequencer.Ledger, people 
 // PublishNow opens the ledger for one publication. What git holds is looked at
 // first: an anchor that contradicts what was pushed must not be made. The OpenPGP
 // keys, by their fingerprints, sign it besides.
-func PublishNow(ctx context.Context, p *archive.Place, gpg []string) (*sequencer.Published, error) {
-	past, err := p.Read(archive.Ask{Git: true, Want: func(*history.Attempt) bool { return false }})
+func PublishNow(ctx context.Context, p *dossier.Place, gpg []string) (*sequencer.Published, error) {
+	past, err := p.Read(dossier.Ask{Git: true, Want: func(*history.Attempt) bool { return false }})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func PublishNow(ctx context.Context, p *archive.Place, gpg []string) (*sequencer
 		return nil, err
 	}
 	cfg.From = past.Verified()
-	l, err := p.OpenWith(ctx, cfg, archive.LockWait)
+	l, err := p.OpenWith(ctx, cfg, dossier.LockWait)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -85,7 +85,7 @@ type Recorded struct {
 
 // NewRecording finds out what would be recorded, and the most that it can cost.
 // Nothing is sent yet. The caller closes it.
-func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recording, error) {
+func NewRecording(c *dossier.Corpus, options Options, o RecordOptions) (*Recording, error) {
 	options.Live = true
 	s, unsigned, err := newRecordable(c, options)
 	if err != nil {
@@ -121,7 +121,7 @@ func NewRecording(c *archive.Corpus, options Options, o RecordOptions) (*Recordi
 
 // newRecordable is New for a class that people may sign afterwards, with its
 // recordings.
-func newRecordable(c *archive.Corpus, o Options) (s *Setup, unsigned, err error) {
+func newRecordable(c *dossier.Corpus, o Options) (s *Setup, unsigned, err error) {
 	how := func(d digest.Content) bench.CassetteProvenance { return bench.CassetteProvenance(c.Recorded[d]) }
 	v, unsigned, err := bench.VerifyForRecording(c.Root, o.Class, c.Options, how)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -42,7 +42,7 @@ type Reproduced struct {
 // Reproduce runs every case of an attempt again, with its recordings, under an
 // operator's key that is not the one that ran it. The agreement, or the first
 // divergence, is signed and recorded.
-func Reproduce(ctx context.Context, c *archive.Corpus, original Original, o Options) (*Reproduced, error) {
+func Reproduce(ctx context.Context, c *dossier.Corpus, original Original, o Options) (*Reproduced, error) {
 	if original.Finished == nil {
 		return nil, refusal.Newf(refusal.NotFound, "attempt %s was never finished, so there is nothing to agree with", original.ID).
 			WithHint("finish it with tally run %s --target %s --resume, and the flags that it was run with", original.Class, plain.ShellWord(original.Target))
@@ -184,7 +184,7 @@ func comparedOf(c *history.Case, g *harness.Graded) (evidence.Compared, *traject
 	if err != nil {
 		return out, nil, err
 	}
-	trace, err := trajectory.Canonical(v, archive.GoldenTrace)
+	trace, err := trajectory.Canonical(v, dossier.GoldenTrace)
 	if err != nil {
 		return out, nil, err
 	}
@@ -256,7 +256,7 @@ func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.
 	if err != nil {
 		return "", err
 	}
-	was, err := trajectory.Canonical(before, archive.GoldenTrace)
+	was, err := trajectory.Canonical(before, dossier.GoldenTrace)
 	if err != nil {
 		return "", err
 	}
@@ -267,7 +267,7 @@ func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.
 }
 
 // record signs what was found and appends it.
-func (r *Reproduced) record(ctx context.Context, c *archive.Corpus, key *seal.Key, record *evidence.AttemptReproduced) error {
+func (r *Reproduced) record(ctx context.Context, c *dossier.Corpus, key *seal.Key, record *evidence.AttemptReproduced) error {
 	message, err := canon.Marshal(record)
 	if err != nil {
 		return err

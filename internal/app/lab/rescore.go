@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -58,7 +58,7 @@ type NotGraded struct {
 // Rescore grades the stored trajectories of an attempt with the bench as it is
 // now. Nothing is driven. Each score that comes out different becomes an
 // amendment in the ledger, unless it is a dry run.
-func Rescore(ctx context.Context, c *archive.Corpus, original Original, o RescoreOptions) (*Rescored, error) {
+func Rescore(ctx context.Context, c *dossier.Corpus, original Original, o RescoreOptions) (*Rescored, error) {
 	v, err := c.Bench(original.Class)
 	if err != nil {
 		return nil, c.Refused(err)
@@ -184,7 +184,7 @@ func (r *Rescored) stored(a Original) ([]harness.Stored, map[caseKey]*history.Ca
 }
 
 // amend records the new scores beside the old ones.
-func (r *Rescored) amend(ctx context.Context, c *archive.Corpus, reason string) error {
+func (r *Rescored) amend(ctx context.Context, c *dossier.Corpus, reason string) error {
 	key, err := c.OperatorKey()
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -65,7 +65,7 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 		return nil, err
 	}
 	books.Visit = past.Visit
-	if j.ledger, err = s.place.OpenWith(ctx, books, archive.LockWait); err != nil {
+	if j.ledger, err = s.place.OpenWith(ctx, books, dossier.LockWait); err != nil {
 		return nil, err
 	}
 	if err := j.open(original, &draws{ledger: &book{j.ledger, s}, past: past}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -16,9 +16,9 @@ import (
 )
 
 // reading is the workspace as readers see it.
-func (p *place) reading() *archive.Corpus {
+func (p *place) reading() *dossier.Corpus {
 	p.t.Helper()
-	c, err := p.open().ReadCorpus("", archive.Ask{})
+	c, err := p.open().ReadCorpus("", dossier.Ask{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

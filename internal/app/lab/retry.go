@@ -3,7 +3,7 @@ package lab
 import (
 	"slices"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -20,7 +20,7 @@ type retry struct {
 
 // errorsOf finds the errors of an attempt that has ended. What is unscored has
 // its trajectory: grading it again is enough.
-func errorsOf(r *archive.Reading, class, target, name string) (*retry, error) {
+func errorsOf(r *dossier.Reading, class, target, name string) (*retry, error) {
 	if r == nil {
 		return nil, refusal.Newf(refusal.Failed, "the errors of an attempt cannot be had without the ledger")
 	}
@@ -49,7 +49,7 @@ func errorsOf(r *archive.Reading, class, target, name string) (*retry, error) {
 }
 
 // retried is the attempt whose errors are meant.
-func retried(r *archive.Reading, class, target, name string) (*history.Attempt, error) {
+func retried(r *dossier.Reading, class, target, name string) (*history.Attempt, error) {
 	if name == Newest {
 		for _, a := range slices.Backward(r.History.Attempts) {
 			if a.Finished != nil && a.Class == class && a.Target == target {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -53,7 +53,7 @@ func (s *Setup) Run(ctx context.Context, o RunOptions) (*Ran, error) {
 		past, cfg.From = o.Past, s.place.Reading.Verified()
 	}
 	cfg.Visit = past.Visit
-	l, err := s.place.OpenWith(ctx, cfg, archive.LockWait)
+	l, err := s.place.OpenWith(ctx, cfg, dossier.LockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 
 // KeepAnswer keeps what a person was told about an attempt beside the ledger. It
 // proves nothing: "tally verify --recompute" counts again.
-func KeepAnswer(p *archive.Place, attempt string, answer any) error {
+func KeepAnswer(p *dossier.Place, attempt string, answer any) error {
 	data, err := json.MarshalIndent(answer, "", "  ")
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/workspace"
@@ -55,7 +55,7 @@ type Setup struct {
 	Bench  *bench.Verified
 	Target *agent.Target
 
-	place   *archive.Corpus
+	place   *dossier.Corpus
 	o       Options
 	retry   *retry                   // nil unless the errors of an attempt are run again
 	resume  string                   // the command that resumes a run of it
@@ -63,7 +63,7 @@ type Setup struct {
 }
 
 // New verifies the class and finds the target. The corpus stays the caller's.
-func New(c *archive.Corpus, o Options) (*Setup, error) {
+func New(c *dossier.Corpus, o Options) (*Setup, error) {
 	v, err := c.Bench(o.Class)
 	if err != nil {
 		return nil, c.Refused(err)
@@ -71,7 +71,7 @@ func New(c *archive.Corpus, o Options) (*Setup, error) {
 	return setup(c, v, o)
 }
 
-func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
+func setup(c *dossier.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 	o.warn(c, v)
 	t, err := FindTarget(c, o.Class, o.Target)
 	if err != nil {
@@ -81,7 +81,7 @@ func setup(c *archive.Corpus, v *bench.Verified, o Options) (*Setup, error) {
 }
 
 // warn tells what people should know of a class before it runs.
-func (o *Options) warn(c *archive.Corpus, v *bench.Verified) {
+func (o *Options) warn(c *dossier.Corpus, v *bench.Verified) {
 	for _, w := range v.Warnings() {
 		if w.Case == "" && v.Level() == string(bench.Scratch) {
 			continue // the answer says it, at its end
@@ -90,7 +90,7 @@ func (o *Options) warn(c *archive.Corpus, v *bench.Verified) {
 	}
 }
 
-func setupOf(c *archive.Corpus, v *bench.Verified, t *agent.Target, o Options) (*Setup, error) {
+func setupOf(c *dossier.Corpus, v *bench.Verified, t *agent.Target, o Options) (*Setup, error) {
 	if err := o.checkSandbox(v.Registration().Isolation); err != nil {
 		return nil, err
 	}

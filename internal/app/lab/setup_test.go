@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -238,7 +238,7 @@ func TestGoldenTracesAreWrittenOnceAndChecked(t *testing.T) {
 func (p *place) original(id string) Original {
 	p.t.Helper()
 	w := p.open()
-	r, err := w.Read(archive.Ask{})
+	r, err := w.Read(dossier.Ask{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -29,11 +29,11 @@ type SubmitOptions struct {
 	WithoutSources bool
 }
 
-func (o *SubmitOptions) since() archive.Since {
+func (o *SubmitOptions) since() dossier.Since {
 	if o.FullHistory {
-		return archive.SinceAll
+		return dossier.SinceAll
 	}
-	return archive.SinceOwn
+	return dossier.SinceOwn
 }
 
 // A Submitted is a package that was made.
@@ -70,7 +70,7 @@ type SubmittedAudit struct {
 // Submit makes the package of an attempt. With an answer there may be an error: an
 // attempt that cannot be submitted, or whose audit is not clean, is shown and
 // nothing is written.
-func Submit(c *archive.Corpus, o SubmitOptions) (*Submitted, error) {
+func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	a, err := c.Reading.Attempt(o.Attempt)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func refuseSubmission(a *history.Attempt, p *submission.Package, o SubmitOptions
 
 // targetOf is the settings of the attempt's target, nil if they have changed
 // since: then what decided its behaviour is not in the package.
-func targetOf(c *archive.Corpus, a *history.Attempt) ([]byte, error) {
+func targetOf(c *dossier.Corpus, a *history.Attempt) ([]byte, error) {
 	if data, ok := c.Reading.Content(a.Plan.TargetDigest); ok {
 		return data, nil // of an attempt that was recorded for a submission
 	}

@@ -3,7 +3,7 @@ package lab
 import (
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/workspace"
@@ -15,7 +15,7 @@ import (
 // FindTarget finds the agent under test. Of a shipped class it is one that came
 // with it or, if there is none of that name, one of the workspace: people want to
 // see how their own agent does.
-func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
+func FindTarget(c *dossier.Corpus, class, name string) (*agent.Target, error) {
 	all, err := findVariants(c, class, name)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func FindTarget(c *archive.Corpus, class, name string) (*agent.Target, error) {
 }
 
 // findVariants is FindTarget for all the variants that the name stands for.
-func findVariants(c *archive.Corpus, class, name string) ([]*agent.Target, error) {
+func findVariants(c *dossier.Corpus, class, name string) ([]*agent.Target, error) {
 	if !bench.IsShipped(class) {
 		return agent.LoadAll(c.Root, onlyTarget(c, name))
 	}
@@ -49,7 +49,7 @@ func findVariants(c *archive.Corpus, class, name string) ([]*agent.Target, error
 
 // onlyTarget is the one target of a workspace, where nobody named another and
 // there is no default: nothing else can be meant.
-func onlyTarget(c *archive.Corpus, name string) string {
+func onlyTarget(c *dossier.Corpus, name string) string {
 	names := agent.Names(c.Root)
 	if name == agent.DefaultTarget && len(names) == 1 {
 		return names[0]

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -64,7 +64,7 @@ type Tried struct {
 
 // Try runs a program on a few cases in a scratch bench that is gone afterwards.
 // Nothing is signed or recorded, and no workspace is needed.
-func Try(ctx context.Context, world archive.World, o TryOptions, visit func(Tried) error) error {
+func Try(ctx context.Context, world dossier.World, o TryOptions, visit func(Tried) error) error {
 	lines, err := o.lines()
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *tryCase) line(i int) ([]byte, error) {
 // target makes a target of the command line. The program may read the current
 // folder, where its files usually are, or the part of it that has no secrets,
 // and what it is started from.
-func (o *TryOptions) target(world archive.World) (*agent.Target, *tryView, error) {
+func (o *TryOptions) target(world dossier.World) (*agent.Target, *tryView, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return nil, nil, refusal.Newf(refusal.Unreadable, "finding the current folder: %w", err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -89,7 +89,7 @@ type versions struct {
 // Loop runs the class until the context ends, which is no error. It ends early
 // if the first run was asked for wrongly, and if evidence does not verify;
 // everything else may be mended while it waits.
-func (w *Watch) Loop(ctx context.Context, place *archive.Place) error {
+func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
 	w.files = watchedFiles{place: place, class: w.Class, target: w.Target}
 	w.files.look(nil)
 	w.before = map[string]*former{}
@@ -123,7 +123,7 @@ var errStale = errors.New("something changed while it ran")
 
 // interruptible is run that stops as soon as something changes; then it returns
 // what did.
-func (w *Watch) interruptible(ctx context.Context, place *archive.Place, changed []string) (*Watched, []string, error) {
+func (w *Watch) interruptible(ctx context.Context, place *dossier.Place, changed []string) (*Watched, []string, error) {
 	c, err := place.OpenCorpusFor(w.TrustRoot)
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +161,7 @@ func (w *Watch) interruptible(ctx context.Context, place *archive.Place, changed
 }
 
 // setup verifies the class as it is now.
-func (w *Watch) setup(c *archive.Corpus) (*Setup, error, error) {
+func (w *Watch) setup(c *dossier.Corpus) (*Setup, error, error) {
 	if bench.IsShipped(w.Class) {
 		s, err := New(c, w.Options)
 		return s, nil, err
@@ -289,7 +289,7 @@ func (w *Watch) divergence(s *Setup, g *harness.Graded, passed []byte) (string, 
 		}
 		passed = golden
 	}
-	d, err := outline.CheckGolden(passed, g.Verified, "", archive.GoldenTrace)
+	d, err := outline.CheckGolden(passed, g.Verified, "", dossier.GoldenTrace)
 	if err != nil || d.Equal() {
 		return "", err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/agent"
@@ -34,7 +34,7 @@ type stamp struct {
 
 // A watchedFiles remembers what a run depends on and finds out what has changed.
 type watchedFiles struct {
-	place  *archive.Place
+	place  *dossier.Place
 	class  string
 	target string
 	known  map[string]stamp

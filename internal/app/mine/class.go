@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -27,7 +27,7 @@ import (
 func ReportFile(class string) string { return filepath.Join("audit", "mined", class+".json") }
 
 // write writes the class, the agents, the mounts of tests and the report.
-func (r *Report) write(c *archive.Corpus, o *Options, m *machine, kept []keptTask) error {
+func (r *Report) write(c *dossier.Corpus, o *Options, m *machine, kept []keptTask) error {
 	files, err := r.classFiles(c, o, m, kept)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (r *Report) write(c *archive.Corpus, o *Options, m *machine, kept []keptTas
 }
 
 // classFiles are the files of the class, by path.
-func (r *Report) classFiles(c *archive.Corpus, o *Options, m *machine, kept []keptTask) (map[string][]byte, error) {
+func (r *Report) classFiles(c *dossier.Corpus, o *Options, m *machine, kept []keptTask) (map[string][]byte, error) {
 	var added, reviewed *bench.Person
 	if r.Trust == bench.Signed {
 		var err error
@@ -207,7 +207,7 @@ func (p *treePack) pack() ([]byte, error) {
 
 // addMounts puts what tests need of this machine into tally.yaml. What it says
 // already stays.
-func addMounts(c *archive.Corpus, mounts []workspace.TestMount) error {
+func addMounts(c *dossier.Corpus, mounts []workspace.TestMount) error {
 	var lines strings.Builder
 	for _, m := range mounts {
 		if !slices.ContainsFunc(c.Settings.TestMounts, func(k workspace.TestMount) bool { return k.Inside == m.Inside }) {
@@ -261,7 +261,7 @@ command:
 
 // writeAgents writes the two reference agents. The recorded changes of several
 // classes lie together.
-func writeAgents(c *archive.Corpus, kept []keptTask) error {
+func writeAgents(c *dossier.Corpus, kept []keptTask) error {
 	files := map[string][]byte{"reference.yaml": []byte(referenceTarget), "reference/apply.sh": []byte(referenceScript), "nothing.yaml": []byte(nothingTarget)}
 	for _, t := range kept {
 		files[fmt.Sprintf("reference/fixes/%x.diff", sha256.Sum256([]byte(t.issue)))] = t.patch

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -43,7 +43,7 @@ type machine struct {
 
 // findMachine settles what tests of a language run with. A folder that tally.yaml
 // names already comes before one that is found here.
-func findMachine(ctx context.Context, c *archive.Corpus, o *Options, l Language) (*machine, error) {
+func findMachine(ctx context.Context, c *dossier.Corpus, o *Options, l Language) (*machine, error) {
 	state, err := workspace.StateDir(c.Getenv)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
@@ -76,7 +76,7 @@ const limitReached = "not checked: there were enough tasks already"
 // Run mines a repository and writes a class of what it finds, the two reference
 // agents and the report. What was checked is remembered: a run that was stopped
 // goes on when it is started again.
-func Run(ctx context.Context, c *archive.Corpus, o Options) (*Report, error) {
+func Run(ctx context.Context, c *dossier.Corpus, o Options) (*Report, error) {
 	if err := o.settle(c); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func lockClass(ctx context.Context, memory, class string) (*store.Lock, error) {
 
 const lockPatience = time.Second
 
-func (o *Options) settle(c *archive.Corpus) error {
+func (o *Options) settle(c *dossier.Corpus) error {
 	abs, err := filepath.Abs(o.Repo)
 	if err != nil {
 		return refusal.Newf(refusal.Usage, "%w", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/read/archive/gitlog"
+	"tallystick/internal/read/dossier/gitlog"
 	"tallystick/internal/record/refusal"
 )
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/read/scorecard"
@@ -59,7 +59,7 @@ type Queue struct {
 	Cases   []*history.Case
 	HeldOut int // cases that are left out because they are held out
 
-	r *archive.Reading
+	r *dossier.Reading
 }
 
 // A Item is one case as a person sees it, and where the answer goes. A line
@@ -102,7 +102,7 @@ const (
 )
 
 // Open finds the cases to look at.
-func Open(r *archive.Reading, ask Ask) (*Queue, error) {
+func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 	a, err := attemptNamed(r, ask.Name)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func Open(r *archive.Reading, ask Ask) (*Queue, error) {
 }
 
 // scaleOf is what people are asked about the cases of a class now.
-func scaleOf(r *archive.Reading, class string) (*bench.Review, error) {
+func scaleOf(r *dossier.Reading, class string) (*bench.Review, error) {
 	v, err := r.Bench(class)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func scaleOf(r *archive.Reading, class string) (*bench.Review, error) {
 }
 
 // attemptNamed finds an attempt, or the newest of a class that has a record.
-func attemptNamed(r *archive.Reading, name string) (*history.Attempt, error) {
+func attemptNamed(r *dossier.Reading, name string) (*history.Attempt, error) {
 	if r.History.Attempt(name) != nil {
 		return r.Attempt(name)
 	}
@@ -166,7 +166,7 @@ func attemptNamed(r *archive.Reading, name string) (*history.Attempt, error) {
 }
 
 // chosen reports whether a case is one of those that were asked for.
-func chosen(r *archive.Reading, only string, c *history.Case, labels []scorecard.GivenLabel) (bool, error) {
+func chosen(r *dossier.Reading, only string, c *history.Case, labels []scorecard.GivenLabel) (bool, error) {
 	switch only {
 	case "", All:
 		return true, nil
@@ -189,9 +189,9 @@ func chosen(r *archive.Reading, only string, c *history.Case, labels []scorecard
 	return false, refusal.Newf(refusal.Usage, "cases to look at: found %q, expected one of %s", only, strings.Join(Choices(), ", "))
 }
 
-func anyCheck(r *archive.Reading, c *history.Case, holds func(*grade.Detail) bool) (bool, error) {
+func anyCheck(r *dossier.Reading, c *history.Case, holds func(*grade.Detail) bool) (bool, error) {
 	checks, err := r.Checks(c)
-	if err != nil && !archive.SpeaksOfEvidence(err) {
+	if err != nil && !dossier.SpeaksOfEvidence(err) {
 		return false, err
 	}
 	for i := range checks {
@@ -297,7 +297,7 @@ func stepsOf(v *trajectory.Verified, blind bool) []string {
 }
 
 // wholeText is a text of the trajectory, whole if the evidence has it.
-func wholeText(r *archive.Reading, c *trajectory.Content) string {
+func wholeText(r *dossier.Reading, c *trajectory.Content) string {
 	if c.Truncated {
 		if data, ok := r.Content(c.Digest); ok {
 			return shownText(string(data))
@@ -319,7 +319,7 @@ func shownText(text string) string {
 }
 
 // Report says how far people got with an attempt and how far they agree.
-func Report(r *archive.Reading, name string) (*scorecard.ReviewReport, error) {
+func Report(r *dossier.Reading, name string) (*scorecard.ReviewReport, error) {
 	a, err := attemptNamed(r, name)
 	if err != nil {
 		return nil, err

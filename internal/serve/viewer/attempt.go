@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
@@ -51,7 +51,7 @@ type tagCount struct {
 
 // A caseRow is one repetition of a case in the table.
 type caseRow struct {
-	archive.ShownCase
+	dossier.ShownCase
 	Record   *entry // nil if it was not run
 	Recorded evidence.Outcome
 	Tags     []string
@@ -123,7 +123,7 @@ func attemptCommands(a *history.Attempt, earlier string) []command {
 // card counts one attempt, with the evidence where that is a matter of a moment.
 func (v *Viewer) card(a *history.Attempt) (*scorecard.Card, error) {
 	view := scorecard.View{Attempts: []*history.Attempt{a}}
-	if a.Tasks() <= archive.MaxGlance {
+	if a.Tasks() <= dossier.MaxGlance {
 		view.Evidence = v.display.Evidence
 		return scorecard.Of(v.r.History, view)
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 )
 
@@ -19,9 +19,9 @@ func (v *Viewer) audit(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &auditData{Attempt: a.ID, Long: a.Tasks() > archive.MaxGlance}
+	data := &auditData{Attempt: a.ID, Long: a.Tasks() > dossier.MaxGlance}
 	if !data.Long {
-		err := v.withCorpus(func(c *archive.Corpus) error {
+		err := v.withCorpus(func(c *dossier.Corpus) error {
 			in, err := lab.AuditInput(c, a.ID, false)
 			if err != nil {
 				return err

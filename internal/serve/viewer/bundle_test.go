@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -33,7 +33,7 @@ func writeShop(t *testing.T, only ...string) *written {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := archive.Open(s.dir, world(t, s.vars))
+	p, err := dossier.Open(s.dir, world(t, s.vars))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -23,11 +23,11 @@ type caseData struct {
 	Attempt    *history.Attempt
 	Case       *history.Case
 	Record     *entry
-	Why        *archive.Why
+	Why        *dossier.Why
 	Decisive   *grade.Detail
 	Transcript *transcript // nil if it cannot be shown
 	Missing    string      // why not
-	Steps      []archive.ShownStep
+	Steps      []dossier.ShownStep
 	Diff       []diffLine
 	Files      []evidenceFile
 	Changed    []changedFile
@@ -67,7 +67,7 @@ func (v *Viewer) lookUpCase(req *http.Request) (*history.Attempt, *history.Case,
 			return a, c, nil
 		}
 	}
-	if _, _, err := v.r.FindCase(archive.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
+	if _, _, err := v.r.FindCase(dossier.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
 		return nil, nil, err
 	}
 	return nil, nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of repetition %d of case %q", a.ID, repeat, req.PathValue("case"))
@@ -142,7 +142,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		return nil
 	}
 	s, err := v.begin(data.Attempt, data.Case)
-	var t *archive.Transcript
+	var t *dossier.Transcript
 	if err == nil {
 		data.Long = s.opened.Bytes > v.atOnce
 		t, err = v.settle(s)

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
@@ -48,7 +48,7 @@ type sideEvents struct {
 	Len            int
 }
 
-func newSideEvents(a *history.Attempt, c *history.Case, t *archive.Transcript) sideEvents {
+func newSideEvents(a *history.Attempt, c *history.Case, t *dossier.Transcript) sideEvents {
 	base := address("attempt", a.ID, "case", c.ID)
 	repeat := with(url.Values{}, "repeat", strconv.Itoa(int(c.Repeat)))
 	return sideEvents{Address: base + "/events" + repeat, Index: base + "/piece/" + c.Evidence[0].String() + repeat, Entry: c.Index, Head: t.File.Head.String(), Len: t.Len()}
@@ -126,7 +126,7 @@ func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
 	}
 	s := &sideBySide{Case: id}
 	ta, err := v.script(a, ca)
-	var tb *archive.Transcript
+	var tb *dossier.Transcript
 	if err == nil {
 		tb, err = v.script(b, cb)
 	}
@@ -154,7 +154,7 @@ func recordOf(a *history.Attempt, id string) *history.Case {
 const maxSideEvents = 2000
 
 // fill finds the first event that says something else, and shows what is around it.
-func (s *sideBySide) fill(a, b *archive.Transcript) error {
+func (s *sideBySide) fill(a, b *dossier.Transcript) error {
 	la, err := a.Lines(1, maxSideEvents)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func gist(line []byte) string {
 	return string(text)
 }
 
-func around(t *archive.Transcript, lines [][]byte, at int) ([]event, error) {
+func around(t *dossier.Transcript, lines [][]byte, at int) ([]event, error) {
 	var out []event
 	for seq := max(1, at-aroundDivergence); seq <= min(len(lines), at+aroundDivergence); seq++ {
 		e, err := newEvent(seq, lines[seq-1], t.Outline.At(seq-1))

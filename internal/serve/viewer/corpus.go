@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/suites"
@@ -22,7 +22,7 @@ type corpusData struct {
 }
 
 // withCorpus opens the workspace's benches for as long as they are looked at.
-func (v *Viewer) withCorpus(look func(*archive.Corpus) error) error {
+func (v *Viewer) withCorpus(look func(*dossier.Corpus) error) error {
 	c, err := v.r.Corpus()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (v *Viewer) withCorpus(look func(*archive.Corpus) error) error {
 
 func (v *Viewer) corpus(*http.Request) (*page, error) {
 	data := &corpusData{Shipped: suites.Classes()}
-	err := v.withCorpus(func(c *archive.Corpus) error {
+	err := v.withCorpus(func(c *dossier.Corpus) error {
 		classes, err := ceremony.EveryClass(c)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 		data.Problem = err.Error()
 	}
 	if !data.Shipped {
-		err := v.withCorpus(func(c *archive.Corpus) error {
+		err := v.withCorpus(func(c *dossier.Corpus) error {
 			if data.Verified {
 				data.waiting(c, b)
 			} else {
@@ -143,7 +143,7 @@ type statused interface {
 }
 
 // waiting adds the drafts that wait and what they and the class lack.
-func (d *classData) waiting(c *archive.Corpus, class statused) {
+func (d *classData) waiting(c *dossier.Corpus, class statused) {
 	d.Pending = class.PendingIDs()
 	var err error
 	if d.Missing, err = class.Status(c.Root, c.Options); err != nil {
@@ -152,7 +152,7 @@ func (d *classData) waiting(c *archive.Corpus, class statused) {
 }
 
 // draft is what lies on disk of a class that does not verify.
-func (d *classData) draft(c *archive.Corpus, now time.Time, q url.Values) {
+func (d *classData) draft(c *dossier.Corpus, now time.Time, q url.Values) {
 	draft, err := bench.Load(c.Root, d.Class)
 	if err != nil {
 		return // the problem is known

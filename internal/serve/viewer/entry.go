@@ -3,7 +3,7 @@ package viewer
 import (
 	"html/template"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/serve/viewer/layout"
 )
@@ -32,7 +32,7 @@ func (v *Viewer) entries(indexes ...int64) (map[int64]*entry, error) {
 	return out, nil
 }
 
-func newEntry(index int64, e archive.Entry) (*entry, error) {
+func newEntry(index int64, e dossier.Entry) (*entry, error) {
 	env, err := evidence.SplitEntry(e.Raw)
 	if err != nil {
 		return nil, err

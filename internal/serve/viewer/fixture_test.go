@@ -15,7 +15,7 @@ import (
 
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 )
 
 const registration = `version: 1
@@ -45,8 +45,8 @@ var hostile = map[string][]string{
 }
 
 // world is that of tests: nothing of the machine but its clock.
-func world(t testing.TB, vars map[string]string) archive.World {
-	return archive.World{Getenv: func(name string) string { return vars[name] }, Now: func() time.Time { return time.Now().UTC() }, Note: func(string, ...any) {}}
+func world(t testing.TB, vars map[string]string) dossier.World {
+	return dossier.World{Getenv: func(name string) string { return vars[name] }, Now: func() time.Time { return time.Now().UTC() }, Note: func(string, ...any) {}}
 }
 
 // A shop is a workspace with attempts of every kind: the suites that come with the
@@ -107,7 +107,7 @@ func (s *shop) write(name, text string) error {
 }
 
 func (s *shop) run(class, target string) error {
-	p, err := archive.Open(s.dir, world(nil, s.vars))
+	p, err := dossier.Open(s.dir, world(nil, s.vars))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func openShop(t *testing.T) *Viewer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := archive.Open(s.dir, world(t, s.vars))
+	p, err := dossier.Open(s.dir, world(t, s.vars))
 	if err != nil {
 		t.Fatal(err)
 	}

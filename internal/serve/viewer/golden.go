@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/refusal"
@@ -72,7 +72,7 @@ func (v *Viewer) compareGolden(data *goldenData) error {
 	if err != nil {
 		return err
 	}
-	d, err := outline.CheckGolden(text, run, "", archive.GoldenTrace)
+	d, err := outline.CheckGolden(text, run, "", dossier.GoldenTrace)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func goldenText(beside []byte, run *trajectory.Verified) ([]byte, error) {
 	if outline.IsOutline(beside) {
 		return outline.Of(run).Format(), nil
 	}
-	trace, err := trajectory.Canonical(run, archive.GoldenTrace)
+	trace, err := trajectory.Canonical(run, dossier.GoldenTrace)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"tallystick/internal/read/archive/abroad"
+	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/importer"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tallystick/internal/app/ceremony"
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 )
 
@@ -40,7 +40,7 @@ func TestTheJudgesTableIsWhatTheVerdictsGive(t *testing.T) {
 	if err := s.run("tone", "default"); err != nil {
 		t.Fatal(err)
 	}
-	p, err := archive.Open(s.dir, world(t, s.vars))
+	p, err := dossier.Open(s.dir, world(t, s.vars))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,17 +3,17 @@ package viewer
 import (
 	"context"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 )
 
 // A script is the transcript of a case. A long one is verified beside the pages, which
 // show a window of it meanwhile and say that it is being checked.
 type script struct {
-	opened *archive.OpenTranscript
+	opened *dossier.OpenTranscript
 	done   chan struct{} // closed when it was verified, or refused
 	// Set before done is closed.
-	verified *archive.Transcript
+	verified *dossier.Transcript
 	err      error
 
 	settled bool // guarded by the viewer's memo: somebody took note of the result
@@ -101,7 +101,7 @@ func (v *Viewer) keep(index int64, s *script) (room bool) {
 
 // settle takes note of the result; nil and no error if there is none yet. What was
 // refused is recorded.
-func (v *Viewer) settle(s *script) (*archive.Transcript, error) {
+func (v *Viewer) settle(s *script) (*dossier.Transcript, error) {
 	if !s.finished() {
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func (v *Viewer) takeNote(s *script) {
 }
 
 // script is the verified transcript of a case, however long that takes.
-func (v *Viewer) script(a *history.Attempt, c *history.Case) (*archive.Transcript, error) {
+func (v *Viewer) script(a *history.Attempt, c *history.Case) (*dossier.Transcript, error) {
 	s, err := v.begin(a, c)
 	if err != nil {
 		return nil, err

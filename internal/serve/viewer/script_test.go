@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 )
 
 const plainCase = "/attempt/hostile.default.1/case/plain-one"
@@ -82,7 +82,7 @@ func TestAForgedLongTranscriptBecomesTheBanner(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := &shop{dir: filepath.Join(dir, "w"), vars: map[string]string{"XDG_STATE_HOME": filepath.Join(dir, "state"), "HOME": dir}}
-	p, err := archive.Open(forged.dir, world(t, forged.vars))
+	p, err := dossier.Open(forged.dir, world(t, forged.vars))
 	if err != nil {
 		t.Fatal(err)
 	}

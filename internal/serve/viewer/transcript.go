@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
 )
@@ -56,7 +56,7 @@ type turn struct {
 }
 
 // newTranscript makes the window that begins at an event.
-func newTranscript(t *archive.Transcript, base string, q url.Values) (*transcript, error) {
+func newTranscript(t *dossier.Transcript, base string, q url.Values) (*transcript, error) {
 	from := min(fromOf(q), max(1, t.Len()))
 	lines, err := t.Lines(from, eventsInWindow)
 	if err != nil {
@@ -73,7 +73,7 @@ func newTranscript(t *archive.Transcript, base string, q url.Values) (*transcrip
 
 // beingChecked makes the same window of a transcript that is not verified yet. It has
 // the outline of its own events only.
-func beingChecked(o *archive.OpenTranscript, base string, q url.Values) (*transcript, error) {
+func beingChecked(o *dossier.OpenTranscript, base string, q url.Values) (*transcript, error) {
 	p, err := o.Peek(fromOf(q), eventsInWindow)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package viewer shows a workspace in a browser.
 //
-// It renders and does not decide: what a page says comes from [archive.Reading],
+// It renders and does not decide: what a page says comes from [dossier.Reading],
 // which verified the ledger once and reads on as it grows, and from the packages
 // that the commands ask. Pages only read. What one would do next is offered as a
 // command to copy.
@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/viewer/layout"
@@ -34,7 +34,7 @@ var files embed.FS
 
 // A Config says what is shown.
 type Config struct {
-	Place *archive.Place
+	Place *dossier.Place
 	// Files are results of other harnesses, as "tally import" reads them.
 	Files []string
 	// Now is the time; nil means that of the machine.
@@ -53,8 +53,8 @@ type Viewer struct {
 	// mu guards what was read: pages are made beside each other, and none while the
 	// ledger is read on.
 	mu      sync.RWMutex
-	r       *archive.Reading
-	display *archive.Display
+	r       *dossier.Reading
+	display *dossier.Display
 	broken  error     // why the ledger could not be read on
 	since   time.Time // when that was
 
@@ -78,7 +78,7 @@ func Open(c Config) (*Viewer, error) {
 		c.Now = time.Now
 	}
 	if c.Still { // its clock is changed below
-		c.Place = &archive.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
+		c.Place = &dossier.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
 	}
 	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1), maxKept: maxScriptBytes}
 	if err := v.read(); err != nil {
@@ -108,7 +108,7 @@ func (v *Viewer) Close() {
 }
 
 func (v *Viewer) read() error {
-	r, err := v.config.Place.Read(archive.Ask{Again: true, Prove: true})
+	r, err := v.config.Place.Read(dossier.Ask{Again: true, Prove: true})
 	if err != nil {
 		return err
 	}
@@ -171,10 +171,10 @@ func (v *Viewer) upToDate() {
 	defer v.looking.Unlock()
 	standing, err := v.standing()
 	switch {
-	case err == nil && standing == archive.Unchanged:
+	case err == nil && standing == dossier.Unchanged:
 		v.behind = time.Time{}
 		return
-	case err == nil && standing == archive.Grown && !v.mu.TryLock():
+	case err == nil && standing == dossier.Grown && !v.mu.TryLock():
 		if v.behind.IsZero() {
 			v.behind = time.Now()
 		}
@@ -182,14 +182,14 @@ func (v *Viewer) upToDate() {
 			return
 		}
 		v.mu.Lock()
-	case err != nil || standing != archive.Grown:
+	case err != nil || standing != dossier.Grown:
 		v.mu.Lock()
 	}
 	defer v.mu.Unlock()
 	v.behind = time.Time{}
 	switch {
 	case err != nil:
-	case standing == archive.Rewritten:
+	case standing == dossier.Rewritten:
 		err = v.read()
 	default:
 		if err = v.r.Refresh(); err == nil {
@@ -201,23 +201,23 @@ func (v *Viewer) upToDate() {
 
 // standing is how the ledger's files are. A ledger that did not verify is read again
 // after a while.
-func (v *Viewer) standing() (archive.Standing, error) {
+func (v *Viewer) standing() (dossier.Standing, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	switch {
 	case v.broken == nil:
 		return v.r.Standing()
 	case v.config.Now().Sub(v.since) < retryAfter:
-		return archive.Unchanged, nil
+		return dossier.Unchanged, nil
 	}
-	return archive.Rewritten, nil
+	return dossier.Rewritten, nil
 }
 
-func (v *Viewer) loggedOf(a *history.Attempt) (archive.Logged, error) {
+func (v *Viewer) loggedOf(a *history.Attempt) (dossier.Logged, error) {
 	if a.Finished == nil { // what it cost is in its journal
 		return v.display.Logged(a)
 	}
-	return remembered(v, "logged "+a.ID, func() (archive.Logged, error) { return v.display.Logged(a) })
+	return remembered(v, "logged "+a.ID, func() (dossier.Logged, error) { return v.display.Logged(a) })
 }
 
 // ServeHTTP answers a request.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tallystick/internal/read/archive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/serve/viewer"
 )
 
@@ -32,7 +32,7 @@ func serve(t *testing.T, forge forger) string {
 func (w *world) serve(t *testing.T, forge forger) string {
 	t.Helper()
 	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state")}
-	place, err := archive.Open(w.dir, archive.World{Getenv: func(name string) string { return env[name] }, Now: time.Now, Note: t.Logf})
+	place, err := dossier.Open(w.dir, dossier.World{Getenv: func(name string) string { return env[name] }, Now: time.Now, Note: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

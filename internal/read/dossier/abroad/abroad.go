@@ -1,0 +1,105 @@
+// Package abroad is about results of other people: what leaves a workspace in their
+// formats, and what was never in one.
+package abroad
+
+import (
+	"context"
+	"io"
+
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/export"
+	"tallystick/internal/share/importer"
+)
+
+// A DraftAsk is what somebody wants attested: a result file that is there, "-" for
+// standard input, or an attempt.
+type DraftAsk struct {
+	What        string
+	AttemptOnly bool // What is an attempt, whatever files there are
+	Stdin       io.Reader
+	claim.Options
+}
+
+// Draft drafts the body of what was asked for. With an attempt it gives its id.
+func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAsk) (*claim.Draft, string, error) {
+	if !ask.AttemptOnly && (ask.What == "-" || dossier.AreFiles(ask.What)) {
+		runs, err := importer.Read(ctx, []string{ask.What}, importer.Options{Stdin: ask.Stdin, Setup: true})
+		if err != nil {
+			return nil, "", err
+		}
+		draft, err := claim.OfRuns(runs, ask.Options)
+		return draft, "", err
+	}
+	p, err := open()
+	if refusal.Is(err, refusal.NotFound) {
+		return nil, "", refusal.Newf(refusal.Unreadable, "%s: there is no such file, and no workspace with an attempt of that name", ask.What).
+			WithHint("name a result file, a run folder, - or an attempt")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	r, a, err := p.ReadAttempt(ask.What, dossier.Ask{Prove: true})
+	if err != nil {
+		return nil, "", err
+	}
+	out, err := r.Attested(a, "")
+	if err != nil {
+		return nil, "", err
+	}
+	draft, err := claim.OfAttempt(out, ask.Options)
+	return draft, a.ID, err
+}
+
+// An ExportAsk says what of an attempt is to leave, and how.
+type ExportAsk struct {
+	Attempt, Glob string
+	ShowHeldOut   bool
+	Withhold      bool
+	Salts         string // a file for what opens withheld texts, "" for none
+}
+
+// ForExport verifies the ledger, gathers the attempt and withholds what is to be
+// withheld.
+func ForExport(p *dossier.Place, ask ExportAsk) (*export.Attempt, error) {
+	r, found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.Attested(found, ask.Glob)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Samples) == 0 {
+		return nil, NoCase(a.ID, ask.Glob)
+	}
+	if !ask.Withhold {
+		return a, nil
+	}
+	salts, err := a.Withhold(nil)
+	if err != nil || ask.Salts == "" {
+		return a, err
+	}
+	data, err := export.EncodeSalts(salts)
+	if err != nil {
+		return nil, err
+	}
+	return a, dossier.WriteSecret(ask.Salts, data)
+}
+
+// ImportedBadge draws the badge of a result file, which says that nobody observed
+// the run, and counts its samples.
+func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error) {
+	runs, err := importer.Read(ctx, []string{path}, importer.Options{})
+	if err != nil {
+		return nil, 0, err
+	}
+	files, err := claim.ImportedBadge(runs)
+	return files, int(runs[0].Samples), err
+}
+
+// NoCase refuses a pattern that matches no case of an attempt.
+func NoCase(attempt, glob string) error {
+	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
+}

@@ -1,0 +1,174 @@
+package abroad
+
+import (
+	"fmt"
+	"path"
+
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/share/browser/report"
+)
+
+// Bounds of a report. What does not fit is left out, what passed first, and counted.
+const (
+	maxReportRecords  = 5000
+	maxReportEvidence = 16 << 20 // a page shows it besides, so a file is about twice as long
+)
+
+// A ReportPage is the page of an attempt, and how many records it shows.
+type ReportPage struct {
+	HTML  []byte
+	Cases int
+}
+
+// Report verifies the ledger and makes the page of an attempt.
+func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *history.Attempt, error) {
+	r, found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := gather{r}.report(found, ask.Glob)
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := report.Render(data)
+	return &ReportPage{page, len(data.Cases)}, found, err
+}
+
+// A gather takes from a workspace what a report is made of.
+type gather struct{ *dossier.Reading }
+
+// report gathers the cases whose id matches glob, or all if that is "", what failed
+// before what passed.
+func (r gather) report(a *history.Attempt, glob string) (*report.Data, error) {
+	cases, err := r.mayLeave(a, reportOrder(a, glob))
+	if err != nil {
+		return nil, err
+	}
+	if len(cases) == 0 {
+		return nil, NoCase(a.ID, glob)
+	}
+	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Case{}}
+	left := maxReportEvidence
+	for _, c := range cases {
+		one, err := r.evidenceOf(a, c, &left)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		d.Cases = append(d.Cases, one)
+	}
+	return d, r.prove(d, a, cases)
+}
+
+// reportOrder lists the cases that have a record, what failed first, as many as fit.
+func reportOrder(a *history.Attempt, glob string) []*history.Case {
+	byOutcome := map[evidence.Outcome][]*history.Case{}
+	for c := range a.Cases() {
+		if ok, _ := path.Match(glob, c.ID); c.Index >= 0 && (glob == "" || ok) {
+			byOutcome[c.Outcome()] = append(byOutcome[c.Outcome()], c)
+		}
+	}
+	var all []*history.Case
+	for _, o := range []evidence.Outcome{evidence.Failed, evidence.Errored, evidence.Truncated, evidence.Unscored, evidence.Skipped, evidence.Passed} {
+		all = append(all, byOutcome[o]...)
+	}
+	return all[:min(len(all), maxReportRecords)]
+}
+
+// mayLeave takes out records that could tell what a held-out case asks: one without a
+// score repeats what the agent printed.
+func (r gather) mayLeave(a *history.Attempt, cases []*history.Case) ([]*history.Case, error) {
+	var kept []*history.Case
+	for _, c := range cases {
+		held, err := r.HeldOut(a, c)
+		if err != nil {
+			return nil, err
+		}
+		if !held || c.WasScored() {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+func (r gather) evidenceOf(a *history.Attempt, c *history.Case, left *int) (report.Case, error) {
+	one := report.Case{Entry: c.Index}
+	held, err := r.HeldOut(a, c)
+	switch {
+	case err != nil:
+		return one, err
+	case held:
+		one.Without = report.HeldOut
+		return one, nil
+	case len(c.Evidence) == 0:
+		one.Without = report.NotNamed
+		return one, nil
+	}
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil {
+		return one, err
+	}
+	// Verified as a trajectory, so that no page shows what the record does not name.
+	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
+		return one, err
+	}
+	index, err := r.Piece(c.Evidence[0])
+	if err != nil {
+		return one, err
+	}
+	log, err := r.Piece(files.Trajectory.Digest)
+	if err != nil {
+		return one, err
+	}
+	var grading []byte
+	if files.Grading != nil {
+		if grading, err = r.Piece(*files.Grading); err != nil {
+			return one, err
+		}
+	}
+	size := len(index) + len(log) + len(grading)
+	if size > *left {
+		one.Without = report.TooLong
+		return one, nil
+	}
+	*left -= size
+	one.Index, one.Trajectory, one.Grading = string(index), string(log), string(grading)
+	return one, nil
+}
+
+// prove proves the entries of a report: registration, the newest registration
+// of the class, totals, records.
+func (r gather) prove(d *report.Data, a *history.Attempt, cases []*history.Case) error {
+	order := []int64{a.Index}
+	newest := a
+	for _, other := range r.History.Attempts {
+		if other.Class == a.Class && other.Index > newest.Index {
+			newest = other
+		}
+	}
+	if newest != a {
+		order = append(order, newest.Index)
+	}
+	if a.Finished != nil {
+		order = append(order, a.Finished.Index)
+	}
+	for _, c := range cases {
+		order = append(order, c.Index)
+	}
+	proofs, key, err := r.Prove(order...)
+	if err != nil {
+		return err
+	}
+	d.Key = key
+	for _, i := range order {
+		x := proofs[i].Receipt()
+		x.Entry = nil // it stands beside the receipt, once
+		data, err := x.Marshal()
+		if err != nil {
+			return err
+		}
+		d.Entries = append(d.Entries, report.Entry{Index: i, Entry: string(proofs[i].Raw), Receipt: string(data)})
+	}
+	return nil
+}

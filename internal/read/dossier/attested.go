@@ -1,0 +1,191 @@
+package dossier
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/trajectory"
+	"tallystick/internal/share/export"
+)
+
+// Attested gathers what leaves the building about an attempt: its numbers from the
+// verified ledger, its texts from whole evidence, and a receipt. Only cases whose
+// id matches glob are in it, all if that is "". It needs [Ask].Prove and the
+// records of the attempt. A case whose evidence is not whole ends it.
+func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, error) {
+	out := &export.Attempt{
+		ID: a.ID, Class: a.Class, Target: a.Target, Origin: r.History.Origin, Level: a.Level.String(), Mode: a.Mode,
+		Number: a.Ordinal, Of: a.Siblings, Repeat: a.Plan.Repeat, Cases: a.Plan.CaseCount,
+		Started: a.Time.Go(), Finished: a.Finished != nil, Version: a.Harness(), Bench: a.Plan.BenchDigest.String(),
+		Registration: r.History.HeadAfter(a.Index + 1).String(),
+	}
+	if a.Plan.JudgeDigest != nil {
+		out.JudgeSettings = a.Plan.JudgeDigest.String()
+	}
+	if a.Finished != nil {
+		out.Ended = a.Finished.Time.Go()
+	}
+	for _, q := range history.Qualify(a) {
+		out.Qualifications = append(out.Qualifications, q.Text)
+	}
+	if glob != "" {
+		out.Qualifications = append(out.Qualifications, fmt.Sprintf("only the cases that match %q are told of", glob))
+	}
+	records, err := r.Records(a.Cases())
+	if err != nil {
+		return nil, err
+	}
+	g := &attested{reading: r, attempt: a, out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
+	for c := range a.Cases() {
+		if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
+			continue
+		}
+		if err := g.add(c, records[c.Index]); err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+	}
+	g.finish()
+	return out, r.attestedReceipt(a, out)
+}
+
+// attestedReceipt proves the entry that finished the attempt, or the one that
+// announced it.
+func (r *Reading) attestedReceipt(a *history.Attempt, out *export.Attempt) error {
+	index, kind := a.Index, evidence.AttemptRegisteredKind
+	if a.Finished != nil {
+		index, kind = a.Finished.Index, evidence.AttemptFinishedKind
+	}
+	proofs, key, err := r.Prove(index)
+	if err != nil {
+		return err
+	}
+	receipt := proofs[index].Receipt()
+	text, err := receipt.Marshal()
+	if err != nil {
+		return err
+	}
+	out.Receipt, out.ReceiptOf, out.Key = string(text), string(kind), key
+	if receipt.Entry == nil {
+		out.Record = proofs[index].Raw
+	}
+	return nil
+}
+
+// attested gathers samples.
+type attested struct {
+	reading   *Reading
+	attempt   *history.Attempt
+	out       *export.Attempt
+	models    map[string]bool
+	images    map[string]bool
+	isolation map[export.Isolation]int
+}
+
+func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
+	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
+		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
+	if c.IsScored() {
+		score := c.EffectiveScore()
+		s.Score = &score
+	}
+	if c.Index < 0 {
+		g.out.Samples = append(g.out.Samples, s)
+		return nil
+	}
+	s.Started, s.Took = time.UnixMilli(c.StartedMS).UTC(), c.Latency()
+	if record != nil {
+		s.Reason, s.Judged = record.Reason, record.JudgedByModel
+	}
+	if x := c.Context; x != nil {
+		g.isolation[export.Isolation{Class: x.Isolation, AgentIsolation: x.AgentIsolation, AgentScope: x.AgentScope, Scope: x.Scope, Vantage: x.Vantage}]++
+		if !x.Image.IsZero() {
+			g.images[x.Image.String()] = true
+		}
+	}
+	if err := g.texts(c, &s); err != nil {
+		return err
+	}
+	w, err := g.reading.withholds(g.attempt, c)
+	if err != nil {
+		return err
+	}
+	s.HeldOut = w != nil
+	s.Input, s.Answer, s.Expected, s.Reason = w.Text(s.Input), w.Text(s.Answer), w.Text(s.Expected), w.Text(s.Reason)
+	g.out.Samples = append(g.out.Samples, s)
+	return nil
+}
+
+func digests(list []digest.Content) []string {
+	var out []string
+	for _, d := range list {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+// texts reads what was asked, what was answered and what was expected, and which
+// models were called.
+func (g *attested) texts(c *history.Case, s *export.Sample) error {
+	v, err := history.TrajectoryOf(c, g.reading.Piece)
+	if err != nil {
+		return err
+	}
+	var asked []string
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.TurnStarted:
+			if text := g.whole(p.Input); text != "" {
+				asked = append(asked, text)
+			}
+		case *trajectory.TurnCompleted:
+			s.Answer = g.whole(p.Answer)
+		case *trajectory.RunCompleted:
+			if text := g.whole(p.Answer); text != "" {
+				s.Answer = text
+			}
+		case *trajectory.ModelCallStarted:
+			g.models[p.Model] = true
+		}
+	}
+	s.Input = strings.Join(asked, "\n\n")
+	checks, err := g.reading.Checks(c)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if check.Expected != nil && s.Expected == "" {
+			s.Expected = g.whole(check.Expected)
+		}
+	}
+	return nil
+}
+
+// whole is a text, or its beginning where that is all there is or all that may be
+// shown.
+func (g *attested) whole(c *trajectory.Content) string {
+	if c == nil {
+		return ""
+	}
+	if c.Truncated && !c.Redacted {
+		if data, ok := g.reading.Content(c.Digest); ok {
+			return strings.ToValidUTF8(string(data), "\uFFFD")
+		}
+	}
+	return c.Head
+}
+
+func (g *attested) finish() {
+	g.out.Models, g.out.Images = slices.Sorted(maps.Keys(g.models)), slices.Sorted(maps.Keys(g.images))
+	for i, n := range g.isolation {
+		i.Cases = n
+		g.out.Isolation = append(g.out.Isolation, i)
+	}
+	slices.SortFunc(g.out.Isolation, func(a, b export.Isolation) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}

@@ -1,0 +1,89 @@
+package dossier
+
+import (
+	"sync"
+
+	"tallystick/internal/read/dossier/rows"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/digest"
+)
+
+// A Display answers what is shown to people and decides nothing, from a cache
+// where it can. A row of the cache says that the evidence of a record was found
+// whole, and in which files; it holds as long as nobody touched these.
+//
+// The cache is a folder of the workspace that anybody may delete, and that
+// whoever can write there may forge. So gate, promote, verify and whatever else
+// decides or vouches ask [Reading.Evidence]; package structure has the list of
+// those who may ask for a Display.
+type Display struct {
+	r *Reading
+
+	mu   sync.Mutex
+	rows map[string]*rows.Rows // by attempt
+}
+
+// ForDisplay returns a Display of what was read. Close it to keep what it found.
+func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[string]*rows.Rows)} }
+
+// CacheDir is the folder of what is derived and may be deleted at any time.
+func (p *Place) CacheDir() string { return p.Private("cache") }
+
+// Evidence is [Reading.Evidence] for display. Several goroutines may ask.
+func (d *Display) Evidence(a *history.Attempt, c *history.Case) error {
+	key := rows.Key(a, c)
+	if d.known(a.ID, key) {
+		return nil
+	}
+	var named []digest.Content
+	err := d.r.packable(a, c, func(piece digest.Content) { named = append(named, piece) })
+	if err == nil {
+		d.note(a.ID, key, named)
+	}
+	return asMissing(err)
+}
+
+// MaxGlance is how many tasks an attempt may have whose gates are asked for
+// display: each takes reading the evidence of a task that nobody looked at before.
+const MaxGlance = 2000
+
+// Logged is an attempt at a glance, as [Reading.Log] has it. Of one that is too long
+// for a glance it does not say whether its gates are met.
+func (d *Display) Logged(a *history.Attempt) (Logged, error) {
+	if a.Tasks() > MaxGlance {
+		return d.r.logged(a, nil)
+	}
+	return d.r.logged(a, d.Evidence)
+}
+
+func (d *Display) known(attempt string, key digest.Content) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.rows[attempt]
+	if r == nil {
+		r = rows.Load(d.r.fs(), d.r.CacheDir(), d.r.EvidenceDir(), attempt)
+		d.rows[attempt] = r
+	}
+	return r.Has(key)
+}
+
+// note remembers that the evidence of a record is whole.
+func (d *Display) note(attempt string, key digest.Content, named []digest.Content) {
+	files := make(map[string]bool)
+	for _, piece := range named {
+		files[d.r.vault.FileOf(piece)] = true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rows[attempt].Add(key, files)
+}
+
+// Close writes down what is new. That it could not is no reason to fail: the
+// next one derives it again.
+func (d *Display) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.rows {
+		r.Save()
+	}
+}

@@ -1,0 +1,332 @@
+package dossier
+
+import (
+	"cmp"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/journal"
+)
+
+// A Logged is one attempt at a glance.
+type Logged struct {
+	ID        string           `json:"id"`
+	Class     string           `json:"class"`
+	Target    string           `json:"target"`
+	Number    int              `json:"number"`
+	Of        int              `json:"of"`
+	Mode      string           `json:"mode"`
+	Level     history.Level    `json:"level"`
+	StartedAt evidence.Time    `json:"started_at"`
+	Finished  bool             `json:"finished"`
+	Filtered  bool             `json:"filtered"`
+	Reduce    evidence.Reducer `json:"reduce,omitempty"`
+	Retries   string           `json:"retries,omitempty"` // the attempt whose errors it runs again
+	Total     int              `json:"total"`
+	Passed    int              `json:"passed"`
+	Failed    int              `json:"failed"`
+	Errors    int              `json:"errors"`
+	Unscored  int              `json:"unscored"`
+	Truncated int              `json:"truncated"`
+	Skipped   int              `json:"skipped"`
+	NotRun    int              `json:"not_run"`
+	CostUSD   *float64         `json:"cost_usd"` // of the scored executions; null if it is not known
+	// Paid is what a live attempt cost in all; before its end as far as its
+	// journal is here and intact.
+	Paid *history.Paid `json:"paid,omitempty"`
+
+	// Qualifications are what must be known beside these numbers.
+	Qualifications []history.Qualification `json:"qualifications,omitempty"`
+	// GateMet is nil where nobody can say: the attempt did not finish, left
+	// cases out, or the class has no gates or other ones by now.
+	GateMet  *bool    `json:"gate_met"`
+	Problems []string `json:"problems"` // with its records
+}
+
+// LogOptions choose what is listed. Empty means all.
+type LogOptions struct{ Class, Target string }
+
+// Log lists attempts, the newest first.
+func (r *Reading) Log(o LogOptions) ([]Logged, error) {
+	out := []Logged{}
+	for _, a := range slices.Backward(r.History.Attempts) {
+		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
+			continue
+		}
+		l, err := r.logged(a, r.Evidence)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	if len(out) == 0 {
+		return out, r.nothingLogged(o)
+	}
+	return out, nil
+}
+
+// nothingLogged tells a name that nobody has from a ledger that is still empty.
+func (r *Reading) nothingLogged(o LogOptions) error {
+	var classes, targets []string
+	for _, a := range r.History.Attempts {
+		classes, targets = append(classes, a.Class), append(targets, a.Target)
+	}
+	if err := unknownAmong("class", o.Class, classes); err != nil {
+		return err
+	}
+	return unknownAmong("target", o.Target, targets)
+}
+
+// An evidenceOf finds out whether the evidence of a record is whole.
+type evidenceOf = func(*history.Attempt, *history.Case) error
+
+// unknownAmong refuses a name that no attempt has, and suggests one that some
+// attempt has.
+func unknownAmong(what, name string, known []string) error {
+	if name == "" || len(known) == 0 || slices.Contains(known, name) {
+		return nil
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	return refusal.Newf(refusal.UnknownName, "no attempt of the %s %q", what, name).
+		Suggest(name, known, "there are attempts of %s", listed(known))
+}
+
+// logged counts what became of an attempt; looks finds out whether evidence
+// is whole, and without it nobody says whether gates are met.
+func (r *Reading) logged(a *history.Attempt, looks evidenceOf) (Logged, error) {
+	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
+	cost, known := int64(0), true
+	for c := range a.Cases() {
+		l.count(c.Effective())
+		cost, known = cost+c.CostMicro, known && c.CostKnown()
+	}
+	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), r.paidSoFar(a), history.Qualify(a)
+	met, err := r.gateMet(a, looks)
+	l.GateMet = met
+	return l, err
+}
+
+// paidSoFar asks the journal where no record says it yet.
+func (r *Reading) paidSoFar(a *history.Attempt) *history.Paid {
+	if a.Finished != nil {
+		return history.PaidBy(a)
+	}
+	paid, err := journal.Verify(store.OS{}, filepath.Join(r.RunsDir(), a.ID), journal.Owner{Attempt: a.ID, Origin: r.History.Origin})
+	if err != nil {
+		return nil
+	}
+	return history.PaidOf(&paid)
+}
+
+func (l *Logged) count(o evidence.Outcome) {
+	switch o {
+	case evidence.Passed:
+		l.Passed++
+	case evidence.Failed:
+		l.Failed++
+	case evidence.Skipped:
+		l.Skipped++
+	case evidence.Unscored:
+		l.Unscored++
+	case evidence.Truncated:
+		l.Truncated++
+	case history.NotRun:
+		l.NotRun++
+	default:
+		l.Errors++
+	}
+}
+
+// gateMet asks the gates that the attempt was registered with, if the class
+// still has them. A bench that does not verify is a matter for the commands
+// that rest on it: here the question has no answer.
+func (r *Reading) gateMet(a *history.Attempt, looks evidenceOf) (*bool, error) {
+	if looks == nil || a.Finished == nil || a.Plan.Filtered {
+		return nil, nil
+	}
+	v, err := r.bench(a.Class)
+	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
+		return nil, nil
+	}
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: looks})
+	if err != nil {
+		return nil, r.Refused(err)
+	}
+	met := gate.Met(results)
+	return &met, nil
+}
+
+// SplitCase reads ATTEMPT or ATTEMPT:CASE. Either name may hold a colon, so the
+// attempts that there are decide.
+func (r *Reading) SplitCase(name string) (attempt, caseID string) {
+	if r.History.Attempt(name) != nil {
+		return name, ""
+	}
+	for i := range len(name) {
+		if name[i] == ':' && r.History.Attempt(name[:i]) != nil {
+			return name[:i], name[i+1:]
+		}
+	}
+	attempt, caseID, _ = strings.Cut(name, ":")
+	return attempt, caseID
+}
+
+// A ShownCase is one repetition of a case in the list of an attempt.
+type ShownCase struct {
+	Case      string           `json:"case"`
+	Repeat    int              `json:"repeat"`
+	Outcome   evidence.Outcome `json:"outcome"`
+	Score     *float64         `json:"score"`
+	Reason    string           `json:"reason,omitempty"`
+	Modes     []string         `json:"failure_modes,omitempty"`
+	Turns     int              `json:"turns"`
+	LatencyMS int64            `json:"latency_ms"`
+	CostUSD   *float64         `json:"cost_usd"` // null if it is not known
+	Entry     *int64           `json:"entry"`    // null if there is no record
+}
+
+// A ShownAttempt is an attempt with its cases, those that did not pass first.
+type ShownAttempt struct {
+	Logged
+	Cases []ShownCase `json:"cases"`
+}
+
+// ShowAttempt gathers what there is to see of an attempt. It needs [Ask].Again.
+func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
+	l, err := r.logged(a, r.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := r.ShowCases(a, a.Cases())
+	if err != nil {
+		return nil, err
+	}
+	out := &ShownAttempt{Logged: l, Cases: cases}
+	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownCase) bool { return c.Outcome != evidence.Passed })
+	failed := slices.DeleteFunc(out.Cases, func(c ShownCase) bool { return c.Outcome == evidence.Passed })
+	out.Cases = append(failed, passed...)
+	return out, nil
+}
+
+// ShowCases are some cases of an attempt in the list of it, in their order. It
+// needs [Ask].Again.
+func (r *Reading) ShowCases(a *history.Attempt, cases iter.Seq[*history.Case]) ([]ShownCase, error) {
+	records, err := r.Records(cases)
+	if err != nil {
+		return nil, err
+	}
+	out := []ShownCase{}
+	for c := range cases {
+		s := ShownCase{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
+			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
+		if c.IsScored() {
+			score := c.EffectiveScore()
+			s.Score = &score
+		}
+		if record := records[c.Index]; record != nil {
+			w, err := r.withholds(a, c)
+			if err != nil {
+				return nil, err
+			}
+			s.Reason, s.Entry = w.Text(record.Reason), &c.Index
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// A ShownStep is one event of a trajectory in few words.
+type ShownStep struct {
+	Seq  int    `json:"seq"`
+	Turn int    `json:"turn"`
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// A ShownRun is one case of an attempt: why it ended as it did, and every step.
+type ShownRun struct {
+	*Why
+	Class   string   `json:"class"`
+	Target  string   `json:"target"`
+	Score   *float64 `json:"score"`
+	Turns   int      `json:"turns"`
+	CostUSD *float64 `json:"cost_usd"` // null if it is not known
+	// Paid is what all executions of the case cost, if it was live; Resumed how
+	// often the one of the record was resumed from its journal.
+	Paid    *history.Paid `json:"paid,omitempty"`
+	Resumed int           `json:"resumed,omitempty"`
+	// Worker is who drove the case, if a fleet ran the attempt.
+	Worker *evidence.Worker `json:"worker,omitempty"`
+	Steps  []ShownStep      `json:"steps"`
+}
+
+// ShowCase gathers what there is to see of one case. It needs what [Reading.Why]
+// needs. Steps are empty if the evidence is missing, and Missing says so.
+func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, error) {
+	why, err := r.Why(a, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Steps: []ShownStep{}}
+	if c.IsScored() {
+		score := c.EffectiveScore()
+		s.Score = &score
+	}
+	records, err := r.Records(func(yield func(*history.Case) bool) { yield(c) })
+	if err != nil {
+		return nil, err
+	}
+	if record := records[c.Index]; record != nil {
+		s.Paid, s.Resumed, s.Worker = history.PaidOf(record.Paid), record.Resumed, record.Worker
+	}
+	v, err := history.TrajectoryOf(c, r.Piece)
+	switch {
+	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
+		return nil, r.Refused(err)
+	case err != nil:
+		s.Missing = err.Error()
+		return s, nil
+	}
+	w, err := r.withholds(a, c)
+	if err != nil {
+		return nil, err
+	}
+	for e := range v.Events() {
+		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), w.Text(e.Payload.Summary())})
+	}
+	return s, nil
+}
+
+// dollarsOf is an amount, nil if it is not known.
+func dollarsOf(micro int64, known bool) *float64 {
+	if !known {
+		return nil
+	}
+	usd := float64(micro) / 1e6
+	return &usd
+}
+
+// Events are the lines of a case's trajectory as they were hashed. Those of a
+// held-out case are refused unless somebody asked to see it.
+func (r *Reading) Events(a *history.Attempt, c *history.Case) ([]byte, error) {
+	if w, err := r.withholds(a, c); err != nil || w != nil {
+		return nil, cmp.Or(err, heldOut(c.ID))
+	}
+	files, err := r.FilesOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
+		return nil, r.Refused(err)
+	}
+	return r.Piece(files.Trajectory.Digest)
+}

@@ -1,0 +1,134 @@
+// Package names lists what can be named in a workspace, for somebody who is typing.
+package names
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
+	"tallystick/internal/run/suites"
+)
+
+// Names lists what can be named in a workspace, for somebody who is typing. It
+// looks at the names of files alone: nothing is verified, and it takes the same
+// time whatever the size of the ledger. What cannot be read is not listed; the
+// zero value lists nothing.
+type Names struct{ dir, packs, keys string }
+
+// Of are those of a workspace.
+func Of(p *dossier.Place) Names {
+	return Names{dir: p.Dir, packs: filepath.Join(p.EvidenceDir(), "packs"), keys: p.KeysDir()}
+}
+
+// Classes are those of the workspace, and those that come with the program.
+func (n Names) Classes() []string {
+	root, err := os.OpenRoot(n.dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	classes, _ := bench.Classes(root)
+	return append(classes, suites.Classes()...)
+}
+
+// Targets are those that a class may run against.
+func (n Names) Targets(class string) []string {
+	root, err := os.OpenRoot(n.dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	names := agent.Names(root)
+	if bench.IsShipped(class) {
+		names = append(suites.Targets(), names...)
+	}
+	return names
+}
+
+// Cases are those of a class, or of all classes of the workspace if it is "".
+func (n Names) Cases(class string) []string {
+	var ids []string
+	for _, g := range n.glance(class) {
+		ids = append(ids, g.ID)
+	}
+	return ids
+}
+
+// Tags are those of the cases of a class.
+func (n Names) Tags(class string) []string {
+	var tags []string
+	for _, g := range n.glance(class) {
+		tags = append(tags, g.Tags...)
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+func (n Names) glance(class string) []bench.Glanced {
+	if bench.IsShipped(class) && n.dir != "" {
+		return suites.Glance(class)
+	}
+	root, err := os.OpenRoot(n.dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	classes := []string{class}
+	if class == "" {
+		classes, _ = bench.Classes(root)
+	}
+	var all []bench.Glanced
+	for _, c := range classes {
+		all = append(all, bench.Glance(root.FS(), c)...)
+	}
+	return all
+}
+
+// Attempts are those that left something in the workspace, the newest first.
+func (n Names) Attempts() []string {
+	entries, _ := os.ReadDir(n.packs)
+	type attempt struct {
+		id   string
+		when int64
+	}
+	var found []attempt
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".pack")
+		if info, err := e.Info(); ok && err == nil {
+			found = append(found, attempt{id, info.ModTime().UnixNano()})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b attempt) int { return int(max(-1, min(1, b.when-a.when))) })
+	ids := make([]string, len(found))
+	for i, a := range found {
+		ids[i] = a.id
+	}
+	return ids
+}
+
+// ClassOf is the class that an attempt's id says: CLASS.TARGET.NUMBER, with a
+// plus where the name of a class has a colon.
+func (n Names) ClassOf(attempt string) string {
+	for _, class := range n.Classes() {
+		if strings.HasPrefix(attempt, strings.ReplaceAll(class, ":", "+")+".") {
+			return class
+		}
+	}
+	return ""
+}
+
+// Keys are the files in the folder of keys.
+func (n Names) Keys() []string {
+	var names []string
+	entries, _ := os.ReadDir(n.keys)
+	for _, e := range entries {
+		if !e.IsDir() && !dossier.BesideKey(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,222 @@
+package dossier
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tallystick/internal/read/promote"
+	"tallystick/internal/read/recount"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/journal"
+)
+
+// maxKeptAnswer bounds a kept answer, which has a line for each case that failed
+// at most.
+const maxKeptAnswer = 256 << 20
+
+// A Recounted says what came of counting a workspace again.
+type Recounted struct {
+	Attempts        int `json:"attempts"`
+	Runs            int `json:"runs"`            // kept answers of "tally run"
+	Recommendations int `json:"recommendations"` // entries, with their files
+	recount.Recounted
+}
+
+// ReadForRecount reads all that counting again needs.
+func (p *Place) ReadForRecount() (*Reading, error) { return p.Read(Ask{Again: true}) }
+
+// Recount counts everything in the workspace again: each attempt from its
+// records and their evidence, the kept answers of runs, the recommendations. The
+// error is a refusal if something differs; the answer is there all the same. It
+// needs what [Place.ReadForRecount] reads.
+func (r *Reading) Recount() (*Recounted, error) {
+	all := &Recounted{Recounted: recount.Recounted{Differences: []recount.Difference{}, Unchecked: []string{}}}
+	for _, a := range r.History.Attempts {
+		counted, err := recount.Attempt(a, r.Piece)
+		if err != nil {
+			return nil, err
+		}
+		all.Attempts++
+		all.Add(counted)
+	}
+	runs, err := jsonFiles(r.RunsDir())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range runs {
+		counted, err := r.recountRun(name)
+		if err != nil {
+			return nil, err
+		}
+		all.Runs++
+		all.Add(counted)
+	}
+	r.noteMissingRuns(all, runs)
+	r.recountPaid(all)
+	if err := r.recountAdvice(all); err != nil {
+		return nil, err
+	}
+	if err := r.recountEvents(all); err != nil {
+		return nil, err
+	}
+	if err := all.Err(); err != nil {
+		return all, r.Refused(err)
+	}
+	return all, nil
+}
+
+// noteMissingRuns says which attempts have no kept answer. It is not a difference:
+// another machine may have run them, and the records are what counts. But who took
+// an answer away should not be passed over in silence.
+func (r *Reading) noteMissingRuns(all *Recounted, kept []string) {
+	for _, a := range r.History.Attempts {
+		name := filepath.Join(r.RunsDir(), a.ID+".json")
+		if a.Finished != nil && !slices.Contains(kept, name) {
+			all.Notes = append(all.Notes, "attempt "+a.ID+" has finished, and its answer is not kept in .tally/runs: what \"tally run\" said then is not compared")
+		}
+	}
+}
+
+// recountPaid adds up the journals of live attempts again. One that is not here is
+// not a difference: another machine may have run the attempt.
+func (r *Reading) recountPaid(all *Recounted) {
+	for _, a := range r.History.Attempts {
+		if a.Finished == nil || a.Finished.Paid == nil {
+			continue
+		}
+		paid, err := journal.Verify(store.OS{}, filepath.Join(r.RunsDir(), a.ID), journal.Owner{Attempt: a.ID, Origin: r.History.Origin})
+		switch where := fmt.Sprintf("entry %d (attempt.finished of %s)", a.Finished.Index, a.ID); {
+		case errors.Is(err, fs.ErrNotExist):
+			all.Notes = append(all.Notes, "attempt "+a.ID+" was live, and its journal is not in .tally/runs: what it paid is not counted again")
+		case err != nil:
+			all.Compare(where, "paid", a.Finished.Paid, err.Error(), false)
+		default:
+			all.Compare(where, "paid", a.Finished.Paid, paid, *a.Finished.Paid == paid)
+		}
+	}
+}
+
+// KeptAnswer reads a file that may be a kept answer. The kind is "" if it is not.
+func KeptAnswer(name string) (recount.Kind, []byte, error) {
+	data, err := store.ReadFile(store.OS{}, name, maxKeptAnswer)
+	if err != nil {
+		return "", nil, err
+	}
+	return recount.KindOf(data), data, nil
+}
+
+// RecountAnswer makes a kept answer again and compares. See [recount.Source].
+func (r *Reading) RecountAnswer(kind recount.Kind, name string, data []byte) (*recount.Recounted, error) {
+	return r.source().Answer(kind, name, data)
+}
+
+func (r *Reading) source() *recount.Source {
+	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.bench,
+		Advised: r.advised, Anchors: r.anchorsThen, Proves: r.provedBy}
+}
+
+// recountRun makes the kept answer of a run again. It must be of the attempt
+// that its name says, or the answer of a better one could stand in for it.
+func (r *Reading) recountRun(name string) (*recount.Recounted, error) {
+	data, err := store.ReadFile(store.OS{}, name, maxKeptAnswer)
+	if err != nil {
+		return nil, err
+	}
+	if recount.KindOf(data) != recount.RunKind {
+		return nil, recount.NotKept(name, errors.New("it is not the answer of a run"))
+	}
+	counted, err := r.RecountAnswer(recount.RunKind, name, data)
+	if err != nil {
+		return nil, err
+	}
+	var kept struct{ Attempt struct{ ID string } }
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return nil, recount.NotKept(name, err)
+	}
+	want := strings.TrimSuffix(filepath.Base(name), ".json")
+	counted.Compare(name, "attempt.id", kept.Attempt.ID, want, kept.Attempt.ID == want)
+	return counted, nil
+}
+
+// recountAdvice counts every recommendation of the ledger again, with its file.
+func (r *Reading) recountAdvice(all *Recounted) error {
+	names, err := jsonFiles(r.RecommendationsDir())
+	if err != nil {
+		return err
+	}
+	filed := make(map[string]bool)
+	for _, name := range names {
+		kind, data, err := KeptAnswer(name)
+		if err != nil {
+			return err
+		}
+		filed[filepath.Base(name)] = true
+		if kind != recount.RecommendationKind {
+			all.Compare(name, "recommended_tier", "nothing", "a recommendation", false)
+			continue
+		}
+		counted, err := r.RecountAnswer(kind, name, data)
+		if err != nil {
+			return err
+		}
+		all.Add(counted)
+		if err := checkAdviceFile(all, name, data); err != nil {
+			return err
+		}
+	}
+	for _, index := range slices.Sorted(maps.Keys(r.advised)) {
+		all.Recommendations++
+		if filed[recount.AdviceFile(r.advised[index].Class, index)] {
+			continue
+		}
+		counted, err := r.source().Unfiled(index)
+		if err != nil {
+			return err
+		}
+		all.Add(counted)
+	}
+	return nil
+}
+
+// checkAdviceFile requires a recommendation to be in the file that is its own: an
+// answer that only looks like one has no receipts.
+func checkAdviceFile(all *Recounted, name string, data []byte) error {
+	var kept struct {
+		Schema string
+		Class  string
+		Index  int64
+	}
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return recount.NotKept(name, err)
+	}
+	want := recount.AdviceFile(kept.Class, kept.Index)
+	all.Compare(name, "index", filepath.Base(name), want, filepath.Base(name) == want)
+	all.Compare(name, "schema", kept.Schema, promote.FileSchema, kept.Schema == promote.FileSchema)
+	return nil
+}
+
+// jsonFiles lists the JSON files of a folder that may not be there.
+func jsonFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading the folder: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".json") {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names, nil
+}

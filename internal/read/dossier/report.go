@@ -1,0 +1,171 @@
+package dossier
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"tallystick/internal/read/gate"
+	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/grade"
+)
+
+// maxDivergences bounds how many failed cases are compared with earlier runs:
+// after a few the reader knows, and each takes two trajectories.
+const maxDivergences = 50
+
+// Report gathers what a test reporter shows of an attempt. It needs [Ask].Again
+// and the records of the attempt; with those of every attempt it tells where
+// cases left the run in which they last passed.
+func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report, error) {
+	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results,
+		Qualifications: history.Qualify(a)}
+	// Why a case has no score is in its record and nowhere in the totals.
+	records, err := r.Records(a.Cases())
+	if err != nil {
+		return report, err
+	}
+	if a.Plan.Reduce != "" {
+		return report, r.reducedCases(&report, a, records)
+	}
+	looked := 0
+	for c := range a.Cases() {
+		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c)}
+		if record := records[c.Index]; record != nil {
+			t.Reason = record.Reason
+		}
+		if c.Correction != nil {
+			t.Corrected = c.Correction.Text()
+		}
+		if a.Plan.Repeat > 1 {
+			t.Repeat = int(c.Repeat)
+		}
+		if c.IsScored() {
+			score := c.EffectiveScore()
+			t.Score = &score
+		}
+		if c.IsScored() && !c.Passed() {
+			r.compared(c, &t)
+		}
+		if err := r.withholdIn(a, c, &t); err != nil {
+			return report, err
+		}
+		if c.Index >= 0 && !c.Passed() {
+			if looked++; looked <= maxDivergences {
+				t.Divergence = r.Parted(a, c)
+			}
+		}
+		report.Cases = append(report.Cases, t)
+	}
+	for range a.Unlisted() {
+		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun, Qualifications: []string{history.QualNotRun}})
+	}
+	return report, nil
+}
+
+// reducedCases adds one test for each case whose repetitions make one outcome.
+func (r *Reading) reducedCases(report *gate.Report, a *history.Attempt, records map[int64]*evidence.CaseScored) error {
+	for _, x := range scorecard.ReducedCases(a) {
+		t := gate.Case{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
+		var first *history.Case // that did not pass
+		for _, c := range x.Cases {
+			t.Duration += c.Latency()
+			if first == nil && !c.Passed() {
+				first = c
+			}
+		}
+		if first != nil {
+			t.FailureModes = first.FailureModes()
+			if record := records[first.Index]; record != nil {
+				t.Reason = record.Reason
+			}
+			if first.IsScored() {
+				r.compared(first, &t)
+			}
+			if err := r.withholdIn(a, first, &t); err != nil {
+				return err
+			}
+		}
+		t.Reason = strings.TrimSuffix(fmt.Sprintf("%d of %d repetitions passed, reduced by %s: %s", x.Passed, x.Of, a.Plan.ReducedText(), t.Reason), ": ")
+		t.Qualifications = a.QualificationsOf(x.Cases[0])
+		report.Cases = append(report.Cases, t)
+	}
+	return nil
+}
+
+// compared adds to a case that did not pass what the grader compared that decided
+// it. It is a help to people: without the evidence the report is shorter and as
+// red.
+func (r *Reading) compared(c *history.Case, t *gate.Case) {
+	if c.Correction != nil {
+		return // the correction says all
+	}
+	if c.Outcome() == evidence.Passed {
+		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
+		return
+	}
+	checks, err := r.Checks(c)
+	if err != nil {
+		return
+	}
+	check := grade.Decisive(checks)
+	if check == nil {
+		return
+	}
+	if t.Got = check.Missing; check.Extracted != nil {
+		t.Got = check.Extracted.Head
+	}
+	if check.Expected != nil {
+		t.Want = check.Expected.Head
+	}
+	if t.Reason == "" {
+		t.Reason = check.Why
+	}
+}
+
+// withholdIn hides what a report would tell of a held-out case.
+func (r *Reading) withholdIn(a *history.Attempt, c *history.Case, t *gate.Case) error {
+	if t.Reason == "" && t.Got == "" && t.Want == "" {
+		return nil
+	}
+	w, err := r.withholds(a, c)
+	t.Reason, t.Got, t.Want = w.Text(t.Reason), w.Text(t.Got), w.Text(t.Want)
+	return err
+}
+
+// ReportFiles are where what test reporters read is written; "" for nowhere.
+type ReportFiles struct{ JUnit, TAP string }
+
+// Any reports whether something is to be written.
+func (f ReportFiles) Any() bool { return f != ReportFiles{} }
+
+// WriteReports writes what test reporters read. See [Reading.Report].
+func (r *Reading) WriteReports(a *history.Attempt, results []gate.Result, files ReportFiles) error {
+	if !files.Any() {
+		return nil
+	}
+	report, err := r.Report(a, results)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer, gate.Report) error
+	}{{files.JUnit, gate.WriteJUnit}, {files.TAP, gate.WriteTAP}} {
+		if f.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := f.write(&b, report); err != nil {
+			return err
+		}
+		if err := store.WriteFile(store.OS{}, f.path, b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package dossier
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/sequencer"
+	"tallystick/internal/record/store"
+)
+
+// A ShownEntry is an entry and its place.
+type ShownEntry struct {
+	Index   int64            `json:"index"`
+	Head    digest.ID        `json:"head"`
+	Prev    digest.ID        `json:"prev"`
+	Content digest.Content   `json:"content"`
+	Entry   canon.RawMessage `json:"entry"`
+}
+
+// Show finds an entry after verifying the ledger.
+func (p *Place) Show(ctx context.Context, index int64) (*ShownEntry, error) {
+	var found *ShownEntry
+	v, err := p.Verify(func(r ledger.Record) error {
+		if r.Index == index {
+			found = &ShownEntry{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || index >= v.Size {
+		return nil, noEntry(index, v.Size)
+	}
+	return found, nil
+}
+
+func noEntry(n, size int64) error {
+	return refusal.Newf(refusal.UnknownName, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
+}
+
+// A WrittenReceipt says where the receipt of an entry was written.
+type WrittenReceipt struct {
+	Bytes int `json:"bytes"`
+	// Entry is the file of an entry that is too long for a receipt, or "".
+	Entry   string `json:"entry,omitempty"`
+	Index   int64  `json:"index"`
+	Key     string `json:"key"` // that it can be checked with
+	Receipt string `json:"receipt"`
+	Size    int64  `json:"size"` // of the tree
+
+	Origin string `json:"-"`
+}
+
+// WriteReceipt verifies the ledger and writes a receipt that proves an entry to
+// anybody, offline. An entry too long for a receipt is written beside it.
+func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*WrittenReceipt, error) {
+	tree := &ledger.Tree{}
+	var at ledger.Position
+	var entry []byte
+	v, err := p.Verify(func(r ledger.Record) error {
+		if r.Index == index {
+			at, entry = r.Position, bytes.Clone(r.Raw)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return tree.Add(r.Leaf)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if index >= v.Size {
+		return nil, noEntry(index, v.Size)
+	}
+	head, checkpoint := p.BestCheckpoint(v, index)
+	proof, err := tree.ProveInclusion(head.Size, index)
+	if err != nil {
+		return nil, fmt.Errorf("proving entry %d: %w", index, err)
+	}
+	receipt := ledger.NewReceipt(at, entry, proof, checkpoint)
+	data, err := receipt.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	if err := WriteOutput(out, data); err != nil {
+		return nil, err
+	}
+	w := &WrittenReceipt{Receipt: out, Index: index, Size: head.Size, Bytes: len(data), Key: ledger.SignedWith(checkpoint, v.EveryKey()), Origin: v.Origin}
+	if receipt.Entry == nil {
+		w.Entry = out + ".entry.json"
+		return w, store.WriteFile(store.OS{}, w.Entry, entry, 0o644)
+	}
+	return w, nil
+}
+
+// A WrittenProof says what a proof of a case or an attempt proves.
+type WrittenProof struct {
+	Attempt string `json:"attempt"`
+	Case    string `json:"case,omitempty"`
+	Entry   int64  `json:"entry"`
+	Key     string `json:"key"` // that it can be checked with
+	Bytes   int    `json:"bytes"`
+	File    string `json:"file,omitempty"`
+}
+
+// ProveAttempt makes one file that proves to anybody, offline, how an attempt or
+// one case of it ended: the receipts of its record, of its registration, and of
+// the newest registration of the class, which tells how many attempts there were.
+// It needs [Ask].Prove.
+func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *WrittenProof, error) {
+	w := &WrittenProof{Attempt: a.ID}
+	switch {
+	case c != nil:
+		w.Case, w.Entry = c.ID, c.Index
+	case a.Finished != nil:
+		w.Entry = a.Finished.Index
+	default:
+		return nil, nil, refusal.Newf(refusal.NotFound, "attempt %s has not finished, so there is no total to prove", a.ID).
+			WithHint("finish it with \"tally run %s --target %s --resume\", or prove one case: %s:CASE", a.Class, a.Target, a.ID)
+	}
+	newest := a.Index
+	for _, other := range r.History.Attempts {
+		if other.Class == a.Class {
+			newest = max(newest, other.Index)
+		}
+	}
+	order := []int64{w.Entry, a.Index}
+	if newest != a.Index {
+		order = append(order, newest)
+	}
+	proofs, key, err := r.Prove(order...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var receipts []*ledger.Receipt
+	for _, i := range order {
+		x := proofs[i].Receipt()
+		x.Entry = proofs[i].Raw // however long: this file is not bound to 4 KB
+		receipts = append(receipts, x)
+	}
+	data, err := ledger.MarshalProofs(receipts)
+	w.Key, w.Bytes = key, len(data)
+	return data, w, err
+}
+
+// Repair sets aside what a crash left after the last seal.
+func (p *Place) Repair(ctx context.Context) (*sequencer.Repaired, error) {
+	cfg, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, LockWait)
+	defer cancel()
+	r, err := sequencer.Repair(ctx, cfg)
+	if err != nil {
+		return nil, p.Alarm(err)
+	}
+	return r, nil
+}

@@ -1,0 +1,114 @@
+package dossier
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/trajectory"
+	"tallystick/internal/share/exchange"
+	"tallystick/internal/share/foreign"
+)
+
+// A Trajectory is one that a person named: of the evidence, of a file of ours,
+// or of somebody else's.
+type Trajectory struct {
+	*trajectory.Verified
+	Content  func(digest.Content) ([]byte, bool) // whole texts; may be nil
+	Imported *Imported                           // nil if it is ours
+}
+
+// An Imported says what a trajectory was made of. Nothing vouches for it.
+type Imported struct {
+	foreign.Source
+	ID          string               `json:"id"`
+	Notes       []foreign.Note       `json:"notes"`       // what has no place in a trajectory
+	Evaluations []foreign.Evaluation `json:"evaluations"` // somebody else's scores
+}
+
+// LoadTrajectory reads a trajectory of the evidence (ATTEMPT:CASE), whose head
+// the ledger holds, or a file, which nothing vouches for. Pick names one of a
+// file that has several. The workspace is opened only if it is needed.
+func LoadTrajectory(open func() (*Place, error), name, pick string, showHeldOut bool) (*Trajectory, error) {
+	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !workspace.Exists(name) {
+		p, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return p.stored(attempt, caseID, showHeldOut)
+	}
+	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if exchange.IsOurs(data) {
+		if pick != "" {
+			return nil, refusal.Newf(refusal.Usage, "--pick is for files that have several trajectories; %s is one of ours", name)
+		}
+		v, err := trajectory.Verify(data, trajectory.UnsafeAnyHead())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return &Trajectory{Verified: v}, nil
+	}
+	all, err := exchange.Import(name, data)
+	if err != nil {
+		return nil, err
+	}
+	one, err := pickTrajectory(name, all, pick)
+	if err != nil {
+		return nil, err
+	}
+	return &Trajectory{one.Verified, one.Content, &Imported{one.Source, one.ID, append([]foreign.Note{}, one.Notes...), one.Evaluations}}, nil
+}
+
+// stored reads a trajectory of the evidence.
+func (p *Place) stored(attempt, caseID string, showHeldOut bool) (*Trajectory, error) {
+	r, err := p.Read(Ask{ShowHeldOut: showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == attempt }})
+	if err != nil {
+		return nil, err
+	}
+	a, c, err := r.FindCase(CaseQuery{Case: caseID, Attempt: attempt})
+	if err != nil {
+		return nil, err
+	}
+	if w, err := r.withholds(a, c); err != nil || w != nil {
+		return nil, cmp.Or(err, heldOut(caseID))
+	}
+	v, err := history.TrajectoryOf(c, r.Piece)
+	if err != nil {
+		return nil, err
+	}
+	return &Trajectory{Verified: v, Content: r.Content}, nil
+}
+
+// pickTrajectory chooses one of a file. It does not guess: grading the wrong
+// one would look like an answer.
+func pickTrajectory(name string, all []foreign.Trajectory, pick string) (*foreign.Trajectory, error) {
+	var ids []string
+	for i := range all {
+		if all[i].ID == pick || pick == "" && len(all) == 1 {
+			return &all[i], nil
+		}
+		ids = append(ids, all[i].ID)
+	}
+	if pick != "" {
+		return nil, refusal.Newf(refusal.UnknownName, "%s has no trajectory %q", name, pick).
+			Suggest(pick, ids, "it has %s", listed(ids))
+	}
+	return nil, refusal.Newf(refusal.Usage, "%s has %d trajectories", name, len(all)).WithHint("name one with --pick: %s", listed(ids))
+}
+
+// listed gives the first few of some ids.
+func listed(ids []string) string {
+	const few = 10
+	if len(ids) > few {
+		return strings.Join(ids[:few], ", ") + fmt.Sprintf(" and %d more", len(ids)-few)
+	}
+	return strings.Join(ids, ", ")
+}
