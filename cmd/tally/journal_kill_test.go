@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tallystick/internal/read/dossier"
+	told "tallystick/internal/read/answer"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -277,7 +277,7 @@ func (w *paidWorkspace) checkLogTellsWhatWasPaid() {
 			replies++
 		}
 	}
-	var said struct{ Attempts []dossier.Logged }
+	var said struct{ Attempts []told.Logged }
 	out, err := w.command("--workspace", w.dir, "log", "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &said)

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/outgoing"
 )
 
 type attestOptions struct {
@@ -126,8 +126,8 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	if err := o.loadIssuer(); err != nil {
 		return err
 	}
-	ask := abroad.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
-	draft, attempt, err := abroad.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, ask)
+	ask := outgoing.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
+	draft, attempt, err := outgoing.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, ask)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func recordIssue(ctx context.Context, env *Env, v *attest.Verified, attempt stri
 	if err != nil {
 		return nil, err
 	}
-	return p.RecordCredential(ctx, v, attempt, status)
+	return outgoing.RecordCredential(ctx, p, v, attempt, status)
 }
 
 // showRerun tells how to repeat the run.

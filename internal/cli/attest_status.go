@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/outgoing"
 )
 
 // loadIssuer reads the key of an issuer who is not the runner.
@@ -45,7 +46,7 @@ func (o *attestOptions) statusPlace(env *Env) (*evidence.StatusPlace, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := p.Credentials()
+	known, err := outgoing.CredentialsOf(p)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func runAttestStatus(_ context.Context, env *Env, o attestStatusOptions) error {
 	if err != nil {
 		return err
 	}
-	known, err := p.Credentials()
+	known, err := outgoing.CredentialsOf(p)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/outgoing"
 	"tallystick/internal/share/verify"
 	"tallystick/internal/share/verify/attested"
 )
@@ -117,7 +118,7 @@ func askRevoked(place *dossier.Place, t *verify.Trust) {
 		return
 	}
 	t.Credentials.Revoked = func(credential digest.ID) error {
-		known, err := place.Credentials()
+		known, err := outgoing.CredentialsOf(place)
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func runAttestRevoke(ctx context.Context, env *Env, what, reason string) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	at, err := p.Revoke(ctx, id, reason)
+	at, err := outgoing.Revoke(ctx, p, id, reason)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/intake"

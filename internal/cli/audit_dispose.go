@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/read/audit/disposition"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"

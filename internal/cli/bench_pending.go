@@ -62,7 +62,7 @@ func runBenchPending(ctx context.Context, env *Env, o benchPendingOptions) error
 	var answer *ceremony.Pending
 	switch {
 	case exchange.IsOurs(data):
-		var loaded *dossier.Trajectory
+		var loaded *exchange.Trajectory
 		if loaded, err = loadTrajectory(env, o.from, "", false); err == nil {
 			answer, err = pendingOf(ctx, env, loaded, o)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/importer"
 )
 
 type compareOptions struct {
@@ -91,11 +91,11 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 
 // compareImported compares two result files.
 func compareImported(ctx context.Context, env *Env, o compareOptions) error {
-	a, err := abroad.LoadImportedRun(ctx, o.a, o.task, o.scorer)
+	a, err := importer.LoadImportedRun(ctx, o.a, o.task, o.scorer)
 	if err != nil {
 		return err
 	}
-	b, err := abroad.LoadImportedRun(ctx, o.b, o.task, o.scorer)
+	b, err := importer.LoadImportedRun(ctx, o.b, o.task, o.scorer)
 	if err != nil {
 		return err
 	}

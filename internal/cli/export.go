@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
 	"tallystick/internal/share/otel"
+	"tallystick/internal/share/outgoing"
 )
 
 type exportOptions struct {
@@ -119,7 +119,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	a, err := abroad.ForExport(p, abroad.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut, Withhold: o.withhold, Salts: o.salts})
+	a, err := outgoing.ForExport(p, outgoing.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut, Withhold: o.withhold, Salts: o.salts})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 		a.Files = append(a.Files, f.Name)
 	}
 	if export.IsFolder(o.format) {
-		if err := dossier.WriteOutputs(o.out, files); err != nil {
+		if err := outgoing.WriteOutputs(o.out, files); err != nil {
 			return err
 		}
 		return env.Answer(a, a.print)
@@ -167,7 +167,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 
 // exportImportedBadge draws the badge of somebody else's results.
 func exportImportedBadge(ctx context.Context, env *Env, o exportOptions) error {
-	files, samples, err := abroad.ImportedBadge(ctx, o.attempt)
+	files, samples, err := outgoing.ImportedBadge(ctx, o.attempt)
 	if err != nil {
 		return err
 	}
@@ -179,17 +179,17 @@ func exportSpans(env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	p, a, err := place.ReadAttempt(o.attempt, dossier.Ask{ShowHeldOut: o.showHeldOut})
+	a, err := place.ReadAttempt(o.attempt, dossier.Ask{ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, counted(p.Exported(a, o.glob), &answer.Cases))
+	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, counted(outgoing.Spans(a, o.glob), &answer.Cases))
 	if err != nil {
 		return err
 	}
 	if answer.Cases == 0 {
-		return abroad.NoCase(a.ID, o.glob)
+		return outgoing.NoCase(a.ID, o.glob)
 	}
 	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
 }
@@ -200,7 +200,7 @@ func exportReport(env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	page, found, err := abroad.Report(place, abroad.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut})
+	page, found, err := outgoing.Report(place, outgoing.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
@@ -20,7 +21,7 @@ import (
 type gateOptions struct {
 	attempt string
 	class   string
-	files   dossier.ReportFiles
+	files   answer.ReportFiles
 	across  bool
 
 	showHeldOut  bool
@@ -103,7 +104,7 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := past.WriteReports(a, results, o.files); err != nil {
+	if err := answer.WriteReports(past.Dossier(a), results, o.files); err != nil {
 		return err
 	}
 	if a.Plan.BenchDigest != v.Digest() {

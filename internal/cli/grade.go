@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/share/exchange"
 )
 
 type gradeOptions struct {
@@ -55,7 +55,7 @@ Exit code 4 says that the trajectory did not pass, or is unscored.`,
 
 type gradeAnswer struct {
 	Source       string             `json:"source"`
-	Imported     *dossier.Imported  `json:"imported,omitempty"`
+	Imported     *exchange.Imported `json:"imported,omitempty"`
 	Pinned       bool               `json:"pinned"`
 	Head         digest.ID          `json:"head"`
 	Level        string             `json:"level"` // always scratch

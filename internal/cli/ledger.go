@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/outgoing"
 )
 
 func newLedger(env *Env) *cobra.Command {
@@ -82,7 +83,7 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 	if err != nil {
 		return err
 	}
-	a, err := p.WriteReceipt(ctx, o.index, o.out)
+	a, err := outgoing.WriteReceipt(ctx, p, o.index, o.out)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 )
 
 func newLog(env *Env) *cobra.Command {
-	var o dossier.LogOptions
+	var o answer.LogOptions
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "List the attempts, the newest first",
@@ -33,22 +34,22 @@ the class has no gates or has changed since.`,
 }
 
 type logAnswer struct {
-	Attempts []dossier.Logged `json:"attempts"`
+	Attempts []answer.Logged `json:"attempts"`
 }
 
-func runLog(_ context.Context, env *Env, o dossier.LogOptions) error {
+func runLog(_ context.Context, env *Env, o answer.LogOptions) error {
 	p, err := read(env, dossier.Ask{})
 	if err != nil {
 		return err
 	}
-	attempts, err := p.Log(o)
+	attempts, err := answer.Log(p, o)
 	if err != nil {
 		return err
 	}
 	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(env, out, attempts) })
 }
 
-func logText(env *Env, out io.Writer, attempts []dossier.Logged) {
+func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	if len(attempts) == 0 {
 		fmt.Fprintln(out, `no attempts yet; "tally run CLASS" makes one`)
 		return
@@ -73,7 +74,7 @@ func logText(env *Env, out io.Writer, attempts []dossier.Logged) {
 }
 
 // notPassed tells what became of the cases that neither passed nor failed.
-func notPassed(a dossier.Logged) string {
+func notPassed(a answer.Logged) string {
 	return plain.OfWhich(plain.Count{N: a.Errors, What: "errors"}, plain.Count{N: a.Unscored, What: "unscored"}, plain.Count{N: a.Truncated, What: "truncated"}, plain.Count{N: a.Skipped, What: "skipped"}, plain.Count{N: a.NotRun, What: "not run"})
 }
 
@@ -88,7 +89,7 @@ func gateWord(met *bool) string {
 }
 
 // paidMark tells what was paid where that is not what was scored.
-func paidMark(a dossier.Logged) string {
+func paidMark(a answer.Logged) string {
 	if a.Paid.Beside(a.CostUSD) == "" {
 		return ""
 	}
@@ -100,7 +101,7 @@ func paidMark(a dossier.Logged) string {
 }
 
 // attemptMarks are what a reader must not miss about an attempt.
-func attemptMarks(a dossier.Logged) string {
+func attemptMarks(a answer.Logged) string {
 	s := a.Mode
 	if !a.Finished {
 		s += ", NOT FINISHED"

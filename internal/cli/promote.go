@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -79,7 +80,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 	if err != nil {
 		return err
 	}
-	rec, err := place.Recommend(ctx, o.class, o.trustRoot, o.window)
+	rec, err := answer.Recommend(ctx, place, o.class, o.trustRoot, o.window)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/share/outgoing"
 )
 
 type proveOptions struct{ name, out string }
@@ -40,18 +41,18 @@ func runProve(_ context.Context, env *Env, o proveOptions) error {
 	if err != nil {
 		return err
 	}
-	id, caseID := p.SplitCase(o.name)
+	id, caseID := answer.SplitCase(p, o.name)
 	attempt, err := p.Attempt(id)
 	if err != nil {
 		return err
 	}
-	var c *history.Case
+	var c *dossier.Case
 	if caseID != "" {
-		if _, c, err = p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id}); err != nil {
+		if c, err = p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id}); err != nil {
 			return err
 		}
 	}
-	data, w, err := p.ProveAttempt(attempt, c)
+	data, w, err := outgoing.ProveAttempt(p.Dossier(attempt), c)
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/serve/registry/client"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
+	"tallystick/internal/share/outgoing"
 )
 
 // registryAccess is how a command reaches a registry.
@@ -167,7 +167,7 @@ func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publ
 		}
 		o.RunnerDID = runner.DID
 	}
-	draft, _, err := abroad.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, abroad.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
+	draft, _, err := outgoing.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, outgoing.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
 	if err != nil {
 		return nil, err
 	}

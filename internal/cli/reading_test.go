@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
@@ -210,7 +211,7 @@ func TestAReadingGoesOnAsTheLedgerGrows(t *testing.T) {
 		if _, _, err := open.Prove(1, last); err != nil {
 			t.Error(err)
 		}
-		if counted, err := open.Recount(); err != nil || counted.Recommendations != n-1 || counted.Runs != n {
+		if counted, err := answer.Recount(open); err != nil || counted.Recommendations != n-1 || counted.Runs != n {
 			t.Errorf("%v, %+v", err, counted)
 		}
 	}

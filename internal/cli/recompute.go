@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tallystick/internal/app/lab"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -15,14 +16,14 @@ import (
 
 // recomputedAnswer is what "tally verify --recompute" says.
 type recomputedAnswer struct {
-	Items      []verify.Item      `json:"items"`
-	Recomputed *dossier.Recounted `json:"recomputed"`
+	Items      []verify.Item     `json:"items"`
+	Recomputed *answer.Recounted `json:"recomputed"`
 }
 
 // runRecompute counts the workspace again, and verifies paths, among which may be
 // kept answers.
 func runRecompute(env *Env, place *dossier.Place, paths []string, trust verify.Trust) error {
-	r, err := place.ReadForRecount()
+	r, err := answer.ReadForRecount(place)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func runRecompute(env *Env, place *dossier.Place, paths []string, trust verify.T
 	}
 	a := recomputedAnswer{Items: []verify.Item{}}
 	var worst error
-	if a.Recomputed, worst = r.Recount(); a.Recomputed == nil {
+	if a.Recomputed, worst = answer.Recount(r); a.Recomputed == nil {
 		return worst
 	}
 	calibrations, err := lab.RecountCalibrations(r)
@@ -65,13 +66,13 @@ func recountItem(r *dossier.Reading, path string, trust verify.Trust) (verify.It
 		item := verify.Path(path, trust)
 		return item, item.Err()
 	}
-	kind, data, err := dossier.KeptAnswer(path)
+	kind, data, err := answer.KeptAnswer(path)
 	if kind == "" || err != nil {
 		item := verify.Path(path, trust)
 		return item, item.Err()
 	}
 	item := verify.Item{Path: path, Type: string(kind)}
-	counted, err := r.RecountAnswer(kind, path, data)
+	counted, err := answer.RecountAnswer(r, kind, path, data)
 	if err == nil {
 		err = counted.Err()
 	}

@@ -11,11 +11,11 @@ import (
 
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/share/exchange"
 )
 
 type replayOptions struct {
@@ -64,18 +64,18 @@ scored until two people have signed it.`,
 }
 
 type replayAnswer struct {
-	Source     string            `json:"source"`
-	Imported   *dossier.Imported `json:"imported,omitempty"` // it is somebody else's
-	Pinned     bool              `json:"pinned"`             // the ledger vouches for its head
-	Head       digest.ID         `json:"head"`
-	Events     int               `json:"events"`
-	Turns      int               `json:"turns"`
-	Complete   bool              `json:"complete"`
-	Steps      []replayStep      `json:"steps"`
-	State      replayState       `json:"state"`
-	Against    string            `json:"against,omitempty"`
-	Divergence *replayDivergence `json:"divergence,omitempty"`
-	Pending    string            `json:"pending,omitempty"`
+	Source     string             `json:"source"`
+	Imported   *exchange.Imported `json:"imported,omitempty"` // it is somebody else's
+	Pinned     bool               `json:"pinned"`             // the ledger vouches for its head
+	Head       digest.ID          `json:"head"`
+	Events     int                `json:"events"`
+	Turns      int                `json:"turns"`
+	Complete   bool               `json:"complete"`
+	Steps      []replayStep       `json:"steps"`
+	State      replayState        `json:"state"`
+	Against    string             `json:"against,omitempty"`
+	Divergence *replayDivergence  `json:"divergence,omitempty"`
+	Pending    string             `json:"pending,omitempty"`
 }
 
 type replayStep struct {
@@ -161,7 +161,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 }
 
 // driveAgainst drives a target with what happened, and says where it parts.
-func driveAgainst(ctx context.Context, env *Env, loaded *dossier.Trajectory, name string) (*replayDivergence, error) {
+func driveAgainst(ctx context.Context, env *Env, loaded *exchange.Trajectory, name string) (*replayDivergence, error) {
 	c, err := openCorpus(env)
 	if err != nil {
 		return nil, err
@@ -175,12 +175,12 @@ func driveAgainst(ctx context.Context, env *Env, loaded *dossier.Trajectory, nam
 }
 
 // happened is the trajectory as the lab takes it.
-func happened(l *dossier.Trajectory) lab.Happened {
+func happened(l *exchange.Trajectory) lab.Happened {
 	return lab.Happened{Verified: l.Verified, Content: l.Content, Foreign: l.Imported != nil}
 }
 
 // pendingOf makes a draft case of a trajectory.
-func pendingOf(ctx context.Context, env *Env, loaded *dossier.Trajectory, o benchPendingOptions) (*ceremony.Pending, error) {
+func pendingOf(ctx context.Context, env *Env, loaded *exchange.Trajectory, o benchPendingOptions) (*ceremony.Pending, error) {
 	incident, files, err := lab.Incident(happened(loaded), o.id)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
@@ -49,10 +50,10 @@ func (r *runner) report(a *recount.Run) error {
 		compared = r.compare(past, attempt, a)
 	}
 	if err := past.RequireProperties(o.required, attempt); err != nil {
-		return cmp.Or(past.WriteReports(attempt, nil, r.files(attempt)), err)
+		return cmp.Or(answer.WriteReports(past.Dossier(attempt), nil, r.files(attempt)), err)
 	}
 	if !a.Finished {
-		return cmp.Or(past.WriteReports(attempt, nil, r.files(attempt)), compared)
+		return cmp.Or(answer.WriteReports(past.Dossier(attempt), nil, r.files(attempt)), compared)
 	}
 	decision, err := gate.Decide(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
 	if err != nil {
@@ -62,7 +63,7 @@ func (r *runner) report(a *recount.Run) error {
 	if decision.Results != nil {
 		a.Gate = recount.NewRunGates(decision.Results)
 	}
-	if err := past.WriteReports(attempt, decision.Results, r.files(attempt)); err != nil {
+	if err := answer.WriteReports(past.Dossier(attempt), decision.Results, r.files(attempt)); err != nil {
 		return err
 	}
 	unmet := decision.Err(attempt)
@@ -158,13 +159,13 @@ func runGatesText(out io.Writer, a *recount.Run) {
 	}
 }
 
-func (o *runOptions) files() dossier.ReportFiles {
-	return dossier.ReportFiles{JUnit: o.junit, TAP: o.tap}
+func (o *runOptions) files() answer.ReportFiles {
+	return answer.ReportFiles{JUnit: o.junit, TAP: o.tap}
 }
 
 // files are where the reports of an attempt go: of several targets each has its
 // own, with the target's name before the ending.
-func (r *runner) files(a *history.Attempt) dossier.ReportFiles {
+func (r *runner) files(a *history.Attempt) answer.ReportFiles {
 	f := r.o.files()
 	if r.several {
 		f.JUnit, f.TAP = named(f.JUnit, a.Target), named(f.TAP, a.Target)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
@@ -468,17 +469,17 @@ func TestRecomputeAll(t *testing.T) {
 		}
 	}
 	save(2)
-	recompute := func() (*dossier.Recounted, error) {
+	recompute := func() (*answer.Recounted, error) {
 		t.Helper()
 		place, err := openPlace(p.newEnv(&bytes.Buffer{}, &bytes.Buffer{}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := place.ReadForRecount()
+		r, err := answer.ReadForRecount(place)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Recount()
+		return answer.Recount(r)
 	}
 	got, err := recompute()
 	if err != nil || got.Attempts != 1 || got.Checked < 20 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
@@ -56,7 +57,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	if err != nil {
 		return err
 	}
-	id, caseID := p.SplitCase(o.name)
+	id, caseID := answer.SplitCase(p, o.name)
 	attempt, err := p.Attempt(id)
 	if err != nil {
 		return err
@@ -64,18 +65,18 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	if caseID == "" {
 		return showAttempt(env, p, attempt, o)
 	}
-	_, c, err := p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id})
+	c, err := p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id})
 	if err != nil {
 		return err
 	}
 	if o.events {
-		lines, err := p.Events(attempt, c)
+		lines, err := c.Events()
 		if err != nil {
 			return err
 		}
 		return env.Lines(lines)
 	}
-	a, err := p.ShowCase(attempt, c)
+	a, err := answer.ShowCase(c)
 	if err != nil {
 		return err
 	}
@@ -86,14 +87,14 @@ func showAttempt(env *Env, p *dossier.Reading, attempt *history.Attempt, o showO
 	if o.events {
 		return refusal.Newf(refusal.Usage, "--events is about one case").WithHint("name it as %s:CASE", attempt.ID)
 	}
-	a, err := p.ShowAttempt(attempt)
+	a, err := answer.ShowAttempt(p.Dossier(attempt))
 	if err != nil {
 		return err
 	}
 	return env.Answer(a, func(out io.Writer) { showAttemptText(env, out, a) })
 }
 
-func showAttemptText(env *Env, out io.Writer, a *dossier.ShownAttempt) {
+func showAttemptText(env *Env, out io.Writer, a *answer.ShownAttempt) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
@@ -116,7 +117,7 @@ func showAttemptText(env *Env, out io.Writer, a *dossier.ShownAttempt) {
 
 // whyInShort is the reason of a case in its row: the exception, where that is the
 // end of several lines. On a terminal the line is cut where it ends.
-func whyInShort(env *Env, c dossier.ShownCase) string {
+func whyInShort(env *Env, c answer.ShownCase) string {
 	reason := strings.TrimSpace(c.Reason)
 	if i := strings.LastIndexByte(reason, '\n'); i >= 0 {
 		reason = "… " + reason[i+1:]
@@ -135,7 +136,7 @@ func scoreText(score *float64) string {
 	return fmt.Sprintf("%.4f", *score)
 }
 
-func showCaseText(out io.Writer, a *dossier.ShownRun) {
+func showCaseText(out io.Writer, a *answer.ShownRun) {
 	whyText(out, a.Why)
 	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
 	paidText(out, a.Paid, a.CostUSD)

@@ -8,20 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/share/importer"
 )
 
 func showImported(ctx context.Context, env *Env, o showOptions) error {
-	a, err := abroad.ShowImported(ctx, o.name, o.sample)
+	a, err := importer.ShowImported(ctx, o.name, o.sample)
 	if err != nil {
 		return err
 	}
 	return env.showPaged(ctx, a, func(out io.Writer) { showImportedText(out, a) })
 }
 
-func showImportedText(out io.Writer, a *abroad.ShownImport) {
+func showImportedText(out io.Writer, a *importer.ShownImport) {
 	importText(out, a.Runs)
 	for _, r := range a.Rows {
 		attempt := ""

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/share/exchange"
 )
 
 // pickUsage is the help of --pick, wherever a trajectory is named.
@@ -15,8 +16,8 @@ const pickUsage = "the trace or trajectory `ID`, for a file of somebody else's t
 
 // loadTrajectory reads a trajectory of the evidence, whose head the ledger
 // holds, or a file, which nothing vouches for.
-func loadTrajectory(env *Env, name, pick string, showHeldOut bool) (*dossier.Trajectory, error) {
-	return dossier.LoadTrajectory(func() (*dossier.Place, error) { return openPlace(env) }, name, pick, showHeldOut)
+func loadTrajectory(env *Env, name, pick string, showHeldOut bool) (*exchange.Trajectory, error) {
+	return exchange.Load(func() (*dossier.Place, error) { return openPlace(env) }, name, pick, showHeldOut)
 }
 
 // addHeldOutFlag declares --show-held-out, wherever the texts of a case are shown.
@@ -24,7 +25,7 @@ func addHeldOutFlag(cmd *cobra.Command, show *bool) {
 	cmd.Flags().BoolVar(show, "show-held-out", false, "show what held-out cases ask and want, in place of salted digests")
 }
 
-func importedText(out io.Writer, a *dossier.Imported) {
+func importedText(out io.Writer, a *exchange.Imported) {
 	if a == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -51,11 +52,11 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	if err != nil {
 		return err
 	}
-	attempt, c, err := p.FindCase(dossier.CaseQuery{Case: o.caseID, Attempt: o.attempt, Class: o.class})
+	c, err := p.FindCase(dossier.CaseQuery{Case: o.caseID, Attempt: o.attempt, Class: o.class})
 	if err != nil {
 		return err
 	}
-	a, err := p.Why(attempt, c)
+	a, err := answer.WhyOf(c)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func sameText(v grade.SecondView) string {
 	return "not the same"
 }
 
-func whyText(out io.Writer, a *dossier.Why) {
+func whyText(out io.Writer, a *answer.Why) {
 	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), outcomeText(string(a.Outcome)), plain.Line(a.Attempt), a.Level, a.Entry)
 	if a.HeldOut && a.Salt == "" {
 		fmt.Fprintln(out, "held out what it asks and wants is shown by salted digest; --show-held-out shows it")
@@ -133,7 +134,7 @@ func whyText(out io.Writer, a *dossier.Why) {
 
 // printCalls shows the tool calls that were denied, and those that were not
 // executed here.
-func printCalls(out io.Writer, a *dossier.Why) {
+func printCalls(out io.Writer, a *answer.Why) {
 	for _, d := range a.Denied[:min(len(a.Denied), 10)] {
 		fmt.Fprintf(out, "denied   %s in turn %d by %s: %s\n  change %s\n", plain.Line(d.Name), d.Turn, plain.Line(d.Rule), plain.Line(d.Reason), plain.Line(d.Change))
 	}

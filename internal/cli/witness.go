@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"

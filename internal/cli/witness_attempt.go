@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle/describe"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/workspace"
+	"tallystick/internal/share/outgoing"
 )
 
 // namesAttempt reports whether the source of pack is an attempt of the
@@ -43,7 +43,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return err
 	}
-	bundles, worst := place.PackAttempt(dossier.PackOptions{Attempt: o.source, Case: o.caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
+	bundles, worst := outgoing.PackAttempt(place, outgoing.PackOptions{Attempt: o.source, Case: o.caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
 	if bundles == nil {
 		return worst
 	}
@@ -53,7 +53,7 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	return worst
 }
 
-func bundlesText(out io.Writer, a *dossier.Bundles) {
+func bundlesText(out io.Writer, a *outgoing.Bundles) {
 	for _, b := range a.Bundles {
 		fmt.Fprintf(out, "packed   %s: case %s, entry %d, %s, %d bytes\n", plain.Line(b.Path), plain.Line(b.CaseID), b.Entry, b.Outcome, b.Bytes)
 	}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/read/bundle/describe"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/share/outgoing"
 )
 
 type witnessPackOptions struct {
@@ -109,7 +110,7 @@ func runWitnessPack(_ context.Context, env *Env, o witnessPackOptions) error {
 	if err := dossier.WriteOutput(o.out, data); err != nil {
 		return err
 	}
-	a := dossier.PackedBundle{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
+	a := outgoing.PackedBundle{Path: o.out, Bytes: len(data), TaskID: b.TaskID.String(), Outcome: b.Outcome.String(),
 		Signed: seals.HMACKey != nil, EvidenceComplete: b.EvidenceComplete()}
 	if seals.Key != nil {
 		a.Ed25519Key = hex.EncodeToString(seals.Key[32:])

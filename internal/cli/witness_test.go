@@ -88,7 +88,7 @@ func TestSignerIsGivenInThreeForms(t *testing.T) {
 	const ssh = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
 	for _, text := range []string{digits, strings.ToUpper(digits), ssh, ssh + " somebody@example.org"} {
 		if key, err := dossier.BundleSigner(text); err != nil || len(key) != 32 || key[0] != 0xea {
-			t.Errorf("archive.BundleSigner(%q) = %x, %v", text, key, err)
+			t.Errorf("dossier.BundleSigner(%q) = %x, %v", text, key, err)
 		}
 	}
 	for text, want := range map[string]refusal.Name{
@@ -99,7 +99,7 @@ func TestSignerIsGivenInThreeForms(t *testing.T) {
 	} {
 		_, err := dossier.BundleSigner(text)
 		if !refusal.Is(err, want) {
-			t.Errorf("archive.BundleSigner(%q): %v, want %s", text, err, want)
+			t.Errorf("dossier.BundleSigner(%q): %v, want %s", text, err, want)
 		}
 	}
 }

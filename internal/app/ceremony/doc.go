@@ -7,5 +7,5 @@
 // count is refused where it is made.
 //
 // Where it stops: it scores nothing and runs nothing. Whether what was signed
-// verifies is for packages seal and bench; what the ledger says, for archive.
+// verifies is for packages seal and bench; what the ledger says, for dossier.
 package ceremony

@@ -24,6 +24,7 @@ import (
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/share/outgoing"
 )
 
 // benchFiles is the class that the demo runs, but for the case.yaml of each case,
@@ -215,11 +216,11 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}, Evidence: past.Evidence}); err != nil {
 		return err
 	}
-	_, failed, err := past.FindCase(dossier.CaseQuery{Case: demoFailed, Attempt: demoAttempt})
+	failed, err := past.FindCase(dossier.CaseQuery{Case: demoFailed, Attempt: demoAttempt})
 	if err != nil {
 		return err
 	}
-	checks, err := past.Checks(failed)
+	checks, err := failed.Checks()
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 		return refusal.Newf(refusal.Failed, "the demo's bench did not come out as it should: %d solved, %s %s", a.Scorecard.Solved, demoFailed, failed.Outcome()).
 			WithHint("this is a bug in tally; please report it")
 	}
-	_, err = p.WriteReceipt(ctx, failed.Index, d.receipt)
+	_, err = outgoing.WriteReceipt(ctx, p, failed.Index, d.receipt)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -14,6 +15,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/share/outgoing"
 	"tallystick/internal/share/verify"
 )
 
@@ -204,15 +206,15 @@ func packAgain(d *demo, copied string) error {
 	if err := verifyCopy(d, copied); err != nil {
 		return refusal.Newf(refusal.Failed, "the honest ledger was refused: %w", err)
 	}
-	return d.pack(copied, dossier.PackOptions{Attempt: demoAttempt, Out: filepath.Join(d.scratch, "bundles")})
+	return d.pack(copied, outgoing.PackOptions{Attempt: demoAttempt, Out: filepath.Join(d.scratch, "bundles")})
 }
 
-func (d *demo) pack(dir string, o dossier.PackOptions) error {
+func (d *demo) pack(dir string, o outgoing.PackOptions) error {
 	p, err := d.in(dir)
 	if err != nil {
 		return err
 	}
-	_, err = p.PackAttempt(o)
+	_, err = outgoing.PackAttempt(p, o)
 	return err
 }
 
@@ -222,11 +224,11 @@ func countAgain(d *demo, copied string) error {
 	if err != nil {
 		return err
 	}
-	r, err := p.ReadForRecount()
+	r, err := answer.ReadForRecount(p)
 	if err != nil {
 		return refusal.Newf(refusal.Failed, "the honest ledger was refused: %w", err)
 	}
-	_, err = r.Recount()
+	_, err = answer.Recount(r)
 	return err
 }
 
@@ -324,7 +326,7 @@ func forgedReceipt(d *demo, _ string) error {
 // forgedBundle changes the outcome in the header of a bundle.
 func forgedBundle(d *demo, _ string) error {
 	honest := filepath.Join(d.scratch, "honest.rvf")
-	if err := d.pack(d.dir, dossier.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: honest}); err != nil {
+	if err := d.pack(d.dir, outgoing.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: honest}); err != nil {
 		return refusal.Newf(refusal.Failed, "packing: %w", err)
 	}
 	data, err := store.ReadFile(store.OS{}, honest, 1<<20)

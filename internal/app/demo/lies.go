@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -18,6 +19,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/share/outgoing"
 )
 
 // lies are what the operator can try, who has the key and need not break a
@@ -59,7 +61,7 @@ func bundleWithoutCalls(d *demo, _ string) error {
 func (d *demo) honestBundle() (path string, data []byte, err error) {
 	path = filepath.Join(d.scratch, "honest.rvf")
 	if !workspace.Exists(path) {
-		if err := d.pack(d.dir, dossier.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: path}); err != nil {
+		if err := d.pack(d.dir, outgoing.PackOptions{Attempt: demoAttempt, Case: demoFailed, Out: path}); err != nil {
 			return "", nil, refusal.Newf(refusal.Failed, "packing: %w", err)
 		}
 	}
@@ -168,7 +170,7 @@ func requireGold(d *demo, copied string) error {
 	if err != nil {
 		return err
 	}
-	advice, err := p.Recommend(context.Background(), demoClass, "", 0)
+	advice, err := answer.Recommend(context.Background(), p, demoClass, "", 0)
 	if err != nil {
 		return err
 	}
@@ -180,15 +182,15 @@ func requireGold(d *demo, copied string) error {
 
 // proofWithoutRegistration leaves out of a proof what tells which attempt it was.
 func proofWithoutRegistration(d *demo, _ string) error {
-	p, a, err := d.attemptIn(d.dir)
+	p, _, err := d.attemptIn(d.dir)
 	if err != nil {
 		return err
 	}
-	_, c, err := p.FindCase(dossier.CaseQuery{Case: demoGood, Attempt: demoAttempt})
+	c, err := p.FindCase(dossier.CaseQuery{Case: demoGood, Attempt: demoAttempt})
 	if err != nil {
 		return err
 	}
-	data, _, err := p.ProveAttempt(a, c)
+	data, _, err := outgoing.ProveAttempt(c.Dossier(), c)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,9 @@
 package lab
 
 import (
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/share/outgoing"
 	"tallystick/internal/share/submission"
 )
 
@@ -13,7 +14,7 @@ func AuditInput(c *dossier.Corpus, attempt string, whole bool) (audit.Input, err
 	if err != nil {
 		return audit.Input{}, err
 	}
-	from, err := c.Reading.Audited(a)
+	from, err := outgoing.Audited(c.Reading.Dossier(a))
 	if err != nil {
 		return audit.Input{}, err
 	}

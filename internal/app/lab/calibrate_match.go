@@ -32,7 +32,7 @@ type matcher struct {
 func (m *matcher) pairs(labels []label) ([]pair, error) {
 	var pairs []pair
 	for _, l := range labels {
-		a, c, err := m.find(l)
+		c, err := m.find(l)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (m *matcher) pairs(labels []label) ([]pair, error) {
 			return nil, fmt.Errorf("case %s of %s: %w", l.Case, l.Attempt, err)
 		}
 		if said.category == "" { // whatever people say, there is nothing to compare it with
-			pairs = append(pairs, pair{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Label: l.entry, People: l.Label, Reviewer: l.Reviewer})
+			pairs = append(pairs, pair{Attempt: l.Attempt, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Label: l.entry, People: l.Label, Reviewer: l.Reviewer})
 			continue
 		}
 		if m.categories == nil {
@@ -59,7 +59,7 @@ func (m *matcher) pairs(labels []label) ([]pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		pairs = append(pairs, pair{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Judge: said.category, Label: l.entry, People: people, Reviewer: l.Reviewer})
+		pairs = append(pairs, pair{Attempt: l.Attempt, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Judge: said.category, Label: l.entry, People: people, Reviewer: l.Reviewer})
 	}
 	return pairs, nil
 }
@@ -99,7 +99,7 @@ func cellsOf(t *agreement.Table) []evidence.CalibrationCell {
 }
 
 // find is the record that a label is of.
-func (m *matcher) find(l label) (*history.Attempt, *history.Case, error) {
+func (m *matcher) find(l label) (*dossier.Case, error) {
 	var known []string
 	for _, a := range m.attempts {
 		known = append(known, a.ID)
@@ -108,12 +108,12 @@ func (m *matcher) find(l label) (*history.Attempt, *history.Case, error) {
 		}
 		for c := range a.Cases() {
 			if c.ID == l.Case && int(c.Repeat) == l.Repetition && c.Index >= 0 {
-				return a, c, nil
+				return m.r.Dossier(a).Case(c), nil
 			}
 		}
-		return nil, nil, refusal.Newf(refusal.UnknownName, "%s: attempt %s has no record of case %s, repetition %d", l.place, l.Attempt, l.Case, l.Repetition)
+		return nil, refusal.Newf(refusal.UnknownName, "%s: attempt %s has no record of case %s, repetition %d", l.place, l.Attempt, l.Case, l.Repetition)
 	}
-	return nil, nil, refusal.Newf(refusal.UnknownName, "%s: attempt %q is not one of class %s with this judge; those are %s", l.place, l.Attempt, m.o.Class, strings.Join(known, ", ")).
+	return nil, refusal.Newf(refusal.UnknownName, "%s: attempt %q is not one of class %s with this judge; those are %s", l.place, l.Attempt, m.o.Class, strings.Join(known, ", ")).
 		WithHint("calibrate each judge with labels of its own attempts; --attempt chooses another judge")
 }
 
@@ -125,8 +125,8 @@ type said struct {
 }
 
 // verdict reads what the judge said from the evidence.
-func (m *matcher) verdict(c *history.Case) (said, error) {
-	checks, err := m.r.Checks(c)
+func (m *matcher) verdict(c *dossier.Case) (said, error) {
+	checks, err := c.Checks()
 	if err != nil {
 		return said{}, err
 	}
@@ -150,7 +150,7 @@ func (m *matcher) verdict(c *history.Case) (said, error) {
 // saidIn is the category of a check: its choice, or won, tied and lost, or passed
 // and failed. A panel says what one of its judges said where that is how its opinions
 // are combined; a share or a mean is no choice of a scale, so that is passed or failed.
-func (m *matcher) saidIn(c *history.Case, d *grade.Detail) (said, error) {
+func (m *matcher) saidIn(c *dossier.Case, d *grade.Detail) (said, error) {
 	choice := d.Choice
 	ofOne := d.Panel == nil || d.Panel.Combine == question.Median || d.Panel.Combine == question.Unanimous
 	if d.Panel != nil && ofOne && d.Score != nil {
@@ -192,8 +192,8 @@ func choiceOfPanel(p *grade.PanelDetail, score float64) string {
 }
 
 // scaleOf is the scale that the judge of a case chose from.
-func (m *matcher) scaleOf(c *history.Case, choice string) (question.Scale, error) {
-	files, err := history.FilesOf(c, m.r.Piece)
+func (m *matcher) scaleOf(c *dossier.Case, choice string) (question.Scale, error) {
+	files, err := c.Files()
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,9 @@ package lab
 import (
 	"context"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
 	"tallystick/internal/read/audit/disposition"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/run/grade"
@@ -142,7 +142,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for of := range a.Cases() {
-		checks, err := c.Reading.Checks(of)
+		checks, err := c.Reading.Dossier(a).Case(of).Checks()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,11 +62,11 @@ func Judged(r *dossier.Reading, a *history.Attempt) (*JudgedAttempt, error) {
 		out.Standing, out.Calibration = s.State, s.Text()
 	}
 	judged := false
-	for c := range a.Cases() {
+	for c := range r.Dossier(a).Cases() {
 		if c.Index < 0 || !c.Context.JudgedByModel {
 			continue
 		}
-		checks, err := r.Checks(c)
+		checks, err := c.Checks()
 		if err != nil {
 			out.LeftOut++
 			judged = true
@@ -148,8 +148,8 @@ func (j *JudgedAttempt) votes(votes []float64) {
 }
 
 // pay adds what the verdicts of a case cost, from their documents.
-func (j *JudgedAttempt) pay(r *dossier.Reading, c *history.Case) error {
-	files, err := r.FilesOf(c)
+func (j *JudgedAttempt) pay(r *dossier.Reading, c *dossier.Case) error {
+	files, err := c.Files()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
+	"tallystick/internal/share/outgoing"
 	"tallystick/internal/share/submission"
 )
 
@@ -29,11 +30,11 @@ type SubmitOptions struct {
 	WithoutSources bool
 }
 
-func (o *SubmitOptions) since() dossier.Since {
+func (o *SubmitOptions) since() outgoing.Since {
 	if o.FullHistory {
-		return dossier.SinceAll
+		return outgoing.SinceAll
 	}
-	return dossier.SinceOwn
+	return outgoing.SinceOwn
 }
 
 // A Submitted is a package that was made.
@@ -75,7 +76,7 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, receipts, err := c.Reading.Submission(a, o.since())
+	from, receipts, err := outgoing.Submission(c.Reading.Dossier(a), o.since())
 	if err != nil {
 		return nil, c.Refused(err)
 	}

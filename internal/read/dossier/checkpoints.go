@@ -13,7 +13,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/read/history"
-	"tallystick/internal/read/promote"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -112,12 +111,20 @@ func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
 	return out, nil
 }
 
+// A CosignedAnchor is a verified anchor of the ledger.
+type CosignedAnchor struct {
+	Size int64
+	// Cosigned is the earliest time at which a trusted witness cosigned it;
+	// zero if none did.
+	Cosigned time.Time
+}
+
 // Anchors says of each anchor and kept checkpoint when witnesses cosigned it.
 // That the ledger agrees with them was verified with it. An anchor that the
 // ledger says was published and that is gone is no reason to go on without:
 // whoever removes anchors has something to hide. [refusal.MissingAnchor] is left
 // for the caller to record.
-func (r *Reading) Anchors() ([]promote.Anchor, error) {
+func (r *Reading) Anchors() ([]CosignedAnchor, error) {
 	if err := r.missingAnchor(); err != nil {
 		return nil, err
 	}
@@ -125,7 +132,7 @@ func (r *Reading) Anchors() ([]promote.Anchor, error) {
 	if err != nil {
 		return nil, err
 	}
-	var anchors []promote.Anchor
+	var anchors []CosignedAnchor
 	for _, f := range r.anchors {
 		a, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.VerifiedAnchor, error) { return ledger.VerifyAnchor(f.Data, p) })
 		if err != nil {
@@ -134,7 +141,7 @@ func (r *Reading) Anchors() ([]promote.Anchor, error) {
 		if a == nil {
 			continue // the witnesses have not seen it yet
 		}
-		anchors = append(anchors, promote.Anchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policies[0].Witnesses)})
+		anchors = append(anchors, CosignedAnchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policies[0].Witnesses)})
 	}
 	for _, c := range r.kept {
 		checkpoint, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(c.note, p) })
@@ -145,23 +152,23 @@ func (r *Reading) Anchors() ([]promote.Anchor, error) {
 			continue // as of an anchor: some witnesses are not enough
 		}
 		if at := cosignedAt(c.note, policies[0].Witnesses); !at.IsZero() {
-			anchors = append(anchors, promote.Anchor{Size: checkpoint.Size, Cosigned: at})
+			anchors = append(anchors, CosignedAnchor{Size: checkpoint.Size, Cosigned: at})
 		}
 	}
 	return anchors, nil
 }
 
-// anchorsThen are those that had been published when the ledger was as long as
+// AnchorsThen are those that had been published when the ledger was as long as
 // that history. The file of a day may have been replaced by a larger one since;
 // the ledger says what there was.
-func (r *Reading) anchorsThen(then *history.History) ([]promote.Anchor, error) {
+func (r *Reading) AnchorsThen(then *history.History) ([]CosignedAnchor, error) {
 	known, err := r.Anchors()
 	if err != nil {
 		return nil, r.Alarm(err)
 	}
-	anchors := slices.DeleteFunc(known, func(a promote.Anchor) bool { return a.Size > then.Entries })
+	anchors := slices.DeleteFunc(known, func(a CosignedAnchor) bool { return a.Size > then.Entries })
 	for _, a := range then.Anchors {
-		anchors = append(anchors, promote.Anchor{Size: a.Size})
+		anchors = append(anchors, CosignedAnchor{Size: a.Size})
 	}
 	return anchors, nil
 }

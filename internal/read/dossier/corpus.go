@@ -177,6 +177,11 @@ func (c *Corpus) Append(ctx context.Context, kind evidence.Kind, record evidence
 	return appendTo(c.OpenLedger(ctx))(kind, record)
 }
 
+// AppendAfter is [Place.AppendAfter] after the people were read.
+func (c *Corpus) AppendAfter(ctx context.Context, event evidence.IntegrityEvent, kind evidence.Kind, record evidence.Body) (ledger.Position, error) {
+	return appendTo(c.OpenLedger(ctx))(evidence.IntegrityEventKind, &event, entry{kind, record})
+}
+
 // HistoryFile is where version n of the signers is kept for checkouts that
 // have no ledger.
 func (p *Place) HistoryFile(version int) string {

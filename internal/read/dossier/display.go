@@ -43,18 +43,8 @@ func (d *Display) Evidence(a *history.Attempt, c *history.Case) error {
 	return asMissing(err)
 }
 
-// MaxGlance is how many tasks an attempt may have whose gates are asked for
-// display: each takes reading the evidence of a task that nobody looked at before.
-const MaxGlance = 2000
-
-// Logged is an attempt at a glance, as [Reading.Log] has it. Of one that is too long
-// for a glance it does not say whether its gates are met.
-func (d *Display) Logged(a *history.Attempt) (Logged, error) {
-	if a.Tasks() > MaxGlance {
-		return d.r.logged(a, nil)
-	}
-	return d.r.logged(a, d.Evidence)
-}
+// Reading is what is displayed.
+func (d *Display) Reading() *Reading { return d.r }
 
 func (d *Display) known(attempt string, key digest.Content) bool {
 	d.mu.Lock()

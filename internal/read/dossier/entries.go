@@ -1,12 +1,16 @@
 package dossier
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
@@ -68,7 +72,7 @@ func (r *Reading) Records(cases func(yield func(*history.Case) bool)) (map[int64
 	}
 	out := make(map[int64]*evidence.CaseScored, len(entries))
 	for i, e := range entries {
-		b, err := bodyOf[*evidence.CaseScored](i, e)
+		b, err := BodyOf[*evidence.CaseScored](i, e)
 		if err != nil {
 			return nil, err
 		}
@@ -77,8 +81,8 @@ func (r *Reading) Records(cases func(yield func(*history.Case) bool)) (map[int64
 	return out, nil
 }
 
-// bodyOf decodes an entry that is known to be of a kind.
-func bodyOf[T evidence.Body](index int64, e Entry) (T, error) {
+// BodyOf decodes an entry that is known to be of a kind.
+func BodyOf[T evidence.Body](index int64, e Entry) (T, error) {
 	var none T
 	_, b, err := evidence.DecodeEntry(e.Raw)
 	if err != nil {
@@ -122,8 +126,8 @@ func (r *Reading) Prove(indexes ...int64) (map[int64]Proof, string, error) {
 	return proofs, ledger.SignedWith(checkpoint, r.verified.EveryKey()), nil
 }
 
-// provedBy verifies a receipt of this ledger and returns of which entry.
-func (r *Reading) provedBy(receipt string) (int64, error) {
+// ProvedBy verifies a receipt of this ledger and returns of which entry.
+func (r *Reading) ProvedBy(receipt string) (int64, error) {
 	parsed, err := ledger.ParseReceipt([]byte(receipt))
 	if err != nil {
 		return 0, err
@@ -144,4 +148,36 @@ func (r *Reading) provedBy(receipt string) (int64, error) {
 		return 0, err
 	}
 	return p.Index, nil
+}
+
+// A ShownEntry is an entry and its place.
+type ShownEntry struct {
+	Index   int64            `json:"index"`
+	Head    digest.ID        `json:"head"`
+	Prev    digest.ID        `json:"prev"`
+	Content digest.Content   `json:"content"`
+	Entry   canon.RawMessage `json:"entry"`
+}
+
+// Show finds an entry after verifying the ledger.
+func (p *Place) Show(ctx context.Context, index int64) (*ShownEntry, error) {
+	var found *ShownEntry
+	v, err := p.Verify(func(r ledger.Record) error {
+		if r.Index == index {
+			found = &ShownEntry{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || index >= v.Size {
+		return nil, NoEntry(index, v.Size)
+	}
+	return found, nil
+}
+
+// NoEntry refuses an index that a ledger of so many entries does not have.
+func NoEntry(n, size int64) error {
+	return refusal.Newf(refusal.UnknownName, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
 }

@@ -21,9 +21,9 @@ const maxEvidence = 1 << 30
 // Piece returns a piece of evidence if it is what its name says.
 func (r *Reading) Piece(d digest.Content) ([]byte, error) { return r.vault.Get(d, maxEvidence) }
 
-// FilesOf reads the index of a record's evidence. The last is remembered: a page of a
+// filesOf reads the index of a record's evidence. The last is remembered: a page of a
 // long case asks for it again and again.
-func (r *Reading) FilesOf(c *history.Case) (*evidence.CaseFiles, error) {
+func (r *Reading) filesOf(c *history.Case) (*evidence.CaseFiles, error) {
 	r.mu.Lock()
 	name, last := r.indexOf, r.index
 	r.mu.Unlock()
@@ -191,15 +191,6 @@ func SpeaksOfEvidence(err error) bool {
 		return true
 	}
 	return refusal.ExitCode(err) == refusal.ExitUnverified
-}
-
-// Bundle derives the bundle of a record from its evidence.
-func (r *Reading) Bundle(c *history.Case, record *evidence.CaseScored) (*bundle.Bundle, error) {
-	files, err := history.FilesOf(c, r.Piece)
-	if err != nil {
-		return nil, err
-	}
-	return bundleOf(c, record, files, r.Piece)
 }
 
 func bundleOf(c *history.Case, record *evidence.CaseScored, files *evidence.CaseFiles, read func(digest.Content) ([]byte, error)) (*bundle.Bundle, error) {

@@ -1,6 +1,8 @@
 package dossier
 
 import (
+	"context"
+
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/sequencer"
@@ -103,4 +105,19 @@ func (r *Reading) VerifierKeys() []string {
 		out = append(out, seal.VKey(k.Key, k.Origin))
 	}
 	return out
+}
+
+// Repair sets aside what a crash left after the last seal.
+func (p *Place) Repair(ctx context.Context) (*sequencer.Repaired, error) {
+	cfg, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, LockWait)
+	defer cancel()
+	r, err := sequencer.Repair(ctx, cfg)
+	if err != nil {
+		return nil, p.Alarm(err)
+	}
+	return r, nil
 }

@@ -4,13 +4,11 @@ import (
 	"crypto/ed25519"
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
-	"tallystick/internal/share/export"
 )
 
 // ReadInput reads a file that a person named, of at most so many bytes.
@@ -46,19 +44,6 @@ func BundleSigner(text string) (ed25519.PublicKey, error) {
 // all.
 func WriteOutput(path string, data []byte) error {
 	return store.WriteFile(store.OS{}, path, data, 0o644)
-}
-
-// WriteOutputs writes files that a person asked for into a folder, which is made if
-// need be.
-func WriteOutputs(dir string, files []export.File) error {
-	var named []store.Named
-	for _, f := range files {
-		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
-			return refusal.Newf(refusal.Usage, "the export would write %q, outside of %s", f.Name, dir)
-		}
-		named = append(named, store.Named{Name: filepath.Join(dir, filepath.FromSlash(f.Name)), Data: f.Data})
-	}
-	return store.WriteFiles(store.OS{}, named, 0o644)
 }
 
 // WriteSecret is [WriteOutput] for what only the person who asked may read.

@@ -1,4 +1,4 @@
-// Package archive reads a workspace: who is trusted in it, what its ledger says,
+// Package dossier reads a workspace: who is trusted in it, what its ledger says,
 // what its evidence is, and what can be proved of both.
 //
 // Everything starts from a [Place]. [Place.Read] verifies the ledger once and
@@ -6,14 +6,19 @@
 // [Place.ReadCorpus] finds out on the same way who is trusted. What a Place returns has been verified against
 // the published anchors, this machine's memory and the trust root, or is an
 // error; evidence of an attack leaves an alarm behind before it is returned.
-// Commands, servers and exporters build on it and show what it says.
+//
+// A [Dossier] is one attempt with its cases and their evidence, and only a Reading
+// makes one. It reads evidence when it is asked. The audience is in the type: what
+// decides takes a [Whole], whose bytes were all read and verified; what leaves the
+// workspace takes a [Public], in which the texts of held-out cases do not exist.
 //
 // What is shown and decides nothing may come from a cache: [Reading.ForDisplay].
 // Everything else is derived anew from bytes whose digests were checked.
 //
 // Where it stops: it runs nothing, and writes only alarms and the proofs that
-// belong to them, cached rows, bundles, and the advice that package promote gave. What people do to a workspace
-// is in package ceremony, running an attempt in package lab.
+// belong to them, and cached rows. What people are told of a workspace is in package
+// answer, what leaves it in package outgoing; what people do to it in package
+// ceremony, running an attempt in package lab.
 package dossier
 
 import (
@@ -81,6 +86,12 @@ func Open(dir string, world World) (*Place, error) {
 	}
 	return &Place{Workspace: w, World: world}, nil
 }
+
+// RecommendationsDir is the folder of recommendation files.
+func (p *Place) RecommendationsDir() string { return p.Private("recommendations") }
+
+// RunsDir is the folder of the kept answers of runs.
+func (p *Place) RunsDir() string { return p.Private("runs") }
 
 func (p *Place) fs() store.FS {
 	if p.FS == nil {

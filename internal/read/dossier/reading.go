@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"tallystick/internal/read/history"
-	"tallystick/internal/read/recount"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -27,7 +26,7 @@ type Ask struct {
 	// registration says; nil means of all. See [history.Options].
 	Want func(*history.Attempt) bool
 	// Again says that entries will be read again: [Reading.Entries],
-	// [Reading.Then], and the recommendations for [Reading.Recount].
+	// [Reading.Then], and the recommendations, [Reading.Advised].
 	Again bool
 	// Prove says that entries will be proved: [Reading.Prove]. It implies Again.
 	Prove bool
@@ -59,11 +58,11 @@ type Reading struct {
 	verified *ledger.Verified
 	anchors  []sequencer.AnchorFile
 	kept     []keptCheckpoint
-	pins     *bench.Pins              // nil if nobody signed any
-	git      *gitCheck                // nil unless git is to be looked at
-	tree     *ledger.Tree             // nil unless entries will be proved
-	advised  map[int64]recount.Advice // nil unless entries will be read again
-	finder   ledger.Finder            // of entries that are read again
+	pins     *bench.Pins      // nil if nobody signed any
+	git      *gitCheck        // nil unless git is to be looked at
+	tree     *ledger.Tree     // nil unless entries will be proved
+	advised  map[int64]Advice // nil unless entries will be read again
+	finder   ledger.Finder    // of entries that are read again
 
 	asides  map[string][]int64 // entries of attempts that the history does not keep; nil unless they will be proved
 	amended map[int64][]int64  // amendments by the record that they are about, the same
@@ -75,10 +74,10 @@ type Reading struct {
 	mu sync.Mutex
 	// seen are pieces of evidence that were found whole: cases share them.
 	seen    map[digest.Content]bool
-	benches map[string]*benchOrWhy     // see bench
+	benches map[string]*benchOrWhy     // see Bench
 	secret  []byte                     // of held-out cases, once it is needed
-	heldOut map[string]map[string]bool // classes and cases; see isHeldOut
-	indexOf digest.Content             // the index that was read last, and what it says; see FilesOf
+	heldOut map[string]map[string]bool // classes and cases; see Case.IsHeldOut
+	indexOf digest.Content             // the index that was read last, and what it says; see filesOf
 	index   *evidence.CaseFiles
 	hidden  map[digest.Content]bool // what indexes of evidence say of being held out
 
@@ -94,7 +93,7 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 		r.tree, r.asides, r.amended = &ledger.Tree{}, make(map[string][]int64), make(map[int64][]int64)
 	}
 	if ask.Again || ask.Prove {
-		r.advised = make(map[int64]recount.Advice)
+		r.advised = make(map[int64]Advice)
 	}
 	if ask.Git {
 		var err error
@@ -225,7 +224,7 @@ func (r *Reading) visit(rec ledger.Record) error {
 		if err != nil {
 			return err
 		}
-		r.advised[rec.Index] = recount.Advice{Recommendation: *b.(*evidence.Recommendation), Time: rec.Envelope.Time}
+		r.advised[rec.Index] = Advice{Recommendation: *b.(*evidence.Recommendation), Time: rec.Envelope.Time}
 	}
 	if err := r.noteAside(rec); err != nil {
 		return err
@@ -235,6 +234,16 @@ func (r *Reading) visit(rec ledger.Record) error {
 	}
 	return nil
 }
+
+// An Advice is a recommendation in the ledger.
+type Advice struct {
+	evidence.Recommendation
+	Time evidence.Time
+}
+
+// Advised are the recommendations in the ledger by their index. It needs
+// [Ask].Again.
+func (r *Reading) Advised() map[int64]Advice { return r.advised }
 
 // decoded decodes an entry strictly.
 func decoded(rec ledger.Record) (evidence.Body, error) {
@@ -409,10 +418,6 @@ type benchOrWhy struct {
 	err   error
 }
 
-// Bench verifies the bench of a class as it is now, once for each state of the
-// ledger.
-func (r *Reading) Bench(class string) (*bench.Verified, error) { return r.bench(class) }
-
 // DropBenches forgets the benches that were verified. Those of long classes take
 // more memory than all else that a Reading keeps. Which cases are held out stays
 // known.
@@ -433,7 +438,9 @@ func (r *Reading) DropBenches() {
 	}
 }
 
-func (r *Reading) bench(class string) (*bench.Verified, error) {
+// Bench verifies the bench of a class as it is now, once for each state of the
+// ledger.
+func (r *Reading) Bench(class string) (*bench.Verified, error) {
 	r.mu.Lock()
 	b := r.benches[class]
 	if b == nil {
@@ -453,12 +460,15 @@ func (r *Reading) bench(class string) (*bench.Verified, error) {
 }
 
 // ReadAttempt is [Place.Read] for the records of one attempt.
-func (p *Place) ReadAttempt(id string, ask Ask) (*Reading, *history.Attempt, error) {
+func (p *Place) ReadAttempt(id string, ask Ask) (*Dossier, error) {
 	ask.Want = func(a *history.Attempt) bool { return a.ID == id }
 	r, err := p.Read(ask)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	a, err := r.Attempt(id)
-	return r, a, err
+	if err != nil {
+		return nil, err
+	}
+	return r.Dossier(a), nil
 }

@@ -110,7 +110,7 @@ func (w *watch) changedEvents(p *Place) ([]ledger.Problem, error) {
 	}
 	slices.Sort(attempts)
 	for _, id := range attempts {
-		why, err := p.eventsChanged(id, w.events[id])
+		why, err := p.EventsChanged(id, w.events[id])
 		if err != nil {
 			return nil, err
 		}
@@ -121,9 +121,9 @@ func (w *watch) changedEvents(p *Place) ([]ledger.Problem, error) {
 	return problems, nil
 }
 
-// eventsChanged says how the list of events of an attempt differs from what its
+// EventsChanged says how the list of events of an attempt differs from what its
 // end names.
-func (p *Place) eventsChanged(attempt string, sealed digest.Content) (string, error) {
+func (p *Place) EventsChanged(attempt string, sealed digest.Content) (string, error) {
 	name := filepath.Join(p.RunsDir(), attempt, "events.jsonl")
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -136,19 +136,4 @@ func (p *Place) eventsChanged(attempt string, sealed digest.Content) (string, er
 		return fmt.Sprintf("attempt %s: %s is %s, the ledger says %s: somebody changed it", attempt, name, found, sealed), nil
 	}
 	return "", nil
-}
-
-// recountEvents compares the lists of events of every finished attempt.
-func (r *Reading) recountEvents(all *Recounted) error {
-	for _, a := range r.History.Attempts {
-		if a.Finished == nil || a.Finished.Events == nil {
-			continue
-		}
-		why, err := r.eventsChanged(a.ID, *a.Finished.Events)
-		if err != nil {
-			return err
-		}
-		all.Compare("attempt "+a.ID, "events", why, "what attempt.finished names", why == "")
-	}
-	return nil
 }

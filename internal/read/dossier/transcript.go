@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/trajectory"
@@ -23,25 +22,24 @@ type OpenTranscript struct {
 	File  evidence.TrajectoryFile
 	Bytes int64
 	piece *store.OpenPiece
-	c     *history.Case
-	r     *Reading
+	c     *Case
 }
 
 // OpenTranscript opens the trajectory of a case. That of a held-out case is refused
 // unless somebody asked to see it.
-func (r *Reading) OpenTranscript(a *history.Attempt, c *history.Case) (*OpenTranscript, error) {
-	if held, err := r.HeldOut(a, c); err != nil || held {
-		return nil, cmp.Or(err, heldOut(c.ID))
+func (c *Case) OpenTranscript() (*OpenTranscript, error) {
+	if hidden, err := c.IsHidden(); err != nil || hidden {
+		return nil, cmp.Or(err, HeldOut(c.ID))
 	}
-	files, err := r.FilesOf(c)
+	files, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
-	piece, err := r.vault.OpenUnverified(files.Trajectory.Digest)
+	piece, err := c.of.r.vault.OpenUnverified(files.Trajectory.Digest)
 	if err != nil {
 		return nil, err
 	}
-	return &OpenTranscript{files.Trajectory, piece.Size(), piece, c, r}, nil
+	return &OpenTranscript{files.Trajectory, piece.Size(), piece, c}, nil
 }
 
 // Close closes the file.
@@ -54,7 +52,7 @@ func (o *OpenTranscript) Verify() (*Transcript, error) {
 	if err != nil {
 		return nil, fmt.Errorf("case %s (entry %d): %w", o.c.ID, o.c.Index, err)
 	}
-	return &Transcript{x, o.File, o.r}, nil
+	return &Transcript{x, o.File, o.c.of.r}, nil
 }
 
 // Peek is [trajectory.Peek]: a window that is not verified.
@@ -70,10 +68,4 @@ func (t *Transcript) Lines(seq, n int) ([][]byte, error) {
 	}
 	defer piece.Close()
 	return t.Index.Lines(piece, seq, n)
-}
-
-// HeldOut reports whether the texts of a case are to be hidden.
-func (r *Reading) HeldOut(a *history.Attempt, c *history.Case) (bool, error) {
-	w, err := r.withholds(a, c)
-	return w != nil, err
 }

@@ -42,31 +42,36 @@ func (p *Place) withheldSecret() ([]byte, error) {
 	return secret, nil
 }
 
-// withholds returns what hides the texts of a case; nil if it is not held out, or
-// if somebody asked to see it.
-func (r *Reading) withholds(a *history.Attempt, c *history.Case) (*withheld.Hider, error) {
-	if r.ask.ShowHeldOut || c.Index < 0 {
+// Hider returns what hides the texts of a case; nil if it is not held out, or if
+// somebody asked to see it.
+func (c *Case) Hider() (*withheld.Hider, error) {
+	if c.of.r.ask.ShowHeldOut || c.Index < 0 || !c.IsHeldOut() {
 		return nil, nil
 	}
-	held, err := r.isHeldOut(a, c)
-	if err != nil || !held {
-		return nil, err
-	}
-	salt, err := r.saltOf(a, c)
+	salt, err := c.Salt()
 	return &withheld.Hider{Salt: salt}, err
 }
 
-// saltOf is the salt of a case of an attempt. Whoever is given it can check the
-// digests of this case and of no other.
-func (r *Reading) saltOf(a *history.Attempt, c *history.Case) (salt [sha256.Size]byte, err error) {
-	secret, err := r.knownSecret()
+// IsHidden reports whether the texts of the case are to be hidden.
+func (c *Case) IsHidden() (bool, error) {
+	w, err := c.Hider()
+	return w != nil, err
+}
+
+// Salt is what the digests of the texts of a held-out case are made with. Whoever is
+// given it can check the digests of this case and of no other.
+func (c *Case) Salt() (salt [sha256.Size]byte, err error) {
+	secret, err := c.of.r.knownSecret()
 	if err != nil {
 		return salt, err
 	}
 	mac := hmac.New(sha256.New, secret)
-	fmt.Fprintf(mac, "tallystick-withheld-v1\x00%s\x00%s", a.ID, c.ID)
+	fmt.Fprintf(mac, "tallystick-withheld-v1\x00%s\x00%s", c.of.ID, c.ID)
 	return [sha256.Size]byte(mac.Sum(nil)), nil
 }
+
+// ShowsHeldOut reports whether somebody asked to see held-out cases.
+func (r *Reading) ShowsHeldOut() bool { return r.ask.ShowHeldOut }
 
 func (r *Reading) knownSecret() (_ []byte, err error) {
 	r.mu.Lock()
@@ -77,10 +82,10 @@ func (r *Reading) knownSecret() (_ []byte, err error) {
 	return r.secret, err
 }
 
-// isHeldOut reports whether a case was held out when it ran, as its evidence says,
+// IsHeldOut reports whether a case was held out when it ran, as its evidence says,
 // or is so now. Evidence that cannot be read tells nothing and shows nothing.
-func (r *Reading) isHeldOut(a *history.Attempt, c *history.Case) (bool, error) {
-	return r.ranHeldOut(c) || r.heldOutIn(a.Class)[c.ID], nil
+func (c *Case) IsHeldOut() bool {
+	return c.of.r.ranHeldOut(c.Case) || c.of.r.heldOutIn(c.of.Class)[c.ID]
 }
 
 // maxHidden bounds how many cases' indexes are remembered.
@@ -97,7 +102,7 @@ func (r *Reading) ranHeldOut(c *history.Case) bool {
 	if known {
 		return hidden
 	}
-	files, err := r.FilesOf(c)
+	files, err := r.filesOf(c)
 	if err != nil {
 		return false
 	}
@@ -120,7 +125,7 @@ func (r *Reading) heldOutIn(class string) map[string]bool {
 		return known
 	}
 	out := map[string]bool{}
-	if v, err := r.bench(class); err == nil {
+	if v, err := r.Bench(class); err == nil {
 		out = v.HeldOut()
 	}
 	r.mu.Lock()
@@ -129,8 +134,8 @@ func (r *Reading) heldOutIn(class string) map[string]bool {
 	return out
 }
 
-// heldOut refuses to show what cannot be shown by digests.
-func heldOut(caseID string) error {
+// HeldOut refuses to show of a held-out case what cannot be shown by digests.
+func HeldOut(caseID string) error {
 	return refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
 		WithHint("--show-held-out shows it, to those who may see it")
 }

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/submittable"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/share/submission"
 )
 
 // TellSubmittable fills in whether an attempt that was registered to be submitted
@@ -14,7 +14,7 @@ func (r *Run) TellSubmittable(a *history.Attempt, read func(digest.Content) ([]b
 	if !a.Plan.SubmitIntent {
 		return nil
 	}
-	f := submission.Facts{Plan: &a.Plan, Scratch: a.Level == history.Scratch, Level: min(a.Level, history.Signed).String(), Finished: a.Finished != nil, Tasks: a.Plan.CaseCount}
+	f := submittable.Facts{Plan: &a.Plan, Scratch: a.Level == history.Scratch, Level: min(a.Level, history.Signed).String(), Finished: a.Finished != nil, Tasks: a.Plan.CaseCount}
 	records := map[string]int{}
 	whole := 0
 	for c := range a.Cases() {
@@ -33,7 +33,7 @@ func (r *Run) TellSubmittable(a *history.Attempt, read func(digest.Content) ([]b
 		}
 	}
 	f.Missing = f.Tasks - whole
-	d := submission.Decide(f)
+	d := submittable.Decide(f)
 	r.Submittable, r.Reason = &d.Submittable, d.Reason
 	return nil
 }

@@ -116,24 +116,24 @@ func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 	for _, c := range scorecard.ReviewedCases(r.History, a) {
 		labels[c.Entry] = c.Labels
 	}
-	for c := range a.Cases() {
+	for c := range r.Dossier(a).Cases() {
 		if c.Index < 0 {
 			continue
 		}
-		wanted, err := chosen(r, ask.Only, c, labels[c.Index])
+		wanted, err := chosen(ask.Only, c, labels[c.Index])
 		if err != nil {
 			return nil, err
 		}
 		if !wanted {
 			continue
 		}
-		if held, err := r.HeldOut(a, c); err != nil {
+		if held, err := c.IsHidden(); err != nil {
 			return nil, err
 		} else if held {
 			q.HeldOut++
 			continue
 		}
-		q.Cases = append(q.Cases, c)
+		q.Cases = append(q.Cases, c.Case)
 	}
 	if ask.Sample > 0 {
 		q.Cases = drawn(q.Cases, ask.Sample, ask.Seed, a.ID)
@@ -166,7 +166,7 @@ func attemptNamed(r *dossier.Reading, name string) (*history.Attempt, error) {
 }
 
 // chosen reports whether a case is one of those that were asked for.
-func chosen(r *dossier.Reading, only string, c *history.Case, labels []scorecard.GivenLabel) (bool, error) {
+func chosen(only string, c *dossier.Case, labels []scorecard.GivenLabel) (bool, error) {
 	switch only {
 	case "", All:
 		return true, nil
@@ -178,19 +178,19 @@ func chosen(r *dossier.Reading, only string, c *history.Case, labels []scorecard
 		if slices.ContainsFunc(labels, func(l scorecard.GivenLabel) bool { return l.Label != labels[0].Label }) {
 			return true, nil
 		}
-		return anyCheck(r, c, func(d *grade.Detail) bool {
+		return anyCheck(c, func(d *grade.Detail) bool {
 			return len(d.Votes) > 1 && slices.Min(d.Votes) != slices.Max(d.Votes)
 		})
 	case Unsure:
-		return anyCheck(r, c, func(d *grade.Detail) bool {
+		return anyCheck(c, func(d *grade.Detail) bool {
 			return d.Grader == grade.ByJudge && d.Score != nil && *d.Score >= 0.25 && *d.Score <= 0.75
 		})
 	}
 	return false, refusal.Newf(refusal.Usage, "cases to look at: found %q, expected one of %s", only, strings.Join(Choices(), ", "))
 }
 
-func anyCheck(r *dossier.Reading, c *history.Case, holds func(*grade.Detail) bool) (bool, error) {
-	checks, err := r.Checks(c)
+func anyCheck(c *dossier.Case, holds func(*grade.Detail) bool) (bool, error) {
+	checks, err := c.Checks()
 	if err != nil && !dossier.SpeaksOfEvidence(err) {
 		return false, err
 	}
@@ -263,7 +263,7 @@ func (q *Queue) item(c *history.Case, files *evidence.CaseFiles, v *trajectory.V
 
 // addMachine adds what a blind reviewer is not shown.
 func (q *Queue) addMachine(item *Item, c *history.Case) error {
-	checks, err := q.r.Checks(c)
+	checks, err := q.r.Dossier(q.Attempt).Case(c).Checks()
 	if err != nil {
 		return fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 	}

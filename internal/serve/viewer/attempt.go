@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
@@ -51,7 +51,7 @@ type tagCount struct {
 
 // A caseRow is one repetition of a case in the table.
 type caseRow struct {
-	dossier.ShownCase
+	answer.ShownCase
 	Record   *entry // nil if it was not run
 	Recorded evidence.Outcome
 	Tags     []string
@@ -123,7 +123,7 @@ func attemptCommands(a *history.Attempt, earlier string) []command {
 // card counts one attempt, with the evidence where that is a matter of a moment.
 func (v *Viewer) card(a *history.Attempt) (*scorecard.Card, error) {
 	view := scorecard.View{Attempts: []*history.Attempt{a}}
-	if a.Tasks() <= dossier.MaxGlance {
+	if a.Tasks() <= answer.MaxGlance {
 		view.Evidence = v.display.Evidence
 		return scorecard.Of(v.r.History, view)
 	}
@@ -229,7 +229,7 @@ func failingFirst(list []*history.Case) []*history.Case {
 }
 
 func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow, error) {
-	list, err := v.r.ShowCases(a, slices.Values(cases))
+	list, err := answer.ShowCases(v.r.Dossier(a), slices.Values(cases))
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow,
 	rows := make([]caseRow, len(cases))
 	for i, c := range cases {
 		rows[i] = caseRow{ShownCase: list[i], Record: entries[c.Index], Recorded: c.Outcome(), Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
-		if rows[i].HeldOut, err = v.r.HeldOut(a, c); err != nil {
+		if rows[i].HeldOut, err = v.r.Dossier(a).Case(c).IsHidden(); err != nil {
 			return nil, err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/history"
 )
 
@@ -27,7 +27,7 @@ type attemptFilter struct{ Class, Target, State, Tag, Text, Sort string }
 
 // An attemptRow is an attempt and the entries that its row shows.
 type attemptRow struct {
-	dossier.Logged
+	answer.Logged
 	Registered, End *entry
 }
 
@@ -178,7 +178,7 @@ func newPager(q url.Values, total, each int) pager {
 }
 
 // counted are the outcomes of an attempt, in the order in which they are shown.
-func counted(l dossier.Logged) counts {
+func counted(l answer.Logged) counts {
 	by := map[string]int{"failed": l.Failed, "errored": l.Errors, "truncated": l.Truncated, "unscored": l.Unscored, "skipped": l.Skipped, "not_run": l.NotRun, "passed": l.Passed}
 	var out counts
 	for _, o := range outcomes {

@@ -4,8 +4,9 @@ import (
 	"net/http"
 
 	"tallystick/internal/app/lab"
-	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/dossier"
 )
 
 type auditData struct {
@@ -19,7 +20,7 @@ func (v *Viewer) audit(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &auditData{Attempt: a.ID, Long: a.Tasks() > dossier.MaxGlance}
+	data := &auditData{Attempt: a.ID, Long: a.Tasks() > answer.MaxGlance}
 	if !data.Long {
 		err := v.withCorpus(func(c *dossier.Corpus) error {
 			in, err := lab.AuditInput(c, a.ID, false)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
@@ -23,11 +24,11 @@ type caseData struct {
 	Attempt    *history.Attempt
 	Case       *history.Case
 	Record     *entry
-	Why        *dossier.Why
+	Why        *answer.Why
 	Decisive   *grade.Detail
 	Transcript *transcript // nil if it cannot be shown
 	Missing    string      // why not
-	Steps      []dossier.ShownStep
+	Steps      []answer.ShownStep
 	Diff       []diffLine
 	Files      []evidenceFile
 	Changed    []changedFile
@@ -67,7 +68,7 @@ func (v *Viewer) lookUpCase(req *http.Request) (*history.Attempt, *history.Case,
 			return a, c, nil
 		}
 	}
-	if _, _, err := v.r.FindCase(dossier.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
+	if _, err := v.r.FindCase(dossier.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
 		return nil, nil, err
 	}
 	return nil, nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of repetition %d of case %q", a.ID, repeat, req.PathValue("case"))
@@ -86,11 +87,11 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 	if err := v.transcriptOf(data, base, req.URL.Query()); err != nil {
 		return nil, err
 	}
-	why := v.r.Why
+	why := answer.WhyOf
 	if data.Long {
-		why = v.r.WhyInShort
+		why = answer.WhyInShort
 	}
-	if data.Why, err = why(a, c); err != nil {
+	if data.Why, err = why(v.dossierOf(data)); err != nil {
 		return nil, err
 	}
 	data.Decisive = grade.Decisive(data.Why.Checks)
@@ -126,14 +127,19 @@ func caseCommands(a *history.Attempt, c *history.Case) []command {
 	}
 }
 
+// dossierOf is the case of a page with its evidence.
+func (v *Viewer) dossierOf(data *caseData) *dossier.Case {
+	return v.r.Dossier(data.Attempt).Case(data.Case)
+}
+
 // transcriptOf adds the transcript, or why there is none.
 func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
-	held, err := v.r.HeldOut(data.Attempt, data.Case)
+	held, err := v.dossierOf(data).IsHidden()
 	if err != nil {
 		return err
 	}
 	if held {
-		shown, err := v.r.ShowCase(data.Attempt, data.Case)
+		shown, err := answer.ShowCase(v.dossierOf(data))
 		if err != nil {
 			return err
 		}
@@ -167,7 +173,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 
 // evidenceOf adds what the record names, and what the agent left.
 func (v *Viewer) evidenceOf(data *caseData, base string) {
-	files, err := v.r.FilesOf(data.Case)
+	files, err := v.dossierOf(data).Files()
 	if err != nil {
 		return
 	}

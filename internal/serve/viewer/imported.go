@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"tallystick/internal/read/dossier/abroad"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/importer"
@@ -37,8 +36,8 @@ func (v *Viewer) imported(req *http.Request) (*page, error) {
 
 type importedRunData struct {
 	Name string
-	*abroad.ShownImport
-	Page  []abroad.ShownRow
+	*importer.ShownImport
+	Page  []importer.ShownRow
 	Pager pager
 }
 
@@ -49,7 +48,7 @@ func (v *Viewer) importedRun(req *http.Request) (*page, error) {
 	}
 	path := v.config.Files[n-1]
 	data := &importedRunData{Name: filepath.Base(path)}
-	if data.ShownImport, err = abroad.ShowImported(req.Context(), path, ""); err != nil {
+	if data.ShownImport, err = importer.ShowImported(req.Context(), path, ""); err != nil {
 		return nil, err
 	}
 	data.Pager = newPager(req.URL.Query(), len(data.Rows), rowsOnPage)

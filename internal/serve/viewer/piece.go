@@ -24,10 +24,10 @@ func (v *Viewer) pieceOf(a *history.Attempt, c *history.Case, name string) ([]by
 	if err != nil {
 		return nil, refusal.Newf(refusal.UnknownName, "%q is not the name of a piece of evidence", name)
 	}
-	if held, err := v.r.HeldOut(a, c); err != nil || held {
+	if held, err := v.r.Dossier(a).Case(c).IsHidden(); err != nil || held {
 		return nil, refusal.Newf(refusal.NotFound, "case %s is held out: its evidence is not shown", c.ID)
 	}
-	files, err := v.r.FilesOf(c)
+	files, err := v.r.Dossier(a).Case(c).Files()
 	if err != nil {
 		return nil, err
 	}

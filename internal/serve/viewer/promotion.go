@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
@@ -26,7 +27,7 @@ func (v *Viewer) promotion(req *http.Request) (*page, error) {
 	}
 	data.Shipped = bench.IsShipped(data.Class)
 	if !data.Shipped {
-		advice, err := v.r.Advise(data.Class)
+		advice, err := answer.Advise(v.r, data.Class)
 		if refusal.Is(err, refusal.UnknownName) {
 			return nil, err
 		}
@@ -34,7 +35,7 @@ func (v *Viewer) promotion(req *http.Request) (*page, error) {
 			data.Problem = err.Error()
 		}
 	}
-	indexes := slices.SortedFunc(maps.Keys(v.r.Advised(data.Class)), func(a, b int64) int { return cmp.Compare(b, a) })
+	indexes := slices.SortedFunc(maps.Keys(answer.Advised(v.r, data.Class)), func(a, b int64) int { return cmp.Compare(b, a) })
 	indexes = indexes[:min(len(indexes), attemptsOnPage)]
 	entries, err := v.entries(indexes...)
 	if err != nil {

@@ -99,7 +99,7 @@ func (v *Viewer) mayLeave(index int64) error {
 	if c == nil {
 		return nil
 	}
-	if held, err := v.r.HeldOut(a, c); err != nil || !held {
+	if held, err := v.r.Dossier(a).Case(c).IsHidden(); err != nil || !held {
 		return err
 	}
 	return refusal.Newf(refusal.NotFound, "entry %d is about the held-out case %s and has a text that could tell what it asks", index, c.ID).

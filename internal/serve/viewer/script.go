@@ -46,7 +46,7 @@ func (s *script) finished() bool {
 // is short has been verified, and so has one that was refused the last time: its page
 // must not say again that it is being checked.
 func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
-	held, err := v.r.HeldOut(a, c) // it may be since the last time
+	held, err := v.r.Dossier(a).Case(c).IsHidden() // it may be since the last time
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
 		}
 		return s, nil
 	}
-	opened, err := v.r.OpenTranscript(a, c)
+	opened, err := v.r.Dossier(a).Case(c).OpenTranscript()
 	if err != nil {
 		return nil, err
 	}

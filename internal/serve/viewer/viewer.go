@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
@@ -213,11 +214,11 @@ func (v *Viewer) standing() (dossier.Standing, error) {
 	return dossier.Rewritten, nil
 }
 
-func (v *Viewer) loggedOf(a *history.Attempt) (dossier.Logged, error) {
+func (v *Viewer) loggedOf(a *history.Attempt) (answer.Logged, error) {
 	if a.Finished == nil { // what it cost is in its journal
-		return v.display.Logged(a)
+		return answer.Glance(v.display, a)
 	}
-	return remembered(v, "logged "+a.ID, func() (dossier.Logged, error) { return v.display.Logged(a) })
+	return remembered(v, "logged "+a.ID, func() (answer.Logged, error) { return answer.Glance(v.display, a) })
 }
 
 // ServeHTTP answers a request.

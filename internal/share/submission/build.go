@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"tallystick/internal/read/submittable"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -37,7 +38,7 @@ type Package struct {
 	Files    map[string][]byte // by path
 	Headline Headline
 	Audit    Audited
-	Decision Decision
+	Decision submittable.Decision
 }
 
 // A Headline is the number that people quote, with what it takes to read it.

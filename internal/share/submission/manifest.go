@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tallystick/internal/read/submittable"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
@@ -16,13 +17,13 @@ const ManifestType = "tallystick-submission/v1"
 
 // A Manifest lists every file of a package but itself and its signature.
 type Manifest struct {
-	Attempt  AttemptNumber `json:"attempt"`
-	Audit    ManifestAudit `json:"audit"`
-	Class    string        `json:"class"`
-	Decision Decision      `json:"decision"`
-	Files    []File        `json:"files"` // by path
-	Headline Headline      `json:"headline"`
-	Type     string        `json:"type"`
+	Attempt  AttemptNumber        `json:"attempt"`
+	Audit    ManifestAudit        `json:"audit"`
+	Class    string               `json:"class"`
+	Decision submittable.Decision `json:"decision"`
+	Files    []File               `json:"files"` // by path
+	Headline Headline             `json:"headline"`
+	Type     string               `json:"type"`
 }
 
 // ManifestAudit says how the audit ended.

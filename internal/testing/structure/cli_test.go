@@ -19,8 +19,8 @@ import (
 
 // cliMayNotImport has import paths, or with a slash at the end all below it.
 var cliMayNotImport = map[string]string{
-	module + "/internal/record/sequencer":   "the ledger on disk is read by archive and written by ceremony and lab",
-	module + "/internal/record/store":       "files of a workspace are read by archive and written by ceremony and lab",
+	module + "/internal/record/sequencer":   "the ledger on disk is read by dossier and written by ceremony and lab",
+	module + "/internal/record/store":       "files of a workspace are read by dossier and written by ceremony and lab",
 	module + "/internal/record/canon":       "what is hashed or signed is encoded where its type is",
 	module + "/internal/record/strictyaml":  "settings are read by the package that owns them",
 	module + "/internal/record/cosign":      "witnesses are asked by lab",
@@ -28,7 +28,7 @@ var cliMayNotImport = map[string]string{
 	module + "/internal/run/judge":          "judges are put together by lab",
 	module + "/internal/run/session":        "a case is driven by harness",
 	module + "/internal/run/gateway":        "a case is driven by harness",
-	module + "/internal/read/bundle/derive": "bundles are made by archive",
+	module + "/internal/read/bundle/derive": "bundles are made by outgoing",
 	"crypto/":                               "keys and hashes belong to seal and digest",
 	"golang.org/x/crypto/":                  "keys and hashes belong to seal and digest",
 	"net":                                   "servers and clients are packages of their own",
@@ -49,7 +49,7 @@ var cliMayNotCall = map[string]map[string]string{
 	},
 }
 
-const verifiedElsewhere = "a workspace is verified once, by archive"
+const verifiedElsewhere = "a workspace is verified once, by dossier"
 
 // envMethods are what *Env is for: where the answer, notes and errors go.
 var envMethods = []string{"Answer", "Color", "Interactive", "Lines", "Note", "printError", "showPaged", "write"}

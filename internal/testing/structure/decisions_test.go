@@ -10,7 +10,7 @@ import (
 )
 
 // mayDisplay are the files that show something and decide nothing: they may ask
-// archive's cache. Whoever decides or vouches (gate, promote, verify, attest, a
+// dossier's cache. Whoever decides or vouches (gate, promote, verify, attest, a
 // submission) derives everything anew from bytes whose digests were checked,
 // because whoever can write to the cache can forge it.
 var mayDisplay = []string{"internal/cli/scorecard.go", "internal/serve/viewer/viewer.go"}

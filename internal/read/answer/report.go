@@ -1,4 +1,4 @@
-package dossier
+package answer
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
@@ -18,23 +19,23 @@ import (
 // after a few the reader knows, and each takes two trajectories.
 const maxDivergences = 50
 
-// Report gathers what a test reporter shows of an attempt. It needs [Ask].Again
-// and the records of the attempt; with those of every attempt it tells where
-// cases left the run in which they last passed.
-func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report, error) {
+// Report gathers what a test reporter shows of an attempt. It needs
+// [dossier.Ask].Again and the records of the attempt; with those of every attempt it
+// tells where cases left the run in which they last passed.
+func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results,
-		Qualifications: history.Qualify(a)}
+		Qualifications: history.Qualify(a.Attempt)}
 	// Why a case has no score is in its record and nowhere in the totals.
-	records, err := r.Records(a.Cases())
+	records, err := a.Records()
 	if err != nil {
 		return report, err
 	}
 	if a.Plan.Reduce != "" {
-		return report, r.reducedCases(&report, a, records)
+		return report, reducedCases(&report, a, records)
 	}
 	looked := 0
 	for c := range a.Cases() {
-		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c)}
+		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case)}
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
 		}
@@ -49,14 +50,14 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 			t.Score = &score
 		}
 		if c.IsScored() && !c.Passed() {
-			r.compared(c, &t)
+			compared(c, &t)
 		}
-		if err := r.withholdIn(a, c, &t); err != nil {
+		if err := withholdIn(c, &t); err != nil {
 			return report, err
 		}
 		if c.Index >= 0 && !c.Passed() {
 			if looked++; looked <= maxDivergences {
-				t.Divergence = r.Parted(a, c)
+				t.Divergence = parted(c)
 			}
 		}
 		report.Cases = append(report.Cases, t)
@@ -68,14 +69,14 @@ func (r *Reading) Report(a *history.Attempt, results []gate.Result) (gate.Report
 }
 
 // reducedCases adds one test for each case whose repetitions make one outcome.
-func (r *Reading) reducedCases(report *gate.Report, a *history.Attempt, records map[int64]*evidence.CaseScored) error {
-	for _, x := range scorecard.ReducedCases(a) {
+func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*evidence.CaseScored) error {
+	for _, x := range scorecard.ReducedCases(a.Attempt) {
 		t := gate.Case{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
-		var first *history.Case // that did not pass
+		var first *dossier.Case // that did not pass
 		for _, c := range x.Cases {
 			t.Duration += c.Latency()
 			if first == nil && !c.Passed() {
-				first = c
+				first = a.Case(c)
 			}
 		}
 		if first != nil {
@@ -84,9 +85,9 @@ func (r *Reading) reducedCases(report *gate.Report, a *history.Attempt, records 
 				t.Reason = record.Reason
 			}
 			if first.IsScored() {
-				r.compared(first, &t)
+				compared(first, &t)
 			}
-			if err := r.withholdIn(a, first, &t); err != nil {
+			if err := withholdIn(first, &t); err != nil {
 				return err
 			}
 		}
@@ -100,7 +101,7 @@ func (r *Reading) reducedCases(report *gate.Report, a *history.Attempt, records 
 // compared adds to a case that did not pass what the grader compared that decided
 // it. It is a help to people: without the evidence the report is shorter and as
 // red.
-func (r *Reading) compared(c *history.Case, t *gate.Case) {
+func compared(c *dossier.Case, t *gate.Case) {
 	if c.Correction != nil {
 		return // the correction says all
 	}
@@ -108,7 +109,7 @@ func (r *Reading) compared(c *history.Case, t *gate.Case) {
 		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
 		return
 	}
-	checks, err := r.Checks(c)
+	checks, err := c.Checks()
 	if err != nil {
 		return
 	}
@@ -128,11 +129,11 @@ func (r *Reading) compared(c *history.Case, t *gate.Case) {
 }
 
 // withholdIn hides what a report would tell of a held-out case.
-func (r *Reading) withholdIn(a *history.Attempt, c *history.Case, t *gate.Case) error {
+func withholdIn(c *dossier.Case, t *gate.Case) error {
 	if t.Reason == "" && t.Got == "" && t.Want == "" {
 		return nil
 	}
-	w, err := r.withholds(a, c)
+	w, err := c.Hider()
 	t.Reason, t.Got, t.Want = w.Text(t.Reason), w.Text(t.Got), w.Text(t.Want)
 	return err
 }
@@ -143,12 +144,12 @@ type ReportFiles struct{ JUnit, TAP string }
 // Any reports whether something is to be written.
 func (f ReportFiles) Any() bool { return f != ReportFiles{} }
 
-// WriteReports writes what test reporters read. See [Reading.Report].
-func (r *Reading) WriteReports(a *history.Attempt, results []gate.Result, files ReportFiles) error {
+// WriteReports writes what test reporters read. See [Report].
+func WriteReports(a *dossier.Dossier, results []gate.Result, files ReportFiles) error {
 	if !files.Any() {
 		return nil
 	}
-	report, err := r.Report(a, results)
+	report, err := Report(a, results)
 	if err != nil {
 		return err
 	}

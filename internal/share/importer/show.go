@@ -1,4 +1,4 @@
-package abroad
+package importer
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/importer"
 )
 
 // LoadImportedRun reads the one run of a result file that is of a task, or the only
 // one, for a comparison by a scorer.
 func LoadImportedRun(ctx context.Context, path, task, scorer string) (*scorecard.ImportedRun, error) {
 	byRun := map[int]*scorecard.ImportedRun{}
-	runs, err := importer.Read(ctx, []string{path}, importer.Options{Each: func(i int, s results.Sample) error {
+	runs, err := Read(ctx, []string{path}, Options{Each: func(i int, s results.Sample) error {
 		if byRun[i] == nil {
 			byRun[i] = &scorecard.ImportedRun{Scorer: scorer}
 		}
@@ -68,7 +67,7 @@ type ShownRow struct {
 func ShowImported(ctx context.Context, path, sample string) (*ShownImport, error) {
 	a := &ShownImport{Rows: []ShownRow{}}
 	var right []ShownRow
-	runs, err := importer.Read(ctx, []string{path}, importer.Options{Each: func(i int, s results.Sample) error {
+	runs, err := Read(ctx, []string{path}, Options{Each: func(i int, s results.Sample) error {
 		if sample != "" && s.ID != sample {
 			return nil
 		}

@@ -1,12 +1,13 @@
-package dossier
+package answer
 
 import (
-	"cmp"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
@@ -54,26 +55,26 @@ type Logged struct {
 type LogOptions struct{ Class, Target string }
 
 // Log lists attempts, the newest first.
-func (r *Reading) Log(o LogOptions) ([]Logged, error) {
+func Log(r *dossier.Reading, o LogOptions) ([]Logged, error) {
 	out := []Logged{}
 	for _, a := range slices.Backward(r.History.Attempts) {
 		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
 			continue
 		}
-		l, err := r.logged(a, r.Evidence)
+		l, err := logged(r.Dossier(a), r.Evidence)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, l)
 	}
 	if len(out) == 0 {
-		return out, r.nothingLogged(o)
+		return out, nothingLogged(r, o)
 	}
 	return out, nil
 }
 
 // nothingLogged tells a name that nobody has from a ledger that is still empty.
-func (r *Reading) nothingLogged(o LogOptions) error {
+func nothingLogged(r *dossier.Reading, o LogOptions) error {
 	var classes, targets []string
 	for _, a := range r.History.Attempts {
 		classes, targets = append(classes, a.Class), append(targets, a.Target)
@@ -82,6 +83,19 @@ func (r *Reading) nothingLogged(o LogOptions) error {
 		return err
 	}
 	return unknownAmong("target", o.Target, targets)
+}
+
+// MaxGlance is how many tasks an attempt may have whose gates are asked for
+// display: each takes reading the evidence of a task that nobody looked at before.
+const MaxGlance = 2000
+
+// Glance is an attempt at a glance, as [Log] has it, for display. Of one that is too
+// long for a glance it does not say whether its gates are met.
+func Glance(d *dossier.Display, a *history.Attempt) (Logged, error) {
+	if a.Tasks() > MaxGlance {
+		return logged(d.Reading().Dossier(a), nil)
+	}
+	return logged(d.Reading().Dossier(a), d.Evidence)
 }
 
 // An evidenceOf finds out whether the evidence of a record is whole.
@@ -101,7 +115,7 @@ func unknownAmong(what, name string, known []string) error {
 
 // logged counts what became of an attempt; looks finds out whether evidence
 // is whole, and without it nobody says whether gates are met.
-func (r *Reading) logged(a *history.Attempt, looks evidenceOf) (Logged, error) {
+func logged(a *dossier.Dossier, looks evidenceOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known := int64(0), true
@@ -109,17 +123,18 @@ func (r *Reading) logged(a *history.Attempt, looks evidenceOf) (Logged, error) {
 		l.count(c.Effective())
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
-	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), r.paidSoFar(a), history.Qualify(a)
-	met, err := r.gateMet(a, looks)
+	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
+	met, err := gateMet(a, looks)
 	l.GateMet = met
 	return l, err
 }
 
 // paidSoFar asks the journal where no record says it yet.
-func (r *Reading) paidSoFar(a *history.Attempt) *history.Paid {
+func paidSoFar(a *dossier.Dossier) *history.Paid {
 	if a.Finished != nil {
-		return history.PaidBy(a)
+		return history.PaidBy(a.Attempt)
 	}
+	r := a.Reading()
 	paid, err := journal.Verify(store.OS{}, filepath.Join(r.RunsDir(), a.ID), journal.Owner{Attempt: a.ID, Origin: r.History.Origin})
 	if err != nil {
 		return nil
@@ -149,15 +164,16 @@ func (l *Logged) count(o evidence.Outcome) {
 // gateMet asks the gates that the attempt was registered with, if the class
 // still has them. A bench that does not verify is a matter for the commands
 // that rest on it: here the question has no answer.
-func (r *Reading) gateMet(a *history.Attempt, looks evidenceOf) (*bool, error) {
+func gateMet(a *dossier.Dossier, looks evidenceOf) (*bool, error) {
 	if looks == nil || a.Finished == nil || a.Plan.Filtered {
 		return nil, nil
 	}
-	v, err := r.bench(a.Class)
+	r := a.Reading()
+	v, err := r.Bench(a.Class)
 	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
 		return nil, nil
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a, Evidence: looks})
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a.Attempt, Evidence: looks})
 	if err != nil {
 		return nil, r.Refused(err)
 	}
@@ -167,7 +183,7 @@ func (r *Reading) gateMet(a *history.Attempt, looks evidenceOf) (*bool, error) {
 
 // SplitCase reads ATTEMPT or ATTEMPT:CASE. Either name may hold a colon, so the
 // attempts that there are decide.
-func (r *Reading) SplitCase(name string) (attempt, caseID string) {
+func SplitCase(r *dossier.Reading, name string) (attempt, caseID string) {
 	if r.History.Attempt(name) != nil {
 		return name, ""
 	}
@@ -200,13 +216,14 @@ type ShownAttempt struct {
 	Cases []ShownCase `json:"cases"`
 }
 
-// ShowAttempt gathers what there is to see of an attempt. It needs [Ask].Again.
-func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
-	l, err := r.logged(a, r.Evidence)
+// ShowAttempt gathers what there is to see of an attempt. It needs
+// [dossier.Ask].Again.
+func ShowAttempt(a *dossier.Dossier) (*ShownAttempt, error) {
+	l, err := logged(a, a.Reading().Evidence)
 	if err != nil {
 		return nil, err
 	}
-	cases, err := r.ShowCases(a, a.Cases())
+	cases, err := ShowCases(a, a.Attempt.Cases())
 	if err != nil {
 		return nil, err
 	}
@@ -218,9 +235,9 @@ func (r *Reading) ShowAttempt(a *history.Attempt) (*ShownAttempt, error) {
 }
 
 // ShowCases are some cases of an attempt in the list of it, in their order. It
-// needs [Ask].Again.
-func (r *Reading) ShowCases(a *history.Attempt, cases iter.Seq[*history.Case]) ([]ShownCase, error) {
-	records, err := r.Records(cases)
+// needs [dossier.Ask].Again.
+func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownCase, error) {
+	records, err := a.Reading().Records(cases)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +250,7 @@ func (r *Reading) ShowCases(a *history.Attempt, cases iter.Seq[*history.Case]) (
 			s.Score = &score
 		}
 		if record := records[c.Index]; record != nil {
-			w, err := r.withholds(a, c)
+			w, err := a.Case(c).Hider()
 			if err != nil {
 				return nil, err
 			}
@@ -269,10 +286,10 @@ type ShownRun struct {
 	Steps  []ShownStep      `json:"steps"`
 }
 
-// ShowCase gathers what there is to see of one case. It needs what [Reading.Why]
-// needs. Steps are empty if the evidence is missing, and Missing says so.
-func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, error) {
-	why, err := r.Why(a, c)
+// ShowCase gathers what there is to see of one case. It needs what [WhyOf] needs. Steps are empty if the evidence is missing, and Missing says so.
+func ShowCase(c *dossier.Case) (*ShownRun, error) {
+	a := c.Dossier()
+	why, err := WhyOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -281,22 +298,22 @@ func (r *Reading) ShowCase(a *history.Attempt, c *history.Case) (*ShownRun, erro
 		score := c.EffectiveScore()
 		s.Score = &score
 	}
-	records, err := r.Records(func(yield func(*history.Case) bool) { yield(c) })
+	record, err := c.Record()
 	if err != nil {
 		return nil, err
 	}
-	if record := records[c.Index]; record != nil {
+	if record != nil {
 		s.Paid, s.Resumed, s.Worker = history.PaidOf(record.Paid), record.Resumed, record.Worker
 	}
-	v, err := history.TrajectoryOf(c, r.Piece)
+	v, err := c.Trajectory()
 	switch {
 	case err != nil && refusal.ExitCode(err) == refusal.ExitUnverified:
-		return nil, r.Refused(err)
+		return nil, a.Reading().Refused(err)
 	case err != nil:
 		s.Missing = err.Error()
 		return s, nil
 	}
-	w, err := r.withholds(a, c)
+	w, err := c.Hider()
 	if err != nil {
 		return nil, err
 	}
@@ -315,18 +332,11 @@ func dollarsOf(micro int64, known bool) *float64 {
 	return &usd
 }
 
-// Events are the lines of a case's trajectory as they were hashed. Those of a
-// held-out case are refused unless somebody asked to see it.
-func (r *Reading) Events(a *history.Attempt, c *history.Case) ([]byte, error) {
-	if w, err := r.withholds(a, c); err != nil || w != nil {
-		return nil, cmp.Or(err, heldOut(c.ID))
+// listed gives the first few of some names.
+func listed(names []string) string {
+	const few = 10
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 	}
-	files, err := r.FilesOf(c)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
-		return nil, r.Refused(err)
-	}
-	return r.Piece(files.Trajectory.Digest)
+	return strings.Join(names, ", ")
 }

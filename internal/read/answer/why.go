@@ -1,18 +1,16 @@
-package dossier
+package answer
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"path"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/dossier/withheld"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/read/scorecard"
-	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/policy"
@@ -86,40 +84,37 @@ type Change struct {
 	Now  string `json:"now"`
 }
 
-// Why tells why a case of an attempt ended as it did: what was compared, where
+// WhyOf tells why a case of an attempt ended as it did: what was compared, where
 // the run left the last one that passed, and what has changed since. It needs
-// [Ask].Again and the records of every attempt.
-func (r *Reading) Why(attempt *history.Attempt, c *history.Case) (*Why, error) {
-	return r.why(attempt, c, true)
-}
+// [dossier.Ask].Again and the records of every attempt.
+func WhyOf(c *dossier.Case) (*Why, error) { return why(c, true) }
 
-// WhyInShort is [Reading.Why] without what takes reading whole trajectories: tool
+// WhyInShort is [WhyOf] without what takes reading whole trajectories: tool
 // calls that were not executed here, denials, and where the run left an earlier
 // one. It is for a trajectory that is too long for that.
-func (r *Reading) WhyInShort(attempt *history.Attempt, c *history.Case) (*Why, error) {
-	return r.why(attempt, c, false)
-}
+func WhyInShort(c *dossier.Case) (*Why, error) { return why(c, false) }
 
-func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*Why, error) {
+func why(c *dossier.Case, whole bool) (*Why, error) {
+	attempt := c.Dossier()
 	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Effective()),
 		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []Change{}}
-	record, err := r.Record(c)
+	record, err := c.Record()
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.openOrHide(attempt, c, a)
+	w, err := openOrHide(c, a)
 	if err != nil {
 		return nil, err
 	}
 	a.Reason = w.Text(record.Reason)
-	if a.Checks, err = r.Checks(c); err != nil {
+	if a.Checks, err = c.Checks(); err != nil {
 		a.Missing = err.Error()
 	}
-	if a.RubricSaid, err = r.rubricSaid(c); err != nil {
+	if a.RubricSaid, err = c.RubricSaid(); err != nil {
 		a.Missing = err.Error()
 	}
 	if whole {
-		r.observed(attempt, c, a)
+		observed(c, a)
 	}
 	a.Checks, a.RubricSaid = w.Checks(a.Checks), w.Text(a.RubricSaid)
 	if w == nil { // of what is hidden there is none
@@ -128,7 +123,7 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 	for i := range a.Denied {
 		a.Denied[i].Reason = w.Text(a.Denied[i].Reason)
 	}
-	for _, x := range scorecard.ReviewedCases(r.History, attempt) {
+	for _, x := range scorecard.ReviewedCases(attempt.Reading().History, attempt.Attempt) {
 		if x.Entry == c.Index {
 			a.Reviewed = &x
 			for i := range x.Labels {
@@ -141,18 +136,18 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 			By: corrected.By, Reason: corrected.Reason, Entry: c.Index, Index: corrected.Index}
 	}
 	if c.Amendment != nil {
-		if err := r.amendment(c, a); err != nil {
+		if err := a.amend(c); err != nil {
 			return nil, err
 		}
 		a.Amendment.Reason, a.Amendment.Checks = w.Text(a.Amendment.Reason), w.Checks(a.Amendment.Checks)
 	}
 	if c.Effective() != evidence.Passed {
 		if whole {
-			a.Divergence = r.Parted(attempt, c) // which hides by itself
+			a.Divergence = parted(c) // which hides by itself
 		}
-		if before, last := r.lastPassed(attempt, c); last != nil {
+		if before, last := lastPassed(c); last != nil {
 			a.LastPassed = before.ID
-			a.Changed = append(a.Changed, changes(before, attempt, last, c)...)
+			a.Changed = append(a.Changed, changes(before, attempt.Attempt, last, c.Case)...)
 		}
 	}
 	return a, nil
@@ -160,30 +155,26 @@ func (r *Reading) why(attempt *history.Attempt, c *history.Case, whole bool) (*W
 
 // openOrHide returns what hides the texts of a case, or adds the salt for somebody
 // who asked to see them.
-func (r *Reading) openOrHide(attempt *history.Attempt, c *history.Case, a *Why) (*withheld.Hider, error) {
-	held, err := r.isHeldOut(attempt, c)
-	if err != nil || !held {
-		return nil, err
+func openOrHide(c *dossier.Case, a *Why) (*withheld.Hider, error) {
+	a.HeldOut = c.IsHeldOut()
+	if !a.HeldOut || !c.Dossier().Reading().ShowsHeldOut() {
+		return c.Hider()
 	}
-	a.HeldOut = true
-	salt, err := r.saltOf(attempt, c)
-	if r.ask.ShowHeldOut {
-		a.Salt = hex.EncodeToString(salt[:])
-		return nil, err
-	}
-	return &withheld.Hider{Salt: salt}, err
+	salt, err := c.Salt()
+	a.Salt = hex.EncodeToString(salt[:])
+	return nil, err
 }
 
 // observed adds the tool calls that did not simply pass through the harness. It
 // is a help to people: without the trajectory they are left out.
-func (r *Reading) observed(attempt *history.Attempt, c *history.Case, a *Why) {
-	v, err := history.TrajectoryOf(c, r.Piece)
+func observed(c *dossier.Case, a *Why) {
+	v, err := c.Trajectory()
 	if err != nil {
 		return
 	}
 	for e := range v.Events() {
 		if d, ok := e.Payload.(*trajectory.PolicyDecision); ok && d.Verdict == policy.Deny {
-			a.Denied = append(a.Denied, WhyDenied{d.Name, e.Turn, d.Rule, d.Reason, changeOf(attempt.Class, d)})
+			a.Denied = append(a.Denied, WhyDenied{d.Name, e.Turn, d.Rule, d.Reason, changeOf(c.Dossier().Class, d)})
 		}
 	}
 	view := trajectory.CallsOf(v)
@@ -221,101 +212,23 @@ func changeOf(class string, d *trajectory.PolicyDecision) string {
 	return fmt.Sprintf("the rule %q of policy in %s", d.Rule, file)
 }
 
-// amendment adds the last amendment of a case.
-func (r *Reading) amendment(c *history.Case, a *Why) error {
-	entries, err := r.Entries(c.Amendment.Index)
+// amend adds the last amendment of a case.
+func (a *Why) amend(c *dossier.Case) error {
+	amended, checks, missing, err := c.AmendedTo()
 	if err != nil {
 		return err
 	}
-	amended, err := bodyOf[*evidence.ScoreAmended](c.Amendment.Index, entries[c.Amendment.Index])
-	if err != nil {
-		return err
-	}
-	a.Amendment = &Amendment{Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: []grade.Detail{}}
-	if amended.Grading != nil {
-		if a.Amendment.Checks, err = r.checksIn(*amended.Grading); err != nil {
-			a.Missing = err.Error()
-		}
+	a.Amendment = &Amendment{Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: checks}
+	if missing != nil {
+		a.Missing = missing.Error()
 	}
 	return nil
 }
 
-// A CaseQuery says which case somebody means.
-type CaseQuery struct {
-	Case    string
-	Attempt string // "" for the newest that has a record of it
-	Class   string // "" for any
-}
-
-// FindCase finds a case in the attempt that was named, or in the newest that
-// has a record of it.
-func (r *Reading) FindCase(q CaseQuery) (*history.Attempt, *history.Case, error) {
-	var known []string
-	for i := len(r.History.Attempts) - 1; i >= 0; i-- {
-		a := r.History.Attempts[i]
-		if q.Attempt != "" && a.ID != q.Attempt || q.Class != "" && a.Class != q.Class {
-			continue
-		}
-		for c := range a.Cases() {
-			if c.ID == q.Case && c.Index >= 0 {
-				return a, c, nil
-			}
-			known = append(known, c.ID)
-		}
-	}
-	if q.Attempt != "" {
-		if _, err := r.Attempt(q.Attempt); err != nil {
-			return nil, nil, err
-		}
-	}
-	where := "no attempt has a record"
-	switch {
-	case q.Attempt != "":
-		where = "attempt " + q.Attempt + " has no record"
-	case q.Class != "":
-		where = "no attempt of class " + q.Class + " has a record"
-	}
-	return nil, nil, refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case).
-		Suggest(q.Case, known, `"tally log" lists the attempts`)
-}
-
-// Checks reads what was compared with what.
-func (r *Reading) Checks(c *history.Case) ([]grade.Detail, error) {
-	files, err := r.FilesOf(c)
-	if err != nil || files.Grading == nil {
-		return []grade.Detail{}, err
-	}
-	return r.checksIn(*files.Grading)
-}
-
-// rubricSaid reads what the rubric wrote to its standard error.
-func (r *Reading) rubricSaid(c *history.Case) (string, error) {
-	files, err := r.FilesOf(c)
-	if err != nil || files.Rubric == nil || files.Rubric.Stderr == nil {
-		return "", err
-	}
-	said, err := r.Piece(*files.Rubric.Stderr)
-	return string(said), err
-}
-
-// checksIn reads a grading document.
-func (r *Reading) checksIn(name digest.Content) ([]grade.Detail, error) {
-	data, err := r.Piece(name)
-	if err != nil {
-		return []grade.Detail{}, err
-	}
-	var doc struct {
-		Checks []grade.Detail `json:"checks"`
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return []grade.Detail{}, refusal.Newf(refusal.Malformed, "the grading document %s: %w", name, err)
-	}
-	return append([]grade.Detail{}, doc.Checks...), nil
-}
-
 // lastPassed is the newest earlier attempt of the same class and target in
 // which the case passed.
-func (r *Reading) lastPassed(a *history.Attempt, c *history.Case) (*history.Attempt, *history.Case) {
+func lastPassed(c *dossier.Case) (*history.Attempt, *history.Case) {
+	a, r := c.Dossier(), c.Dossier().Reading()
 	for i := len(r.History.Attempts) - 1; i >= 0; i-- {
 		earlier := r.History.Attempts[i]
 		if earlier.Class != a.Class || earlier.Target != a.Target || earlier.Index >= a.Index {
@@ -359,97 +272,18 @@ func orNone[T fmt.Stringer](d *T) string {
 	return (*d).String()
 }
 
-// Divergence finds where two runs of a case part, by their canonical traces; ""
-// if they do not.
-func (r *Reading) Divergence(a, b *history.Case) (string, error) {
-	text, err := r.divergence(a, b)
-	if err != nil || text == "" {
-		return text, err
-	}
-	of := r.attemptOf(b)
-	if of == nil {
-		return "", fmt.Errorf("case %s (entry %d) is of no attempt", b.ID, b.Index)
-	}
-	w, err := r.withholds(of, b)
-	return w.Text(text), err
-}
-
-// attemptOf is the attempt that a record is of.
-func (r *Reading) attemptOf(c *history.Case) *history.Attempt {
-	var of *history.Attempt
-	for _, a := range r.History.Attempts {
-		if a.Index < c.Index && (of == nil || a.Index > of.Index) && a.Has(c) {
-			of = a
-		}
-	}
-	return of
-}
-
-// Moves tells what the agent did differently in two runs of a case, call by call, and
-// how its prompts differ; "" if it did the same.
-func (r *Reading) Moves(a, b *history.Case) (string, error) {
-	text, err := r.moves(a, b)
-	if err != nil || text == "" {
-		return text, err
-	}
-	w, err := r.withholds(r.attemptOf(b), b)
-	return w.Text(text), err
-}
-
-func (r *Reading) moves(a, b *history.Case) (string, error) {
-	left, err := r.trajectoryOf(a)
-	if err != nil {
-		return "", err
-	}
-	right, err := r.trajectoryOf(b)
-	if err != nil {
-		return "", err
-	}
-	return outline.Between(left, right).Detail(), nil
-}
-
-func (r *Reading) divergence(a, b *history.Case) (string, error) {
-	left, err := r.trace(a)
-	if err != nil {
-		return "", err
-	}
-	right, err := r.trace(b)
-	if err != nil {
-		return "", err
-	}
-	if d := trajectory.Compare(left, right); d != nil {
-		return d.String(), nil
-	}
-	return "", nil
-}
-
-func (r *Reading) trajectoryOf(c *history.Case) (*trajectory.Verified, error) {
-	v, err := history.TrajectoryOf(c, r.Piece)
-	if err != nil {
-		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
-	}
-	return v, nil
-}
-
-func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
-	v, err := r.trajectoryOf(c)
-	if err != nil {
-		return nil, err
-	}
-	return trajectory.Canonical(v, trajectory.Options{})
-}
-
-// Parted tells where a case left its golden trace, or the run in which the same
+// parted tells where a case left its golden trace, or the run in which the same
 // target last passed it; "" if there is neither. It is a help to people: what
 // cannot be read is left out.
-func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
-	w, err := r.withholds(a, c)
+func parted(c *dossier.Case) string {
+	a, r := c.Dossier(), c.Dossier().Reading()
+	w, err := c.Hider()
 	if err != nil {
 		return ""
 	}
 	if golden, err := r.ReadGolden(a.Class, a.Target, c.ID); err == nil {
-		if v, err := history.TrajectoryOf(c, r.Piece); err == nil {
-			if d, err := outline.CheckGolden(golden, v, "", GoldenTrace); err == nil && !d.Equal() {
+		if v, err := c.Trajectory(); err == nil {
+			if d, err := outline.CheckGolden(golden, v, "", dossier.GoldenTrace); err == nil && !d.Equal() {
 				return w.Text(d.Detail())
 			}
 		}
@@ -468,12 +302,9 @@ func (r *Reading) Parted(a *history.Attempt, c *history.Case) string {
 	if passed == nil {
 		return ""
 	}
-	text, err := r.moves(passed, c)
-	if err == nil && text == "" {
-		text, err = r.divergence(passed, c)
-	}
+	text, err := c.PartedFrom(passed)
 	if err != nil {
 		return ""
 	}
-	return w.Text(text)
+	return text
 }

@@ -1,8 +1,9 @@
-package dossier
+package outgoing
 
 import (
 	"slices"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -13,13 +14,13 @@ import (
 )
 
 // Submission gathers what a package of an attempt is derived from, and the
-// receipts of it. It needs [Ask].Prove. What the target is, the caller adds.
-func (r *Reading) Submission(a *history.Attempt, since Since) (*submission.Attempt, *submission.Receipts, error) {
+// receipts of it. It needs [dossier.Ask].Prove. What the target is, the caller adds.
+func Submission(a *dossier.Dossier, since Since) (*submission.Attempt, *submission.Receipts, error) {
 	if a.Finished == nil {
 		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
 			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
 	}
-	s, receipts, err := r.gather(a, since)
+	s, receipts, err := gather(a, since)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,52 +29,23 @@ func (r *Reading) Submission(a *history.Attempt, since Since) (*submission.Attem
 			return nil, nil, heldOutSubmission(a.ID, c.ID)
 		}
 	}
-	s.Registration, err = r.registrationOf(a)
+	s.Registration, err = registrationOf(a)
 	return s, receipts, err
 }
 
-// Audited is what [Reading.Submission] gathers, for an audit: also of an attempt
+// Audited is what [Submission] gathers, for an audit: also of an attempt
 // that has not finished, that has held-out cases, which are then not shown, or
 // whose registration has changed since.
-func (r *Reading) Audited(a *history.Attempt) (*submission.Attempt, error) {
-	s, _, err := r.gather(a, SinceNothing)
+func Audited(a *dossier.Dossier) (*submission.Attempt, error) {
+	s, _, err := gather(a, SinceNothing)
 	if err != nil {
 		return nil, err
 	}
-	if s.Registration, err = r.registrationOf(a); err != nil {
-		r.Note("the registration of attempt %s is not at hand (%v); the audit is not complete", a.ID, err)
+	if s.Registration, err = registrationOf(a); err != nil {
+		a.Reading().Note("the registration of attempt %s is not at hand (%v); the audit is not complete", a.ID, err)
 		s.Registration = nil
 	}
 	return s, nil
-}
-
-// noteAside remembers where the entries of an attempt are that a package proves and
-// the history only counts, if they will be proved: draws of a judge, dispositions,
-// corrections and amendments.
-func (r *Reading) noteAside(rec ledger.Record) error {
-	if r.asides == nil || rec.Envelope.Manual {
-		return nil
-	}
-	switch rec.Envelope.Kind {
-	case evidence.JudgeDrawnKind, evidence.AuditDisposedKind, evidence.ScoreCorrectedKind, evidence.ScoreAmendedKind:
-	default:
-		return nil
-	}
-	body, err := decoded(rec)
-	if err != nil {
-		return err
-	}
-	switch b := body.(type) {
-	case *evidence.JudgeDrawn:
-		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
-	case *evidence.AuditDisposed:
-		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
-	case *evidence.ScoreCorrected:
-		r.asides[b.Attempt] = append(r.asides[b.Attempt], rec.Index)
-	case *evidence.ScoreAmended: // it names its record, and not the attempt
-		r.amended[b.Entry] = append(r.amended[b.Entry], rec.Index)
-	}
-	return nil
 }
 
 // maxRest bounds the entries since the registration that a package shows besides
@@ -95,10 +67,11 @@ const (
 )
 
 // gather reads the entries of an attempt, with receipts.
-func (r *Reading) gather(a *history.Attempt, since Since) (*submission.Attempt, *submission.Receipts, error) {
-	indexes := r.entriesOf(a)
-	head, _ := r.BestCheckpoint(r.verified, slices.Max(indexes))
-	rest, shown, err := r.since(a, indexes, head.Size, since)
+func gather(a *dossier.Dossier, since Since) (*submission.Attempt, *submission.Receipts, error) {
+	r := a.Reading()
+	indexes := a.Entries()
+	head, _ := r.BestCheckpoint(r.Verified(), slices.Max(indexes))
+	rest, shown, err := entriesSince(a, indexes, head.Size, since)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,45 +87,25 @@ func (r *Reading) gather(a *history.Attempt, since Since) (*submission.Attempt, 
 		if err != nil {
 			return nil, nil, err
 		}
-		entries = append(entries, submission.Entry{Entry: envelope, Index: i, Body: body, Receipt: whole(proofs[i])})
+		entries = append(entries, submission.Entry{Entry: envelope, Index: i, Body: body, Receipt: wholeReceipt(proofs[i])})
 	}
 	s, out := submission.Gather(a.ID, a.Class, entries)
 	s.Origin, s.TreeSize, s.Exact, s.Whole, s.Read = r.History.Origin, head.Size, shown >= untilRegistration, shown == everything, r.Piece
 	s.Level = min(a.Level, history.Signed).String() // more than that a package does not prove
-	return s, out, r.withholdTasks(a, s)
-}
-
-// entriesOf lists the entries that are about an attempt.
-func (r *Reading) entriesOf(a *history.Attempt) []int64 {
-	indexes := []int64{a.Index}
-	if a.Finished != nil {
-		indexes = append(indexes, a.Finished.Index)
-	}
-	for _, other := range r.History.Attempts {
-		if other.Class == a.Class && other != a {
-			indexes = append(indexes, other.Index)
-		}
-	}
-	for c := range a.Cases() {
-		if c.Index >= 0 {
-			indexes = append(append(indexes, c.Index), r.amended[c.Index]...)
-		}
-	}
-	return append(indexes, r.asides[a.ID]...)
+	withholdTasks(a, s)
+	return s, out, nil
 }
 
 // withholdTasks notes which tasks are held out and not to be shown.
-func (r *Reading) withholdTasks(a *history.Attempt, s *submission.Attempt) error {
+func withholdTasks(a *dossier.Dossier, s *submission.Attempt) {
+	if a.Reading().ShowsHeldOut() {
+		return
+	}
 	for c := range a.Cases() {
-		held, err := r.isHeldOut(a, c)
-		if err != nil {
-			return err
-		}
-		if held && !r.ask.ShowHeldOut {
+		if c.IsHeldOut() {
 			s.Withheld[c.ID] = true
 		}
 	}
-	return nil
 }
 
 // How much of a tree is shown: what is told, all from the registration on, all.
@@ -164,15 +117,15 @@ const (
 	everything
 )
 
-// since lists the other entries of a tree that are shown: all of them, those from
+// entriesSince lists the other entries of a tree that are shown: all of them, those from
 // the registration on, or none.
-func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Since) (rest []int64, shown extent, err error) {
+func entriesSince(a *dossier.Dossier, have []int64, size int64, since Since) (rest []int64, shown extent, err error) {
 	if since == SinceAll {
-		if rest, ok, err := r.others(a, have, 0, size, since); ok || err != nil {
+		if rest, ok, err := others(a, have, 0, size, since); ok || err != nil {
 			return rest, everything, err
 		}
 	}
-	rest, ok, err := r.others(a, have, a.Index, size, since)
+	rest, ok, err := others(a, have, a.Index, size, since)
 	if !ok || err != nil {
 		return nil, told, err
 	}
@@ -181,7 +134,7 @@ func (r *Reading) since(a *history.Attempt, have []int64, size int64, since Sinc
 
 // others lists the entries of a stretch of the tree that are not among those that
 // are there, and reports whether all of them may be shown.
-func (r *Reading) others(a *history.Attempt, have []int64, from, size int64, since Since) (rest []int64, ok bool, err error) {
+func others(a *dossier.Dossier, have []int64, from, size int64, since Since) (rest []int64, ok bool, err error) {
 	known := map[int64]bool{}
 	for _, i := range have {
 		known[i] = true
@@ -194,7 +147,7 @@ func (r *Reading) others(a *history.Attempt, have []int64, from, size int64, sin
 	if since == SinceNothing || len(rest) > maxRest {
 		return nil, false, nil
 	}
-	entries, err := r.Entries(rest...)
+	entries, err := a.Reading().Entries(rest...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -203,7 +156,7 @@ func (r *Reading) others(a *history.Attempt, have []int64, from, size int64, sin
 		if err != nil {
 			return nil, false, err
 		}
-		if len(e.Raw) > maxRestEntry || since == SinceOwn && !r.ofClass(body, a.Class) {
+		if len(e.Raw) > maxRestEntry || since == SinceOwn && !ofClass(a.Reading().History, body, a.Class) {
 			return nil, false, nil
 		}
 	}
@@ -211,7 +164,7 @@ func (r *Reading) others(a *history.Attempt, have []int64, from, size int64, sin
 }
 
 // ofClass reports whether an entry tells a stranger nothing of other classes.
-func (r *Reading) ofClass(body evidence.Body, class string) bool {
+func ofClass(h *history.History, body evidence.Body, class string) bool {
 	attempt := ""
 	switch b := body.(type) {
 	case *evidence.AnchorPublished, *evidence.KeyPublished, *evidence.SignersChanged:
@@ -229,17 +182,17 @@ func (r *Reading) ofClass(body evidence.Body, class string) bool {
 	case *evidence.ScoreCorrected:
 		attempt = b.Attempt
 	case *evidence.ScoreAmended:
-		attempt = r.attemptOfRecord(b.Entry)
+		attempt = attemptOfRecord(h, b.Entry)
 	case *evidence.CassetteRecorded:
 		return b.Class == class
 	}
-	other := r.History.Attempt(attempt)
+	other := h.Attempt(attempt)
 	return other != nil && other.Class == class
 }
 
 // attemptOfRecord is the attempt that a record is of, "" if the entry is not one.
-func (r *Reading) attemptOfRecord(record int64) string {
-	for _, a := range r.History.Attempts {
+func attemptOfRecord(h *history.History, record int64) string {
+	for _, a := range h.Attempts {
 		for c := range a.Cases() {
 			if c.Index == record {
 				return a.ID
@@ -249,8 +202,8 @@ func (r *Reading) attemptOfRecord(record int64) string {
 	return ""
 }
 
-// whole is a receipt with its entry, however long.
-func whole(p Proof) *ledger.Receipt {
+// wholeReceipt is a receipt with its entry, however long.
+func wholeReceipt(p dossier.Proof) *ledger.Receipt {
 	x := p.Receipt()
 	x.Entry = p.Raw
 	return x
@@ -263,11 +216,12 @@ func heldOutSubmission(attempt, id string) error {
 
 // registrationOf is the registration that an attempt was planned with, in
 // canonical JSON.
-func (r *Reading) registrationOf(a *history.Attempt) ([]byte, error) {
+func registrationOf(a *dossier.Dossier) ([]byte, error) {
+	r := a.Reading()
 	if data, ok := r.Content(a.Plan.RegistrationDigest); ok {
 		return data, nil // of an attempt that was recorded for a submission
 	}
-	v, err := r.bench(a.Class)
+	v, err := r.Bench(a.Class)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package dossier
+package answer
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
@@ -17,18 +18,12 @@ import (
 	"tallystick/internal/run/bench"
 )
 
-// RecommendationsDir is the folder of recommendation files.
-func (p *Place) RecommendationsDir() string { return p.Private("recommendations") }
-
-// RunsDir is the folder of the kept answers of runs.
-func (p *Place) RunsDir() string { return p.Private("runs") }
-
 // Recommend verifies the bench, the ledger and its anchors, asks package promote
 // for its advice, and records that in the ledger and in a file. It changes no
 // tier: people do. Days is the window, 0 for that of the registration.
-func (p *Place) Recommend(ctx context.Context, class, trustRoot string, days int) (*promote.Answer, error) {
+func Recommend(ctx context.Context, p *dossier.Place, class, trustRoot string, days int) (*promote.Answer, error) {
 	p.ReadFor = "TB-5" // what does not verify from here on stops at the gate of promotion
-	ask := Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.Class == class }}
+	ask := dossier.Ask{Prove: true, Want: func(a *history.Attempt) bool { return a.Class == class }}
 	c, err := p.ReadCorpus(trustRoot, ask)
 	if err != nil {
 		return nil, err
@@ -43,37 +38,46 @@ func (p *Place) Recommend(ctx context.Context, class, trustRoot string, days int
 		_, err := p.Read(ask)
 		return nil, err
 	}
-	rec, err := r.advise(v, days)
+	rec, err := advise(r, v, days)
 	if refusal.Is(err, refusal.MissingAnchor) {
-		return nil, c.recordBlock(ctx, err)
+		return nil, recordBlock(ctx, c, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.recordAdvice(ctx, rec)
+	return recordAdvice(ctx, c, rec)
 }
 
-// Advise is what [Place.Recommend] would say now. It records nothing.
-func (r *Reading) Advise(class string) (*promote.Recommendation, error) {
-	v, err := r.bench(class)
+// Advise is what [Recommend] would say now. It records nothing.
+func Advise(r *dossier.Reading, class string) (*promote.Recommendation, error) {
+	v, err := r.Bench(class)
 	if err != nil {
 		return nil, err
 	}
-	return r.advise(v, 0)
+	return advise(r, v, 0)
 }
 
-func (r *Reading) advise(v *bench.Verified, days int) (*promote.Recommendation, error) {
-	anchors, err := r.Anchors()
+func advise(r *dossier.Reading, v *bench.Verified, days int) (*promote.Recommendation, error) {
+	published, err := anchors(r.Anchors())
 	if err != nil {
 		return nil, err
 	}
-	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: anchors, Now: r.Now(), Evidence: r.Evidence, WindowDays: days})
+	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: published, Now: r.Now(), Evidence: r.Evidence, WindowDays: days})
+}
+
+// anchors are those that the ledger was verified against, for package promote.
+func anchors(cosigned []dossier.CosignedAnchor, err error) ([]promote.Anchor, error) {
+	var out []promote.Anchor
+	for _, a := range cosigned {
+		out = append(out, promote.Anchor(a))
+	}
+	return out, err
 }
 
 // Advised are the recommendations of a class in the ledger, by their index.
-func (r *Reading) Advised(class string) map[int64]recount.Advice {
-	out := make(map[int64]recount.Advice)
-	for i, a := range r.advised {
+func Advised(r *dossier.Reading, class string) map[int64]dossier.Advice {
+	out := make(map[int64]dossier.Advice)
+	for i, a := range r.Advised() {
 		if a.Class == class {
 			out[i] = a
 		}
@@ -83,7 +87,7 @@ func (r *Reading) Advised(class string) map[int64]recount.Advice {
 
 // recordBlock records that promotion stopped at evidence that does not verify,
 // in the ledger, which is whole, and as an alarm. It returns err.
-func (c *Corpus) recordBlock(ctx context.Context, err error) error {
+func recordBlock(ctx context.Context, c *dossier.Corpus, err error) error {
 	event := &evidence.IntegrityEvent{Name: string(refusal.Of(err).Name), Severity: evidence.Block, Boundary: "TB-5", Detail: err.Error()}
 	if _, rerr := c.Append(ctx, evidence.IntegrityEventKind, event); rerr != nil {
 		c.Note("the event could not be recorded in the ledger: %v", rerr)
@@ -93,15 +97,15 @@ func (c *Corpus) recordBlock(ctx context.Context, err error) error {
 
 // recordAdvice makes the receipts, appends the advice to the ledger and writes
 // the file. A crash before the file is written leaves an entry without one,
-// which [Reading.Recount] tells; asking again makes both.
-func (c *Corpus) recordAdvice(ctx context.Context, rec *promote.Recommendation) (*promote.Answer, error) {
-	receipts, err := c.Reading.receipts(rec.Evidence)
+// which [Recount] tells; asking again makes both.
+func recordAdvice(ctx context.Context, c *dossier.Corpus, rec *promote.Recommendation) (*promote.Answer, error) {
+	receipts, err := receipts(c.Reading, rec.Evidence)
 	if err != nil {
 		return nil, err
 	}
-	crossed := &evidence.IntegrityEvent{Name: string(evidence.RecommendationKind), Severity: evidence.Info, Boundary: "TB-5",
+	crossed := evidence.IntegrityEvent{Name: string(evidence.RecommendationKind), Severity: evidence.Info, Boundary: "TB-5",
 		Detail: fmt.Sprintf("class %s: %s; the next entry has the advice", rec.Class, rec.RecommendedTier)}
-	pos, err := appendTo(c.OpenLedger(ctx))(evidence.IntegrityEventKind, crossed, entry{evidence.RecommendationKind, &rec.Recommendation})
+	pos, err := c.AppendAfter(ctx, crossed, evidence.RecommendationKind, &rec.Recommendation)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +129,7 @@ func (c *Corpus) recordAdvice(ctx context.Context, rec *promote.Recommendation) 
 }
 
 // receipts proves that the entries are in the ledger, to whoever has its key.
-func (r *Reading) receipts(indexes []int64) (map[int64]string, error) {
+func receipts(r *dossier.Reading, indexes []int64) (map[int64]string, error) {
 	if len(indexes) == 0 || len(indexes) > promote.MaxReceipts {
 		return map[int64]string{}, nil
 	}

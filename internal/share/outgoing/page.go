@@ -1,4 +1,4 @@
-package abroad
+package outgoing
 
 import (
 	"fmt"
@@ -23,12 +23,12 @@ type ReportPage struct {
 }
 
 // Report verifies the ledger and makes the page of an attempt.
-func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *history.Attempt, error) {
-	r, found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, error) {
+	found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := gather{r}.report(found, ask.Glob)
+	data, err := pageOf(found, ask.Glob)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,13 +36,10 @@ func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *history.Attempt, err
 	return &ReportPage{page, len(data.Cases)}, found, err
 }
 
-// A gather takes from a workspace what a report is made of.
-type gather struct{ *dossier.Reading }
-
-// report gathers the cases whose id matches glob, or all if that is "", what failed
+// pageOf gathers the cases whose id matches glob, or all if that is "", what failed
 // before what passed.
-func (r gather) report(a *history.Attempt, glob string) (*report.Data, error) {
-	cases, err := r.mayLeave(a, reportOrder(a, glob))
+func pageOf(a *dossier.Dossier, glob string) (*report.Data, error) {
+	cases, err := mayLeave(reportOrder(a, glob))
 	if err != nil {
 		return nil, err
 	}
@@ -52,24 +49,24 @@ func (r gather) report(a *history.Attempt, glob string) (*report.Data, error) {
 	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Case{}}
 	left := maxReportEvidence
 	for _, c := range cases {
-		one, err := r.evidenceOf(a, c, &left)
+		one, err := evidenceOf(c, &left)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.ID, err)
 		}
 		d.Cases = append(d.Cases, one)
 	}
-	return d, r.prove(d, a, cases)
+	return d, prove(d, a, cases)
 }
 
 // reportOrder lists the cases that have a record, what failed first, as many as fit.
-func reportOrder(a *history.Attempt, glob string) []*history.Case {
-	byOutcome := map[evidence.Outcome][]*history.Case{}
+func reportOrder(a *dossier.Dossier, glob string) []*dossier.Case {
+	byOutcome := map[evidence.Outcome][]*dossier.Case{}
 	for c := range a.Cases() {
 		if ok, _ := path.Match(glob, c.ID); c.Index >= 0 && (glob == "" || ok) {
 			byOutcome[c.Outcome()] = append(byOutcome[c.Outcome()], c)
 		}
 	}
-	var all []*history.Case
+	var all []*dossier.Case
 	for _, o := range []evidence.Outcome{evidence.Failed, evidence.Errored, evidence.Truncated, evidence.Unscored, evidence.Skipped, evidence.Passed} {
 		all = append(all, byOutcome[o]...)
 	}
@@ -78,10 +75,10 @@ func reportOrder(a *history.Attempt, glob string) []*history.Case {
 
 // mayLeave takes out records that could tell what a held-out case asks: one without a
 // score repeats what the agent printed.
-func (r gather) mayLeave(a *history.Attempt, cases []*history.Case) ([]*history.Case, error) {
-	var kept []*history.Case
+func mayLeave(cases []*dossier.Case) ([]*dossier.Case, error) {
+	var kept []*dossier.Case
 	for _, c := range cases {
-		held, err := r.HeldOut(a, c)
+		held, err := c.IsHidden()
 		if err != nil {
 			return nil, err
 		}
@@ -92,9 +89,9 @@ func (r gather) mayLeave(a *history.Attempt, cases []*history.Case) ([]*history.
 	return kept, nil
 }
 
-func (r gather) evidenceOf(a *history.Attempt, c *history.Case, left *int) (report.Case, error) {
+func evidenceOf(c *dossier.Case, left *int) (report.Case, error) {
 	one := report.Case{Entry: c.Index}
-	held, err := r.HeldOut(a, c)
+	held, err := c.IsHidden()
 	switch {
 	case err != nil:
 		return one, err
@@ -105,7 +102,8 @@ func (r gather) evidenceOf(a *history.Attempt, c *history.Case, left *int) (repo
 		one.Without = report.NotNamed
 		return one, nil
 	}
-	files, err := history.FilesOf(c, r.Piece)
+	r := c.Dossier().Reading()
+	files, err := c.Files()
 	if err != nil {
 		return one, err
 	}
@@ -139,15 +137,16 @@ func (r gather) evidenceOf(a *history.Attempt, c *history.Case, left *int) (repo
 
 // prove proves the entries of a report: registration, the newest registration
 // of the class, totals, records.
-func (r gather) prove(d *report.Data, a *history.Attempt, cases []*history.Case) error {
+func prove(d *report.Data, a *dossier.Dossier, cases []*dossier.Case) error {
+	r := a.Reading()
 	order := []int64{a.Index}
-	newest := a
+	newest := a.Attempt
 	for _, other := range r.History.Attempts {
 		if other.Class == a.Class && other.Index > newest.Index {
 			newest = other
 		}
 	}
-	if newest != a {
+	if newest != a.Attempt {
 		order = append(order, newest.Index)
 	}
 	if a.Finished != nil {

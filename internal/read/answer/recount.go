@@ -1,4 +1,4 @@
-package dossier
+package answer
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/refusal"
@@ -31,13 +33,15 @@ type Recounted struct {
 }
 
 // ReadForRecount reads all that counting again needs.
-func (p *Place) ReadForRecount() (*Reading, error) { return p.Read(Ask{Again: true}) }
+func ReadForRecount(p *dossier.Place) (*dossier.Reading, error) {
+	return p.Read(dossier.Ask{Again: true})
+}
 
 // Recount counts everything in the workspace again: each attempt from its
 // records and their evidence, the kept answers of runs, the recommendations. The
 // error is a refusal if something differs; the answer is there all the same. It
-// needs what [Place.ReadForRecount] reads.
-func (r *Reading) Recount() (*Recounted, error) {
+// needs what [ReadForRecount] reads.
+func Recount(r *dossier.Reading) (*Recounted, error) {
 	all := &Recounted{Recounted: recount.Recounted{Differences: []recount.Difference{}, Unchecked: []string{}}}
 	for _, a := range r.History.Attempts {
 		counted, err := recount.Attempt(a, r.Piece)
@@ -52,19 +56,19 @@ func (r *Reading) Recount() (*Recounted, error) {
 		return nil, err
 	}
 	for _, name := range runs {
-		counted, err := r.recountRun(name)
+		counted, err := recountRun(r, name)
 		if err != nil {
 			return nil, err
 		}
 		all.Runs++
 		all.Add(counted)
 	}
-	r.noteMissingRuns(all, runs)
-	r.recountPaid(all)
-	if err := r.recountAdvice(all); err != nil {
+	noteMissingRuns(r, all, runs)
+	recountPaid(r, all)
+	if err := recountAdvice(r, all); err != nil {
 		return nil, err
 	}
-	if err := r.recountEvents(all); err != nil {
+	if err := recountEvents(r, all); err != nil {
 		return nil, err
 	}
 	if err := all.Err(); err != nil {
@@ -76,7 +80,7 @@ func (r *Reading) Recount() (*Recounted, error) {
 // noteMissingRuns says which attempts have no kept answer. It is not a difference:
 // another machine may have run them, and the records are what counts. But who took
 // an answer away should not be passed over in silence.
-func (r *Reading) noteMissingRuns(all *Recounted, kept []string) {
+func noteMissingRuns(r *dossier.Reading, all *Recounted, kept []string) {
 	for _, a := range r.History.Attempts {
 		name := filepath.Join(r.RunsDir(), a.ID+".json")
 		if a.Finished != nil && !slices.Contains(kept, name) {
@@ -87,7 +91,7 @@ func (r *Reading) noteMissingRuns(all *Recounted, kept []string) {
 
 // recountPaid adds up the journals of live attempts again. One that is not here is
 // not a difference: another machine may have run the attempt.
-func (r *Reading) recountPaid(all *Recounted) {
+func recountPaid(r *dossier.Reading, all *Recounted) {
 	for _, a := range r.History.Attempts {
 		if a.Finished == nil || a.Finished.Paid == nil {
 			continue
@@ -114,18 +118,23 @@ func KeptAnswer(name string) (recount.Kind, []byte, error) {
 }
 
 // RecountAnswer makes a kept answer again and compares. See [recount.Source].
-func (r *Reading) RecountAnswer(kind recount.Kind, name string, data []byte) (*recount.Recounted, error) {
-	return r.source().Answer(kind, name, data)
+func RecountAnswer(r *dossier.Reading, kind recount.Kind, name string, data []byte) (*recount.Recounted, error) {
+	return source(r).Answer(kind, name, data)
 }
 
-func (r *Reading) source() *recount.Source {
-	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.bench,
-		Advised: r.advised, Anchors: r.anchorsThen, Proves: r.provedBy}
+func source(r *dossier.Reading) *recount.Source {
+	advised := make(map[int64]recount.Advice)
+	for i, a := range r.Advised() {
+		advised[i] = recount.Advice(a)
+	}
+	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.Bench,
+		Advised: advised, Proves: r.ProvedBy,
+		Anchors: func(then *history.History) ([]promote.Anchor, error) { return anchors(r.AnchorsThen(then)) }}
 }
 
 // recountRun makes the kept answer of a run again. It must be of the attempt
 // that its name says, or the answer of a better one could stand in for it.
-func (r *Reading) recountRun(name string) (*recount.Recounted, error) {
+func recountRun(r *dossier.Reading, name string) (*recount.Recounted, error) {
 	data, err := store.ReadFile(store.OS{}, name, maxKeptAnswer)
 	if err != nil {
 		return nil, err
@@ -133,7 +142,7 @@ func (r *Reading) recountRun(name string) (*recount.Recounted, error) {
 	if recount.KindOf(data) != recount.RunKind {
 		return nil, recount.NotKept(name, errors.New("it is not the answer of a run"))
 	}
-	counted, err := r.RecountAnswer(recount.RunKind, name, data)
+	counted, err := RecountAnswer(r, recount.RunKind, name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +156,7 @@ func (r *Reading) recountRun(name string) (*recount.Recounted, error) {
 }
 
 // recountAdvice counts every recommendation of the ledger again, with its file.
-func (r *Reading) recountAdvice(all *Recounted) error {
+func recountAdvice(r *dossier.Reading, all *Recounted) error {
 	names, err := jsonFiles(r.RecommendationsDir())
 	if err != nil {
 		return err
@@ -163,7 +172,7 @@ func (r *Reading) recountAdvice(all *Recounted) error {
 			all.Compare(name, "recommended_tier", "nothing", "a recommendation", false)
 			continue
 		}
-		counted, err := r.RecountAnswer(kind, name, data)
+		counted, err := RecountAnswer(r, kind, name, data)
 		if err != nil {
 			return err
 		}
@@ -172,12 +181,12 @@ func (r *Reading) recountAdvice(all *Recounted) error {
 			return err
 		}
 	}
-	for _, index := range slices.Sorted(maps.Keys(r.advised)) {
+	for _, index := range slices.Sorted(maps.Keys(r.Advised())) {
 		all.Recommendations++
-		if filed[recount.AdviceFile(r.advised[index].Class, index)] {
+		if filed[recount.AdviceFile(r.Advised()[index].Class, index)] {
 			continue
 		}
-		counted, err := r.source().Unfiled(index)
+		counted, err := source(r).Unfiled(index)
 		if err != nil {
 			return err
 		}
@@ -219,4 +228,19 @@ func jsonFiles(dir string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// recountEvents compares the lists of events of every finished attempt.
+func recountEvents(r *dossier.Reading, all *Recounted) error {
+	for _, a := range r.History.Attempts {
+		if a.Finished == nil || a.Finished.Events == nil {
+			continue
+		}
+		why, err := r.EventsChanged(a.ID, *a.Finished.Events)
+		if err != nil {
+			return err
+		}
+		all.Compare("attempt "+a.ID, "events", why, "what attempt.finished names", why == "")
+	}
+	return nil
 }

@@ -1,17 +1,17 @@
-package dossier
+package exchange
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/trajectory"
-	"tallystick/internal/share/exchange"
 	"tallystick/internal/share/foreign"
 )
 
@@ -31,22 +31,22 @@ type Imported struct {
 	Evaluations []foreign.Evaluation `json:"evaluations"` // somebody else's scores
 }
 
-// LoadTrajectory reads a trajectory of the evidence (ATTEMPT:CASE), whose head
+// Load reads a trajectory of the evidence (ATTEMPT:CASE), whose head
 // the ledger holds, or a file, which nothing vouches for. Pick names one of a
 // file that has several. The workspace is opened only if it is needed.
-func LoadTrajectory(open func() (*Place, error), name, pick string, showHeldOut bool) (*Trajectory, error) {
+func Load(open func() (*dossier.Place, error), name, pick string, showHeldOut bool) (*Trajectory, error) {
 	if attempt, caseID, ok := strings.Cut(name, ":"); ok && !workspace.Exists(name) {
 		p, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return p.stored(attempt, caseID, showHeldOut)
+		return stored(p, attempt, caseID, showHeldOut)
 	}
 	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	if exchange.IsOurs(data) {
+	if IsOurs(data) {
 		if pick != "" {
 			return nil, refusal.Newf(refusal.Usage, "--pick is for files that have several trajectories; %s is one of ours", name)
 		}
@@ -56,7 +56,7 @@ func LoadTrajectory(open func() (*Place, error), name, pick string, showHeldOut 
 		}
 		return &Trajectory{Verified: v}, nil
 	}
-	all, err := exchange.Import(name, data)
+	all, err := Import(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +68,19 @@ func LoadTrajectory(open func() (*Place, error), name, pick string, showHeldOut 
 }
 
 // stored reads a trajectory of the evidence.
-func (p *Place) stored(attempt, caseID string, showHeldOut bool) (*Trajectory, error) {
-	r, err := p.Read(Ask{ShowHeldOut: showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == attempt }})
+func stored(p *dossier.Place, attempt, caseID string, showHeldOut bool) (*Trajectory, error) {
+	r, err := p.Read(dossier.Ask{ShowHeldOut: showHeldOut, Want: func(a *history.Attempt) bool { return a.ID == attempt }})
 	if err != nil {
 		return nil, err
 	}
-	a, c, err := r.FindCase(CaseQuery{Case: caseID, Attempt: attempt})
+	c, err := r.FindCase(dossier.CaseQuery{Case: caseID, Attempt: attempt})
 	if err != nil {
 		return nil, err
 	}
-	if w, err := r.withholds(a, c); err != nil || w != nil {
-		return nil, cmp.Or(err, heldOut(caseID))
+	if hidden, err := c.IsHidden(); err != nil || hidden {
+		return nil, cmp.Or(err, dossier.HeldOut(caseID))
 	}
-	v, err := history.TrajectoryOf(c, r.Piece)
+	v, err := c.Trajectory()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package dossier
+package outgoing
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -75,16 +76,12 @@ type PackOptions struct {
 // ledger and from evidence that has the digests which the ledger names. A record
 // whose evidence is missing or changed is among the problems, and the error is
 // that of the worst; the answer is there all the same.
-func (p *Place) PackAttempt(o PackOptions) (*Bundles, error) {
-	r, err := p.Read(Ask{Prove: true, ShowHeldOut: o.ShowHeldOut, Want: func(a *history.Attempt) bool { return a.ID == o.Attempt }})
+func PackAttempt(p *dossier.Place, o PackOptions) (*Bundles, error) {
+	a, err := p.ReadAttempt(o.Attempt, dossier.Ask{Prove: true, ShowHeldOut: o.ShowHeldOut})
 	if err != nil {
 		return nil, err
 	}
-	a, err := r.Attempt(o.Attempt)
-	if err != nil {
-		return nil, err
-	}
-	x := &packer{Reading: r, attempt: a, out: o.Out, one: o.Case != "", seals: o.Seals}
+	x := &packer{Reading: a.Reading(), attempt: a, out: o.Out, one: o.Case != "", seals: o.Seals}
 	if err := x.choose(o.Case); err != nil {
 		return nil, err
 	}
@@ -109,13 +106,13 @@ func (p *Place) PackAttempt(o PackOptions) (*Bundles, error) {
 
 // A packer packs the cases of one attempt.
 type packer struct {
-	*Reading
-	attempt *history.Attempt
+	*dossier.Reading
+	attempt *dossier.Dossier
 	out     string
 	one     bool // a case is named
 	seals   bundle.Seals
-	cases   []*history.Case
-	proofs  map[int64]Proof
+	cases   []*dossier.Case
+	proofs  map[int64]dossier.Proof
 	answer  Bundles
 }
 
@@ -197,7 +194,7 @@ func (p *packer) packAll() (worst, err error) {
 		b, data, err := p.pack(c)
 		if err != nil {
 			err = fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
-			if !SpeaksOfEvidence(err) {
+			if !dossier.SpeaksOfEvidence(err) {
 				return nil, cmp.Or(w.close(), err)
 			}
 			p.answer.Problems = append(p.answer.Problems, BundleProblem{c.ID, c.Repeat, c.Index, refusal.Of(err).Name, err.Error()})
@@ -219,7 +216,7 @@ func (p *packer) packAll() (worst, err error) {
 
 // fileName is that of a case's bundle in a folder. The id of a case is a name of
 // a file, unless somebody else's program wrote the record.
-func (p *packer) fileName(c *history.Case, b *bundle.Bundle) string {
+func (p *packer) fileName(c *dossier.Case, b *bundle.Bundle) string {
 	name := c.ID
 	if bench.CheckID(name) != nil {
 		name = b.TaskID.String()
@@ -231,17 +228,17 @@ func (p *packer) fileName(c *history.Case, b *bundle.Bundle) string {
 }
 
 // pack makes the bundle of one record.
-func (p *packer) pack(c *history.Case) (*bundle.Bundle, []byte, error) {
+func (p *packer) pack(c *dossier.Case) (*bundle.Bundle, []byte, error) {
 	proof := p.proofs[c.Index]
-	record, err := bodyOf[*evidence.CaseScored](c.Index, proof.Entry)
+	record, err := dossier.BodyOf[*evidence.CaseScored](c.Index, proof.Entry)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := p.Bundle(c, record)
+	b, err := c.Bundle(record)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := p.withholds(p.attempt, c)
+	w, err := c.Hider()
 	if err != nil {
 		return nil, nil, err
 	}

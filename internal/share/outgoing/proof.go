@@ -1,49 +1,14 @@
-package dossier
+package outgoing
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-
-	"tallystick/internal/read/history"
-	"tallystick/internal/record/canon"
-	"tallystick/internal/record/digest"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
 )
-
-// A ShownEntry is an entry and its place.
-type ShownEntry struct {
-	Index   int64            `json:"index"`
-	Head    digest.ID        `json:"head"`
-	Prev    digest.ID        `json:"prev"`
-	Content digest.Content   `json:"content"`
-	Entry   canon.RawMessage `json:"entry"`
-}
-
-// Show finds an entry after verifying the ledger.
-func (p *Place) Show(ctx context.Context, index int64) (*ShownEntry, error) {
-	var found *ShownEntry
-	v, err := p.Verify(func(r ledger.Record) error {
-		if r.Index == index {
-			found = &ShownEntry{r.Index, r.Head, r.Prev, r.Content, bytes.Clone(r.Raw)}
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return nil, err
-	}
-	if found == nil || index >= v.Size {
-		return nil, noEntry(index, v.Size)
-	}
-	return found, nil
-}
-
-func noEntry(n, size int64) error {
-	return refusal.Newf(refusal.UnknownName, "no entry %d: the ledger has %d entries, 0 to %d", n, size, size-1)
-}
 
 // A WrittenReceipt says where the receipt of an entry was written.
 type WrittenReceipt struct {
@@ -60,7 +25,7 @@ type WrittenReceipt struct {
 
 // WriteReceipt verifies the ledger and writes a receipt that proves an entry to
 // anybody, offline. An entry too long for a receipt is written beside it.
-func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*WrittenReceipt, error) {
+func WriteReceipt(ctx context.Context, p *dossier.Place, index int64, out string) (*WrittenReceipt, error) {
 	tree := &ledger.Tree{}
 	var at ledger.Position
 	var entry []byte
@@ -77,7 +42,7 @@ func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*Wri
 		return nil, err
 	}
 	if index >= v.Size {
-		return nil, noEntry(index, v.Size)
+		return nil, dossier.NoEntry(index, v.Size)
 	}
 	head, checkpoint := p.BestCheckpoint(v, index)
 	proof, err := tree.ProveInclusion(head.Size, index)
@@ -89,7 +54,7 @@ func (p *Place) WriteReceipt(ctx context.Context, index int64, out string) (*Wri
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteOutput(out, data); err != nil {
+	if err := dossier.WriteOutput(out, data); err != nil {
 		return nil, err
 	}
 	w := &WrittenReceipt{Receipt: out, Index: index, Size: head.Size, Bytes: len(data), Key: ledger.SignedWith(checkpoint, v.EveryKey()), Origin: v.Origin}
@@ -113,8 +78,8 @@ type WrittenProof struct {
 // ProveAttempt makes one file that proves to anybody, offline, how an attempt or
 // one case of it ended: the receipts of its record, of its registration, and of
 // the newest registration of the class, which tells how many attempts there were.
-// It needs [Ask].Prove.
-func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *WrittenProof, error) {
+// It needs [dossier.Ask].Prove. Without a case it proves the attempt.
+func ProveAttempt(a *dossier.Dossier, c *dossier.Case) ([]byte, *WrittenProof, error) {
 	w := &WrittenProof{Attempt: a.ID}
 	switch {
 	case c != nil:
@@ -126,7 +91,7 @@ func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *Wr
 			WithHint("finish it with \"tally run %s --target %s --resume\", or prove one case: %s:CASE", a.Class, a.Target, a.ID)
 	}
 	newest := a.Index
-	for _, other := range r.History.Attempts {
+	for _, other := range a.Reading().History.Attempts {
 		if other.Class == a.Class {
 			newest = max(newest, other.Index)
 		}
@@ -135,7 +100,7 @@ func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *Wr
 	if newest != a.Index {
 		order = append(order, newest)
 	}
-	proofs, key, err := r.Prove(order...)
+	proofs, key, err := a.Reading().Prove(order...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,19 +113,4 @@ func (r *Reading) ProveAttempt(a *history.Attempt, c *history.Case) ([]byte, *Wr
 	data, err := ledger.MarshalProofs(receipts)
 	w.Key, w.Bytes = key, len(data)
 	return data, w, err
-}
-
-// Repair sets aside what a crash left after the last seal.
-func (p *Place) Repair(ctx context.Context) (*sequencer.Repaired, error) {
-	cfg, err := p.Config()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, LockWait)
-	defer cancel()
-	r, err := sequencer.Repair(ctx, cfg)
-	if err != nil {
-		return nil, p.Alarm(err)
-	}
-	return r, nil
 }

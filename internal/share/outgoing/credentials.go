@@ -1,9 +1,10 @@
-package dossier
+package outgoing
 
 import (
 	"context"
 	"fmt"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -13,32 +14,32 @@ import (
 
 // RecordCredential appends that a credential was issued, about an attempt of ours
 // or about none, and says where.
-func (p *Place) RecordCredential(ctx context.Context, v *attest.Verified, attempt string, status *evidence.StatusPlace) (*Appended, error) {
+func RecordCredential(ctx context.Context, p *dossier.Place, v *attest.Verified, attempt string, status *evidence.StatusPlace) (*dossier.Appended, error) {
 	pos, err := p.Append(ctx, evidence.CredentialIssuedKind, &evidence.CredentialIssued{
 		Attempt: attempt, Credential: v.Digest, ID: v.ID, Issuer: v.Issuer, Method: v.IssuerProof.Method, Run: v.Body.RunID, Status: status})
 	if err != nil {
 		return nil, fmt.Errorf("recording the credential: %w", err)
 	}
 	p.Note(`recorded as entry %d; "tally ledger prove %d -o FILE" gives the receipt that shows its age`, pos.Index, pos.Index)
-	return &Appended{pos.Index, pos.Head}, nil
+	return &dossier.Appended{Index: pos.Index, Head: pos.Head}, nil
 }
 
 // Revoke appends that a credential is revoked. The ledger must have issued it: a
 // revocation of something unknown is a mistake in the digest.
-func (p *Place) Revoke(ctx context.Context, credential digest.ID, reason string) (Appended, error) {
-	found, err := p.Credentials()
+func Revoke(ctx context.Context, p *dossier.Place, credential digest.ID, reason string) (dossier.Appended, error) {
+	found, err := CredentialsOf(p)
 	if err != nil {
-		return Appended{}, err
+		return dossier.Appended{}, err
 	}
 	if found.Issued[credential] == nil {
-		return Appended{}, refusal.Newf(refusal.UnknownName, "the ledger %s has not issued a credential %s", p.Settings.Origin, credential).
+		return dossier.Appended{}, refusal.Newf(refusal.UnknownName, "the ledger %s has not issued a credential %s", p.Settings.Origin, credential).
 			WithHint("the digest is SHA-256 of the canonical credential, proofs included; name the file itself")
 	}
 	if err := found.Revoked(credential); err != nil {
-		return Appended{}, err
+		return dossier.Appended{}, err
 	}
 	pos, err := p.Append(ctx, evidence.CredentialRevokedKind, &evidence.CredentialRevoked{Credential: credential, Reason: reason})
-	return Appended{pos.Index, pos.Head}, err
+	return dossier.Appended{Index: pos.Index, Head: pos.Head}, err
 }
 
 // Credentials are those that a ledger issued and revoked.
@@ -53,20 +54,11 @@ type revocation struct {
 	body  *evidence.CredentialRevoked
 }
 
-// Credentials reads which credentials the verified ledger issued and revoked.
-func (p *Place) Credentials() (*Credentials, error) {
+// CredentialsOf reads which credentials the verified ledger issued and revoked.
+func CredentialsOf(p *dossier.Place) (*Credentials, error) {
 	out := &Credentials{Issued: map[digest.ID]*evidence.CredentialIssued{}, origin: p.Settings.Origin, revoked: map[digest.ID]revocation{}}
 	_, err := p.Verify(func(rec ledger.Record) error {
-		switch rec.Envelope.Kind {
-		case evidence.CredentialIssuedKind, evidence.CredentialRevokedKind:
-		default:
-			return nil
-		}
-		b, err := decoded(rec)
-		if err != nil {
-			return err
-		}
-		switch b := b.(type) {
+		switch b := rec.Body.(type) {
 		case *evidence.CredentialIssued:
 			out.Issued[b.Credential] = b
 		case *evidence.CredentialRevoked:

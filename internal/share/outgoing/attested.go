@@ -1,4 +1,4 @@
-package dossier
+package outgoing
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -17,9 +18,10 @@ import (
 
 // Attested gathers what leaves the building about an attempt: its numbers from the
 // verified ledger, its texts from whole evidence, and a receipt. Only cases whose
-// id matches glob are in it, all if that is "". It needs [Ask].Prove and the
+// id matches glob are in it, all if that is "". It needs [dossier.Ask].Prove and the
 // records of the attempt. A case whose evidence is not whole ends it.
-func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, error) {
+func Attested(a *dossier.Dossier, glob string) (*export.Attempt, error) {
+	r := a.Reading()
 	out := &export.Attempt{
 		ID: a.ID, Class: a.Class, Target: a.Target, Origin: r.History.Origin, Level: a.Level.String(), Mode: a.Mode,
 		Number: a.Ordinal, Of: a.Siblings, Repeat: a.Plan.Repeat, Cases: a.Plan.CaseCount,
@@ -32,17 +34,17 @@ func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, er
 	if a.Finished != nil {
 		out.Ended = a.Finished.Time.Go()
 	}
-	for _, q := range history.Qualify(a) {
+	for _, q := range history.Qualify(a.Attempt) {
 		out.Qualifications = append(out.Qualifications, q.Text)
 	}
 	if glob != "" {
 		out.Qualifications = append(out.Qualifications, fmt.Sprintf("only the cases that match %q are told of", glob))
 	}
-	records, err := r.Records(a.Cases())
+	records, err := a.Records()
 	if err != nil {
 		return nil, err
 	}
-	g := &attested{reading: r, attempt: a, out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
+	g := &attested{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
 	for c := range a.Cases() {
 		if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
 			continue
@@ -52,17 +54,17 @@ func (r *Reading) Attested(a *history.Attempt, glob string) (*export.Attempt, er
 		}
 	}
 	g.finish()
-	return out, r.attestedReceipt(a, out)
+	return out, attestedReceipt(a, out)
 }
 
 // attestedReceipt proves the entry that finished the attempt, or the one that
 // announced it.
-func (r *Reading) attestedReceipt(a *history.Attempt, out *export.Attempt) error {
+func attestedReceipt(a *dossier.Dossier, out *export.Attempt) error {
 	index, kind := a.Index, evidence.AttemptRegisteredKind
 	if a.Finished != nil {
 		index, kind = a.Finished.Index, evidence.AttemptFinishedKind
 	}
-	proofs, key, err := r.Prove(index)
+	proofs, key, err := a.Reading().Prove(index)
 	if err != nil {
 		return err
 	}
@@ -80,15 +82,13 @@ func (r *Reading) attestedReceipt(a *history.Attempt, out *export.Attempt) error
 
 // attested gathers samples.
 type attested struct {
-	reading   *Reading
-	attempt   *history.Attempt
 	out       *export.Attempt
 	models    map[string]bool
 	images    map[string]bool
 	isolation map[export.Isolation]int
 }
 
-func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
+func (g *attested) add(c *dossier.Case, record *evidence.CaseScored) error {
 	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
 		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
 	if c.IsScored() {
@@ -112,7 +112,7 @@ func (g *attested) add(c *history.Case, record *evidence.CaseScored) error {
 	if err := g.texts(c, &s); err != nil {
 		return err
 	}
-	w, err := g.reading.withholds(g.attempt, c)
+	w, err := c.Hider()
 	if err != nil {
 		return err
 	}
@@ -132,22 +132,23 @@ func digests(list []digest.Content) []string {
 
 // texts reads what was asked, what was answered and what was expected, and which
 // models were called.
-func (g *attested) texts(c *history.Case, s *export.Sample) error {
-	v, err := history.TrajectoryOf(c, g.reading.Piece)
+func (g *attested) texts(c *dossier.Case, s *export.Sample) error {
+	v, err := c.Trajectory()
 	if err != nil {
 		return err
 	}
+	r := c.Dossier().Reading()
 	var asked []string
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.TurnStarted:
-			if text := g.whole(p.Input); text != "" {
+			if text := whole(r, p.Input); text != "" {
 				asked = append(asked, text)
 			}
 		case *trajectory.TurnCompleted:
-			s.Answer = g.whole(p.Answer)
+			s.Answer = whole(r, p.Answer)
 		case *trajectory.RunCompleted:
-			if text := g.whole(p.Answer); text != "" {
+			if text := whole(r, p.Answer); text != "" {
 				s.Answer = text
 			}
 		case *trajectory.ModelCallStarted:
@@ -155,13 +156,13 @@ func (g *attested) texts(c *history.Case, s *export.Sample) error {
 		}
 	}
 	s.Input = strings.Join(asked, "\n\n")
-	checks, err := g.reading.Checks(c)
+	checks, err := c.Checks()
 	if err != nil {
 		return err
 	}
 	for _, check := range checks {
 		if check.Expected != nil && s.Expected == "" {
-			s.Expected = g.whole(check.Expected)
+			s.Expected = whole(r, check.Expected)
 		}
 	}
 	return nil
@@ -169,12 +170,12 @@ func (g *attested) texts(c *history.Case, s *export.Sample) error {
 
 // whole is a text, or its beginning where that is all there is or all that may be
 // shown.
-func (g *attested) whole(c *trajectory.Content) string {
+func whole(r *dossier.Reading, c *trajectory.Content) string {
 	if c == nil {
 		return ""
 	}
 	if c.Truncated && !c.Redacted {
-		if data, ok := g.reading.Content(c.Digest); ok {
+		if data, ok := r.Content(c.Digest); ok {
 			return strings.ToValidUTF8(string(data), "\uFFFD")
 		}
 	}

@@ -1,6 +1,11 @@
-// Package abroad is about results of other people: what leaves a workspace in their
-// formats, and what was never in one.
-package abroad
+// Package outgoing makes what leaves a workspace: exports, drafts of credentials,
+// bundles, spans, the page of an attempt, packages for submission, receipts.
+//
+// Each is made of a verified workspace (package dossier) in the form of the package
+// that owns the format; texts of held-out cases are not in it unless somebody asked.
+//
+// Where it stops: no decision depends on it, and formats are none of its business.
+package outgoing
 
 import (
 	"context"
@@ -40,11 +45,11 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 	if err != nil {
 		return nil, "", err
 	}
-	r, a, err := p.ReadAttempt(ask.What, dossier.Ask{Prove: true})
+	a, err := p.ReadAttempt(ask.What, dossier.Ask{Prove: true})
 	if err != nil {
 		return nil, "", err
 	}
-	out, err := r.Attested(a, "")
+	out, err := Attested(a, "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -63,11 +68,11 @@ type ExportAsk struct {
 // ForExport verifies the ledger, gathers the attempt and withholds what is to be
 // withheld.
 func ForExport(p *dossier.Place, ask ExportAsk) (*export.Attempt, error) {
-	r, found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
+	found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
 	if err != nil {
 		return nil, err
 	}
-	a, err := r.Attested(found, ask.Glob)
+	a, err := Attested(found, ask.Glob)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package dossier
+package outgoing
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"strings"
 	"time"
 
-	"tallystick/internal/read/history"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/share/otel"
 )
 
-// Exported gives the cases of an attempt whose id matches glob, or all if that
+// Spans gives the cases of an attempt whose id matches glob, or all if that
 // is "", for somebody else's format. They come one at a time: a trajectory is in
 // memory only while it is written. A case whose evidence is not whole ends it.
-func (r *Reading) Exported(a *history.Attempt, glob string) iter.Seq2[otel.Case, error] {
+func Spans(a *dossier.Dossier, glob string) iter.Seq2[otel.Case, error] {
 	return func(yield func(otel.Case, error) bool) {
 		for c := range a.Cases() {
 			if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
 				continue
 			}
-			one, err := r.exported(a, c)
+			one, err := spansOf(c)
 			if err != nil {
 				err = fmt.Errorf("case %s: %w", c.ID, err)
 			}
@@ -31,8 +31,9 @@ func (r *Reading) Exported(a *history.Attempt, glob string) iter.Seq2[otel.Case,
 	}
 }
 
-func (r *Reading) exported(a *history.Attempt, c *history.Case) (otel.Case, error) {
-	out := otel.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: r.Content}
+func spansOf(c *dossier.Case) (otel.Case, error) {
+	a := c.Dossier()
+	out := otel.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: a.Reading().Content}
 	if c.Index < 0 {
 		return out, nil // planned and never run
 	}
@@ -42,13 +43,13 @@ func (r *Reading) exported(a *history.Attempt, c *history.Case) (otel.Case, erro
 		score := c.EffectiveScore()
 		out.Score = &score
 	}
-	w, err := r.withholds(a, c)
-	if err != nil || w != nil {
+	hidden, err := c.IsHidden()
+	if err != nil || hidden {
 		return out, err // outcome, score and failure modes, and nothing of what was said
 	}
-	if out.Trajectory, err = history.TrajectoryOf(c, r.Piece); err != nil {
+	if out.Trajectory, err = c.Trajectory(); err != nil {
 		return out, err
 	}
-	out.Checks, err = r.Checks(c)
+	out.Checks, err = c.Checks()
 	return out, err
 }
