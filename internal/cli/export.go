@@ -184,7 +184,7 @@ func exportSpans(env *Env, o exportOptions) error {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, counted(outgoing.Spans(a, o.glob), &answer.Cases))
+	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, counted(outgoing.Spans(a.Public(), o.glob), &answer.Cases))
 	if err != nil {
 		return err
 	}

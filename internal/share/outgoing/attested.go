@@ -3,7 +3,6 @@ package outgoing
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/run/trajectory"
 	"tallystick/internal/share/export"
 )
 
@@ -20,13 +18,12 @@ import (
 // verified ledger, its texts from whole evidence, and a receipt. Only cases whose
 // id matches glob are in it, all if that is "". It needs [dossier.Ask].Prove and the
 // records of the attempt. A case whose evidence is not whole ends it.
-func Attested(a *dossier.Dossier, glob string) (*export.Attempt, error) {
-	r := a.Reading()
+func Attested(a *dossier.Public, glob string) (*export.Attempt, error) {
 	out := &export.Attempt{
-		ID: a.ID, Class: a.Class, Target: a.Target, Origin: r.History.Origin, Level: a.Level.String(), Mode: a.Mode,
+		ID: a.ID, Class: a.Class, Target: a.Target, Origin: a.History().Origin, Level: a.Level.String(), Mode: a.Mode,
 		Number: a.Ordinal, Of: a.Siblings, Repeat: a.Plan.Repeat, Cases: a.Plan.CaseCount,
 		Started: a.Time.Go(), Finished: a.Finished != nil, Version: a.Harness(), Bench: a.Plan.BenchDigest.String(),
-		Registration: r.History.HeadAfter(a.Index + 1).String(),
+		Registration: a.History().HeadAfter(a.Index + 1).String(),
 	}
 	if a.Plan.JudgeDigest != nil {
 		out.JudgeSettings = a.Plan.JudgeDigest.String()
@@ -40,14 +37,15 @@ func Attested(a *dossier.Dossier, glob string) (*export.Attempt, error) {
 	if glob != "" {
 		out.Qualifications = append(out.Qualifications, fmt.Sprintf("only the cases that match %q are told of", glob))
 	}
-	records, err := a.Records()
+	records, err := a.Records(matching(a, glob))
 	if err != nil {
 		return nil, err
 	}
 	g := &attested{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
-	for c := range a.Cases() {
-		if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
-			continue
+	for record := range matching(a, glob) {
+		c, err := a.Case(record)
+		if err != nil {
+			return nil, err
 		}
 		if err := g.add(c, records[c.Index]); err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.ID, err)
@@ -59,12 +57,12 @@ func Attested(a *dossier.Dossier, glob string) (*export.Attempt, error) {
 
 // attestedReceipt proves the entry that finished the attempt, or the one that
 // announced it.
-func attestedReceipt(a *dossier.Dossier, out *export.Attempt) error {
+func attestedReceipt(a *dossier.Public, out *export.Attempt) error {
 	index, kind := a.Index, evidence.AttemptRegisteredKind
 	if a.Finished != nil {
 		index, kind = a.Finished.Index, evidence.AttemptFinishedKind
 	}
-	proofs, key, err := a.Reading().Prove(index)
+	proofs, key, err := a.Prove(index)
 	if err != nil {
 		return err
 	}
@@ -88,7 +86,7 @@ type attested struct {
 	isolation map[export.Isolation]int
 }
 
-func (g *attested) add(c *dossier.Case, record *evidence.CaseScored) error {
+func (g *attested) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
 	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
 		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
 	if c.IsScored() {
@@ -109,15 +107,14 @@ func (g *attested) add(c *dossier.Case, record *evidence.CaseScored) error {
 			g.images[x.Image.String()] = true
 		}
 	}
-	if err := g.texts(c, &s); err != nil {
-		return err
-	}
-	w, err := c.Hider()
+	said, err := c.Said()
 	if err != nil {
 		return err
 	}
-	s.HeldOut = w != nil
-	s.Input, s.Answer, s.Expected, s.Reason = w.Text(s.Input), w.Text(s.Answer), w.Text(s.Expected), w.Text(s.Reason)
+	for _, m := range said.Models {
+		g.models[m] = true
+	}
+	s.HeldOut, s.Input, s.Answer, s.Expected = c.IsHidden(), said.Input, said.Answer, said.Expected
 	g.out.Samples = append(g.out.Samples, s)
 	return nil
 }
@@ -128,58 +125,6 @@ func digests(list []digest.Content) []string {
 		out = append(out, d.String())
 	}
 	return out
-}
-
-// texts reads what was asked, what was answered and what was expected, and which
-// models were called.
-func (g *attested) texts(c *dossier.Case, s *export.Sample) error {
-	v, err := c.Trajectory()
-	if err != nil {
-		return err
-	}
-	r := c.Dossier().Reading()
-	var asked []string
-	for e := range v.Events() {
-		switch p := e.Payload.(type) {
-		case *trajectory.TurnStarted:
-			if text := whole(r, p.Input); text != "" {
-				asked = append(asked, text)
-			}
-		case *trajectory.TurnCompleted:
-			s.Answer = whole(r, p.Answer)
-		case *trajectory.RunCompleted:
-			if text := whole(r, p.Answer); text != "" {
-				s.Answer = text
-			}
-		case *trajectory.ModelCallStarted:
-			g.models[p.Model] = true
-		}
-	}
-	s.Input = strings.Join(asked, "\n\n")
-	checks, err := c.Checks()
-	if err != nil {
-		return err
-	}
-	for _, check := range checks {
-		if check.Expected != nil && s.Expected == "" {
-			s.Expected = whole(r, check.Expected)
-		}
-	}
-	return nil
-}
-
-// whole is a text, or its beginning where that is all there is or all that may be
-// shown.
-func whole(r *dossier.Reading, c *trajectory.Content) string {
-	if c == nil {
-		return ""
-	}
-	if c.Truncated && !c.Redacted {
-		if data, ok := r.Content(c.Digest); ok {
-			return strings.ToValidUTF8(string(data), "\uFFFD")
-		}
-	}
-	return c.Head
 }
 
 func (g *attested) finish() {

@@ -81,7 +81,7 @@ func PackAttempt(p *dossier.Place, o PackOptions) (*Bundles, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &packer{Reading: a.Reading(), attempt: a, out: o.Out, one: o.Case != "", seals: o.Seals}
+	x := &packer{place: p, attempt: a.Public(), out: o.Out, one: o.Case != "", seals: o.Seals}
 	if err := x.choose(o.Case); err != nil {
 		return nil, err
 	}
@@ -106,12 +106,12 @@ func PackAttempt(p *dossier.Place, o PackOptions) (*Bundles, error) {
 
 // A packer packs the cases of one attempt.
 type packer struct {
-	*dossier.Reading
-	attempt *dossier.Dossier
+	place   *dossier.Place
+	attempt *dossier.Public
 	out     string
 	one     bool // a case is named
 	seals   bundle.Seals
-	cases   []*dossier.Case
+	cases   []*dossier.PublicCase
 	proofs  map[int64]dossier.Proof
 	answer  Bundles
 }
@@ -132,7 +132,11 @@ func (p *packer) choose(caseID string) error {
 			p.answer.NotRun++
 			continue
 		}
-		p.cases = append(p.cases, c)
+		one, err := a.Case(c)
+		if err != nil {
+			return err
+		}
+		p.cases = append(p.cases, one)
 	}
 	if caseID == "" {
 		p.answer.NotRun += a.Unlisted()
@@ -153,7 +157,7 @@ func (p *packer) findKey() error {
 		return nil
 	}
 	var key *seal.Key
-	key, err := p.OperatorKey()
+	key, err := p.place.OperatorKey()
 	if err == nil {
 		p.seals.Key = key.Ed25519()
 		return nil
@@ -161,7 +165,7 @@ func (p *packer) findKey() error {
 	// Whoever has a copy of the ledger and not its key can sign with a secret
 	// of his own.
 	if p.seals.HMACKey != nil && refusal.Is(err, refusal.Unreadable) {
-		p.Note("no operator key here: the bundles get the HMAC alone")
+		p.place.Note("no operator key here: the bundles get the HMAC alone")
 		return nil
 	}
 	return err
@@ -174,7 +178,7 @@ func (p *packer) prove() error {
 		indexes[i] = c.Index
 	}
 	var err error
-	p.proofs, p.answer.LedgerKey, err = p.Prove(indexes...)
+	p.proofs, p.answer.LedgerKey, err = p.attempt.Prove(indexes...)
 	return err
 }
 
@@ -216,7 +220,7 @@ func (p *packer) packAll() (worst, err error) {
 
 // fileName is that of a case's bundle in a folder. The id of a case is a name of
 // a file, unless somebody else's program wrote the record.
-func (p *packer) fileName(c *dossier.Case, b *bundle.Bundle) string {
+func (p *packer) fileName(c *dossier.PublicCase, b *bundle.Bundle) string {
 	name := c.ID
 	if bench.CheckID(name) != nil {
 		name = b.TaskID.String()
@@ -228,7 +232,7 @@ func (p *packer) fileName(c *dossier.Case, b *bundle.Bundle) string {
 }
 
 // pack makes the bundle of one record.
-func (p *packer) pack(c *dossier.Case) (*bundle.Bundle, []byte, error) {
+func (p *packer) pack(c *dossier.PublicCase) (*bundle.Bundle, []byte, error) {
 	proof := p.proofs[c.Index]
 	record, err := dossier.BodyOf[*evidence.CaseScored](c.Index, proof.Entry)
 	if err != nil {
@@ -238,11 +242,6 @@ func (p *packer) pack(c *dossier.Case) (*bundle.Bundle, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := c.Hider()
-	if err != nil {
-		return nil, nil, err
-	}
-	w.Bundle(b, record)
 	seals := p.seals
 	// The entry goes inside however long it is: a bundle is one file.
 	receipt := proof.Receipt()

@@ -10,8 +10,11 @@ package outgoing
 import (
 	"context"
 	"io"
+	"iter"
+	"path"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
@@ -49,7 +52,7 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 	if err != nil {
 		return nil, "", err
 	}
-	out, err := Attested(a, "")
+	out, err := Attested(a.Public(), "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,7 +75,7 @@ func ForExport(p *dossier.Place, ask ExportAsk) (*export.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := Attested(found, ask.Glob)
+	a, err := Attested(found.Public(), ask.Glob)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +94,20 @@ func ForExport(p *dossier.Place, ask ExportAsk) (*export.Attempt, error) {
 		return nil, err
 	}
 	return a, dossier.WriteSecret(ask.Salts, data)
+}
+
+// matching gives the cases of an attempt whose id matches glob, all if that is "".
+func matching(a *dossier.Public, glob string) iter.Seq[*history.Case] {
+	return func(yield func(*history.Case) bool) {
+		for c := range a.Cases() {
+			if ok, _ := path.Match(glob, c.ID); glob != "" && !ok {
+				continue
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // ImportedBadge draws the badge of a result file, which says that nobody observed

@@ -2,7 +2,6 @@ package outgoing
 
 import (
 	"fmt"
-	"path"
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
@@ -28,7 +27,7 @@ func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, err
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := pageOf(found, ask.Glob)
+	data, err := pageOf(found.Public(), ask.Glob)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,8 +37,8 @@ func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, err
 
 // pageOf gathers the cases whose id matches glob, or all if that is "", what failed
 // before what passed.
-func pageOf(a *dossier.Dossier, glob string) (*report.Data, error) {
-	cases, err := mayLeave(reportOrder(a, glob))
+func pageOf(a *dossier.Public, glob string) (*report.Data, error) {
+	cases, err := reportOrder(a, glob)
 	if err != nil {
 		return nil, err
 	}
@@ -59,89 +58,62 @@ func pageOf(a *dossier.Dossier, glob string) (*report.Data, error) {
 }
 
 // reportOrder lists the cases that have a record, what failed first, as many as fit.
-func reportOrder(a *dossier.Dossier, glob string) []*dossier.Case {
-	byOutcome := map[evidence.Outcome][]*dossier.Case{}
-	for c := range a.Cases() {
-		if ok, _ := path.Match(glob, c.ID); c.Index >= 0 && (glob == "" || ok) {
+func reportOrder(a *dossier.Public, glob string) ([]*dossier.PublicCase, error) {
+	byOutcome := map[evidence.Outcome][]*history.Case{}
+	for c := range matching(a, glob) {
+		if c.Index >= 0 {
 			byOutcome[c.Outcome()] = append(byOutcome[c.Outcome()], c)
 		}
 	}
-	var all []*dossier.Case
+	var all []*history.Case
 	for _, o := range []evidence.Outcome{evidence.Failed, evidence.Errored, evidence.Truncated, evidence.Unscored, evidence.Skipped, evidence.Passed} {
 		all = append(all, byOutcome[o]...)
 	}
-	return all[:min(len(all), maxReportRecords)]
-}
-
-// mayLeave takes out records that could tell what a held-out case asks: one without a
-// score repeats what the agent printed.
-func mayLeave(cases []*dossier.Case) ([]*dossier.Case, error) {
-	var kept []*dossier.Case
-	for _, c := range cases {
-		held, err := c.IsHidden()
+	all = all[:min(len(all), maxReportRecords)]
+	var kept []*dossier.PublicCase
+	for _, record := range all {
+		c, err := a.Case(record)
 		if err != nil {
 			return nil, err
 		}
-		if !held || c.WasScored() {
+		if c.MayProve() {
 			kept = append(kept, c)
 		}
 	}
 	return kept, nil
 }
 
-func evidenceOf(c *dossier.Case, left *int) (report.Case, error) {
+func evidenceOf(c *dossier.PublicCase, left *int) (report.Case, error) {
 	one := report.Case{Entry: c.Index}
-	held, err := c.IsHidden()
 	switch {
-	case err != nil:
-		return one, err
-	case held:
+	case c.IsHidden():
 		one.Without = report.HeldOut
 		return one, nil
 	case len(c.Evidence) == 0:
 		one.Without = report.NotNamed
 		return one, nil
 	}
-	r := c.Dossier().Reading()
-	files, err := c.Files()
-	if err != nil {
-		return one, err
-	}
 	// Verified as a trajectory, so that no page shows what the record does not name.
-	if _, err := history.TrajectoryIn(files, r.Piece); err != nil {
-		return one, err
-	}
-	index, err := r.Piece(c.Evidence[0])
+	all, err := c.Originals()
 	if err != nil {
 		return one, err
 	}
-	log, err := r.Piece(files.Trajectory.Digest)
-	if err != nil {
-		return one, err
-	}
-	var grading []byte
-	if files.Grading != nil {
-		if grading, err = r.Piece(*files.Grading); err != nil {
-			return one, err
-		}
-	}
-	size := len(index) + len(log) + len(grading)
+	size := len(all.Index) + len(all.Trajectory) + len(all.Grading)
 	if size > *left {
 		one.Without = report.TooLong
 		return one, nil
 	}
 	*left -= size
-	one.Index, one.Trajectory, one.Grading = string(index), string(log), string(grading)
+	one.Index, one.Trajectory, one.Grading = string(all.Index), string(all.Trajectory), string(all.Grading)
 	return one, nil
 }
 
 // prove proves the entries of a report: registration, the newest registration
 // of the class, totals, records.
-func prove(d *report.Data, a *dossier.Dossier, cases []*dossier.Case) error {
-	r := a.Reading()
+func prove(d *report.Data, a *dossier.Public, cases []*dossier.PublicCase) error {
 	order := []int64{a.Index}
 	newest := a.Attempt
-	for _, other := range r.History.Attempts {
+	for _, other := range a.History().Attempts {
 		if other.Class == a.Class && other.Index > newest.Index {
 			newest = other
 		}
@@ -155,7 +127,7 @@ func prove(d *report.Data, a *dossier.Dossier, cases []*dossier.Case) error {
 	for _, c := range cases {
 		order = append(order, c.Index)
 	}
-	proofs, key, err := r.Prove(order...)
+	proofs, key, err := a.Prove(order...)
 	if err != nil {
 		return err
 	}
