@@ -1,0 +1,41 @@
+package dossier
+
+import (
+	"testing"
+
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
+	"tallystick/internal/testing/historytest"
+)
+
+// What is missing is known by case, and a case that was not read is not whole.
+func TestReadAllKnowsWhatIsMissingByCase(t *testing.T) {
+	b := historytest.New(t)
+	b.Run(historytest.Registration("a.1", "t", 1, 4, 1), 0, 0, 1, -1)
+	h, err := history.Read(b.Verify, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reading{History: h, vault: store.OpenVault(store.OS{}, t.TempDir()), seen: make(map[digest.Content]bool)}
+	if _, err := r.vault.Put([]byte("evidence of a.1 0")); err != nil {
+		t.Fatal(err)
+	}
+	w, err := r.Dossier(h.Attempt("a.1")).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{}
+	for c := range w.Cases() {
+		missing[c.ID] = refusal.Is(w.Missing(c.Case), refusal.NotFound)
+	}
+	for id, want := range map[string]bool{"case-01": false, "case-02": true, "case-03": true, "case-04": true} {
+		if missing[id] != want {
+			t.Errorf("%s: missing %v, want %v", id, missing[id], want)
+		}
+	}
+	if err := w.Missing(&history.Case{ID: "other", Index: 999}); !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("a case of nobody: %v", err)
+	}
+}
