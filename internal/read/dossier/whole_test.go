@@ -14,7 +14,7 @@ import (
 func TestReadAllKnowsWhatIsMissingByCase(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("a.1", "t", 1, 4, 1), 0, 0, 1, -1)
-	h, err := history.Read(b.Verify, history.Options{})
+	h, err := history.NewReader(history.Options{}).Read(b.Verify)
 	if err != nil {
 		t.Fatal(err)
 	}
