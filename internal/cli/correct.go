@@ -78,7 +78,7 @@ func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 	case o.Reason == "":
 		return refusal.Newf(refusal.Usage, "a correction needs a reason").WithHint("give --reason TEXT: it is signed with the score")
 	case o.Outcome != "" && o.Outcome != string(evidence.Passed) && o.Outcome != string(evidence.Failed):
-		return unknownValue("outcome", string(o.Outcome), words(evidence.Passed, evidence.Failed))
+		return refusal.UnknownValue("outcome", evidence.Outcome(o.Outcome), evidence.Passed, evidence.Failed)
 	case o.Message == "" && len(o.Pens)+len(o.Signatures) == 0:
 		return refusal.Newf(refusal.Usage, "nobody signs the correction").WithHint("give --key FILE or --gpg KEY, or --signature FILE with a signature made by hand")
 	case o.Message != "" && len(o.Pens)+len(o.Signatures) > 0:

@@ -12,7 +12,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/agent"
+	"tallystick/internal/run/harness"
 )
 
 func newDemo(env *Env) *cobra.Command {
@@ -51,7 +51,7 @@ func runDemo(ctx context.Context, env *Env, dir string) error {
 // runQuietly is "tally run CLASS" without its answer.
 func runQuietly(ctx context.Context, dir, class string, world dossier.World) error {
 	env := &Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Now: world.Now, Getenv: world.Getenv, Quiet: true, WorkspaceDir: dir}
-	return runRun(ctx, env, runOptions{class: class, targets: []string{agent.DefaultTarget}, repeat: 1})
+	return runRun(ctx, env, runOptions{spec: harness.Spec{Class: class, Version: thisBuild().Harness()}})
 }
 
 func demoText(w io.Writer, a *demo.Answer) {

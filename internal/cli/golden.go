@@ -20,10 +20,8 @@ import (
 )
 
 type goldenOptions struct {
-	class, target, cases string
-	jobs                 int
-	showHeldOut          bool
-	level                string
+	spec  harness.Spec
+	level string
 }
 
 func newGolden(env *Env) *cobra.Command {
@@ -48,15 +46,16 @@ has no golden trace unless --show-held-out is given: the file would tell what it
 	} {
 		var o goldenOptions
 		c := &cobra.Command{Use: sub.use, Short: sub.short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-			o.class = args[0]
-			chooseTarget(cmd, o.class, &o.target)
+			if err := completeSpec(cmd, &o.spec, args[0]); err != nil {
+				return err
+			}
 			return sub.run(cmd.Context(), env, o)
 		}}
-		c.Flags().StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-		c.Flags().StringVar(&o.cases, "case", "", "only cases whose id matches `GLOB`")
-		c.Flags().IntVar(&o.jobs, "jobs", 0, "drive `N` cases at once")
+		addTargetFlag(c, &o.spec)
+		c.Flags().Var((*single)(&o.spec.Cases), "case", "only cases whose id matches `GLOB`")
+		c.Flags().IntVar(&o.spec.Jobs, "jobs", 0, "drive `N` cases at once")
 		c.Flags().StringVar(&o.level, "level", "", "compare `LEVEL`: structure (turns, calls, arguments), behaviour (and what came of them; the default) or exact (every event and prompt)")
-		addHeldOutFlag(c, &o.showHeldOut)
+		addHeldOutFlag(c, &o.spec.ShowHeldOut)
 		cmd.AddCommand(c)
 	}
 	return cmd
@@ -64,19 +63,15 @@ has no golden trace unless --show-held-out is given: the file would tell what it
 
 // words are the arguments that name the same cases and agent again.
 func (o goldenOptions) words() string {
-	if o.target == agent.DefaultTarget {
-		return o.class
+	if target := o.spec.Target(); target != agent.DefaultTarget {
+		return o.spec.Class + " --target " + target
 	}
-	return o.class + " --target " + o.target
+	return o.spec.Class
 }
 
 // open finds the class and the target of the command. The caller closes the
 // corpus.
 func (o goldenOptions) open(env *Env) (*dossier.Corpus, *lab.Setup, error) {
-	run := runOptions{class: o.class, cases: harness.Selection{Cases: givenOne(o.cases)}, jobs: o.jobs, repeat: 1}
-	if err := run.validate(); err != nil {
-		return nil, nil, err
-	}
 	if o.level != "" && !slices.Contains(outline.Levels(), outline.Level(o.level)) {
 		return nil, nil, refusal.Newf(refusal.Usage, "--level %s: expected structure, behaviour or exact", o.level)
 	}
@@ -84,9 +79,7 @@ func (o goldenOptions) open(env *Env) (*dossier.Corpus, *lab.Setup, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	options := run.setup()
-	options.Target, options.ShowHeldOut = o.target, o.showHeldOut
-	s, err := lab.New(c, options)
+	s, err := lab.New(c, o.spec)
 	if err != nil {
 		c.Close()
 		return nil, nil, err
@@ -107,7 +100,7 @@ func runGoldenCheck(ctx context.Context, env *Env, o goldenOptions) error {
 	if err := env.Answer(check, func(out io.Writer) { printGolden(out, check) }); err != nil || check.Met {
 		return err
 	}
-	return refusal.Newf(refusal.GoldenDiverged, "class %s: %d of %d cases diverge from their golden traces", o.class, len(check.Problems), check.Checked).
+	return refusal.Newf(refusal.GoldenDiverged, "class %s: %d of %d cases diverge from their golden traces", o.spec.Class, len(check.Problems), check.Checked).
 		WithHint(`if the change is meant, run "tally golden update %s" and have the files reviewed`, o.words())
 }
 
@@ -145,7 +138,7 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 	}
 	return env.Answer(u, func(out io.Writer) {
 		for _, id := range u.Written {
-			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.class, u.Target, id))
+			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.spec.Class, u.Target, id))
 			fmt.Fprintf(out, "wrote %s\n", plain.Line(file))
 		}
 		if u.HeldOut > 0 {

@@ -64,7 +64,7 @@ nothing can be required, because whoever asks could leave out the bad days.`,
 
 func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) error {
 	if o.require != "" && !slices.Contains(bench.Tiers(), bench.Tier(o.require)) {
-		return unknownValue("require", o.require, words(bench.Tiers()...))
+		return refusal.UnknownValue("require", bench.Tier(o.require), bench.Tiers()...)
 	}
 	if o.window < 0 || o.window > bench.MaxPromotionWindow {
 		return refusal.Newf(refusal.Usage, "--window %d: expected 1 to %d days", o.window, bench.MaxPromotionWindow)

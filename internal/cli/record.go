@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"tallystick/internal/app/lab"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/provider"
@@ -23,15 +21,9 @@ import (
 )
 
 type recordOptions struct {
-	class, target, cases string
-	unsafeRecord         bool
-	onlyMissing          bool
-	overwrite            bool
-	discard              bool
-	unsafeAgent          bool
-	sandbox              string
-	maxCost              float64
-	jobs                 int
+	spec         harness.Spec
+	lab          lab.RecordOptions
+	unsafeRecord bool
 }
 
 func newRecord(env *Env) *cobra.Command {
@@ -54,21 +46,23 @@ A recording that was killed is resumed by the same command: cases that had ended
 passed over, and calls that were answered are not paid for again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.class = args[0]
+			if err := completeSpec(cmd, &o.spec, args[0]); err != nil {
+				return err
+			}
 			return runRecord(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.unsafeRecord, "unsafe-record", false, "allow the network and the cost; nothing is recorded without it")
-	f.StringVar(&o.target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-	f.StringVar(&o.cases, "case", "", "record only cases whose id matches `GLOB`")
-	f.BoolVar(&o.onlyMissing, "only-missing", false, "record only what is missing: cases without a recording, and calls that a recording does not have")
-	f.BoolVar(&o.overwrite, "overwrite", false, "record cases again that already have a recording of this target")
-	f.BoolVar(&o.discard, "discard", false, "throw the recordings away; the ledger still has their entries")
-	f.Float64Var(&o.maxCost, "max-cost", 0, "the most that all calls together may cost, in `USD` (default: the class's limit for a case, times the cases)")
-	f.IntVar(&o.jobs, "jobs", 1, "record `N` cases at once")
-	f.StringVar(&o.sandbox, "sandbox", "", "none runs the agent without a sandbox (`CLASS`)")
-	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
+	addTargetFlag(cmd, &o.spec)
+	f.Var((*single)(&o.spec.Cases), "case", "record only cases whose id matches `GLOB`")
+	f.BoolVar(&o.lab.OnlyMissing, "only-missing", false, "record only what is missing: cases without a recording, and calls that a recording does not have")
+	f.BoolVar(&o.lab.Overwrite, "overwrite", false, "record cases again that already have a recording of this target")
+	f.BoolVar(&o.lab.Discard, "discard", false, "throw the recordings away; the ledger still has their entries")
+	f.Var((*dollars)(&o.spec.MaxCostMicroUSD), "max-cost", "the most that all calls together may cost, in `USD` (default: the class's limit for a case, times the cases)")
+	f.IntVar(&o.spec.Jobs, "jobs", 1, "record `N` cases at once")
+	f.StringVar((*string)(&o.spec.Sandbox), "sandbox", "", "none runs the agent without a sandbox (`CLASS`)")
+	f.BoolVar(&o.spec.UnsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	return cmd
 }
 
@@ -77,29 +71,16 @@ func (o *recordOptions) validate() error {
 	case !o.unsafeRecord:
 		return refusal.Newf(refusal.Usage, "tally record: --unsafe-record is missing: recording uses the network and costs money").
 			WithHint("give --unsafe-record if that is meant; a replay of what is recorded is \"tally run\"")
-	case o.maxCost < 0 || o.maxCost > 1e6:
-		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", o.maxCost)
-	case o.onlyMissing && o.overwrite:
+	case o.spec.MaxCostMicroUSD > 1e12:
+		return refusal.Newf(refusal.Usage, "--max-cost %v: expected at most a million dollars", float64(o.spec.MaxCostMicroUSD)/1e6)
+	case o.lab.OnlyMissing && o.lab.Overwrite:
 		return refusal.Newf(refusal.Usage, "--only-missing and --overwrite exclude each other").WithHint("--only-missing keeps what is recorded, --overwrite records it again")
-	case o.jobs < 1:
-		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", o.jobs)
-	case o.sandbox == noSandbox:
-		o.unsafeAgent = true
-	case o.sandbox != "":
-		return refusal.Newf(refusal.Usage, "--sandbox %s: a recording takes the class of the registration, or %s", o.sandbox, noSandbox)
+	case o.spec.Jobs < 1:
+		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", o.spec.Jobs)
+	case o.spec.Classes() != nil:
+		return refusal.Newf(refusal.Usage, "--sandbox %s: a recording takes the class of the registration, or %s", o.spec.Sandbox, harness.NoSandbox)
 	}
-	if _, err := path.Match(o.cases, ""); err != nil {
-		return refusal.Newf(refusal.Usage, "--case %s: %w", o.cases, err)
-	}
-	return refuseShipped(o.class)
-}
-
-// givenOne is the value of a flag that may be given once.
-func givenOne(value string) []string {
-	if value == "" {
-		return nil
-	}
-	return []string{value}
+	return refuseShipped(o.spec.Class)
 }
 
 // mayRecord refuses where nobody can answer for what is sent and spent.
@@ -127,8 +108,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 		return err
 	}
 	defer c.Close()
-	setup := lab.Options{Class: o.class, Target: o.target, Selection: harness.Selection{Cases: givenOne(o.cases)}, Jobs: o.jobs, UnsafeAgent: o.unsafeAgent, Version: thisBuild().Harness()}
-	r, err := lab.NewRecording(c, setup, lab.RecordOptions{OnlyMissing: o.onlyMissing, Overwrite: o.overwrite, Discard: o.discard, MaxCostMicroUSD: int64(o.maxCost * 1e6)})
+	r, err := lab.NewRecording(c, o.spec, o.lab)
 	if err != nil {
 		return err
 	}
@@ -145,7 +125,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 		return aerr
 	}
 	if err == nil && answer.failed > 0 {
-		err = refusal.Newf(refusal.Failed, "class %s: %d of %d recordings were not kept", o.class, answer.failed, len(answer.Recordings)).
+		err = refusal.Newf(refusal.Failed, "class %s: %d of %d recordings were not kept", o.spec.Class, answer.failed, len(answer.Recordings)).
 			WithHint("the reasons are above; the ledger has an entry of each")
 	}
 	return err
@@ -156,7 +136,7 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording) error {
 	var b strings.Builder
 	target, s := r.Target, r.Providers
-	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", o.class, target.Name)
+	fmt.Fprintf(&b, "\nRecording class %s with target %s.\n", o.spec.Class, target.Name)
 	if r.Unsigned != nil {
 		fmt.Fprintf(&b, "  NOT SIGNED as it is: %v\n", r.Unsigned)
 	}
@@ -186,10 +166,10 @@ func (o *recordOptions) confirm(ctx context.Context, env *Env, r *lab.Recording)
 	}
 	fmt.Fprintf(&b, "  cases    %d: %s\n", len(r.Cases), strings.Join(shown, ", "))
 	fmt.Fprintf(&b, "  costs    at most %s for tokens, by the prices in %s\n", plain.Dollars(r.Most), provider.SettingsFile)
-	if o.discard {
+	if o.lab.Discard {
 		fmt.Fprint(&b, "  writes   nothing but an entry in the ledger for each case\n")
 	} else {
-		fmt.Fprintf(&b, "  writes   cassettes/%s/%s/, and an entry in the ledger for each case\n", o.class, target.Name)
+		fmt.Fprintf(&b, "  writes   cassettes/%s/%s/, and an entry in the ledger for each case\n", o.spec.Class, target.Name)
 	}
 	for _, file := range r.Replaces {
 		fmt.Fprintf(&b, "  OVERWRITES  %s\n", file)
@@ -237,10 +217,10 @@ type recordAnswer struct {
 }
 
 func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAnswer {
-	a := &recordAnswer{Class: o.class, Target: r.Target.Name, scratch: r.Bench.Level() == string(bench.Scratch), Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
+	a := &recordAnswer{Class: o.spec.Class, Target: r.Target.Name, scratch: r.Bench.Level() == string(bench.Scratch), Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
 	for _, c := range done {
 		a.CostUSD += float64(c.CostMicro) / 1e6
-		if !c.Kept && !o.discard {
+		if !c.Kept && !o.lab.Discard {
 			a.failed++
 		}
 	}

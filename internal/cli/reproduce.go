@@ -12,11 +12,12 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/harness"
 )
 
 type reproduceOptions struct {
 	attempt string
-	jobs    int
+	spec    harness.Spec // class, target and repetitions are those of the attempt
 }
 
 func newReproduce(env *Env) *cobra.Command {
@@ -31,10 +32,13 @@ divergence, is signed and recorded.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.attempt = args[0]
+			if err := completeSpec(cmd, &o.spec, ""); err != nil {
+				return err
+			}
 			return runReproduce(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().IntVar(&o.jobs, "jobs", 0, "run `N` cases at once")
+	cmd.Flags().IntVar(&o.spec.Jobs, "jobs", 0, "run `N` cases at once")
 	return cmd
 }
 
@@ -52,7 +56,7 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, lab.Options{Jobs: o.jobs, Version: thisBuild().Harness()})
+	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, o.spec)
 	if err != nil {
 		return err
 	}

@@ -18,54 +18,30 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/harness"
-	"tallystick/internal/run/sandbox"
 )
 
+// runOptions are what "tally run" is told: the run itself, over which fleet, and how
+// its result is shown.
 type runOptions struct {
-	class   string
-	targets []string
-	params  []string
-	cases   harness.Selection
-	seeded  bool // --seed is given
-	repeat  int
-	reduce  string
-
-	stopEarly bool
-	jobs      int
-	resume    bool
-	errors    string // the attempt whose errors are run again
-	again     string // the command that resumes this one
-	maxCost   float64
-
-	sandbox     string
-	scope       string
-	unsafeAgent bool
-	live        bool
-	cache       bool
-	onMiss      string
-	trustRoot   string
+	spec      harness.Spec
+	fleet     fleet.Options
+	trustRoot string
 
 	junit, tap         string
-	showHeldOut        bool
 	baseline, markdown string
-
-	requireLevel string
-	required     []history.Property
-
-	fleet fleet.Options
-
-	submitIntent, record, bodies bool
-	recordGiven                  bool
-	secondView                   string
+	required           []history.Property // of --require-level
 }
 
 func newRun(env *Env) *cobra.Command {
 	var o runOptions
+	var recording recordingFlags
+	var level string
+	spec := &o.spec
 	cmd := &cobra.Command{
 		Use:   "run CLASS",
 		Short: "Run a bench against a target and record every case",
@@ -88,46 +64,42 @@ Nothing touches the network unless --live or --on-miss live is given. Ctrl-C lea
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range []string{"limit", "sample"} { // without the flag, 0 is all of them
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
-					return refusal.Newf(refusal.Usage, "--%s 0: expected 1 or more", name)
-				}
+			spec.Recording, spec.ResumeCommand = recording.kind(cmd, spec.SubmitIntent), typed(cmd, "tally run", args)+" --resume"
+			if err := completeSpec(cmd, spec, args[0]); err != nil {
+				return err
 			}
-			o.recordGiven = cmd.Flags().Changed("record-evidence")
-			o.class, o.seeded, o.again = args[0], cmd.Flags().Changed("seed"), typed(cmd, "tally run", args)+" --resume"
-			if len(o.targets) == 0 {
-				o.targets = []string{agent.DefaultTarget}
-				chooseTarget(cmd, o.class, &o.targets[0])
+			var err error
+			if o.required, err = requiredOfRun(level); err != nil {
+				return err
 			}
 			return runRun(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.submitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
-	f.BoolVar(&o.record, "record-evidence", false, "note the SHA-256 of every text and where the expected answer stands in it (default with --submit-intent)")
-	f.BoolVar(&o.bodies, "evidence-full-bodies", false, "a submission of the attempt carries whole texts, named by SHA-256")
-	f.StringVar(&o.secondView, "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: nobody)")
-	f.StringArrayVar(&o.targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); may be given several times, and with * and ?")
-	f.StringArrayVar(&o.params, "param", nil, "run only the variants of a target that have the parameter `NAME=VALUE`; may be given several times")
-	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
-	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
-	f.IntVar(&o.cases.Limit, "limit", 0, "run only the first `N` of the selected cases")
-	f.IntVar(&o.cases.Sample, "sample", 0, "run only `N` of the selected cases, drawn at random with --seed")
-	f.IntVar(&o.cases.Seed, "seed", 1, "draw the cases of --sample with the seed `S`")
-	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
-	f.BoolVar(&o.stopEarly, "stop-early", false, "run until the question of stop_early in the registration is answered")
-	f.StringVar(&o.reduce, "reduce", reduceMean, "how the repetitions of a case count: `R` is mean, mode, max, all or at_least:K")
-	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
-	f.BoolVar(&o.resume, "resume", false, "resume the newest unfinished attempt of this class and target")
-	f.StringVar(&o.errors, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
-	f.Lookup("retry-errors").NoOptDefVal = lab.Newest
-	f.Float64Var(&o.maxCost, "max-cost", 0, "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")
-	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration; none runs the agent without a sandbox: labelled, never counts")
-	f.StringVar(&o.scope, "sandbox-scope", "", "how long a rubric's sandbox lives, as `SCOPE`: case (one case) or attempt (the whole attempt)")
-	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
-	f.BoolVar(&o.live, "live", false, "answer model calls from real models; the recording goes to the evidence")
-	f.BoolVar(&o.cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest")
-	f.StringVar(&o.onMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
+	f.BoolVar(&spec.SubmitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
+	recording.add(cmd)
+	f.StringVar((*string)(&spec.SecondView), "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: nobody)")
+	f.StringArrayVar(&spec.Targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); may be given several times, and with * and ?")
+	f.StringArrayVar(&spec.Params, "param", nil, "run only the variants of a target that have the parameter `NAME=VALUE`; may be given several times")
+	f.StringArrayVar(&spec.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
+	f.StringArrayVar(&spec.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
+	f.IntVar(&spec.Limit, "limit", 0, "run only the first `N` of the selected cases")
+	f.IntVar(&spec.Sample, "sample", 0, "run only `N` of the selected cases, drawn at random with --seed")
+	f.IntVar(&spec.Seed, "seed", 1, "draw the cases of --sample with the seed `S`")
+	f.IntVar(&spec.Repeat, "repeat", 1, "run each case `N` times")
+	f.BoolVar(&spec.StopEarly, "stop-early", false, "run until the question of stop_early in the registration is answered")
+	f.StringVar((*string)(&spec.Reduce), "reduce", string(harness.ReduceMean), "how the repetitions of a case count: `R` is mean, mode, max, all or at_least:K")
+	f.IntVar(&spec.Jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
+	f.BoolVar(&spec.Resume, "resume", false, "resume the newest unfinished attempt of this class and target")
+	f.StringVar(&spec.ErrorsOf, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
+	f.Lookup("retry-errors").NoOptDefVal = harness.Newest
+	f.Var((*dollars)(&spec.MaxCostMicroUSD), "max-cost", "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")
+	f.StringVar((*string)(&spec.Sandbox), "sandbox", "", "isolation `CLASS` in place of those of the registration; none runs the agent without a sandbox: labelled, never counts")
+	f.StringVar((*string)(&spec.Scope), "sandbox-scope", "", "how long a rubric's sandbox lives, as `SCOPE`: case (one case) or attempt (the whole attempt)")
+	f.BoolVar(&spec.UnsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
+	f.BoolVar(&spec.Live, "live", false, "answer model calls from real models; the recording goes to the evidence")
+	f.BoolVar(&spec.Cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest")
+	f.StringVar(&spec.OnMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
 	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
@@ -137,8 +109,8 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	f.StringVar(&o.fleet.Access.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
 	f.Float64Var(&o.fleet.Double, "double", 0, "have a second worker run the share `P` of the cases, from 0 to 1; where the two do not agree the case is unscored")
 	f.BoolVar(&o.fleet.AnyVersion, "any-version", false, "let workers of another version of tally take part")
-	addHeldOutFlag(cmd, &o.showHeldOut)
-	f.StringVar(&o.requireLevel, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned or witnessed, or several with commas")
+	addHeldOutFlag(cmd, &spec.ShowHeldOut)
+	f.StringVar(&level, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned or witnessed, or several with commas")
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
@@ -158,29 +130,30 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	past, phase := &harness.Past{}, &runPhase{}
-	c, err := place.ReadCorpus(o.trustRoot, o.asks(past, phase))
+	r := &runner{env: env, o: o, past: &harness.Past{}, ran: map[string]bool{}, local: local}
+	c, err := place.ReadCorpus(o.trustRoot, dossier.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.spec.ShowHeldOut, Visit: r.visit, Want: r.wants})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	options := o.setup()
-	if options.Params, err = o.choice(); err != nil {
-		return err
-	}
-	setups, err := lab.NewEach(c, options, o.targets)
+	setups, err := lab.Each(c, o.spec)
 	if err != nil {
 		return err
 	}
-	r := &runner{env: env, o: o, origin: c.Settings.Origin, bench: setups[0].Bench, past: past, reading: c.Reading, local: local}
+	r.bench, r.reading, r.several = setups[0].Bench, c.Reading, len(setups) > 1
 	if err := c.Reading.RequireProspect(o.required, r.bench); err != nil {
 		return err
 	}
-	phase.began, phase.several, r.several = true, len(setups) > 1, len(setups) > 1
+	// Before anything runs: a typing mistake must not cost an attempt.
+	if o.baseline != "" {
+		if _, err := c.Reading.Attempt(o.baseline); err != nil {
+			return err
+		}
+	}
 	if r.several {
 		return r.matrix(ctx, setups)
 	}
-	one, err := r.one(ctx, setups[0], o.resume)
+	one, err := r.one(ctx, setups[0], true)
 	if one == nil {
 		return err
 	}
@@ -197,10 +170,11 @@ type oneRun struct {
 	failed   bool // something stopped the run, and not a gate
 }
 
-// one runs one attempt, reads it back and keeps the answer. What was recorded
-// before an error is returned with it; nil if nothing was.
-func (r *runner) one(ctx context.Context, setup *lab.Setup, resume bool) (*oneRun, error) {
-	ran, err := r.run(ctx, setup, resume)
+// one runs one attempt, which may be the last of the command, reads it back and keeps
+// the answer. What was recorded before an error is returned with it; nil if nothing
+// was.
+func (r *runner) one(ctx context.Context, setup *lab.Setup, last bool) (*oneRun, error) {
+	ran, err := r.run(ctx, setup, last)
 	if ran == nil {
 		return nil, err
 	}
@@ -260,47 +234,15 @@ func openCheckout(ctx context.Context, env *Env, place *dossier.Place) (*recount
 	return &recount.LocalLedger{Origin: place.Settings.Origin, Of: place.Shared.Origin, Begun: begun}, nil
 }
 
-// noSandbox stands for no isolation at all where a class can be named. It does what
-// --unsafe-agent does.
-const noSandbox = "none"
-
+// validate refuses what does not fit together besides the run itself.
 func (o *runOptions) validate() error {
-	switch {
-	case o.repeat < 1:
-		return refusal.Newf(refusal.Usage, "--repeat %d: expected 1 or more", o.repeat)
-	case o.jobs < 0:
-		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", o.jobs)
-	case o.maxCost < 0:
-		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", o.maxCost)
-	case o.scope != "" && o.scope != string(sandbox.ScopeCase) && o.scope != string(sandbox.ScopeAttempt):
-		return unknownValue("sandbox-scope", o.scope, words(sandbox.ScopeCase, sandbox.ScopeAttempt))
-	case o.sandbox == noSandbox:
-		o.sandbox, o.unsafeAgent = "", true
-	case o.sandbox != "" && !slices.Contains(sandbox.Classes(), sandbox.Class(o.sandbox)):
-		return unknownValue("sandbox", o.sandbox, append(words(sandbox.Classes()...), noSandbox))
-	}
-	if o.secondView != "" && o.secondView != string(evidence.ViewedByJudge) {
-		return unknownValue("second-view", o.secondView, words(evidence.ViewedByJudge))
-	}
-	if o.submitIntent && o.recordGiven && !o.record {
-		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
-	}
 	if err := o.checkFleet(); err != nil {
 		return err
 	}
-	if err := o.checkLevel(); err != nil {
-		return err
+	if o.markdown != "" && o.baseline == "" {
+		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
 	}
-	if err := o.checkReports(); err != nil {
-		return err
-	}
-	if err := o.cases.Validate(); err != nil {
-		return err
-	}
-	if o.seeded && o.cases.Sample == 0 {
-		return refusal.Newf(refusal.Usage, "--seed draws the cases of --sample, which is not given")
-	}
-	return o.checkReduce()
+	return nil
 }
 
 // checkFleet refuses what a fleet cannot do.
@@ -312,51 +254,23 @@ func (o *runOptions) checkFleet() error {
 		return refusal.Newf(refusal.Usage, "--double, --creds and --any-version are about a fleet, and --fleet is not given")
 	case f.URL == "":
 		return nil
-	case f.Double > 0 && (o.live || o.onMiss == evidence.OnMissLive):
+	case f.Double > 0 && (o.spec.Live || o.spec.OnMiss == evidence.OnMissLive):
 		return refusal.Newf(refusal.Usage, "--double with --live or --on-miss live: two answers of a real model differ without anybody lying").WithHint("leave one of them out")
-	case o.recording() != "":
+	case o.spec.Recording != "":
 		return refusal.Newf(refusal.Usage, "--fleet with --submit-intent or --record-evidence: where the expected answer stands in each text is noted while the agent runs, and workers do not have that answer").
 			WithHint("run what is to be submitted on one machine")
 	}
 	return nil
 }
 
-// reduceMean is the default of --reduce, which plans do not name: each repetition
-// counts by itself, so that rates and scores are means over all.
-const reduceMean = "mean"
-
-// reducer is what plans say of --reduce.
-func (o *runOptions) reducer() evidence.Reducer {
-	if o.reduce == reduceMean || o.reduce == "" {
-		return ""
-	}
-	return evidence.Reducer(o.reduce)
-}
-
-func (o *runOptions) checkReduce() error {
-	r := o.reducer()
-	switch {
-	case r == "":
-	case r.Needed(1) == 0:
-		return refusal.Newf(refusal.Usage, "--reduce %s: expected mean, mode, max, all or at_least:K", o.reduce)
-	case o.repeat < 2:
-		return refusal.Newf(refusal.Usage, "--reduce %s makes one outcome of several repetitions, and --repeat is %d", o.reduce, o.repeat).WithHint("give --repeat 3, for example")
-	case r.Needed(o.repeat) > o.repeat:
-		return refusal.Newf(refusal.Usage, "--reduce %s needs %d repetitions, and --repeat is %d", o.reduce, r.Needed(o.repeat), o.repeat)
-	}
-	return nil
-}
-
-// checkLevel reads --require-level.
-func (o *runOptions) checkLevel() (err error) {
-	if o.required, err = requiredLevel(o.requireLevel); err != nil {
-		return err
-	}
-	if slices.Contains(o.required, history.ReproducedProperty) {
-		return refusal.Newf(refusal.Usage, "--require-level reproduced: nobody can have run an attempt again that has not begun").
+// requiredOfRun reads --require-level of an attempt that has not begun.
+func requiredOfRun(list string) ([]history.Property, error) {
+	required, err := requiredLevel(list)
+	if err == nil && slices.Contains(required, history.ReproducedProperty) {
+		return nil, refusal.Newf(refusal.Usage, "--require-level reproduced: nobody can have run an attempt again that has not begun").
 			WithHint(`run it, "tally reproduce" it, then "tally gate --require-level reproduced"`)
 	}
-	return nil
+	return required, err
 }
 
 // requiredLevel reads the value of --require-level.
@@ -371,73 +285,62 @@ func requiredLevel(list string) ([]history.Property, error) {
 	return needed, nil
 }
 
-// choice reads --param.
-func (o *runOptions) choice() (agent.Choice, error) {
-	c := agent.Choice{}
-	for _, p := range o.params {
-		name, value, ok := strings.Cut(p, "=")
-		if !ok {
-			return nil, refusal.Newf(refusal.Usage, "--param %s: expected NAME=VALUE", p)
-		}
-		c[name] = append(c[name], value)
-	}
-	return c, nil
-}
-
-// setup is what the flags say about the class, the target and how they are run.
-func (o *runOptions) setup() lab.Options {
-	return lab.Options{Class: o.class, Selection: o.cases, Errors: o.errors, Repeat: o.repeat, Reduce: o.reducer(), StopEarly: o.stopEarly, Jobs: o.jobs,
-		Sandbox: sandbox.Class(o.sandbox), Scope: sandbox.Scope(o.scope), UnsafeAgent: o.unsafeAgent, Live: o.live, Cache: o.cache, OnMiss: o.onMiss, Version: thisBuild().Harness(),
-		SubmitIntent: o.submitIntent, Recording: o.recording(), SecondView: evidence.SecondViewer(o.secondView)}
-}
-
-// recording is what is noted of the texts: nothing, unless it was asked for or the
-// attempt is to be submitted.
-func (o *runOptions) recording() evidence.RecordingKind {
-	switch {
-	case o.bodies && (o.record || !o.recordGiven):
-		return evidence.RecordBodies
-	case o.record || o.submitIntent:
-		return evidence.RecordHeads
-	}
-	return ""
-}
-
 // A runner is one "tally run".
 type runner struct {
-	env    *Env
-	o      runOptions
-	origin string // of the ledger
-	bench  *bench.Verified
+	env   *Env
+	o     runOptions
+	bench *bench.Verified
 
-	past    *harness.Past    // what the harness must know of earlier attempts
+	past    *harness.Past    // what the harness must know of earlier attempts; nil when the last has it
+	ran     map[string]bool  // the attempts of this command
 	reading *dossier.Reading // the ledger as it was before the run
 	local   *recount.LocalLedger
 	several bool  // targets
 	spent   int64 // micro-dollars, by the attempts before
 }
 
+// visit shows the harness what the ledger has. Nobody asks for what the last attempt
+// brought, and decoding a hundred thousand records again costs.
+func (r *runner) visit(rec ledger.Record) error {
+	if r.past == nil {
+		return nil
+	}
+	return r.past.Visit(rec)
+}
+
+// wants are the attempts whose records the reports of the command need: its own, those
+// that it resumes, repeats or borrows from, and the one to compare with.
+func (r *runner) wants(a *history.Attempt) bool {
+	spec := &r.o.spec
+	return r.ran[a.ID] || a.ID == r.o.baseline || r.o.files().Any() || (spec.Resume || spec.Cache || spec.ErrorsOf != "") && a.Class == spec.Class
+}
+
 // run runs the attempt while the person looks on.
-func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.Ran, error) {
-	m := newMeter(r.env, r.o.live || r.o.onMiss == evidence.OnMissLive)
-	o := lab.RunOptions{Resume: resume, Again: r.o.again, MaxCostMicroUSD: r.left(), Past: r.past, Progress: m, Admit: r.checkBaseline}
+func (r *runner) run(ctx context.Context, setup *lab.Setup, last bool) (*lab.RunResult, error) {
+	m := newMeter(r.env, r.o.spec.Live || r.o.spec.OnMiss == evidence.OnMissLive)
+	with, past := harness.Parties{Progress: m}, r.past
 	if r.env.Interactive() {
-		o.People = &asker{env: r.env, meter: m}
+		with.People = &asker{env: r.env, meter: m}
 	}
 	if r.o.fleet.URL != "" {
 		f := r.o.fleet
-		f.Dir, f.Version, f.Note = r.reading.Place.Private("fleet"), thisBuild().Harness(), r.env.Note
+		f.Dir, f.Version, f.Note = r.reading.Place.Private("fleet"), setup.Spec.Version, r.env.Note
 		f.Access = fleetAccess(r.env, f.Access.Creds)
 		drivers, closeFleet, err := r.env.beyond.Fleet(ctx, setup, f)
 		if err != nil {
 			return nil, err
 		}
 		defer closeFleet()
-		o.Drivers = drivers
+		with.Drivers = drivers
 	}
-	ran, err := setup.Run(ctx, o)
+	if last {
+		r.past = nil
+	}
+	setup.Spec.MaxCostMicroUSD = r.left()
+	ran, err := setup.Run(ctx, with, past)
 	m.end()
 	if ran != nil {
+		r.ran[ran.Attempt] = true
 		r.spent += spentBy(ran.Paid, ran.CostMicroUSD)
 		for _, id := range ran.Unfinished {
 			r.env.Note("attempt %s was never finished; it stays in the ledger and counts against its class", id)
@@ -449,10 +352,10 @@ func (r *runner) run(ctx context.Context, setup *lab.Setup, resume bool) (*lab.R
 // left is what is left of --max-cost, which is for all attempts of the command; 0
 // if there is no limit.
 func (r *runner) left() int64 {
-	if r.o.maxCost == 0 {
+	if r.o.spec.MaxCostMicroUSD == 0 {
 		return 0
 	}
-	return max(1, int64(r.o.maxCost*1e6)-r.spent)
+	return max(1, r.o.spec.MaxCostMicroUSD-r.spent)
 }
 
 // spentBy is the most that an attempt can have cost.
@@ -461,15 +364,6 @@ func spentBy(paid *evidence.Paid, cost int64) int64 {
 		return paid.Most()
 	}
 	return cost
-}
-
-// checkBaseline refuses an attempt to compare with that the ledger does not have,
-// before anything runs: a typing mistake must not cost an attempt.
-func (r *runner) checkBaseline(known []string) error {
-	if r.o.baseline == "" || slices.Contains(known, r.o.baseline) {
-		return nil
-	}
-	return dossier.NoAttempt(r.origin, known, r.o.baseline)
 }
 
 // An asker puts approvals to the person at the terminal, one at a time.

@@ -25,7 +25,7 @@ type matrixAnswer struct {
 // and what Ctrl-C leaves is one attempt that is not finished.
 func (r *runner) matrix(ctx context.Context, setups []*lab.Setup) error {
 	round := make(lab.Round, len(setups))
-	if r.o.resume {
+	if r.o.spec.Resume {
 		var err error
 		if round, err = lab.LastRound(r.reading.History, setups); err != nil {
 			return err
@@ -77,7 +77,8 @@ func (r *runner) oneOf(ctx context.Context, s *lab.Setup, before *history.Attemp
 		return one, r.report(one.answer)
 	}
 	r.env.Note("target %d of %d, %s", i+1, n, s.Target.Name)
-	return r.one(ctx, s, before != nil)
+	s.Spec.Resume = before != nil
+	return r.one(ctx, s, i == n-1)
 }
 
 // worse is the error that decides the exit code of several attempts: evidence that

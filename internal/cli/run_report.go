@@ -14,11 +14,9 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/read/scorecard"
-	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
-	"tallystick/internal/run/harness"
 )
 
 // report reads the attempt back from the verified ledger: its level, its
@@ -179,34 +177,4 @@ func named(file, target string) string {
 	}
 	ending := filepath.Ext(file)
 	return strings.TrimSuffix(file, ending) + "." + bench.TargetFolder(target) + ending
-}
-
-// A runPhase is how far a "tally run" is.
-type runPhase struct {
-	began   bool // the first attempt
-	several bool // attempts are run, one after the other
-}
-
-// asks says what of the ledger the report of a run needs: of what is there
-// before the run, and once it began, of what the run brings. A run that is
-// resumed began earlier.
-func (o *runOptions) asks(past *harness.Past, at *runPhase) dossier.Ask {
-	// The harness needs to know of earlier attempts; what a single run brought it
-	// appended itself, and decoding a hundred thousand records again costs.
-	before := func(r ledger.Record) error {
-		if at.began && !at.several {
-			return nil
-		}
-		return past.Visit(r)
-	}
-	return dossier.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.showHeldOut, Visit: before, Want: func(a *history.Attempt) bool {
-		return at.began || a.ID == o.baseline || o.files().Any() || (o.resume || o.cache || o.errors != "") && a.Class == o.class
-	}}
-}
-
-func (o *runOptions) checkReports() error {
-	if o.markdown != "" && o.baseline == "" {
-		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
-	}
-	return nil
 }

@@ -1,19 +1,9 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
-
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
-	"tallystick/internal/run/suites"
 )
-
-// chooseTarget fills in the target of a command that names none.
-func chooseTarget(cmd *cobra.Command, class string, target *string) {
-	if bench.IsShipped(class) && !cmd.Flags().Changed("target") {
-		*target = suites.DefaultTarget
-	}
-}
 
 // refuseShipped is for commands that change a class, or its tier.
 func refuseShipped(class string) error {

@@ -17,16 +17,8 @@ import (
 	"tallystick/internal/run/sandbox"
 )
 
-type tryOptions struct {
-	command []string
-	file    string
-	cases   []string
-	mounts  []string
-	unsafe  bool
-}
-
 func newTry(env *Env) *cobra.Command {
-	var o tryOptions
+	var o lab.TryOptions
 	cmd := &cobra.Command{
 		Use:   "try [-f FILE | --case 'INPUT=EXPECTED']... -- COMMAND [ARG...]",
 		Short: "Try any program on a handful of cases; nothing is signed or recorded",
@@ -51,15 +43,18 @@ cases.yaml:
 program's model calls. A result of this command is scratch: it counts for nothing.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.command = args
+			o.Command = args
+			if err := completeSpec(cmd, &o.Spec, ""); err != nil {
+				return err
+			}
 			return runTry(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "YAML `FILE` with the cases")
-	f.StringArrayVar(&o.cases, "case", nil, "a case as `INPUT=EXPECTED`; may be given several times")
-	f.StringArrayVar(&o.mounts, "mount", nil, "a further `FOLDER` that the program may read")
-	f.BoolVar(&o.unsafe, "unsafe-agent", false, "run the program without a sandbox")
+	f.StringVarP(&o.File, "file", "f", "", "YAML `FILE` with the cases")
+	f.StringArrayVar(&o.Cases, "case", nil, "a case as `INPUT=EXPECTED`; may be given several times")
+	f.StringArrayVar(&o.Mounts, "mount", nil, "a further `FOLDER` that the program may read")
+	f.BoolVar(&o.Spec.UnsafeAgent, "unsafe-agent", false, "run the program without a sandbox")
 	return cmd
 }
 
@@ -70,9 +65,9 @@ type tryAnswer struct {
 	Cases  []lab.Tried `json:"cases"`
 }
 
-func runTry(ctx context.Context, env *Env, o tryOptions) error {
+func runTry(ctx context.Context, env *Env, o lab.TryOptions) error {
 	a := &tryAnswer{Level: string(bench.Scratch), Cases: []lab.Tried{}}
-	err := lab.Try(ctx, worldOf(env), lab.TryOptions{Command: o.command, File: o.file, Cases: o.cases, Mounts: o.mounts, Unsafe: o.unsafe, Version: thisBuild().Harness()}, func(c lab.Tried) error {
+	err := lab.Try(ctx, worldOf(env), o, func(c lab.Tried) error {
 		a.Cases = append(a.Cases, c)
 		a.Total++
 		if c.Outcome == string(evidence.Passed) {
@@ -86,7 +81,7 @@ func runTry(ctx context.Context, env *Env, o tryOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.neverStarted() && !o.unsafe {
+	if a.neverStarted() && !o.Spec.Unsafe() {
 		env.Note("the sandbox shows the program /usr and the current folder; give it more with --mount FOLDER, or none of the isolation with --unsafe-agent")
 	}
 	if err := env.Answer(a, a.print); err != nil || a.Passed == a.Total {

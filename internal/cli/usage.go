@@ -38,21 +38,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	return r.WithHint("list the flags with %q", cmd.CommandPath()+" --help")
 }
 
-// unknownValue refuses a value that is none of those that a flag knows.
-func unknownValue(flag, value string, known []string) error {
-	return refusal.Newf(refusal.Usage, "--%s %s: expected %s", flag, value, orList(known)).
-		Suggest(value, known, "give one of them, or leave the flag out")
-}
-
-// orList is "a, b or c".
-func orList(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
 // words are values of a closed set as text.
 func words[T ~string](values ...T) []string {
 	var out []string

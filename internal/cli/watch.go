@@ -12,11 +12,18 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
-	"tallystick/internal/run/agent"
+	"tallystick/internal/run/harness"
 )
 
+type watchOptions struct {
+	spec      harness.Spec
+	record    string // the command that would record an attempt
+	trustRoot string
+}
+
 func newWatch(env *Env) *cobra.Command {
-	o, target := runOptions{}, ""
+	var o watchOptions
+	spec := &o.spec
 	cmd := &cobra.Command{
 		Use:   "watch CLASS",
 		Short: "Run a class again whenever something that it depends on changes",
@@ -33,36 +40,33 @@ Cases that changed run first. In a pipe each run is one line, with --json one JS
 document a line. Ctrl-C ends it with exit code 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.class, o.again, o.targets = args[0], typed(cmd, "tally run", args), []string{target}
-			chooseTarget(cmd, o.class, &o.targets[0])
+			o.record = typed(cmd, "tally run", args)
+			if err := completeSpec(cmd, spec, args[0]); err != nil {
+				return err
+			}
 			return runWatch(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&target, "target", agent.DefaultTarget, "`NAME` of the agent, from targets/NAME.yaml")
-	f.StringArrayVar(&o.cases.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
-	f.StringArrayVar(&o.cases.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
-	f.IntVar(&o.repeat, "repeat", 1, "run each case `N` times")
-	f.IntVar(&o.jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
-	f.StringVar(&o.sandbox, "sandbox", "", "isolation `CLASS` in place of those of the registration")
-	f.BoolVar(&o.unsafeAgent, "unsafe-agent", false, "run a command target without a sandbox")
-	addHeldOutFlag(cmd, &o.showHeldOut)
+	addTargetFlag(cmd, spec)
+	f.StringArrayVar(&spec.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
+	f.StringArrayVar(&spec.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
+	f.IntVar(&spec.Repeat, "repeat", 1, "run each case `N` times")
+	f.IntVar(&spec.Jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
+	f.StringVar((*string)(&spec.Sandbox), "sandbox", "", "isolation `CLASS` in place of those of the registration")
+	f.BoolVar(&spec.UnsafeAgent, "unsafe-agent", false, "run a command target without a sandbox")
+	addHeldOutFlag(cmd, &spec.ShowHeldOut)
 	addTrustRootFlag(cmd, &o.trustRoot)
 	return cmd
 }
 
-func runWatch(ctx context.Context, env *Env, o runOptions) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
+func runWatch(ctx context.Context, env *Env, o watchOptions) error {
 	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}
-	options := o.setup()
-	options.Target, options.ShowHeldOut = o.targets[0], o.showHeldOut
-	s := &watchScreen{env: env, command: o.again, terminal: !env.JSON && isTerminal(env.Stdout)}
-	w := &lab.Watch{Options: options, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended}
+	s := &watchScreen{env: env, command: o.record, terminal: !env.JSON && isTerminal(env.Stdout)}
+	w := &lab.Watch{Spec: o.spec, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended}
 	return w.Loop(ctx, place)
 }
 

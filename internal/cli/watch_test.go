@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tallystick/internal/app/lab"
+	"tallystick/internal/run/harness"
 )
 
 // A stopWriter ends a watch after its first answer.
@@ -39,7 +40,7 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 		out := &stopWriter{stop: stop}
 		env := newEnv(strings.NewReader(""), out, &strings.Builder{}, getenv)
 		env.WorkspaceDir, env.JSON = dir, tt.json
-		if err := runWatch(ctx, env, runOptions{class: "builtin:adversarial", targets: []string{"vulnerable"}, repeat: 1}); err != nil {
+		if err := runWatch(ctx, env, watchOptions{spec: harness.Spec{Class: "builtin:adversarial", Targets: []string{"vulnerable"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, tt.want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {

@@ -114,6 +114,19 @@ type Setup struct {
 	Harness      string                     `json:"harness_version"`
 }
 
+// Spec is what a worker is told of the run: the spec of the attempt without what only
+// the coordinator needs.
+func (s *Setup) Spec() harness.Spec {
+	spec := harness.Spec{Class: s.Registered.Class, UnsafeAgent: s.Unsafe, Live: s.Live}
+	if len(s.Sandbox) > 0 { // there is one at most
+		spec.Sandbox = s.Sandbox[0]
+	}
+	if r := s.Replies; r != nil {
+		spec.Live, spec.Cache, spec.OnMiss = false, r.From == evidence.FromCache, r.OnMiss
+	}
+	return spec.For(s.Registered.Target)
+}
+
 // OpenSetup verifies that data is the setup of an attempt, signed by an operator whom
 // signers admit that follow from the trust root. It gives those signers too.
 func OpenSetup(data []byte, trustRoot digest.ID, at time.Time) (*Setup, *seal.Signers, error) {
@@ -258,16 +271,16 @@ type ModelReply struct {
 // A Result is what a worker brings back, signed. The pieces follow the document, in the
 // order in which it names them; those that were sent before are named only.
 type Result struct {
-	Fleet     string         `json:"fleet"`
-	Ticket    string         `json:"ticket"`
-	Attempt   string         `json:"attempt"`
-	CaseID    string         `json:"case_id"`
-	Repeat    int            `json:"repeat"`
-	Execution int            `json:"execution"`
-	Harness   string         `json:"harness_version"`
-	Driven    harness.Driven `json:"driven"`
-	Pieces    []File         `json:"pieces"`           // that follow
-	Failed    string         `json:"failed,omitempty"` // why the worker could not drive the case; there is nothing else then
+	Fleet     string              `json:"fleet"`
+	Ticket    string              `json:"ticket"`
+	Attempt   string              `json:"attempt"`
+	CaseID    string              `json:"case_id"`
+	Repeat    int                 `json:"repeat"`
+	Execution int                 `json:"execution"`
+	Harness   string              `json:"harness_version"`
+	Driven    harness.DriveResult `json:"driven"`
+	Pieces    []File              `json:"pieces"`           // that follow
+	Failed    string              `json:"failed,omitempty"` // why the worker could not drive the case; there is nothing else then
 }
 
 // errShort says that the pieces after a result are not those that it names.

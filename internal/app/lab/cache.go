@@ -16,30 +16,6 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// replies says where the replies of a run come from, and whether a provider may
-// be asked. It is nil for a plain replay and for a run that is all live.
-func (o *Options) replies() (*evidence.PlannedReplies, error) {
-	onMiss := o.OnMiss
-	if onMiss == "" {
-		onMiss = evidence.OnMissFail
-		if o.Live {
-			onMiss = evidence.OnMissLive
-		}
-	}
-	switch {
-	case onMiss != evidence.OnMissFail && onMiss != evidence.OnMissLive:
-		return nil, refusal.Newf(refusal.Usage, "--on-miss %s: expected fail or live", onMiss)
-	case o.Cache:
-		return &evidence.PlannedReplies{From: evidence.FromCache, OnMiss: onMiss}, nil
-	case o.Live && onMiss == evidence.OnMissFail:
-		return nil, refusal.Newf(refusal.Usage, "--live --on-miss fail: every call of a live run misses").
-			WithHint("add --cache to use what earlier live attempts recorded, or leave out --live to replay the cassettes")
-	case !o.Live && onMiss == evidence.OnMissLive:
-		return &evidence.PlannedReplies{From: evidence.FromCassette, OnMiss: onMiss}, nil
-	}
-	return nil, nil
-}
-
 // A cache is what a target was answered before in a class: its cassettes, and the
 // recordings of its live attempts, which lie in the evidence. Nothing is copied
 // anywhere: recordings are found by the verified ledger, and each is read from the

@@ -5,12 +5,11 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
-	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/harness"
 )
 
 // A Crew is what the coordinator of a fleet has of a setup: who may work, what runs,
@@ -22,9 +21,7 @@ type Crew struct {
 	Key          *seal.Key // the operator's
 	Target       *agent.Target
 	Registration bench.Registration
-	Sandbox      []sandbox.Class
-	Unsafe       bool
-	Replies      *evidence.PlannedReplies
+	Spec         harness.Spec
 	Now          func() time.Time
 }
 
@@ -65,9 +62,6 @@ func (s *Setup) Crew() (Crew, error) {
 		return Crew{}, err
 	}
 	c := Crew{Signers: s.place.Options.Signers, Versions: s.place.Versions, TrustRoot: s.place.PeopleRoot(), Key: cfg.Key, Target: s.Target,
-		Registration: s.Bench.Registration(), Unsafe: s.o.UnsafeAgent, Replies: s.replies, Now: s.place.Now}
-	if s.o.Sandbox != "" {
-		c.Sandbox = []sandbox.Class{s.o.Sandbox}
-	}
+		Registration: s.Bench.Registration(), Spec: s.Spec, Now: s.place.Now}
 	return c, nil
 }

@@ -8,8 +8,8 @@
 // ledger has.
 //
 // What is promised: nothing is driven that was not verified before, nothing
-// reaches the network unless [Options] say live, and a verdict that cost money is
-// in the ledger before it is used.
+// reaches the network unless the [harness.Spec] of the run says so, and a verdict
+// that cost money is in the ledger before it is used.
 //
 // Where it stops: how a case is driven, graded and recorded is for package
 // harness; what a result is worth, for the readers of the ledger. It prints

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/run/harness"
 )
 
 // A place is a workspace with a scratch class, cities, and the target default.
@@ -89,23 +90,23 @@ func (p *place) corpus() *dossier.Corpus {
 }
 
 // setup is that of the class and the target, with what change makes of it.
-func (p *place) setup(change func(*Options)) (*Setup, error) {
+func (p *place) setup(change func(*harness.Spec)) (*Setup, error) {
 	p.t.Helper()
-	o := Options{Class: "cities", Target: "default", Version: "test"}
+	spec := harness.Spec{Class: "cities", Version: "test"}
 	if change != nil {
-		change(&o)
+		change(&spec)
 	}
-	return New(p.corpus(), o)
+	return New(p.corpus(), spec)
 }
 
 // run runs an attempt.
-func (p *place) run(change func(*Options), o RunOptions) (*Ran, error) {
+func (p *place) run(change func(*harness.Spec), with harness.Parties) (*RunResult, error) {
 	p.t.Helper()
 	s, err := p.setup(change)
 	if err != nil {
 		return nil, err
 	}
-	return s.Run(context.Background(), o)
+	return s.Run(context.Background(), with, nil)
 }
 
 // visit verifies the ledger and shows its entries.

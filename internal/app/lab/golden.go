@@ -41,7 +41,7 @@ type GoldenPrompt struct {
 // leavesOut reports whether a case is held out and has no golden trace: whoever
 // reads it would know what the case asks.
 func (s *Setup) leavesOut(g *harness.Graded) bool {
-	return g.Case.HeldOut && !s.o.ShowHeldOut
+	return g.Case.HeldOut && !s.Spec.ShowHeldOut
 }
 
 // A GoldenProblem is a case that diverges, or a trace that does not fit any.
@@ -56,7 +56,7 @@ type GoldenProblem struct {
 // CheckGolden drives every case again and compares it with its golden trace. A
 // case without one fails. The level is that of the file if it is empty.
 func (s *Setup) CheckGolden(ctx context.Context, level outline.Level) (*GoldenCheck, error) {
-	check := &GoldenCheck{Class: s.o.Class, Target: s.o.Target, Problems: []GoldenProblem{}}
+	check := &GoldenCheck{Class: s.Spec.Class, Target: s.Target.Name, Problems: []GoldenProblem{}}
 	seen := map[string]bool{}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
 		seen[g.Case.ID] = true
@@ -79,9 +79,9 @@ func (s *Setup) CheckGolden(ctx context.Context, level outline.Level) (*GoldenCh
 	if err != nil {
 		return nil, err
 	}
-	if s.o.Selection.IsAll() {
+	if s.Spec.IsAll() {
 		for _, target := range []string{s.Target.Name, ""} {
-			if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.o.Class, target, "x")), seen); err != nil {
+			if err := check.findStale(filepath.Dir(s.place.GoldenFile(s.Spec.Class, target, "x")), seen); err != nil {
 				return nil, err
 			}
 		}
@@ -95,7 +95,7 @@ const missingGolden = "missing_golden"
 
 // checkGolden compares a case, and notes how its prompts changed.
 func (s *Setup) checkGolden(check *GoldenCheck, g *harness.Graded, level outline.Level) (*GoldenProblem, error) {
-	golden, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID)
+	golden, err := s.place.ReadGolden(s.Spec.Class, s.Target.Name, g.Case.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &GoldenProblem{Case: g.Case.ID, Change: missingGolden, Detail: "there is no golden trace"}, nil
 	}
@@ -145,7 +145,7 @@ type GoldenUpdate struct {
 // UpdateGolden drives every case and writes its golden file, for review: what the agent
 // did, or at the level exact every event.
 func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenUpdate, error) {
-	u := &GoldenUpdate{Class: s.o.Class, Target: s.Target.Name, Written: []string{}}
+	u := &GoldenUpdate{Class: s.Spec.Class, Target: s.Target.Name, Written: []string{}}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
 		if g.Suspended {
 			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
@@ -159,8 +159,8 @@ func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenU
 		if err != nil {
 			return err
 		}
-		file := s.place.GoldenFile(s.o.Class, s.Target.Name, g.Case.ID)
-		if old, err := s.place.ReadGolden(s.o.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
+		file := s.place.GoldenFile(s.Spec.Class, s.Target.Name, g.Case.ID)
+		if old, err := s.place.ReadGolden(s.Spec.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
 			u.Same++
 			return nil
 		}

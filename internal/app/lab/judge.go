@@ -127,7 +127,7 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 
 // judgeNeeded says which model judges a case, or is asked for second
 // views; nil if none is, and that it can be called and its price is known.
-func (s *Setup) judgeNeeded(asked harness.Asked, access *provider.Access) (*judge.Settings, error) {
+func (s *Setup) judgeNeeded(asked harness.ModelsAsked, access *provider.Access) (*judge.Settings, error) {
 	if !asked.Judge && !asked.View {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (s *Setup) judgeNeeded(asked harness.Asked, access *provider.Access) (*judg
 		return nil, err
 	}
 	if settings == nil {
-		why := "class " + s.o.Class + " has cases that a model judges"
+		why := "class " + s.Spec.Class + " has cases that a model judges"
 		if !asked.Judge {
 			why = "--second-view asks a judge"
 		}
@@ -158,13 +158,13 @@ func (s *Setup) judgeNeeded(asked harness.Asked, access *provider.Access) (*judg
 // modelsNeeded says, before anything is sent, which judge is asked, and that every
 // model which grading asks, for vectors too, can be called and has a price.
 func (s *Setup) modelsNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
-	asked, err := harness.AskedOf(cfg)
+	asked, err := harness.ModelsAskedBy(cfg)
 	if err != nil {
 		return nil, err
 	}
 	for _, model := range asked.Embedders {
 		if err := access.CheckModel(wire.Embeddings, model, 0); err != nil {
-			return nil, fmt.Errorf("class %s compares vectors of %s: %w", s.o.Class, model, err)
+			return nil, fmt.Errorf("class %s compares vectors of %s: %w", s.Spec.Class, model, err)
 		}
 	}
 	return s.judgeNeeded(asked, access)

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/harness"
 	"tallystick/internal/run/judge"
 )
 
@@ -98,7 +99,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 	if ran := b.must(b.live()); ran.Outcomes[evidence.Failed] != 1 || b.asked != 0 {
 		t.Fatalf("%+v, the judge was asked %d times without --second-view", ran.Outcomes, b.asked)
 	}
-	viewed := func(o *Options) { o.SecondView = evidence.ViewedByJudge }
+	viewed := func(o *harness.Spec) { o.SecondView = evidence.ViewedByJudge }
 	for range 2 {
 		ran := b.must(b.liveWith(viewed))
 		if ran.Outcomes[evidence.Failed] != 1 || b.asked != 1 {

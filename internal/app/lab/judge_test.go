@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/run/harness"
 	"tallystick/internal/run/judge"
 	"tallystick/internal/testing/fakemodel"
 )
@@ -57,19 +58,19 @@ func newTribunal(t *testing.T) *tribunal {
 }
 
 // live runs an attempt with real models, as the fake provider has it.
-func (b *tribunal) live() (*Ran, error) { return b.liveWith(nil) }
+func (b *tribunal) live() (*RunResult, error) { return b.liveWith(nil) }
 
-func (b *tribunal) liveWith(change func(*Options)) (*Ran, error) {
+func (b *tribunal) liveWith(change func(*harness.Spec)) (*RunResult, error) {
 	b.t.Helper()
-	return b.run(func(o *Options) {
-		if o.Live = true; change != nil {
+	return b.run(func(o *harness.Spec) {
+		if o.Live, o.MaxCostMicroUSD = true, 1_000_000; change != nil {
 			change(o)
 		}
-	}, RunOptions{MaxCostMicroUSD: 1_000_000})
+	}, harness.Parties{})
 }
 
 // must is live for a run that comes to its end.
-func (b *tribunal) must(ran *Ran, err error) *Ran {
+func (b *tribunal) must(ran *RunResult, err error) *RunResult {
 	b.t.Helper()
 	if err != nil || !ran.Finished {
 		b.t.Fatalf("%+v, %v", ran, err)
@@ -151,13 +152,13 @@ func TestRunJudgesAgainWhatWasEditedByHand(t *testing.T) {
 func TestRunReplaysWithTheCacheAndAsksNobody(t *testing.T) {
 	b := newTribunal(t)
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","model":[{"text":"Oslo"}],"grade":{"kind":"judge","criteria":"Names the capital of Norway."}}`)
-	b.must(b.run(nil, RunOptions{}))
+	b.must(b.run(nil, harness.Parties{}))
 	if len(b.server.Requests()) != 0 {
 		t.Error("a replay went to the network")
 	}
 	b.require("norway unscored judged=true unscored: the judge: no recorded verdict; run with --live or record")
 	b.must(b.live())
-	b.must(b.run(nil, RunOptions{}))
+	b.must(b.run(nil, harness.Parties{}))
 	if b.asked != 1 {
 		t.Errorf("the judge was asked %d times", b.asked)
 	}
@@ -168,7 +169,7 @@ func TestRunReplaysWithTheCacheAndAsksNobody(t *testing.T) {
 func TestRunTakesAVerdictThatTheCaseWrote(t *testing.T) {
 	b := newTribunal(t)
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","model":[{"when":{"agent":"fake-1"},"text":"Oslo"},{"when":{"agent":"judge-1","contains":"Oslo"},"text":"{\"score\":0.75,\"passed\":true,\"reason\":\"yes\"}"}],"grade":{"kind":"judge","criteria":"Names the capital."}}`)
-	b.must(b.run(nil, RunOptions{}))
+	b.must(b.run(nil, harness.Parties{}))
 	b.require("norway passed judged=true 0.75")
 	if _, err := os.Stat(filepath.Join(b.dir, ".tally", "judge-cache")); !os.IsNotExist(err) {
 		t.Errorf("what somebody wrote is in the cache: %v", err)
@@ -188,7 +189,7 @@ func TestRunLiveDoesNotListenToAVerdictThatTheCaseWrote(t *testing.T) {
 func TestRunDrawsOnceForAllRepetitions(t *testing.T) {
 	b := newTribunal(t)
 	b.verdicts = []string{verdict(1, "Yes."), verdict(0, "No.")}
-	b.must(b.liveWith(func(o *Options) { o.Repeat, o.Jobs = 3, 3 }))
+	b.must(b.liveWith(func(o *harness.Spec) { o.Repeat, o.Jobs = 3, 3 }))
 	b.require("cities.default.1 norway draw 1", "norway passed judged=true 1", "norway passed judged=true 1", "norway passed judged=true 1")
 }
 

@@ -19,23 +19,23 @@ type live struct {
 }
 
 // goLive sets who answers model calls, those of the judge too.
-func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, error) {
+func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	access, err := s.access()
 	if err != nil {
 		return nil, err
 	}
-	if o.MaxCostMicroUSD == 0 && s.o.Live {
+	if s.Spec.MaxCostMicroUSD == 0 && s.Spec.Pays() {
 		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	l := &live{s: s, access: access, budget: provider.NewBudget(o.MaxCostMicroUSD)}
+	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD)}
 	cfg.Live = l
-	if s.replies != nil {
-		l.cache = newCache(s, s.replies)
+	if replies := s.Spec.Replies(); replies != nil {
+		l.cache = newCache(s, replies)
 		if err := l.cache.check(); err != nil {
 			return nil, err
 		}
 	}
-	if !s.o.Live { // no judge is paid either
+	if !s.Spec.Pays() { // no judge is paid either
 		cfg.Judge, err = s.judge(judge.Replay, draws)
 		return l, err
 	}
@@ -54,7 +54,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws, o RunOptions) (*live, 
 // among them.
 func (s *Setup) access() (*provider.Access, error) {
 	settings, err := provider.LoadSettings(s.place.Path(provider.SettingsFile))
-	if refusal.Is(err, refusal.NotFound) && !s.o.Live {
+	if refusal.Is(err, refusal.NotFound) && !s.Spec.Pays() {
 		settings, err = &provider.Settings{}, nil // nobody is asked
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Setup) access() (*provider.Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b := s.Target.Builtin; b != nil && s.o.Live {
+	if b := s.Target.Builtin; b != nil && s.Spec.Pays() {
 		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) 
 		return nil, err
 	}
 	o.Cached = borrowed.find
-	if !l.s.o.Live {
+	if !l.s.Spec.Pays() {
 		o.JudgeCached = borrowed.findJudge
 	}
 	begun, err := l.access.Case(o)

@@ -15,14 +15,22 @@ import (
 	"tallystick/internal/run/suites"
 )
 
-// FindTargets finds the agents that somebody named, in that order: by name, which
+// findTargets finds the agents that a spec names, in that order: by name, which
 // stands for all variants of one with parameters; by NAME[PARAMETER=VALUE,…]; or by
 // a pattern with * and ?, which stands for all whose file fits, by name. Of each,
-// only the variants are taken that params chooses.
-func FindTargets(c *dossier.Corpus, class string, names []string, params agent.Choice) ([]*agent.Target, error) {
+// only the variants are taken that the parameters choose.
+func findTargets(c *dossier.Corpus, spec *harness.Spec) ([]*agent.Target, error) {
+	params, err := spec.Choice()
+	if err != nil {
+		return nil, err
+	}
+	names := spec.Targets
+	if len(names) == 0 {
+		names = []string{spec.Target()}
+	}
 	var found []*agent.Target
 	for _, name := range names {
-		some, err := targetsNamed(c, class, name)
+		some, err := targetsNamed(c, spec.Class, name)
 		if err == nil {
 			some, err = params.Of(some)
 		}
@@ -72,22 +80,21 @@ func targetNames(c *dossier.Corpus, class string) []string {
 	return slices.Compact(names)
 }
 
-// NewEach is New for several targets, of a class that is verified once.
-func NewEach(c *dossier.Corpus, o Options, names []string) ([]*Setup, error) {
-	v, err := c.Bench(o.Class)
+// Each is New for every target that the spec names, of a class that is verified
+// once.
+func Each(c *dossier.Corpus, spec harness.Spec) ([]*Setup, error) {
+	v, err := c.Bench(spec.Class)
 	if err != nil {
 		return nil, c.Refused(err)
 	}
-	o.warn(c, v)
-	targets, err := FindTargets(c, o.Class, names, o.Params)
+	warn(c, v)
+	targets, err := findTargets(c, &spec)
 	if err != nil {
 		return nil, err
 	}
 	var all []*Setup
 	for _, t := range targets {
-		of := o
-		of.Target = t.Name
-		s, err := setupOf(c, v, t, of)
+		s, err := setupOf(c, v, t, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -139,9 +146,5 @@ func (s *Setup) madeAs(a *history.Attempt) error {
 	if err != nil {
 		return err
 	}
-	mode := "replay"
-	if s.o.Live {
-		mode = "live"
-	}
-	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode, Rules: a.Rules}, mode)
+	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode, Rules: a.Rules})
 }

@@ -68,9 +68,14 @@ func newTill(t *testing.T, cases ...string) *till {
 
 // live runs or resumes an attempt, which is interrupted at a call if cutAt is not
 // 0. The person answers approvals with yes or no; "" is nobody.
-func (w *till) live(resume bool, person string, cutAt int64, change ...func(*RunOptions)) (*Ran, error) {
+func (w *till) live(resume bool, person string, cutAt int64, change ...func(*harness.Spec)) (*RunResult, error) {
 	w.t.Helper()
-	s, err := w.setup(func(o *Options) { o.Live, o.Jobs = true, 1 })
+	s, err := w.setup(func(o *harness.Spec) {
+		o.Live, o.Jobs, o.Resume, o.MaxCostMicroUSD = true, 1, resume, 1_000_000
+		for _, f := range change {
+			f(o)
+		}
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,14 +83,11 @@ func (w *till) live(resume bool, person string, cutAt int64, change ...func(*Run
 	defer cancel()
 	w.cut = cancel
 	w.cutAt.Store(cutAt)
-	o := RunOptions{Resume: resume, MaxCostMicroUSD: 1_000_000}
+	var with harness.Parties
 	if person != "" {
-		o.People = saying(person == "yes")
+		with.People = saying(person == "yes")
 	}
-	for _, f := range change {
-		f(&o)
-	}
-	return s.Run(ctx, o)
+	return s.Run(ctx, with, nil)
 }
 
 type saying bool
@@ -163,7 +165,7 @@ func TestWhatWasPaidIsBroughtToItsEnd(t *testing.T) {
 	if _, err := w.live(false, "", 0); !refusal.Is(err, refusal.ApprovalPending) {
 		t.Fatal(err)
 	}
-	if _, err := w.live(true, "yes", 0, func(o *RunOptions) { o.MaxCostMicroUSD = 30 }); err != nil {
+	if _, err := w.live(true, "yes", 0, func(o *harness.Spec) { o.MaxCostMicroUSD = 30 }); err != nil {
 		t.Fatal(err)
 	}
 	w.require(1, 1, 0, "rent started 1", "rent truncated 1 resumed 1")
@@ -261,7 +263,7 @@ func TestLimitOfAResumedAttemptCountsWhatNobodyKnows(t *testing.T) {
 			fmt.Sscanf(string(line[at+len(`"ceiling_microdollars":`):]), "%d", &ceiling)
 		}
 	}
-	limit := func(o *RunOptions) { o.MaxCostMicroUSD = 2*ceiling + 29 }
+	limit := func(o *harness.Spec) { o.MaxCostMicroUSD = 2*ceiling + 29 }
 	if _, err := w.live(true, "yes", 0, limit); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +351,7 @@ func TestVerdictThatIsKeptIsNotAskedForAgain(t *testing.T) {
 	b := newTribunal(t)
 	check := `{"name":"%s","grade":{"kind":"judge","criteria":"%s."}}`
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","checks":[` + fmt.Sprintf(check, "a", "Right") + "," + fmt.Sprintf(check, "b", "Short") + `]}`)
-	s, err := b.setup(func(o *Options) { o.Live = true })
+	s, err := b.setup(func(o *harness.Spec) { o.Live, o.MaxCostMicroUSD = true, 1_000_000 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,10 +359,10 @@ func TestVerdictThatIsKeptIsNotAskedForAgain(t *testing.T) {
 	defer cancel()
 	b.verdicts = []string{verdict(1, "It is right."), "cut", verdict(1, "It is short.")}
 	b.cut = cancel
-	if _, err := s.Run(ctx, RunOptions{MaxCostMicroUSD: 1_000_000}); !refusal.Is(err, refusal.Interrupted) {
+	if _, err := s.Run(ctx, harness.Parties{}, nil); !refusal.Is(err, refusal.Interrupted) {
 		t.Fatal(err)
 	}
-	ran, err := b.run(func(o *Options) { o.Live = true }, RunOptions{MaxCostMicroUSD: 1_000_000, Resume: true})
+	ran, err := b.run(func(o *harness.Spec) { o.Live, o.MaxCostMicroUSD, o.Resume = true, 1_000_000, true }, harness.Parties{})
 	if err != nil || ran.Outcomes[evidence.Passed] != 1 || b.asked != 3 || len(b.server.Requests()) != 4 || ran.Paid.Calls != 3 || ran.Paid.Unknown != 1 {
 		t.Errorf("%+v, %v, asked %d times", ran, err, b.asked)
 	}
@@ -384,19 +386,19 @@ func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
 		t.Fatalf("%+v, %v", ran, err)
 	}
 	w.down = ""
-	retry := func(name string) (*Ran, error) {
+	retry := func(name string) (*RunResult, error) {
 		c, err := w.open().ReadCorpus("", dossier.Ask{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		s, err := New(c, Options{Class: "cities", Target: "default", Version: "test", Live: true, Errors: name})
+		s, err := New(c, harness.Spec{Class: "cities", Targets: []string{"default"}, Version: "test", Live: true, MaxCostMicroUSD: 1_000_000, ErrorsOf: name})
 		if err != nil {
 			return nil, err
 		}
-		return s.Run(context.Background(), RunOptions{MaxCostMicroUSD: 1_000_000, People: saying(true)})
+		return s.Run(context.Background(), harness.Parties{People: saying(true)}, nil)
 	}
-	ran, err := retry(Newest)
+	ran, err := retry(harness.Newest)
 	if err != nil || ran.Attempt != "cities.default.2" || ran.Planned != 1 || ran.Outcomes[evidence.Passed] != 1 {
 		t.Fatalf("%+v, %v", ran, err)
 	}
@@ -407,7 +409,7 @@ func TestErrorsAreRunAgainAsAnAttemptOfTheirOwn(t *testing.T) {
 			}
 		}
 	})
-	for name, want := range map[string]refusal.Name{Newest: refusal.NotFound, "cities.default.2": refusal.NotFound, "cities.default.9": refusal.UnknownName} {
+	for name, want := range map[string]refusal.Name{harness.Newest: refusal.NotFound, "cities.default.2": refusal.NotFound, "cities.default.9": refusal.UnknownName} {
 		if _, err := retry(name); !refusal.Is(err, want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}

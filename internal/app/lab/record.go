@@ -28,10 +28,9 @@ import (
 
 // RecordOptions say what becomes of recordings.
 type RecordOptions struct {
-	OnlyMissing     bool  // replay what is recorded, record just what is missing
-	Overwrite       bool  // record again what the target has a recording of
-	Discard         bool  // throw the recordings away; the ledger still has their entries
-	MaxCostMicroUSD int64 // 0 for the class's limit for a case, times the cases
+	OnlyMissing bool // replay what is recorded, record just what is missing
+	Overwrite   bool // record again what the target has a recording of
+	Discard     bool // throw the recordings away; the ledger still has their entries
 }
 
 // A Recording drives cases with live models and tools and makes their cassettes.
@@ -84,10 +83,11 @@ type Recorded struct {
 }
 
 // NewRecording finds out what would be recorded, and the most that it can cost.
+// Without a limit in the spec that is the class's for a case, times the cases.
 // Nothing is sent yet. The caller closes it.
-func NewRecording(c *dossier.Corpus, options Options, o RecordOptions) (*Recording, error) {
-	options.Live = true
-	s, unsigned, err := newRecordable(c, options)
+func NewRecording(c *dossier.Corpus, spec harness.Spec, o RecordOptions) (*Recording, error) {
+	spec.Live = true
+	s, unsigned, err := newRecordable(c, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +110,9 @@ func NewRecording(c *dossier.Corpus, options Options, o RecordOptions) (*Recordi
 		return nil, err
 	}
 	limit := s.Bench.Registration().Limits.CostMicroUSD
-	if r.Most = o.MaxCostMicroUSD; r.Most == 0 {
+	if r.Most = s.Spec.MaxCostMicroUSD; r.Most == 0 {
 		if r.Most = limit * int64(len(r.Cases)); limit <= 0 {
-			return nil, refusal.Newf(refusal.Usage, "class %s has no limit on the cost of a case", s.o.Class).WithHint("say with --max-cost how many dollars may be spent")
+			return nil, refusal.Newf(refusal.Usage, "class %s has no limit on the cost of a case", s.Spec.Class).WithHint("say with --max-cost how many dollars may be spent")
 		}
 	}
 	r.budget = provider.NewBudget(r.Most)
@@ -121,13 +121,13 @@ func NewRecording(c *dossier.Corpus, options Options, o RecordOptions) (*Recordi
 
 // newRecordable is New for a class that people may sign afterwards, with its
 // recordings.
-func newRecordable(c *dossier.Corpus, o Options) (s *Setup, unsigned, err error) {
+func newRecordable(c *dossier.Corpus, spec harness.Spec) (s *Setup, unsigned, err error) {
 	how := func(d digest.Content) bench.CassetteProvenance { return bench.CassetteProvenance(c.Recorded[d]) }
-	v, unsigned, err := bench.VerifyForRecording(c.Root, o.Class, c.Options, how)
+	v, unsigned, err := bench.VerifyForRecording(c.Root, spec.Class, c.Options, how)
 	if err != nil {
 		return nil, nil, c.Alarm(err)
 	}
-	s, err = setup(c, v, o)
+	s, err = setup(c, v, spec)
 	return s, unsigned, err
 }
 
@@ -154,7 +154,7 @@ func (r *Recording) choose() error {
 		if err != nil {
 			return err
 		}
-		if !r.Setup.o.Matches(c.ID, c.Tags) {
+		if !r.Spec.Matches(c.ID, c.Tags) {
 			continue
 		}
 		if reason := r.notFor(c); reason != "" {
@@ -214,7 +214,7 @@ func (r *Recording) checkReplaces() error {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
 	command := fmt.Sprintf("tally record %s --target %s", r.Bench.Class(), plain.ShellWord(r.Target.Name))
-	for _, pattern := range r.Setup.o.Cases {
+	for _, pattern := range r.Spec.Cases {
 		command += " --case " + plain.ShellWord(pattern)
 	}
 	return refusal.Newf(refusal.AlreadyExists, "this would overwrite %d of the recordings that target %s has: %s; nothing was sent", len(r.Replaces), r.Target.Name, shown).

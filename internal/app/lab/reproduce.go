@@ -42,7 +42,7 @@ type Reproduced struct {
 // Reproduce runs every case of an attempt again, with its recordings, under an
 // operator's key that is not the one that ran it. The agreement, or the first
 // divergence, is signed and recorded.
-func Reproduce(ctx context.Context, c *dossier.Corpus, original Original, o Options) (*Reproduced, error) {
+func Reproduce(ctx context.Context, c *dossier.Corpus, original Original, spec harness.Spec) (*Reproduced, error) {
 	if original.Finished == nil {
 		return nil, refusal.Newf(refusal.NotFound, "attempt %s was never finished, so there is nothing to agree with", original.ID).
 			WithHint("finish it with tally run %s --target %s --resume, and the flags that it was run with", original.Class, plain.ShellWord(original.Target))
@@ -59,12 +59,17 @@ func Reproduce(ctx context.Context, c *dossier.Corpus, original Original, o Opti
 		return nil, refusal.Newf(refusal.Usage, "attempt %s was run with this key (%s): agreeing with oneself shows nothing", original.ID, fp).
 			WithHint("name another operator's key in TALLY_OPERATOR_KEY")
 	}
-	o.Class, o.Target, o.Repeat = original.Class, original.Target, original.Plan.Repeat
-	s, err := New(c, o)
+	spec = spec.For(original.Target)
+	spec.Class, spec.Repeat = original.Class, original.Plan.Repeat
+	s, err := New(c, spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.samePlan(original); err != nil {
+	cfg, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	if err := harness.CheckReproduces(cfg, original.ID, &original.Plan); err != nil {
 		return nil, err
 	}
 	out := &Reproduced{Original: original.ID, Attempt: original.ID + ".again-" + hex.EncodeToString(operator[:4])}
@@ -75,7 +80,7 @@ func Reproduce(ctx context.Context, c *dossier.Corpus, original Original, o Opti
 	crossed := &crossings{file: s.place.Private("runs", out.Attempt, "events.jsonl")}
 	var results []evidence.Compared
 	if err = s.verified(crossed); err == nil {
-		out.Divergence, results, err = s.again(ctx, original, crossed)
+		out.Divergence, results, err = s.again(ctx, cfg, original, crossed)
 	}
 	if cerr := crossed.close(); err == nil {
 		err = cerr
@@ -102,20 +107,6 @@ func resultsDigest(results []evidence.Compared) (digest.Content, error) {
 	return digest.ContentOf(data), err
 }
 
-// samePlan refuses to compare with another bench or agent.
-func (s *Setup) samePlan(a Original) error {
-	for _, same := range []struct{ what, was, now string }{
-		{"the bench digest", a.Plan.BenchDigest.String(), s.Bench.Digest().String()},
-		{"the target digest", a.Plan.TargetDigest.String(), s.Target.Digest.String()},
-	} {
-		if same.was != same.now {
-			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %s and is %s now", a.ID, same.what, same.was, same.now).
-				WithHint("check out the commit that the attempt was run at")
-		}
-	}
-	return nil
-}
-
 // caseKey names one record of an attempt.
 type caseKey struct {
 	id     string
@@ -124,16 +115,12 @@ type caseKey struct {
 
 // again drives every case and returns the first divergence, "" if there is
 // none.
-func (s *Setup) again(ctx context.Context, original Original, crossed *crossings) (string, []evidence.Compared, error) {
+func (s *Setup) again(ctx context.Context, cfg harness.Config, original Original, crossed *crossings) (string, []evidence.Compared, error) {
 	recorded := map[caseKey]*history.Case{}
 	ids := map[string]bool{}
 	for c := range original.Cases() {
 		recorded[caseKey{c.ID, int(c.Repeat)}] = c
 		ids[c.ID] = true
-	}
-	cfg, err := s.config()
-	if err != nil {
-		return "", nil, err
 	}
 	cfg.Crossed = crossed.write
 	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
@@ -143,7 +130,7 @@ func (s *Setup) again(ctx context.Context, original Original, crossed *crossings
 		cfg.Live = &relived{original, match, recorded}
 	}
 	divergence, results := "", []evidence.Compared{}
-	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
+	err := harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {
 		if err := crossed.add(g.Crossings, s.blocked); err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func Rescore(ctx context.Context, c *dossier.Corpus, original Original, o Rescor
 		return nil, c.Refused(err)
 	}
 	// Nothing is driven, so the target may be gone, or be one of the network.
-	s := &Setup{Bench: v, Target: &agent.Target{Name: original.Target}, place: c, o: Options{Class: original.Class, Version: o.Version}}
+	s := &Setup{Bench: v, Target: &agent.Target{Name: original.Target}, place: c, Spec: harness.Spec{Class: original.Class, Version: o.Version}.For(original.Target)}
 	cfg, err := s.config()
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 	if err != nil {
 		return nil, err
 	}
-	asked, err := harness.AskedOf(cfg)
+	asked, err := harness.ModelsAskedBy(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -7,50 +7,42 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/harness"
 )
 
-// Newest stands for the name of the newest finished attempt of a class and target.
-const Newest = "newest"
-
-// A retry is the cases of an earlier attempt that ended as errors.
-type retry struct {
-	attempt string
-	cases   map[string]bool
-}
-
-// errorsOf finds the errors of an attempt that has ended. What is unscored has
-// its trajectory: grading it again is enough.
-func errorsOf(r *dossier.Reading, class, target, name string) (*retry, error) {
+// errorsOf finds the cases that ended as errors in an attempt that has ended, and the
+// name of that attempt. What is unscored has its trajectory: grading it again is
+// enough.
+func errorsOf(r *dossier.Reading, class, target, name string) (attempt string, cases map[string]bool, err error) {
 	if r == nil {
-		return nil, refusal.Newf(refusal.Failed, "the errors of an attempt cannot be had without the ledger")
+		return "", nil, refusal.Newf(refusal.Failed, "the errors of an attempt cannot be had without the ledger")
 	}
 	a, err := retried(r, class, target, name)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	found := &retry{a.ID, map[string]bool{}}
-	unscored := 0
+	cases, unscored := map[string]bool{}, 0
 	for c := range a.Cases() {
 		switch c.Outcome() {
 		case evidence.Errored:
-			found.cases[c.ID] = true
+			cases[c.ID] = true
 		case evidence.Unscored:
 			unscored++
 		}
 	}
-	if len(found.cases) == 0 {
+	if len(cases) == 0 {
 		err := refusal.Newf(refusal.NotFound, "no case of attempt %s ended as an error, so there is nothing to run again", a.ID)
 		if unscored > 0 {
-			return nil, err.WithHint(`%d of its cases are unscored: "tally rescore %s --live" asks the judge again`, unscored, a.ID)
+			return "", nil, err.WithHint(`%d of its cases are unscored: "tally rescore %s --live" asks the judge again`, unscored, a.ID)
 		}
-		return nil, err.WithHint(`a case that failed did so by its own doing; run the class again to measure it again`)
+		return "", nil, err.WithHint(`a case that failed did so by its own doing; run the class again to measure it again`)
 	}
-	return found, nil
+	return a.ID, cases, nil
 }
 
 // retried is the attempt whose errors are meant.
 func retried(r *dossier.Reading, class, target, name string) (*history.Attempt, error) {
-	if name == Newest {
+	if name == harness.Newest {
 		for _, a := range slices.Backward(r.History.Attempts) {
 			if a.Finished != nil && a.Class == class && a.Target == target {
 				return a, nil

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +38,7 @@ func TestRunIsAnchoredAndWatched(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway, sweden)
 	var who onlooker
-	ran, err := p.run(func(o *Options) { o.Jobs = 1 }, RunOptions{Progress: &who, People: &who})
+	ran, err := p.run(func(o *harness.Spec) { o.Jobs = 1 }, harness.Parties{Progress: &who, People: &who})
 	if err != nil || !ran.Finished || ran.Outcomes[evidence.Passed] != 1 || ran.Outcomes[evidence.Failed] != 1 {
 		t.Fatalf("%+v, %v", ran, err)
 	}
@@ -61,34 +60,20 @@ func TestRunAsksThePersonAndResumes(t *testing.T) {
 	p.write("bench/cities/registration.yaml", strings.Replace(registration, "governance: autonomous", "governance: approved", 1))
 	p.dataset(`{"id":"pay","input":"pay","tools":[{"name":"pay","class":"financial","replies":[{"result":{"paid":true}}]}],` +
 		`"model":[{"tool_calls":[{"name":"pay","args":{}}]},{"text":"paid"}],"grade":{"kind":"exact","expected":"paid"}}`)
-	if ran, err := p.run(nil, RunOptions{}); !refusal.Is(err, refusal.ApprovalPending) || ran == nil || ran.Finished {
+	if ran, err := p.run(nil, harness.Parties{}); !refusal.Is(err, refusal.ApprovalPending) || ran == nil || ran.Finished {
 		t.Fatalf("%+v, %v", ran, err)
 	}
 	who := onlooker{approve: true}
-	ran, err := p.run(nil, RunOptions{Resume: true, People: &who})
+	ran, err := p.run(func(o *harness.Spec) { o.Resume = true }, harness.Parties{People: &who})
 	if err != nil || ran.Outcomes[evidence.Passed] != 1 || strings.Join(who.asked, ", ") != "pay pay" {
 		t.Errorf("%+v, %v; asked %q", ran, err, who.asked)
 	}
 	// One that is left open is told of.
-	if _, err := p.run(nil, RunOptions{}); !refusal.Is(err, refusal.ApprovalPending) {
+	if _, err := p.run(nil, harness.Parties{}); !refusal.Is(err, refusal.ApprovalPending) {
 		t.Fatal(err)
 	}
-	if ran, err = p.run(nil, RunOptions{People: &who}); err != nil || strings.Join(ran.Unfinished, ", ") != "cities.default.2" {
+	if ran, err = p.run(nil, harness.Parties{People: &who}); err != nil || strings.Join(ran.Unfinished, ", ") != "cities.default.2" {
 		t.Errorf("unfinished %q, %v", ran.Unfinished, err)
-	}
-}
-
-func TestRunThatIsNotAdmittedRegistersNothing(t *testing.T) {
-	p := newPlace(t)
-	p.dataset(norway)
-	no := errors.New("no")
-	if _, err := p.run(nil, RunOptions{Admit: func(known []string) error {
-		if len(known) != 0 {
-			t.Errorf("known are %q", known)
-		}
-		return no
-	}}); !errors.Is(err, no) || p.kinds() != "" {
-		t.Errorf("%v; the ledger has %s", err, p.kinds())
 	}
 }
 
@@ -107,7 +92,7 @@ func TestRunWaitsForItsWitnesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.place.Settings.Witnesses = []workspace.Witness{{URL: "http://127.0.0.1:1", Key: seal.CosignatureVKey(pub, "witness.example")}}
-	ran, err := s.Run(context.Background(), RunOptions{})
+	ran, err := s.Run(context.Background(), harness.Parties{}, nil)
 	if !refusal.Is(err, refusal.WitnessFailed) || ran != nil || !strings.Contains(err.Error(), "no case has run") {
 		t.Errorf("%+v, %v", ran, err)
 	}
@@ -119,12 +104,12 @@ func TestRunWaitsForItsWitnesses(t *testing.T) {
 func TestLiveNeedsALimitAndProviders(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway)
-	live := func(o *Options) { o.Live = true }
-	if _, err := p.run(live, RunOptions{MaxCostMicroUSD: 1}); !refusal.Is(err, refusal.NotFound) {
+	live := func(o *harness.Spec) { o.Live = true }
+	if _, err := p.run(func(o *harness.Spec) { o.Live, o.MaxCostMicroUSD = true, 1 }, harness.Parties{}); !refusal.Is(err, refusal.NotFound) {
 		t.Errorf("without providers.yaml: %v", err)
 	}
 	p.write("providers.yaml", "version: 1\nopenai:\n  base_url: http://127.0.0.1:1/v1\n  key_env: BENCH_KEY\n  prices:\n    fake-1: {input: 1, output: 1}\n")
-	if _, err := p.run(live, RunOptions{}); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "no limit") {
+	if _, err := p.run(live, harness.Parties{}); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "no limit") {
 		t.Errorf("without a limit: %v", err)
 	}
 	if got := p.kinds(); got != "" {
@@ -142,7 +127,7 @@ func TestReplayDoesNotGoToAnAgentElsewhere(t *testing.T) {
 	}
 }
 
-func TestOptionsChooseCases(t *testing.T) {
+func TestSpecChoosesCases(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway, sweden)
 	for _, tt := range []struct {
@@ -154,7 +139,7 @@ func TestOptionsChooseCases(t *testing.T) {
 		{"by both", "n*", "big", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := p.setup(func(o *Options) { o.Cases, o.Tags = list(tt.cases), list(tt.tag) })
+			s, err := p.setup(func(o *harness.Spec) { o.Cases, o.Tags = list(tt.cases), list(tt.tag) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +237,7 @@ func (p *place) original(id string) Original {
 func TestRescoreAmendsWhatChangedAndNothingElse(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway, sweden)
-	if _, err := p.run(nil, RunOptions{}); err != nil {
+	if _, err := p.run(nil, harness.Parties{}); err != nil {
 		t.Fatal(err)
 	}
 	before := p.kinds()
@@ -283,11 +268,11 @@ func TestRescoreAmendsWhatChangedAndNothingElse(t *testing.T) {
 func TestReproduceNeedsAnotherOperator(t *testing.T) {
 	p := newPlace(t)
 	p.dataset(norway)
-	if _, err := p.run(nil, RunOptions{}); err != nil {
+	if _, err := p.run(nil, harness.Parties{}); err != nil {
 		t.Fatal(err)
 	}
 	before := p.kinds()
-	if _, err := Reproduce(context.Background(), p.corpus(), p.original("cities.default.1"), Options{}); !refusal.Is(err, refusal.Usage) || p.kinds() != before {
+	if _, err := Reproduce(context.Background(), p.corpus(), p.original("cities.default.1"), harness.Spec{}); !refusal.Is(err, refusal.Usage) || p.kinds() != before {
 		t.Errorf("with the same key: %v", err)
 	}
 }

@@ -26,12 +26,11 @@ import (
 
 // TryOptions say which program is tried on which cases.
 type TryOptions struct {
+	Spec    harness.Spec // without a class or a target, which are made of the others
 	Command []string
 	File    string   // YAML with cases; "" for none
 	Cases   []string // INPUT=EXPECTED
 	Mounts  []string // further folders that the program may read
-	Unsafe  bool     // run the program without a sandbox
-	Version string   // of this program
 }
 
 // tryFile is the small YAML of a try.
@@ -90,7 +89,7 @@ func Try(ctx context.Context, world dossier.World, o TryOptions, visit func(Trie
 	if err != nil {
 		return err
 	}
-	cfg := harness.Config{Work: harness.Work{Bench: v, Target: target}, Means: harness.Means{Unsafe: o.Unsafe, Image: RubricImage, Hidden: view.hidden}, Now: world.Now, Version: o.Version}
+	cfg := harness.Config{Spec: o.Spec, Bench: v, Target: target, Image: RubricImage, Hidden: view.hidden, Now: world.Now}
 	return harness.Rehearse(ctx, cfg, func(g *harness.Graded) error { return visit(triedOf(g)) })
 }
 
@@ -185,7 +184,7 @@ func (o *TryOptions) target(world dossier.World) (*agent.Target, *tryView, error
 	}
 	view := newTryView(here, world.Getenv)
 	c := agent.Command{}
-	if !o.Unsafe {
+	if !o.Spec.Unsafe() {
 		c.Mounts = view.mounts(here, named, world.Note)
 	}
 	for _, m := range o.Mounts {
@@ -216,7 +215,7 @@ func (o *TryOptions) program(note func(format string, args ...any), name string,
 	for _, m := range mounts {
 		shown = append(shown, m.Host)
 	}
-	if o.Unsafe || strings.Contains(name, "/") || slices.ContainsFunc(shown, func(dir string) bool { return strings.HasPrefix(found, dir+"/") }) {
+	if o.Spec.Unsafe() || strings.Contains(name, "/") || slices.ContainsFunc(shown, func(dir string) bool { return strings.HasPrefix(found, dir+"/") }) {
 		return found
 	}
 	for _, dir := range []string{"/usr/local/bin", "/usr/bin"} {

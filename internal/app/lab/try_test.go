@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tallystick/internal/run/agent"
+	"tallystick/internal/run/harness"
 )
 
 // Version managers put shims into home folders, which the sandbox does not show.
@@ -42,7 +43,7 @@ func TestTryLooksForTheProgramWhereTheSandboxShowsIt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			said := ""
 			note := func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
-			o := &TryOptions{Unsafe: tt.unsafe}
+			o := &TryOptions{Spec: harness.Spec{UnsafeAgent: tt.unsafe}}
 			got := o.program(note, tt.program, []agent.CommandMount{{Host: here}})
 			if got != tt.want || !strings.Contains(said, tt.note) || tt.note == "" && said != "" {
 				t.Errorf("%q (%s), want %q", got, said, tt.want)

@@ -23,7 +23,7 @@ import (
 // file is saved would make "attempt k of n" say nothing. So a class that is not
 // signed as it is, because somebody is working on it, runs as a scratch class.
 type Watch struct {
-	Options
+	Spec      harness.Spec // of one target
 	TrustRoot string
 
 	// What is told while it goes on: what changed before a run, each case that
@@ -90,7 +90,7 @@ type versions struct {
 // if the first run was asked for wrongly, and if evidence does not verify;
 // everything else may be mended while it waits.
 func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
-	w.files = watchedFiles{place: place, class: w.Class, target: w.Target}
+	w.files = watchedFiles{place: place, class: w.Spec.Class, target: w.Spec.Target()}
 	w.files.look(nil)
 	w.before = map[string]*former{}
 	var changed []string
@@ -107,7 +107,7 @@ func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
 			return err
 		case err != nil:
 			r := refusal.Of(err)
-			run = &Watched{Class: w.Class, Target: w.Target, Changed: changed, Cases: []WatchedCase{}, Error: r.Error(), Hint: r.Hint}
+			run = &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: changed, Cases: []WatchedCase{}, Error: r.Error(), Hint: r.Hint}
 		}
 		if err := w.Ended(run); err != nil {
 			return err
@@ -162,16 +162,16 @@ func (w *Watch) interruptible(ctx context.Context, place *dossier.Place, changed
 
 // setup verifies the class as it is now.
 func (w *Watch) setup(c *dossier.Corpus) (*Setup, error, error) {
-	if bench.IsShipped(w.Class) {
-		s, err := New(c, w.Options)
+	if bench.IsShipped(w.Spec.Class) {
+		s, err := New(c, w.Spec)
 		return s, nil, err
 	}
-	return newRecordable(c, w.Options)
+	return newRecordable(c, w.Spec)
 }
 
 // run rehearses the class: cases that have changed first, if nothing else has.
 func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error, changed []string) (*Watched, error) {
-	out := &Watched{Class: w.Class, Target: w.Target, Changed: append([]string{}, changed...), Cases: []WatchedCase{}}
+	out := &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: append([]string{}, changed...), Cases: []WatchedCase{}}
 	if unsigned != nil {
 		out.Unsigned = unsigned.Error()
 	}
@@ -193,7 +193,7 @@ func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error
 
 // part rehearses some of the selected cases.
 func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Case) bool, out *Watched) error {
-	choose := func(c *scenario.Case) bool { return some(c) && s.o.Matches(c.ID, c.Tags) }
+	choose := func(c *scenario.Case) bool { return some(c) && s.Spec.Matches(c.ID, c.Tags) }
 	any, err := anyCase(s, choose)
 	if err != nil || !any {
 		return err
@@ -283,7 +283,7 @@ func (f *former) keep(g *harness.Graded) {
 // its golden trace; "" if there is neither, or no difference.
 func (w *Watch) divergence(s *Setup, g *harness.Graded, passed []byte) (string, error) {
 	if passed == nil {
-		golden, err := s.place.ReadGolden(w.Class, s.Target.Name, g.Case.ID)
+		golden, err := s.place.ReadGolden(w.Spec.Class, s.Target.Name, g.Case.ID)
 		if err != nil {
 			return "", nil // there is none, or none that can be read: it is only shown
 		}

@@ -13,12 +13,12 @@ import (
 
 // watched runs the steps one after the other: each is done when the run before
 // it was shown, and the next run is what came of it. It returns the runs in words.
-func (p *place) watched(o Options, steps ...func()) []string {
+func (p *place) watched(spec harness.Spec, steps ...func()) []string {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute) // a change that is not noticed fails, in the end
 	defer stop()
 	var runs []string
-	w := &Watch{Options: o, Began: func([]string) {}, Case: func(WatchedCase) {}}
+	w := &Watch{Spec: spec, Began: func([]string) {}, Case: func(WatchedCase) {}}
 	w.Ended = func(run *Watched) error {
 		runs = append(runs, run.words())
 		if len(runs) > len(steps) {
@@ -53,7 +53,7 @@ func TestWatchRunsAgainOnWhatChanges(t *testing.T) {
 	if wrong == norway {
 		t.Fatal("the case has no reply to change")
 	}
-	runs := p.watched(Options{Class: "cities", Target: "default", Version: "test"},
+	runs := p.watched(harness.Spec{Class: "cities", Targets: []string{"default"}, Version: "test"},
 		func() { p.dataset(wrong, sweden) },
 		func() { p.write("targets/default.yaml", "nonsense: [\n") },
 		func() { p.write("targets/default.yaml", target) },
@@ -83,7 +83,7 @@ func TestWatchRunsWhatChangedFirst(t *testing.T) {
 	p.dataset(norway, sweden)
 	wrong := func(line string) string { return strings.Replace(line, `"text":"`, `"text":"not `, 1) }
 	p.dataset(wrong(norway), wrong(sweden))
-	runs := p.watched(Options{Class: "cities", Target: "default", Version: "test"},
+	runs := p.watched(harness.Spec{Class: "cities", Targets: []string{"default"}, Version: "test"},
 		func() { p.dataset(wrong(norway), wrong(wrong(sweden))) },
 		func() {
 			p.write("bench/cities/registration.yaml", strings.Replace(registration, "turns: 5", "turns: 6", 1))
@@ -102,13 +102,13 @@ func TestWatchIsRefusedLikeARun(t *testing.T) {
 	p.dataset(norway)
 	for _, tt := range []struct {
 		name string
-		o    Options
+		spec harness.Spec
 	}{
-		{"an unknown class", Options{Class: "citis", Target: "default"}},
-		{"an unknown target", Options{Class: "cities", Target: "defualt"}},
-		{"no such case", Options{Class: "cities", Target: "default", Selection: harness.Selection{Cases: []string{"x*"}}}},
+		{"an unknown class", harness.Spec{Class: "citis", Targets: []string{"default"}}},
+		{"an unknown target", harness.Spec{Class: "cities", Targets: []string{"defualt"}}},
+		{"no such case", harness.Spec{Class: "cities", Targets: []string{"default"}, Selection: harness.Selection{Cases: []string{"x*"}}}},
 	} {
-		w := &Watch{Options: tt.o, Began: func([]string) {}, Case: func(WatchedCase) {}, Ended: func(run *Watched) error { return fmt.Errorf("ran: %+v", run) }}
+		w := &Watch{Spec: tt.spec, Began: func([]string) {}, Case: func(WatchedCase) {}, Ended: func(run *Watched) error { return fmt.Errorf("ran: %+v", run) }}
 		if err := w.Loop(context.Background(), p.open()); refusal.ExitCode(err) != refusal.ExitUsage {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -153,7 +153,7 @@ func TestWatchedFilesAreThoseOfAVariant(t *testing.T) {
 	p.write("prompts/b.md", "Be long.\n")
 	p.write("targets/many.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  prompt_file: [prompts/a.md, prompts/b.md]\n")
 	const variant = "many[prompt_file=prompts/a.md]"
-	runs := p.watched(Options{Class: "cities", Target: variant, Version: "test"},
+	runs := p.watched(harness.Spec{Class: "cities", Targets: []string{variant}, Version: "test"},
 		func() { p.write("prompts/b.md", "Longer.\n"); p.write("prompts/a.md", "Shorter.\n") },
 		func() {
 			p.write("targets/many.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-2, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  prompt_file: [prompts/a.md, prompts/b.md]\n")

@@ -11,6 +11,20 @@ func (e *Error) Suggest(name string, candidates []string, format string, args ..
 	return e.WithHint(format, args...)
 }
 
+// UnknownValue refuses the value of a flag that is none of those that it knows.
+func UnknownValue[T ~string](flag string, value T, known ...T) *Error {
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	expected := strings.Join(words, ", ")
+	if last := len(words) - 1; last > 0 {
+		expected = strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	return Newf(Usage, "--%s %s: expected %s", flag, string(value), expected).
+		Suggest(string(value), words, "give one of them, or leave the flag out")
+}
+
 // Closest returns the candidate that a person most likely meant by name: the
 // one with the fewest edits, as long as at least half of the name is right. Two
 // neighbours that changed places are one edit.

@@ -166,9 +166,9 @@ type commandRun struct {
 	preload *sandbox.Preload // of a warm one
 }
 
-func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (Driven, error) {
+func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (DriveResult, error) {
 	r := &commandRun{c: t.Command, venv: t.venv, modules: t.modules, root: t.root, hosts: t.hosts, s: s, o: o, token: gateway.NewToken(), history: []httpMessage{}}
-	driven := Driven{Vantage: t.Vantage()}
+	driven := DriveResult{Vantage: t.Vantage()}
 	if o.Unsafe {
 		driven.Isolation = isolationNone
 	}

@@ -319,8 +319,8 @@ func (t *Target) Settings() ([]byte, error) {
 	return canon.Marshal(settings)
 }
 
-// A Driven is what came of one case.
-type Driven struct {
+// A DriveResult is what came of one case.
+type DriveResult struct {
 	Outcome
 	Scope     string // "attempt" for a command that was preloaded
 	Preload   *sandbox.Preload
@@ -344,18 +344,18 @@ type Options struct {
 }
 
 // Drive takes the agent through one case.
-func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scenario, o Options) (Driven, error) {
+func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scenario, o Options) (DriveResult, error) {
 	switch {
 	case t.Builtin != nil:
 		out, err := t.Builtin.Drive(ctx, s, c)
-		return Driven{Outcome: out, Vantage: t.Vantage()}, err
+		return DriveResult{Outcome: out, Vantage: t.Vantage()}, err
 	case t.Command != nil:
 		return t.driveCommand(ctx, s, c, o)
 	case t.HTTP != nil:
 		out, err := t.HTTP.drive(ctx, s, c, t.told(false))
-		return Driven{Outcome: out, Isolation: "remote", Vantage: t.Vantage()}, err
+		return DriveResult{Outcome: out, Isolation: "remote", Vantage: t.Vantage()}, err
 	}
-	return Driven{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
+	return DriveResult{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
 }
 
 // Vantage is what can be seen of the agent's work, as run_started and the record

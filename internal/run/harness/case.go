@@ -37,10 +37,10 @@ type run struct {
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
 	live       Recording
-	driven     agent.Driven
+	driven     agent.DriveResult
 	test       *TestResult
 	result     session.Result
-	remote     *Driven       // what somebody else drove; nil of what is driven here
+	remote     *DriveResult  // what somebody else drove; nil of what is driven here
 	paused     bool          // driven for somebody else, who runs the case's test and ends it
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
@@ -97,7 +97,7 @@ func (r *run) prepare() (remove func(), err error) {
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
-	if w.cfg.Recording != "" {
+	if w.cfg.Spec.Recording != "" {
 		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
 		}
@@ -167,8 +167,11 @@ func (r *run) models() (session.Models, string, error) {
 // scripted reports whether the case's own replies answer: in a replay, also in
 // one that asks models for what is missing.
 func (r *run) scripted() bool {
-	cfg := &r.w.cfg
-	return len(r.c.Scenario.Model) > 0 && (cfg.Live == nil || cfg.Replies != nil && cfg.Replies.From == evidence.FromCassette)
+	if len(r.c.Scenario.Model) == 0 {
+		return false
+	}
+	replies := r.w.cfg.Spec.Replies()
+	return r.w.cfg.Live == nil || replies != nil && replies.From == evidence.FromCassette
 }
 
 // drive takes the agent through the case, then runs the case's test on what it
@@ -220,7 +223,7 @@ func (r *run) folderKnown() bool {
 
 // agentOptions are how the target is driven.
 func (w *Worker) agentOptions(models []string) agent.Options {
-	return agent.Options{Unsafe: w.cfg.Unsafe, Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
+	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
 }
 
 // finish grades the case and gathers its record and evidence.
@@ -279,7 +282,7 @@ func (r *run) recordIt(stop *session.Stop) string {
 func (r *run) newRecord() evidence.CaseScored {
 	cfg, counts := &r.w.cfg, r.result.Counts
 	rec := evidence.CaseScored{SchemaVersion: evidence.SchemaVersion, Attempt: r.job.Attempt, Class: cfg.Bench.Class(), CaseID: r.c.ID, Tags: r.c.Tags,
-		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Version, IsolationClass: "builtin",
+		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Spec.Version, IsolationClass: "builtin",
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
 		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}

@@ -20,11 +20,30 @@ import (
 	"tallystick/internal/run/tools"
 )
 
-// Config is what cases are driven and graded with. It has no ledger, no keys and
-// no folders: what is recorded needs [Books] besides.
+// Config is what cases are driven and graded with: what the run is told, what was
+// found of it in the workspace, and who takes part. It has no ledger, no keys and no
+// folders: what is recorded needs [Books] besides.
 type Config struct {
-	Work
-	Means
+	Spec Spec
+
+	// The class and the target that the spec names, verified and read.
+	Bench  *bench.Verified
+	Target *agent.Target
+
+	Select func(*scenario.Case) bool // which of the selected cases; nil for all
+
+	// FirstPolicy is for an attempt whose plan names no policy: without one of its
+	// own, the class has that of its mode, whatever tools its cases offer.
+	FirstPolicy bool
+
+	// What this machine has.
+	Image  func(digest.Content) (*image.Image, error) // that rubrics run in
+	Hidden []string                                   // folders that an agent must not see
+	// TestMounts are folders that the tests of coding cases find, read-only. The
+	// plan names their digests.
+	TestMounts []sandbox.Mount
+
+	Operator digest.ID // in whose name it is run; zero if nothing is recorded
 	Parties
 
 	// Crossed, if not nil, writes a boundary before it is crossed: the start of a
@@ -36,64 +55,16 @@ type Config struct {
 	// is asked a second time if the execution was cut off and went another way.
 	Paid func(caseID string, repeat int) (*journal.Case, error)
 
-	Now     func() time.Time
-	Version string // of the harness
+	Now func() time.Time
 }
 
-// Work is what is run.
-type Work struct {
-	Bench     *bench.Verified
-	Target    *agent.Target
-	Selection Selection                 // which cases
-	Select    func(*scenario.Case) bool // and which of these; nil for all
-	Repeat    int                       // how often each case runs
-	StopEarly bool                      // stop when the question of the registration is answered
-	Reduce    evidence.Reducer          // what readers make of repetitions; "" for nothing
-	// Retries is the attempt whose errors Select selects; "" if it is none.
-	Retries string
-
-	// FirstPolicy is for an attempt whose plan names no policy: without one of its
-	// own, the class has that of its mode, whatever tools its cases offer.
-	FirstPolicy bool
-
-	// SubmitIntent and Recording go into the plan. What is to be submitted is
-	// recorded.
-	SubmitIntent bool
-	Recording    evidence.RecordingKind
-
-	// SecondView says who is asked about answers that an official scorer did not
-	// take; "" for nobody.
-	SecondView evidence.SecondViewer
-}
-
-// Means are how it is run.
-type Means struct {
-	Jobs int // cases at once; 0 means a number that suits the target
-
-	// Sandbox is what rubrics run in; nil means what the registration says.
-	Sandbox []sandbox.Class
-	Scope   sandbox.Scope
-	Image   func(digest.Content) (*image.Image, error)
-
-	// Replies say that live models are asked only for what no recording has.
-	Replies *evidence.PlannedReplies
-
-	Unsafe bool     // run a command target without a sandbox
-	Hidden []string // folders that an agent must not see
-
-	// TestMounts are folders of this machine that the tests of coding cases find,
-	// read-only. The plan names their digests.
-	TestMounts []sandbox.Mount
-}
-
-// Parties are with whom it is run.
+// Parties are who takes part in a run besides the agent. Each may be nil.
 type Parties struct {
-	Operator digest.ID
-	People   People // nil if nobody is there
-	Judge    Judge  // nil if no model is at hand; what needs one is unscored then
-	Live     Live   // nil in a replay
-	// Drivers drive the cases elsewhere; nil if they are driven in this process.
-	Drivers Drivers
+	People   People   // answer approvals; without them a case waits for a resume
+	Judge    Judge    // without one, what needs a model's verdict is unscored
+	Live     Live     // answers model calls; nil in a replay
+	Drivers  Drivers  // drive the cases elsewhere; nil if they are driven in this process
+	Progress Progress // is told of each case that is recorded
 }
 
 // A Question is what a person is asked to approve.
@@ -169,12 +140,6 @@ type Books struct {
 	Disk  store.FS // that the evidence is written to; nil for the machine's
 	Packs string   // folder for the evidence
 	Runs  string   // folder for what is under way
-
-	Resume          bool   // go on with the newest unfinished attempt of this class and target
-	Again           string // the command that resumes the attempt, for hints
-	MaxCostMicroUSD int64  // for the whole attempt; 0 for no limit
-
-	Progress Progress // nil if nobody looks on
 }
 
 // A Ledger takes the records of an attempt, from several goroutines at once.

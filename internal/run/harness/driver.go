@@ -3,53 +3,36 @@ package harness
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"tallystick/internal/record/evidence"
-	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
 )
 
-// DriverConfig is what a case is driven with. It names no bench, no grader and no
-// expected answer: whoever drives needs none.
-type DriverConfig struct {
-	Class        string
-	Registration bench.Registration // signed by the people of the class
-	Target       *agent.Target
-	Offered      []string // tools that the policy allows because cases offer them
-	Sandbox      []sandbox.Class
-	Unsafe       bool
-	Hidden       []string
-	Live         Live // nil in a replay
-	Replies      *evidence.PlannedReplies
-	Now          func() time.Time
-	Version      string
-}
-
 // A Driver drives single cases for somebody who grades them elsewhere.
 type Driver struct{ w *Worker }
 
-// NewDriver checks that this machine can run what the config asks for. The caller
-// closes the driver.
-func NewDriver(ctx context.Context, cfg DriverConfig) (*Driver, error) {
-	reg := cfg.Registration
-	w := &Worker{class: cfg.Class, reg: reg, limits: limitsOf(reg), memory: session.NewMemory(), cfg: Config{
-		Work:    Work{Target: cfg.Target},
-		Means:   Means{Sandbox: cfg.Sandbox, Unsafe: cfg.Unsafe, Hidden: cfg.Hidden, Replies: cfg.Replies},
-		Parties: Parties{Live: cfg.Live},
-		Now:     cfg.Now, Version: cfg.Version,
-	}}
+// A DriverClass is what a driver has of a class. It names no bench, no grader and no
+// expected answer: whoever drives needs none.
+type DriverClass struct {
+	Registration bench.Registration // signed by the people of the class
+	Offered      []string           // tools that the policy allows because cases offer them
+}
+
+// NewDriver checks that this machine can run what the config asks for, which has no
+// bench. The caller closes the driver.
+func NewDriver(ctx context.Context, cfg Config, class DriverClass) (*Driver, error) {
+	reg := class.Registration
+	w := &Worker{class: cfg.Spec.Class, reg: reg, limits: limitsOf(reg), memory: session.NewMemory(), cfg: cfg}
 	var err error
-	if w.rules, err = rulesOf(reg, cfg.Offered); err != nil {
+	if w.rules, err = rulesOf(reg, class.Offered); err != nil {
 		return nil, err
 	}
 	w.unlimit = limitMemory()
 	w.rubrics = newRubrics(w.cfg, reg.Isolation)
 	d := &Driver{w}
-	if cfg.Target.Command != nil && !cfg.Unsafe {
+	if cfg.Target.Command != nil && !cfg.Spec.Unsafe() {
 		if err := sandbox.CheckAgent(ctx, w.rubrics.accept()); err != nil {
 			d.Close()
 			return nil, fmt.Errorf("opening the sandbox of programs: %w", err)
@@ -60,7 +43,7 @@ func NewDriver(ctx context.Context, cfg DriverConfig) (*Driver, error) {
 
 // Drive takes the agent through one case. With tested, the case has a test, which is run
 // by whoever grades: what comes back is the final folder, and a trajectory without an end.
-func (d *Driver) Drive(ctx context.Context, c *scenario.Case, j Job, tested bool) (*Driven, error) {
+func (d *Driver) Drive(ctx context.Context, c *scenario.Case, j Job, tested bool) (*DriveResult, error) {
 	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now(), paused: tested}
 	defer func() { r.result.Free() }()
 	remove, err := r.prepare()

@@ -22,7 +22,7 @@ import (
 // bring back is verified and graded here, and recorded as if it had been driven here.
 type Drivers interface {
 	// Begin is called when the attempt is registered and before the first case.
-	Begin(ctx context.Context, b Begun) error
+	Begin(ctx context.Context, s Start) error
 	// Claim offers a case and waits until somebody takes it. Nothing of the case is
 	// shown before [Claim.Drive]. The error is [ErrNoSecond] if the offer is for
 	// anybody but one worker, and there is nobody else.
@@ -33,8 +33,8 @@ type Drivers interface {
 	Doubled(caseID string, repeat int) bool
 }
 
-// A Begun is what drivers must know of an attempt.
-type Begun struct {
+// A Start is what drivers must know of an attempt.
+type Start struct {
 	Registered *evidence.AttemptRegistered // signed by the operator
 	// Offered are the tools that the policy allows because cases offer them.
 	Offered []string
@@ -62,7 +62,7 @@ type Claim interface {
 	Worker() evidence.Worker
 	// Drive shows the worker the case, and waits for what it brings back. The error
 	// is [ErrDriverLost] if the worker was lost: the case may have run, or not.
-	Drive(ctx context.Context, h Handout) (*Driven, error)
+	Drive(ctx context.Context, h Handout) (*DriveResult, error)
 	// Verdict tells the worker's side whether what it brought back was taken.
 	Verdict(err error)
 }
@@ -81,14 +81,14 @@ var ErrDriverLost = errors.New("the worker was lost")
 // two could be compared.
 var ErrNoSecond = errors.New("no second worker takes the case")
 
-// A Driven is what came of driving one case, in a form that travels: plain data and
+// A DriveResult is what came of driving one case, in a form that travels: plain data and
 // pieces named by their digests. Whoever gets one from elsewhere has [Worker.accept]
 // look at it before anything is made of it.
-type Driven struct {
+type DriveResult struct {
 	Files      evidence.CaseFiles       `json:"files"` // without what grading adds
 	Isolation  string                   `json:"isolation,omitempty"`
 	Normalised evidence.NormalisedCount `json:"normalised"`
-	Stop       *DrivenStop              `json:"stop,omitempty"` // nil if the agent came to its own end
+	Stop       *DriveStop               `json:"stop,omitempty"` // nil if the agent came to its own end
 	Vantage    string                   `json:"vantage"`
 
 	// Paused says that the case has a test, which is run by whoever grades: the
@@ -99,8 +99,8 @@ type Driven struct {
 	Pieces map[digest.Content][]byte `json:"-"`
 }
 
-// A DrivenStop is why a case was stopped, in words that are fit to be kept.
-type DrivenStop struct {
+// A DriveStop is why a case was stopped, in words that are fit to be kept.
+type DriveStop struct {
 	Kind   session.StopKind `json:"kind"`
 	Name   refusal.Name     `json:"name"`
 	Reason string           `json:"reason"` // with what to do about it
@@ -108,7 +108,7 @@ type DrivenStop struct {
 }
 
 // travel gathers what was driven.
-func (r *run) travel() (*Driven, error) {
+func (r *run) travel() (*DriveResult, error) {
 	stop := r.result.Stop
 	if stop != nil && stop.Kind == session.Broken {
 		return nil, stop
@@ -117,7 +117,7 @@ func (r *run) travel() (*Driven, error) {
 	if err := r.gatherToTravel(g); err != nil {
 		return nil, err
 	}
-	d := &Driven{Files: g.Files, Paused: r.paused, Refused: r.paused && r.driven.Refused, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
+	d := &DriveResult{Files: g.Files, Paused: r.paused, Refused: r.paused && r.driven.Refused, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
 	if d.Vantage == "" { // it ended before the agent was driven
 		d.Vantage = r.w.cfg.Target.Vantage()
 	}
@@ -125,7 +125,7 @@ func (r *run) travel() (*Driven, error) {
 		d.Normalised = r.player.Normalised()
 	}
 	if stop != nil {
-		d.Stop = &DrivenStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
+		d.Stop = &DriveStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
 	}
 	for _, p := range g.Pieces {
 		d.Pieces[digest.ContentOf(p)] = p
@@ -137,7 +137,7 @@ func (r *run) travel() (*Driven, error) {
 // driven here. It refuses whatever is not of this job: the trajectory must be whole,
 // of this attempt, case, repetition and execution, under this policy, and every piece
 // must be there.
-func (w *Worker) accept(r *run, d *Driven) (remove func(), err error) {
+func (w *Worker) accept(r *run, d *DriveResult) (remove func(), err error) {
 	remove = func() {}
 	if err := d.onlyDriven(); err != nil {
 		return remove, err
@@ -196,7 +196,7 @@ func foreign(format string, args ...any) error {
 }
 
 // onlyDriven refuses files that driving does not make.
-func (d *Driven) onlyDriven() error {
+func (d *DriveResult) onlyDriven() error {
 	f := d.Files
 	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
 		return foreign("it holds files that only grading makes")
@@ -210,7 +210,7 @@ func (d *Driven) onlyDriven() error {
 	return nil
 }
 
-func (d *Driven) piece(name digest.Content) ([]byte, error) {
+func (d *DriveResult) piece(name digest.Content) ([]byte, error) {
 	data, ok := d.Pieces[name]
 	if !ok || digest.ContentOf(data) != name {
 		return nil, foreign("the piece %s is missing", name)
@@ -274,7 +274,7 @@ func (a *attempt) beginDrivers(ctx context.Context) error {
 	if a.cfg.Drivers == nil {
 		return nil
 	}
-	return a.cfg.Drivers.Begin(ctx, Begun{Registered: a.registered, Offered: a.offered, Left: len(a.jobs), Refused: a.refused, Standing: a.standing})
+	return a.cfg.Drivers.Begin(ctx, Start{Registered: a.registered, Offered: a.worker.offered, Left: len(a.left), Refused: a.refused, Standing: a.standing})
 }
 
 func (a *attempt) standing() Standing {
@@ -389,7 +389,7 @@ func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
 	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
 		return err
 	}
-	g, err := a.skip(j.index, given, a.books.MaxCostMicroUSD)
+	g, err := a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
 	if err != nil {
 		return err
 	}
@@ -413,7 +413,7 @@ func (a *attempt) lost(j job, worker evidence.Worker, why error) error {
 
 // giveUp records a case that no worker brings back, as unscored.
 func (a *attempt) giveUp(ctx context.Context, j job, given Job, last error) error {
-	g, err := a.Worker.notRun(j.index, given, func(s *session.Session) {
+	g, err := a.worker.notRun(j.index, given, func(s *session.Session) {
 		s.Halt(session.Failed, refusal.Failed, fmt.Errorf("workers did not bring the case back in %d executions; the last: %s", maxLosses, head(strings.ToValidUTF8(last.Error(), "\uFFFD"), 500)))
 	})
 	if err != nil {
@@ -428,7 +428,7 @@ func (a *attempt) giveUp(ctx context.Context, j job, given Job, last error) erro
 func (a *attempt) driveRemote(ctx context.Context, claim Claim, j job, given Job) (*Graded, error) {
 	if !j.resumed && a.overBudget() {
 		claim.Verdict(errors.New("the attempt has spent its money"))
-		return a.skip(j.index, given, a.books.MaxCostMicroUSD)
+		return a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
 	}
 	if a.paid != nil {
 		var err error
@@ -436,7 +436,7 @@ func (a *attempt) driveRemote(ctx context.Context, claim Claim, j job, given Job
 			return nil, err
 		}
 	}
-	g, err := a.Worker.gradeFrom(ctx, claim, j.index, given)
+	g, err := a.worker.gradeFrom(ctx, claim, j.index, given)
 	claim.Verdict(err)
 	if err != nil {
 		return nil, err
@@ -556,7 +556,7 @@ func (a *attempt) doubleOnce(ctx context.Context, j job, given Job, first eviden
 	if err := a.note("fleet.case.doubled", evidence.Info, fmt.Sprintf("case %s is run by worker %s too", j.id, second.Key), about); err != nil {
 		return err
 	}
-	other, err := a.Worker.gradeFrom(ctx, claim, j.index, given)
+	other, err := a.worker.gradeFrom(ctx, claim, j.index, given)
 	claim.Verdict(err)
 	if errors.Is(err, ErrDriverLost) || refusal.Is(err, refusal.ResultRefused) {
 		if nerr := a.lost(j, second, err); nerr != nil {

@@ -23,19 +23,19 @@ import (
 // what comes back is read from its bytes.
 type crew struct {
 	driver *Driver
-	change func(j *Job)           // what is driven in place of what was asked for
-	forge  func(n int, d *Driven) // what becomes of it on the way, by the number of the claim
-	lose   func(n int) bool       // a worker that does not come back
-	twice  bool                   // every case is run by a second worker
-	alone  bool                   // and there is none
+	change func(j *Job)                // what is driven in place of what was asked for
+	forge  func(n int, d *DriveResult) // what becomes of it on the way, by the number of the claim
+	lose   func(n int) bool            // a worker that does not come back
+	twice  bool                        // every case is run by a second worker
+	alone  bool                        // and there is none
 
 	mu       sync.Mutex
 	claims   int
 	verdicts []error
-	begun    Begun
+	begun    Start
 }
 
-func (c *crew) Begin(_ context.Context, b Begun) error { c.begun = b; return nil }
+func (c *crew) Begin(_ context.Context, s Start) error { c.begun = s; return nil }
 func (c *crew) AtOnce() int                            { return 4 }
 func (c *crew) Doubled(string, int) bool               { return c.twice }
 
@@ -62,7 +62,7 @@ func (k *crewClaim) Worker() evidence.Worker {
 	return evidence.Worker{Key: "SHA256:first", HarnessVersion: "v0"}
 }
 
-func (k *crewClaim) Drive(ctx context.Context, h Handout) (*Driven, error) {
+func (k *crewClaim) Drive(ctx context.Context, h Handout) (*DriveResult, error) {
 	if k.lose != nil && k.lose(k.n) {
 		return nil, fmt.Errorf("%w: as if killed", ErrDriverLost)
 	}
@@ -82,7 +82,7 @@ func (k *crewClaim) Drive(ctx context.Context, h Handout) (*Driven, error) {
 	if err != nil {
 		return nil, err
 	}
-	sent := &Driven{Pieces: maps.Clone(d.Pieces)}
+	sent := &DriveResult{Pieces: maps.Clone(d.Pieces)}
 	if err := canon.Unmarshal(data, sent); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func runOn(t *testing.T, p *place, c *crew, n *notebook) {
 	t.Helper()
 	_, err := p.run(context.Background(), func(s *setup) {
 		inNotebook(t, n)(s)
-		d, err := NewDriver(context.Background(), DriverConfig{Class: s.Bench.Class(), Registration: s.Bench.Registration(), Target: s.Target, Now: p.clock, Version: "v0"})
+		d, err := NewDriver(context.Background(), Config{Spec: Spec{Class: s.Bench.Class(), Version: "v0"}, Target: s.Target, Now: p.clock}, DriverClass{Registration: s.Bench.Registration()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,8 +212,8 @@ func TestDriversElsewhereGiveTheSameRecords(t *testing.T) {
 // TestForgedResultsAreRefused: what is not a result of the case that was given is thrown
 // away, the ledger says so, and the case runs again as execution 2.
 func TestForgedResultsAreRefused(t *testing.T) {
-	first := func(forge func(*Driven)) func(int, *Driven) {
-		return func(n int, d *Driven) {
+	first := func(forge func(*DriveResult)) func(int, *DriveResult) {
+		return func(n int, d *DriveResult) {
 			if n == 1 {
 				forge(d)
 			}
@@ -222,33 +222,33 @@ func TestForgedResultsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Job)
-		forge  func(*Driven)
+		forge  func(*DriveResult)
 		want   string
 	}{
 		{"a trajectory of another attempt", func(j *Job) { j.Attempt = "sums.default.99" }, nil, "the trajectory is of sums.default.99"},
 		{"a trajectory of another execution", func(j *Job) { j.Execution = 7 }, nil, "execution 7"},
 		{"a trajectory of another repetition", func(j *Job) { j.Repeat = 3 }, nil, "repetition 3"},
-		{"a piece is missing", nil, func(d *Driven) { delete(d.Pieces, d.Files.Trajectory.Digest) }, "is missing"},
-		{"a piece is another", nil, func(d *Driven) { d.Pieces[d.Files.Trajectory.Digest] = []byte("{}") }, "is missing"},
-		{"a chain that is cut", nil, func(d *Driven) {
+		{"a piece is missing", nil, func(d *DriveResult) { delete(d.Pieces, d.Files.Trajectory.Digest) }, "is missing"},
+		{"a piece is another", nil, func(d *DriveResult) { d.Pieces[d.Files.Trajectory.Digest] = []byte("{}") }, "is missing"},
+		{"a chain that is cut", nil, func(d *DriveResult) {
 			log := string(d.Pieces[d.Files.Trajectory.Digest])
 			cut := []byte(log[:strings.LastIndexByte(log[:len(log)-1], '\n')+1])
 			d.Files.Trajectory.Digest = digest.ContentOf(cut)
 			d.Pieces[d.Files.Trajectory.Digest] = cut
 		}, "head"},
-		{"an answer that nobody gave", nil, func(d *Driven) {
+		{"an answer that nobody gave", nil, func(d *DriveResult) {
 			answer := digest.ContentOf([]byte("2"))
 			d.Files.Answer, d.Pieces[answer] = &answer, []byte("2")
 		}, "the answer is not that of the trajectory"},
-		{"a grading of its own", nil, func(d *Driven) { d.Files.Grading = &d.Files.Trajectory.Digest }, "only grading makes"},
-		{"a stop of no kind", nil, func(d *Driven) {
-			d.Stop = &DrivenStop{Kind: "excused", Name: refusal.LimitReached, Text: "x", Reason: "x"}
+		{"a grading of its own", nil, func(d *DriveResult) { d.Files.Grading = &d.Files.Trajectory.Digest }, "only grading makes"},
+		{"a stop of no kind", nil, func(d *DriveResult) {
+			d.Stop = &DriveStop{Kind: "excused", Name: refusal.LimitReached, Text: "x", Reason: "x"}
 		}, "which is not known"},
-		{"a stop that did not happen", nil, func(d *Driven) {
-			d.Stop = &DrivenStop{Kind: session.Truncated, Name: refusal.LimitReached, Text: "x", Reason: "x"}
+		{"a stop that did not happen", nil, func(d *DriveResult) {
+			d.Stop = &DriveStop{Kind: session.Truncated, Name: refusal.LimitReached, Text: "x", Reason: "x"}
 		}, "came to its own end"},
-		{"a test that was not run", nil, func(d *Driven) { d.Files.TestLog = &d.Files.Trajectory.Digest }, "only grading makes"},
-		{"an end that is left to the test of a case without any", nil, func(d *Driven) { d.Paused = true }, "came to its own end"},
+		{"a test that was not run", nil, func(d *DriveResult) { d.Files.TestLog = &d.Files.Trajectory.Digest }, "only grading makes"},
+		{"an end that is left to the test of a case without any", nil, func(d *DriveResult) { d.Paused = true }, "came to its own end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t, sum(1, "wrong"))
@@ -338,7 +338,7 @@ func TestWorkersThatDisagreeLeaveACaseUnscored(t *testing.T) {
 	}
 	p := newPlace(t, sum(1, "2"))
 	c := &crew{twice: true}
-	c.forge = func(n int, d *Driven) {
+	c.forge = func(n int, d *DriveResult) {
 		if n == 2 {
 			*d = *stoppedRun(t, c, p)
 		}
@@ -363,17 +363,17 @@ func lastOf(n *notebook, kind evidence.Kind) (body []byte) {
 }
 
 // stoppedRun drives case 1 with a model that says something else.
-func stoppedRun(t *testing.T, c *crew, p *place) *Driven {
+func stoppedRun(t *testing.T, c *crew, p *place) *DriveResult {
 	t.Helper()
 	cfg, err := p.config()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := prepare(cfg.Config)
+	ready, err := prepare(cfg.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := w.cases.Case(0)
+	other, err := ready.worker.cases.Case(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (a *attempt) summary() *Summary {
 func (a *attempt) finish() error {
 	// What a run began with and what it ended with is one thing, or nobody knows
 	// what was measured.
-	if began, now := mountsText(&a.plan), mountsText(&evidence.Plan{Mounts: a.mounts()}); began != now {
+	if began, now := mountsText(&a.plan), mountsText(&evidence.Plan{Mounts: a.worker.mounts()}); began != now {
 		return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %s, now %s", a.id, began, now).
 			WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
 	}

@@ -122,7 +122,7 @@ func (p *place) config() (setup, error) {
 	if err != nil {
 		return setup{}, err
 	}
-	return setup{Config: Config{Work: Work{Bench: v, Target: targets[0]}, Now: p.clock, Version: "test"}}, nil
+	return setup{Config: Config{Spec: Spec{Class: "sums", Version: "test"}, Bench: v, Target: targets[0], Now: p.clock}}, nil
 }
 
 // run runs an attempt, with what change makes of its config.

@@ -86,7 +86,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	var broken, noView error
 	// What a second view lacks is told in it: the score does not need it.
 	var second func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error)
-	if r.w.cfg.SecondView == evidence.ViewedByJudge {
+	if r.w.cfg.Spec.SecondView == evidence.ViewedByJudge {
 		second = r.judge(ctx, g, &noView)
 	}
 	result := grader.Grade(grade.Input{

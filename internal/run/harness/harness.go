@@ -35,12 +35,12 @@ import (
 // Run runs an attempt and records it in the books. The summary is there also when
 // the attempt could not be finished, with what was recorded so far.
 func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
-	a := &attempt{books: books, results: map[planned]brief{}, started: cfg.Now()}
-	var err error
-	if a.Worker, err = prepare(cfg); err != nil {
+	started := cfg.Now()
+	p, err := prepare(cfg)
+	if err != nil {
 		return nil, err
 	}
-	a.plan, a.jobs = a.Worker.plan, a.Worker.jobs
+	a := &attempt{worker: p.worker, cfg: &p.worker.cfg, books: books, plan: p.plan, left: p.jobs, results: map[planned]brief{}, started: started}
 	defer a.close()
 	if err := a.register(ctx); err != nil {
 		return nil, err
@@ -66,18 +66,19 @@ func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
 
 // again is the command that resumes the attempt.
 func (a *attempt) again() string {
-	return cmp.Or(a.books.Again, fmt.Sprintf("tally run %s --target %s --resume", a.cfg.Bench.Class(), plain.ShellWord(a.cfg.Target.Name)))
+	return cmp.Or(a.cfg.Spec.ResumeCommand, fmt.Sprintf("tally run %s --target %s --resume", a.cfg.Bench.Class(), plain.ShellWord(a.cfg.Target.Name)))
 }
 
 // An attempt is one execution of a bench while it is under way. It gives cases to
 // its worker, and it alone appends to the ledger.
 type attempt struct {
-	*Worker
+	worker  *Worker
+	cfg     *Config // of the worker
 	books   Books
 	id      string
 	number  int
-	plan    evidence.Plan
-	jobs    []job // what is to be run, in the order of the plan
+	plan    evidence.Plan // with its whole list of cases, however long
+	left    []job         // what is to be run, in the order of the plan
 	started time.Time
 
 	registered *evidence.AttemptRegistered
@@ -139,7 +140,7 @@ func (a *attempt) runAll(ctx context.Context) error {
 			}
 		})
 	}
-	for _, j := range a.jobs {
+	for _, j := range a.left {
 		if a.decided() {
 			break
 		}
@@ -217,7 +218,7 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 	// What was paid for already is brought to its end: nothing new is sent that
 	// does not fit into the limit.
 	if !j.resumed && a.overBudget() {
-		return a.skip(j.index, given, a.books.MaxCostMicroUSD)
+		return a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
 	}
 	if a.paid != nil {
 		var err error
@@ -231,7 +232,7 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 		}
 		given.Spool = a.spools[n].Append
 	}
-	g, err := a.do(ctx, j.index, given)
+	g, err := a.worker.do(ctx, j.index, given)
 	if err != nil && ctx.Err() != nil {
 		return nil, nil
 	}
@@ -240,7 +241,7 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 
 // overBudget reports whether the attempt has spent what it may.
 func (a *attempt) overBudget() bool {
-	return a.books.MaxCostMicroUSD > 0 && a.spentSoFar() >= a.books.MaxCostMicroUSD
+	return a.cfg.Spec.MaxCostMicroUSD > 0 && a.spentSoFar() >= a.cfg.Spec.MaxCostMicroUSD
 }
 
 // spentSoFar is what the attempt has cost, calls that are under way at their most.
@@ -278,8 +279,8 @@ func (a *attempt) record(j job, g *Graded) error {
 	if a.answered() {
 		a.withdraw()
 	}
-	if a.books.Progress != nil {
-		a.books.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
+	if a.cfg.Progress != nil {
+		a.cfg.Progress.Recorded(Result{Index: pos.Index, Total: a.plan.CaseCount * a.plan.Repeat, Case: j.id, Repeat: j.repeat, Record: g.Record, HeldOut: g.Files.HeldOut})
 	}
 	return nil
 }

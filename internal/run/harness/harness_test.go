@@ -26,7 +26,7 @@ var attemptKinds = []evidence.Kind{evidence.AttemptRegisteredKind, evidence.Case
 
 func TestAttemptIsRegisteredRecordedAndFinishedInOrder(t *testing.T) {
 	p := newPlace(t, sum(1, "2"), sum(2, "wrong"), sum(3, "6"))
-	s, err := p.run(context.Background(), func(c *setup) { c.Jobs = 1 })
+	s, err := p.run(context.Background(), func(c *setup) { c.Spec.Jobs = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestScoresDoNotDependOnHowManyRunAtOnce(t *testing.T) {
 	for _, jobs := range []int{1, 3, 16} {
 		p := newPlace(t, lines...)
 		p.tick = 0 // the clock is not what is compared
-		s, err := p.run(context.Background(), func(c *setup) { c.Jobs, c.Repeat = jobs, 2 })
+		s, err := p.run(context.Background(), func(c *setup) { c.Spec.Jobs, c.Spec.Repeat = jobs, 2 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestResumeNeitherRepeatsNorLosesACase(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := 0
 		s, err := p.run(ctx, func(c *setup) {
-			c.Jobs, c.Resume = 4, stop > 3
+			c.Spec.Jobs, c.Spec.Resume = 4, stop > 3
 			c.Progress = watching(func(Result) {
 				if done++; done == 7 {
 					cancel()
@@ -167,22 +167,22 @@ func TestResumeNeitherRepeatsNorLosesACase(t *testing.T) {
 func TestResumeRefusesAnotherPlan(t *testing.T) {
 	p := newPlace(t, sums(10)...)
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := p.run(ctx, func(c *setup) { c.Jobs = 1; c.Progress = watching(func(Result) { cancel() }) }); !refusal.Is(err, refusal.Interrupted) {
+	if _, err := p.run(ctx, func(c *setup) { c.Spec.Jobs = 1; c.Progress = watching(func(Result) { cancel() }) }); !refusal.Is(err, refusal.Interrupted) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*setup){
 		"fewer cases": func(c *setup) { c.Select = func(s *scenario.Case) bool { return s.ID < "case-000005" } },
-		"repeats":     func(c *setup) { c.Repeat = 3 },
+		"repeats":     func(c *setup) { c.Spec.Repeat = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := p.run(context.Background(), func(c *setup) { c.Resume = true; change(c) })
+			_, err := p.run(context.Background(), func(c *setup) { c.Spec.Resume = true; change(c) })
 			if !refusal.Is(err, refusal.PlanChanged) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	p.write("targets/default.yaml", strings.Replace(plainTarget, "model: m", "model: another", 1))
-	if _, err := p.run(context.Background(), func(c *setup) { c.Resume = true }); !refusal.Is(err, refusal.PlanChanged) {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Spec.Resume = true }); !refusal.Is(err, refusal.PlanChanged) {
 		t.Errorf("another target: %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestAttemptsBudgetTruncatesWhatIsLeft(t *testing.T) {
 		lines[i] = fmt.Sprintf(`{"id":"c%d","input":"hi","model":[{"text":"ok","cost_microdollars":100}],"grade":{"kind":"exact","expected":"ok"}}`, i)
 	}
 	p := newPlace(t, lines...)
-	s, err := p.run(context.Background(), func(c *setup) { c.Jobs, c.MaxCostMicroUSD = 1, 250 })
+	s, err := p.run(context.Background(), func(c *setup) { c.Spec.Jobs, c.Spec.MaxCostMicroUSD = 1, 250 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestAnApprovalSuspendsAndIsAnsweredLater(t *testing.T) {
 	}
 	asked := 0
 	s, err = p.run(context.Background(), func(c *setup) {
-		c.Resume = true
+		c.Spec.Resume = true
 		c.People = answering(func(caseID string, q session.Question) bool {
 			asked++
 			return caseID == "pay" && q.Name == "pay"
@@ -304,7 +304,7 @@ func TestBoundariesAndHeadAreExact(t *testing.T) {
 	p := newPlace(t, sum(1, "2"))
 	p.tick = 0
 	p.now = time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)
-	if _, err := p.run(context.Background(), func(c *setup) { c.Jobs = 1 }); err != nil {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Spec.Jobs = 1 }); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(p.dir, "runs", "sums.default.1", "events.jsonl"))

@@ -47,7 +47,7 @@ func TestSecretsOfACrashedAgentAreNotRecorded(t *testing.T) {
 			p := newPlace(t, sum(1, "2"))
 			p.write("targets/default.yaml", commandTarget(tt.script))
 			kept := ""
-			err := p.rehearse(func(s *setup) { s.Unsafe = true }, func(g *Graded) error {
+			err := p.rehearse(func(s *setup) { s.Spec.UnsafeAgent = true }, func(g *Graded) error {
 				if g.Record.Outcome != tt.outcome {
 					t.Errorf("%s: %s", g.Record.Outcome, g.Record.Reason)
 				}
@@ -106,7 +106,7 @@ print(4)
 	p.write("targets/default.yaml", programTarget("python3", "-c", hostile))
 	outcomes := map[string]evidence.Outcome{}
 	_, err := p.run(context.Background(), func(s *setup) {
-		s.Unsafe = true
+		s.Spec.UnsafeAgent = true
 		s.Progress = watching(func(r Result) { outcomes[r.Case] = r.Record.Outcome })
 	})
 	if err != nil {
@@ -125,11 +125,11 @@ func TestActsAreInTheRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := prepare(s.Config)
+	ready, err := prepare(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.take(0, Job{Attempt: "a", Case: "case-000001", Repeat: 1, Execution: 1})
+	r, err := ready.worker.take(0, Job{Attempt: "a", Case: "case-000001", Repeat: 1, Execution: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,8 @@ func (r *run) judgeModels() session.Models {
 // judgeQuestion names everything that decides what the judges of the class are asked,
 // nil if none is asked. It is of all cases of the class, so that a selection of them
 // does not make another judge.
-func (w *Worker) judgeQuestion() (*digest.Content, error) {
-	if !w.judged || w.plan.JudgeDigest == nil {
+func (w *Worker) judgeQuestion(judge *digest.Content) (*digest.Content, error) {
+	if !w.judged || judge == nil {
 		return nil, nil
 	}
 	slices.SortFunc(w.askings, func(a, b digest.Content) int { return strings.Compare(a.String(), b.String()) })
@@ -86,7 +86,7 @@ func (w *Worker) judgeQuestion() (*digest.Content, error) {
 		Judge   digest.Content   `json:"judge"`
 		Texts   digest.Content   `json:"texts"`
 		Version int              `json:"v"`
-	}{slices.Compact(w.askings), *w.plan.JudgeDigest, w.cfg.Judge.Texts(), 1})
+	}{slices.Compact(w.askings), *judge, w.cfg.Judge.Texts(), 1})
 	if err != nil {
 		return nil, err
 	}
@@ -123,18 +123,20 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 	p.draws[q] = drawn{p.draws[q].count + 1, b.Verdict}
 }
 
-// Asked is which models grading may ask.
-type Asked struct {
+// ModelsAsked are which models grading may ask.
+type ModelsAsked struct {
 	Judge, View bool     // a judge, for a score or for a second view
 	Panel       []string // the judges that panels name
 	Embedders   []string // the models whose vectors are compared
 }
 
-// AskedOf says which models the grading of the cases may ask that a config selects.
-func AskedOf(cfg Config) (Asked, error) {
-	w, err := prepare(cfg)
+// ModelsAskedBy says which models the grading of the cases may ask that a config
+// selects.
+func ModelsAskedBy(cfg Config) (ModelsAsked, error) {
+	p, err := prepare(cfg)
 	if err != nil {
-		return Asked{}, err
+		return ModelsAsked{}, err
 	}
-	return Asked{w.judged, w.viewed, w.panel, w.embedders}, nil
+	w := p.worker
+	return ModelsAsked{w.judged, w.viewed, w.panel, w.embedders}, nil
 }

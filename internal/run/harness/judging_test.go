@@ -103,11 +103,11 @@ func TestResumeRefusesAnotherJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, other := range []Judge{magistrate{two, says(1)}, nil} {
-		if _, err := p.run(context.Background(), func(c *setup) { c.Resume, c.Judge = true, other }); !refusal.Is(err, refusal.PlanChanged) {
+		if _, err := p.run(context.Background(), func(c *setup) { c.Spec.Resume, c.Judge = true, other }); !refusal.Is(err, refusal.PlanChanged) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := p.run(context.Background(), func(c *setup) { c.Resume, c.Judge = true, magistrate{one, says(1)} }); err != nil {
+	if _, err := p.run(context.Background(), func(c *setup) { c.Spec.Resume, c.Judge = true, magistrate{one, says(1)} }); err != nil {
 		t.Error(err)
 	}
 }

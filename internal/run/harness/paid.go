@@ -57,10 +57,10 @@ func (a *attempt) resumePaid(u *unfinished) error {
 	return nil
 }
 
-// left is the job of a case that has no record: the execution that was under way
+// next is the job of a case that has no record: the execution that was under way
 // if it had paid for a call, else the next one. An execution that paid for
 // nothing is not resumed: nothing would show whether it is the same.
-func (a *attempt) left(j job, executions int) job {
+func (a *attempt) next(j job, executions int) job {
 	j.execution = executions + 1
 	if a.paid != nil && a.paid.Began(journal.Execution{Case: j.id, Repeat: j.repeat, Number: executions}) {
 		j.execution, j.resumed = executions, true

@@ -199,14 +199,30 @@ func policyText(p *evidence.Plan) string {
 
 func reducer(p *evidence.Plan) string { return cmp.Or(string(p.Reduce), "not at all") }
 
-// CheckPlan refuses unless the config is what an attempt of that mode was
-// registered with.
-func CheckPlan(cfg Config, registered *evidence.AttemptRegistered, mode string) error {
-	w, err := prepare(cfg)
+// CheckPlan refuses unless the config is what an attempt was registered with.
+func CheckPlan(cfg Config, registered *evidence.AttemptRegistered) error {
+	p, err := prepare(cfg)
 	if err != nil {
 		return err
 	}
-	return samePlan(registered, &w.plan, mode)
+	return samePlan(registered, &p.plan, cfg.Spec.Mode())
+}
+
+// CheckReproduces refuses a config whose bench or agent is not that of an attempt.
+func CheckReproduces(cfg Config, attempt string, plan *evidence.Plan) error {
+	for _, same := range []struct {
+		what     string
+		was, now any
+	}{
+		{"the bench digest", plan.BenchDigest, cfg.Bench.Digest()},
+		{"the target digest", plan.TargetDigest, cfg.Target.Digest},
+	} {
+		if same.was != same.now {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: %s was %s and is %s now", attempt, same.what, same.was, same.now).
+				WithHint("check out the commit that the attempt was run at")
+		}
+	}
+	return nil
 }
 
 // listDigest names the list of cases of a plan.
@@ -259,11 +275,11 @@ func (a *attempt) resume() (err error) {
 	if u.registered.Plan.Policy == nil && a.plan.Policy != nil {
 		// It was registered before tools of cases were allowed, and ends so.
 		a.plan.Policy = nil
-		if a.rules, err = rulesOf(a.cfg.Bench.Registration(), nil); err != nil {
+		if a.worker.rules, err = rulesOf(a.cfg.Bench.Registration(), nil); err != nil {
 			return err
 		}
 	}
-	if err := samePlan(&u.registered, &a.plan, a.mode()); err != nil {
+	if err := samePlan(&u.registered, &a.plan, a.worker.mode()); err != nil {
 		return err
 	}
 	a.registered = &u.registered
@@ -272,15 +288,14 @@ func (a *attempt) resume() (err error) {
 		return err
 	}
 	parts := 2
-	left := a.jobs[:0]
-	for _, j := range a.jobs {
+	var left []job
+	for _, j := range a.left {
 		key := planned{j.id, j.repeat}
-		if _, done := u.results[key]; done {
-			continue
+		if _, done := u.results[key]; !done {
+			left = append(left, a.next(j, u.executions[key]))
 		}
-		left = append(left, a.left(j, u.executions[key]))
 	}
-	a.jobs = left
+	a.left = left
 	for {
 		err := a.open(parts)
 		if err == nil {
@@ -291,5 +306,5 @@ func (a *attempt) resume() (err error) {
 		}
 		parts++
 	}
-	return a.event("bench.run.started", "attempt "+a.id+" goes on", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.jobs)})
+	return a.event("bench.run.started", "attempt "+a.id+" goes on", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.left)})
 }

@@ -81,7 +81,7 @@ func (r *run) whole(e *store.Entry) (*store.Entry, error) {
 
 // boundFolder refuses a folder that no honest driver sends, before anything of it is on
 // disk: many names of one large piece cost a worker nothing.
-func (d *Driven) boundFolder() error {
+func (d *DriveResult) boundFolder() error {
 	if d.Files.Folder == nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (r *run) concludeWithin(ctx context.Context) error {
 // tests is how many tests of cases run at once where only tests run: as many as --jobs
 // says, or one for each core.
 func (w *Worker) tests() chan struct{} {
-	n := w.cfg.Jobs
+	n := w.cfg.Spec.Jobs
 	if n < 1 {
 		n = runtime.NumCPU()
 	}

@@ -20,7 +20,7 @@ import (
 type pausedCase struct {
 	w      *Worker
 	driver *Driver
-	driven *Driven
+	driven *DriveResult
 }
 
 const testedLine = folderLine + `,"tests":{"check.py":"hidden"},"test":{"command":["python3","/tests/check.py"],"timeout_seconds":10}}`
@@ -32,11 +32,12 @@ func newPausedCase(t *testing.T, line string) *pausedCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := prepare(cfg.Config)
+	ready, err := prepare(cfg.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := NewDriver(context.Background(), DriverConfig{Class: w.class, Registration: w.reg, Target: cfg.Target, Offered: w.offered, Now: p.clock, Version: "v0"})
+	w := ready.worker
+	d, err := NewDriver(context.Background(), Config{Spec: Spec{Class: w.class, Version: "v0"}, Target: cfg.Target, Now: p.clock}, DriverClass{Registration: w.reg, Offered: w.offered})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func newPausedCase(t *testing.T, line string) *pausedCase {
 	return k
 }
 
-func (k *pausedCase) drive(t *testing.T, repeat int) *Driven {
+func (k *pausedCase) drive(t *testing.T, repeat int) *DriveResult {
 	t.Helper()
 	c, err := k.w.cases.Case(0)
 	if err != nil {

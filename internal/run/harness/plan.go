@@ -37,13 +37,21 @@ const longPlan = 500
 // together share one sync.
 const manyAtOnce = 256
 
+// A prospect is a run of which nothing has run yet: who does it, the plan that its
+// config promises, and the jobs of the plan in their order.
+type prospect struct {
+	worker *Worker
+	plan   evidence.Plan
+	jobs   []job
+}
+
 // prepare checks everything that can be checked before anything runs: each case
 // can be read, each has a way to be graded, the policy compiles. A mistake in
 // the last case should not show after an hour.
-func prepare(cfg Config) (*Worker, error) {
+func prepare(cfg Config) (*prospect, error) {
 	reg := cfg.Bench.Registration()
-	cfg.Repeat = max(1, cfg.Repeat)
 	w := &Worker{cfg: cfg, class: cfg.Bench.Class(), reg: reg, cases: scenario.Of(cfg.Bench, cfg.Target.Name), limits: limitsOf(reg), memory: session.NewMemory()}
+	p := &prospect{worker: w}
 	var err error
 	if w.rules, err = rulesOf(reg, nil); err != nil {
 		return nil, err
@@ -52,57 +60,76 @@ func prepare(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.plan = evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
-		CaseCount: len(chosen), Repeat: cfg.Repeat, Filtered: cfg.Select != nil || !cfg.Selection.IsAll(), Selection: cfg.Selection.planned(w.of), Reduce: cfg.Reduce, Retries: cfg.Retries, Replies: cfg.Replies,
-		SubmitIntent: cfg.SubmitIntent, Recording: cfg.Recording}
-	if err := w.planStop(); err != nil {
+	if p.plan, err = w.planOf(chosen); err != nil {
 		return nil, err
 	}
-	chosen = w.drawOrder(chosen)
-	w.plan.Mounts, w.plan.Parameters, w.plan.Normalisers = w.mounts(), parametersOf(cfg.Target), normalisersOf(cfg.Bench, cfg.Target)
-	if err := w.allow(offered); err != nil {
+	if p.plan.Policy, err = w.allow(offered); err != nil {
 		return nil, err
+	}
+	for _, i := range drawOrder(&p.plan, w.cases, chosen) {
+		ref := w.cases.Ref(i)
+		p.plan.Cases = append(p.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
+		for repeat := 1; repeat <= p.plan.Repeat; repeat++ {
+			p.jobs = append(p.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
+		}
+	}
+	w.tasks = len(p.jobs)
+	return p, nil
+}
+
+// planOf is the plan of a run of the chosen cases: what the spec says, and the
+// digests of everything that decides a score. The policy and the list of cases, in
+// their order, come after it.
+func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
+	cfg, spec := &w.cfg, &w.cfg.Spec
+	p := evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
+		CaseCount: len(chosen), Repeat: spec.repeats(), Filtered: cfg.Select != nil || !spec.IsAll(), Selection: spec.planned(w.of), Reduce: spec.reducer(),
+		Retries: spec.ErrorsOf, Replies: spec.Replies(), SubmitIntent: spec.SubmitIntent, Recording: spec.Recording,
+		Mounts: w.mounts(), Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+	var err error
+	if p.StopEarly, err = w.stopEarly(&p); err != nil {
+		return p, err
 	}
 	scoring, err := cfg.Bench.ScoringDigest()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	w.plan.ScoringDigest = &scoring
+	p.ScoringDigest = &scoring
 	if r := cfg.Bench.Rubric(); r.Main != "" {
-		w.plan.RubricDigest = &r.Digest
+		p.RubricDigest = &r.Digest
 	}
 	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
-		w.plan.ImageDigest = &image
+		p.ImageDigest = &image
 	}
+	err = w.planJudge(&p)
+	return p, err
+}
+
+// planJudge names the judge in the plan of cases that one is asked about, its
+// templates and what it is asked.
+func (w *Worker) planJudge(p *evidence.Plan) error {
+	cfg := &w.cfg
 	if (w.judged || w.viewed) && cfg.Judge != nil {
 		judge := cfg.Judge.Digest()
-		w.plan.JudgeDigest = &judge
-		if err := checkJudge(reg, judge); err != nil {
-			return nil, err
+		p.JudgeDigest = &judge
+		if err := checkJudge(w.reg, judge); err != nil {
+			return err
 		}
 		if w.viewed {
-			w.plan.SecondView = cfg.SecondView
+			p.SecondView = cfg.Spec.SecondView
 		}
 		for _, name := range w.panel {
 			if err := cfg.Judge.Knows(name); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	if templates := cfg.Bench.Judges(); w.judged && templates.Files != nil {
-		w.plan.JudgesDigest = &templates.Digest
+		p.JudgesDigest = &templates.Digest
 	}
-	if w.plan.JudgeQuestion, err = w.judgeQuestion(); err != nil {
-		return nil, err
-	}
-	for _, i := range chosen {
-		ref := w.cases.Ref(i)
-		w.plan.Cases = append(w.plan.Cases, evidence.PlannedCase{ID: ref.ID, Digest: ref.Digest, Cassette: ref.Cassette})
-		for repeat := 1; repeat <= cfg.Repeat; repeat++ {
-			w.jobs = append(w.jobs, job{index: i, id: ref.ID, repeat: repeat, execution: 1})
-		}
-	}
-	return w, nil
+	var err error
+	p.JudgeQuestion, err = w.judgeQuestion(p.JudgeDigest)
+	return err
 }
 
 // parametersOf are the parameters of a target's variant, for the plan.
@@ -141,22 +168,23 @@ func (w *Worker) mounts() []evidence.PlannedMount {
 
 // allow lets agents use the tools that cases of the class offer them, where the
 // class has the restricted policy and none of its own: whoever wrote the cases put
-// them there to be used. The plan says so. It is one policy for the whole class,
-// whichever cases are run.
-func (w *Worker) allow(offered []string) error {
-	reg := w.cfg.Bench.Registration()
-	if len(offered) == 0 || w.cfg.FirstPolicy || len(reg.Policy) > 0 || reg.Governance != bench.Restricted {
-		return nil
+// them there to be used. It is one policy for the whole class, whichever cases are
+// run. The plan names it; nil if it is that of the registration.
+func (w *Worker) allow(offered []string) (*digest.ID, error) {
+	if len(offered) == 0 || w.cfg.FirstPolicy || len(w.reg.Policy) > 0 || w.reg.Governance != bench.Restricted {
+		return nil, nil
 	}
-	rules, err := rulesOf(reg, offered)
+	rules, err := rulesOf(w.reg, offered)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, was := w.rules.Hashes()
-	if _, now := rules.Hashes(); now != was {
-		w.rules, w.plan.Policy, w.offered = rules, &now, offered
+	_, now := rules.Hashes()
+	if now == was {
+		return nil, nil
 	}
-	return nil
+	w.rules, w.offered = rules, offered
+	return &now, nil
 }
 
 // choose reads every case once and returns the places of those that are wanted,
@@ -176,11 +204,11 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 			chosen = append(chosen, i)
 		}
 	}
-	if err := w.cfg.Selection.check(w.cfg.Bench.Class(), looked); err != nil {
+	if err := w.cfg.Spec.check(w.cfg.Bench.Class(), looked); err != nil {
 		return nil, nil, err
 	}
 	w.of = len(chosen)
-	chosen = w.cfg.Selection.take(chosen, func(i int) string { return looked[i].id })
+	chosen = w.cfg.Spec.take(chosen, func(i int) string { return looked[i].id })
 	for _, i := range chosen {
 		l := looked[i]
 		if w.cfg.Drivers != nil && l.stays != "" {
@@ -252,8 +280,8 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
-	selected := w.cfg.Selection.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
+	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
 	for _, t := range c.Scenario.Tools {
 		l.tools = append(l.tools, t.Name)
 	}
@@ -311,10 +339,10 @@ func (a *attempt) register(ctx context.Context) error {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
 	// A machine that cannot run the rubric, or the agent, must not leave an
 	// attempt behind that was never going to finish.
-	if err := a.openSandboxes(ctx); err != nil {
+	if err := a.worker.openSandboxes(ctx); err != nil {
 		return err
 	}
-	if a.books.Resume {
+	if a.cfg.Spec.Resume {
 		return a.resume()
 	}
 	if open := a.books.Past.newestOpen(class, target); open != nil && open.done() < open.total() {
@@ -322,8 +350,7 @@ func (a *attempt) register(ctx context.Context) error {
 	}
 	a.number = a.books.Past.count(class) + 1
 	a.id = attemptID(class, target, a.number)
-	full := a.plan.Cases
-	named, err := a.namedByPlan()
+	plan, named, err := a.registeredPlan()
 	if err != nil {
 		return err
 	}
@@ -331,8 +358,8 @@ func (a *attempt) register(ctx context.Context) error {
 		return err
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
-		Number: a.number, Mode: a.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: a.plan, Operator: a.cfg.Operator, Journal: a.pays()}
-	if a.judged {
+		Number: a.number, Mode: a.worker.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: plan, Operator: a.cfg.Operator, Journal: a.pays()}
+	if a.worker.judged {
 		n := a.books.Past.calibrations[class]
 		r.JudgeCalibrations = &n
 	}
@@ -346,7 +373,6 @@ func (a *attempt) register(ctx context.Context) error {
 	if err := a.openPaid(r, false); err != nil {
 		return err
 	}
-	a.plan.Cases = full
 	a.registered = r
 	if err := a.begin(); err != nil {
 		return err
@@ -366,8 +392,10 @@ func (a *attempt) sign(r *evidence.AttemptRegistered) error {
 }
 
 // mode says where models answer from.
-func (w *Worker) mode() string {
-	if w.cfg.Live != nil {
+func (w *Worker) mode() string { return modeOf(w.cfg.Live != nil) }
+
+func modeOf(live bool) string {
+	if live {
 		return "live"
 	}
 	return "replay"
@@ -383,38 +411,40 @@ func attemptID(class, target string, number int) string {
 	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.TargetFolder(target)), number)
 }
 
-// namedByPlan are the pieces of evidence that the plan names, and makes it name
-// them: a long list of cases, and what decides the score of an attempt that is
+// registeredPlan is the plan as the ledger gets it, and the pieces of evidence that
+// it names: a long list of cases, and what decides the score of an attempt that is
 // recorded.
-func (a *attempt) namedByPlan() (pieces [][]byte, err error) {
-	if len(a.plan.Cases) > longPlan {
-		data, err := canon.Marshal(a.plan.Cases)
+func (a *attempt) registeredPlan() (plan evidence.Plan, pieces [][]byte, err error) {
+	plan = a.plan
+	if len(plan.Cases) > longPlan {
+		data, err := canon.Marshal(plan.Cases)
 		if err != nil {
-			return nil, err
+			return plan, nil, err
 		}
 		d := digest.ContentOf(data)
-		a.plan.Cases, a.plan.CasesDigest = nil, &d
+		plan.Cases, plan.CasesDigest = nil, &d
 		pieces = append(pieces, data)
 	}
-	if a.plan.Recording == "" {
-		return pieces, nil
+	if plan.Recording == "" {
+		return plan, pieces, nil
 	}
-	sources, err := a.sources()
-	return append(pieces, sources...), err
+	sources, list, err := a.sources()
+	plan.Sources = &list
+	return plan, append(pieces, sources...), err
 }
 
 // sources are what decides the score, as it is now: registration and settings of
 // the target, which the plan names by their digests, and the files of the target
 // and of the rubric, which a list names. So an audit reads what ran, whatever the
 // workspace has later.
-func (a *attempt) sources() (pieces [][]byte, err error) {
+func (a *attempt) sources() (pieces [][]byte, named digest.Content, err error) {
 	registration, err := canon.Marshal(a.cfg.Bench.Registration())
 	if err != nil {
-		return nil, err
+		return nil, named, err
 	}
 	settings, err := a.cfg.Target.Settings()
 	if err != nil {
-		return nil, err
+		return nil, named, err
 	}
 	pieces = append(pieces, registration, settings)
 	files, missing := a.cfg.Target.Sources()
@@ -433,11 +463,9 @@ func (a *attempt) sources() (pieces [][]byte, err error) {
 	}
 	data, err := canon.Marshal(&list)
 	if err != nil {
-		return nil, err
+		return nil, named, err
 	}
-	d := digest.ContentOf(data)
-	a.plan.Sources = &d
-	return append(pieces, data), nil
+	return append(pieces, data), digest.ContentOf(data), nil
 }
 
 // open makes the pack, with its first pieces, and the journals. An attempt that is
@@ -487,7 +515,7 @@ func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
 
 // atOnce is how many cases run side by side.
 func (a *attempt) atOnce() int {
-	n := a.cfg.Jobs
+	n := a.cfg.Spec.Jobs
 	switch {
 	case n >= 1:
 	case a.plan.StopEarly != nil:
@@ -497,7 +525,7 @@ func (a *attempt) atOnce() int {
 	case a.replaysBuiltin():
 		n = manyAtOnce
 	}
-	return atOnce(n, len(a.jobs))
+	return atOnce(n, len(a.left))
 }
 
 // replaysBuiltin reports whether cases are replayed by the agent that is part of
@@ -516,7 +544,7 @@ func (a *attempt) close() {
 	a.ending.Lock()
 	a.over = true
 	a.ending.Unlock()
-	a.Worker.Close()
+	a.worker.Close()
 	for _, j := range a.spools {
 		if j != nil {
 			j.Close()

@@ -42,10 +42,11 @@ type Regraded struct {
 // driven. The working folder is made again from the evidence; where that cannot
 // be done, what looks at its files is unscored.
 func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored, Regraded) error) error {
-	w, err := prepare(cfg)
+	p, err := prepare(cfg)
 	if err != nil {
 		return err
 	}
+	w := p.worker
 	w.rubrics = newRubrics(w.cfg, w.reg.Isolation)
 	defer w.Close()
 	for _, s := range cases {

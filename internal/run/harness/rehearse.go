@@ -13,10 +13,11 @@ import (
 // the plan.
 func Rehearse(ctx context.Context, cfg Config, visit func(*Graded) error) error {
 	// The sandboxes are opened before models are paid for, if this is a recording.
-	w, err := NewWorker(ctx, cfg)
+	ready, err := open(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	w, jobs := ready.worker, ready.jobs
 	defer w.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -27,13 +28,13 @@ func Rehearse(ctx context.Context, cfg Config, visit func(*Graded) error) error 
 		g   *Graded
 		err error
 	}
-	n := atOnce(cfg.Jobs, len(w.jobs))
+	n := atOnce(cfg.Spec.Jobs, len(jobs))
 	places := make(chan chan place, 4*n)
 	slots := make(chan struct{}, n)
 	var workers sync.WaitGroup
 	go func() {
 		defer close(places)
-		for _, j := range w.jobs {
+		for _, j := range jobs {
 			if ctx.Err() != nil {
 				return
 			}

@@ -40,7 +40,7 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 		}
 	}
 	w.testing = w.tests()
-	if !w.usesTest && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Unsafe) {
+	if !w.usesTest && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Spec.Unsafe()) {
 		return nil // drivers look at their own machines
 	}
 	err := sandbox.CheckAgent(ctx, w.rubrics.accept())
@@ -60,11 +60,11 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 
 // openWarm preloads an agent that asks for it.
 func (w *Worker) openWarm(ctx context.Context) error {
-	if !w.cfg.Target.IsWarm() || w.cfg.Unsafe {
+	if !w.cfg.Target.IsWarm() || w.cfg.Spec.Unsafe() {
 		return nil
 	}
 	var err error
-	if w.warm, err = w.cfg.Target.OpenWarm(ctx, w.agentOptions(nil), atOnce(w.cfg.Jobs, len(w.jobs))); err != nil {
+	if w.warm, err = w.cfg.Target.OpenWarm(ctx, w.agentOptions(nil), atOnce(w.cfg.Spec.Jobs, w.tasks)); err != nil {
 		return fmt.Errorf("opening the sandbox of the preloaded agent: %w", err)
 	}
 	if err := w.warm.Preload(ctx); err != nil {
@@ -76,8 +76,8 @@ func (w *Worker) openWarm(ctx context.Context) error {
 // accept lists the isolation classes that the operator chose, or else those of
 // the registration.
 func (r *rubrics) accept() []sandbox.Class {
-	if r.cfg.Sandbox != nil {
-		return r.cfg.Sandbox
+	if chosen := r.cfg.Spec.Classes(); chosen != nil {
+		return chosen
 	}
 	return accepted(r.isolation)
 }
@@ -101,7 +101,7 @@ func accepted(isolation bench.Isolation) []sandbox.Class {
 }
 
 func (r *rubrics) scope() sandbox.Scope {
-	return cmp.Or(r.cfg.Scope, sandbox.Scope(r.isolation.Scope))
+	return cmp.Or(r.cfg.Spec.Scope, sandbox.Scope(r.isolation.Scope))
 }
 
 // options are what the signed registration asks for, or what the operator chose

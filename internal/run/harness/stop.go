@@ -9,38 +9,38 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
+	"tallystick/internal/run/scenario"
 )
 
-// planStop puts the question of the registration into the plan, if the attempt is to
-// stop when it is answered.
-func (w *Worker) planStop() error {
-	if !w.cfg.StopEarly {
-		return nil
+// stopEarly is the question of the registration, if the attempt is to stop when it is
+// answered; nil if it is not.
+func (w *Worker) stopEarly(p *evidence.Plan) (*evidence.StopEarly, error) {
+	if !w.cfg.Spec.StopEarly {
+		return nil, nil
 	}
-	reg := w.cfg.Bench.Registration()
 	switch {
-	case reg.StopEarly == nil:
-		return refusal.Newf(refusal.Usage, "class %s: --stop-early, and the registration has no stop_early", reg.Class).
+	case w.reg.StopEarly == nil:
+		return nil, refusal.Newf(refusal.Usage, "class %s: --stop-early, and the registration has no stop_early", w.reg.Class).
 			WithHint("the question and its error rates are signed before the run: add stop_early to registration.yaml, see docs/formats/scorecard.md")
-	case w.plan.Filtered || w.plan.Retries != "":
-		return refusal.Newf(refusal.Usage, "--stop-early asks about the whole bench: it does not go with a selection of cases")
-	case w.plan.Repeat > 1 || w.plan.Reduce != "":
-		return refusal.Newf(refusal.Usage, "--stop-early counts each case once: it does not go with --repeat")
+	case p.Filtered || p.Retries != "":
+		return nil, refusal.Newf(refusal.Usage, "--stop-early asks about the whole bench: it does not go with a selection of cases")
+	case p.Repeat > 1 || p.Reduce != "":
+		return nil, refusal.Newf(refusal.Usage, "--stop-early counts each case once: it does not go with --repeat")
 	}
-	w.plan.StopEarly = reg.StopEarly
-	return nil
+	return w.reg.StopEarly, nil
 }
 
 // drawOrder puts the cases of an attempt that may stop early into an order that the
-// signed registration fixes; see [evidence.StopEarly.Place]. In the order of the dataset alike cases stand together, and in that in which they end the
-// quick ones come first.
-func (w *Worker) drawOrder(places []int) []int {
-	if w.plan.StopEarly == nil {
+// signed registration fixes; see [evidence.StopEarly.Place]. In the order of the
+// dataset alike cases stand together, and in that in which they end the quick ones
+// come first.
+func drawOrder(p *evidence.Plan, cases *scenario.Set, places []int) []int {
+	if p.StopEarly == nil {
 		return places
 	}
 	keys := make(map[int]digest.Content, len(places))
 	for _, i := range places {
-		keys[i] = w.plan.StopEarly.Place(w.cases.Ref(i).ID)
+		keys[i] = p.StopEarly.Place(cases.Ref(i).ID)
 	}
 	drawn := slices.Clone(places)
 	slices.SortFunc(drawn, func(a, b int) int {

@@ -14,7 +14,7 @@ func Validate(b *bench.Verified) error {
 	if _, err := rulesOf(b.Registration(), nil); err != nil {
 		return err
 	}
-	w := &Worker{cfg: Config{Work: Work{Bench: b}}, cases: scenario.Of(b, "")}
+	w := &Worker{cfg: Config{Bench: b}, cases: scenario.Of(b, "")}
 	var trees []digest.Content
 	type seen struct { // a look has ten times as many bytes, and a server has little memory
 		tree *digest.Content

@@ -183,7 +183,7 @@ func (p *place) watched(disk store.FS) (notes map[string]*evidence.Watched, miss
 	return notes, missing
 }
 
-func recording(s *setup) { s.SubmitIntent, s.Recording = true, evidence.RecordHeads }
+func recording(s *setup) { s.Spec.SubmitIntent, s.Spec.Recording = true, evidence.RecordHeads }
 
 func TestAttemptIsRecordedAsPlanned(t *testing.T) {
 	p := newPlace(t, sums(3)...)
@@ -207,7 +207,7 @@ func TestAttemptIsRecordedAsPlanned(t *testing.T) {
 func TestDiskThatFailsCostsTheRecordingOnly(t *testing.T) {
 	probe := newPlace(t, sums(4)...)
 	clean := faultfs.New(probe.dir)
-	if _, err := probe.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = clean, 1 }); err != nil {
+	if _, err := probe.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Spec.Jobs = clean, 1 }); err != nil {
 		t.Fatal(err)
 	}
 	first := slices.IndexFunc(clean.Log(), func(op string) bool { return strings.HasPrefix(op, "writeat") }) // the pack's header
@@ -216,7 +216,7 @@ func TestDiskThatFailsCostsTheRecordingOnly(t *testing.T) {
 			p := newPlace(t, sums(4)...)
 			disk := faultfs.New(p.dir)
 			disk.Inject(faultfs.Fault{At: first + 5, Kind: kind}) // a write of the second case
-			s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = disk, 1 })
+			s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Spec.Jobs = disk, 1 })
 			if err != nil || !disk.Hit() || s.Outcomes[evidence.Passed] != 4 || !s.Finished {
 				t.Fatalf("%+v, %v, hit %v\n%s", s, err, disk.Hit(), strings.Join(disk.Log(), "\n"))
 			}
@@ -239,7 +239,7 @@ func TestEveryWriteOfEvidenceMayFail(t *testing.T) {
 	const n = 2
 	probe := newPlace(t, sums(n)...)
 	clean := faultfs.New(probe.dir)
-	if _, err := probe.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = clean, 1 }); err != nil {
+	if _, err := probe.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Spec.Jobs = clean, 1 }); err != nil {
 		t.Fatal(err)
 	}
 	stopped, without := 0, 0
@@ -251,12 +251,12 @@ func TestEveryWriteOfEvidenceMayFail(t *testing.T) {
 			p := newPlace(t, sums(n)...)
 			disk := faultfs.New(p.dir)
 			disk.Inject(faultfs.Fault{At: at, Kind: kind})
-			s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs = disk, 1 })
+			s, err := p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Spec.Jobs = disk, 1 })
 			disk = disk.Crash() // without its fault, and with space
 			if err != nil {
 				stopped++
 				begun := len(p.records(evidence.AttemptRegisteredKind)) > 0
-				s, err = p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Jobs, s.Resume = disk, 1, begun })
+				s, err = p.run(context.Background(), func(s *setup) { recording(s); s.Disk, s.Spec.Jobs, s.Spec.Resume = disk, 1, begun })
 			}
 			if err != nil || !s.Finished || s.Outcomes[evidence.Passed] != n {
 				t.Fatalf("%s at %d (%s): %+v, %v", kind, at, op, s, err)
@@ -279,7 +279,7 @@ func TestFullLedgerStopsARecordedAttempt(t *testing.T) {
 	p := newPlace(t, sums(3)...)
 	n := &notebook{full: 4}
 	run := func(resume bool) (*Summary, error) {
-		return p.run(context.Background(), func(s *setup) { recording(s); inNotebook(t, n)(s); s.Resume = resume })
+		return p.run(context.Background(), func(s *setup) { recording(s); inNotebook(t, n)(s); s.Spec.Resume = resume })
 	}
 	if s, err := run(false); !refusal.Is(err, refusal.DiskFull) || s.Finished {
 		t.Fatalf("a full ledger: %+v, %v", s, err)

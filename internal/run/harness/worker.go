@@ -27,8 +27,6 @@ type Worker struct {
 	class string
 	reg   bench.Registration // of the class
 	cases *scenario.Set      // nil of one that only drives
-	plan  evidence.Plan      // what the config promises
-	jobs  []job              // of the plan, in its order
 	rules *policy.Ruleset
 	// offered are the tools that these rules allow because cases offer them.
 	offered []string
@@ -46,7 +44,8 @@ type Worker struct {
 	embedders                    []string         // the models whose vectors are compared
 	askings                      []digest.Content // what judges are asked, of every case
 
-	of int // cases that the patterns of the selection fit
+	of    int // cases that the patterns of the selection fit
+	tasks int // executions that the plan promises
 
 	rubrics *rubrics
 	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
@@ -56,18 +55,18 @@ type Worker struct {
 	byID  map[string]int
 }
 
-// NewWorker checks what can be checked before a case runs, and opens the
-// sandboxes that the cases of the config need. The caller closes the worker.
-func NewWorker(ctx context.Context, cfg Config) (*Worker, error) {
-	w, err := prepare(cfg)
+// open checks what can be checked before a case runs, and opens the sandboxes that
+// the cases of the config need. The caller closes the worker.
+func open(ctx context.Context, cfg Config) (*prospect, error) {
+	p, err := prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.openSandboxes(ctx); err != nil {
-		w.Close()
+	if err := p.worker.openSandboxes(ctx); err != nil {
+		p.worker.Close()
 		return nil, err
 	}
-	return w, nil
+	return p, nil
 }
 
 // Close closes the sandboxes.

@@ -95,7 +95,7 @@ func (n *notebook) kinds() string {
 }
 
 func inNotebook(t *testing.T, n *notebook) func(*setup) {
-	return func(s *setup) { s.Ledger, s.Past, s.Jobs = n, n.past(t), 1 }
+	return func(s *setup) { s.Ledger, s.Past, s.Spec.Jobs = n, n.past(t), 1 }
 }
 
 // TestAnyLedgerWillDo: an attempt needs of a ledger what the interface says, and
@@ -110,7 +110,7 @@ func TestAnyLedgerWillDo(t *testing.T) {
 		t.Error("an attempt that is not finished was published")
 	}
 	n.full = 0
-	s, err := p.run(context.Background(), func(s *setup) { inNotebook(t, n)(s); s.Resume = true })
+	s, err := p.run(context.Background(), func(s *setup) { inNotebook(t, n)(s); s.Spec.Resume = true })
 	if err != nil || !s.Finished || s.Outcomes[evidence.Passed] != 3 || s.Head != n.Head() {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -137,7 +137,7 @@ func TestAWorkerNeedsNoLedger(t *testing.T) {
 	p := newPlace(t, sum(1, "2"), sum(2, "wrong"))
 	p.tick = 0 // the clock is not what is compared
 	n := &notebook{}
-	if _, err := p.run(context.Background(), func(s *setup) { inNotebook(t, n)(s); s.Repeat = 2 }); err != nil {
+	if _, err := p.run(context.Background(), func(s *setup) { inNotebook(t, n)(s); s.Spec.Repeat = 2 }); err != nil {
 		t.Fatal(err)
 	}
 	c, err := p.config()
@@ -145,10 +145,11 @@ func TestAWorkerNeedsNoLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Operator = digest.IDOf([]byte("olga"))
-	w, err := NewWorker(context.Background(), c.Config)
+	ready, err := open(context.Background(), c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := ready.worker
 	defer w.Close()
 	vault := store.OpenVault(store.OS{}, filepath.Join(p.dir, "evidence"))
 	scored := 0

@@ -42,7 +42,7 @@ func mustTarget(t testing.TB, name string) *agent.Target {
 func rehearse(t testing.TB, v *bench.Verified, target *agent.Target) map[string]*harness.Graded {
 	t.Helper()
 	results := map[string]*harness.Graded{}
-	cfg := harness.Config{Work: harness.Work{Bench: v, Target: target}, Now: func() time.Time { return suiteTime }, Version: "test"}
+	cfg := harness.Config{Spec: harness.Spec{Version: "test"}, Bench: v, Target: target, Now: func() time.Time { return suiteTime }}
 	err := harness.Rehearse(context.Background(), cfg, func(h *harness.Graded) error {
 		if h.Suspended {
 			t.Errorf("case %s: a question was left open", h.Case.ID)

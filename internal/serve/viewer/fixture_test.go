@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/app/lab"
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/run/harness"
 )
 
 const registration = `version: 1
@@ -116,11 +117,11 @@ func (s *shop) run(class, target string) error {
 		return err
 	}
 	defer c.Close()
-	setup, err := lab.New(c, lab.Options{Class: class, Target: target, Version: "test"})
+	setup, err := lab.New(c, harness.Spec{Class: class, Targets: []string{target}, Version: "test"})
 	if err != nil {
 		return err
 	}
-	_, err = setup.Run(context.Background(), lab.RunOptions{})
+	_, err = setup.Run(context.Background(), harness.Parties{}, nil)
 	return err
 }
 

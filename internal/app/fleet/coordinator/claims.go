@@ -43,7 +43,7 @@ type claim struct {
 	models   map[string]*modelCall // by the names that the worker gave them
 	answered *nats.Msg             // the result, which waits for the verdict
 
-	result chan *harness.Driven // of one
+	result chan *harness.DriveResult // of one
 	lost   chan struct{}
 	failed string // what the worker said if it could not drive
 
@@ -258,7 +258,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 	now := c.crew.Now()
 	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
 	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
-		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.Driven, 1), lost: make(chan struct{})}
+		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.DriveResult, 1), lost: make(chan struct{})}
 	k.calling, k.endCalls = context.WithCancel(context.Background())
 	o.claim, w.busy = k, now
 	if c.alone != "" && c.alone != w.Key {
@@ -273,7 +273,7 @@ func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
 func (k *claim) Worker() evidence.Worker { return k.about }
 
 // Drive shows the worker the case and waits for what it brings back.
-func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.Driven, error) {
+func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.DriveResult, error) {
 	c := k.c
 	out, blobs, err := c.handout(k, h)
 	if err != nil {
@@ -686,12 +686,12 @@ func (c *Coordinator) note(w *worker, name string, severity evidence.Severity, d
 	if enough || c.running.Err() != nil { // the ledger of a stopped attempt is being closed
 		return
 	}
-	data, err := canon.Marshal(map[string]any{"attempt": c.begun.Registered.Attempt, "case": caseID, "worker": w.Key})
+	data, err := canon.Marshal(map[string]any{"attempt": c.start.Registered.Attempt, "case": caseID, "worker": w.Key})
 	if err != nil {
 		return
 	}
 	detail = strings.ToValidUTF8(detail, "\uFFFD")
-	if err := c.begun.Refused(evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: "TB-4", Detail: detail[:min(len(detail), 1000)], Data: data}); err != nil {
+	if err := c.start.Refused(evidence.IntegrityEvent{Name: name, Severity: severity, Boundary: "TB-4", Detail: detail[:min(len(detail), 1000)], Data: data}); err != nil {
 		c.o.Note("the event %s could not be written: %v", name, err)
 	}
 }

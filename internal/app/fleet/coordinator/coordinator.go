@@ -53,7 +53,7 @@ type Coordinator struct {
 	server  *bus.Server
 	nc      *nats.Conn
 	queue   *bus.Queue
-	begun   harness.Begun
+	start   harness.Start
 	running context.Context // of the attempt
 	byes    chan string     // names of workers that know that the fleet has ended
 	welcome fleet.Welcome
@@ -125,7 +125,7 @@ func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, 
 // pack takes the target apart for the journey. What cannot travel is refused here,
 // before anything is registered.
 func (c *Coordinator) pack() (err error) {
-	if c.crew.Target.Kind == agent.KindCommand && c.crew.Unsafe {
+	if c.crew.Target.Kind == agent.KindCommand && c.crew.Spec.Unsafe() {
 		return refusal.Newf(refusal.Usage, "--fleet with --sandbox none: workers run an agent in a sandbox only").WithHint("leave --sandbox none out, or run the class on this machine")
 	}
 	c.carried, c.shared, c.folders, err = c.crew.Target.Carry()
@@ -276,10 +276,10 @@ func (c *Coordinator) sayGoodbye() {
 }
 
 // Begin makes the queue and begins to answer.
-func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
-	c.begun, c.running, c.started = b, ctx, c.crew.Now()
+func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
+	c.start, c.running, c.started = s, ctx, c.crew.Now()
 	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
-	c.counts = fleet.Status{Attempt: b.Registered.Attempt, Class: b.Registered.Class, Target: b.Registered.Target, Planned: b.Left}
+	c.counts = fleet.Status{Attempt: s.Registered.Attempt, Class: s.Registered.Class, Target: s.Registered.Target, Planned: s.Left}
 	if err := c.setUp(); err != nil {
 		return err
 	}
@@ -322,8 +322,8 @@ func (c *Coordinator) Begin(ctx context.Context, b harness.Begun) error {
 
 // setUp writes what all cases share.
 func (c *Coordinator) setUp() error {
-	setup := fleet.Setup{Version: fleet.Version, Registered: *c.begun.Registered, Registration: c.crew.Registration, Offered: c.begun.Offered, Target: c.carried,
-		Sandbox: c.crew.Sandbox, Unsafe: c.crew.Unsafe, Replies: c.crew.Replies, Live: c.begun.Registered.Mode == "live", Harness: c.o.Version}
+	setup := fleet.Setup{Version: fleet.Version, Registered: *c.start.Registered, Registration: c.crew.Registration, Offered: c.start.Offered, Target: c.carried,
+		Sandbox: c.crew.Spec.Classes(), Unsafe: c.crew.Spec.Unsafe(), Replies: c.crew.Spec.Replies(), Live: c.start.Registered.Mode == "live", Harness: c.o.Version}
 	for _, v := range c.crew.Versions {
 		setup.Signers = append(setup.Signers, fleet.SignersVersion{Signers: v.Signers, Signatures: v.Signatures})
 	}
@@ -531,7 +531,7 @@ func (c *Coordinator) tell(m *nats.Msg) {
 }
 
 func (c *Coordinator) status() fleet.Status {
-	standing := c.begun.Standing()
+	standing := c.start.Standing()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, now := c.counts, c.crew.Now()

@@ -68,7 +68,7 @@ func newYard(t *testing.T) *yard {
 		y.c.byes = nil // the workers are gone by then, and say no goodbye
 		y.c.close()
 	})
-	y.must(y.c.Begin(t.Context(), harness.Begun{Registered: &evidence.AttemptRegistered{Attempt: "sums.default.1"}, Left: 1, Refused: y.refused,
+	y.must(y.c.Begin(t.Context(), harness.Start{Registered: &evidence.AttemptRegistered{Attempt: "sums.default.1"}, Left: 1, Refused: y.refused,
 		Standing: func() harness.Standing { return harness.Standing{CostMicroUSD: 7, Disagreed: 1} }}))
 	y.a, y.b = y.join(keys["wa"]), y.join(keys["wb"])
 	return y
@@ -111,7 +111,7 @@ func (y *yard) join(key *seal.Key) *hand {
 
 // An ended is what the harness gets of a case.
 type ended struct {
-	driven *harness.Driven
+	driven *harness.DriveResult
 	err    error
 }
 

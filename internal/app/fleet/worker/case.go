@@ -97,7 +97,7 @@ func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) 
 }
 
 // drive takes the agent through a case.
-func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.Driven, error) {
+func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResult, error) {
 	c := &scenario.Case{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
 	if err := c.Scenario.Validate(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ type ticketKey struct{}
 
 // bring sends what came of a case. A worker that is being stopped says so, so that the
 // case need not wait until it is missed.
-func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Driven, failed error) error {
+func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.DriveResult, failed error) error {
 	ctx, cancel := s.untilEnd(ctx)
 	defer cancel()
 	r := &fleet.Result{Fleet: h.Fleet, Ticket: h.Ticket, Attempt: h.Attempt, CaseID: h.CaseID, Repeat: h.Repeat, Execution: h.Execution, Harness: s.o.Version, Pieces: []fleet.File{}}
@@ -133,7 +133,7 @@ func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Dri
 	if failed != nil {
 		text := failed.Error()
 		r.Failed = text[:min(len(text), 2000)]
-		driven = &harness.Driven{}
+		driven = &harness.DriveResult{}
 	}
 	r.Driven = *driven
 	room := int(min(fleet.MaxMessage, s.nc.MaxPayload())) / 2

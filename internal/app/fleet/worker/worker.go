@@ -294,12 +294,12 @@ func (s *shift) prepare(ctx context.Context) error {
 	if target.Kind == agent.KindCommand && s.setup.Unsafe {
 		return refusal.Newf(refusal.Usage, "the attempt runs its agent without a sandbox (--sandbox none), which workers do not do")
 	}
-	cfg := harness.DriverConfig{Class: s.setup.Registered.Class, Registration: s.setup.Registration, Target: target, Offered: s.setup.Offered, Sandbox: s.setup.Sandbox,
-		Hidden: s.o.Hidden, Replies: s.setup.Replies, Now: s.o.Now, Version: s.o.Version}
+	cfg := harness.Config{Spec: s.setup.Spec(), Target: target, Hidden: s.o.Hidden, Now: s.o.Now}
+	cfg.Spec.Version = s.o.Version
 	if s.setup.Live {
 		cfg.Live = &live{s}
 	}
-	s.driver, err = harness.NewDriver(ctx, cfg)
+	s.driver, err = harness.NewDriver(ctx, cfg, harness.DriverClass{Registration: s.setup.Registration, Offered: s.setup.Offered})
 	return err
 }
 
