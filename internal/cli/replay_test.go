@@ -13,7 +13,7 @@ import (
 // TestReplayTellsEveryTypeOfEvent: no line is left blank after the type.
 func TestReplayTellsEveryTypeOfEvent(t *testing.T) {
 	told := map[string]string{}
-	files, err := filepath.Glob("../trajectory/testdata/vectors/*.jsonl")
+	files, err := filepath.Glob("../run/trajectory/testdata/vectors/*.jsonl")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no trajectories", err)
 	}
