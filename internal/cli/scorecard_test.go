@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -463,7 +464,7 @@ func TestRecomputeAll(t *testing.T) {
 	save := func(passed int) {
 		t.Helper()
 		doc := fmt.Sprintf(`{"attempt":{"id":%q,"level":"signed","number":1},"finished":true,"head":%q,"passed":%d,"total":3,
-			"class":"fix","target":"agent","failed":1,"skipped":0,"unscored":0,"truncated":0,"errors":0,"mean_score":0.8333333333,"failure_modes":["bad\u001b[2J"],"cost_usd":0,"isolation_class":"builtin","scorecard":null}`, id, head, passed)
+			"class":"fix","target":"agent","failed":1,"skipped":0,"unscored":0,"truncated":0,"errors":0,"mean_score":0.8333333333,"failure_modes":["bad\u001b[2J"],"cost_usd":0,"isolation_class":"builtin","scorecard":null,"rules":%d}`, id, head, passed, scorecard.Rules)
 		if err := os.WriteFile(run, []byte(doc), 0o600); err != nil {
 			t.Fatal(err)
 		}
