@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +39,26 @@ sign each case, two sign the class as a whole, one of them with the security rol
 
 // addTrustRootFlag is for the commands that CI calls.
 func addTrustRootFlag(cmd *cobra.Command, trustRoot *string) {
-	cmd.Flags().StringVar(trustRoot, "trust-root", "", "require this trust root, a `DIGEST` kept outside the checkout")
+	cmd.Flags().Var((*givenText)(trustRoot), "trust-root", "require this trust root, a `DIGEST` kept outside the checkout")
+}
+
+// givenText is the value of a flag that may be left out and may not be empty: a CI
+// system puts nothing in the place of a variable that is not set, and the check
+// that the flag asks for would be left out unnoticed.
+type givenText string
+
+func (g *givenText) String() string { return string(*g) }
+
+// Type is what pflag's own flags with a text say.
+func (g *givenText) Type() string { return "string" }
+
+// Set takes the text that was given.
+func (g *givenText) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty; is the variable set that it comes from?")
+	}
+	*g = givenText(text)
+	return nil
 }
 
 // A missingList is what a class still lacks, in answers.

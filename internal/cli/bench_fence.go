@@ -27,9 +27,8 @@ func newBenchFence(env *Env) *cobra.Command {
 		Use:   "fence --ci FILE",
 		Short: "Check that CI still runs \"bench verify --all\", and that it ran",
 		Long: `Print the digest of the CI file that calls "tally bench verify --all" and compare it
-with the one that two people pinned in bench/digests.yaml; check that the file calls
-the fence and does not ignore its answer, and that every pinned class has its folder,
-rubric and cases.
+with the one that two people pinned in bench/digests.yaml; check that the file is the
+fence in its one shape, and that every pinned class has its folder, rubric and cases.
 
 Three jobs keep each other honest:
 
@@ -38,8 +37,9 @@ Three jobs keep each other honest:
   3  tally bench fence --ci FILE --check-ran MARKER           job 2 ran, for this commit and this file
 
 Job 3 belongs in another CI file, or into the repository host's required checks,
-with a --trust-root of its own. --workflow prints both files for GitHub; the fence is
-accepted in that shape, or as the first command of a GitLab job, and in no other.
+with a --trust-root of its own. --workflow prints both files for GitHub, and jobs 1
+and 2 for GitLab. A file with the fence is accepted in that shape and in no other: it
+has no other job, step or setting. Other jobs belong in other files.
 FILE is relative to the workspace. The commit is --commit, or GITHUB_SHA, or
 CI_COMMIT_SHA.`,
 		Args: noArgs,
@@ -59,7 +59,7 @@ CI_COMMIT_SHA.`,
 
 func runBenchFence(_ context.Context, env *Env, o benchFenceOptions) error {
 	if o.workflow {
-		files := map[string]string{".github/workflows/bench.yml": bench.Workflow, ".github/workflows/bench-ran.yml": bench.WorkflowRan}
+		files := map[string]string{bench.WorkflowFile: bench.Workflow, bench.WorkflowRanFile: bench.WorkflowRan, bench.GitLabFile: bench.GitLabPipeline}
 		return env.Answer(files, func(out io.Writer) {
 			for _, name := range slices.Sorted(maps.Keys(files)) {
 				fmt.Fprintf(out, "# --- %s\n%s\n", name, files[name])

@@ -28,7 +28,7 @@ It makes an operator key, and two example signers whose keys lie in .tally/keys
 so that you can try the ceremonies alone. Replace them with your people's own
 SSH keys before you rely on a signature: give --signers FILE, an allowed_signers
 file that names the people and the operator's key, or change the file later with
-"tally signers".
+"tally signers". templates/CODEOWNERS asks for review of what the signatures rest on.
 
 With --agent it is for an agent that you have: it makes a target that starts it, with
 its virtual environment or node_modules, and a class of five cases with a gate that

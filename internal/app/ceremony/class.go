@@ -51,10 +51,7 @@ func newClass(c *dossier.Corpus, o ClassOptions, lines []byte) (bench.Trust, err
 	if err := WriteFiles(c.ClassDir(o.Class), files); err != nil {
 		return "", err
 	}
-	if err := store.MakeDir(store.OS{}, c.Path("templates"), 0o755); err != nil {
-		return "", err
-	}
-	if err := WriteIfMissing(c.Path("templates", "CODEOWNERS"), []byte(bench.CodeOwners), 0o644); err != nil {
+	if err := writeCodeOwners(c.Place); err != nil {
 		return "", err
 	}
 	if !o.Scratch {
@@ -63,6 +60,15 @@ func newClass(c *dossier.Corpus, o ClassOptions, lines []byte) (bench.Trust, err
 		}
 	}
 	return trust, nil
+}
+
+// writeCodeOwners writes the template of a CODEOWNERS file: who must review what
+// the signatures rest on.
+func writeCodeOwners(p *dossier.Place) error {
+	if err := store.MakeDir(store.OS{}, p.Path("templates"), 0o755); err != nil {
+		return err
+	}
+	return WriteIfMissing(p.Path("templates", "CODEOWNERS"), []byte(bench.CodeOwners), 0o644)
 }
 
 // CaseOptions say what case to add.

@@ -266,6 +266,11 @@ func pinClass(c *dossier.Corpus, o DigestOptions) (changed bool, err error) {
 	if err := pins.Pin(c.Root, o.CI, o.Image, imageKind(c, o.Image)); err != nil {
 		return false, err
 	}
+	if o.CI != "" {
+		if data, err := c.Root.ReadFile(o.CI); err == nil && bench.LacksProgram(data) {
+			c.Note("%s: the digest of the program is still the zeros of the template, so the job fails: write the digest that SHA256SUMS of the release has, and pin the file again", o.CI)
+		}
+	}
 	return writeSigned(c.Path(filepath.FromSlash(bench.PinsFile)), pins.Format())
 }
 

@@ -66,8 +66,11 @@ func Init(ctx context.Context, o InitOptions, world dossier.World) (*dossier.Pla
 	if err := writeFrame(w, o.bare); err != nil {
 		return nil, err
 	}
-	if o.Signers != "" || o.bare {
+	if o.bare {
 		return w, nil
+	}
+	if err := writeCodeOwners(w); err != nil || o.Signers != "" {
+		return w, err
 	}
 	return w, exampleBench(w)
 }

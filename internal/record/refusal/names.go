@@ -253,7 +253,7 @@ var meanings = map[Name]meaning{
 	BenchTreeInvalid:           {ExitUnverified, "a bench holds a link, a device, an odd or look-alike name, or a file that does not belong in a bench"},
 	BenchIncomplete:            {ExitUnverified, "a task class or the pins lack a file that they must have"},
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
-	FenceMissing:               {ExitUnverified, "the CI file does not call the fence, or ignores its answer"},
+	FenceMissing:               {ExitUnverified, "the CI file is gone, or is not the fence in its one shape"},
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
 
 	ResultRefused: {ExitUnverified, "what a worker of a fleet sent is not a result of the case that it was given"},

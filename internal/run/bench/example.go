@@ -291,8 +291,14 @@ const CodeOwners = `# Who must review what, as the signatures ask too. Replace t
 /signers/                       @your-org/security
 /tally.yaml                     @your-org/security
 /audit/                         @your-org/security
-/.github/workflows/             @your-org/security
-/CODEOWNERS                     @your-org/security
+# What decides whether the checks run and with which program: CI files, and scripts
+# that install.
+/.github/                       @your-org/security
+/.gitlab/                       @your-org/security
+*.gitlab-ci.yml                 @your-org/security
+/.ci/                           @your-org/security
+/ci/                            @your-org/security
+CODEOWNERS                      @your-org/security
 `
 
 // MinedClass is the beginning of a class of coding cases from the history of a

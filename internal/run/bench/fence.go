@@ -29,9 +29,9 @@ type Fence struct {
 }
 
 // CheckFence looks after the control itself. It refuses when the CI file is
-// not the one that two people pinned, when it does not call the fence or
-// ignores its answer, when a pinned class lacks its folder, rubric or cases,
-// and when a signed class is not pinned.
+// not the one that two people pinned, when it is not the fence in its one shape
+// (see [CheckCalls]), when a pinned class lacks its folder, rubric or cases, and
+// when a signed class is not pinned.
 //
 // It does not verify the classes: that is [Verify], which the fence calls.
 func CheckFence(root *os.Root, ciFile string, opt Options) (*Fence, error) {

@@ -73,7 +73,7 @@ func newFixture(t testing.TB) *fixture {
 	f.write("bench/greet/cases/hard/input/prompt.txt", []byte("Say goodbye.\n"))
 	f.write("bench/greet/cases/hard/expected/answer.txt", []byte("goodbye\n"))
 	f.write("cassettes/greet/hard.cassette.zst", []byte("a recording"))
-	f.write(".github/workflows/bench.yml", []byte(ciFile))
+	f.write(".github/workflows/bench.yml", []byte(Workflow))
 	pins := &Pins{Version: 1, Classes: []string{"greet"}}
 	f.must(pins.Pin(root, ".github/workflows/bench.yml", "", ""))
 	f.write(PinsFile, pins.Format())
@@ -111,15 +111,6 @@ rubric_limits:
   wall_clock_seconds: 120
   memory_bytes: 2147483648
 `)
-
-const ciFile = `name: bench
-on: [push]
-jobs:
-  fence:
-    runs-on: ubuntu-latest
-    steps:
-      - run: tally bench verify --all
-`
 
 func signersFile(t testing.TB) *seal.Signers {
 	t.Helper()

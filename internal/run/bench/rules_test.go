@@ -191,7 +191,7 @@ func validDocuments(t *testing.T) map[string][][]byte {
 	add("case", read("bench/greet/cases/greeting/case.yaml"))
 	add("manifest", read("bench/greet/manifest.yaml"))
 	add("digests", read("bench/greet/cases/digests.yaml"))
-	add("pins", read(PinsFile))
+	add("pins", "version: 1\nclasses: [greet]\nci: {file: "+WorkflowFile+", digest: \"blake3:7b8cf61863c4f955acc9045aaba3c7faf4541fc6583fff4fd1512366580c0e97\"}\n")
 	witness := func(name string) string {
 		public, _ := keyOf(t, name).Public().Ed25519()
 		return seal.CosignatureVKey(public, name)

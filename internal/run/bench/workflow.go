@@ -3,187 +3,316 @@ package bench
 import (
 	_ "embed"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/strictyaml"
 )
 
-// Workflow is a GitHub workflow with jobs 1 and 2 of the fence, and WorkflowRan
-// one with job 3, which belongs into a file of its own.
+// The files that run the fence. Workflow is a GitHub workflow with jobs 1 and 2,
+// WorkflowRan one with job 3, which belongs into a file of its own, and
+// GitLabPipeline has jobs 1 and 2 for GitLab.
 var (
 	//go:embed workflows/bench.yml
 	Workflow string
 	//go:embed workflows/bench-ran.yml
 	WorkflowRan string
+	//go:embed workflows/fence.gitlab-ci.yml
+	GitLabPipeline string
 )
 
-// The one shape in which a CI file calls the fence. A reader of shell, or of
-// every setting that a CI system has, would always miss one; so nothing is read
-// but this, and everything else is refused:
-//
-//   - the file is YAML, and runs for every pull request or every push;
-//   - a job of its own has a step of its own;
-//   - the step's command is "tally bench verify --all" and nothing else;
-//   - the job and the step have only settings that cannot switch them off, go
-//     on after a refusal, or read the command in another way.
-const fenceHint = `write the job as "tally bench fence --workflow" prints it: a step of its own whose command is tally bench verify --all`
+// Where the files belong.
+const (
+	WorkflowFile    = ".github/workflows/bench.yml"
+	WorkflowRanFile = ".github/workflows/bench-ran.yml"
+	GitLabFile      = ".gitlab-ci.yml"
+)
 
-// fenceRun is the command. A trust root may be a digest or one variable.
-var fenceRun = lazily(`^(?:[A-Za-z0-9_.-]*/)*tally bench verify --all(?: --json| --quiet| --trust-root (?:sha256:[0-9a-f]{64}|"?\$\{?[A-Z_][A-Z0-9_]*\}?"?|"?\$\{\{ ?vars\.[A-Za-z_][A-Za-z0-9_]* ?\}\}"?))*$`)
+const fenceHint = `write the file as "tally bench fence --workflow" prints it, put other jobs into another file, and pin it with "tally bench digest CLASS --ci FILE"`
 
-// What a GitHub workflow, its job and the step may say besides. Each was chosen
-// because it cannot keep the step from running or its answer from counting.
+// A fenceShape is the one form in which a CI file runs the fence. A reader of
+// shell, or of every setting that a CI system has, would always miss one; so the
+// whole file is compared with a template, value by value, and what the template
+// does not have is refused: another job could leave a marker of its own, an
+// earlier step could put another program in the place of tally.
+type fenceShape struct {
+	template func() (*strictyaml.Document, error)
+	file     string // as the template names itself
+	// free are the places where a project writes something of its own, by a
+	// pattern of their path: what is expected there, "" if the value is that.
+	free map[string]func(*strictyaml.Node) string
+	// optional are the members that may be left out, by a pattern of their path.
+	optional []string
+}
+
+var githubShape = fenceShape{
+	template: parsedTemplate(&Workflow),
+	file:     WorkflowFile,
+	free: map[string]func(*strictyaml.Node) string{
+		"on":                     expectTriggers,
+		"jobs/*/runs-on":         expectRunner,
+		"jobs/*/timeout-minutes": expectMinutes,
+		"jobs/*/steps/0/uses":    expectCheckout,
+	},
+	optional: []string{"jobs/fence-unchanged", "jobs/*/timeout-minutes"},
+}
+
+var gitlabShape = fenceShape{
+	template: parsedTemplate(&GitLabPipeline),
+	file:     GitLabFile,
+	free:     map[string]func(*strictyaml.Node) string{"*/timeout": expectDuration},
+	optional: []string{"fence-unchanged", "*/timeout"},
+}
+
+func parsedTemplate(text *string) func() (*strictyaml.Document, error) {
+	return sync.OnceValues(func() (*strictyaml.Document, error) {
+		return strictyaml.Parse("the template", []byte(*text), workflowRules)
+	})
+}
+
+// Where a CI system looks for its files: one that lies elsewhere is never run.
 var (
-	workflowKeys = []string{"name", "on", "permissions", "jobs"}
-	jobKeys      = []string{"name", "runs-on", "timeout-minutes", "permissions", "steps"}
-	stepKeys     = []string{"name", "run"}
-	gitlabKeys   = []string{"image", "script", "stage", "tags", "timeout"}
+	githubFile = lazily(`^\.github/workflows/[A-Za-z0-9_-][A-Za-z0-9_.-]*\.ya?ml$`)
+	gitlabFile = lazily(`^([A-Za-z0-9_.-]+/)*[A-Za-z0-9_.-]*\.gitlab-ci\.yml$`)
 )
+
+// blanks are the parts of a template's text that each project fills in. None can
+// hold a character that a shell or a CI system reads as more than itself. The
+// digest decides which program runs, so the address may be any.
+var blanks = []struct{ text, pattern string }{
+	{"https://example.com/tally_VERSION_linux_amd64.tar.gz", `https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9_.~+%-]+)+`},
+	{"registry.example.com/tally@sha256:", `[a-z0-9][a-z0-9_.:/-]*@sha256:`},
+	{unfilledDigest, `[0-9a-f]{64}`},
+	{"${{ vars.TALLY_TRUST_ROOT }}", `(\$\{\{ vars\.TALLY_TRUST_ROOT \}\}|sha256:[0-9a-f]{64})`},
+	{`"$TALLY_TRUST_ROOT"`, `("\$TALLY_TRUST_ROOT"|sha256:[0-9a-f]{64})`},
+}
+
+// unfilledDigest stands in the templates for the digest of the program. No file
+// has it, so a job that still does fails.
+var unfilledDigest = strings.Repeat("0", 64)
+
+// LacksProgram reports whether a CI file has the template's digest still in place
+// of that of a program.
+func LacksProgram(data []byte) bool { return strings.Contains(string(data), unfilledDigest) }
 
 var workflowRules = strictyaml.Rules{
-	Hint:      fenceHint,
-	MaxBytes:  maxCIBytes,
-	PlainKeys: []string{"on"},
+	Hint:        fenceHint,
+	MaxBytes:    maxCIBytes,
+	PlainKeys:   []string{"on"},
+	PlainDigits: true,
 }
 
-// A workflowFile is a CI file that is read for the fence.
-type workflowFile struct {
-	name string
-	doc  *strictyaml.Document
-}
-
-func (f workflowFile) refuse(line int, format string, args ...any) error {
-	return refusal.Newf(refusal.FenceMissing, "%s:%d: %s", f.name, line, fmt.Sprintf(format, args...)).WithHint(fenceHint)
-}
-
-// CheckCalls refuses a CI file that does not call "tally bench verify --all" in
-// the one shape that cannot ignore its answer. What else the file does is for
-// the two people who pin it: an earlier step may still put another program in
-// the place of tally.
+// CheckCalls refuses a CI file that is not the fence, in its one shape, or that
+// lies where no CI system looks for it.
 func CheckCalls(name string, data []byte) error {
+	shape := gitlabShape
+	switch {
+	case githubFile().MatchString(name):
+		shape = githubShape
+	case !gitlabFile().MatchString(name):
+		return refusal.Newf(refusal.FenceMissing, "%s: no CI system runs a file of this name; expected .github/workflows/NAME.yml, %s or NAME%s", name, GitLabFile, GitLabFile).
+			WithHint(fenceHint)
+	}
 	doc, err := strictyaml.Parse(name, data, workflowRules)
 	if err != nil {
-		return refusal.Newf(refusal.FenceMissing, "no CI file that can be read: %w", err).WithHint(fenceHint)
+		return refusal.Newf(refusal.FenceMissing, "the CI file cannot be read: %w", err).WithHint(fenceHint)
 	}
-	f := workflowFile{name, doc}
-	if doc.Top.Kind != strictyaml.Mapping {
-		return f.refuse(1, "found %s, expected a workflow", doc.Top.Describe())
-	}
-	if jobs := doc.Top.Member("jobs"); jobs != nil {
-		return f.checkWorkflow(jobs)
-	}
-	return f.checkGitLab()
-}
-
-// checkWorkflow reads a workflow of GitHub's form.
-func (f workflowFile) checkWorkflow(jobs *strictyaml.Member) error {
-	if err := f.only(f.doc.Top, workflowKeys, "a workflow with the fence"); err != nil {
+	want, err := shape.template()
+	if err != nil {
 		return err
 	}
-	if err := f.checkTriggers(); err != nil {
-		return err
-	}
-	for _, job := range jobs.Value.Members {
-		steps := job.Value.Member("steps")
-		if steps == nil {
-			continue
-		}
-		for i, step := range steps.Value.Items {
-			run := step.Member("run")
-			if run == nil || !fenceRun().MatchString(oneLine(run.Value)) {
-				continue
-			}
-			if err := f.only(job.Value, jobKeys, "the job "+job.Key); err != nil {
-				return err
-			}
-			return f.checkSteps(steps.Value.Items[:i+1])
-		}
-	}
-	return f.refuse(jobs.Line, "no step is the command tally bench verify --all")
+	return workflowFile{name, shape}.compare("", doc.Top.Line, doc.Top, want.Top)
 }
 
-// checkSteps reads the fence's step, the last, and those before it, which must
-// not be able to be skipped or to fail unnoticed either.
-func (f workflowFile) checkSteps(steps []*strictyaml.Node) error {
-	for _, step := range steps {
-		for _, m := range step.Members {
-			switch m.Key {
-			case "if", "continue-on-error", "shell", "working-directory":
-				return f.refuse(m.Line, "found %s: in a step up to the fence, which may change whether or where the fence runs", m.Key)
-			}
-		}
-	}
-	return f.only(steps[len(steps)-1], stepKeys, "the step of the fence")
+// A workflowFile is a CI file that is compared with a shape.
+type workflowFile struct {
+	name  string
+	shape fenceShape
 }
 
-// checkTriggers asks that the workflow runs for every pull request or push: a
-// filter would leave out the ones that it names.
-func (f workflowFile) checkTriggers() error {
-	on := f.doc.Top.Member("on")
-	if on == nil {
-		return f.refuse(1, "nothing says when it runs; expected on: with pull_request or push")
-	}
-	always := func(name string) bool { return name == "pull_request" || name == "push" }
-	switch v := on.Value; v.Kind {
-	case strictyaml.Text:
-		if always(v.Text) {
+// compare finds the first value that is not as the template has it. Where is its
+// path, "" for the whole file.
+func (f workflowFile) compare(where string, line int, found, want *strictyaml.Node) error {
+	for pattern, expect := range f.shape.free {
+		if matches(pattern, where) {
+			if expected := expect(found); expected != "" {
+				return f.refuse(line, where, found, expected)
+			}
 			return nil
 		}
-	case strictyaml.List:
-		for _, item := range v.Items {
-			if item.Kind == strictyaml.Text && always(item.Text) {
-				return nil
-			}
-		}
+	}
+	if found.Kind != want.Kind {
+		return f.refuse(line, where, found, want.Describe())
+	}
+	switch want.Kind {
 	case strictyaml.Mapping:
-		for _, m := range v.Members {
-			if always(m.Key) && m.Value.Kind == strictyaml.Null {
-				return nil
-			}
-		}
+		return f.compareMembers(where, line, found, want)
+	case strictyaml.List:
+		return f.compareItems(where, line, found, want)
+	case strictyaml.Text:
+		return f.compareText(where, line, found, want)
 	}
-	return f.refuse(on.Line, "it does not run for every pull request or every push; expected pull_request or push without a filter")
+	if found.Text != want.Text {
+		return f.refuse(line, where, found, want.Describe())
+	}
+	return nil
 }
 
-// checkGitLab reads a pipeline of GitLab's form: its jobs are members of the
-// file.
-func (f workflowFile) checkGitLab() error {
-	for _, job := range f.doc.Top.Members {
-		script := job.Value.Member("script")
-		if script == nil {
-			if !slices.Contains([]string{"stages", "image"}, job.Key) {
-				return f.refuse(job.Line, "found %s: which may change what the fence's job does", job.Key)
-			}
-			continue
+func (f workflowFile) compareMembers(where string, line int, found, want *strictyaml.Node) error {
+	var known []string
+	for _, m := range want.Members {
+		known = append(known, m.Key)
+	}
+	for _, m := range found.Members {
+		w := want.Member(m.Key)
+		if w == nil {
+			return f.refusef(m.Line, where, "found the setting %.80q, expected only %s", m.Key, strings.Join(known, ", "))
 		}
-		commands := script.Value.Items
-		if script.Value.Kind == strictyaml.Text {
-			commands = []*strictyaml.Node{script.Value}
-		}
-		// Lines of a script share a shell, so the fence is its first.
-		if len(commands) > 0 && fenceRun().MatchString(oneLine(commands[0])) {
-			return f.only(job.Value, gitlabKeys, "the job "+job.Key)
+		if err := f.compare(path.Join(where, m.Key), m.Line, m.Value, w.Value); err != nil {
+			return err
 		}
 	}
-	return f.refuse(1, "no job begins with the command tally bench verify --all")
-}
-
-// only refuses settings that are not known to be harmless.
-func (f workflowFile) only(n *strictyaml.Node, known []string, what string) error {
-	for _, m := range n.Members {
-		if !slices.Contains(known, m.Key) {
-			return f.refuse(m.Line, "%s has the setting %s:, expected only %s", what, m.Key, strings.Join(known, ", "))
+	for _, key := range known {
+		optional := slices.ContainsFunc(f.shape.optional, func(pattern string) bool { return matches(pattern, path.Join(where, key)) })
+		if found.Member(key) == nil && !optional {
+			return f.refusef(line, where, "found no setting %q, expected %s", key, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// oneLine is a command as one line; "" if it is not text.
-func oneLine(n *strictyaml.Node) string {
-	if n.Kind != strictyaml.Text {
+func (f workflowFile) compareItems(where string, line int, found, want *strictyaml.Node) error {
+	for i, item := range found.Items {
+		if i >= len(want.Items) {
+			return f.refusef(item.Line, where, "found item %d, expected %d and no more", i+1, len(want.Items))
+		}
+		if err := f.compare(path.Join(where, strconv.Itoa(i)), item.Line, item, want.Items[i]); err != nil {
+			return err
+		}
+	}
+	if len(found.Items) < len(want.Items) {
+		return f.refusef(line, where, "found %d items, expected %d", len(found.Items), len(want.Items))
+	}
+	return nil
+}
+
+// compareText compares line by line, so that a refusal names the line of a script.
+func (f workflowFile) compareText(where string, line int, found, want *strictyaml.Node) error {
+	// Job 2 names the file that it is in.
+	text := strings.ReplaceAll(want.Text, "--ci "+f.shape.file+" ", "--ci "+f.name+" ")
+	lines, wanted := strings.Split(found.Text, "\n"), strings.Split(text, "\n")
+	for i, text := range lines {
+		if i >= len(wanted) {
+			return f.refusef(line, where, "found %.200q after the last line, expected nothing more", text)
+		}
+		if !filledIn(wanted[i], text) {
+			return f.refusef(line, where, "found %.200q, expected %q", text, wanted[i])
+		}
+	}
+	if len(lines) < len(wanted) {
+		return f.refusef(line, where, "found the end of the text, expected %q", wanted[len(lines)])
+	}
+	return nil
+}
+
+// filledIn reports whether a text is that of the template with its blanks filled.
+func filledIn(template, text string) bool {
+	pattern := regexp.QuoteMeta(template)
+	for _, blank := range blanks {
+		pattern = strings.ReplaceAll(pattern, regexp.QuoteMeta(blank.text), blank.pattern)
+	}
+	return regexp.MustCompile(`\A` + pattern + `\z`).MatchString(text)
+}
+
+func (f workflowFile) refuse(line int, where string, found *strictyaml.Node, expected string) error {
+	return f.refusef(line, where, "found %s, expected %s", found.Describe(), expected)
+}
+
+func (f workflowFile) refusef(line int, where, format string, args ...any) error {
+	if where == "" {
+		where = "the file"
+	}
+	return refusal.Newf(refusal.FenceMissing, "%s:%d: %s: %s", f.name, line, where, fmt.Sprintf(format, args...)).WithHint(fenceHint)
+}
+
+func matches(pattern, where string) bool {
+	ok, err := path.Match(pattern, where)
+	return ok && err == nil
+}
+
+// expectTriggers asks for every pull request: a filter would leave out the ones
+// that it names, and pull_request_target looks at the base in place of the change.
+func expectTriggers(n *strictyaml.Node) string {
+	const expected = "pull_request, and besides it only push and merge_group, each without a filter"
+	var names []string
+	switch n.Kind {
+	case strictyaml.Text:
+		names = []string{n.Text}
+	case strictyaml.List:
+		for _, item := range n.Items {
+			if item.Kind != strictyaml.Text {
+				return expected
+			}
+			names = append(names, item.Text)
+		}
+	case strictyaml.Mapping:
+		for _, m := range n.Members {
+			if m.Value.Kind != strictyaml.Null {
+				return expected
+			}
+			names = append(names, m.Key)
+		}
+	}
+	others := slices.ContainsFunc(names, func(name string) bool {
+		return !slices.Contains([]string{"pull_request", "push", "merge_group"}, name)
+	})
+	if others || !slices.Contains(names, "pull_request") {
+		return expected
+	}
+	return ""
+}
+
+// expectRunner asks for one of GitHub's own machines by a label that exists: a job
+// for another waits for ever, or runs where somebody else has been before.
+func expectRunner(n *strictyaml.Node) string {
+	hosted := []string{"ubuntu-24.04", "ubuntu-22.04", "ubuntu-24.04-arm", "ubuntu-22.04-arm", "ubuntu-latest"}
+	if n.Kind == strictyaml.Text && slices.Contains(hosted, n.Text) {
 		return ""
 	}
-	return strings.TrimSuffix(n.Text, "\n")
+	return "one of " + strings.Join(hosted, ", ")
+}
+
+func expectMinutes(n *strictyaml.Node) string {
+	if n.Kind == strictyaml.Number && minutes().MatchString(n.Text) {
+		return ""
+	}
+	return "a whole number from 1 to 60"
+}
+
+func expectDuration(n *strictyaml.Node) string {
+	number, ok := strings.CutSuffix(n.Text, " minutes")
+	if n.Kind == strictyaml.Text && ok && minutes().MatchString(number) {
+		return ""
+	}
+	return `the text "N minutes" with N from 1 to 60`
+}
+
+var minutes = lazily(`^([1-9]|[1-5][0-9]|60)$`)
+
+// expectCheckout asks for a commit of a release. Another commit of that name may
+// be one that somebody pushed to a fork: GitHub finds those too.
+func expectCheckout(n *strictyaml.Node) string {
+	releases := []string{
+		"actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", // v4.2.2
+		"actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8", // v5.0.0
+	}
+	if n.Kind == strictyaml.Text && slices.Contains(releases, n.Text) {
+		return ""
+	}
+	return "one of " + strings.Join(releases, ", ")
 }
