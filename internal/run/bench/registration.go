@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/strictyaml"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 // Trust says whether people vouch for a class.
@@ -374,7 +375,7 @@ func (i *Isolation) validate() error {
 	}
 	seen := map[string]bool{}
 	for n, c := range i.Classes {
-		if err := oneOf(fieldAt("isolation.classes", n), c, "microvm", "gvisor", "namespace"); err != nil {
+		if err := oneOf(fieldAt("isolation.classes", n), c, isolation.Names()...); err != nil {
 			return err
 		}
 		if seen[c] {

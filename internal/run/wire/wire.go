@@ -162,7 +162,6 @@ func Expected() string {
 // Provider is whose API it is. The API must be known.
 func (a API) Provider() *Provider { return a.must().provider }
 
-
 // Recognise finds the API of a request in canonical JSON by its shape, among
 // those of a provider if its name is known. What has the shape of none is taken
 // for the first.
