@@ -20,6 +20,7 @@ docs:
 	go test ./internal/run/trajectory -run SchemaFile -update
 	go test ./internal/read/audit -run AuditPage -update
 	go test ./internal/share/importer -run ImportPage -update
+	go test ./internal/share/export -run ExportPage -update
 	go test ./internal/run/sandbox -run ClassPages -update
 	go test ./internal/share/browser -run Rules -update
 	go test ./internal/share/browser -run Digest -update

@@ -106,10 +106,8 @@ func helpCompletions(root *cobra.Command, args []string) []cobra.Completion {
 	return found
 }
 
-// filled breaks a paragraph of help that is made of a table into lines as long as
-// those that are written by hand.
-func filled(paragraph string) string {
-	const width = 85
+// filled breaks a paragraph of help that is made of a table into lines.
+func filled(width int, paragraph string) string {
 	var b strings.Builder
 	line := 0
 	for _, word := range strings.Fields(paragraph) {
@@ -125,7 +123,7 @@ func filled(paragraph string) string {
 		b.WriteString(word)
 		line += len(word)
 	}
-	return b.String() + "\n"
+	return b.String()
 }
 
 func exitCodesTopic() string {

@@ -19,9 +19,10 @@ import (
 
 func newImport(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "import PATH... | -",
-		Short: "Read other harnesses' results, and check what can be computed again",
-		Long: filled("Read the result files of other harnesses: "+strings.Join(importer.Names(), ", ")+
+		Use:         "import PATH... | -",
+		Annotations: looksAtFiles,
+		Short:       "Read other harnesses' results, and check what can be computed again",
+		Long: filled(85, "Read the result files of other harnesses: "+strings.Join(importer.Names(), ", ")+
 			". They are recognised by what is in them, whatever they are called; a folder is searched, and - is standard input.") + `
 
 What a file states and its rows show is computed again: means, pass@k, counts. Each
