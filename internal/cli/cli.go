@@ -107,7 +107,7 @@ type program struct {
 	// before that is the caller's mistake, whatever goes wrong after is not.
 	started bool
 
-	// ran is the command that was run.
+	// ran is the command that was run, nil if it panicked.
 	ran *cobra.Command
 
 	// misdirected is the mistake in "tally nonsense --help": the flag library's
@@ -164,7 +164,7 @@ func (p *program) main(args []string) int {
 		p.env.JSON = asksForJSON(args)
 	}
 	p.env.printError(err)
-	if p.started && p.ran.Annotations[looksAt] != looksAtFiles[looksAt] {
+	if p.started && (p.ran == nil || p.ran.Annotations[looksAt] != looksAtFiles[looksAt]) {
 		recordRefusal(p.env, err)
 	}
 	return refusal.ExitCode(err)

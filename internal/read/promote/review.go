@@ -12,7 +12,6 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/bench"
-	"tallystick/internal/run/sandbox/isolation"
 )
 
 // A review is what a recommendation looks at.
@@ -177,7 +176,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	switch {
 	case c.Isolation == "builtin":
 		// The graders of tally itself run no foreign code.
-	case !isolation.Promotes(c.Isolation) || !slices.Contains(r.reg.Isolation.Classes, c.Isolation):
+	case !bench.CountsForPromotion(c.Isolation) || !slices.Contains(r.reg.Isolation.Classes, c.Isolation):
 		return "isolation_class is " + c.Isolation
 	case c.Scope != "case":
 		return "isolation_scope is " + orNone(c.Scope)
@@ -185,7 +184,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	switch {
 	case c.AgentScope != "":
 		return "agent_scope is " + c.AgentScope
-	case isolation.Promotes(c.AgentIsolation):
+	case bench.CountsForPromotion(c.AgentIsolation):
 	case c.AgentIsolation == "" && c.Vantage == "inside":
 		// The built-in agent is part of tally and runs nothing of its own.
 	default:

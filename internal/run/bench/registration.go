@@ -369,6 +369,10 @@ func (l *Limits) validate() error {
 	return nil
 }
 
+// CountsForPromotion reports whether what ran in an isolation class can raise a
+// tier. What is not a class cannot.
+func CountsForPromotion(class string) bool { return isolation.Promotes(class) }
+
 func (i *Isolation) validate() error {
 	if len(i.Classes) == 0 {
 		return badField("isolation.classes", "is empty; name at least one class")

