@@ -19,6 +19,9 @@ docs:
 	go test ./internal/record/evidence -run RecordsPage -update
 	go test ./internal/run/trajectory -run SchemaFile -update
 	go test ./internal/read/audit -run AuditPage -update
+	go test ./internal/share/importer -run ImportPage -update
+	go test ./internal/share/export -run ExportPage -update
+	go test ./internal/run/sandbox -run ClassPages -update
 	go test ./internal/share/browser -run Rules -update
 	go test ./internal/share/browser -run Digest -update
 	go test ./internal/testing/structure -run ImportGraph -update

@@ -30,8 +30,9 @@ type auditOptions struct {
 func newAudit(env *Env) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
-		Use:   "audit ATTEMPT | PATH | --results FILE",
-		Short: "Look for signs of cheating in a run, ours or anybody's (AUD-1 to AUD-10)",
+		Use:         "audit ATTEMPT | PATH | --results FILE",
+		Annotations: looksAtFiles,
+		Short:       "Look for signs of cheating in a run, ours or anybody's (AUD-1 to AUD-10)",
 		Long: `Run the ten checks of the GAIA submission audit: answers fetched from an answer database,
 answers without work, answers in the prompt, calls that touch the grader, answers that
 match anything, undisclosed voting, an unknown split, reads of answer keys, programs that

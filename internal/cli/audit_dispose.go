@@ -22,8 +22,9 @@ const maxReport = 256 << 20
 
 func newAuditShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show REPORT",
-		Short: "Show a report, and what people said about its findings",
+		Use:         "show REPORT",
+		Annotations: looksAtFiles,
+		Short:       "Show a report, and what people said about its findings",
 		Long: `Show the report of an audit with the dispositions beside it, in REPORT.dispositions.jsonl.
 Each must be signed, and be about a finding of this very report; otherwise the exit code is
 3. A disposition changes nothing: a check that failed stays failed. It says which key
@@ -78,8 +79,9 @@ type disposeOptions struct {
 func newAuditDispose(env *Env) *cobra.Command {
 	var o disposeOptions
 	cmd := &cobra.Command{
-		Use:   "dispose ATTEMPT | REPORT --finding ID --reason TEXT --key FILE",
-		Short: "Sign what you say about a finding",
+		Use:         "dispose ATTEMPT | REPORT --finding ID --reason TEXT --key FILE",
+		Annotations: looksAtFiles,
+		Short:       "Sign what you say about a finding",
 		Long: `Sign a disposition of a finding: why it is what it is. The signature is over the digest of
 the report, the finding and the reason, in the namespace tallystick-disposition.
 

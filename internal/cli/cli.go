@@ -22,7 +22,6 @@ import (
 	"io"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -108,21 +107,24 @@ type program struct {
 	// before that is the caller's mistake, whatever goes wrong after is not.
 	started bool
 
-	// ran is the command that was run, with the commands above it.
-	ran string
+	// ran is the command that was run, nil if it panicked.
+	ran *cobra.Command
 
 	// misdirected is the mistake in "tally nonsense --help": the flag library's
 	// help hook cannot return an error.
 	misdirected error
 }
 
-func newProgram(env *Env) *program {
+func newProgram(env *Env) *program { return programOf(env, commands(env)) }
+
+// programOf is the program with these commands.
+func programOf(env *Env, list []*cobra.Command) *program {
 	p := &program{env: env}
 	p.root = newRoot(env)
 	p.root.SetOut(&p.text)
 	p.root.SetErr(env.Stderr)
 	p.root.SetIn(env.Stdin)
-	p.root.AddCommand(commands(env)...)
+	p.root.AddCommand(list...)
 	p.root.SetHelpCommand(newHelp(p.root))
 	p.root.InitDefaultHelpCmd()
 	// After SetOut: the completion commands remember where to write from here on.
@@ -162,16 +164,18 @@ func (p *program) main(args []string) int {
 		p.env.JSON = asksForJSON(args)
 	}
 	p.env.printError(err)
-	if p.started && !slices.Contains(looksAtFiles, p.ran) {
+	if p.started && (p.ran == nil || p.ran.Annotations[looksAt] != looksAtFiles[looksAt]) {
 		recordRefusal(p.env, err)
 	}
 	return refusal.ExitCode(err)
 }
 
-// looksAtFiles are the commands that look at files of anybody: that one of these
-// does not verify is the answer, and says nothing about this workspace. What they
-// refuse of the workspace itself they have recorded.
-var looksAtFiles = []string{"tally verify", "tally witness show", "tally witness verify", "tally witness replay", "tally import", "tally replay", "tally grade", "tally audit", "tally audit show", "tally audit dispose"}
+// looksAtFiles marks the commands that look at files of other people: that one of
+// these does not verify is the answer, and says nothing about this workspace. What
+// they refuse of the workspace itself they have recorded.
+var looksAtFiles = map[string]string{looksAt: "files"}
+
+const looksAt = "looks at"
 
 // recordRefusal has a refusal recorded that the command did not record itself:
 // whichever command meets something that does not verify, it is not forgotten.
@@ -227,7 +231,7 @@ func (p *program) run(ctx context.Context, args []string) (err error) {
 
 	p.root.SetArgs(append([]string{}, args...)) // never nil: nil means os.Args
 	cmd, err := p.root.ExecuteContextC(ctx)
-	p.ran = cmd.CommandPath()
+	p.ran = cmd
 	switch {
 	case p.misdirected != nil:
 		return p.misdirected

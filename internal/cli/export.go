@@ -43,19 +43,7 @@ func newExport(env *Env) *cobra.Command {
 first, and a case whose evidence is not whole stops the export. The same attempt gives the
 same bytes.
 
-  otel       OpenTelemetry spans, one OTLP JSON document
-  vc         a W3C credential, as "tally attest" issues it (needs --key and --harness-file)
-  html       one page that opens from disk and checks itself, with receipts and evidence
-  in-toto    statements eval-result and test-result in DSSE envelopes (needs --key)
-  eee        Every Eval Ever 0.3.0, with samples
-  hf         Hugging Face .eval_results, and snippets for the cards of model and dataset
-  inspect    a log that Inspect View opens
-  cyclonedx  a bill of materials with the model's metrics
-  croissant  Croissant Tasks
-  badge      an SVG; ATTEMPT may also be a result file, whose badge says that it was
-             imported, not observed
-
-eee, hf and in-toto are several files: -o names the folder. Only vc and in-toto are signed.
+` + formatsHelp() + `
 The others carry the receipt, which proves the attempt to whoever has the ledger's key.
 
 --withhold leaves salted digests in place of inputs, answers and expected outcomes. Scores
@@ -84,6 +72,30 @@ and totals stay as they are; --salts keeps what opens each text.`,
 	return cmd
 }
 
+// formatsHelp lists the formats.
+func formatsHelp() string {
+	var b strings.Builder
+	var folders, signed []string
+	for _, f := range export.Formats() {
+		lines := strings.Split(filled(78, f.Is), "\n")
+		fmt.Fprintf(&b, "  %-9s  %s\n", f.Name, strings.Join(lines, "\n             "))
+		if f.Folder {
+			folders = append(folders, f.Name)
+		}
+		if f.Signed {
+			signed = append(signed, f.Name)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s are several files: -o names the folder. Only %s are signed.", inWords(folders), inWords(signed))
+	return b.String()
+}
+
+// inWords joins names as in "a, b and c".
+func inWords(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 type exportAnswer struct {
 	Attempt string    `json:"attempt"`
 	Level   string    `json:"level"`
@@ -99,6 +111,10 @@ type exportAnswer struct {
 func runExport(ctx context.Context, env *Env, o exportOptions) error {
 	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", Key: o.key != "", Withhold: o.withhold, Salts: o.salts != ""}
 	if err := asked.Validate(); err != nil {
+		return err
+	}
+	format, err := export.Find(o.format)
+	if err != nil {
 		return err
 	}
 	switch o.format {
@@ -124,11 +140,11 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	a.Address = o.address
-	files, err := export.Write(a, o.format, o.hub)
+	files, err := format.Write(a, o.hub)
 	if err != nil {
 		return err
 	}
-	if o.format == "in-toto" {
+	if format.Signed {
 		key, err := seal.LoadKeyOrSeed(o.key)
 		if err != nil {
 			return err
@@ -137,7 +153,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 			return err
 		}
 	}
-	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: o.format == "in-toto"}, files)
+	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: format.Signed}, files)
 }
 
 // writeExport writes files where they were asked for, or one to standard output.
@@ -146,7 +162,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 		a.Bytes += len(f.Data)
 		a.Files = append(a.Files, f.Name)
 	}
-	if export.IsFolder(o.format) {
+	if f, _ := export.Find(o.format); f.Folder {
 		if err := outgoing.WriteOutputs(o.out, files); err != nil {
 			return err
 		}

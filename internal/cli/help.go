@@ -106,6 +106,26 @@ func helpCompletions(root *cobra.Command, args []string) []cobra.Completion {
 	return found
 }
 
+// filled breaks a paragraph of help that is made of a table into lines.
+func filled(width int, paragraph string) string {
+	var b strings.Builder
+	line := 0
+	for _, word := range strings.Fields(paragraph) {
+		switch {
+		case line == 0:
+		case line+1+len(word) > width:
+			b.WriteByte('\n')
+			line = 0
+		default:
+			b.WriteByte(' ')
+			line++
+		}
+		b.WriteString(word)
+		line += len(word)
+	}
+	return b.String()
+}
+
 func exitCodesTopic() string {
 	return exitCodes() + `
 The name of a refusal decides the code; see "tally help refusals". Codes are

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +19,11 @@ import (
 
 func newImport(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "import PATH... | -",
-		Short: "Read other harnesses' results, and check what can be computed again",
-		Long: `Read the result files of other harnesses: lm-evaluation-harness, HELM, Inspect,
-promptfoo, DeepEval, RAGAS, TruLens, MLflow, Weave, OpenAI evals, terminal-bench,
-Harbor, SWE-bench, MTEB, Every Eval Ever, OpenTelemetry and OpenInference spans,
-Claude Code sessions. They are recognised by what is in them, whatever they are
-called; a folder is searched, and - is standard input.
+		Use:         "import PATH... | -",
+		Annotations: looksAtFiles,
+		Short:       "Read other harnesses' results, and check what can be computed again",
+		Long: filled(85, "Read the result files of other harnesses: "+strings.Join(importer.Names(), ", ")+
+			". They are recognised by what is in them, whatever they are called; a folder is searched, and - is standard input.") + `
 
 What a file states and its rows show is computed again: means, pass@k, counts. Each
 check says pass, fail or skip, and why. Nothing here was observed by Tallystick: the

@@ -32,8 +32,9 @@ type replayOptions struct {
 func newReplay(env *Env) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
-		Use:   "replay TRAJECTORY",
-		Short: "Walk a trajectory, rebuild its state, run a changed agent against it",
+		Use:         "replay TRAJECTORY",
+		Annotations: looksAtFiles,
+		Short:       "Walk a trajectory, rebuild its state, run a changed agent against it",
 		Long: `Verify a trajectory and walk through it. TRAJECTORY is a file, or ATTEMPT:CASE for one
 of the evidence, whose head the ledger vouches for. A file may also be somebody else's:
 OpenTelemetry GenAI spans (OTLP in JSON or protobuf) or ATIF. It is converted, what has

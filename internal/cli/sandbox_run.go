@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 type sandboxRunOptions struct {
@@ -40,7 +41,7 @@ Exit 0 when the verdict is ok, 1 otherwise. Nothing is recorded.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSandboxRun(cmd.Context(), env, o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.class, "class", string(sandbox.GVisor), "isolation `CLASS`: microvm, gvisor or namespace; never a weaker one instead")
+	f.StringVar(&o.class, "class", string(sandbox.GVisor), "isolation `CLASS`: "+isolation.Expected()+"; never a weaker one instead")
 	f.StringVar(&o.rubric, "rubric", "", "the rubric, a `FILE` ending in .star or .py")
 	f.StringArrayVar(&o.with, "with", nil, "a helper `FILE` to put beside the rubric (may be repeated)")
 	f.StringVar(&o.image, "image", "", "`DIGEST` of the Python image, or \"host\" (default: the built one, else host)")

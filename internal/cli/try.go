@@ -14,7 +14,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
-	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 func newTry(env *Env) *cobra.Command {
@@ -115,8 +115,8 @@ func (a *tryAnswer) neverStarted() bool {
 
 func (a *tryAnswer) print(out io.Writer) {
 	fmt.Fprintf(out, "%d of %d passed. SCRATCH: nothing was signed or recorded.\n", a.Passed, a.Total)
-	if len(a.Cases) > 0 && a.Cases[0].Agent == string(sandbox.Namespace) {
-		fmt.Fprintln(out, "The program ran in the weaker class namespace: gvisor does not start here.")
+	if len(a.Cases) > 0 && isolation.IsWeaker(a.Cases[0].Agent) {
+		fmt.Fprintf(out, "The program ran in the weaker class %s: gvisor does not start here.\n", a.Cases[0].Agent)
 	}
 	fmt.Fprintln(out, `Next: "tally init" makes a workspace whose results can be proved`)
 }

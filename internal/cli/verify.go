@@ -34,8 +34,9 @@ type verifyOptions struct {
 func newVerify(env *Env) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify [PATH...]",
-		Short: "Verify anything Tallystick wrote: it recognises it",
+		Use:         "verify [PATH...]",
+		Annotations: looksAtFiles,
+		Short:       "Verify anything Tallystick wrote: it recognises it",
 		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles, submission
 packages, reports ("tally export --format html"), sites ("tally view --bundle") and
 credentials. Who is trusted is

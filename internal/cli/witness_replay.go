@@ -19,8 +19,9 @@ import (
 func newWitnessReplay(env *Env) *cobra.Command {
 	var o witnessTrustOptions
 	cmd := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Walk through a bundle: specification, plan, tool calls, diff, test log",
+		Use:         "replay FILE",
+		Annotations: looksAtFiles,
+		Short:       "Walk through a bundle: specification, plan, tool calls, diff, test log",
 		Long: `Verify a bundle as "tally witness verify" does, walk through what it says, and check
 that its test log supports its outcome: solved needs a summary with at least one test
 passed and none failed, failed is contradicted by one. Exit 3 if the signature or the

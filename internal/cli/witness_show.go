@@ -14,8 +14,9 @@ import (
 
 func newWitnessShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show FILE",
-		Short: "Print header, sections and tool calls of a bundle, without verifying it",
+		Use:         "show FILE",
+		Annotations: looksAtFiles,
+		Short:       "Print header, sections and tool calls of a bundle, without verifying it",
 		Long: `Print what a bundle says about itself. The form is checked: sizes, counts, flags,
 totals and sections must agree. No signature is verified, so it may still be a forgery;
 "signed" says that an HMAC is there, not that it is right.

@@ -18,8 +18,9 @@ import (
 func newWitnessVerify(env *Env) *cobra.Command {
 	var o witnessTrustOptions
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Verify a bundle: that it agrees with itself, and who signed it",
+		Use:         "verify FILE",
+		Annotations: looksAtFiles,
+		Short:       "Verify a bundle: that it agrees with itself, and who signed it",
 		Long: `Verify a bundle from its first byte to its last. Who is trusted must be named, and
 every key named must hold: with --hmac-key-file the HMAC must be there and right, with
 --signer one of the keys must have signed, with --ledger-key the receipt must prove the

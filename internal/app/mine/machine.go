@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 // A machine is what tests run with here: a class of sandbox, and the folders of
@@ -78,9 +79,14 @@ func nameOf(dir string) string {
 }
 
 func chooseSandbox(ctx context.Context, wanted sandbox.Class) (sandbox.Class, error) {
-	try := []sandbox.Class{sandbox.GVisor, sandbox.Namespace}
-	if wanted != "" {
-		try = []sandbox.Class{wanted}
+	var try []sandbox.Class
+	for _, c := range isolation.Classes() {
+		if c.Agents && wanted == "" || c.Name == string(wanted) {
+			try = append(try, sandbox.Class(c.Name))
+		}
+	}
+	if len(try) == 0 {
+		try = []sandbox.Class{wanted} // which CheckAgent refuses
 	}
 	var err error
 	for _, class := range try {

@@ -176,7 +176,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	switch {
 	case c.Isolation == "builtin":
 		// The graders of tally itself run no foreign code.
-	case c.Isolation != "gvisor" && c.Isolation != "microvm" || !slices.Contains(r.reg.Isolation.Classes, c.Isolation):
+	case !bench.CountsForPromotion(c.Isolation) || !slices.Contains(r.reg.Isolation.Classes, c.Isolation):
 		return "isolation_class is " + c.Isolation
 	case c.Scope != "case":
 		return "isolation_scope is " + orNone(c.Scope)
@@ -184,7 +184,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	switch {
 	case c.AgentScope != "":
 		return "agent_scope is " + c.AgentScope
-	case c.AgentIsolation == "gvisor", c.AgentIsolation == "microvm":
+	case bench.CountsForPromotion(c.AgentIsolation):
 	case c.AgentIsolation == "" && c.Vantage == "inside":
 		// The built-in agent is part of tally and runs nothing of its own.
 	default:

@@ -314,7 +314,7 @@ func (f *frame) act(ctx context.Context, r reply, taint string) error {
 				return err
 			}
 		}
-		results[i] = wire.Result{ID: c.ID, Text: done.text, IsError: done.isError}
+		results[i] = wire.Result{ID: c.ID, Name: c.Name, Text: done.text, IsError: done.isError}
 		if done.taint != "" {
 			seen = done.taint
 		}

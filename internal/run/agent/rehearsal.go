@@ -36,8 +36,7 @@ const maxRehearsalBody = 8 << 20
 // which it was made. Nothing is recorded, and nothing is asked of a session, for
 // there is none.
 func rehearseModel(w http.ResponseWriter, q *http.Request) {
-	path := "/v1/" + strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(q.URL.Path, "/v1"), "/v1"), "/")
-	route, ok := wire.RouteOf(path)
+	route, ok := wire.RouteOfEndpoint(gateway.Endpoint(q.URL.Path))
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxRehearsalBody))
 	if !ok || err != nil || q.Method != http.MethodPost {
 		http.NotFound(w, q)
@@ -45,7 +44,11 @@ func rehearseModel(w http.ResponseWriter, q *http.Request) {
 	}
 	if route.CountTokens {
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(wire.TokenCount(1))
+		w.Write(route.API.TokenCount(1))
+		return
+	}
+	if body, err = route.Request(body); err != nil {
+		http.Error(w, "{}", http.StatusBadRequest)
 		return
 	}
 	delivery, err := wire.DeliveryOf(route.API, body)

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/strictyaml"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 // Trust says whether people vouch for a class.
@@ -368,13 +369,17 @@ func (l *Limits) validate() error {
 	return nil
 }
 
+// CountsForPromotion reports whether what ran in an isolation class can raise a
+// tier. What is not a class cannot.
+func CountsForPromotion(class string) bool { return isolation.Promotes(class) }
+
 func (i *Isolation) validate() error {
 	if len(i.Classes) == 0 {
 		return badField("isolation.classes", "is empty; name at least one class")
 	}
 	seen := map[string]bool{}
 	for n, c := range i.Classes {
-		if err := oneOf(fieldAt("isolation.classes", n), c, "microvm", "gvisor", "namespace"); err != nil {
+		if err := oneOf(fieldAt("isolation.classes", n), c, isolation.Names()...); err != nil {
 			return err
 		}
 		if seen[c] {

@@ -183,7 +183,7 @@ func (r *Recorder) assembled(m *ModelCall) (*wire.Node, error) {
 	case m.Response.Stream != nil:
 		whole, err := wire.Assemble(m.API, m.Response.Stream)
 		if err != nil {
-			return wire.PartialUsage(m.Response.Stream), nil
+			return wire.PartialUsage(m.API, m.Response.Stream), nil
 		}
 		body = whole
 	case m.Response.Body != nil:
@@ -202,17 +202,14 @@ func (r *Recorder) assembled(m *ModelCall) (*wire.Node, error) {
 // was asked for. A reply that does not tell its usage, as a stream need not,
 // has cost something that nobody knows; only a refused request is free.
 func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
-	var usage *wire.Node
+	model, counted := "", false
 	if body != nil {
-		usage = body.Get("usage")
+		model, counted = wire.Billed(m.API, body)
 	}
-	if (usage == nil || usage.Kind != '{') && m.Response.Status < 400 {
+	if !counted && m.Response.Status < 400 {
 		return nil
 	}
-	price, known := Price{}, false
-	if body != nil {
-		price, known = r.prices[body.Str("model")]
-	}
+	price, known := r.prices[model]
 	if !known {
 		price, known = r.prices.of(m.modelName())
 	}

@@ -47,18 +47,11 @@ func (x *exchange) release() {
 	x.held = nil
 }
 
-// find says what a request is for. Base URLs are written with and without /v1,
-// and some SDKs add it to one that has it already.
+// find says what a request is for.
 func (x *exchange) find() {
-	const version = "/v1"
-	x.endpoint = strings.TrimSuffix(x.r.URL.Path, "/")
-	for range 2 {
-		if rest, ok := strings.CutPrefix(x.endpoint, version); ok && (rest == "" || rest[0] == '/') {
-			x.endpoint = rest
-		}
-	}
+	x.endpoint = Endpoint(x.r.URL.Path)
 	var ok bool
-	switch x.route, ok = wire.RouteOf(version + x.endpoint); {
+	switch x.route, ok = wire.RouteOfEndpoint(x.endpoint); {
 	case ok:
 		x.provider = x.route.API.Provider()
 	case x.endpoint == "/mcp":
@@ -71,6 +64,21 @@ func (x *exchange) find() {
 		return
 	}
 	x.protocol = x.provider.Name
+}
+
+// Endpoint is a path of the gateway without the version in front. Base URLs are
+// written with and without it, and some SDKs add it to one that has it already.
+func Endpoint(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	for range 2 {
+		for _, version := range wire.Versions() {
+			if rest, ok := strings.CutPrefix(path, version); ok && (rest == "" || rest[0] == '/') {
+				path = rest
+				break
+			}
+		}
+	}
+	return path
 }
 
 func (x *exchange) serve() {

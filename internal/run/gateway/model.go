@@ -21,7 +21,14 @@ func (x *exchange) model(api wire.API) {
 	if !ok {
 		return
 	}
-	delivery, err := wire.DeliveryOf(api, body)
+	body, err := x.route.Request(body)
+	var delivery wire.Delivery
+	if err == nil {
+		delivery, err = wire.DeliveryOf(api, body)
+	}
+	if err == nil {
+		err = x.route.CheckQuery(func(name, value string) bool { return x.r.URL.Query().Get(name) == value })
+	}
 	if err != nil {
 		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
 		return
@@ -177,5 +184,5 @@ func (x *exchange) countTokens() {
 		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
 		return
 	}
-	x.answer(http.StatusOK, "application/json", wire.TokenCount((len(body)+3)/4), "")
+	x.answer(http.StatusOK, "application/json", x.route.API.TokenCount((len(body)+3)/4), "")
 }

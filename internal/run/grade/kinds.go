@@ -45,7 +45,7 @@ const (
 )
 
 // graders has every kind of grader, in the order of the documentation. A new
-// one is a line here and a file with its functions. There is no way to register
+// one is a line here and a file with its name and its functions. There is no way to register
 // one from outside: the set of graders is part of what is attested.
 var graders = []kindRow{
 	{kind: Exact, members: expectation, compare: exactGrader},
@@ -122,13 +122,15 @@ const judging = " votes threshold panel combine quorum"
 // nothing is no extractor.
 const nothing extract.Kind = "-"
 
-var rows = func() map[Kind]*kindRow {
-	m := make(map[Kind]*kindRow, len(graders))
-	for i := range graders {
-		m[graders[i].kind] = &graders[i]
+var rows = byKind(graders)
+
+func byKind(list []kindRow) map[Kind]*kindRow {
+	m := make(map[Kind]*kindRow, len(list))
+	for i := range list {
+		m[list[i].kind] = &list[i]
 	}
 	return m
-}()
+}
 
 // Kinds lists the kinds in the order of the documentation.
 func Kinds() []Kind {

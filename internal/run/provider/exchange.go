@@ -110,9 +110,14 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// request makes the HTTP request. The body is the client's, byte for byte.
+// request makes the HTTP request. The body is the client's, byte for byte, unless
+// the API has a part of it in the path.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.api.URL(c.endpoint.BaseURL), bytes.NewReader(c.body))
+	url, body, err := c.api.Outgoing(c.endpoint.BaseURL, c.body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

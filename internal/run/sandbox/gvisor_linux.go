@@ -18,10 +18,20 @@ import (
 	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/sandbox/cgroup"
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/isolation"
 	"tallystick/internal/run/sandbox/proc"
 	"tallystick/internal/run/sandbox/runfolder"
 	"tallystick/internal/run/sandbox/runsc"
 )
+
+var gVisor = class{
+	Class: isolation.Class{Name: "gvisor",
+		Between:      "gVisor's user-space kernel, linked into `tally`; around it user, mount, net, ipc and uts namespaces, gVisor's own seccomp filter and chroot",
+		SharesKernel: "only through gVisor's few calls", Promotes: true, Agents: true, Attempts: true},
+	run:     (*setup).runGvisor,
+	attempt: func(o Options, base *runfolder.Base) backend { return newGvisorAttempt(o, base) },
+	keep:    (*warmBox).keepGvisor,
+}
 
 // gvisorOverhead is memory of gVisor itself, which a cgroup counts too: its
 // kernel, its file server, and the runsc command that starts them.
@@ -368,4 +378,16 @@ func (g *gvisor) remove() error {
 		return nil
 	}
 	return g.cgroup.Remove()
+}
+
+// keepGvisor launches a kernel for a preloaded agent.
+func (b *warmBox) keepGvisor() (*launch, error) {
+	var err error
+	if b.gvisor, err = newGvisor(b.setup, true); err != nil {
+		return nil, err
+	}
+	b.watch, b.cgroup = b.gvisor.watch, b.gvisor.cgroup
+	l, err := b.gvisor.launch()
+	b.channel = b.gvisor.channel
+	return l, err
 }

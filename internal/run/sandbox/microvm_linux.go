@@ -16,7 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/isolation"
 )
+
+var microVM = class{
+	Class: isolation.Class{Name: "microvm",
+		Between:      "hardware virtualisation, a kernel of its own, QEMU's seccomp sandbox, one serial line",
+		SharesKernel: "no", Promotes: true},
+	run: (*setup).runMicroVM,
+	find: func(f *fresh) (err error) {
+		f.machine, err = findVM()
+		return err
+	},
+	blind: true,
+}
 
 // A vmMachine is what a virtual machine is made with.
 type vmMachine struct {

@@ -71,7 +71,7 @@ func TestMicroVMGuestRunsRubricsUnderEmulation(t *testing.T) {
 				o.Image = hostImage(t)
 			}
 			began := time.Now()
-			vm := &fresh{class: MicroVM, options: o, base: base, machine: machine}
+			vm := &fresh{class: &microVM, options: o, base: base, machine: machine}
 			r, err := vm.run(context.Background(), []byte(`{"harness_output":1,"expected":1,"case_metadata":{}}`),
 				Limits{Timeout: 4 * time.Minute, MemoryBytes: 512 << 20, OutputBytes: DefaultOutputBytes})
 			if err != nil {

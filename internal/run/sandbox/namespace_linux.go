@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -10,7 +11,20 @@ import (
 	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/sandbox/cgroup"
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/isolation"
 )
+
+var namespace = class{
+	Class: isolation.Class{Name: "namespace",
+		Between:      "user, mount, pid, net, ipc, uts and cgroup namespaces, a read-only root, no /proc, a system call allow-list, Landlock, no capabilities",
+		SharesKernel: "yes", Agents: true},
+	run:  (*setup).runNamespace,
+	keep: (*warmBox).keepNamespace,
+	room: func(r *firstprocess.Room) {
+		r.Tmp = fmt.Sprintf(",nr_inodes=%d", firstprocess.TmpInodes) // names take memory too
+		r.Policy = &calls.Policy{Agent: true, Watch: true}
+	},
+}
 
 // namespaceOverhead is what our own program needs, in the cgroup, until it
 // becomes the rubric, or beside the agent.
@@ -147,3 +161,19 @@ func (v *supervisor) supervise(c *channel, pid int) {
 
 // err says why the supervisor could not do its work; to be read after done.
 func (v *supervisor) err() error { return errors.Join(v.unready, v.Err) }
+
+// keepNamespace launches a first process of ours for a preloaded agent.
+func (b *warmBox) keepNamespace() (*launch, error) {
+	memory := b.limits.MemoryBytes * int64(b.jobs)
+	b.watch = newMemoryWatch(memory, processMemory{memory})
+	b.cgroup = cgroup.New(b.folder.Dir, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
+	p := b.setup.plan()
+	p.Build = b.namespaceBuild()
+	p.Build.Keep = true
+	var err error
+	b.channel, err = openChannel(nil, p)
+	if err != nil {
+		return nil, err
+	}
+	return b.namespaceLaunch(b.channel, b.cgroup), nil
+}

@@ -8,14 +8,12 @@ type profile struct {
 	// write to its working folder and its own /tmp. The first process in the
 	// sandbox is then ours, and stays.
 	processes bool
-	// guest says that a virtual machine can run it.
-	guest bool
 }
 
 // The profiles. A test is the command that judges what an agent left in its
 // working folder: an agent without a gateway.
 var (
-	rubricProfile = profile{name: "rubric", guest: true}
+	rubricProfile = profile{name: "rubric"}
 	agentProfile  = profile{name: "agent", processes: true}
 	testProfile   = profile{name: "test", processes: true}
 )
@@ -23,11 +21,14 @@ var (
 // unfit says why a class will not do for a program of this profile, whether
 // the class works or not.
 func (p profile) unfit(class Class, scope Scope) string {
-	switch {
-	case class == MicroVM && !p.guest:
-		return "runs no agents"
-	case class != GVisor && scope == ScopeAttempt:
-		return "has no scope attempt"
+	for _, c := range worths() {
+		switch {
+		case c.Name != string(class):
+		case p.processes && !c.Agents:
+			return "runs no agents"
+		case scope == ScopeAttempt && !c.Attempts:
+			return "has no scope attempt"
+		}
 	}
 	return ""
 }

@@ -7,8 +7,8 @@
 // [Sandbox.Run] gives it one input; a [Result] tells how it ended, what it
 // used, and, where the class can see it, what it tried and was denied.
 //
-// Three classes of isolation exist, strongest first: [MicroVM], [GVisor],
-// [Namespace]. A class counts as working only after it really ran something
+// [Classes] lists the kinds of isolation, strongest first, such as [GVisor] and
+// [Namespace]; each is a file here with its row. A class counts as working only after it really ran something
 // here. When none of the accepted classes works, Open refuses: there is no
 // class that just executes the program.
 //
@@ -35,13 +35,14 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/sandbox/image"
+	"tallystick/internal/run/sandbox/isolation"
 	"tallystick/internal/run/sandbox/runfolder"
 )
 
 // A Class is a kind of isolation.
 type Class string
 
-// The classes, strongest first.
+// Classes that are named in code. [Classes] lists all that there are.
 const (
 	MicroVM   Class = "microvm"   // a virtual machine with a kernel of its own
 	GVisor    Class = "gvisor"    // gVisor's user-space kernel, linked into this program
@@ -49,7 +50,13 @@ const (
 )
 
 // Classes lists every class, strongest first.
-func Classes() []Class { return []Class{MicroVM, GVisor, Namespace} }
+func Classes() []Class {
+	var list []Class
+	for _, c := range worths() {
+		list = append(list, Class(c.Name))
+	}
+	return list
+}
 
 // A Scope says how long one sandbox lives.
 type Scope string
@@ -210,7 +217,7 @@ func accepted(accept []Class) ([]Class, error) {
 	for _, c := range accept {
 		if !slices.Contains(Classes(), c) {
 			return nil, refusal.Newf(refusal.Usage, "isolation class %q is unknown", c).
-				WithHint("the classes are microvm, gvisor and namespace")
+				WithHint("the classes are %s", isolation.Expected())
 		}
 	}
 	return classes, nil

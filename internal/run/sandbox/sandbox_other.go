@@ -6,8 +6,12 @@ import (
 	"context"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sandbox/isolation"
 	"tallystick/internal/run/sandbox/runfolder"
 )
+
+// worths lists what each class is worth, strongest first.
+func worths() []isolation.Class { return isolation.Classes() }
 
 // Reexec does nothing: sandboxes exist on Linux only.
 func Reexec() {}

@@ -162,20 +162,15 @@ func (o *outcome) counted(c *cgroup.Group) {
 
 // run makes the sandbox in one class, runs the program, and waits for its end.
 func (s *setup) run(ctx context.Context, class Class) (outcome, error) {
-	switch class {
-	case GVisor:
-		return s.runGvisor(ctx)
-	case Namespace:
-		return s.runNamespace(ctx)
-	case MicroVM:
-		return s.runMicroVM(ctx)
+	if made := class.made(); made != nil {
+		return made.run(s, ctx)
 	}
 	return outcome{}, errors.New("not available on this system")
 }
 
 // A fresh backend makes a sandbox for every job.
 type fresh struct {
-	class   Class
+	class   *class
 	options Options
 	base    *runfolder.Base
 	machine vmMachine
@@ -183,13 +178,13 @@ type fresh struct {
 
 // openBackend prepares a class. It does not tell whether the class works.
 func openBackend(class Class, o Options, base *runfolder.Base) (backend, error) {
-	if class == GVisor && o.Scope == ScopeAttempt {
-		return newGvisorAttempt(o, base), nil
+	made := class.made()
+	if made.attempt != nil && o.Scope == ScopeAttempt {
+		return made.attempt(o, base), nil
 	}
-	f := &fresh{class: class, options: o, base: base}
-	if class == MicroVM {
-		var err error
-		if f.machine, err = findVM(); err != nil {
+	f := &fresh{class: made, options: o, base: base}
+	if made.find != nil {
+		if err := made.find(f); err != nil {
 			return nil, refusal.Newf(refusal.SandboxUnavailable, "%w", err)
 		}
 	}
@@ -201,17 +196,17 @@ func (f *fresh) close() error { return nil }
 func (f *fresh) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
 	s, err := rubricSetup(f.options, f.base, limits)
 	if err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing %s: %w", f.class, err)
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "preparing %s: %w", f.class.Name, err)
 	}
 	defer s.remove()
 	s.give(stdin)
 	s.machine = f.machine
-	o, err := s.run(ctx, f.class)
+	o, err := f.class.run(s, ctx)
 	if err != nil {
-		return Result{}, refusal.Newf(refusal.SandboxFailed, "running %s: %w", f.class, err)
+		return Result{}, refusal.Newf(refusal.SandboxFailed, "running %s: %w", f.class.Name, err)
 	}
 	r := o.ofRubric(s.python)
-	if f.class != MicroVM { // from which nothing is seen
+	if !f.class.blind {
 		r.Attempted, r.Watched = s.log.Attempts(), !f.options.Blind
 	}
 	return r, nil

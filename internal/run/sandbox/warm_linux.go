@@ -261,7 +261,7 @@ func warmSetup(w *Warm) (*setup, error) {
 
 // start starts the keeper.
 func (b *warmBox) start() error {
-	l, err := b.launchKeeper()
+	l, err := b.class.made().keep(b)
 	if err != nil {
 		return err
 	}
@@ -285,32 +285,6 @@ func (b *warmBox) start() error {
 	}()
 	go b.listen()
 	return nil
-}
-
-// launchKeeper prepares the class.
-func (b *warmBox) launchKeeper() (*launch, error) {
-	if b.class == GVisor {
-		var err error
-		if b.gvisor, err = newGvisor(b.setup, true); err != nil {
-			return nil, err
-		}
-		b.watch, b.cgroup = b.gvisor.watch, b.gvisor.cgroup
-		l, err := b.gvisor.launch()
-		b.channel = b.gvisor.channel
-		return l, err
-	}
-	memory := b.limits.MemoryBytes * int64(b.jobs)
-	b.watch = newMemoryWatch(memory, processMemory{memory})
-	b.cgroup = cgroup.New(b.folder.Dir, memory+namespaceOverhead*int64(b.jobs), (b.limits.Tasks+64)*b.jobs)
-	p := b.setup.plan()
-	p.Build = b.namespaceBuild()
-	p.Build.Keep = true
-	var err error
-	b.channel, err = openChannel(nil, p)
-	if err != nil {
-		return nil, err
-	}
-	return b.namespaceLaunch(b.channel, b.cgroup), nil
 }
 
 // listen takes the keeper's reports until it is gone.
@@ -374,9 +348,8 @@ func (b *warmBox) expect(id int) chan firstprocess.Report {
 
 func (b *warmBox) room() *firstprocess.Room {
 	r := &firstprocess.Room{TmpSize: b.limits.MemoryBytes}
-	if b.class == Namespace {
-		r.Tmp = fmt.Sprintf(",nr_inodes=%d", firstprocess.TmpInodes) // names take memory too
-		r.Policy = &calls.Policy{Agent: true, Watch: true}
+	if add := b.class.made().room; add != nil {
+		add(r)
 	}
 	return r
 }

@@ -33,8 +33,8 @@ type known struct {
 const maxOffered = 4096
 
 // newTools are the tools that a request offers and none before it did.
-func (o *observer) newTools(request []byte) []string {
-	names, err := wire.OfferedTools(request)
+func (o *observer) newTools(api wire.API, request []byte) []string {
+	names, err := wire.OfferedTools(api, request)
 	if err != nil {
 		return nil // observeRequest says so
 	}

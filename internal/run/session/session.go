@@ -428,7 +428,7 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 	}
 	id := s.nextCall()
 	err := s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
-		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(body)})
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(api, body)})
 	if err != nil {
 		return "", err
 	}

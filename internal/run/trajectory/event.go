@@ -92,14 +92,16 @@ type row struct {
 	golden golden
 }
 
-var rows = func() map[Type]row {
-	m := make(map[Type]row, len(payloads))
-	for _, empty := range payloads {
+var rows = byType(payloads)
+
+func byType(list []func() Payload) map[Type]row {
+	m := make(map[Type]row, len(list))
+	for _, empty := range list {
 		p := empty()
 		m[p.Type()] = row{empty, p.golden()}
 	}
 	return m
-}()
+}
 
 // Types lists every type in the order of the documentation.
 func Types() []Type {

@@ -108,21 +108,25 @@ func (a API) Say(text string, calls []Call) []byte {
 }
 
 // Results encodes the results of one reply's calls, in their order: of each its
-// ID, Text and IsError.
+// ID, Name, Text and IsError.
 func (a API) Results(results []Result) []byte { return a.must().results(results) }
 
 // Tools encodes the member of the request that lists the tools, with the comma
 // before it; nothing, if there are none.
 func (a API) Tools(tools []Tool) []byte {
-	var b []byte
+	if len(tools) == 0 {
+		return nil
+	}
 	d := a.must()
+	open, end := `,"tools":[`, `]`
+	if d.toolGroup != "" {
+		open, end = open+`{"`+d.toolGroup+`":[`, `]}]`
+	}
+	var b []byte
 	for i, t := range tools {
-		b = d.tool(append(b, separator(i, `,"tools":[`)...), t)
+		b = d.tool(append(b, separator(i, open)...), t)
 	}
-	if len(tools) > 0 {
-		b = append(b, ']')
-	}
-	return b
+	return append(b, end...)
 }
 
 // separator is what stands before element i of a list that opens so.

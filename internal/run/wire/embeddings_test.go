@@ -15,8 +15,8 @@ func TestEmbeddingsAreNoConversation(t *testing.T) {
 	if _, ok := wire.RouteOf(wire.EmbeddingsPath); ok {
 		t.Error("the gateway would serve vectors to an agent")
 	}
-	if got := wire.Embeddings.URL("https://api.example/v1"); got != "https://api.example/v1/embeddings" {
-		t.Errorf("a call goes to %s", got)
+	if got, sent, err := wire.Embeddings.Outgoing("https://api.example/v1", []byte("{}")); err != nil || got != "https://api.example/v1/embeddings" || string(sent) != "{}" {
+		t.Errorf("a call goes to %s as %s, %v", got, sent, err)
 	}
 }
 

@@ -33,7 +33,7 @@ var anthropic = Provider{
 	},
 }
 
-var messagesRow = row{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", provider: &anthropic, list: "messages",
+var messagesRow = row{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", countName: "input_tokens", provider: &anthropic, list: "messages",
 	irrelevant: []string{"cache_control", "metadata", "service_tier", "stream"}, strip: dropCacheControl,
 	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, parallel: messagesParallel, dialect: messages{}}
 
@@ -292,7 +292,7 @@ func (messages) assemble(events []Event, _ bool) (*Node, error) {
 			if d := data.Get("delta"); d != nil {
 				override(message, d)
 			}
-			mergeUsage(message, data.Get("usage"))
+			mergeUsage(message, "usage", data.Get("usage"))
 		case "message_stop":
 			return finishMessage(message, blocks)
 		case "error":
@@ -351,12 +351,12 @@ func override(have, with *Node) {
 }
 
 // mergeUsage takes over the counts that are told; later ones are cumulative.
-func mergeUsage(message, usage *Node) {
-	have := message.Get("usage")
+func mergeUsage(message *Node, name string, usage *Node) {
+	have := message.Get(name)
 	switch {
 	case usage == nil || usage.Kind != '{':
 	case have == nil || have.Kind != '{':
-		message.Set("usage", *usage)
+		message.Set(name, *usage)
 	default:
 		for _, m := range usage.Members() {
 			if m.Kind != 'n' {

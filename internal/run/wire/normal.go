@@ -22,23 +22,24 @@ var notTexts = map[string]bool{"role": true, "type": true, "name": true, "id": t
 // roles, ids, schemas and sampling are not among them. The API must be known.
 func VisitTexts(api API, n *Node, visit func(text *Node)) {
 	r := api.must()
+	spoken := r.spoken()
 	for i := range n.Members() {
-		switch m := &n.List[i]; m.Name {
-		case "system", "instructions", r.list:
-			visitTexts(m, visit)
-		case "tools":
+		switch m := &n.List[i]; {
+		case slices.Contains(spoken, m.Name):
+			r.visitTexts(m, visit)
+		case m.Name == "tools":
 			visitDescriptions(m, visit)
 		}
 	}
 }
 
-func visitTexts(n *Node, visit func(*Node)) {
+func (r *row) visitTexts(n *Node, visit func(*Node)) {
 	if n.Kind == '"' && !strings.HasPrefix(n.Text, "data:") {
 		visit(n)
 	}
 	for i := range n.List {
-		if n.Kind != '{' || !notTexts[n.List[i].Name] {
-			visitTexts(&n.List[i], visit)
+		if name := n.List[i].Name; n.Kind != '{' || !notTexts[name] && !slices.Contains(r.notTexts, name) {
+			r.visitTexts(&n.List[i], visit)
 		}
 	}
 }

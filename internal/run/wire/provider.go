@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -55,12 +56,13 @@ func ProviderNames() []string {
 	return names
 }
 
-// ProviderByHeader tells whose client sends a request, by its headers. The
-// first provider is the one whose SDKs send none of their own.
+// ProviderByHeader tells whose client sends a request, by its version header, or
+// by the header of its key. The first provider is the one whose SDKs have
+// neither of their own.
 func ProviderByHeader(header func(name string) string) *Provider {
 	list := Providers()
-	for _, p := range list {
-		if p.Version[0] != "" && header(p.Version[0]) != "" {
+	for _, p := range list[1:] {
+		if header(cmp.Or(p.Version[0], p.KeyHeader)) != "" {
 			return p
 		}
 	}
@@ -93,8 +95,9 @@ func (p *Provider) ModelList(names []string) []byte {
 	return n.AppendJSON(nil)
 }
 
-// TokenCount is what counting the tokens of a request gives.
-func TokenCount(n int) []byte { return fmt.Appendf(nil, `{"input_tokens":%d}`, n) }
+// TokenCount is what counting the tokens of a request gives. The API must be
+// known.
+func (a API) TokenCount(n int) []byte { return fmt.Appendf(nil, `{%q:%d}`, a.must().countName, n) }
 
 // FailureMessage is the message of an error in the form of any of the
 // providers, "" if the body is not one.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -21,7 +22,7 @@ type Request struct {
 
 // A Message is one message of a conversation.
 type Message struct {
-	Role  string // as the API says it: system, user, assistant, tool, ...
+	Role  string // system, user, assistant, tool, ...; what the model said is assistant in every API
 	Parts []Part
 }
 
@@ -53,12 +54,12 @@ func ToolsOf(api API, request []byte) (calls []Call, results []Result, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	var open []Call
+	var open []openCall
 	for i := range r.Messages {
 		for _, p := range r.Messages[i].Parts {
 			switch {
 			case p.Call != nil:
-				calls, open = append(calls, *p.Call), append(open, *p.Call)
+				calls, open = append(calls, *p.Call), append(open, openCall{*p.Call, i})
 			case p.Result != nil:
 				open = p.Result.takeCall(open)
 				results = append(results, *p.Result)
@@ -70,17 +71,18 @@ func ToolsOf(api API, request []byte) (calls []Call, results []Result, err error
 
 // OfferedTools lists the names of the tools that a request tells the model about,
 // those inside namespaces and of the oldest form included. A tool that has no
-// name, such as a shell of the API, is called by its type.
-func OfferedTools(request []byte) ([]string, error) {
+// name, such as a shell of the API, is called by its type. The API must be known.
+func OfferedTools(api API, request []byte) ([]string, error) {
 	n, err := ParseNode(request)
 	if err != nil {
 		return nil, err
 	}
+	group := cmp.Or(api.must().toolGroup, "tools")
 	var names []string
 	for _, list := range []string{"tools", "functions"} {
 		for _, t := range n.Items(list) {
 			names = append(names, toolName(&t))
-			for _, inner := range t.Items("tools") {
+			for _, inner := range t.Items(group) {
 				names = append(names, toolName(&inner))
 			}
 		}
@@ -98,18 +100,32 @@ func toolName(t *Node) string {
 	return t.Str("type")
 }
 
+// An openCall is a call without a result so far, and the message that it is in.
+type openCall struct {
+	Call
+	message int
+}
+
 // takeCall finds the call that a result belongs to, and returns the others.
-// Where calls have no ids, as in the oldest form of openai.chat, the name tells.
-func (r *Result) takeCall(open []Call) []Call {
+// Where calls have no ids, as in the oldest form of openai.chat, the name tells:
+// of calls in one message the first of this name, of messages the last.
+func (r *Result) takeCall(open []openCall) []openCall {
+	found := -1
 	for i := len(open) - 1; i >= 0; i-- {
 		c := open[i]
 		if c.ID != r.ID || r.ID == "" && c.Name != r.Name {
 			continue
 		}
-		r.Name, r.Args = c.Name, c.Args
-		return append(open[:i:i], open[i+1:]...)
+		if found >= 0 && (r.ID != "" || c.message != open[found].message) {
+			break
+		}
+		found = i
 	}
-	return open
+	if found < 0 {
+		return open
+	}
+	r.Name, r.Args = open[found].Name, open[found].Args
+	return append(open[:found:found], open[found+1:]...)
 }
 
 // A Delivery is how a client wants its reply.
@@ -217,6 +233,11 @@ type Words struct {
 // commonWords are the members that hold words in the first three APIs.
 var commonWords = []string{"content", "text", "arguments", "input", "output", "tool_calls", "function"}
 
+// spoken lists the members of a request in which something is said.
+func (r *row) spoken() []string {
+	return slices.Concat([]string{"system", "instructions"}, r.instructions, []string{r.list})
+}
+
 // WordsOf collects the texts of a request, and apart from them its tool
 // definitions. What is not JSON has none. The API must be known.
 func WordsOf(api API, request []byte) Words {
@@ -228,7 +249,7 @@ func WordsOf(api API, request []byte) Words {
 	}
 	_ = json.Unmarshal(members["model"], &w.Model)
 	w.Tools = string(members["tools"])
-	for _, name := range []string{"system", "instructions", r.list} {
+	for _, name := range r.spoken() {
 		var v any
 		if json.Unmarshal(members[name], &v) == nil {
 			w.collect(v, r.words)

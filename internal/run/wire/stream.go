@@ -1,6 +1,10 @@
 package wire
 
-import "tallystick/internal/record/refusal"
+import (
+	"cmp"
+
+	"tallystick/internal/record/refusal"
+)
 
 // BodyOfStream puts a complete stream together into the body that the same
 // call would have had without streaming, in canonical spelling.
@@ -57,8 +61,10 @@ func brokenStream(api API, format string, args ...any) error {
 }
 
 // PartialUsage finds what a broken stream told about usage before it broke: it
-// was paid for.
-func PartialUsage(chunks []string) *Node {
+// was paid for. The API must be known.
+func PartialUsage(api API, chunks []string) *Node {
+	r := api.must()
+	usage, model := cmp.Or(r.usageName, "usage"), cmp.Or(r.modelName, "model")
 	events, _ := JSONEvents(chunks)
 	found := ObjectNode()
 	for i := range events {
@@ -67,9 +73,9 @@ func PartialUsage(chunks []string) *Node {
 			if owner == nil || owner.Kind != '{' {
 				continue
 			}
-			mergeUsage(&found, owner.Get("usage"))
-			if name := owner.Str("model"); name != "" {
-				found.Set("model", StringNode(name))
+			mergeUsage(&found, usage, owner.Get(usage))
+			if name := owner.Str(model); name != "" {
+				found.Set(model, StringNode(name))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strconv"
 )
 
@@ -39,13 +40,13 @@ func (u Usage) Validate() error {
 // UsageOf reads the usage fields of a reply's body. What is missing counts as
 // zero, as in a reply that is an error.
 func UsageOf(api API, body *Node) (Usage, error) {
-	usage := body.Get("usage")
-	if usage == nil || usage.Kind != '{' {
-		return Usage{}, nil
-	}
 	r, err := api.row()
 	if err != nil {
 		return Usage{}, err
+	}
+	usage := r.counts(body)
+	if usage == nil {
+		return Usage{}, nil
 	}
 	var c counter
 	u := r.usage(&c, usage)
@@ -53,6 +54,21 @@ func UsageOf(api API, body *Node) (Usage, error) {
 		return Usage{}, malformed("usage: %s, expected 0 to %d tokens", c.bad, int64(MaxTokens))
 	}
 	return u, u.Validate()
+}
+
+// Billed says whose price a reply has, "" if it does not name its model, and
+// whether it tells its usage at all. The API must be known.
+func Billed(api API, body *Node) (model string, counted bool) {
+	r := api.must()
+	return body.Str(cmp.Or(r.modelName, "model")), r.counts(body) != nil
+}
+
+// counts is the member of a reply that has the counts, nil if there is none.
+func (r *row) counts(body *Node) *Node {
+	if usage := body.Get(cmp.Or(r.usageName, "usage")); usage != nil && usage.Kind == '{' {
+		return usage
+	}
+	return nil
 }
 
 // A counter reads counts and remembers one that is none.

@@ -2,8 +2,8 @@
 // error look in each of them, and how they are told apart.
 //
 // One file holds one API ([OpenAIChat], [OpenAIResponses],
-// [AnthropicMessages]), and one row of the table below names it; [Embeddings]
-// stands apart, because nobody converses in it. Everything
+// [AnthropicMessages], [GeminiGenerate]), and one row of the table below names
+// it; [Embeddings] stands apart, because it is not a conversation. Everything
 // else in this program works with what an API says, not with how it says it: a
 // [Reply] has texts and calls, a [Request] has messages, an [Envelope] makes a
 // request, an [Answer] makes a reply, and [BodyOfStream] and [StreamOfBody]
@@ -21,8 +21,10 @@
 // Adding an API takes one file with a type that implements dialect, and one
 // row. The table is closed: what can be recorded, replayed and judged is part
 // of what a ledger attests. What the APIs have in common is not in the table:
-// a call is JSON in a POST, "model" names the model in requests and replies,
-// "usage" holds the counts, and streams are server-sent events.
+// a call is JSON in a POST, and streams are server-sent events. A request inside
+// this program names its model in "model": where an API has the model in the
+// path, [Route.Request] writes it there on the way in, and [API.Outgoing] takes
+// it out again before a request is sent to a provider.
 package wire
 
 import (
@@ -40,18 +42,31 @@ const (
 	OpenAIChat        API = "openai.chat"
 	OpenAIResponses   API = "openai.responses"
 	AnthropicMessages API = "anthropic.messages"
+	GeminiGenerate    API = "gemini.generate"
 )
 
 // A row is one API: what is the same for all of its messages, and its dialect.
 type row struct {
-	api       API
-	path      string // of a call, with the version in front
-	countPath string // where tokens are counted; "" if the API has none
-	provider  *Provider
+	api      API
+	provider *Provider
 
-	list       string      // the member of a request that holds its messages
-	irrelevant []string    // members that do not change what a model answers
-	strip      func(*Node) // takes out of a request what else does not; may be nil
+	// Where calls go, with the version in front. {model} stands for the name of
+	// the model, in an API that has it in the path and not in the body. Such an
+	// API has streams at a path of their own; others have one path for both.
+	path       string
+	streamPath string // "" if the request says whether the reply is streamed
+	streamArgs string // the query that a client of streamPath must send
+	countPath  string // where tokens are counted; "" if the API has none
+	countName  string // the member of a reply that is their number
+
+	usageName string // the member of a reply that has the counts of tokens; "" is usage
+	modelName string // the member of a reply that names the model; "" is model
+
+	list         string      // the member of a request that holds its messages
+	instructions []string    // members that hold the system text, besides system and instructions
+	notTexts     []string    // members of messages, besides the usual, that hold names or bytes and not words
+	irrelevant   []string    // members that do not change what a model answers
+	strip        func(*Node) // takes out of a request what else does not; may be nil
 	// parallel finds the calls and results of a request that stand side by side;
 	// nil if an order of them always means something.
 	parallel       func(*Node) (calls, results []parallel)
@@ -61,13 +76,14 @@ type row struct {
 	callPrefix     string             // of the ids of calls
 	wantsMaxOutput bool               // a request without a limit of output tokens is refused
 	shapedByTool   bool               // a reply of a fixed shape is the call of a tool
+	toolGroup      string             // the member that holds the definitions inside each element of tools; "" if they are the elements
 
 	dialect
 }
 
 // table has the APIs in the order in which messages list them. The first is
 // what is taken for granted where nothing tells.
-var table = []*row{&chatRow, &responsesRow, &messagesRow}
+var table = []*row{&chatRow, &responsesRow, &messagesRow, &geminiRow}
 
 // A dialect is how one API says things. Trees that it is given are its own to
 // change.
@@ -145,41 +161,6 @@ func Expected() string {
 
 // Provider is whose API it is. The API must be known.
 func (a API) Provider() *Provider { return a.must().provider }
-
-// URL is where a call goes at a base URL, such as that of [Provider.BaseURL].
-// The API must be known.
-func (a API) URL(base string) string {
-	r := a.must()
-	return base + strings.TrimPrefix(r.path, r.provider.BasePath)
-}
-
-// A Route is what a path stands for.
-type Route struct {
-	API         API
-	CountTokens bool // not a call: the tokens of one are to be counted
-}
-
-// RouteOf finds the API that has a path, as in /v1/messages.
-func RouteOf(path string) (Route, bool) {
-	for _, r := range table {
-		switch path {
-		case r.path:
-			return Route{API: r.api}, true
-		case r.countPath:
-			return Route{API: r.api, CountTokens: true}, true
-		}
-	}
-	return Route{}, false
-}
-
-// Paths lists where calls go.
-func Paths() []string {
-	list := make([]string, len(table))
-	for i, r := range table {
-		list[i] = r.path
-	}
-	return list
-}
 
 // Recognise finds the API of a request in canonical JSON by its shape, among
 // those of a provider if its name is known. What has the shape of none is taken

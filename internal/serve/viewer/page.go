@@ -19,15 +19,6 @@ type (
 	command = layout.Command
 )
 
-// sections are those of the navigation. A fleet is among them if one runs.
-func (v *Viewer) sections() []link {
-	list := []link{{Text: "Overview", URL: "/"}, {Text: "Attempts", URL: "/attempts"}, {Text: "Matrix", URL: "/matrix"}, {Text: "Corpus", URL: "/corpus"}, {Text: "Judges", URL: "/judges"}, {Text: "Ledger", URL: "/ledger"}, {Text: "Imported", URL: "/imported"}}
-	if v.fleetStatus() != nil {
-		list = append(list, link{Text: "Fleet", URL: "/fleet"})
-	}
-	return list
-}
-
 func shell(words ...string) string { return layout.Shell(words...) }
 
 func address(segments ...string) string { return layout.Address(segments...) }

@@ -20,6 +20,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,12 +44,15 @@ type Config struct {
 	// Still shows the ledger as it is when it is opened, at the time of its last entry:
 	// pages that are written to files are of one state and have no clock.
 	Still bool
+
+	pages []route // all of them; a test adds one
 }
 
 // A Viewer answers requests for pages. It has no locks on its doors: see
 // [Server].
 type Viewer struct {
 	config Config
+	pages  []route
 	mux    *http.ServeMux
 
 	// mu guards what was read: pages are made beside each other, and none while the
@@ -78,10 +82,13 @@ func Open(c Config) (*Viewer, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.pages == nil {
+		c.pages = routes()
+	}
 	if c.Still { // its clock is changed below
 		c.Place = &dossier.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
 	}
-	v := &Viewer{config: c, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1), maxKept: maxScriptBytes}
+	v := &Viewer{config: c, pages: c.pages, mux: http.NewServeMux(), atOnce: maxCompared, beside: make(chan struct{}, 1), maxKept: maxScriptBytes}
 	if err := v.read(); err != nil {
 		return nil, err
 	}
@@ -89,7 +96,7 @@ func Open(c Config) (*Viewer, error) {
 		v.config.Now = func() time.Time { return last }
 		v.config.Place.Now = v.config.Now
 	}
-	v.routes()
+	v.serve()
 	return v, nil
 }
 
@@ -224,27 +231,55 @@ func (v *Viewer) loggedOf(a *history.Attempt) (answer.Logged, error) {
 // ServeHTTP answers a request.
 func (v *Viewer) ServeHTTP(w http.ResponseWriter, req *http.Request) { v.mux.ServeHTTP(w, req) }
 
-func (v *Viewer) routes() {
-	for pattern, make := range map[string]func(*http.Request) (*page, error){
-		"/{$}":                            v.overview,
-		"/attempts":                       v.attempts,
-		"/attempt/{id}":                   v.attempt,
-		"/attempt/{id}/case/{case}":       v.caseOf,
-		"/matrix":                         v.matrix,
-		"/compare":                        v.compare,
-		"/golden/{class}/{target}/{case}": v.golden,
-		"/corpus":                         v.corpus,
-		"/corpus/{class}":                 v.class,
-		"/judges":                         v.judges,
-		"/promotion/{class}":              v.promotion,
-		"/audit/{id}":                     v.audit,
-		"/imported":                       v.imported,
-		"/imported/{id}":                  v.importedRun,
-		"/fleet":                          v.fleet,
-		"/ledger":                         v.ledger,
-		"/ledger/{index}":                 v.ledgerEntry,
-	} {
-		v.mux.HandleFunc("GET "+pattern, v.page(make))
+// A route is one page: where it is, and what gathers what it shows.
+type route struct {
+	pattern string // as [http.ServeMux] spells it
+	show    func(*Viewer, *http.Request) (*page, error)
+
+	// section is what the head of every page calls it; "" for pages that others
+	// lead to. Some have a section only at times.
+	section string
+	when    func(*Viewer) bool
+}
+
+// routes are the pages, sections in the order of the head. A new one is its file
+// with a template of the same name, and a row here.
+func routes() []route {
+	return []route{
+		{pattern: "/{$}", show: (*Viewer).overview, section: "Overview"},
+		{pattern: "/attempts", show: (*Viewer).attempts, section: "Attempts"},
+		{pattern: "/attempt/{id}", show: (*Viewer).attempt},
+		{pattern: "/attempt/{id}/case/{case}", show: (*Viewer).caseOf},
+		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix"},
+		{pattern: "/compare", show: (*Viewer).compare},
+		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
+		{pattern: "/corpus", show: (*Viewer).corpus, section: "Corpus"},
+		{pattern: "/corpus/{class}", show: (*Viewer).class},
+		{pattern: "/judges", show: (*Viewer).judges, section: "Judges"},
+		{pattern: "/promotion/{class}", show: (*Viewer).promotion},
+		{pattern: "/audit/{id}", show: (*Viewer).audit},
+		{pattern: "/ledger", show: (*Viewer).ledger, section: "Ledger"},
+		{pattern: "/ledger/{index}", show: (*Viewer).ledgerEntry},
+		{pattern: "/imported", show: (*Viewer).imported, section: "Imported"},
+		{pattern: "/imported/{id}", show: (*Viewer).importedRun},
+		{pattern: "/fleet", show: (*Viewer).fleet, section: "Fleet", when: func(v *Viewer) bool { return v.fleetStatus() != nil }},
+	}
+}
+
+// sections are what the head of every page leads to.
+func (v *Viewer) sections() []link {
+	var list []link
+	for _, r := range v.pages {
+		if r.section != "" && (r.when == nil || r.when(v)) {
+			list = append(list, link{Text: r.section, URL: strings.TrimSuffix(r.pattern, "{$}")})
+		}
+	}
+	return list
+}
+
+func (v *Viewer) serve() {
+	for _, r := range v.pages {
+		v.mux.HandleFunc("GET "+r.pattern, v.page(func(req *http.Request) (*page, error) { return r.show(v, req) }))
 	}
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)

@@ -18,6 +18,9 @@ type Hub struct {
 	Task    string // "default" if it is ""
 }
 
+var hfFormat = Format{Name: "hf", Is: "Hugging Face .eval_results, and snippets for the cards of model and dataset", Files: "`.eval_results/<attempt>.yaml`, `model-card.md`, `dataset-card.md`", Folder: true,
+	Write: func(a *Attempt, h Hub) ([]File, error) { return HuggingFace(a, h), nil }}
+
 // HuggingFace writes the .eval_results file of a model repository and snippets for
 // its card and for the dataset's. The Hub shows such a result as reported: its own
 // badge is for runs on its own machines. The receipt is what proves it.
@@ -117,6 +120,9 @@ func wilson(k, n int) (low, high float64) {
 	return max(0, middle-half), min(1, middle+half)
 }
 
+var cycloneDXFormat = Format{Name: "cyclonedx", Is: "a bill of materials with the model's metrics", Files: "a bill of materials, CycloneDX 1.6",
+	Write: func(a *Attempt, _ Hub) ([]File, error) { return CycloneDX(a) }}
+
 // CycloneDX writes a bill of materials with the model and how it performed.
 func CycloneDX(a *Attempt) ([]File, error) {
 	t := a.Totals()
@@ -151,6 +157,8 @@ func CycloneDX(a *Attempt) ([]File, error) {
 	})
 	return []File{f}, err
 }
+
+var croissantFormat = Format{Name: "croissant", Is: "Croissant Tasks", Files: "Croissant Tasks, JSON-LD", Write: Croissant}
 
 // Croissant writes the attempt in the vocabulary of Croissant Tasks: the bench is a
 // problem, the target solves it, the attempt evaluates the solution.
@@ -200,6 +208,9 @@ func LabelOf(a *Attempt) Label {
 	}
 	return Label{Name: a.Class, Value: value, Title: a.sentence()}
 }
+
+var badgeFormat = Format{Name: "badge", Is: "an SVG; ATTEMPT may also be a result file, whose badge says that it was imported, not observed", Files: "an SVG",
+	Write: func(a *Attempt, _ Hub) ([]File, error) { return Badge(LabelOf(a)), nil }}
 
 // Badge draws a label as SVG. Everything in it is escaped text: it loads nothing
 // and runs nothing.

@@ -10,28 +10,52 @@
 // them.
 package export
 
-import "tallystick/internal/record/refusal"
+import (
+	"slices"
 
-// Formats are what [Write] writes. Those that are several files go into a folder.
-var Formats = []string{"in-toto", "eee", "hf", "inspect", "cyclonedx", "croissant", "badge"}
+	"tallystick/internal/record/refusal"
+)
 
-// Write writes an attempt in one of [Formats].
-func Write(a *Attempt, format string, h Hub) ([]File, error) {
-	switch format {
-	case "in-toto":
-		return InToto(a)
-	case "eee":
-		return EveryEvalEver(a)
-	case "hf":
-		return HuggingFace(a, h), nil
-	case "inspect":
-		return Inspect(a)
-	case "cyclonedx":
-		return CycloneDX(a)
-	case "croissant":
-		return Croissant(a, h)
-	case "badge":
-		return Badge(LabelOf(a)), nil
+// A Format is one that an attempt leaves in, and all that is known about it: help,
+// refusals and docs/formats/export.md are made of it.
+type Format struct {
+	Name  string
+	Is    string // a line of help
+	Files string // what docs/formats/export.md says of its files
+
+	ImportsAgain bool // package importer reads it
+	Signed       bool // it needs a key
+	Folder       bool // it is several files
+	NeedsOut     bool // it is not for a terminal; a folder never is
+
+	// Why a flag does not go with it; "" if it does.
+	NoWithhold, NoCase string
+
+	// Write writes the attempt. Nil if another package does: otel, attest and
+	// browser/report.
+	Write func(*Attempt, Hub) ([]File, error)
+}
+
+// formats are the formats in the order of help. A new one is a file with its row,
+// and its name here.
+var formats = []*Format{&otelFormat, &vcFormat, &htmlFormat, &inTotoFormat, &eeeFormat, &hfFormat, &inspectFormat, &cycloneDXFormat, &croissantFormat, &badgeFormat}
+
+// Formats lists the formats that an attempt leaves in, in the order of help.
+func Formats() []*Format { return formats }
+
+// All lists their names.
+func All() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.Name)
 	}
-	return nil, refusal.Newf(refusal.Usage, "no export format %q", format)
+	return names
+}
+
+// Find returns the format of this name.
+func Find(name string) (*Format, error) {
+	if i := slices.Index(All(), name); i >= 0 {
+		return formats[i], nil
+	}
+	return nil, refusal.Newf(refusal.Usage, "no export format %q", name)
 }

@@ -10,6 +10,9 @@ import (
 
 const eeeVersion = "0.3.0"
 
+var eeeFormat = Format{Name: "eee", Is: "Every Eval Ever 0.3.0, with samples",
+	Files: "Every Eval Ever 0.3.0: `data/<class>/<developer>/<model>/<uuid>.json` and its `_samples.jsonl`", ImportsAgain: true, Folder: true, Write: func(a *Attempt, _ Hub) ([]File, error) { return EveryEvalEver(a) }}
+
 // EveryEvalEver writes the aggregate and the samples of Every Eval Ever. A case
 // without a score has no row: the format has no place for one, and zero would be a
 // lie. How many there are stands beside the score.

@@ -15,6 +15,9 @@ const (
 	inspectPassed = "passed"
 )
 
+var inspectFormat = Format{Name: "inspect", Is: "a log that Inspect View opens", Files: "an Inspect log (`.eval`)", ImportsAgain: true, NeedsOut: true,
+	Write: func(a *Attempt, _ Hub) ([]File, error) { return Inspect(a) }}
+
 // Inspect writes a log that Inspect View opens: what was asked, what was answered
 // and how it was scored. It does not hold every event; the trajectory stays with
 // the evidence. A case without a score has none here either.

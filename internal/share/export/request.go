@@ -2,7 +2,6 @@ package export
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"tallystick/internal/record/refusal"
@@ -15,11 +14,16 @@ const (
 	HTML = "html"
 )
 
-// All are the formats that an attempt leaves in.
-func All() []string { return append([]string{OTel, VC, HTML}, Formats...) }
+const noSamples = "has no samples to withhold, or none that it could do without"
 
-// IsFolder reports whether a format is several files.
-func IsFolder(format string) bool { return format == "eee" || format == "hf" || format == "in-toto" }
+var (
+	otelFormat = Format{Name: OTel, Is: "OpenTelemetry spans, one OTLP JSON document", Files: "one OTLP JSON document: [telemetry.md](telemetry.md)", ImportsAgain: true, NoWithhold: noSamples}
+	vcFormat   = Format{Name: VC, Is: `a W3C credential, as "tally attest" issues it (needs --key and --harness-file)`, Files: "a [credential](credential.md)",
+		Signed: true, NoWithhold: noSamples, NoCase: "a credential is about the whole attempt"}
+	htmlFormat = Format{Name: HTML, Is: "one page that opens from disk and checks itself, with receipts and evidence",
+		Files:    "one page that opens from disk, checks itself, and that `tally verify` makes again: [checking.md](../checking.md#reports)",
+		NeedsOut: true, NoWithhold: "carries signed records and evidence, which cannot be changed; held-out cases are left out of it"}
+)
 
 // A Request is what a person asked for: a format, and which of the things that go
 // with it were given.
@@ -31,22 +35,21 @@ type Request struct {
 // Validate refuses what was asked wrongly.
 func (r Request) Validate() error {
 	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
-	switch f := r.Format; {
-	case !slices.Contains(All(), f):
-		return refusal.Newf(refusal.Usage, "--format %q: expected one of %s", f, strings.Join(All(), ", ")).
-			Suggest(f, All(), "give one of them")
-	case (f == VC || f == "in-toto") && !r.Key:
-		return usage("--format %s is signed: --key is missing", f)
-	case (IsFolder(f) || f == "inspect" || f == HTML) && !r.Out:
-		return usage("--format %s needs -o", f)
-	case r.Withhold && f == HTML:
-		return usage("--withhold: --format html carries signed records and evidence, which cannot be changed; held-out cases are left out of it")
-	case r.Withhold && (f == OTel || f == VC):
-		return usage("--withhold: --format %s has no samples to withhold, or none that it could do without", f)
+	f, err := Find(r.Format)
+	switch {
+	case err != nil:
+		return refusal.Newf(refusal.Usage, "--format %q: expected one of %s", r.Format, strings.Join(All(), ", ")).
+			Suggest(r.Format, All(), "give one of them")
+	case f.Signed && !r.Key:
+		return usage("--format %s is signed: --key is missing", f.Name)
+	case (f.Folder || f.NeedsOut) && !r.Out:
+		return usage("--format %s needs -o", f.Name)
+	case r.Withhold && f.NoWithhold != "":
+		return usage("--withhold: --format %s %s", f.Name, f.NoWithhold)
 	case r.Salts && !r.Withhold:
 		return usage("--salts is for --withhold")
-	case r.Glob != "" && f == VC:
-		return usage("--case: a credential is about the whole attempt")
+	case r.Glob != "" && f.NoCase != "":
+		return usage("--case: %s", f.NoCase)
 	}
 	if _, err := path.Match(r.Glob, ""); err != nil {
 		return usage("--case %q: %w", r.Glob, err)

@@ -7,7 +7,21 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+const claudeSession kind = "claude-code"
+
+var claudeCodeHarness = harness{
+	name:       "Claude Code sessions",
+	recognised: "lines with `sessionId`, `type`, and `uuid` or `message`",
+	runs:       "the sessions of a folder",
+	scores:     "none",
+	parts: []part{
+		{kind: claudeSession, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("sessionId", "type") && s.HasAny("uuid", "message") }},
+	},
+	read: (*session).claudeCode,
+}
 
 // claudeCode reads sessions of Claude Code: each is a sample that nobody scored.
 func (s *session) claudeCode(g []*file) error {

@@ -6,7 +6,24 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+const deepEval kind = "deepeval"
+
+var deepEvalHarness = harness{
+	name:       "DeepEval",
+	recognised: "`testCases` or `conversationalTestCases` with their metrics or totals, also under `testRunData`",
+	runs:       "a file",
+	scores:     "each metric",
+	parts: []part{
+		{kind: deepEval, fits: func(s *shape.Shape) bool {
+			return s.HasAny("testCases", "conversationalTestCases") && s.HasAny("testCases[].metricsData", "conversationalTestCases[].metricsData", "metricsScores", "testPassed", "hyperparameters") ||
+				s.HasAny("testRunData.testCases", "testRunData.conversationalTestCases")
+		}},
+	},
+	read: alone(map[kind]func(*session, *file) error{deepEval: (*session).deepEval}),
+}
 
 // deepEvalRun is a DeepEval test run while it is read.
 type deepEvalRun struct {

@@ -11,7 +11,33 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	eeeAggregate kind = "every-eval-ever:aggregate"
+	eeeSamples   kind = "every-eval-ever:samples"
+)
+
+var eeeHarness = harness{
+	name:       "Every Eval Ever",
+	recognised: "`evaluation_id`, `evaluation_results`, `model_info`; rows with `sample_id` and `evaluation.score`",
+	runs:       "an evaluation of a file",
+	scores:     "`score`",
+	parts: []part{
+		{kind: eeeAggregate, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("evaluation_id", "evaluation_results", "model_info") }},
+		{kind: eeeSamples, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("evaluation_id", "sample_id", "evaluation.score") }},
+	},
+	read: (*session).everyEvalEver,
+	companions: func(f *file) func(string) bool {
+		if f.kind != eeeAggregate {
+			return nil
+		}
+		stem := strings.TrimSuffix(f.base(), ".json")
+		return func(base string) bool { return base == stem+"_samples.jsonl" || base == stem+".jsonl" }
+	},
+}
 
 // An eeeFile is an aggregate of Every Eval Ever.
 type eeeFile struct {

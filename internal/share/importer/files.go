@@ -60,11 +60,11 @@ func (s *session) gather(p string) error {
 		return s.folder(root, p, ".")
 	}
 	f := &file{path: p}
-	if err := f.recognise(s.ctx); err != nil {
+	if err := f.recognise(s.ctx, s.opt); err != nil {
 		return err
 	}
 	if f.kind == "" {
-		return unrecognised("%s: not a result file of a harness that is known here: %s", p, f.shape)
+		return unrecognised("%s: not a result file of a harness that is known here: %s", p, s.opt.describe(f))
 	}
 	s.files = append(s.files, f)
 	return nil
@@ -116,7 +116,7 @@ func (s *session) entry(root *os.Root, given, name string, mode fs.FileMode) err
 		return nil // a socket or pipe that a harness left behind is not a result
 	}
 	f := &file{path: shown, root: root, name: name}
-	if err := f.recognise(s.ctx); err != nil {
+	if err := f.recognise(s.ctx, s.opt); err != nil {
 		return err
 	}
 	if f.kind != "" {
@@ -221,14 +221,14 @@ func (s *session) gatherStdin() error {
 		return unreadable(name, err)
 	}
 	f := &file{path: name, stdin: io.MultiReader(bytes.NewReader(head), s.opt.Stdin)}
-	if err := f.recogniseHead(head, int64(len(head)) < sniffBytes); err != nil {
+	if err := f.recogniseHead(head, int64(len(head)) < sniffBytes, s.opt); err != nil {
 		return err
 	}
 	if f.kind == "" {
-		return unrecognised("standard input: not a result file of a harness that is known here, as far as its first %d bytes show: %s", len(head), f.shape)
+		return unrecognised("standard input: not a result file of a harness that is known here, as far as its first %d bytes show: %s", len(head), s.opt.describe(f))
 	}
-	if f.kind == trulensDatabase {
-		return refusal.Newf(refusal.Unreadable, "standard input: a SQLite database is read from a file only").WithHint("save it to a file and import that")
+	if _, p := s.opt.partOf(f.kind); p.seeks {
+		return refusal.Newf(refusal.Unreadable, "standard input: %s is read from a file only", p.called).WithHint("save it to a file and import that")
 	}
 	s.files = append(s.files, f)
 	return nil

@@ -2,19 +2,17 @@ package importer
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // group puts together the files that belong together, in the order in which
 // they were found.
-func group(files []*file) [][]*file {
+func (s *session) group() [][]*file {
 	var groups [][]*file
 	at := map[string]int{}
-	for _, f := range files {
-		key := f.groupKey()
+	for _, f := range s.files {
+		key := s.groupKey(f)
 		i, known := at[key]
 		if !known {
 			i = len(groups)
@@ -26,27 +24,13 @@ func group(files []*file) [][]*file {
 	return groups
 }
 
-// groupKey is the same for files that may belong to one run: the folder of the
-// run as the harness lays it out.
-func (f *file) groupKey() string {
-	dir := f.dir()
-	switch f.kind {
-	case benchTrial: // <run>/<task>/<trial>/results.json
-		dir = path.Dir(path.Dir(dir))
-	case harborTrial: // <job>/<trial>/result.json
-		dir = path.Dir(dir)
-	case harborATIF: // <job>/<trial>/agent/trajectory.json
-		if path.Base(dir) == "agent" {
-			dir = path.Dir(path.Dir(dir))
-		}
-	case sweInstance, sweReport: // the two lie far apart; the reader pairs them
-		return "swe-bench"
+// groupKey is the same for files that may belong to one run.
+func (s *session) groupKey(f *file) string {
+	h, p := s.opt.partOf(f.kind)
+	if p.together == nil {
+		return "file " + f.path
 	}
-	switch f.kind.family() {
-	case "lm-eval", "helm", "mteb", "every-eval-ever", "trulens-spans", "spans", "claude-code", "terminal-bench", "harbor":
-		return f.kind.family() + " " + dir
-	}
-	return "file " + f.path
+	return h.name + " " + p.together(f)
 }
 
 // companions adds the files that a harness writes beside a file that was named,
@@ -60,7 +44,11 @@ func (s *session) companions() error {
 		if f.root != nil || f.stdin != nil {
 			continue // a folder brought its files along
 		}
-		belongs := f.companionNames()
+		h, _ := s.opt.partOf(f.kind)
+		if h.companions == nil {
+			continue
+		}
+		belongs := h.companions(f)
 		if belongs == nil {
 			continue
 		}
@@ -73,35 +61,14 @@ func (s *session) companions() error {
 			if !e.Type().IsRegular() || have[beside.path] || !belongs(e.Name()) {
 				continue
 			}
-			if err := beside.recognise(s.ctx); err != nil {
+			if err := beside.recognise(s.ctx, s.opt); err != nil {
 				return err
 			}
-			if beside.kind.family() == f.kind.family() && beside.kind != f.kind {
+			if other, _ := s.opt.partOf(beside.kind); other == h && beside.kind != f.kind {
 				have[beside.path] = true
 				s.files = append(s.files, beside)
 			}
 		}
-	}
-	return nil
-}
-
-func (f *file) companionNames() func(base string) bool {
-	switch f.kind.family() {
-	case "helm":
-		names := []string{"run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json"}
-		return func(base string) bool { return slices.Contains(names, base) }
-	}
-	switch f.kind {
-	case lmEvalResults:
-		date := f.date()
-		return func(base string) bool {
-			return strings.HasPrefix(base, "samples_") && date != "" && strings.HasSuffix(base, "_"+date+".jsonl")
-		}
-	case benchRun:
-		return func(base string) bool { return base == "run_metadata.json" }
-	case eeeAggregate:
-		stem := strings.TrimSuffix(f.base(), ".json")
-		return func(base string) bool { return base == stem+"_samples.jsonl" || base == stem+".jsonl" }
 	}
 	return nil
 }

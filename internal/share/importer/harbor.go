@@ -5,10 +5,41 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	harborATIF  kind = "harbor:trajectory"
+	harborTrial kind = "harbor:trial"
+	harborJob   kind = "harbor:job"
+)
+
+var harborHarness = harness{
+	name:       "Harbor",
+	recognised: "`stats.evals`; trials with `trial_name`, `task_name`, `agent_info`; ATIF by `schema_version`",
+	runs:       "one agent and model on one dataset",
+	scores:     "each reward",
+	parts: []part{
+		{kind: harborATIF, together: func(f *file) string { // <job>/<trial>/agent/trajectory.json
+			if path.Base(f.dir()) == "agent" {
+				return path.Dir(path.Dir(f.dir()))
+			}
+			return f.dir()
+		}, fits: func(s *shape.Shape) bool {
+			return strings.HasPrefix(s.Said["schema_version"], "ATIF") && s.Has("steps")
+		}},
+		{kind: harborTrial, together: func(f *file) string { return path.Dir(f.dir()) }, fits: func(s *shape.Shape) bool { return s.Has("trial_name", "task_name", "agent_info") }}, // <job>/<trial>/result.json
+		{kind: harborJob, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("stats.evals") && s.HasAny("n_total_trials", "started_at", "id")
+		}},
+	},
+	read: (*session).harbor,
+}
 
 // A harborTrialRow is one trial's result.json.
 type harborTrialRow struct {

@@ -9,7 +9,36 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	helmState     kind = "helm:scenario_state"
+	helmSpec      kind = "helm:run_spec"
+	helmInstances kind = "helm:per_instance_stats"
+	helmStats     kind = "helm:stats"
+	helmScenario  kind = "helm:scenario"
+)
+
+var helmHarness = harness{
+	name:       "HELM",
+	recognised: "`run_spec.json`, `scenario_state.json`, `per_instance_stats.json`, `stats.json` by their members",
+	runs:       "a run folder",
+	scores:     "`<split>/<statistic>`, without those that only count tokens, time and the like",
+	parts: []part{
+		{kind: helmState, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("adapter_spec", "request_states") }},
+		{kind: helmSpec, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("adapter_spec", "scenario_spec", "metric_specs") }},
+		{kind: helmInstances, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.List && s.Has("instance_id", "stats") }},
+		{kind: helmStats, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.List && s.Has("name.name", "count", "sum") }},
+		{kind: helmScenario, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("definition_path", "name", "tags") }},
+	},
+	read: (*session).helm,
+	companions: func(*file) func(string) bool {
+		names := []string{"run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json"}
+		return func(base string) bool { return slices.Contains(names, base) }
+	},
+}
 
 // maxHeld is how many samples of a run are held in memory where two files must
 // be joined.

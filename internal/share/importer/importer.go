@@ -2,11 +2,11 @@
 // form of package results, and recomputes what can be recomputed.
 //
 // [Read] takes files and folders. A file is recognised by what is in it, not by
-// its name: its beginning is walked for the members it has, and the table in
-// recognise.go says whose they are. Files that belong together (a HELM run
+// its name: its beginning is walked for the members it has, and the rows of
+// [harnesses] say whose they are. Files that belong together (a HELM run
 // folder, lm-eval results and their samples, a trial and its job) are read as
-// one run. Each format has a file of its own here; docs/formats/import.md says
-// what each reads and leaves.
+// one run. Each harness has a file of its own here with its row; its help text and
+// the table in docs/formats/import.md are made of the rows.
 //
 // What it promises: a file may be hostile. It is read in one pass and in bounded
 // memory; an archive that expands without end, a name or a link that leads out
@@ -36,11 +36,16 @@ type Options struct {
 	// Setup also reads how each run was made: see [results.Setup].
 	Setup bool
 
+	harnesses []*harness // all of them; a test adds one
+
 	MaxFiles      int   // in all folders together: 200,000
 	MaxStdinBytes int64 // of an archive from standard input, which is kept in memory: 256 MiB
 }
 
 func (o Options) withDefaults() Options {
+	if o.harnesses == nil {
+		o.harnesses = harnesses
+	}
 	if o.MaxFiles == 0 {
 		o.MaxFiles = 200_000
 	}
@@ -70,7 +75,7 @@ func Read(ctx context.Context, paths []string, o Options) ([]results.Run, error)
 	if len(s.files) == 0 {
 		return nil, unrecognised("%s: no result file of a harness that is known here", paths[0])
 	}
-	for _, g := range group(s.files) {
+	for _, g := range s.group() {
 		if err := s.read(g); err != nil {
 			return nil, err
 		}
@@ -144,56 +149,6 @@ func (s *session) read(g []*file) error {
 }
 
 func (s *session) dispatch(g []*file) error {
-	switch g[0].kind.family() {
-	case "lm-eval":
-		return s.lmEval(g)
-	case "helm":
-		return s.helm(g)
-	case "terminal-bench":
-		return s.terminalBench(g)
-	case "harbor":
-		return s.harbor(g)
-	case "swe-bench":
-		return s.sweBench(g)
-	case "every-eval-ever":
-		return s.everyEvalEver(g)
-	case "trulens-spans":
-		return s.trulensSpans(g)
-	case "spans":
-		return s.spans(g)
-	case "claude-code":
-		return s.claudeCode(g)
-	case "mteb":
-		return s.mteb(g)
-	}
-	return s.alone(g[0])
-}
-
-// alone reads a file that is a run, or several, by itself.
-func (s *session) alone(f *file) error {
-	switch f.kind {
-	case inspectJSON:
-		return s.inspectJSON(f)
-	case inspectArchive:
-		return s.inspectArchive(f)
-	case promptfooFile, promptfooRows:
-		return s.promptfoo(f)
-	case deepEval:
-		return s.deepEval(f)
-	case ragasCSV:
-		return s.ragasCSV(f)
-	case ragasJSON:
-		return s.ragasJSON(f)
-	case trulensDatabase:
-		return s.trulensDatabase(f)
-	case mlflowTable:
-		return s.mlflowTable(f)
-	case mlflowTraces:
-		return s.mlflowTraces(f)
-	case weaveCalls:
-		return s.weave(f)
-	case openAIEvals:
-		return s.openAIEvals(f)
-	}
-	return unrecognised("%s: %s is not read by itself", f.path, f.kind)
+	h, _ := s.opt.partOf(g[0].kind)
+	return h.read(s, g)
 }

@@ -7,7 +7,26 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/share/setup"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	inspectJSON    kind = "inspect:json"
+	inspectArchive kind = "inspect:archive"
+)
+
+var inspectHarness = harness{
+	name:       "Inspect",
+	recognised: "`eval.task`, `eval.model`, and `status` or `version`; a zip archive with `header.json` or `_journal/start.json`",
+	runs:       "a log",
+	scores:     "each scorer; `C` is 1, `P` 0.5, `I` and `N` 0; parts of a value as `<scorer>/<part>`",
+	parts: []part{
+		{kind: inspectJSON, fits: func(s *shape.Shape) bool { return s.Has("eval.task", "eval.model") && s.HasAny("status", "version") }},
+		{kind: inspectArchive, begins: []string{"PK\x03\x04", "PK\x05\x06"}, called: "a zip archive"},
+	},
+	read: alone(map[kind]func(*session, *file) error{inspectJSON: (*session).inspectJSON, inspectArchive: (*session).inspectArchive}),
+}
 
 // inspectLog is an Inspect log while it is read: the members of an EvalLog, of
 // which the archive has all but the samples in header.json.

@@ -14,7 +14,39 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/share/setup"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	lmEvalSamples kind = "lm-eval:samples"
+	lmEvalResults kind = "lm-eval:results"
+)
+
+var lmEvalHarness = harness{
+	name:       "lm-evaluation-harness",
+	recognised: "`results` with `task_hashes`, `lm_eval_version` or `n-shot`, or with `versions` and `config`; rows with `doc_id` and `resps`",
+	runs:       "a task of a results file",
+	scores:     "`<filter>/<metric>`; without filters the filter is `none`",
+	parts: []part{
+		{kind: lmEvalSamples, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("doc_id") && s.HasAny("filtered_resps", "resps") && s.HasAny("doc", "target", "doc_hash")
+		}},
+		{kind: lmEvalResults, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Kinds["results"] == jsonstream.Object && (s.HasAny("task_hashes", "lm_eval_version", "n-shot") || s.Has("versions", "config"))
+		}},
+	},
+	read: (*session).lmEval,
+	companions: func(f *file) func(string) bool {
+		if f.kind != lmEvalResults {
+			return nil
+		}
+		date := f.date()
+		return func(base string) bool {
+			return strings.HasPrefix(base, "samples_") && date != "" && strings.HasSuffix(base, "_"+date+".jsonl")
+		}
+	},
+}
 
 // lmEval reads the results files of a folder, and with each the samples that
 // were written with it. A run is one task of one results file.

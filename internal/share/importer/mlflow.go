@@ -6,7 +6,30 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	mlflowTraces kind = "mlflow:traces"
+	mlflowTable  kind = "mlflow:table"
+)
+
+var mlflowHarness = harness{
+	name:       "MLflow",
+	recognised: "`columns` and `data` with columns `…/score` or `…/value`; traces with `info.trace_id`",
+	runs:       "a file",
+	scores:     "each scorer",
+	parts: []part{
+		{kind: mlflowTraces, fits: func(s *shape.Shape) bool {
+			return s.Has("info.trace_id") || s.Has("info.request_id", "info.status") || s.Has("traces[].info.trace_id")
+		}},
+		{kind: mlflowTable, fits: func(s *shape.Shape) bool {
+			return s.Kinds["columns"] == jsonstream.Array && s.Kinds["data"] == jsonstream.Array
+		}},
+	},
+	read: alone(map[kind]func(*session, *file) error{mlflowTraces: (*session).mlflowTraces, mlflowTable: (*session).mlflowTable}),
+}
 
 // mlflowTable reads eval_results_table.json: a pandas table with its columns
 // first and then its rows.

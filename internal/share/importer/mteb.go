@@ -6,7 +6,30 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	mtebTask  kind = "mteb:task"
+	mtebModel kind = "mteb:model"
+)
+
+var mtebHarness = harness{
+	name:       "MTEB",
+	recognised: "`mteb_version` with `task_name` and `scores`, or the older `mteb_dataset_name`",
+	runs:       "a task",
+	scores:     "none: there are no rows",
+	parts: []part{
+		{kind: mtebTask, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("mteb_version") && (s.Has("task_name", "scores") || s.Has("mteb_dataset_name"))
+		}},
+		{kind: mtebModel, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("name", "revision") && s.HasAny("n_parameters", "embed_dim", "similarity_fn_name")
+		}},
+	},
+	read: (*session).mteb,
+}
 
 // mteb reads the tasks of a folder, each a run, and from model_meta.json beside
 // them which model it was. MTEB keeps no rows.

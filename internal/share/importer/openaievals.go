@@ -8,7 +8,23 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+const openAIEvals kind = "openai-evals"
+
+var openAIEvalsHarness = harness{
+	name:       "OpenAI evals",
+	recognised: "`spec.eval_name`, or events with `run_id`, `event_id`, `type`, `data`",
+	runs:       "a log",
+	scores:     "`match`, or the numbers of `metrics` events",
+	parts: []part{
+		{kind: openAIEvals, fits: func(s *shape.Shape) bool {
+			return s.Has("spec.eval_name", "spec.completion_fns") || s.Has("run_id", "event_id", "type", "data")
+		}},
+	},
+	read: alone(map[kind]func(*session, *file) error{openAIEvals: (*session).openAIEvals}),
+}
 
 // openAILog is a log of OpenAI evals while it is read.
 type openAILog struct {

@@ -7,7 +7,32 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	promptfooFile kind = "promptfoo"
+	promptfooRows kind = "promptfoo:rows"
+)
+
+var promptfooHarness = harness{
+	name:       "promptfoo",
+	recognised: "`results.version` with `results.results` (2, 3), `version` 1, `providerResponse` or `createdAt` with `promptIdx` (4); rows with `promptIdx` and `testIdx`",
+	runs:       "a file",
+	scores:     "`success`, `score`, `named:<name>`",
+	parts: []part{
+		{kind: promptfooFile, fits: func(s *shape.Shape) bool {
+			return s.Has("results.results", "results.version") ||
+				s.Said["version"] == "1" && s.Has("results[].prompt", "results[].vars") ||
+				s.Has("results[].providerResponse") || s.Has("createdAt", "results[].promptIdx")
+		}},
+		{kind: promptfooRows, fits: func(s *shape.Shape) bool {
+			return s.Has("promptIdx", "testIdx") && s.HasAny("testCase", "vars", "gradingResult")
+		}},
+	},
+	read: alone(map[kind]func(*session, *file) error{promptfooFile: (*session).promptfoo, promptfooRows: (*session).promptfoo}),
+}
 
 // promptfooLog is a promptfoo file while it is read.
 type promptfooLog struct {

@@ -13,7 +13,29 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	ragasJSON kind = "ragas:json"
+	ragasCSV  kind = "ragas:csv"
+)
+
+var ragasHarness = harness{
+	name:       "RAGAS",
+	recognised: "columns `user_input` with `response`, `reference` or `retrieved_contexts`, or the older names; CSV, records, lines, columns, annotations",
+	runs:       "a file",
+	scores:     "each column that holds numbers",
+	parts: []part{
+		{kind: ragasJSON, fits: func(s *shape.Shape) bool {
+			return s.Has("user_input") && s.HasAny("response", "reference", "retrieved_contexts") ||
+				s.Has("question", "answer") && s.HasAny("contexts", "ground_truth", "ground_truths") || s.Below("", "[].metric_input")
+		}},
+		{kind: ragasCSV, columns: isRAGAS, called: "a table with RAGAS columns"},
+	},
+	read: alone(map[kind]func(*session, *file) error{ragasJSON: (*session).ragasJSON, ragasCSV: (*session).ragasCSV}),
+}
 
 // maxRecord bounds one record of a table: an open quote would swallow the file.
 const maxRecord = 64 << 20

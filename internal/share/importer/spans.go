@@ -10,7 +10,28 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	otlpSpans    kind = "spans:otlp"
+	phoenixSpans kind = "spans:phoenix"
+)
+
+var spansHarness = harness{
+	name:       "OpenTelemetry and OpenInference spans",
+	recognised: "`context.trace_id` and `context.span_id`; `resourceSpans`",
+	runs:       "the spans of a folder; a row is a conversation (`session.id`, `gen_ai.conversation.id`) or else a trace",
+	scores:     "annotations, and `gen_ai.evaluation.result` events",
+	parts: []part{
+		{kind: otlpSpans, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("resourceSpans") }},
+		{kind: phoenixSpans, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("context.trace_id", "context.span_id") && s.HasAny("span_kind", "attributes")
+		}},
+	},
+	read: (*session).spans,
+}
 
 // A span is one of OpenTelemetry's, from a Phoenix export or from OTLP.
 type span struct {

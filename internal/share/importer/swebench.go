@@ -9,7 +9,32 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	sweReport   kind = "swe-bench:report"
+	sweInstance kind = "swe-bench:instance"
+)
+
+var sweHarness = harness{
+	name:       "SWE-bench",
+	recognised: "`resolved_ids` with other lists; instances with `patch_successfully_applied` and `resolved`",
+	runs:       "a report",
+	scores:     "`resolved`",
+	parts: []part{
+		{kind: sweReport, together: sweTogether, fits: func(s *shape.Shape) bool {
+			return s.Has("resolved_ids") && s.HasAny("submitted_ids", "completed_ids", "total_instances")
+		}},
+		{kind: sweInstance, together: sweTogether, fits: func(s *shape.Shape) bool { return s.Below("", "patch_successfully_applied", "resolved") }},
+	},
+	read: (*session).sweBench,
+}
+
+// sweTogether is the same for all: report and instances lie far apart, and the
+// reader pairs them.
+func sweTogether(*file) string { return "" }
 
 // An sweVerdict is what an instance's own report says.
 type sweVerdict struct {

@@ -2,12 +2,42 @@ package importer
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
+	"tallystick/internal/share/shape"
 )
+
+// The kinds of files.
+const (
+	benchTrial    kind = "terminal-bench:trial"
+	benchRun      kind = "terminal-bench:run"
+	benchMetadata kind = "terminal-bench:metadata"
+)
+
+var benchHarness = harness{
+	name:       "terminal-bench",
+	recognised: "`results[].is_resolved`, and trials' own files",
+	runs:       "a run folder",
+	scores:     "`resolved`",
+	parts: []part{
+		{kind: benchTrial, together: func(f *file) string { return path.Dir(path.Dir(f.dir())) }, fits: func(s *shape.Shape) bool { return s.Has("trial_name", "task_id", "is_resolved") }}, // <run>/<task>/<trial>/results.json
+		{kind: benchRun, together: (*file).dir, fits: func(s *shape.Shape) bool {
+			return s.Has("results") && (s.Has("results[].is_resolved") || s.Has("resolved_ids", "n_resolved"))
+		}},
+		{kind: benchMetadata, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("run_id", "agent_name", "n_attempts", "task_ids") }},
+	},
+	read: (*session).terminalBench,
+	companions: func(f *file) func(string) bool {
+		if f.kind != benchRun {
+			return nil
+		}
+		return func(base string) bool { return base == "run_metadata.json" }
+	},
+}
 
 // A benchTrialRow is one trial.
 type benchTrialRow struct {

@@ -10,8 +10,32 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 	"tallystick/internal/share/sqlitefile"
 )
+
+// The kinds of files.
+const (
+	trulensSpans    kind = "trulens-spans"
+	trulensDatabase kind = "trulens:database"
+)
+
+var trulensHarness = harness{
+	name:       "TruLens",
+	recognised: "a SQLite database with `trulens_` tables or the older names; spans with `record_attributes` and `record_type`",
+	runs:       "an app, or the spans of a folder",
+	scores:     "each feedback",
+	parts: []part{
+		{kind: trulensSpans, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("record_attributes", "record_type") }},
+		{kind: trulensDatabase, begins: []string{"SQLite format 3\x00"}, called: "a SQLite database", seeks: true},
+	},
+	read: func(s *session, g []*file) error {
+		if g[0].kind == trulensDatabase {
+			return s.trulensDatabase(g[0])
+		}
+		return s.trulensSpans(g)
+	},
+}
 
 // trulensRun is an app of TruLens while it is read: records by id.
 type trulensRun struct {

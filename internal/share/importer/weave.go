@@ -8,7 +8,23 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/shape"
 )
+
+const weaveCalls kind = "weave"
+
+var weaveHarness = harness{
+	name:       "Weave",
+	recognised: "calls with `op_name`, `trace_id`, `inputs`",
+	runs:       "the calls of one trace",
+	scores:     "each scorer, parts as `<scorer>/<part>`",
+	parts: []part{
+		{kind: weaveCalls, fits: func(s *shape.Shape) bool {
+			return s.Has("op_name", "trace_id", "inputs") || s.Has("calls[].op_name", "calls[].trace_id")
+		}},
+	},
+	read: alone(map[kind]func(*session, *file) error{weaveCalls: (*session).weave}),
+}
 
 // A weaveEval is one evaluation: the calls of one trace.
 type weaveEval struct {

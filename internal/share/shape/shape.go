@@ -66,9 +66,6 @@ func (s *Shape) Below(p string, names ...string) bool {
 
 // String lists the top of the shape, for whoever wonders why it is unknown.
 func (s *Shape) String() string {
-	if s == nil {
-		return "it is not JSON, a zip archive, a SQLite database or a table with RAGAS columns"
-	}
 	var top []string
 	for _, p := range slices.Sorted(maps.Keys(s.Kinds)) {
 		if !strings.ContainsAny(p, ".[") && len(top) < 12 {

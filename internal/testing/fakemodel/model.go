@@ -54,9 +54,9 @@ type ToolCall struct{ Name, Arguments string }
 // A Request is what a client sent.
 type Request struct {
 	API    wire.API
-	Path   string
+	Path   string // with the query
 	Header http.Header
-	Body   []byte
+	Body   []byte // with the model in it, wherever the API has it
 }
 
 // Stream reports whether the client asks for a stream.
@@ -129,7 +129,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	q := Request{API: route.API, Path: r.URL.Path, Header: r.Header, Body: body}
+	if body, err = route.Request(body); err != nil {
+		s.t.Errorf("faketest: %s: %v", r.URL.Path, err)
+	}
+	q := Request{API: route.API, Path: r.URL.RequestURI(), Header: r.Header, Body: body}
 	s.next(q).write(w, r, q)
 }
 

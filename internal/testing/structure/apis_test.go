@@ -12,7 +12,7 @@ import (
 )
 
 // apiWords are parts of names that only somebody who speaks a model API needs.
-var apiWords = []string{"openai.", "anthropic.", "OPENAI_", "ANTHROPIC_", "chat/completions", "/v1/messages", "/v1/responses", "tool_use", "function_call", "anthropic-version"}
+var apiWords = []string{"openai.", "anthropic.", "OPENAI_", "ANTHROPIC_", "chat/completions", "/v1/messages", "/v1/responses", "tool_use", "function_call", "anthropic-version", "gemini.", "GEMINI_", ":generateContent", "functionCall", "x-goog-api-key"}
 
 // mayNameAPIs are files outside of internal/run/wire that hold such a word for
 // another reason.
@@ -61,7 +61,7 @@ func checkAPIs(t *testing.T, tree fs.FS) []string {
 func foreignFormat(path string) bool { return strings.HasPrefix(path, "internal/share/") }
 
 func isAPIConstant(name string) bool {
-	return strings.HasPrefix(name, "OpenAI") || strings.HasPrefix(name, "Anthropic")
+	return strings.HasPrefix(name, "OpenAI") || strings.HasPrefix(name, "Anthropic") || strings.HasPrefix(name, "Gemini")
 }
 
 func TestOnlyWireNamesModelAPIs(t *testing.T) {

@@ -157,7 +157,7 @@ func usageOf(api wire.API, r *cassette.Response) (wire.Usage, error) {
 	case r.Stream != nil:
 		whole, err := wire.Assemble(api, r.Stream)
 		if err != nil {
-			whole = wire.PartialUsage(r.Stream) // a broken stream is a fair thing to write
+			whole = wire.PartialUsage(api, r.Stream) // a broken stream is a fair thing to write
 		}
 		return wire.UsageOf(api, whole)
 	case r.Body != nil:

@@ -37,7 +37,7 @@ func about(c *call) (*reply, error) {
 		return nil, err
 	}
 	endpoints := map[string]string{}
-	for _, r := range routes() {
+	for _, r := range c.s.routes {
 		endpoints[r.name] = r.method + " " + c.url(openAPIPath(r.path))
 	}
 	return asJSON(http.StatusOK, struct {

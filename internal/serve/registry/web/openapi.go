@@ -17,13 +17,20 @@ import (
 var schemasFile []byte
 
 // openAPI makes the OpenAPI 3.1 document of the table.
-func openAPI(publicURL string) ([]byte, error) {
+func openAPI(table []route, publicURL string) ([]byte, error) {
 	var schemas map[string]any
 	if err := canon.Unmarshal(schemasFile, &schemas); err != nil {
 		return nil, fmt.Errorf("schemas.json: %w", err)
 	}
 	paths := map[string]map[string]any{}
-	for _, r := range routes() {
+	for _, r := range table {
+		for name, text := range r.schemas {
+			var schema any
+			if err := canon.Unmarshal([]byte(text), &schema); err != nil {
+				return nil, fmt.Errorf("the schema %s: %w", name, err)
+			}
+			schemas[name] = schema
+		}
 		op, err := r.operation()
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)

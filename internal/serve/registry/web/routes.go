@@ -28,6 +28,9 @@ type route struct {
 	large   bool   // the body may carry results of a run
 	gives   []gives
 	handle  func(*call) (*reply, error)
+	// schemas are the JSON Schemas that it names and that schemas.json does not
+	// have, by name.
+	schemas map[string]string
 	// operations marks what is for the operator: neither cached nor read by pages
 	// elsewhere, and not counted by limits.
 	operations bool
@@ -81,7 +84,8 @@ func listQuery() []param {
 }
 
 // routes is the table. It is a function so that it costs nothing until a server is
-// made.
+// made. A further one is a file with its function, and a row; what it takes and
+// gives is described in schemas.json or in the row.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return append(pageRoutes(), []route{

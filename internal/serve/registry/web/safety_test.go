@@ -74,7 +74,7 @@ func TestPathsThatCouldBeReadInTwoWaysAreRefused(t *testing.T) {
 
 func TestMethodsAreAnsweredByTheTable(t *testing.T) {
 	h := bare(t, nil)
-	for path, methods := range resources() {
+	for path, methods := range resources(routes()) {
 		target := strings.NewReplacer("{kind}", "eval", "{path...}", "artifacts/models", "{$}", "").Replace(path)
 		target = strings.NewReplacer("{", "", "}", "").Replace(target)
 		rec := ask(h, "DELETE", target, "")
@@ -329,7 +329,7 @@ func TestAPanicIsAnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, methods := range resources() {
+	for path, methods := range resources(routes()) {
 		if r := methods["GET"]; path == "/healthz" {
 			r.handle = func(*call) (*reply, error) { panic("boom: /etc/secret") }
 			s.mux = http.NewServeMux()

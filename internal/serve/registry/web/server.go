@@ -43,11 +43,14 @@ type Config struct {
 
 	Log *slog.Logger
 	Now func() time.Time
+
+	routes []route // all of them; a test adds one
 }
 
 // A Server answers the routes of the table in routes.go.
 type Server struct {
 	cfg     Config
+	routes  []route
 	reads   reads
 	mux     *http.ServeMux
 	spec    []byte // the OpenAPI document
@@ -69,9 +72,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.routes == nil {
+		cfg.routes = routes()
+	}
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 	s := &Server{
-		cfg: cfg, mux: http.NewServeMux(), metrics: newMetrics(), slots: make(chan struct{}, maxUnderWay),
+		cfg: cfg, routes: cfg.routes, mux: http.NewServeMux(), metrics: newMetrics(), slots: make(chan struct{}, maxUnderWay),
 		byAgent:   newLimiter(cfg.WritesPerMinute, time.Minute),
 		byAddress: newLimiter(cfg.ReadsPerMinute, time.Minute),
 		registers: newLimiter(cfg.RegistersPerHour, time.Hour),
@@ -82,10 +88,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.site = site.New(s.reads, cfg.PublicURL)
 	var err error
-	if s.spec, err = openAPI(cfg.PublicURL); err != nil {
+	if s.spec, err = openAPI(s.routes, cfg.PublicURL); err != nil {
 		return nil, err
 	}
-	for path, methods := range resources() {
+	for path, methods := range resources(s.routes) {
 		s.mux.Handle(path, &resource{s, methods})
 	}
 	s.mux.Handle("/", &resource{server: s}) // whatever else is asked for
@@ -122,9 +128,8 @@ type resource struct {
 }
 
 // resources gathers the routes of the table by path.
-func resources() map[string]map[string]*route {
+func resources(table []route) map[string]map[string]*route {
 	all := map[string]map[string]*route{}
-	table := routes()
 	for i := range table {
 		r := &table[i]
 		if all[r.path] == nil {
