@@ -15,6 +15,7 @@ test:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:
+	go run ./internal/testing/rules/gen
 	go test ./internal/cli -run 'Docs$$' -update
 	go test ./internal/record/evidence -run RecordsPage -update
 	go test ./internal/run/trajectory -run SchemaFile -update

@@ -93,29 +93,10 @@ func (p *Plan) TargetNormalisers() []Normaliser {
 	return names
 }
 
-func (p *Plan) validateNormalisers() error {
-	for _, n := range p.Normalisers {
-		if n.From != FromClass && n.From != FromTarget {
-			return fmt.Errorf("plan: normalisers: from is %q, expected class or target", n.From)
-		}
-		if err := required("plan: normalisers: name", string(n.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // A NormalisedCount says how many replies of a case were found only because
 // normalisers made their requests equal: those of the class alone, or with one of
 // the target.
 type NormalisedCount struct {
 	Class  int `json:"class"`
 	Target int `json:"target"`
-}
-
-func (n *NormalisedCount) validate() error {
-	if n == nil {
-		return nil
-	}
-	return firstError(notNegative("normalised: class", int64(n.Class)), notNegative("normalised: target", int64(n.Target)))
 }

@@ -1,0 +1,76 @@
+// Command gen writes the checks of our documents as Go, from the rules in
+// docs/formats/rules: one rules_gen.go in each package that has such documents.
+//
+//	go run ./internal/testing/rules/gen
+//
+// It reads the packages' source and does not compile them, so it also runs when
+// a member was renamed and the old rules_gen.go no longer builds. Where a Go
+// type and its rules differ, in the names of members, in which are optional or
+// in what they hold, it writes nothing and says so.
+//
+// docs/formats/verify.py and internal/testing/rules read the same rules without
+// this program; tests hold what it writes to both.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A target is a package and the rules of its documents.
+type target struct {
+	Dir   string // of the package, from the top of the tree
+	Rules string // in docs/formats/rules
+
+	// Types are the Go types of documents and shapes that are not called as the
+	// document is: case.scored is a CaseScored by itself. "-" is a document that
+	// is checked by hand; the README of the rules lists them.
+	Types map[string]string
+	// Exported are the types inside documents that other packages check too.
+	Exported []string
+	// Method is what checks a document. What checks a type inside one is called
+	// validate.
+	Method string
+	// Held are the Go types that read no text but the right ones, with what
+	// their shapes have: a form, a pattern or words.
+	Held map[string]string
+	// Forms are the functions that return an error for a text that is not of
+	// the form.
+	Forms map[string]string
+	// Look is the function that makes names equal that look alike.
+	Look string
+	// Sorted goes over maps in the order of their names, so that of two errors
+	// the same is always the first.
+	Sorted bool
+	// Imports are the packages that Held, Forms and Look need.
+	Imports []string
+}
+
+var targets = []target{
+	{
+		Dir: "internal/record/evidence", Rules: "records.json", Method: "Validate",
+		Types: map[string]string{
+			"ledger.opened": "Opened", "promotion.recommendation.emitted": "Recommendation", "promotion.apply.blocked": "ApplyBlocked",
+			"registry.api_key": "RegistryAPIKey", "index": "CaseFiles", "entry": "-",
+		},
+		Exported: []string{"StopEarly"},
+		Held:     map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "time"},
+		Forms:    map[string]string{"origin": "CheckOrigin", "objective": "checkObjective"},
+	},
+}
+
+const generated = "rules_gen.go"
+
+func main() {
+	for _, t := range targets {
+		code, err := t.generate(".")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(t.Dir, generated), code, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "gen: %s: %v\n", t.Dir, err)
+			os.Exit(1)
+		}
+	}
+}
