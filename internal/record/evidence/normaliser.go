@@ -31,14 +31,23 @@ func Normalisers() []Normaliser {
 // there once, else what is wrong and at which place of the list.
 func CheckNormalisers(names []Normaliser) (at int, err error) {
 	for i, name := range names {
-		switch {
-		case !slices.Contains(Normalisers(), name):
-			return i, unknownNormaliser(name)
-		case slices.Contains(names[:i], name):
+		if err := CheckNormaliser(name); err != nil {
+			return i, err
+		}
+		if slices.Contains(names[:i], name) {
 			return i, fmt.Errorf("%q is listed twice", string(name))
 		}
 	}
 	return 0, nil
+}
+
+// CheckNormaliser returns nil if the name is one of the closed set, else which
+// there are.
+func CheckNormaliser(name Normaliser) error {
+	if slices.Contains(Normalisers(), name) {
+		return nil
+	}
+	return unknownNormaliser(name)
 }
 
 func unknownNormaliser(name Normaliser) error {

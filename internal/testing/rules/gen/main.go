@@ -36,14 +36,20 @@ type target struct {
 	// their shapes have: a form, a pattern or words.
 	Held map[string]string
 	// Forms are the functions that return an error for a text that is not of
-	// the form.
+	// the form, or does not fit the pattern.
 	Forms map[string]string
+	// Words are the functions that return an error for a text that is not one
+	// of the words of its type, where they say more than which there are.
+	Words map[string]string
 	// Look is the function that makes names equal that look alike.
 	Look string
 	// Sorted goes over maps in the order of their names, so that of two errors
 	// the same is always the first.
 	Sorted bool
-	// Imports are the packages that Held, Forms and Look need.
+	// Found says in errors that a value was found, where its name stands before
+	// a colon: a path in a file that people write.
+	Found bool
+	// Imports are the packages that Forms, Words and Look need.
 	Imports []string
 }
 
@@ -57,6 +63,19 @@ var targets = []target{
 		Exported: []string{"StopEarly"},
 		Held:     map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "time"},
 		Forms:    map[string]string{"origin": "CheckOrigin", "objective": "checkObjective"},
+	},
+	{
+		Dir: "internal/run/bench", Rules: "bench.json", Method: "validate",
+		Types: map[string]string{"digests": "CaseDigests"},
+		Held:  map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "second"},
+		Forms: map[string]string{
+			"name": "CheckID", "objective": "checkObjective", "visible": "checkVisible", "relative_path": "checkRelativePath",
+			"origin": "evidence.CheckOrigin", "ssh_public_key": "checkRunnerKey", "no_control": "checkNoControl",
+			"[*]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?": "checkGateTag",
+		},
+		Words: map[string]string{"evidence.Normaliser": "evidence.CheckNormaliser"},
+		Look:  "plain.Fold", Sorted: true, Found: true,
+		Imports: []string{"tallystick/internal/record/evidence", "tallystick/internal/record/plain"},
 	},
 }
 

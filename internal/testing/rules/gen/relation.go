@@ -107,6 +107,9 @@ func (w *writer) relation(m *method, rule []any) {
 	case "exactly_one", "together":
 		w.presence(m, name, a, args[1:])
 		return
+	case "ascending":
+		w.ascending(m, a, args)
+		return
 	}
 	b := w.find(m, args[1])
 	if b.typ == nil {
@@ -166,6 +169,43 @@ func (w *writer) atMost(m *method, a, b member) {
 		more = b.expr + ".Before(" + a.expr + ")"
 	}
 	m.body.add(and(a.there, b.there, more), a.place().broken("is %v, expected at most "+b.path+", which is %v", a.expr, b.expr))
+}
+
+// ascending has names with their defaults, lowest first, and the member of the
+// values of a map that counts, "" for the value.
+func (w *writer) ascending(m *method, a member, args []any) {
+	typ, value := "float64", "item"
+	table, ok := w.under(a.typ).(*ast.MapType)
+	if !ok {
+		w.fail("%s.%s is not a map", m.typ, a.path)
+		return
+	}
+	if name := fmt.Sprint(args[1]); name != "" {
+		fields, err := w.fields(spell(table.Value))
+		if err != nil {
+			w.fail("%w", err)
+			return
+		}
+		value += "." + fields[name].name
+	} else {
+		typ = spell(table.Value)
+	}
+	var rows strings.Builder
+	for _, row := range args[2].([]any) {
+		fmt.Fprintf(&rows, "{%s, %s},\n", literal(row.([]any)[0]), literal(row.([]any)[1]))
+	}
+	m.body.addBlock(fmt.Sprintf(`last%[1]s, below%[1]s := %[2]s(0), %[3]s("")
+for _, row := range []struct{name %[3]s; least %[2]s}{
+%[4]s} {
+if item, ok := %[5]s[row.name]; ok {
+row.least = %[6]s
+}
+if row.least < last%[1]s {
+return %[7]s
+}
+last%[1]s, below%[1]s = row.least, row.name
+}`, a.expr[strings.LastIndex(a.expr, ".")+1:], typ, spell(table.Key), rows.String(), a.expr, value,
+		a.place().broken("is %v for %s and %v for %s, expected no less for the latter", "last"+a.expr[strings.LastIndex(a.expr, ".")+1:], "below"+a.expr[strings.LastIndex(a.expr, ".")+1:], "row.least", "row.name")))
 }
 
 // fits has for each value of one member the values that the other may have.

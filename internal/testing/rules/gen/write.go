@@ -97,6 +97,9 @@ func (w *writer) format() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w in\n%s", err, b.Bytes())
 	}
+	if w.Found {
+		code = bytes.ReplaceAll(code, []byte(`, "is %`), []byte(`, "found %`))
+	}
 	return code, nil
 }
 
@@ -182,10 +185,7 @@ func (w *writer) check(b *body, s *rules.Shape, t ast.Expr, e string, at place) 
 		inner.Optional = false
 		there := w.there(t, e)
 		if pointer, ok := t.(*ast.StarExpr); ok {
-			t = pointer.X
-			if _, isStruct := w.under(t).(*ast.StructType); !isStruct && spell(t) != "digest.ID" && spell(t) != "digest.Content" && !strings.Contains(spell(t), ".") {
-				e = "*" + e
-			}
+			t, e = pointer.X, w.value(pointer.X, e)
 		} else if inner.Min != nil && *inner.Min == 1 && s.Is != rules.Count && s.Is != rules.Number {
 			inner.Min = nil // where it is there, it is not empty
 		}
@@ -198,9 +198,9 @@ func (w *writer) check(b *body, s *rules.Shape, t ast.Expr, e string, at place) 
 		b.addIf(there, checks)
 		return
 	}
-	if _, ok := t.(*ast.StarExpr); ok {
-		w.fail("%s is a pointer and must be there", at.quoted)
-		return
+	if pointer, ok := t.(*ast.StarExpr); ok {
+		b.add(e+" == nil", at.broken("is missing"))
+		t, e = pointer.X, w.value(pointer.X, e)
 	}
 	switch s.Is {
 	case rules.Any:
@@ -221,6 +221,15 @@ func (w *writer) check(b *body, s *rules.Shape, t ast.Expr, e string, at place) 
 	default:
 		w.inner(b, s, t, e, at)
 	}
+}
+
+// value is what a pointer points to: the methods of a type need no star.
+func (w *writer) value(t ast.Expr, e string) string {
+	switch w.under(t).(type) {
+	case *ast.StructType, *ast.SelectorExpr:
+		return e
+	}
+	return "*" + e
 }
 
 // there is the condition under which an optional member is there.
@@ -279,8 +288,14 @@ func (w *writer) text(b *body, s *rules.Shape, t ast.Expr, e string, at place) {
 		text = "string(" + e + ")"
 	}
 	b.textBounds(s, e, at)
-	w.oneOf(b, s, e, at)
-	if s.Pattern != "" {
+	if f, ok := w.Words[spell(t)]; ok && s.OneOf != nil {
+		b.addCall(f+"("+e+")", at)
+	} else {
+		w.oneOf(b, s, e, at)
+	}
+	if f, ok := w.Forms[s.Pattern]; ok {
+		b.addCall(f+"("+text+")", at)
+	} else if s.Pattern != "" {
 		w.imports["regexp"] = true
 		name := at.word + "Pattern"
 		w.patterns = append(w.patterns, fmt.Sprintf("var %s = regexp.MustCompile(`^(?:%s)$`)", name, s.Pattern))
@@ -428,7 +443,11 @@ func (w *writer) distinct(b, inside *body, s *rules.Shape, t ast.Expr, item, e s
 	}
 	seen := "seen" + strings.ToUpper(e[strings.LastIndex(e, ".")+1:][:1]) + e[strings.LastIndex(e, ".")+2:]
 	b.addBlock(fmt.Sprintf("%s := make(map[%s]bool, len(%s))", seen, typ, e))
-	inside.add(seen+"["+key+"]", at.broken("is there twice: %.80q", strings.Join(keys, "+\" \"+")))
+	if s.Distinct == "look" {
+		inside.add(seen+"["+key+"]", at.broken("is %.80q, which looks like another in the list", item))
+	} else {
+		inside.add(seen+"["+key+"]", at.broken("is there twice: %.80q", strings.Join(keys, "+\" \"+")))
+	}
 	inside.addBlock(seen + "[" + key + "] = true")
 }
 
