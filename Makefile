@@ -18,7 +18,8 @@ docs:
 	go run ./internal/testing/rules/gen
 	go test ./internal/cli -run 'Docs$$' -update
 	go test ./internal/record/evidence -run RecordsPage -update
-	go test ./internal/run/trajectory -run SchemaFile -update
+	go test ./internal/run/trajectory -run 'SchemaFile|EventsPage' -update
+	go test ./internal/run/bench -run BenchPage -update
 	go test ./internal/read/audit -run AuditPage -update
 	go test ./internal/share/browser -run Rules -update
 	go test ./internal/share/browser -run Digest -update

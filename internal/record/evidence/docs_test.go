@@ -183,10 +183,14 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 	for _, body := range fullRecords() {
 		valid[body.Kind()] = append(valid[body.Kind()], mustMarshal(t, body))
 	}
+	documents := map[string][][]byte{}
 	for kind, docs := range valid {
-		if unseen := f.Unseen(string(kind), docs...); len(unseen) > 0 {
-			t.Errorf("no record here has %s, so nothing is changed in them", unseen)
-		}
+		documents[string(kind)] = docs
+	}
+	if unseen := f.Unseen(documents); len(unseen) > 0 {
+		t.Errorf("no record here has %s, so nothing is changed in them", unseen)
+	}
+	for kind, docs := range valid {
 		for _, doc := range docs {
 			try(string(kind), doc, func(data []byte) error {
 				_, err := DecodeBody(kind, data)

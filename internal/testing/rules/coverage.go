@@ -1,64 +1,60 @@
 package rules
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// Unseen lists the members of a document that none of the examples has, with
-// their paths. Changes of examples show nothing about a member that is in none.
-func (f *File) Unseen(document string, examples ...[]byte) []string {
-	shape := f.Documents[document]
-	if shape == nil {
-		shape = f.Shapes[document]
+// Unseen lists the members, with their paths, that none of the examples has:
+// changes of examples show nothing about a member that is in none. The examples
+// are those of each document; what several documents have inside is one shape.
+func (f *File) Unseen(examples map[string][][]byte) []string {
+	unseen := map[string]bool{}
+	for name := range examples {
+		f.members(f.Documents[name], name, unseen)
 	}
-	seen := map[string]bool{}
-	for _, e := range examples {
-		f.see(shape, parse(e), document, seen)
-	}
-	var out []string
-	f.paths(shape, document, func(path string) {
-		if !seen[path] {
-			out = append(out, path)
+	for name, list := range examples {
+		for _, e := range list {
+			f.see(f.Documents[name], parse(e), name, unseen)
 		}
-	})
-	slices.Sort(out)
-	return out
+	}
+	return slices.Sorted(maps.Keys(unseen))
 }
 
-// see notes the paths of the members that a value has.
-func (f *File) see(s *Shape, value any, at string, seen map[string]bool) {
+// see takes the members that a value has from those that were not seen.
+func (f *File) see(s *Shape, value any, at string, unseen map[string]bool) {
+	if inner, ok := f.Shapes[s.Is]; ok {
+		s, at = inner, s.Is
+	}
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
-			f.see(s.Of, item, at, seen)
+			if s.Of != nil {
+				f.see(s.Of, item, at, unseen)
+			}
 		}
 	case map[string]any:
-		if s.Is == Map {
-			for _, item := range v {
-				f.see(s.Of, item, at, seen)
-			}
-			return
-		}
-		if inner, ok := f.Shapes[s.Is]; ok {
-			s = inner
-		}
-		for name, m := range s.Members {
-			if item, there := v[name]; there {
-				seen[at+"."+name] = true
-				f.see(m, item, at+"."+name, seen)
+		for name, item := range v {
+			if s.Of != nil {
+				f.see(s.Of, item, at, unseen)
+			} else if m := s.Members[name]; m != nil {
+				delete(unseen, at+"."+name)
+				f.see(m, item, at+"."+name, unseen)
 			}
 		}
 	}
 }
 
-// paths calls yield with the path of every member of a shape.
-func (f *File) paths(s *Shape, at string, yield func(string)) {
+// members adds the paths of all members of a shape.
+func (f *File) members(s *Shape, at string, to map[string]bool) {
 	if inner, ok := f.Shapes[s.Is]; ok {
-		s = inner
+		s, at = inner, s.Is
 	}
 	if s.Of != nil {
-		f.paths(s.Of, at, yield)
+		f.members(s.Of, at, to)
 	}
 	for name, m := range s.Members {
-		yield(at + "." + name)
-		f.paths(m, at+"."+name, yield)
+		to[at+"."+name] = true
+		f.members(m, at+"."+name, to)
 	}
 }

@@ -27,11 +27,10 @@ type target struct {
 	// document is: case.scored is a CaseScored by itself. "-" is a document that
 	// is checked by hand; the README of the rules lists them.
 	Types map[string]string
-	// Exported are the types inside documents that other packages check too.
-	Exported []string
 	// Method is what checks a document. What checks a type inside one is called
-	// validate.
-	Method string
+	// validate, but for those that other packages check too.
+	Method   string
+	Exported []string
 	// Held are the Go types that read no text but the right ones, with what
 	// their shapes have: a form, a pattern or words.
 	Held map[string]string
@@ -60,9 +59,16 @@ var targets = []target{
 			"ledger.opened": "Opened", "promotion.recommendation.emitted": "Recommendation", "promotion.apply.blocked": "ApplyBlocked",
 			"registry.api_key": "RegistryAPIKey", "index": "CaseFiles", "entry": "-",
 		},
-		Exported: []string{"StopEarly"},
+		Exported: []string{"CaseFiles", "Score", "StopEarly"},
 		Held:     map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "time"},
 		Forms:    map[string]string{"origin": "CheckOrigin", "objective": "checkObjective"},
+	},
+	{
+		Dir: "internal/run/trajectory", Rules: "events.json", Method: "Validate",
+		Types: map[string]string{"error": "Failure", "handoff": "HandedOff", "line": "-"},
+		Held: map[string]string{
+			"digest.ID": "sha256", "digest.Content": "blake3", "policy.Mode": "restricted approved autonomous", "policy.ShortHash": "[0-9a-f]{16}",
+		},
 	},
 	{
 		Dir: "internal/run/bench", Rules: "bench.json", Method: "validate",

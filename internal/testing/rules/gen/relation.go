@@ -99,6 +99,10 @@ func (w *writer) relation(m *method, rule []any) {
 		m.body.addBlock("if err := " + w.receiver(m.typ) + "." + byHand + "(); err != nil {\nreturn err\n}")
 		return
 	}
+	switch name {
+	case "head", "absent_in", "not_in":
+		return // the order of events checks them: it knows the format
+	}
 	a := w.find(m, args[0])
 	if a.typ == nil {
 		return

@@ -130,7 +130,7 @@ func (w *writer) method(typ, document string, shape *rules.Shape) *method {
 		return m
 	}
 	m := &method{typ: typ, name: "validate", of: document, shape: &plain}
-	if document != "" || slices.Contains(w.Exported, typ) {
+	if w.file.Documents[document] != nil || slices.Contains(w.Exported, typ) {
 		m.name = w.Method
 	}
 	w.methods[typ] = m
