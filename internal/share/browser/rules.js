@@ -71,6 +71,9 @@ const FORMS = {
   six_decimals: (v) => Math.round(v * 1e6) / 1e6 === v,
 };
 
+// isLike is for texts that stand in no document: a form is in one place.
+export const isLike = (form, text) => FORMS[form](text);
+
 const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
 
 const KINDS = {

@@ -154,7 +154,7 @@ func (w *writer) object(m *method) {
 			w.fail("%s has the member %s, its rules do not", m.typ, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.shape.Members)) {
+	for _, name := range slices.SortedFunc(maps.Keys(m.shape.Members), m.before) {
 		f, ok := fields[name]
 		switch shape := m.shape.Members[name]; {
 		case !ok:
@@ -168,6 +168,28 @@ func (w *writer) object(m *method) {
 	for _, rule := range m.shape.Rules {
 		w.relation(m, rule)
 	}
+}
+
+// before has the version first, because what a newer one says of other members is
+// not known, and then the members in the order of their names.
+func (m *method) before(a, b string) int {
+	if x, y := isVersion(m.shape.Members[a]), isVersion(m.shape.Members[b]); x != y {
+		if x {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// isVersion reports whether a text names the version of its format, which is the
+// version of the rules. Another one is a document of a newer program.
+func isVersion(s *rules.Shape) bool {
+	if len(s.OneOf) != 1 {
+		return false
+	}
+	text, _ := s.OneOf[0].(string)
+	return text != "" && text[strings.LastIndex(text, "/")+1:] == rules.Version[strings.LastIndex(rules.Version, "/")+1:]
 }
 
 // A place is where a value stands: the Go expression of its name, and a word for
@@ -205,6 +227,11 @@ func (w *writer) check(b *body, s *rules.Shape, t ast.Expr, e string, at place) 
 	switch s.Is {
 	case rules.Any:
 	case rules.Text:
+		if isVersion(s) {
+			w.imports["tallystick/internal/record/format"] = true
+			b.addBlock(fmt.Sprintf("if err := format.Check(%s, %s, %s); err != nil {\nreturn err\n}", at.quoted, e, literal(s.OneOf[0])))
+			return
+		}
 		w.text(b, s, t, e, at)
 	case rules.Count:
 		w.count(b, s, e, at)
