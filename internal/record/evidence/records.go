@@ -88,18 +88,18 @@ func (*Note) Kind() Kind { return NoteKind }
 // URL or JSON.
 func CheckOrigin(origin string) error {
 	if origin == "" || len(origin) > 200 {
-		return fmt.Errorf("the ledger's name has %d characters, expected 1 to 200", len(origin))
+		return fmt.Errorf("the origin has %d characters, expected 1 to 200", len(origin))
 	}
 	for _, c := range []byte(origin) {
 		switch {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == '/':
 		default:
-			return fmt.Errorf("the ledger's name %q has the character %q, expected a-z 0-9 . - _ /", origin, c)
+			return fmt.Errorf("the origin %q has the character %q, expected a-z 0-9 . - _ /", origin, c)
 		}
 	}
 	for element := range strings.SplitSeq(origin, "/") {
 		if element == "" || element == "." || element == ".." {
-			return fmt.Errorf("the ledger's name %q has the element %q between slashes, expected a host name and a path", origin, element)
+			return fmt.Errorf("the origin %q has the element %q between slashes, expected a host name and a path", origin, element)
 		}
 	}
 	return nil
