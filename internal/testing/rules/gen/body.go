@@ -102,7 +102,7 @@ func (p place) broken(text string, args ...string) string {
 
 // element is the place of an element or a named value inside.
 func (p place) element(name string) place {
-	return place{strings.TrimSuffix(p.quoted, `"`) + `."+` + name, p.word}
+	return place{strings.TrimSuffix(p.quoted, `"`) + `."+` + name, p.word, p.document}
 }
 
 // literal is a value of the rules in Go.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tallystick/internal/testing/rules"
 )
 
 const top = "../../../.."
@@ -42,7 +44,7 @@ type Item struct {
 func (o *Order) Total() int { return o.Amount }
 `
 
-const shopRules = `{"rules":"tallystick-rules/v1","what":"","documents":{"order":{"is":"object","members":{
+const shopRules = `{"rules":"` + rules.Version + `","what":"","documents":{"order":{"is":"object","members":{
  "amount":{"is":"count","min":1,"max":9},
  "comment":{"is":"text","min":1,"max":20,"optional":true},
  "items":{"is":"list","min":1,"of":{"is":"object","members":{"name":{"is":"text","one_of":["tea","milk"]}}},"distinct":"name"},
@@ -97,10 +99,10 @@ func (i *Item) validate() error {
 `
 
 // shop writes a tree with one package and its rules, and generates.
-func shop(t *testing.T, types, rules string) (string, error) {
+func shop(t *testing.T, types, file string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"shop/shop.go": types, "docs/formats/rules/shop.json": rules} {
+	for name, text := range map[string]string{"shop/shop.go": types, "docs/formats/rules/shop.json": file} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -116,6 +118,18 @@ func shop(t *testing.T, types, rules string) (string, error) {
 func TestChecksAreReadable(t *testing.T) {
 	code, err := shop(t, shopTypes, shopRules)
 	if err != nil || code != shopCode {
+		t.Errorf("%v\n%s", err, code)
+	}
+}
+
+// TestAnotherVersionIsANewerOne: the version is looked at before anything else, by
+// what tells a newer document from a broken one.
+func TestAnotherVersionIsANewerOne(t *testing.T) {
+	version := "tallystick-shop" + strings.TrimPrefix(rules.Version, "tallystick-rules")
+	code, err := shop(t, "package shop\n\ntype Order struct {\n\tFormat string `json:\"format\"`\n\tBy string `json:\"by\"`\n}\n",
+		`{"rules":"`+rules.Version+`","what":"","documents":{"order":{"is":"object","members":{"by":{"is":"text","min":1},"format":{"is":"text","one_of":["`+version+`"]}}}}}`)
+	want := "error {\n\tif err := format.Check(\"order\", o.Format, \"" + version + "\"); err != nil {\n\t\treturn err\n\t}\n\tif o.By == \"\" {"
+	if err != nil || !strings.Contains(code, want) {
 		t.Errorf("%v\n%s", err, code)
 	}
 }

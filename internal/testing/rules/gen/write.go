@@ -162,7 +162,7 @@ func (w *writer) object(m *method) {
 		case f.optional != shape.Optional:
 			w.fail("%s.%s is optional in its Go type or in its rules, not in both", m.typ, name)
 		default:
-			w.check(&m.body, shape, f.typ, w.receiver(m.typ)+"."+f.name, place{fmt.Sprintf("%q", name), strings.ToLower(m.typ[:1]) + m.typ[1:] + f.name})
+			w.check(&m.body, shape, f.typ, w.receiver(m.typ)+"."+f.name, place{fmt.Sprintf("%q", name), strings.ToLower(m.typ[:1]) + m.typ[1:] + f.name, m.of})
 		}
 	}
 	for _, rule := range m.shape.Rules {
@@ -192,9 +192,9 @@ func isVersion(s *rules.Shape) bool {
 	return text != "" && text[strings.LastIndex(text, "/")+1:] == rules.Version[strings.LastIndex(rules.Version, "/")+1:]
 }
 
-// A place is where a value stands: the Go expression of its name, and a word for
-// what belongs to it.
-type place struct{ quoted, word string }
+// A place is where a value stands: the Go expression of its name, a word for what
+// belongs to it, and the document.
+type place struct{ quoted, word, document string }
 
 // check appends what a value is held to. An optional one is looked at only where
 // it is there.
@@ -229,7 +229,7 @@ func (w *writer) check(b *body, s *rules.Shape, t ast.Expr, e string, at place) 
 	case rules.Text:
 		if isVersion(s) {
 			w.imports["tallystick/internal/record/format"] = true
-			b.addBlock(fmt.Sprintf("if err := format.Check(%s, %s, %s); err != nil {\nreturn err\n}", at.quoted, e, literal(s.OneOf[0])))
+			b.addBlock(fmt.Sprintf("if err := format.Check(%q, %s, %s); err != nil {\nreturn err\n}", at.document, e, literal(s.OneOf[0])))
 			return
 		}
 		w.text(b, s, t, e, at)
