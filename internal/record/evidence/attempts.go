@@ -413,7 +413,7 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
-	Rules                 int      `json:"rules"` // version of the rule book it was made by
+	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
 	// WindowDays is how far back the evidence reached. Before version 2 of the
 	// rules it was always 30 and not said.
 	WindowDays int `json:"window_days,omitempty"`

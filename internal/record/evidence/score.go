@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"tallystick/internal/record/canon"
 )
@@ -63,6 +64,9 @@ func sixDecimals(v float64) bool {
 // between separators, in any case and joined in any way (self-reported,
 // selfReported), or "".
 func BannedWord(name string) string {
+	if !mayBeBanned(name) {
+		return ""
+	}
 	words := splitWords(name)
 	joined := "_" + strings.Join(words, "_") + "_"
 	for _, banned := range bannedWords {
@@ -71,6 +75,24 @@ func BannedWord(name string) string {
 		}
 	}
 	return ""
+}
+
+// mayBeBanned reports whether it is worth splitting a name into words, which takes
+// memory: every score of a ledger has names, and hardly one is banned. The letters
+// of a word stand together in the name, so the first part of a banned word is in it.
+func mayBeBanned(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return true // other alphabets have letters that are the same in lower case
+		}
+		for _, banned := range bannedWords {
+			part, _, _ := strings.Cut(banned, "_")
+			if len(name)-i >= len(part) && strings.EqualFold(name[i:i+len(part)], part) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // splitWords splits at everything that is no letter, where lower case turns to
