@@ -257,6 +257,9 @@ func TestBenchVectors(t *testing.T) {
 				vectors = append(vectors, f.Refused(document, name, doc, 14)...)
 			}
 		}
+		for _, doc := range fullDocument(t, document) {
+			vectors = append(vectors, rules.Accepted(document, document+"-more", doc))
+		}
 	}
 	for _, v := range vectors {
 		if err := asCanonical(v.As, bytes.TrimSuffix(v.Data, []byte("\n"))); (err == nil) != (v.Reason == "") {
