@@ -147,7 +147,7 @@ func (p *Plan) validate() error {
 			return within("cases."+strconv.Itoa(at), err)
 		}
 		if seenCases[p.Cases[at].ID] {
-			return broken("cases."+strconv.Itoa(at), "is there twice: %.80q", p.Cases[at].ID)
+			return broken("cases."+strconv.Itoa(at), "is listed twice: %.80q", p.Cases[at].ID)
 		}
 		seenCases[p.Cases[at].ID] = true
 	}
@@ -167,7 +167,7 @@ func (p *Plan) validate() error {
 			return within("parameters."+strconv.Itoa(at), err)
 		}
 		if seenParameters[p.Parameters[at].Name] {
-			return broken("parameters."+strconv.Itoa(at), "is there twice: %.80q", p.Parameters[at].Name)
+			return broken("parameters."+strconv.Itoa(at), "is listed twice: %.80q", p.Parameters[at].Name)
 		}
 		seenParameters[p.Parameters[at].Name] = true
 	}
@@ -683,7 +683,7 @@ func (j *JudgeCalibrated) Validate() error {
 		case len(item) > 64:
 			return broken("categories."+strconv.Itoa(at), "has %d bytes, expected at most 64", len(item))
 		case seenCategories[item]:
-			return broken("categories."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("categories."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenCategories[item] = true
 	}
@@ -696,7 +696,7 @@ func (j *JudgeCalibrated) Validate() error {
 			return within("cells."+strconv.Itoa(at), err)
 		}
 		if seenCells[[2]string{j.Cells[at].People, j.Cells[at].Judge}] {
-			return broken("cells."+strconv.Itoa(at), "is there twice: %.80q", j.Cells[at].People+" "+j.Cells[at].Judge)
+			return broken("cells."+strconv.Itoa(at), "is listed twice: %.80q", j.Cells[at].People+" "+j.Cells[at].Judge)
 		}
 		seenCells[[2]string{j.Cells[at].People, j.Cells[at].Judge}] = true
 	}

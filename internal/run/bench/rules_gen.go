@@ -60,7 +60,7 @@ func (c *Case) validate() error {
 			return within("tags."+strconv.Itoa(at), err)
 		}
 		if seenTags[item] {
-			return broken("tags."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("tags."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenTags[item] = true
 	}
@@ -221,7 +221,7 @@ func (p *Pins) validate() error {
 			return within("origins."+strconv.Itoa(at), err)
 		}
 		if seenOrigins[p.Origins[at].Origin] {
-			return broken("origins."+strconv.Itoa(at), "is there twice: %.80q", p.Origins[at].Origin)
+			return broken("origins."+strconv.Itoa(at), "is listed twice: %.80q", p.Origins[at].Origin)
 		}
 		seenOrigins[p.Origins[at].Origin] = true
 	}
@@ -237,7 +237,7 @@ func (p *Pins) validate() error {
 		case item == "":
 			return broken("witnesses."+strconv.Itoa(at), "is empty")
 		case seenWitnesses[item]:
-			return broken("witnesses."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("witnesses."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenWitnesses[item] = true
 	}
@@ -278,7 +278,7 @@ func (r *Registration) validate() error {
 			return within("agent_tools."+strconv.Itoa(at), err)
 		}
 		if seenAgentTools[item] {
-			return broken("agent_tools."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("agent_tools."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenAgentTools[item] = true
 	}
@@ -291,7 +291,7 @@ func (r *Registration) validate() error {
 			return within("breakdown."+strconv.Itoa(at), err)
 		}
 		if seenBreakdown[item] {
-			return broken("breakdown."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("breakdown."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenBreakdown[item] = true
 	}
@@ -324,7 +324,7 @@ func (r *Registration) validate() error {
 			return within("gates."+strconv.Itoa(at), err)
 		}
 		if seenGates[[2]string{r.Gates[at].Tag, string(r.Gates[at].Metric)}] {
-			return broken("gates."+strconv.Itoa(at), "is there twice: %.80q", r.Gates[at].Tag+" "+string(r.Gates[at].Metric))
+			return broken("gates."+strconv.Itoa(at), "is listed twice: %.80q", r.Gates[at].Tag+" "+string(r.Gates[at].Metric))
 		}
 		seenGates[[2]string{r.Gates[at].Tag, string(r.Gates[at].Metric)}] = true
 	}
@@ -352,7 +352,7 @@ func (r *Registration) validate() error {
 			return within("normalise."+strconv.Itoa(at), err)
 		}
 		if seenNormalise[item] {
-			return broken("normalise."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("normalise."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenNormalise[item] = true
 	}
@@ -457,7 +457,7 @@ func (d *DataSet) validate() error {
 			return within("files."+strconv.Itoa(at), err)
 		}
 		if seenFiles[d.Files[at].Path] {
-			return broken("files."+strconv.Itoa(at), "is there twice: %.80q", d.Files[at].Path)
+			return broken("files."+strconv.Itoa(at), "is listed twice: %.80q", d.Files[at].Path)
 		}
 		seenFiles[d.Files[at].Path] = true
 	}
@@ -517,7 +517,7 @@ func (i *Isolation) validate() error {
 		case item != "microvm" && item != "gvisor" && item != "namespace":
 			return broken("classes."+strconv.Itoa(at), "found %.80q, expected microvm, gvisor or namespace", item)
 		case seenClasses[item]:
-			return broken("classes."+strconv.Itoa(at), "is there twice: %.80q", item)
+			return broken("classes."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenClasses[item] = true
 	}
@@ -559,7 +559,7 @@ func (r *Review) validate() error {
 			return within("labels."+strconv.Itoa(at), err)
 		}
 		if seenLabels[r.Labels[at].Label] {
-			return broken("labels."+strconv.Itoa(at), "is there twice: %.80q", r.Labels[at].Label)
+			return broken("labels."+strconv.Itoa(at), "is listed twice: %.80q", r.Labels[at].Label)
 		}
 		seenLabels[r.Labels[at].Label] = true
 	}

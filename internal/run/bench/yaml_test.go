@@ -32,7 +32,7 @@ func TestRegistrationIsStrict(t *testing.T) {
 		{"a harmless word", "breakdown: [exact]", "breakdown: [enrollment]", ""},
 		{"an unknown severity", "wrong_answer: warn", "wrong_answer: fatal", `found "fatal", expected block, warn or info`},
 		{"an unknown metric", "metric: solve_rate", "metric: vibes", `gates.0.metric: found "vibes"`},
-		{"a gate twice", "gates:\n", "gates:\n  - {tag: \"*\", metric: solve_rate, threshold: 0.1}\n", `gates.1: is there twice: "* solve_rate"`},
+		{"a gate twice", "gates:\n", "gates:\n  - {tag: \"*\", metric: solve_rate, threshold: 0.1}\n", `gates.1: is listed twice: "* solve_rate"`},
 		{"an unknown governance", "governance: restricted", "governance: free", `governance: found "free"`},
 		{"an unknown isolation class", "classes: [gvisor, microvm]", "classes: [docker]", `isolation.classes.0: found "docker"`},
 		{"no isolation class", "classes: [gvisor, microvm]", "classes: []", "isolation.classes: is empty"},

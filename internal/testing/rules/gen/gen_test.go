@@ -75,7 +75,7 @@ func (o *Order) Validate() error {
 			return within("items."+strconv.Itoa(at), err)
 		}
 		if seenItems[o.Items[at].Name] {
-			return broken("items."+strconv.Itoa(at), "is there twice: %.80q", o.Items[at].Name)
+			return broken("items."+strconv.Itoa(at), "is listed twice: %.80q", o.Items[at].Name)
 		}
 		seenItems[o.Items[at].Name] = true
 	}

@@ -473,7 +473,7 @@ func (w *writer) distinct(b, inside *body, s *rules.Shape, t ast.Expr, item, e s
 	if s.Distinct == "look" {
 		inside.add(seen+"["+key+"]", at.broken("is %.80q, which looks like another in the list", item))
 	} else {
-		inside.add(seen+"["+key+"]", at.broken("is there twice: %.80q", strings.Join(keys, "+\" \"+")))
+		inside.add(seen+"["+key+"]", at.broken("is listed twice: %.80q", strings.Join(keys, "+\" \"+")))
 	}
 	inside.addBlock(seen + "[" + key + "] = true")
 }
