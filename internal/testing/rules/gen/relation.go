@@ -198,18 +198,12 @@ func (w *writer) ascending(m *method, a member, args []any) {
 	for _, row := range args[2].([]any) {
 		fmt.Fprintf(&rows, "{%s, %s},\n", literal(row.([]any)[0]), literal(row.([]any)[1]))
 	}
-	m.body.addBlock(fmt.Sprintf(`last%[1]s, below%[1]s := %[2]s(0), %[3]s("")
-for _, row := range []struct{name %[3]s; least %[2]s}{
-%[4]s} {
-if item, ok := %[5]s[row.name]; ok {
-row.least = %[6]s
-}
-if row.least < last%[1]s {
-return %[7]s
-}
-last%[1]s, below%[1]s = row.least, row.name
-}`, a.expr[strings.LastIndex(a.expr, ".")+1:], typ, spell(table.Key), rows.String(), a.expr, value,
-		a.place().broken("is %v for %s and %v for %s, expected no less for the latter", "last"+a.expr[strings.LastIndex(a.expr, ".")+1:], "below"+a.expr[strings.LastIndex(a.expr, ".")+1:], "row.least", "row.name")))
+	last, below := "last"+lastName(a.expr), "below"+lastName(a.expr)
+	wrong := a.place().broken("is %v for %s and %v for %s, expected no less for the latter", last, below, "row.least", "row.name")
+	m.body.addBlock(fmt.Sprintf("%s, %s := %s(0), %s(\"\")", last, below, typ, spell(table.Key)))
+	m.body.addBlock(fmt.Sprintf("for _, row := range []struct{name %s; least %s}{\n%s} {\n", spell(table.Key), typ, &rows) +
+		fmt.Sprintf("if item, ok := %s[row.name]; ok {\nrow.least = %s\n}\n", a.expr, value) +
+		fmt.Sprintf("if row.least < %s {\nreturn %s\n}\n%s, %s = row.least, row.name\n}", last, wrong, last, below))
 }
 
 // fits has for each value of one member the values that the other may have.
