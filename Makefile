@@ -15,9 +15,11 @@ test:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 docs:
+	go run ./internal/testing/rules/gen
 	go test ./internal/cli -run 'Docs$$' -update
 	go test ./internal/record/evidence -run RecordsPage -update
-	go test ./internal/run/trajectory -run SchemaFile -update
+	go test ./internal/run/trajectory -run 'SchemaFile|EventsPage' -update
+	go test ./internal/run/bench -run BenchPage -update
 	go test ./internal/read/audit -run AuditPage -update
 	go test ./internal/share/importer -run ImportPage -update
 	go test ./internal/share/export -run ExportPage -update

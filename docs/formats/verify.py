@@ -259,6 +259,7 @@ FORMS = {
     "name": lambda v: re.fullmatch("[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?", v),
     "objective": is_objective,
     "visible": lambda v: not INVISIBLE.search(v),
+    "no_control": lambda v: not re.search("[\x00-\x1f\x7f-\x9f]", v),
     "relative_path": lambda v: not v.startswith("..") and not {"", ".", ".."} & set(v.split("/")),
     "ssh_public_key": lambda v: is_ssh_key(v[:-1] if v.endswith("\n") else v),
     "six_decimals": lambda v: round(v * 1e6) / 1e6 == v,

@@ -68,7 +68,7 @@ type field struct {
 
 func only(n float64) rules.Shape { return rules.Shape{Is: rules.Count, OneOf: []any{n}} }
 func upTo(n float64) rules.Shape {
-	return rules.Shape{Is: rules.Count, Min: rules.P(0), Max: rules.P(n)}
+	return rules.Shape{Is: rules.Count, Min: new(float64), Max: &n}
 }
 func bytesOf(n int) rules.Shape {
 	return rules.Shape{Is: rules.Text, Pattern: fmt.Sprintf("[0-9a-f]{%d}", 2*n)}

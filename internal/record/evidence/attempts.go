@@ -1,9 +1,6 @@
 package evidence
 
 import (
-	"errors"
-	"fmt"
-
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 )
@@ -118,59 +115,6 @@ func (p *Plan) Undigested() []string {
 	return out
 }
 
-func (p *Plan) validate() error {
-	switch {
-	case p.CaseCount < 1:
-		return fmt.Errorf("plan: case_count is %d, expected at least 1", p.CaseCount)
-	case p.Repeat < 1:
-		return fmt.Errorf("plan: repeat is %d, expected at least 1", p.Repeat)
-	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
-		return errors.New("plan: expected either cases or cases_digest")
-	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
-		return fmt.Errorf("plan: case_count is %d and %d cases are listed", p.CaseCount, len(p.Cases))
-	}
-	if err := firstError(p.Selection.validate(), p.Reduce.validate(), p.validateStop(), validateParameters(p.Parameters)); err != nil {
-		return err
-	}
-	if p.Selection != nil && !p.Filtered {
-		return errors.New("plan: there is a selection, and filtered is not true")
-	}
-	switch p.Recording {
-	case RecordHeads, RecordBodies:
-	case "":
-		if p.SubmitIntent {
-			return errors.New("plan: submit_intent without recording")
-		}
-	default:
-		return fmt.Errorf("plan: recording is %q, expected heads or bodies", string(p.Recording))
-	}
-	if p.SecondView != "" && p.SecondView != ViewedByJudge {
-		return fmt.Errorf("plan: second_view is %q, expected %s", string(p.SecondView), ViewedByJudge)
-	}
-	if p.SecondView != "" && p.JudgeDigest == nil {
-		return errors.New("plan: second_view without judge_digest")
-	}
-	for _, m := range p.Mounts {
-		if err := required("plan: mounts: inside", m.Inside); err != nil {
-			return err
-		}
-	}
-	if err := firstError(p.validateNormalisers(), p.Replies.validate()); err != nil {
-		return err
-	}
-	seen := make(map[string]bool, len(p.Cases))
-	for _, c := range p.Cases {
-		if err := required("plan: case id", c.ID); err != nil {
-			return err
-		}
-		if seen[c.ID] {
-			return fmt.Errorf("plan: case %q is listed twice", c.ID)
-		}
-		seen[c.ID] = true
-	}
-	return nil
-}
-
 // RegistrationRules is the version of how attempts are numbered and of what
 // their plan says. Version 1, which a registration without the member is under,
 // counts the attempts of a class by one target. Version 2 counts those of the
@@ -213,21 +157,6 @@ func (a *AttemptRegistered) Message() ([]byte, error) {
 // Kind is attempt.registered.
 func (*AttemptRegistered) Kind() Kind { return AttemptRegisteredKind }
 
-// Validate checks the shape.
-func (a *AttemptRegistered) Validate() error {
-	if a.Number < 1 {
-		return fmt.Errorf("number is %d, attempts count from 1", a.Number)
-	}
-	if a.Mode != "replay" && a.Mode != "live" {
-		return fmt.Errorf("mode is %q, expected replay or live", a.Mode)
-	}
-	if a.Rules != 0 && a.Rules != RegistrationRules {
-		return fmt.Errorf("rules is %d, this program knows %d", a.Rules, RegistrationRules)
-	}
-	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt), CheckOrigin(a.Origin),
-		required("class", a.Class), required("target", a.Target), a.Plan.validate(), required("signature", a.Signature))
-}
-
 // CaseStarted is on disk before the agent sees the case, so that looking and
 // then killing the run leaves a trace.
 type CaseStarted struct {
@@ -240,12 +169,6 @@ type CaseStarted struct {
 
 // Kind is case.started.
 func (*CaseStarted) Kind() Kind { return CaseStartedKind }
-
-// Validate checks the shape.
-func (c *CaseStarted) Validate() error {
-	return firstError(required("attempt", c.Attempt), required("case_id", c.CaseID),
-		countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution))
-}
 
 // Outcome says how a case ended.
 type Outcome string
@@ -260,14 +183,6 @@ const (
 	Truncated Outcome = "truncated"
 )
 
-func (o Outcome) validate() error {
-	switch o {
-	case Passed, Failed, Skipped, Errored, Unscored, Truncated:
-		return nil
-	}
-	return fmt.Errorf("outcome is %q", string(o))
-}
-
 // A PolicyCount sums up what the policy said during a case.
 type PolicyCount struct {
 	Rollbacks         int `json:"rollbacks"`
@@ -281,13 +196,6 @@ type ToolCallCount struct {
 	Executed int `json:"executed"`
 	Proposed int `json:"proposed"`
 	Reported int `json:"reported"`
-}
-
-func (n *ToolCallCount) validate() error {
-	if n == nil {
-		return nil
-	}
-	return firstError(notNegative("tool_calls: executed", int64(n.Executed)), notNegative("tool_calls: proposed", int64(n.Proposed)), notNegative("tool_calls: reported", int64(n.Reported)))
 }
 
 // CaseScored is the record of one case: what ran, how it was scored, and the
@@ -341,13 +249,6 @@ type Worker struct {
 	Key            string `json:"key"` // fingerprint, as ssh-keygen prints it
 }
 
-func (w *Worker) validate() error {
-	if w == nil {
-		return nil
-	}
-	return firstError(required("worker: harness_version", w.HarnessVersion), required("worker: key", w.Key))
-}
-
 // A Preload is what a preloaded agent imported before the first case, as it says
 // itself: imported code could say otherwise.
 type Preload struct {
@@ -359,55 +260,11 @@ type Preload struct {
 	Unrehearsed  string `json:"unrehearsed,omitempty"` // why a rehearsal was of no use
 }
 
-func (p *Preload) validate() error {
-	if p == nil {
-		return nil
-	}
-	return firstError(required("preload: digest", p.Digest), notNegative("preload: milliseconds", p.Milliseconds), notNegative("preload: modules", int64(p.Modules)), notNegative("preload: rehearsed", int64(p.Rehearsed)))
-}
-
 // ScopeAttempt is the agent_scope of an agent that was preloaded.
 const ScopeAttempt = "attempt"
 
 // Kind is case.scored.
 func (*CaseScored) Kind() Kind { return CaseScoredKind }
-
-// Validate checks the shape. A score is there exactly when the case was scored.
-func (c *CaseScored) Validate() error {
-	scored := c.Outcome == Passed || c.Outcome == Failed
-	switch {
-	case scored && c.Score == nil:
-		return fmt.Errorf("outcome is %s and there is no score", c.Outcome)
-	case !scored && c.Score != nil:
-		return fmt.Errorf("outcome is %s and there is a score", c.Outcome)
-	case !scored && c.Reason == "":
-		return fmt.Errorf("outcome is %s and there is no reason", c.Outcome)
-	case c.FinishedAt.Before(c.StartedAt):
-		return fmt.Errorf("finished at %s, before it started at %s", c.FinishedAt, c.StartedAt)
-	case c.AgentScope != "" && c.AgentScope != ScopeAttempt:
-		return fmt.Errorf("agent_scope is %q, expected %s or none", c.AgentScope, ScopeAttempt)
-	case scored && c.Score.Passed != (c.Outcome == Passed):
-		return fmt.Errorf("outcome is %s and the score says passed %v", c.Outcome, c.Score.Passed)
-	}
-	if c.Score != nil {
-		if err := c.Score.Validate(); err != nil {
-			return err
-		}
-	}
-	return firstError(schemaVersion(c.SchemaVersion), required("attempt", c.Attempt), required("class", c.Class),
-		required("case_id", c.CaseID), countsFromOne("repeat", c.Repeat), countsFromOne("execution", c.Execution),
-		required("isolation_class", c.IsolationClass), required("vantage", c.Vantage), c.Outcome.validate(),
-		notNegative("cost_microdollars", c.CostMicroUSD), notNegative("tokens", c.Tokens),
-		notNegative("turns", int64(c.Turns)), notNegative("retries", int64(c.Retries)), notNegative("resumed", int64(c.Resumed)),
-		c.Policy.validate(), c.Preload.validate(), c.ToolCalls.validate(), c.Paid.validate(), c.Normalised.validate(), c.Cached.validate(), c.Worker.validate())
-}
-
-func (p PolicyCount) validate() error {
-	if p.RollbacksVerified > p.Rollbacks {
-		return fmt.Errorf("policy: %d of %d rollbacks verified", p.RollbacksVerified, p.Rollbacks)
-	}
-	return firstError(notNegative("policy: violations", int64(p.Violations)), notNegative("policy: rollbacks_verified", int64(p.RollbacksVerified)))
-}
 
 // AttemptFinished closes an attempt: the sets of what ran and the totals.
 type AttemptFinished struct {
@@ -435,25 +292,6 @@ type AttemptFinished struct {
 
 // Kind is attempt.finished.
 func (*AttemptFinished) Kind() Kind { return AttemptFinishedKind }
-
-// Validate checks the shape.
-func (a *AttemptFinished) Validate() error {
-	for o, n := range a.Outcomes {
-		if err := firstError(o.validate(), notNegative("outcomes", int64(n))); err != nil {
-			return err
-		}
-	}
-	if m := a.MeanScore; m != nil && !(*m >= 0 && *m <= 1) {
-		return fmt.Errorf("mean_score is %v, expected 0 to 1", *m)
-	}
-	for _, mode := range a.FailureModes {
-		if err := checkScoreName("failure mode", mode); err != nil {
-			return err
-		}
-	}
-	return firstError(schemaVersion(a.SchemaVersion), required("attempt", a.Attempt),
-		notNegative("runtime_ms", a.RuntimeMS), notNegative("cost_microdollars", a.CostMicroUSD), a.Paid.validate(), a.Stopped.validate())
-}
 
 // AttemptReproduced says that an attempt was run again from its evidence by
 // somebody else, and whether the two agree.
@@ -498,17 +336,6 @@ type Compared struct {
 // Kind is attempt.reproduced.
 func (*AttemptReproduced) Kind() Kind { return AttemptReproducedKind }
 
-// Validate checks that a disagreement names its first divergence.
-func (a *AttemptReproduced) Validate() error {
-	if a.Agrees != (a.Divergence == "") {
-		return errors.New("a divergence is named exactly when the two do not agree")
-	}
-	if (a.Registered == nil) != (a.Finished == nil) || (a.Registered == nil) != (a.Results == nil) {
-		return errors.New("registered, finished and results are there together or not at all")
-	}
-	return firstError(required("attempt", a.Attempt), required("original", a.Original), CheckOrigin(a.Origin), required("signature", a.Signature))
-}
-
 // ScoreAmended sets another score beside the one in the ledger, with author
 // and reason. It never replaces it.
 type ScoreAmended struct {
@@ -526,11 +353,6 @@ type ScoreAmended struct {
 // Kind is score.amended.
 func (*ScoreAmended) Kind() Kind { return ScoreAmendedKind }
 
-// Validate checks the shape.
-func (s *ScoreAmended) Validate() error {
-	return firstError(notNegative("entry", s.Entry), s.Score.Validate(), required("author", s.Author), required("reason", s.Reason))
-}
-
 // JudgeDrawn records one draw of a verdict, so that deleting a bad verdict to
 // roll again leaves a gap in the numbers.
 type JudgeDrawn struct {
@@ -543,11 +365,6 @@ type JudgeDrawn struct {
 
 // Kind is judge.drawn.
 func (*JudgeDrawn) Kind() Kind { return JudgeDrawnKind }
-
-// Validate checks the shape.
-func (j *JudgeDrawn) Validate() error {
-	return firstError(required("case_id", j.CaseID), countsFromOne("draw", j.Draw), required("key", j.Key))
-}
 
 // CassetteRecorded records that a cassette was made, kept or not.
 type CassetteRecorded struct {
@@ -563,17 +380,6 @@ type CassetteRecorded struct {
 // Kind is cassette.recorded.
 func (*CassetteRecorded) Kind() Kind { return CassetteRecordedKind }
 
-// Validate checks the provenance.
-func (c *CassetteRecorded) Validate() error {
-	switch c.Provenance {
-	case "recorded", "edited", "authored":
-	default:
-		return fmt.Errorf("provenance is %q, expected recorded, edited or authored", c.Provenance)
-	}
-	return firstError(required("class", c.Class), required("case_id", c.CaseID),
-		notNegative("calls", int64(c.Calls)), notNegative("cost_microdollars", c.CostMicro))
-}
-
 // CasePending records that a draft case was made of something that happened
 // in production.
 type CasePending struct {
@@ -585,11 +391,6 @@ type CasePending struct {
 
 // Kind is case.pending.
 func (*CasePending) Kind() Kind { return CasePendingKind }
-
-// Validate checks the shape.
-func (c *CasePending) Validate() error {
-	return firstError(required("class", c.Class), required("case_id", c.CaseID), required("source", c.Source))
-}
 
 // CaseAccepted fixes the point in the ledger at which the signatures of a case
 // are judged.
@@ -604,14 +405,6 @@ type CaseAccepted struct {
 // Kind is case.accepted.
 func (*CaseAccepted) Kind() Kind { return CaseAcceptedKind }
 
-// Validate checks the shape; the bench verifies the signatures.
-func (c *CaseAccepted) Validate() error {
-	if len(c.Signatures) < 2 {
-		return fmt.Errorf("%d signatures, needs two", len(c.Signatures))
-	}
-	return firstError(required("class", c.Class), required("case_id", c.CaseID))
-}
-
 // Recommendation records what promotion advised a human to do.
 type Recommendation struct {
 	Class                 string   `json:"class"`
@@ -619,8 +412,8 @@ type Recommendation struct {
 	RecommendedTier       string   `json:"recommended_tier"`
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
-	RequiresHumanApproval bool     `json:"requires_human_approval"`
-	Rules                 int      `json:"rules"` // version of the rule book it was made by
+	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
+	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
 	// WindowDays is how far back the evidence reached. Before version 2 of the
 	// rules it was always 30 and not said.
 	WindowDays int `json:"window_days,omitempty"`
@@ -628,15 +421,6 @@ type Recommendation struct {
 
 // Kind is promotion.recommendation.emitted.
 func (*Recommendation) Kind() Kind { return RecommendationKind }
-
-// Validate checks that a human still decides.
-func (r *Recommendation) Validate() error {
-	if !r.RequiresHumanApproval {
-		return errors.New("requires_human_approval is false; a recommendation is never an action")
-	}
-	return firstError(required("class", r.Class), required("current_tier", r.CurrentTier), required("recommended_tier", r.RecommendedTier),
-		countsFromOne("rules", r.Rules), notNegative("window_days", int64(r.WindowDays)))
-}
 
 // ApplyBlocked records that somebody asked a program to change a tier.
 type ApplyBlocked struct {
@@ -646,29 +430,3 @@ type ApplyBlocked struct {
 
 // Kind is promotion.apply.blocked.
 func (*ApplyBlocked) Kind() Kind { return ApplyBlockedKind }
-
-// Validate checks the shape.
-func (a *ApplyBlocked) Validate() error {
-	return firstError(required("class", a.Class), required("tier", a.Tier))
-}
-
-func schemaVersion(v int) error {
-	if v != SchemaVersion {
-		return fmt.Errorf("schema_version is %d, this program knows %d", v, SchemaVersion)
-	}
-	return nil
-}
-
-func countsFromOne(field string, n int) error {
-	if n < 1 {
-		return fmt.Errorf("%s is %d, counts from 1", field, n)
-	}
-	return nil
-}
-
-func notNegative(field string, n int64) error {
-	if n < 0 {
-		return fmt.Errorf("%s is %d, less than zero", field, n)
-	}
-	return nil
-}

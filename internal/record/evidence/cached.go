@@ -1,11 +1,6 @@
 package evidence
 
-import (
-	"errors"
-	"fmt"
-
-	"tallystick/internal/record/digest"
-)
+import "tallystick/internal/record/digest"
 
 // PlannedReplies say where the replies of a live attempt come from before a
 // provider is asked. Without them all come from providers.
@@ -26,18 +21,6 @@ const (
 	OnMissLive = "live" // a provider is asked
 )
 
-func (p *PlannedReplies) validate() error {
-	switch {
-	case p == nil:
-		return nil
-	case p.From != FromCache && p.From != FromCassette:
-		return fmt.Errorf("plan: replies: from is %q, expected cache or cassette", p.From)
-	case p.OnMiss != OnMissFail && p.OnMiss != OnMissLive:
-		return fmt.Errorf("plan: replies: on_miss is %q, expected fail or live", p.OnMiss)
-	}
-	return nil
-}
-
 // String says it in words.
 func (p *PlannedReplies) String() string {
 	if p == nil {
@@ -54,19 +37,4 @@ type Cached struct {
 	CostMicroUSD int64           `json:"cost_microdollars"` // of the replies when they were recorded
 	Recording    *digest.Content `json:"recording,omitempty"`
 	Replies      int             `json:"replies"` // of these that the recording answered
-}
-
-func (c *Cached) validate() error {
-	if c == nil {
-		return nil
-	}
-	switch {
-	case c.Replies > c.Calls:
-		return fmt.Errorf("cached: %d of %d replies", c.Replies, c.Calls)
-	case c.Replies == 0 && c.Recording != nil:
-		return errors.New("cached: a recording is named that answered nothing")
-	case c.Attempt != "" && c.Recording == nil:
-		return errors.New("cached: an attempt is named without its recording")
-	}
-	return firstError(notNegative("cached: calls", int64(c.Calls)), notNegative("cached: replies", int64(c.Replies)), notNegative("cached: cost_microdollars", c.CostMicroUSD))
 }

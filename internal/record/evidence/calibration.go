@@ -1,17 +1,6 @@
 package evidence
 
-import (
-	"errors"
-	"fmt"
-
-	"tallystick/internal/record/digest"
-)
-
-// Bounds of a calibration.
-const (
-	maxCategories = 101
-	maxCategory   = 64
-)
+import "tallystick/internal/record/digest"
 
 // JudgeCalibrated says how far a judge and people agree about the same cases. It
 // has the table of what each said; agreement and kappa follow from the table and
@@ -51,40 +40,6 @@ const (
 
 // Kind is judge.calibrated.
 func (*JudgeCalibrated) Kind() Kind { return JudgeCalibratedKind }
-
-// Validate checks the shape.
-func (j *JudgeCalibrated) Validate() error {
-	if err := firstError(required("class", j.Class), notNegative("unscored", int64(j.Unscored))); err != nil {
-		return err
-	}
-	switch {
-	case j.Source != FromReviews && j.Source != FromFile:
-		return fmt.Errorf("source is %q, expected %s or %s", j.Source, FromReviews, FromFile)
-	case len(j.Categories) < 2 || len(j.Categories) > maxCategories:
-		return fmt.Errorf("there are %d categories, expected 2 to %d", len(j.Categories), maxCategories)
-	case len(j.Cells) == 0:
-		return errors.New("nothing was compared")
-	}
-	seen := make(map[string]bool, len(j.Categories))
-	for _, c := range j.Categories {
-		if c == "" || len(c) > maxCategory || seen[c] {
-			return fmt.Errorf("category %q is empty, too long or there twice", c)
-		}
-		seen[c] = true
-	}
-	cells := make(map[[2]string]bool, len(j.Cells))
-	for _, c := range j.Cells {
-		at := [2]string{c.People, c.Judge}
-		if cells[at] {
-			return fmt.Errorf("the cell of %q and %q is there twice", c.People, c.Judge)
-		}
-		cells[at] = true
-		if err := firstError(required("people", c.People), required("judge", c.Judge), countsFromOne("n", c.N)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // A CalibrationCell counts how often people said one thing and the judge another,
 // or the same.

@@ -1,10 +1,6 @@
 package evidence
 
-import (
-	"fmt"
-
-	"tallystick/internal/record/digest"
-)
+import "tallystick/internal/record/digest"
 
 // CaseFilesVersion is the version of [CaseFiles].
 const CaseFilesVersion = 1
@@ -75,14 +71,6 @@ type VerdictFiles struct {
 type EmbeddingFiles struct {
 	Reply   digest.Content `json:"reply"`
 	Request digest.Content `json:"request"`
-}
-
-// Validate checks the version.
-func (c *CaseFiles) Validate() error {
-	if c.Version != CaseFilesVersion {
-		return fmt.Errorf("v is %d, this program knows %d", c.Version, CaseFilesVersion)
-	}
-	return nil
 }
 
 // All lists every piece that the index names.

@@ -3,7 +3,6 @@ package evidence
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -14,16 +13,6 @@ type Grade struct {
 	Passed bool    `json:"passed"`
 	Score  float64 `json:"score"`
 }
-
-func (g Grade) validate(field string) error {
-	if !(g.Score >= 0 && g.Score <= 1) {
-		return fmt.Errorf("%s: score is %v, expected 0 to 1", field, g.Score)
-	}
-	return nil
-}
-
-// maxCorrectionReason bounds a reason; it is a sentence or two.
-const maxCorrectionReason = 2000
 
 // ScoreCorrected says that people hold another score to be right than the one
 // in a record. The record stays; both are shown. It names the record in every
@@ -65,18 +54,4 @@ func (s *ScoreCorrected) Sensible() error {
 		return errors.New("it says what the record says: there is nothing to correct")
 	}
 	return nil
-}
-
-// Validate checks the shape; who signed is judged at the entry's place.
-func (s *ScoreCorrected) Validate() error {
-	switch {
-	case len(s.Reason) > maxCorrectionReason:
-		return fmt.Errorf("reason has %d bytes, expected at most %d", len(s.Reason), maxCorrectionReason)
-	case len(s.Signatures) < 1 || len(s.Signatures) > 2:
-		return fmt.Errorf("%d signatures, expected one or two", len(s.Signatures))
-	case slices.Contains(s.Signatures, ""):
-		return errors.New("a signature is empty")
-	}
-	return firstError(CheckOrigin(s.Origin), required("attempt", s.Attempt), required("case_id", s.CaseID), countsFromOne("repeat", s.Repeat),
-		notNegative("entry", s.Entry), countsFromOne("number", s.Number), s.Was.validate("was"), s.Now.validate("now"), required("reason", s.Reason))
 }

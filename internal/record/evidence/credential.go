@@ -28,20 +28,8 @@ type StatusPlace struct {
 	List  string `json:"list"` // the URL of the list
 }
 
-func (p *StatusPlace) validate() error {
-	if p == nil {
-		return nil
-	}
-	return firstError(required("status.list", p.List), notNegative("status.index", p.Index))
-}
-
 // Kind is credential.issued.
 func (*CredentialIssued) Kind() Kind { return CredentialIssuedKind }
-
-// Validate checks that the strings are there.
-func (c *CredentialIssued) Validate() error {
-	return firstError(required("issuer", c.Issuer), required("method", c.Method), required("run", c.Run), c.Status.validate())
-}
 
 // CredentialRevoked records that an issuer no longer stands by a credential.
 type CredentialRevoked struct {
@@ -52,6 +40,3 @@ type CredentialRevoked struct {
 
 // Kind is credential.revoked.
 func (*CredentialRevoked) Kind() Kind { return CredentialRevokedKind }
-
-// Validate checks that there is a reason.
-func (c *CredentialRevoked) Validate() error { return required("reason", c.Reason) }

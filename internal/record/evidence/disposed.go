@@ -1,10 +1,6 @@
 package evidence
 
-import (
-	"fmt"
-
-	"tallystick/internal/record/digest"
-)
+import "tallystick/internal/record/digest"
 
 // AuditDisposed records what a person says about a finding of the audit of an
 // attempt. Signature is over what package disposition signs, in which all members
@@ -19,16 +15,5 @@ type AuditDisposed struct {
 	Signature string    `json:"signature"`
 }
 
-// maxDisposition bounds the reason of a disposition.
-const maxDisposition = 4 << 10
-
 // Kind is audit.disposed.
 func (*AuditDisposed) Kind() Kind { return AuditDisposedKind }
-
-// Validate checks the shape; the signature is for whoever has the keys.
-func (a *AuditDisposed) Validate() error {
-	if len(a.Reason) > maxDisposition {
-		return fmt.Errorf("reason has %d bytes, expected at most %d", len(a.Reason), maxDisposition)
-	}
-	return firstError(required("attempt", a.Attempt), required("check", a.Check), required("key", a.Key), required("reason", a.Reason), required("signature", a.Signature))
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -16,193 +15,19 @@ import (
 	"tallystick/internal/testing/rules"
 )
 
-var update = flag.Bool("update", false, "write docs/formats/records.md, docs/formats/rules/records.json and docs/formats/vectors")
+var update = flag.Bool("update", false, "write docs/formats/records.md and docs/formats/vectors")
 
 // formats is the folder of the pages, the rules and the vectors.
 var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
-// source says what the types of records do not. A new member is in the file of
-// rules by itself, as a text that is not empty or a count from 0; a row here
-// says more. TestRecordsKeepTheirRules holds all of it to Validate.
-func source() *rules.Source {
-	outcomes := &rules.Shape{Is: rules.Text, OneOf: []any{"passed", "failed", "skipped", "errored", "unscored", "truncated"}}
-	return &rules.Source{
-		Types: map[reflect.Type]*rules.Shape{
-			reflect.TypeFor[digest.ID]():      {Is: rules.Text, Like: []string{"sha256"}},
-			reflect.TypeFor[digest.Content](): {Is: rules.Text, Like: []string{"blake3"}},
-			reflect.TypeFor[Time]():           {Is: rules.Text, Like: []string{"time"}},
-			reflect.TypeFor[Severity]():       {Is: rules.Text, OneOf: []any{"block", "warn", "info"}},
-			reflect.TypeFor[Outcome]():        outcomes,
-			reflect.TypeFor[Score]():          {Is: "score"},
-		},
-		Text:  rules.Shape{Is: rules.Text, Min: rules.P(1)},
-		Count: rules.Shape{Is: rules.Count, Min: rules.P(0)},
-		Items: rules.Shape{Is: rules.Text},
-		Phrases: map[string]string{
-			"ledger.opened.origin": "like origin",
-
-			"signers.changed.version":    "from 2",
-			"signers.changed.signatures": "from 2",
-
-			"attempt.registered.schema_version":   "one of 1",
-			"attempt.registered.origin":           "like origin",
-			"attempt.registered.number":           "from 1",
-			"attempt.registered.mode":             "one of replay, live",
-			"attempt.registered.rules":            "one of 2",
-			"attempt.registered.plan.cases":       "distinct id",
-			"attempt.registered.plan.case_count":  "from 1",
-			"attempt.registered.plan.repeat":      "from 1",
-			"attempt.registered.plan.recording":   "one of heads, bodies",
-			"attempt.registered.plan.second_view": "one of judge",
-
-			"attempt.registered.plan.parameters":      "distinct name",
-			"attempt.registered.plan.reduce":          "pattern mode|max|all|at_least:[1-9][0-9]{0,8}",
-			"attempt.registered.plan.selection.cases": "each not empty",
-			"attempt.registered.plan.selection.of":    "from 1",
-			"attempt.registered.plan.selection.seed":  "any number",
-			"attempt.registered.plan.selection.tags":  "each not empty",
-
-			"attempt.registered.plan.normalisers.from": "one of class, target",
-			"attempt.registered.plan.replies.from":     "one of cache, cassette",
-			"attempt.registered.plan.replies.on_miss":  "one of fail, live",
-
-			"case.started.execution": "from 1",
-			"case.started.repeat":    "from 1",
-
-			"case.scored.agent_scope":     "one of attempt",
-			"case.scored.execution":       "from 1",
-			"case.scored.harness_version": "may be empty",
-			"case.scored.repeat":          "from 1",
-			"case.scored.schema_version":  "one of 1",
-
-			"attempt.finished.schema_version": "one of 1",
-			"attempt.finished.mean_score":     "0 to 1",
-			"attempt.finished.failure_modes":  "each like objective; each 1 to 128",
-
-			"attempt.reproduced.origin": "like origin",
-
-			"score.corrected.origin":     "like origin",
-			"score.corrected.repeat":     "from 1",
-			"score.corrected.number":     "from 1",
-			"score.corrected.was.score":  "0 to 1",
-			"score.corrected.now.score":  "0 to 1",
-			"score.corrected.reason":     "1 to 2000",
-			"score.corrected.signatures": "1 to 2; each not empty",
-
-			"judge.calibrated.source":                  "one of reviews, file",
-			"judge.calibrated.categories":              "2 to 101; each 1 to 64; distinct value",
-			"judge.calibrated.cells":                   "not empty; distinct people judge",
-			"judge.calibrated.cells.n":                 "from 1",
-			"attempt.registered.plan.stop_early.rule":  "one of sprt",
-			"attempt.registered.plan.stop_early.p0":    "0.01 to 0.99",
-			"attempt.registered.plan.stop_early.p1":    "0.01 to 0.99",
-			"attempt.registered.plan.stop_early.alpha": "0.001 to 0.4",
-			"attempt.registered.plan.stop_early.beta":  "0.001 to 0.4",
-			"attempt.registered.plan.stop_early.seed":  "any number",
-			"attempt.finished.stopped.decision":        "one of p1, p0, undecided",
-			"attempt.finished.stopped.after":           "from 1",
-
-			"review.labelled.origin":   "like origin",
-			"review.labelled.repeat":   "from 1",
-			"review.labelled.number":   "from 1",
-			"review.labelled.score":    "0 to 1",
-			"review.labelled.question": "1 to 2000",
-			"review.labelled.label":    "1 to 64",
-			"review.labelled.note":     "1 to 4096",
-
-			"judge.drawn.attempt": "may be empty",
-			"judge.drawn.draw":    "from 1",
-
-			"cassette.recorded.provenance": "one of recorded, edited, authored",
-
-			"case.accepted.signatures": "from 2",
-
-			"audit.disposed.reason": "1 to 4096",
-
-			"anchor.published.size": "from 1",
-
-			"integrity.event.boundary": "pattern TB-[1-8]",
-
-			"promotion.recommendation.emitted.evidence":                "each any number",
-			"promotion.recommendation.emitted.requires_human_approval": "is true",
-			"promotion.recommendation.emitted.rules":                   "from 1",
-
-			"registry.configured.deadline_hours":  "from 1",
-			"registry.configured.draw_rule":       "one of 2",
-			"registry.configured.witnesses":       "each not empty",
-			"registry.judge.agents":               "from 1; each not empty",
-			"registry.calibrated.attempt":         "from 1",
-			"registry.calibrated.score_ppm":       "-1000000 to 1000000",
-			"registry.proposed.thing":             "one of artifact, model, eval-harness, dataset, eval",
-			"registry.proposed.credential.status": "one of checked, sent, unchecked, none",
-			"registry.drawn.judges":               "from 1; each not empty",
-			"registry.drawn.of":                   "from 1",
-			"registry.drawn.size":                 "from 1",
-			"registry.judged.verdict":             "one of accept, reject, abstain",
-			"registry.decided.outcome":            "one of published, rejected, withdrawn, lapsed",
-
-			"score.breakdown":        "at most 256; name like objective; name 1 to 128",
-			"score.cost_usd":         "0 to 1e9; like six_decimals",
-			"score.duration_seconds": "0 to 1e9",
-			"score.failure_modes":    "at most 256; each like objective; each 1 to 128",
-			"score.score":            "0 to 1",
-
-			"index.v": "one of 1",
-
-			"entry.body": "any value",
-			"entry.kind": "pattern [a-z_](?:[a-z._]{0,62}[a-z_])?",
-			"entry.v":    "one of 1",
-		},
-		Relations: map[string][][]any{
-			"attempt.registered.plan":            {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}, {"absent_when", "stop_early", "filtered", true}, {"needed_when", "recording", "submit_intent", true}, {"needs", "second_view", "judge_digest"}},
-			"attempt.registered.plan.stop_early": {{"at_most", "p0", "p1"}, {"differ", "p0", "p1"}},
-			"attempt.finished.stopped":           {{"at_most", "passed", "after"}},
-			"attempt.registered.plan.selection":  {{"together", "sample", "seed"}},
-			"case.scored": {
-				{"there_when", "score", "outcome", "passed", "failed"},
-				{"true_when", "score.passed", "outcome", "passed"},
-				{"needed_when", "reason", "outcome", "skipped", "errored", "unscored", "truncated"},
-				{"at_most", "started_at", "finished_at"},
-			},
-			"case.scored.cached":  {{"at_most", "replies", "calls"}, {"absent_when", "recording", "replies", 0}, {"needs", "attempt", "recording"}},
-			"case.scored.policy":  {{"at_most", "rollbacks_verified", "rollbacks"}},
-			"attempt.reproduced":  {{"there_when", "divergence", "agrees", false}, {"together", "registered", "finished", "results"}},
-			"registry.configured": {{"at_most", "quorum", "judges"}},
-			"registry.decided":    {{"there_when", "manifest_chain", "outcome", "published"}},
-			"entry":               {{"document", "body", "kind"}, {"bytes", MaxEntryBytes}},
-		},
-	}
-}
-
-// recordRules are the rules as the types and source have them.
+// recordRules are the rules in the tree.
 func recordRules(t testing.TB) *rules.File {
-	s := source()
-	f := &rules.File{
-		Rules:     rules.Version,
-		What:      "The bodies of ledger entries, by kind. shapes.entry is the entry around them, shapes.index the index of a case's evidence.",
-		Documents: map[string]*rules.Shape{},
-		Shapes: map[string]*rules.Shape{
-			"score": s.Object("score", reflect.TypeFor[Score]()),
-			"entry": s.Object("entry", reflect.TypeFor[Entry]()),
-			"index": indexRules(s),
-		},
-	}
-	for _, k := range Kinds() {
-		f.Documents[string(k)] = s.Object(string(k), reflect.TypeOf(NewBody(k)))
-	}
-	for _, at := range s.Unused() {
-		t.Errorf("source has a row for %s, which no record has", at)
+	t.Helper()
+	f, err := rules.Load(filepath.Join(formats, "rules", "records.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return f
-}
-
-// indexRules are those of the index of a case's evidence, in which paths and
-// links may be any text.
-func indexRules(s *rules.Source) *rules.Shape {
-	index := s.Object("index", reflect.TypeFor[CaseFiles]())
-	changed := index.Members["folder"].Members["changed"].Of.Members
-	changed["path"].Min = nil
-	return index
 }
 
 // meanings say of members what no rule does.
@@ -226,7 +51,7 @@ func written(t *testing.T, name string, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types give; run \"go test ./internal/record/evidence -run Records -update\" and read the diff", path)
+		t.Errorf("%s is not what the rules give; run \"go test ./internal/record/evidence -run Records -update\" and read the diff", path)
 	}
 }
 
@@ -296,20 +121,19 @@ func compareVectors(t *testing.T, folder, what string, vectors []rules.Vector) {
 	}
 }
 
-// TestRecordsPage writes docs/formats/rules/records.json from the types, the
-// page from the rules, and compares.
+// TestRecordsPage writes the page from the rules, and compares.
 func TestRecordsPage(t *testing.T) {
 	f := recordRules(t)
 	data, err := f.Format()
 	if err != nil {
 		t.Fatal(err)
 	}
-	written(t, "rules/records.json", data)
+	written(t, "rules/records.json", data) // in its one layout
 
 	var b strings.Builder
 	b.WriteString(`# Records
 
-The bodies of ledger entries ([ledger.md](ledger.md)). This page is written by a test from [rules/records.json](rules/records.json), which has every rule by which a record is accepted or refused; [rules/README.md](rules/README.md) says how to read it, and a test holds the program to it. [vectors/records](vectors/README.md) has records that are accepted and records that are refused.
+The bodies of ledger entries ([ledger.md](ledger.md)). This page is written by a test from [rules/records.json](rules/records.json), which has every rule by which a record is accepted or refused; [rules/README.md](rules/README.md) says how to read it, and the program's checks are written from it too. [vectors/records](vectors/README.md) has records that are accepted and records that are refused.
 
 A record is [canonical JSON](canonical-json.md), at most 63 arrays and objects inside each other, with every required member, empty lists and objects included, and no member that is not listed. An optional member is left out where there is nothing to say: where it is there, it is neither false nor an empty text, list or object. A number or any JSON value that is optional may be 0 or null. Members of an object inside a list or object are listed with the path to it. *count* is a whole number that a double holds exactly; *bytes* are those of UTF-8. A score has the rules [below](#score).
 `)
@@ -334,10 +158,7 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of documents in one goroutine: nothing for the race detector")
 	}
-	f, err := rules.Load(filepath.Join(formats, "rules", "records.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := recordRules(t)
 	tried, accepted := 0, 0
 	try := func(name string, doc []byte, read func([]byte) error) {
 		if err := f.Check(name, doc); err != nil {
@@ -358,7 +179,15 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 			}
 		}
 	}
-	for kind, docs := range validRecords(t) {
+	valid := validRecords(t)
+	documents := map[string][][]byte{}
+	for kind, docs := range valid {
+		documents[string(kind)] = docs
+	}
+	if unseen := f.Unseen(documents); len(unseen) > 0 {
+		t.Errorf("no record here has %s, so nothing is changed in them", unseen)
+	}
+	for kind, docs := range valid {
 		for _, doc := range docs {
 			try(string(kind), doc, func(data []byte) error {
 				_, err := DecodeBody(kind, data)
@@ -380,6 +209,37 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 	if tried < 10_000 || accepted < 1_000 {
 		t.Errorf("%d records tried, %d accepted: too few to show anything", tried, accepted)
 	}
+}
+
+// fullRecords have the members that the examples do not.
+func fullRecords() []Body {
+	content, id := digest.ContentOf([]byte("x")), digest.IDOf([]byte("x"))
+	paid := &Paid{Calls: 2, CostMicroUSD: 3, Journal: id, Refused: 1, Unknown: 1, UnknownMicroUSD: 1}
+	registered := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
+	registered.Rules, registered.Journal, registered.JudgeCalibrations = RegistrationRules, true, ptr(int64(0))
+	p := &registered.Plan
+	p.JudgeDigest, p.JudgesDigest, p.JudgeQuestion, p.ScoringDigest, p.Sources, p.Policy = &content, &content, &content, &content, &content, &id
+	p.Filtered, p.StopEarly = false, &StopEarly{StopSPRT, 0.6, 0.8, 0.05, 0.1, 7}
+	p.Retries, p.SubmitIntent, p.Recording, p.SecondView = "r", true, RecordHeads, ViewedByJudge
+	p.Mounts = []PlannedMount{{Digest: &content, Inside: "/data"}, {Inside: "/more"}}
+	p.Normalisers = []PlannedNormaliser{{FromClass, NormaliseIDs}, {FromTarget, NormaliseDates}}
+	p.Replies = &PlannedReplies{FromCache, OnMissFail}
+	selected := registered
+	selected.Plan.StopEarly, selected.Plan.Filtered, selected.Plan.Selection = nil, true, &Selection{Cases: []string{"a"}, Limit: 1, Of: 2}
+	scored := *examples()[CaseScoredKind].(*CaseScored)
+	scored.AgentScope, scored.Tags, scored.Resumed, scored.Paid = ScopeAttempt, []string{"easy"}, 1, paid
+	scored.Cached = &Cached{Attempt: "a", Calls: 2, CostMicroUSD: 1, Recording: &content, Replies: 1}
+	scored.Normalised, scored.ToolCalls, scored.Worker = &NormalisedCount{1, 1}, &ToolCallCount{1, 1, 1}, &Worker{"1", "k"}
+	scored.Preload = &Preload{Digest: "00", Milliseconds: 1, Modules: 2, Rehearsed: 1, Stderr: "s", Unrehearsed: "u"}
+	finished := *examples()[AttemptFinishedKind].(*AttemptFinished)
+	finished.Events, finished.Paid, finished.Stopped = &content, paid, &Stopped{Decision: "p1", After: 2, Passed: 1}
+	started := *examples()[CaseStartedKind].(*CaseStarted)
+	started.Worker = "k"
+	amended := *examples()[ScoreAmendedKind].(*ScoreAmended)
+	amended.Grading, amended.Fills = &content, true
+	calibrated := *examples()[JudgeCalibratedKind].(*JudgeCalibrated)
+	calibrated.Question = &content
+	return []Body{&registered, &selected, &scored, &finished, &started, &amended, &calibrated}
 }
 
 // validIndex is an index with every member.
@@ -427,5 +287,8 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	agrees := *examples()[AttemptReproducedKind].(*AttemptReproduced)
 	agrees.Agrees, agrees.Divergence = true, ""
 	out[AttemptReproducedKind] = append(out[AttemptReproducedKind], mustMarshal(t, &agrees))
+	for _, body := range fullRecords() {
+		out[body.Kind()] = append(out[body.Kind()], mustMarshal(t, body))
+	}
 	return out
 }

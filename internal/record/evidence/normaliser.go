@@ -31,14 +31,23 @@ func Normalisers() []Normaliser {
 // there once, else what is wrong and at which place of the list.
 func CheckNormalisers(names []Normaliser) (at int, err error) {
 	for i, name := range names {
-		switch {
-		case !slices.Contains(Normalisers(), name):
-			return i, unknownNormaliser(name)
-		case slices.Contains(names[:i], name):
+		if err := CheckNormaliser(name); err != nil {
+			return i, err
+		}
+		if slices.Contains(names[:i], name) {
 			return i, fmt.Errorf("%q is listed twice", string(name))
 		}
 	}
 	return 0, nil
+}
+
+// CheckNormaliser returns nil if the name is one of the closed set, else which
+// there are.
+func CheckNormaliser(name Normaliser) error {
+	if slices.Contains(Normalisers(), name) {
+		return nil
+	}
+	return unknownNormaliser(name)
 }
 
 func unknownNormaliser(name Normaliser) error {
@@ -93,29 +102,10 @@ func (p *Plan) TargetNormalisers() []Normaliser {
 	return names
 }
 
-func (p *Plan) validateNormalisers() error {
-	for _, n := range p.Normalisers {
-		if n.From != FromClass && n.From != FromTarget {
-			return fmt.Errorf("plan: normalisers: from is %q, expected class or target", n.From)
-		}
-		if err := required("plan: normalisers: name", string(n.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // A NormalisedCount says how many replies of a case were found only because
 // normalisers made their requests equal: those of the class alone, or with one of
 // the target.
 type NormalisedCount struct {
 	Class  int `json:"class"`
 	Target int `json:"target"`
-}
-
-func (n *NormalisedCount) validate() error {
-	if n == nil {
-		return nil
-	}
-	return firstError(notNegative("normalised: class", int64(n.Class)), notNegative("normalised: target", int64(n.Target)))
 }

@@ -19,11 +19,3 @@ type Paid struct {
 
 // Most is the most that the calls can have cost together.
 func (p *Paid) Most() int64 { return p.CostMicroUSD + p.UnknownMicroUSD }
-
-func (p *Paid) validate() error {
-	if p == nil {
-		return nil
-	}
-	return firstError(notNegative("paid: calls", int64(p.Calls)), notNegative("paid: cost_microdollars", p.CostMicroUSD), notNegative("paid: refused_calls", int64(p.Refused)),
-		notNegative("paid: unknown_calls", int64(p.Unknown)), notNegative("paid: unknown_ceiling_microdollars", p.UnknownMicroUSD))
-}

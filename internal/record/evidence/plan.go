@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,21 +21,6 @@ type Selection struct {
 	Sample int  `json:"sample,omitempty"`
 	Seed   *int `json:"seed,omitempty"`
 	Of     int  `json:"of"`
-}
-
-func (s *Selection) validate() error {
-	if s == nil {
-		return nil
-	}
-	for _, pattern := range append(append([]string{}, s.Cases...), s.Tags...) {
-		if pattern == "" {
-			return errors.New("plan: selection: a pattern is empty")
-		}
-	}
-	if (s.Sample > 0) != (s.Seed != nil) {
-		return errors.New("plan: selection: sample and seed are there together or not at all")
-	}
-	return firstError(countsFromOne("plan: selection: of", s.Of), notNegative("plan: selection: limit", int64(s.Limit)), notNegative("plan: selection: sample", int64(s.Sample)))
 }
 
 // Text says in words what was selected, given how many cases that is.
@@ -102,31 +86,10 @@ func (p *Plan) ReducedText() string {
 	return fmt.Sprintf("%s, so %d of %d repetitions must pass", p.Reduce, p.Reduce.Needed(p.Repeat), p.Repeat)
 }
 
-func (r Reducer) validate() error {
-	if r != "" && r.Needed(1) == 0 {
-		return fmt.Errorf("plan: reduce: found %q, expected mode, max, all or at_least:K", string(r))
-	}
-	return nil
-}
-
 // A PlannedParameter is one parameter of the variant of a target. One that names
 // a file has the digest of the file's bytes.
 type PlannedParameter struct {
 	Digest *digest.Content `json:"digest,omitempty"`
 	Name   string          `json:"name"`
 	Value  string          `json:"value"`
-}
-
-func validateParameters(list []PlannedParameter) error {
-	seen := map[string]bool{}
-	for _, p := range list {
-		if err := firstError(required("plan: parameters: name", p.Name), required("plan: parameters: value", p.Value)); err != nil {
-			return err
-		}
-		if seen[p.Name] {
-			return fmt.Errorf("plan: parameter %q is listed twice", p.Name)
-		}
-		seen[p.Name] = true
-	}
-	return nil
 }

@@ -277,6 +277,42 @@ func TestRecordsThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 }
 
+// TestGoodRecordsAreCheckedWithoutMemory: every entry of a ledger is checked.
+func TestGoodRecordsAreCheckedWithoutMemory(t *testing.T) {
+	for kind, body := range examples() {
+		if kind == JudgeCalibratedKind || kind == AttemptRegisteredKind {
+			continue // a set of what is there once
+		}
+		// It has the letters of a banned word, so it is split into words.
+		switch b := body.(type) {
+		case *CaseScored:
+			delete(b.Score.Breakdown, "enrollment")
+		case *ScoreAmended:
+			delete(b.Score.Breakdown, "enrollment")
+		}
+		if n := testing.AllocsPerRun(10, func() {
+			if err := body.Validate(); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", kind, n)
+		}
+	}
+}
+
+func TestQuestionsThatMeanNothing(t *testing.T) {
+	good := StopEarly{Rule: StopSPRT, P0: 0.6, P1: 0.8, Alpha: 0.05, Beta: 0.1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, q := range []StopEarly{{}, {P0: 0.6, P1: 0.8, Alpha: 0.05, Beta: 0.1}, {StopSPRT, 0.8, 0.6, 0.05, 0.1, 1}, {StopSPRT, 0.6, 0.6, 0.05, 0.1, 1}, {StopSPRT, 0, 0.6, 0.05, 0.1, 1},
+		{StopSPRT, 0.6, 1, 0.05, 0.1, 1}, {StopSPRT, 0.6, 0.8, 0, 0.1, 1}, {StopSPRT, 0.6, 0.8, 0.05, 0.5, 1}, {StopSPRT, math.NaN(), 0.8, 0.05, 0.1, 1}} {
+		if q.Validate() == nil {
+			t.Errorf("accepted: %+v", q)
+		}
+	}
+}
+
 func TestOrigins(t *testing.T) {
 	for _, ok := range []string{"example.com/evals", "a", "x.y-z_1/2"} {
 		if err := CheckOrigin(ok); err != nil {
@@ -429,12 +465,12 @@ func TestScoreRules(t *testing.T) {
 			}
 		}
 	}
-	many := Score{FailureModes: slices.Repeat([]string{"x"}, maxFailureModes+1)}
+	many := Score{FailureModes: slices.Repeat([]string{"x"}, 257)}
 	if many.Validate() == nil {
 		t.Error("257 failure modes are accepted")
 	}
 	many = Score{Breakdown: map[string]float64{}}
-	for i := range maxBreakdown + 1 {
+	for i := range 257 {
 		if err := many.Validate(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,6 @@
 package evidence
 
-import (
-	"fmt"
-	"slices"
-
-	"tallystick/internal/record/digest"
-)
+import "tallystick/internal/record/digest"
 
 // The records of a registry. They hold ids, digests and counts: what a person
 // wrote lies as a blob under its digest, so that it can be taken down while the
@@ -33,20 +28,6 @@ type RegistryConfigured struct {
 // Kind is registry.configured.
 func (*RegistryConfigured) Kind() Kind { return RegistryConfiguredKind }
 
-// Validate checks that the numbers make sense together.
-func (c *RegistryConfigured) Validate() error {
-	if c.DeadlineHours < 1 {
-		return fmt.Errorf("deadline_hours is %d, expected 1 or more", c.DeadlineHours)
-	}
-	if c.Quorum > c.Judges {
-		return fmt.Errorf("quorum is %d of %d judges", c.Quorum, c.Judges)
-	}
-	if c.DrawRule != 0 && c.DrawRule != FirstRootRule {
-		return fmt.Errorf("draw_rule is %d, expected %d", c.DrawRule, FirstRootRule)
-	}
-	return firstError(required("did", c.DID), notNegative("judges", int64(c.Judges)), notNegative("quorum", int64(c.Quorum)), each("witnesses", c.Witnesses))
-}
-
 // FirstRootRule is the draw rule by which everybody can tell the root of a draw.
 const FirstRootRule = 2
 
@@ -62,11 +43,6 @@ type RegistryAgent struct {
 // Kind is registry.agent.
 func (*RegistryAgent) Kind() Kind { return RegistryAgentKind }
 
-// Validate checks that the strings are there.
-func (a *RegistryAgent) Validate() error {
-	return firstError(required("agent", a.Agent), required("public_key", a.PublicKey))
-}
-
 // RegistryAPIKey records that an API key of an agent was made or revoked.
 type RegistryAPIKey struct {
 	Agent    string           `json:"agent"`
@@ -78,9 +54,6 @@ type RegistryAPIKey struct {
 
 // Kind is registry.api_key.
 func (*RegistryAPIKey) Kind() Kind { return RegistryAPIKeyKind }
-
-// Validate checks that the agent is there.
-func (k *RegistryAPIKey) Validate() error { return required("agent", k.Agent) }
 
 // RegistryJudge records that the operator admitted a person as a judge, with
 // every agent that the person holds, or no longer does.
@@ -95,14 +68,6 @@ type RegistryJudge struct {
 // Kind is registry.judge.
 func (*RegistryJudge) Kind() Kind { return RegistryJudgeKind }
 
-// Validate checks that somebody is named.
-func (j *RegistryJudge) Validate() error {
-	if len(j.Agents) == 0 {
-		return fmt.Errorf("%s holds no agent", j.Person)
-	}
-	return firstError(required("person", j.Person), each("agents", j.Agents))
-}
-
 // RegistryCalibrated records one try of an agent at the calibration set.
 type RegistryCalibrated struct {
 	Agent    string           `json:"agent"`
@@ -116,17 +81,6 @@ type RegistryCalibrated struct {
 
 // Kind is registry.calibrated.
 func (*RegistryCalibrated) Kind() Kind { return RegistryCalibratedKind }
-
-// Validate checks the numbers.
-func (c *RegistryCalibrated) Validate() error {
-	if c.Attempt < 1 {
-		return fmt.Errorf("attempt is %d, expected 1 or more", c.Attempt)
-	}
-	if c.ScorePPM < -1_000_000 || c.ScorePPM > 1_000_000 {
-		return fmt.Errorf("score_ppm is %d, expected -1000000 to 1000000", c.ScorePPM)
-	}
-	return required("agent", c.Agent)
-}
 
 // A RegistryRequest is a write under an idempotency key: the same key and body is
 // the same write.
@@ -177,17 +131,6 @@ var RegistryThings = []string{"artifact", "model", "eval-harness", "dataset", "e
 // Kind is registry.proposed.
 func (*RegistryProposed) Kind() Kind { return RegistryProposedKind }
 
-// Validate checks that the strings are there and the thing is known.
-func (p *RegistryProposed) Validate() error {
-	if c := p.Credential; c != nil && c.Status != "" {
-		if err := oneOf("credential.status", c.Status, RegistryStatuses); err != nil {
-			return err
-		}
-	}
-	return firstError(required("agent", p.Agent), required("artifact", p.Artifact), notNegative("earlier", int64(p.Earlier)), required("path", p.Path), required("proposal", p.Proposal),
-		oneOf("thing", p.Thing, RegistryThings))
-}
-
 // RegistryDrawn records who judges a content. Anybody can draw again: see
 // docs/formats/registry.md.
 type RegistryDrawn struct {
@@ -204,17 +147,6 @@ type RegistryDrawn struct {
 
 // Kind is registry.drawn.
 func (*RegistryDrawn) Kind() Kind { return RegistryDrawnKind }
-
-// Validate checks that somebody was drawn, once.
-func (d *RegistryDrawn) Validate() error {
-	if len(d.Judges) == 0 {
-		return fmt.Errorf("nobody is drawn")
-	}
-	if d.Size < 1 || d.Of < 1 {
-		return fmt.Errorf("size is %d and of is %d, expected 1 or more", d.Size, d.Of)
-	}
-	return firstError(each("judges", d.Judges), required("proposal", d.Proposal), required("root", d.Root))
-}
 
 // RegistryJudged records the vote of a judge. The signature is the judge's own,
 // over the canonical judgement.
@@ -234,12 +166,6 @@ var RegistryVerdicts = []string{"accept", "reject", "abstain"}
 
 // Kind is registry.judged.
 func (*RegistryJudged) Kind() Kind { return RegistryJudgedKind }
-
-// Validate checks that the strings are there and the verdict is known.
-func (j *RegistryJudged) Validate() error {
-	return firstError(required("agent", j.Agent), required("person", j.Person), required("proposal", j.Proposal), required("signature", j.Signature),
-		oneOf("verdict", j.Verdict, RegistryVerdicts))
-}
 
 // RegistryDecided records what became of a proposal.
 type RegistryDecided struct {
@@ -269,27 +195,8 @@ type RegistryChain struct {
 	Signature string `json:"signature"`
 }
 
-// The outcomes of a proposal.
-var RegistryOutcomes = []string{"published", "rejected", "withdrawn", "lapsed"}
-
 // Kind is registry.decided.
 func (*RegistryDecided) Kind() Kind { return RegistryDecidedKind }
-
-// Validate checks the votes, and that what is published is in the chain.
-func (d *RegistryDecided) Validate() error {
-	err := firstError(oneOf("outcome", d.Outcome, RegistryOutcomes), required("proposal", d.Proposal), notNegative("votes.abstained", int64(d.Votes.Abstained)),
-		notNegative("votes.against", int64(d.Votes.Against)), notNegative("votes.for", int64(d.Votes.For)), notNegative("votes.missing", int64(d.Votes.Missing)))
-	if err != nil {
-		return err
-	}
-	if (d.Outcome == "published") != (d.Chain != nil) {
-		return fmt.Errorf("the outcome is %s, and manifest_chain is there: %v", d.Outcome, d.Chain != nil)
-	}
-	if c := d.Chain; c != nil {
-		return firstError(required("manifest_chain.hmac", c.HMAC), required("manifest_chain.kid", c.KeyID), required("manifest_chain.signature", c.Signature))
-	}
-	return nil
-}
 
 // RegistryTakenDown records that the operator removed a blob. What named it
 // stays, and so does this.
@@ -300,21 +207,3 @@ type RegistryTakenDown struct {
 
 // Kind is registry.taken_down.
 func (*RegistryTakenDown) Kind() Kind { return RegistryTakenDownKind }
-
-// Validate checks that there is a reason.
-func (t *RegistryTakenDown) Validate() error { return required("reason_code", t.ReasonCode) }
-
-// each refuses a list with an empty text in it.
-func each(field string, list []string) error {
-	if slices.Contains(list, "") {
-		return fmt.Errorf("%s has an empty text", field)
-	}
-	return nil
-}
-
-func oneOf(field, value string, allowed []string) error {
-	if !slices.Contains(allowed, value) {
-		return fmt.Errorf("%s is %q, expected one of %q", field, value, allowed)
-	}
-	return nil
-}

@@ -1,19 +1,13 @@
 package evidence
 
 import (
-	"fmt"
-
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 )
 
-// Bounds of what a review says. A longer argument belongs into a document of its
-// own, with its name in the note.
-const (
-	MaxReviewNote = 4 << 10
-	maxReviewText = 2000 // of the question
-	maxLabel      = 64
-)
+// MaxReviewNote bounds what a person notes in a review. A longer argument belongs
+// into a document of its own, with its name in the note.
+const MaxReviewNote = 4 << 10
 
 // ReviewLabelled is what a person says about a case after having looked at it. It
 // stands beside the record and changes no score. Like a correction it names the
@@ -50,21 +44,4 @@ func (r *ReviewLabelled) Message() ([]byte, error) {
 	unsigned := *r
 	unsigned.Signature = ""
 	return canon.Marshal(&unsigned)
-}
-
-// Validate checks the shape; who signed is judged at the entry's place.
-func (r *ReviewLabelled) Validate() error {
-	if r.Score != nil && !(*r.Score >= 0 && *r.Score <= 1) {
-		return fmt.Errorf("score is %v, expected 0 to 1", *r.Score)
-	}
-	return firstError(CheckOrigin(r.Origin), required("attempt", r.Attempt), required("case_id", r.CaseID), countsFromOne("repeat", r.Repeat),
-		notNegative("entry", r.Entry), required("question", r.Question), atMost("question", r.Question, maxReviewText), required("label", r.Label),
-		atMost("label", r.Label, maxLabel), atMost("note", r.Note, MaxReviewNote), countsFromOne("number", r.Number), required("signature", r.Signature))
-}
-
-func atMost(field, text string, bytes int) error {
-	if len(text) > bytes {
-		return fmt.Errorf("%s has %d bytes, expected at most %d", field, len(text), bytes)
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"tallystick/internal/record/canon"
 )
@@ -26,13 +27,6 @@ type Score struct {
 // bannedWords are refused as whole words between separators, so "enrollment"
 // is fine and "llm_grade" is not.
 var bannedWords = []string{"confidence", "llm", "self_reported", "model_says"}
-
-// Bounds that keep one score from filling an entry.
-const (
-	maxBreakdown    = 256
-	maxFailureModes = 256
-	maxScoreName    = 128
-)
 
 // ParseScore decodes and validates a score that an untrusted program wrote.
 // The spelling is free, the shape is strict: all six fields, no others.
@@ -61,55 +55,18 @@ func ParseScore(data []byte) (Score, error) {
 	return s, s.Validate()
 }
 
-// Validate checks ranges and names.
-func (s *Score) Validate() error {
-	if !(s.Score >= 0 && s.Score <= 1) { // also refuses NaN
-		return fmt.Errorf("score: score is %v, expected 0 to 1", s.Score)
-	}
-	if !(s.CostUSD >= 0 && s.CostUSD <= 1e9) || !sixDecimals(s.CostUSD) {
-		return fmt.Errorf("score: cost_usd is %v, expected 0 to 1e9 dollars with at most six decimals", s.CostUSD)
-	}
-	if !(s.DurationSeconds >= 0 && s.DurationSeconds <= 1e9) {
-		return fmt.Errorf("score: duration_seconds is %v, expected 0 to 1e9", s.DurationSeconds)
-	}
-	if len(s.Breakdown) > maxBreakdown || len(s.FailureModes) > maxFailureModes {
-		return fmt.Errorf("score: more than %d breakdown keys or %d failure modes", maxBreakdown, maxFailureModes)
-	}
-	for key, v := range s.Breakdown {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("score: breakdown %q is not a number", key)
-		}
-		if err := checkScoreName("breakdown key", key); err != nil {
-			return err
-		}
-	}
-	for _, mode := range s.FailureModes {
-		if err := checkScoreName("failure mode", mode); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func sixDecimals(v float64) bool {
 	micro := math.Round(v * 1e6)
 	return micro/1e6 == v
-}
-
-func checkScoreName(what, name string) error {
-	if name == "" || len(name) > maxScoreName {
-		return fmt.Errorf("score: %s has %d bytes, expected 1 to %d", what, len(name), maxScoreName)
-	}
-	if word := BannedWord(name); word != "" {
-		return fmt.Errorf("score: %s %q contains %q, which no score may claim", what, name, word)
-	}
-	return nil
 }
 
 // BannedWord returns the banned word that name contains as a whole word
 // between separators, in any case and joined in any way (self-reported,
 // selfReported), or "".
 func BannedWord(name string) string {
+	if !mayBeBanned(name) {
+		return ""
+	}
 	words := splitWords(name)
 	joined := "_" + strings.Join(words, "_") + "_"
 	for _, banned := range bannedWords {
@@ -118,6 +75,24 @@ func BannedWord(name string) string {
 		}
 	}
 	return ""
+}
+
+// mayBeBanned reports whether it is worth splitting a name into words, which takes
+// memory: every score of a ledger has names, and hardly one is banned. The letters
+// of a word stand together in the name, so the first part of a banned word is in it.
+func mayBeBanned(name string) bool {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return true // other alphabets have letters that are the same in lower case
+		}
+		for _, banned := range bannedWords {
+			part, _, _ := strings.Cut(banned, "_")
+			if len(name)-i >= len(part) && strings.EqualFold(name[i:i+len(part)], part) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // splitWords splits at everything that is no letter, where lower case turns to

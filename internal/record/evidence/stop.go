@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"errors"
 	"fmt"
 
 	"tallystick/internal/record/digest"
@@ -28,14 +27,6 @@ func (s *StopEarly) Test() sequential.Test {
 	return sequential.Test{P0: s.P0, P1: s.P1, Alpha: s.Alpha, Beta: s.Beta}
 }
 
-// Validate checks that the test means something.
-func (s *StopEarly) Validate() error {
-	if s.Rule != StopSPRT {
-		return fmt.Errorf("rule is %q, expected %s", s.Rule, StopSPRT)
-	}
-	return s.Test().Validate()
-}
-
 // Place is what cases are ordered by, smallest first. People signed the seed before
 // the run, so nobody chooses an order that suits him.
 func (s *StopEarly) Place(caseID string) digest.Content {
@@ -52,30 +43,4 @@ type Stopped struct {
 	Decision sequential.Decision `json:"decision"` // undecided if the cases ran out
 	After    int                 `json:"after"`    // cases, in the order of the plan
 	Passed   int                 `json:"passed"`   // of these
-}
-
-func (s *Stopped) validate() error {
-	switch {
-	case s == nil:
-		return nil
-	case s.Decision != sequential.AtLeastP1 && s.Decision != sequential.AtMostP0 && s.Decision != sequential.Undecided:
-		return fmt.Errorf("stopped: decision is %q, expected p1, p0 or undecided", s.Decision)
-	case s.Passed > s.After:
-		return errors.New("stopped: more passed than ran")
-	}
-	return firstError(countsFromOne("stopped: after", s.After), notNegative("stopped: passed", int64(s.Passed)))
-}
-
-// validateStop refuses a plan whose question is not about the whole bench.
-func (p *Plan) validateStop() error {
-	if p.StopEarly == nil {
-		return nil
-	}
-	if p.Filtered {
-		return errors.New("plan: stop_early needs every case of the bench, and filtered is true")
-	}
-	if err := p.StopEarly.Validate(); err != nil {
-		return fmt.Errorf("plan: stop_early: %w", err)
-	}
-	return nil
 }

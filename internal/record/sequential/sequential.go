@@ -15,10 +15,7 @@
 // result. Pure: no input, no output, nothing random.
 package sequential
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // A Test is what is asked, and how often the answer may be wrong.
 type Test struct {
@@ -35,17 +32,6 @@ const (
 	AtMostP0  Decision = "p0" // the rate is not p1
 	Undecided Decision = "undecided"
 )
-
-// Validate refuses a test that means nothing.
-func (t Test) Validate() error {
-	switch {
-	case !(t.P0 >= 0.01 && t.P0 < t.P1 && t.P1 <= 0.99):
-		return fmt.Errorf("p0 is %v and p1 is %v, expected 0.01 <= p0 < p1 <= 0.99", t.P0, t.P1)
-	case !(t.Alpha >= 0.001 && t.Alpha <= 0.4 && t.Beta >= 0.001 && t.Beta <= 0.4):
-		return fmt.Errorf("alpha is %v and beta is %v, expected 0.001 to 0.4", t.Alpha, t.Beta)
-	}
-	return nil
-}
 
 // steps are what a pass and a failure add to the logarithm of the likelihood ratio.
 func (t Test) steps() (pass, fail float64) {

@@ -1,12 +1,8 @@
 package bench
 
 import (
-	"slices"
-	"strings"
-
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/record/strictyaml"
 )
 
 // Bounds of rubric_limits: the harness enforces them, whatever a case asks for.
@@ -114,114 +110,6 @@ const (
 type RubricLimits struct {
 	WallClockSeconds int64 `json:"wall_clock_seconds"`
 	MemoryBytes      int64 `json:"memory_bytes"`
-}
-
-// Limits of texts in a case.
-const (
-	maxTitle    = 300
-	maxRef      = 500
-	maxIdentity = 255
-	maxTags     = 64
-)
-
-func (c *Case) validate() error {
-	if c.SchemaVersion != 1 {
-		return badField("schema_version", "found %d, this program knows 1", c.SchemaVersion)
-	}
-	if err := CheckID(c.CaseID); err != nil {
-		return badField("case_id", "%w", err)
-	}
-	for _, check := range []error{
-		checkText("title", c.Title, maxTitle),
-		oneOf("disposition", c.Disposition, Positive, Negative, Ambiguous),
-		oneOf("difficulty", c.Difficulty, Easy, Medium, Hard),
-		c.validateTags(), c.Provenance.validate(), c.validateCassette(), c.validateLimits(),
-	} {
-		if check != nil {
-			return check
-		}
-	}
-	if c.Expected != nil && !strings.HasPrefix(string(c.Expected), "{") {
-		return badField("expected", "expected a mapping")
-	}
-	if c.Metadata != nil && !strings.HasPrefix(string(c.Metadata), "{") {
-		return badField("metadata", "expected a mapping")
-	}
-	return nil
-}
-
-func (c *Case) validateTags() error {
-	if len(c.Tags) > maxTags {
-		return badField("tags", "found %d tags, expected at most %d", len(c.Tags), maxTags)
-	}
-	seen := map[string]bool{}
-	for i, tag := range c.Tags {
-		if err := checkName(fieldAt("tags", i), tag); err != nil {
-			return err
-		}
-		if seen[tag] {
-			return badField(fieldAt("tags", i), "%q is listed twice", tag)
-		}
-		seen[tag] = true
-	}
-	return nil
-}
-
-func (p *Provenance) validate() error {
-	for _, check := range []error{
-		oneOf("provenance.source", p.Source, Curated, OutcomeLedger, RegressionConverted),
-		oneOf("provenance.source_ref.type", p.SourceRef.Type, "ghsa", "ledger", "commit", "synthetic"),
-		checkText("provenance.source_ref.value", p.SourceRef.Value, maxRef),
-		p.AddedBy.validate("provenance.added_by"), p.ReviewedBy.validate("provenance.reviewed_by"),
-	} {
-		if check != nil {
-			return check
-		}
-	}
-	if p.LastValidatedAt.Go().Before(p.AddedAt.Go()) {
-		return badField("provenance.last_validated_at", "found %s, which is before added_at, %s", p.LastValidatedAt, p.AddedAt)
-	}
-	return nil
-}
-
-func (p *Person) validate(path string) error {
-	if p == nil {
-		return nil
-	}
-	return checkText(path+".identity", p.Identity, maxIdentity)
-}
-
-func (c *Case) validateCassette() error {
-	for _, target := range slices.Sorted(keysOf(c.Cassettes)) {
-		err := CheckID(target)
-		if err == nil {
-			err = oneOf("provenance", c.Cassettes[target].Provenance, Recorded, Edited, Authored)
-		}
-		if err != nil {
-			return strictyaml.At([]string{"cassettes", target}, err)
-		}
-	}
-	if c.CassetteDigest == nil {
-		if c.CassetteProvenance != "" {
-			return badField("cassette_provenance", "found %q and there is no cassette_digest", string(c.CassetteProvenance))
-		}
-		return nil
-	}
-	return oneOf("cassette_provenance", c.CassetteProvenance, Recorded, Edited, Authored)
-}
-
-func (c *Case) validateLimits() error {
-	l := c.RubricLimits
-	if l == nil {
-		return nil
-	}
-	if l.WallClockSeconds < 1 || l.WallClockSeconds > MaxRubricSeconds {
-		return badField("rubric_limits.wall_clock_seconds", "found %d, expected 1 to %d", l.WallClockSeconds, MaxRubricSeconds)
-	}
-	if l.MemoryBytes < MinRubricMemoryBytes || l.MemoryBytes > MaxRubricMemoryBytes {
-		return badField("rubric_limits.memory_bytes", "found %d, expected %d to %d", l.MemoryBytes, MinRubricMemoryBytes, int64(MaxRubricMemoryBytes))
-	}
-	return nil
 }
 
 // Limits returns what the rubric gets for this case.

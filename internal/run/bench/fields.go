@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
-	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
 )
 
@@ -24,6 +22,9 @@ func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Second)} }
 
 // Go returns the time as the standard library has it.
 func (t Time) Go() time.Time { return t.t }
+
+// Before reports whether t is earlier than u.
+func (t Time) Before(u Time) bool { return t.t.Before(u.t) }
 
 func (t Time) String() string { return t.t.Format(timeLayout) }
 
@@ -59,14 +60,6 @@ func oneOf[T ~string](path string, found T, allowed ...T) error {
 
 func fieldAt(list string, i int) string { return fmt.Sprintf("%s.%d", list, i) }
 
-// splitLast splits a path whose last key may itself contain dots.
-func splitLast(path, last string) []string {
-	if head, ok := strings.CutSuffix(path, "."+last); ok {
-		return append(strings.Split(head, "."), last)
-	}
-	return strings.Split(path, ".")
-}
-
 func bannedError(name, word string) error {
 	return fmt.Errorf("the name %q contains %q, which no score may claim", name, word)
 }
@@ -77,16 +70,4 @@ func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 func checkRunnerKey(k string) error {
 	_, err := seal.ParsePublicKey([]byte(k))
 	return err
-}
-
-// checkText bounds a text that a person wrote, and keeps it on one line and
-// such that who signs it sees all of it.
-func checkText(path, text string, most int) error {
-	if text == "" || len(text) > most {
-		return badField(path, "has %d bytes, expected 1 to %d", len(text), most)
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || plain.Invisible(r) }) {
-		return badField(path, "found %.80q, expected one line of visible text", text)
-	}
-	return nil
 }

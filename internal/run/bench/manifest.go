@@ -7,7 +7,6 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/record/strictyaml"
 )
 
 // A Manifest is manifest.yaml: the digests of everything that decides a score.
@@ -35,26 +34,6 @@ type Manifest struct {
 type ManifestCase struct {
 	Signed   digest.ID       `json:"signed"`
 	Cassette *digest.Content `json:"cassette,omitempty"`
-}
-
-func (m *Manifest) validate() error {
-	if m.Version != 1 {
-		return badField("version", "found %d, this program knows 1", m.Version)
-	}
-	if err := CheckID(m.Class); err != nil {
-		return badField("class", "%w", err)
-	}
-	for id := range m.Cases {
-		if err := CheckID(id); err != nil {
-			return strictyaml.At([]string{"cases", id}, err)
-		}
-	}
-	for target := range m.DatasetCassettes {
-		if err := CheckID(target); err != nil {
-			return strictyaml.At([]string{"dataset_cassettes", target}, err)
-		}
-	}
-	return nil
 }
 
 // Message returns what is signed: the manifest's canonical JSON.
@@ -100,18 +79,6 @@ func (m *Manifest) Format() []byte {
 type CaseDigests struct {
 	SchemaVersion int                       `json:"schema_version"`
 	Cases         map[string]digest.Content `json:"cases"`
-}
-
-func (c *CaseDigests) validate() error {
-	if c.SchemaVersion != 1 {
-		return badField("schema_version", "found %d, this program knows 1", c.SchemaVersion)
-	}
-	for id := range c.Cases {
-		if err := CheckID(id); err != nil {
-			return strictyaml.At([]string{"cases", id}, err)
-		}
-	}
-	return nil
 }
 
 // Format writes cases/digests.yaml.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -12,10 +11,8 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
-	"tallystick/internal/record/strictyaml"
 )
 
 // Pins is bench/digests.yaml: what the benches of a workspace rest on beyond
@@ -61,62 +58,6 @@ const (
 type PinnedFile struct {
 	File   string         `json:"file"`
 	Digest digest.Content `json:"digest"`
-}
-
-func (p *Pins) validate() error {
-	if p.Version != 1 {
-		return badField("version", "found %d, this program knows 1", p.Version)
-	}
-	seen := nameSet{}
-	for i, c := range p.Classes {
-		if err := CheckID(c); err != nil {
-			return badField(fieldAt("classes", i), "%w", err)
-		}
-		if other := seen.add(c); other != "" {
-			return badField(fieldAt("classes", i), "%q looks like %q, which is listed already", c, other)
-		}
-	}
-	if !slices.IsSorted(p.Classes) {
-		return badField("classes", "expected the names in order")
-	}
-	for name := range p.Images {
-		if err := CheckID(name); err != nil {
-			return strictyaml.At([]string{"images", name}, err)
-		}
-	}
-	for name, kind := range p.ImageKinds {
-		if err := CheckID(name); err != nil {
-			return strictyaml.At([]string{"image_kinds", name}, err)
-		}
-		if err := oneOf("image_kinds."+name, kind, BuiltImage, OCIImage, HostImage); err != nil {
-			return err
-		}
-	}
-	if p.CI != nil && (p.CI.File == "" || path.IsAbs(p.CI.File) || path.Clean(p.CI.File) != p.CI.File || strings.HasPrefix(p.CI.File, "..")) {
-		return badField("ci.file", "found %.80q, expected a clean path relative to the workspace", p.CI.File)
-	}
-	return p.validateLedgers()
-}
-
-// validateLedgers checks what the pins say about ledgers and witnesses.
-func (p *Pins) validateLedgers() error {
-	for i, l := range p.Origins {
-		if err := evidence.CheckOrigin(l.Origin); err != nil {
-			return badField(fieldAt("origins", i)+".origin", "%w", err)
-		}
-		if slices.ContainsFunc(p.Origins[:i], func(other PinnedLedger) bool { return other.Origin == l.Origin }) {
-			return badField(fieldAt("origins", i)+".origin", "%s is listed already", l.Origin)
-		}
-	}
-	for i, w := range p.Witnesses {
-		if w == "" || slices.Contains(p.Witnesses[:i], w) {
-			return badField(fieldAt("witnesses", i), "found %.80q, expected a key that is not listed already", w)
-		}
-	}
-	if p.Quorum != nil && *p.Quorum < 1 {
-		return badField("quorum", "found %d, expected 1 or more", *p.Quorum)
-	}
-	return nil
 }
 
 // WitnessPolicy gives the witnesses that decide and how many of them are needed;

@@ -2,14 +2,12 @@ package bench
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"unicode"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/sandbox/isolation"
 )
 
@@ -197,212 +195,9 @@ func (r *Registration) Minimum(t Tier) int {
 // could do a year ago says little about today.
 const MaxPromotionWindow = 366
 
-// Limits that no registration may pass, chosen so that a typing mistake does
-// not occupy a machine for a month.
-const (
-	maxWallClockSeconds = 24 * 60 * 60
-	maxMemoryBytes      = 1 << 40
-	maxCount            = 1 << 40
-	maxKeptBytes        = 512 << 20 // a trajectory has room for no more
-	maxEvents           = 900_000
-)
-
-func (r *Registration) validate() error {
-	if r.Version != 1 {
-		return badField("version", "found %d, this program knows 1", r.Version)
-	}
-	if err := CheckID(r.Class); err != nil {
-		return badField("class", "%w", err)
-	}
-	if r.Title != "" {
-		if err := checkText("title", r.Title, maxTitle); err != nil {
-			return err
-		}
-	}
-	for _, check := range []error{
-		oneOf("trust", r.Trust, Signed, Scratch),
-		oneOf("current_tier", r.CurrentTier, Tiers()...),
-		oneOf("governance", r.Governance, Restricted, Approved, Autonomous),
-		r.validateTiers(), r.validateGates(), r.validateNames(), r.Limits.validate(), r.Isolation.validate(), r.validateOrigins(),
-		CheckAgentTools("agent_tools", r.AgentTools), r.DataSet.validate(), r.Review.validate(),
-	} {
-		if check != nil {
-			return check
-		}
-	}
-	if r.StopEarly != nil {
-		if err := r.StopEarly.Validate(); err != nil {
-			return badField("stop_early", "%w", err)
-		}
-	}
-	if at, err := evidence.CheckNormalisers(r.Normalise); err != nil {
-		return badField(fieldAt("normalise", at), "%w", err)
-	}
-	if d := r.PromotionWindowDays; d < 0 || d > MaxPromotionWindow {
-		return badField("promotion_window_days", "found %d, expected 1 to %d, or nothing for the default", d, MaxPromotionWindow)
-	}
-	if r.Policy != nil && !strings.HasPrefix(string(r.Policy), "{") {
-		return badField("policy", "expected a mapping: docs/formats/policy.md has its keys")
-	}
-	if r.JudgedScoresCount && r.JudgeDigest == nil {
-		return badField("judged_scores_count", "found true and no judge_digest, expected the digest of judge.yaml: people sign for a judge and not for any")
-	}
-	return nil
-}
-
-func (r *Registration) validateTiers() error {
-	for _, t := range slices.Sorted(keysOf(r.Thresholds)) {
-		if err := oneOf("thresholds."+string(t), t, Tiers()...); err != nil {
-			return err
-		}
-		if v := r.Thresholds[t].LowerBound95; !(v > 0 && v <= 1) {
-			return badField("thresholds."+string(t)+".lower_bound_95", "found %v, expected more than 0 and at most 1", v)
-		}
-	}
-	for _, t := range slices.Sorted(keysOf(r.MinimumCases)) {
-		if err := oneOf("minimum_cases."+string(t), t, Tiers()...); err != nil {
-			return err
-		}
-		if n := r.MinimumCases[t]; n < 1 || n > maxCount {
-			return badField("minimum_cases."+string(t), "found %d, expected at least 1", n)
-		}
-	}
-	// A higher tier that asks for less would be reached before the lower one.
-	for i, t := range Tiers()[1:] {
-		below := Tiers()[i]
-		if a, b := r.Threshold(below).LowerBound95, r.Threshold(t).LowerBound95; b < a {
-			return badField("thresholds", "%s asks for %v and %s for %v, expected a higher tier to ask for no less", below, a, t, b)
-		}
-		if a, b := r.Minimum(below), r.Minimum(t); b < a {
-			return badField("minimum_cases", "%s asks for %d and %s for %d, expected a higher tier to ask for no less", below, a, t, b)
-		}
-	}
-	return nil
-}
-
-func (r *Registration) validateGates() error {
-	seen := map[string]bool{}
-	for i, g := range r.Gates {
-		at := fieldAt("gates", i)
-		if g.Tag != "*" {
-			if err := CheckID(g.Tag); err != nil {
-				return badField(at+".tag", "%w", err)
-			}
-		}
-		if err := oneOf(at+".metric", g.Metric, SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage, RollbackCorrectness); err != nil {
-			return err
-		}
-		if g.Threshold < 0 {
-			return badField(at+".threshold", "found %v, expected 0 or more", g.Threshold)
-		}
-		for _, most := range []struct {
-			name string
-			n    int
-		}{{"max_errors", g.MaxErrors}, {"max_unscored", g.MaxUnscored}} {
-			if most.n < 0 || most.n > maxCount {
-				return badField(at+"."+most.name, "found %d, expected 0 or more", most.n)
-			}
-		}
-		if key := g.Tag + " " + string(g.Metric); seen[key] {
-			return badField(at, "tag %q and metric %s have a gate already", g.Tag, g.Metric)
-		} else {
-			seen[key] = true
-		}
-	}
-	return nil
-}
-
-// validateNames refuses names under which a score could smuggle in a model's
-// opinion of itself.
-func (r *Registration) validateNames() error {
-	for _, mode := range slices.Sorted(keysOf(r.FailureModes)) {
-		if err := checkName("failure_modes."+mode, mode); err != nil {
-			return err
-		}
-		if err := oneOf("failure_modes."+mode, r.FailureModes[mode], evidence.Block, evidence.Warn, evidence.Info); err != nil {
-			return err
-		}
-	}
-	seen := map[string]bool{}
-	for i, key := range r.Breakdown {
-		if err := checkName(fieldAt("breakdown", i), key); err != nil {
-			return err
-		}
-		if seen[key] {
-			return badField(fieldAt("breakdown", i), "%q is listed twice", key)
-		}
-		seen[key] = true
-	}
-	return nil
-}
-
-// checkName checks the name of a failure mode, a breakdown key or a tag.
-func checkName(path, name string) error {
-	if err := CheckID(name); err != nil {
-		return strictyaml.At(splitLast(path, name), err)
-	}
-	if word := evidence.BannedWord(name); word != "" {
-		return strictyaml.At(splitLast(path, name), bannedError(name, word))
-	}
-	return nil
-}
-
-func (l *Limits) validate() error {
-	for _, f := range []struct {
-		name     string
-		value    int64
-		min, max int64
-	}{
-		{"wall_clock_seconds", l.WallClockSeconds, 1, maxWallClockSeconds},
-		{"memory_bytes", l.MemoryBytes, 1 << 20, maxMemoryBytes},
-		{"turns", l.Turns, 1, maxCount},
-		{"tokens", l.Tokens, 1, maxCount},
-		{"cost_microdollars", l.CostMicroUSD, 0, maxCount},
-		{"kept_bytes", cmp.Or(l.KeptBytes, 1<<20), 1 << 20, maxKeptBytes},
-		{"events", cmp.Or(l.Events, 100), 100, maxEvents},
-		{"read_bytes", cmp.Or(l.ReadBytes, 1<<20), 1 << 20, maxCount},
-	} {
-		if f.value < f.min || f.value > f.max {
-			return badField("limits."+f.name, "found %d, expected %d to %d", f.value, f.min, f.max)
-		}
-	}
-	return nil
-}
-
 // CountsForPromotion reports whether what ran in an isolation class can raise a
 // tier. What is not a class cannot.
 func CountsForPromotion(class string) bool { return isolation.Promotes(class) }
-
-func (i *Isolation) validate() error {
-	if len(i.Classes) == 0 {
-		return badField("isolation.classes", "is empty; name at least one class")
-	}
-	seen := map[string]bool{}
-	for n, c := range i.Classes {
-		if err := oneOf(fieldAt("isolation.classes", n), c, isolation.Names()...); err != nil {
-			return err
-		}
-		if seen[c] {
-			return badField(fieldAt("isolation.classes", n), "%q is listed twice", c)
-		}
-		seen[c] = true
-	}
-	return oneOf("isolation.scope", i.Scope, "case", "attempt")
-}
-
-func (r *Registration) validateOrigins() error {
-	for i, o := range r.Origins {
-		if err := evidence.CheckOrigin(o); err != nil {
-			return badField(fieldAt("origins", i), "%w", err)
-		}
-	}
-	for i, k := range r.RunnerKeys {
-		if err := checkRunnerKey(k); err != nil {
-			return badField(fieldAt("runner_keys", i), "%w", err)
-		}
-	}
-	return nil
-}
 
 // maxAgentTools bounds the tools of an agent.
 const maxAgentTools = 1000

@@ -12,13 +12,11 @@ import (
 	"testing"
 
 	"tallystick/internal/record/canon"
-	"tallystick/internal/record/digest"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/testing/rules"
 )
 
-var update = flag.Bool("update", false, "write docs/formats/bench.md, docs/formats/rules/bench.json and docs/formats/vectors/bench")
+var update = flag.Bool("update", false, "write docs/formats/bench.md and docs/formats/vectors/bench")
 
 var formats = filepath.Join("..", "..", "..", "docs", "formats")
 
@@ -33,142 +31,36 @@ func benchDocuments() map[string]func() validator {
 	}
 }
 
-func words[T ~string](list ...T) *rules.Shape {
-	s := &rules.Shape{Is: rules.Text}
-	for _, w := range list {
-		s.OneOf = append(s.OneOf, string(w))
-	}
-	return s
-}
-
-// tiersWith lists the tiers with their defaults, for a rule.
-func tiersWith[N float64 | int](defaults map[Tier]N) []any {
-	var out []any
-	for _, t := range Tiers() {
-		out = append(out, []any{string(t), float64(defaults[t])})
-	}
-	return out
-}
-
-// source says what the types of a bench's documents do not. A new key is in the
-// file of rules by itself; a row here says more. TestBenchKeepsItsRules holds
-// all of it to what the program accepts.
-func source() *rules.Source {
-	const anyCount = "1 to 1099511627776"
-	return &rules.Source{
-		Types: map[reflect.Type]*rules.Shape{
-			reflect.TypeFor[digest.ID]():          {Is: rules.Text, Like: []string{"sha256"}},
-			reflect.TypeFor[digest.Content]():     {Is: rules.Text, Like: []string{"blake3"}},
-			reflect.TypeFor[Time]():               {Is: rules.Text, Like: []string{"second"}},
-			reflect.TypeFor[evidence.Severity]():  words(evidence.Block, evidence.Warn, evidence.Info),
-			reflect.TypeFor[Trust]():              words(Signed, Scratch),
-			reflect.TypeFor[Tier]():               words(Tiers()...),
-			reflect.TypeFor[Metric]():             words(SolveRate, MeanScore, LowerBound95, CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations, EvidenceCoverage, RollbackCorrectness),
-			reflect.TypeFor[Governance]():         words(Restricted, Approved, Autonomous),
-			reflect.TypeFor[Disposition]():        words(Positive, Negative, Ambiguous),
-			reflect.TypeFor[Difficulty]():         words(Easy, Medium, Hard),
-			reflect.TypeFor[Source]():             words(Curated, OutcomeLedger, RegressionConverted),
-			reflect.TypeFor[CassetteProvenance](): words(Recorded, Edited, Authored),
-		},
-		Text:  rules.Shape{Is: rules.Text},
-		Count: rules.Shape{Is: rules.Count},
-		Items: rules.Shape{Is: rules.Text},
-		Phrases: map[string]string{
-			"registration.version":                   "one of 1",
-			"registration.class":                     "like name",
-			"registration.title":                     "like visible; 1 to 300",
-			"registration.thresholds.lower_bound_95": "above 0; at most 1",
-			"registration.minimum_cases":             "each " + anyCount,
-			"registration.gates":                     "distinct tag metric",
-			"registration.gates.tag":                 `pattern [*]|[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?`,
-			"registration.promotion_window_days":     fmt.Sprintf("1 to %d", MaxPromotionWindow),
-			"registration.gates.max_errors":          anyCount,
-			"registration.gates.max_unscored":        anyCount,
-			"case.metadata":                          "mapping",
-			"registration.gates.threshold":           "from 0",
-			"registration.failure_modes":             "name like name objective",
-			"registration.breakdown":                 "each like name objective; distinct value",
-			"registration.limits.wall_clock_seconds": "1 to 86400",
-			"registration.limits.memory_bytes":       "1048576 to 1099511627776",
-			"registration.limits.turns":              anyCount,
-			"registration.limits.tokens":             anyCount,
-			"registration.limits.cost_microdollars":  "0 to 1099511627776",
-			"registration.isolation.classes":         "not empty; each one of microvm, gvisor, namespace; distinct value",
-			"registration.isolation.scope":           "one of case, attempt",
-			"registration.policy":                    "mapping",
-			"registration.origins":                   "each like origin",
-			"registration.runner_keys":               "each like ssh_public_key",
-			"registration.agent_tools":               "each not empty; distinct value; at most 1000",
-			"registration.data_set.name":             "like name",
-			"registration.data_set.split":            "like name",
-			"registration.data_set.revision":         "like visible; 1 to 200",
-			"registration.data_set.files":            "not empty; distinct path",
-			"registration.data_set.files.path":       "like relative_path; not empty",
-			"registration.review.question":           "like visible; 1 to 300",
-			"registration.review.labels":             "2 to 20; distinct label",
-			"registration.review.labels.label":       "like name objective",
-			"registration.review.labels.score":       "0 to 1",
-			"registration.stop_early.rule":           "one of sprt",
-			"registration.stop_early.p0":             "0.01 to 0.99",
-			"registration.stop_early.p1":             "0.01 to 0.99",
-			"registration.stop_early.alpha":          "0.001 to 0.4",
-			"registration.stop_early.beta":           "0.001 to 0.4",
-			"registration.normalise":                 "each one of dates, ids, parallel, paths, whitespace; distinct value",
-			"case.schema_version":                    "one of 1",
-			"case.case_id":                           "like name",
-			"case.title":                             "like visible; 1 to 300",
-			"case.tags":                              "each like name objective; distinct value; at most 64",
-			"case.provenance.source_ref.type":        "one of ghsa, ledger, commit, synthetic",
-			"case.provenance.source_ref.value":       "like visible; 1 to 500",
-			"case.provenance.added_by.identity":      "like visible; 1 to 255",
-			"case.provenance.reviewed_by.identity":   "like visible; 1 to 255",
-			"case.provenance.added_by.signature":     "not empty",
-			"case.provenance.reviewed_by.signature":  "not empty",
-			"case.expected":                          "mapping",
-			"case.rubric_limits.wall_clock_seconds":  fmt.Sprintf("1 to %d", MaxRubricSeconds),
-			"case.rubric_limits.memory_bytes":        fmt.Sprintf("%d to %d", MinRubricMemoryBytes, int64(MaxRubricMemoryBytes)),
-			"manifest.version":                       "one of 1",
-			"manifest.class":                         "like name",
-			"manifest.cases":                         "name like name",
-			"digests.schema_version":                 "one of 1",
-			"digests.cases":                          "name like name",
-			"pins.version":                           "one of 1",
-			"pins.classes":                           "each like name; sorted; distinct look",
-			"pins.images":                            "name like name",
-			"pins.image_kinds":                       "name like name; each one of built, oci, host",
-			"registration.limits.kept_bytes":         "1048576 to 536870912",
-			"registration.limits.events":             "100 to 900000",
-			"registration.limits.read_bytes":         "1048576 to 1099511627776",
-			"pins.ci.file":                           "like relative_path; not empty",
-			"pins.origins":                           "distinct origin",
-			"pins.origins.origin":                    "like origin",
-			"pins.witnesses":                         "each not empty; distinct value",
-			"pins.quorum":                            "from 1",
-		},
-		Relations: map[string][][]any{
-			"registration": {
-				{"ascending", "thresholds", "lower_bound_95", tiersWith(defaultThresholds)},
-				{"ascending", "minimum_cases", "", tiersWith(defaultMinimumCases)},
-				{"needed_when", "judge_digest", "judged_scores_count", true},
-			},
-			"registration.stop_early": {{"at_most", "p0", "p1"}, {"differ", "p0", "p1"}},
-			"case":                    {{"together", "cassette_digest", "cassette_provenance"}},
-			"case.provenance":         {{"at_most", "added_at", "last_validated_at"}},
-		},
-	}
-}
-
+// benchRules are the rules in the tree.
 func benchRules(t testing.TB) *rules.File {
-	s := source()
-	f := &rules.File{Rules: rules.Version, What: "The documents of a bench, in canonical JSON: registration, case, manifest, digests (of cases), pins.",
-		Documents: map[string]*rules.Shape{}}
-	for name, empty := range benchDocuments() {
-		f.Documents[name] = s.Object(name, reflect.TypeOf(empty()))
-	}
-	for _, at := range s.Unused() {
-		t.Errorf("source has a row for %s, which no document has", at)
+	t.Helper()
+	f, err := rules.Load(filepath.Join(formats, "rules", "bench.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return f
+}
+
+// TestRulesHaveTheNumbersOfTheProgram: what the program also uses elsewhere.
+func TestRulesHaveTheNumbersOfTheProgram(t *testing.T) {
+	f := benchRules(t)
+	for i, name := range []string{"thresholds", "minimum_cases"} {
+		rule := f.Documents["registration"].Rules[i]
+		var want []any
+		for _, tier := range Tiers() {
+			want = append(want, []any{string(tier), []float64{defaultThresholds[tier], float64(defaultMinimumCases[tier])}[i]})
+		}
+		if rule[1] != name || !reflect.DeepEqual(rule[3], want) {
+			t.Errorf("the rules have %v, the program %v", rule, want)
+		}
+	}
+	if most := *f.Documents["registration"].Members["promotion_window_days"].Max; most != MaxPromotionWindow {
+		t.Errorf("promotion_window_days: %v", most)
+	}
+	limits := f.Documents["case"].Members["rubric_limits"].Members
+	if seconds, memory := limits["wall_clock_seconds"], limits["memory_bytes"]; *seconds.Max != MaxRubricSeconds || *memory.Min != MinRubricMemoryBytes || *memory.Max != MaxRubricMemoryBytes {
+		t.Errorf("rubric_limits: %v %v %v", *seconds.Max, *memory.Min, *memory.Max)
+	}
 }
 
 // validDocuments has for each document one with every key and one with few.
@@ -199,6 +91,26 @@ func validDocuments(t *testing.T) map[string][][]byte {
 	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nimage_kinds: {cpython: built}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
 		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\n")
 	return out
+}
+
+// fullDocument has the keys that none of the valid documents has.
+func fullDocument(t *testing.T, document string) [][]byte {
+	t.Helper()
+	digest := `"blake3:` + strings.Repeat("4", 64) + `"`
+	yaml := map[string]string{
+		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n",
+		"case": "schema_version: 1\ncase_id: a\ntitle: A\ndisposition: positive\ndifficulty: easy\ncassettes: {one.b: {digest: " + digest + ", provenance: edited}}\n" +
+			"provenance: {source: curated, source_ref: {type: synthetic, value: x}, added_at: \"2026-05-12T14:00:00Z\", last_validated_at: \"2026-05-12T14:00:00Z\"}\n",
+		"manifest": "version: 1\nclass: a\nregistration: " + digest + "\ncases: {}\njudges: " + digest + "\ndocuments: " + digest + "\ndataset_cassettes: {one: " + digest + "}\n",
+	}[document]
+	if yaml == "" {
+		return nil
+	}
+	doc, err := decode(document, []byte(yaml), benchDocuments()[document]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [][]byte{doc.JSON}
 }
 
 const scratchRegistration = `version: 1
@@ -250,8 +162,8 @@ func asCanonical(document string, data []byte) error {
 	return nil
 }
 
-// TestBenchPage writes docs/formats/rules/bench.json from the types, the page
-// from the rules, and compares.
+// TestBenchPage writes the page from the rules, and compares; the rules have
+// their one layout.
 func TestBenchPage(t *testing.T) {
 	f := benchRules(t)
 	data, err := f.Format()
@@ -261,7 +173,7 @@ func TestBenchPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# The documents of a bench
 
-Every rule about the documents that [case.md](case.md) describes: what they mean, what is signed, and how they hang together is there. This page is written by a test from [rules/bench.json](rules/bench.json); [rules/README.md](rules/README.md) says how to read it, and a test holds the program to it. [vectors/bench](vectors/README.md) has documents that are accepted and documents that are refused.
+Every rule about the documents that [case.md](case.md) describes: what they mean, what is signed, and how they hang together is there. This page is written by a test from [rules/bench.json](rules/bench.json); [rules/README.md](rules/README.md) says how to read it, and the program's checks are written from it too. [vectors/bench](vectors/README.md) has documents that are accepted and documents that are refused.
 
 A document is looked at in canonical JSON, which is what is hashed and signed; case.md says which YAML has one. *count* is a whole number that a double holds exactly; *bytes* are those of UTF-8. A *name* has 1 to 100 of the characters A-Z a-z 0-9 . _ -, does not begin with a dot or a dash and does not end in a dot.
 `)
@@ -277,7 +189,7 @@ A document is looked at in canonical JSON, which is what is hashed and signed; c
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the types give (%v); run \"go test ./internal/run/bench -run Bench -update\" and read the diff", path, err)
+			t.Errorf("%s is not what the rules give (%v); run \"go test ./internal/run/bench -run Bench -update\" and read the diff", path, err)
 		}
 	}
 }
@@ -288,12 +200,16 @@ func TestBenchKeepsItsRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of documents in one goroutine: nothing for the race detector")
 	}
-	f, err := rules.Load(filepath.Join(formats, "rules", "bench.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := benchRules(t)
 	tried, accepted := 0, 0
-	for document, docs := range validDocuments(t) {
+	valid := validDocuments(t)
+	for document := range valid {
+		valid[document] = append(valid[document], fullDocument(t, document)...)
+	}
+	if unseen := f.Unseen(valid); len(unseen) > 0 {
+		t.Errorf("no document here has %s, so nothing is changed in them", unseen)
+	}
+	for document, docs := range valid {
 		for _, doc := range docs {
 			if err := f.Check(document, doc); err != nil {
 				t.Fatalf("%s: the rules refuse a valid document: %v\n%s", document, err, doc)
@@ -340,6 +256,9 @@ func TestBenchVectors(t *testing.T) {
 			if i == len(docs)-1 {
 				vectors = append(vectors, f.Refused(document, name, doc, 14)...)
 			}
+		}
+		for _, doc := range fullDocument(t, document) {
+			vectors = append(vectors, rules.Accepted(document, document+"-more", doc))
 		}
 	}
 	for _, v := range vectors {

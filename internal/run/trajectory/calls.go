@@ -6,7 +6,6 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/policy"
-	"tallystick/internal/run/wire"
 )
 
 // ModelCallStartedType is the type of [ModelCallStarted].
@@ -21,17 +20,11 @@ type ModelCallStarted struct {
 	Prompt   Content        `json:"prompt"`
 	Provider string         `json:"provider"`
 	Request  digest.Content `json:"request"`
-	Tools    []string       `json:"tools,omitempty" schema:"not empty"` // offered to the model for the first time; not in v1
+	Tools    []string       `json:"tools,omitempty"` // offered to the model for the first time; not in v1
 }
 
 // Type is model_call_started.
 func (*ModelCallStarted) Type() Type { return ModelCallStartedType }
-
-// Validate checks the shape.
-func (p *ModelCallStarted) Validate() error {
-	return first(texts("call", p.Call, "model", p.Model, "provider", p.Provider),
-		counts("messages", int64(p.Messages)), p.Prompt.validate("prompt"), ids("tools", p.Tools))
-}
 
 // Summary tells it in a line.
 func (p *ModelCallStarted) Summary() string {
@@ -55,23 +48,17 @@ const ModelCallCompletedType Type = "model_call_completed"
 type ModelCallCompleted struct {
 	Call         string  `json:"call"`
 	CostMicroUSD int64   `json:"cost_microdollars"`
-	Error        string  `json:"error,omitempty" schema:"long"`
-	FinishReason string  `json:"finish_reason" schema:"may be empty"`
+	Error        string  `json:"error,omitempty"`
+	FinishReason string  `json:"finish_reason"`
 	LatencyMS    int64   `json:"latency_ms"`
 	Output       Content `json:"output"`
-	Source       string  `json:"source" schema:"one of cassette, authored, live"`
+	Source       string  `json:"source"`
 	TokensIn     int64   `json:"tokens_in"`
 	TokensOut    int64   `json:"tokens_out"`
 }
 
 // Type is model_call_completed.
 func (*ModelCallCompleted) Type() Type { return ModelCallCompletedType }
-
-// Validate checks the shape.
-func (p *ModelCallCompleted) Validate() error {
-	return first(texts("call", p.Call), short("finish_reason", p.FinishReason), long("error", p.Error), oneOf("source", p.Source, "cassette", "authored", "live"),
-		counts("cost_microdollars", p.CostMicroUSD, "latency_ms", p.LatencyMS, "tokens_in", p.TokensIn, "tokens_out", p.TokensOut), p.Output.validate("output"))
-}
 
 // Summary tells it in a line.
 func (p *ModelCallCompleted) Summary() string { return "model: " + p.Output.Head }
@@ -102,16 +89,11 @@ type ToolProposed struct {
 	Class policy.Class `json:"class,omitempty"`
 	ID    string       `json:"id,omitempty"` // the provider's, if the agent gave it; not in v1
 	Name  string       `json:"name"`
-	Trust string       `json:"trust,omitempty" schema:"one of untrusted, imported, pinned, internal"` // of the tool's description
+	Trust string       `json:"trust,omitempty"` // of the tool's description
 }
 
 // Type is tool_proposed.
 func (*ToolProposed) Type() Type { return ToolProposedType }
-
-// Validate checks the shape.
-func (p *ToolProposed) Validate() error {
-	return first(texts("call", p.Call, "name", p.Name), short("id", p.ID), class(p.Class), trust(p.Trust), p.Args.validate("args"))
-}
 
 // Summary tells it in a line.
 func (p *ToolProposed) Summary() string { return "wants " + p.Name }
@@ -131,23 +113,17 @@ type ToolExecuted struct {
 	Args         Args    `json:"args"`
 	Call         string  `json:"call"`
 	CostMicroUSD int64   `json:"cost_microdollars"`
-	Error        string  `json:"error,omitempty" schema:"long"`
+	Error        string  `json:"error,omitempty"`
 	LatencyMS    int64   `json:"latency_ms"`
 	Name         string  `json:"name"`
 	Result       Content `json:"result"`
-	Source       string  `json:"source" schema:"one of fixture, cassette, live"` // fixture, cassette, live
+	Source       string  `json:"source"` // fixture, cassette, live
 	Tokens       int64   `json:"tokens"`
-	Trust        string  `json:"trust,omitempty" schema:"one of untrusted, imported, pinned, internal"` // of the result
+	Trust        string  `json:"trust,omitempty"` // of the result
 }
 
 // Type is tool_executed.
 func (*ToolExecuted) Type() Type { return ToolExecutedType }
-
-// Validate checks the shape.
-func (p *ToolExecuted) Validate() error {
-	return first(texts("call", p.Call, "name", p.Name), long("error", p.Error), oneOf("source", p.Source, "fixture", "cassette", "live"), trust(p.Trust),
-		counts("cost_microdollars", p.CostMicroUSD, "latency_ms", p.LatencyMS, "tokens", p.Tokens), p.Args.validate("args"), p.Result.validate("result"))
-}
 
 // Summary tells it in a line.
 func (p *ToolExecuted) Summary() string { return p.Name + " gave " + p.Result.Head }
@@ -181,11 +157,6 @@ type HandedOff struct {
 // Type is handoff.
 func (*HandedOff) Type() Type { return HandoffType }
 
-// Validate checks the shape.
-func (p *HandedOff) Validate() error {
-	return first(texts("call", p.Call, "from", p.From, "to", p.To), optional("input", p.Input))
-}
-
 // Summary tells it in a line.
 func (p *HandedOff) Summary() string { return fmt.Sprintf("%s hands over to %s", p.From, p.To) }
 
@@ -207,23 +178,17 @@ const TransportRequestType Type = "transport_request"
 type TransportRequest struct {
 	BytesIn   int64  `json:"bytes_in"`
 	BytesOut  int64  `json:"bytes_out"`
-	Error     string `json:"error,omitempty" schema:"long"`
+	Error     string `json:"error,omitempty"`
 	Host      string `json:"host"` // without port
 	LatencyMS int64  `json:"latency_ms"`
 	Method    string `json:"method"`
-	Path      string `json:"path" schema:"may be empty; long"`
-	Protocol  string `json:"protocol" schema:"one of openai, anthropic, mcp, http"` // a provider of model APIs, mcp, http
-	Status    int    `json:"status"`                                                // 0 if there was no answer
+	Path      string `json:"path"`
+	Protocol  string `json:"protocol"` // a provider of model APIs, mcp, http
+	Status    int    `json:"status"`   // 0 if there was no answer
 }
 
 // Type is transport_request.
 func (*TransportRequest) Type() Type { return TransportRequestType }
-
-// Validate checks the shape.
-func (p *TransportRequest) Validate() error {
-	return first(texts("host", p.Host, "method", p.Method), protocol(p.Protocol), long("path", p.Path), long("error", p.Error),
-		counts("bytes_in", p.BytesIn, "bytes_out", p.BytesOut, "latency_ms", p.LatencyMS, "status", int64(p.Status)))
-}
 
 // Summary tells it in a line.
 func (p *TransportRequest) Summary() string {
@@ -242,13 +207,4 @@ func (*TransportRequest) Subject() (string, bool) { return "", false }
 
 func (*TransportRequest) golden() golden {
 	return golden{line: []string{"method", "host"}, without: []string{"bytes_in", "bytes_out"}}
-}
-
-// protocol wants the name of a provider of model APIs, or one of the other two
-// that the gateway speaks.
-func protocol(name string) error {
-	if wire.IsProvider(name) {
-		return nil
-	}
-	return oneOf("protocol", name, append(wire.ProviderNames(), "mcp", "http")...)
 }

@@ -25,7 +25,7 @@ const (
 type Content struct {
 	Bytes  int64          `json:"bytes"`  // of the whole
 	Digest digest.Content `json:"digest"` // of the whole
-	Head   string         `json:"head" schema:"may be empty; head"`
+	Head   string         `json:"head"`
 	// Lossy says that the text is not UTF-8: in the head U+FFFD stands for
 	// what is not.
 	Lossy bool `json:"lossy,omitempty"`
@@ -75,18 +75,14 @@ func cut(s string, limit int) string {
 // isExact reports whether the head is the whole text.
 func (c *Content) isExact() bool { return !c.Lossy && !c.Redacted && !c.Truncated }
 
-// validate checks what can be checked without the whole: a head that claims to
-// be everything must have the digest.
-func (c *Content) validate(field string) error {
+// wholeText is what can be checked without the whole: a head that claims to be
+// everything must have the digest.
+func (c *Content) wholeText() error {
 	switch {
-	case c.Bytes < 0 || c.Digest.IsZero():
-		return fmt.Errorf("%s: %d bytes with digest %s", field, c.Bytes, c.Digest)
-	case len(c.Head) > maxHead:
-		return fmt.Errorf("%s: the head has %d bytes, expected at most %d", field, len(c.Head), maxHead)
 	case c.isExact() && (c.Bytes != int64(len(c.Head)) || digest.ContentOf([]byte(c.Head)) != c.Digest):
-		return fmt.Errorf("%s: the head claims to be the whole text and has another digest or length", field)
+		return errors.New("the head claims to be the whole text and has another digest or length")
 	case c.Truncated && !c.Lossy && !c.Redacted && c.Bytes <= int64(len(c.Head)):
-		return fmt.Errorf("%s: cut to %d bytes from %d", field, len(c.Head), c.Bytes)
+		return fmt.Errorf("cut to %d bytes from %d", len(c.Head), c.Bytes)
 	}
 	return nil
 }
@@ -253,27 +249,21 @@ func (a *Args) add(name string, text []byte, room int) int {
 	return max(0, room-2*len(c.Head))
 }
 
-func (a *Args) validate(field string) error {
-	if a.Bytes < 0 || a.Digest.IsZero() {
-		return fmt.Errorf("%s: %d bytes with digest %s", field, a.Bytes, a.Digest)
-	}
+// wholeArguments is the same of arguments: nothing is said of a name twice, no
+// value is too long, and what claims to be everything has the digest.
+func (a *Args) wholeArguments() error {
 	if a.Raw != nil {
 		if len(a.Values)+len(a.Cut) > 0 || a.Raw.Digest != a.Digest || a.Raw.Bytes != a.Bytes {
-			return fmt.Errorf("%s: both raw and values, or another digest or length than raw", field)
+			return errors.New("both raw and values, or another digest or length than raw")
 		}
-		return a.Raw.validate(field + ".raw")
-	}
-	for name, c := range a.Cut {
-		if _, both := a.Values[name]; both {
-			return fmt.Errorf("%s: %q is in values and in cut", field, name)
-		}
-		if err := c.validate(field + ".cut." + name); err != nil {
-			return err
-		}
+		return nil
 	}
 	for name, value := range a.Values {
+		if _, both := a.Cut[name]; both {
+			return fmt.Errorf("%q is in values and in cut", name)
+		}
 		if len(value) > ArgumentHead {
-			return fmt.Errorf("%s: %q has %d bytes, expected at most %d", field, name, len(value), ArgumentHead)
+			return fmt.Errorf("%q has %d bytes, expected at most %d", name, len(value), ArgumentHead)
 		}
 	}
 	if a.Redacted || len(a.Cut) > 0 {
@@ -287,7 +277,7 @@ func (a *Args) validate(field string) error {
 		}
 	}
 	if digest.ContentOf(whole) != a.Digest || int64(len(whole)) != a.Bytes {
-		return errors.New(field + ": the values claim to be everything and have another digest or length")
+		return errors.New("the values claim to be everything and have another digest or length")
 	}
 	return nil
 }

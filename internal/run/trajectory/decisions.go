@@ -9,13 +9,15 @@ import (
 // PolicyDecisionType is the type of [PolicyDecision].
 const PolicyDecisionType Type = "policy_decision"
 
-// PolicyDecision is what the policy said about a proposal, and why.
+// PolicyDecision is what the policy said about a proposal, and why. Verdict and
+// check agree: a log in which they do not would read one way to us and another way
+// to readers of the RVF format.
 type PolicyDecision struct {
 	Action  policy.Action  `json:"action"`
 	Call    string         `json:"call"`
-	Check   policy.Check   `json:"check" schema:"0 to 2"` // 0 allowed, 1 denied, 2 confirmed
+	Check   policy.Check   `json:"check"` // 0 allowed, 1 denied, 2 confirmed
 	Name    string         `json:"name"`
-	Reason  string         `json:"reason" schema:"may be empty; long"`
+	Reason  string         `json:"reason"`
 	Rule    string         `json:"rule"`
 	Verdict policy.Verdict `json:"verdict"`
 }
@@ -26,17 +28,6 @@ func (*PolicyDecision) Type() Type { return PolicyDecisionType }
 // Decided makes the event of a decision.
 func Decided(c policy.Call, d policy.Decision) *PolicyDecision {
 	return &PolicyDecision{c.Action, c.ID, d.Check, c.Name, d.Reason, d.Rule, d.Verdict}
-}
-
-// Validate checks that verdict and check agree: a log in which they do not
-// would read one way to us and another way to readers of the RVF format.
-func (p *PolicyDecision) Validate() error {
-	agree := p.Verdict == policy.Allow && (p.Check == policy.Allowed || p.Check == policy.Confirmed) ||
-		(p.Verdict == policy.Deny || p.Verdict == policy.Escalate) && p.Check == policy.Denied
-	if !agree {
-		return fmt.Errorf("verdict %.40q and check %d do not go together", string(p.Verdict), p.Check)
-	}
-	return first(action(p.Action), texts("call", p.Call, "name", p.Name, "rule", p.Rule), long("reason", p.Reason))
 }
 
 // Summary tells it in a line.
@@ -62,16 +53,11 @@ const PolicyViolationType Type = "policy_violation"
 type PolicyViolation struct {
 	Call string `json:"call"`
 	Rule string `json:"rule"`
-	Text string `json:"text" schema:"long"`
+	Text string `json:"text"`
 }
 
 // Type is policy_violation.
 func (*PolicyViolation) Type() Type { return PolicyViolationType }
-
-// Validate checks the shape.
-func (p *PolicyViolation) Validate() error {
-	return first(texts("call", p.Call, "rule", p.Rule), filled("text", p.Text))
-}
 
 // Summary tells it in a line.
 func (p *PolicyViolation) Summary() string { return p.Text }
@@ -91,17 +77,12 @@ type ApprovalRequested struct {
 	Action policy.Action `json:"action"`
 	Call   string        `json:"call"`
 	Name   string        `json:"name"`
-	Reason string        `json:"reason" schema:"may be empty; long"`
+	Reason string        `json:"reason"`
 	Rule   string        `json:"rule"`
 }
 
 // Type is approval_requested.
 func (*ApprovalRequested) Type() Type { return ApprovalRequestedType }
-
-// Validate checks the shape.
-func (p *ApprovalRequested) Validate() error {
-	return first(action(p.Action), texts("call", p.Call, "name", p.Name, "rule", p.Rule), long("reason", p.Reason))
-}
 
 // Summary tells it in a line.
 func (p *ApprovalRequested) Summary() string { return "asks for an approval of " + p.Name }
@@ -119,18 +100,13 @@ const ApprovalResolvedType Type = "approval_resolved"
 // ApprovalResolved is the answer. By says who gave it: case, person, timeout.
 type ApprovalResolved struct {
 	Approved bool   `json:"approved"`
-	By       string `json:"by" schema:"one of case, person, timeout"`
+	By       string `json:"by"`
 	Call     string `json:"call"`
-	Note     string `json:"note,omitempty" schema:"long"`
+	Note     string `json:"note,omitempty"`
 }
 
 // Type is approval_resolved.
 func (*ApprovalResolved) Type() Type { return ApprovalResolvedType }
-
-// Validate checks the shape.
-func (p *ApprovalResolved) Validate() error {
-	return first(texts("call", p.Call), oneOf("by", p.By, "case", "person", "timeout"), long("note", p.Note))
-}
 
 // Summary tells it in a line.
 func (p *ApprovalResolved) Summary() string {

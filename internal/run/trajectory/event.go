@@ -57,14 +57,13 @@ var sinceV2 = map[Type]bool{ToolObservedType: true, FileDeletedType: true}
 // of one proposal share it. entry names a memory entry, checkpoint a saved
 // state.
 //
-// The tag "schema" on a member says in a few words what Validate asks of it
-// beyond its type; the JSON Schema of trajectories is written from it, and a
-// test holds the two to each other.
+// docs/formats/rules/events.json says what is asked of each member; Validate and
+// the JSON Schema of trajectories are written from it.
 type Payload interface {
 	// Type is the type of the events that have such a payload.
 	Type() Type
 
-	// Validate checks everything about the shape that the types do not say.
+	// Validate says which rule of the type is broken, or nil.
 	Validate() error
 
 	// Summary tells the event in a line, which is never empty. What the agent

@@ -1,7 +1,6 @@
 package trajectory
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -19,9 +18,6 @@ type CheckpointSaved struct {
 
 // Type is checkpoint_saved.
 func (*CheckpointSaved) Type() Type { return CheckpointSavedType }
-
-// Validate checks the shape.
-func (p *CheckpointSaved) Validate() error { return texts("checkpoint", p.Checkpoint) }
 
 // Summary tells it in a line.
 func (p *CheckpointSaved) Summary() string { return "saves checkpoint " + p.Checkpoint }
@@ -44,21 +40,13 @@ type Rollback struct {
 	Call       string         `json:"call"`
 	Checkpoint string         `json:"checkpoint"`
 	Identical  bool           `json:"identical"`
-	Reason     string         `json:"reason" schema:"may be empty; long"`
+	Reason     string         `json:"reason"`
 	Restored   digest.Content `json:"restored"`
-	Standing   []string       `json:"standing,omitempty" schema:"long"` // not in v1
+	Standing   []string       `json:"standing,omitempty"` // not in v1
 }
 
 // Type is rollback.
 func (*Rollback) Type() Type { return RollbackType }
-
-// Validate checks the shape.
-func (p *Rollback) Validate() error {
-	if p.Identical && len(p.Standing) > 0 {
-		return fmt.Errorf("identical is true and %d effects stand", len(p.Standing))
-	}
-	return first(texts("call", p.Call, "checkpoint", p.Checkpoint), long("reason", p.Reason), ids("standing", p.Standing))
-}
 
 // Summary tells it in a line.
 func (p *Rollback) Summary() string {
@@ -91,18 +79,13 @@ const FileWrittenType Type = "file_written"
 type FileWritten struct {
 	Bytes  int64          `json:"bytes"`
 	Digest digest.Content `json:"digest"`
-	Link   string         `json:"link,omitempty" schema:"long"` // where a symbolic link points; not in v1
-	Mode   string         `json:"mode,omitempty"`               // four octal digits, if they are not 0644; not in v1
-	Path   string         `json:"path" schema:"long"`
+	Link   string         `json:"link,omitempty"` // where a symbolic link points; not in v1
+	Mode   string         `json:"mode,omitempty"` // four octal digits, if they are not 0644; not in v1
+	Path   string         `json:"path"`
 }
 
 // Type is file_written.
 func (*FileWritten) Type() Type { return FileWrittenType }
-
-// Validate checks the shape.
-func (p *FileWritten) Validate() error {
-	return first(filled("path", p.Path), counts("bytes", p.Bytes), long("link", p.Link), short("mode", p.Mode))
-}
 
 // Summary tells it in a line.
 func (p *FileWritten) Summary() string {
@@ -128,14 +111,11 @@ const FileDeletedType Type = "file_deleted"
 // FileDeleted is a file or link of the working folder that is gone. The path is
 // escaped as in [FileWritten].
 type FileDeleted struct {
-	Path string `json:"path" schema:"long"`
+	Path string `json:"path"`
 }
 
 // Type is file_deleted.
 func (*FileDeleted) Type() Type { return FileDeletedType }
-
-// Validate checks the shape.
-func (p *FileDeleted) Validate() error { return filled("path", p.Path) }
 
 // Summary tells it in a line.
 func (p *FileDeleted) Summary() string { return p.Path }
@@ -152,11 +132,11 @@ const TestRunType Type = "test_run"
 
 // TestRun is the test command of a coding case, run by the harness.
 type TestRun struct {
-	Command []string `json:"command" schema:"not empty"`
-	Exit    int      `json:"exit" schema:"any number"` // -1 if it was killed, or if its output is not that of a test that passes
+	Command []string `json:"command"`
+	Exit    int      `json:"exit"` // -1 if it was killed, or if its output is not that of a test that passes
 	// Ignored are the agent's changes that the test did not get, because they
 	// are of files that decide what a test is; escaped paths. Not in v1.
-	Ignored   []string `json:"ignored,omitempty" schema:"long"`
+	Ignored   []string `json:"ignored,omitempty"`
 	LatencyMS int64    `json:"latency_ms"`
 	Output    Content  `json:"output"`
 	Passed    bool     `json:"passed"`
@@ -164,17 +144,6 @@ type TestRun struct {
 
 // Type is test_run.
 func (*TestRun) Type() Type { return TestRunType }
-
-// Validate checks the shape.
-func (p *TestRun) Validate() error {
-	if len(p.Command) == 0 {
-		return errors.New("command is empty")
-	}
-	if p.Passed != (p.Exit == 0) {
-		return fmt.Errorf("passed is %v and the command ended with %d", p.Passed, p.Exit)
-	}
-	return first(ids("command", p.Command), ids("ignored", p.Ignored), counts("latency_ms", p.LatencyMS), p.Output.validate("output"))
-}
 
 // Summary tells it in a line.
 func (p *TestRun) Summary() string {

@@ -23,9 +23,9 @@ const MemoryProposedType Type = "memory_proposed"
 // it would replace.
 type MemoryProposed struct {
 	Call       string  `json:"call"`
-	Confidence float64 `json:"confidence" schema:"0 to 1"`
+	Confidence float64 `json:"confidence"`
 	Key        string  `json:"key"`
-	Source     string  `json:"source" schema:"may be empty"`
+	Source     string  `json:"source"`
 	Supersedes string  `json:"supersedes,omitempty"`
 	Tier       Tier    `json:"tier"`
 	Value      Content `json:"value"`
@@ -33,11 +33,6 @@ type MemoryProposed struct {
 
 // Type is memory_proposed.
 func (*MemoryProposed) Type() Type { return MemoryProposedType }
-
-// Validate checks the shape.
-func (p *MemoryProposed) Validate() error {
-	return first(texts("call", p.Call, "key", p.Key), short("source", p.Source), short("supersedes", p.Supersedes), memory(p.Tier, p.Confidence), p.Value.validate("value"))
-}
 
 // Summary tells it in a line.
 func (p *MemoryProposed) Summary() string {
@@ -57,10 +52,10 @@ const MemoryWrittenType Type = "memory_written"
 // MemoryWritten is a write that took place and made an entry.
 type MemoryWritten struct {
 	Call       string  `json:"call"`
-	Confidence float64 `json:"confidence" schema:"0 to 1"`
+	Confidence float64 `json:"confidence"`
 	Entry      string  `json:"entry"`
 	Key        string  `json:"key"`
-	Source     string  `json:"source" schema:"may be empty"`
+	Source     string  `json:"source"`
 	Supersedes string  `json:"supersedes,omitempty"`
 	Tier       Tier    `json:"tier"`
 	Value      Content `json:"value"`
@@ -68,14 +63,6 @@ type MemoryWritten struct {
 
 // Type is memory_written.
 func (*MemoryWritten) Type() Type { return MemoryWrittenType }
-
-// Validate checks the shape.
-func (p *MemoryWritten) Validate() error {
-	if p.Supersedes == p.Entry {
-		return fmt.Errorf("entry %.80q supersedes itself", p.Entry)
-	}
-	return first(texts("call", p.Call, "entry", p.Entry, "key", p.Key), short("source", p.Source), short("supersedes", p.Supersedes), memory(p.Tier, p.Confidence), p.Value.validate("value"))
-}
 
 // Summary tells it in a line.
 func (p *MemoryWritten) Summary() string {
@@ -100,11 +87,6 @@ type MemoryRetrieved struct {
 
 // Type is memory_retrieved.
 func (*MemoryRetrieved) Type() Type { return MemoryRetrievedType }
-
-// Validate checks the shape.
-func (p *MemoryRetrieved) Validate() error {
-	return first(ids("entries", p.Entries), optional("query", p.Query))
-}
 
 // Summary tells it in a line.
 func (p *MemoryRetrieved) Summary() string {

@@ -1,10 +1,5 @@
 package trajectory
 
-import (
-	"errors"
-	"fmt"
-)
-
 // A Vantage says how much is known of a tool call.
 type Vantage string
 
@@ -36,23 +31,11 @@ type ToolObserved struct {
 	ID      string   `json:"id,omitempty"`
 	Name    string   `json:"name,omitempty"`
 	Result  *Content `json:"result,omitempty"`
-	Vantage Vantage  `json:"vantage" schema:"one of proposed, reported"`
+	Vantage Vantage  `json:"vantage"`
 }
 
 // Type is tool_observed.
 func (*ToolObserved) Type() Type { return ToolObservedType }
-
-// Validate checks the shape.
-func (p *ToolObserved) Validate() error {
-	if (p.Vantage == Reported) != (p.Result != nil) {
-		return fmt.Errorf("vantage is %.40q, and a call has a result if it is reported and only then", string(p.Vantage))
-	}
-	if p.Vantage == Proposed && p.Error {
-		return errors.New("a proposed call has not failed yet")
-	}
-	return first(texts("call", p.Call), short("id", p.ID), short("name", p.Name), oneOf("vantage", string(p.Vantage), string(Proposed), string(Reported)),
-		p.Args.validate("args"), optional("result", p.Result))
-}
 
 // Summary tells it in a line.
 func (p *ToolObserved) Summary() string {

@@ -5,18 +5,18 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tallystick/internal/record/canon"
-	"tallystick/internal/record/digest"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/schema"
-	"tallystick/internal/run/policy"
+	"tallystick/internal/testing/rules"
 )
 
 var updateSchema = flag.Bool("update", false, "write docs/formats/trajectory.schema.json")
@@ -53,82 +53,8 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A rule is what a member's tag "schema" says, or its Go type.
-type rule struct {
-	words    []string // the texts that it may be
-	names    []string // the names that the members of an object may have
-	bounds   [2]any   // of a number
-	mayEmpty bool     // a text that may be empty; all others that must be there must not
-	notEmpty bool     // a list with at least one element
-	maxBytes int      // of a text
-}
-
-// ruleOf reads a tag. TestSchemaAndValidateKnowTheSameWords tries everything
-// that it says against Validate.
-func ruleOf(f reflect.StructField) rule {
-	r := rule{words: wordsOf(f.Type), bounds: [2]any{0, nil}, maxBytes: maxShort}
-	tag := f.Tag.Get("schema")
-	for phrase := range strings.SplitSeq(tag, "; ") {
-		one, isOne := strings.CutPrefix(phrase, "one of ")
-		names, isNames := strings.CutPrefix(phrase, "names ")
-		switch {
-		case isOne:
-			r.words = strings.Split(one, ", ")
-		case isNames:
-			r.names = strings.Split(names, ", ")
-		case phrase == "":
-		case phrase == "may be empty":
-			r.mayEmpty = true
-		case phrase == "not empty":
-			r.notEmpty = true
-		case phrase == "long":
-			r.maxBytes = maxLong
-		case phrase == "head":
-			r.maxBytes = maxHead
-		case phrase == "from 1":
-			r.bounds = [2]any{1, nil}
-		case phrase == "0 to 1":
-			r.bounds = [2]any{0, 1}
-		case phrase == "0 to 2":
-			r.bounds = [2]any{0, 2}
-		case phrase == "any number":
-			r.bounds = [2]any{nil, nil}
-		default:
-			panic(f.Name + " has the tag " + tag + ", which says nothing that is known here")
-		}
-	}
-	return r
-}
-
-// wordsOf lists the values of types that have few.
-func wordsOf(t reflect.Type) []string {
-	switch t {
-	case reflect.TypeFor[policy.Mode]():
-		return []string{"restricted", "approved", "autonomous"}
-	case reflect.TypeFor[policy.Class]():
-		return texted(policy.Classes())
-	case reflect.TypeFor[policy.Action]():
-		return texted(policy.Actions())
-	case reflect.TypeFor[policy.Verdict]():
-		return []string{"allow", "deny", "escalate"}
-	case reflect.TypeFor[Tier]():
-		return []string{"working", "episodic", "semantic", "procedural"}
-	case reflect.TypeFor[evidence.Severity]():
-		return []string{"block", "warn", "info"}
-	}
-	return nil
-}
-
-func texted[T ~string](list []T) []string {
-	var out []string
-	for _, v := range list {
-		out = append(out, string(v))
-	}
-	return out
-}
-
-// TestSchemaFile writes docs/formats/trajectory.schema.json from the payload
-// types and compares.
+// TestSchemaFile writes docs/formats/trajectory.schema.json from the rules of
+// events and compares.
 func TestSchemaFile(t *testing.T) {
 	want := schemaDocument(t)
 	if *updateSchema {
@@ -141,23 +67,23 @@ func TestSchemaFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s does not match the types; run \"go test ./internal/run/trajectory -run SchemaFile -update\" and read the diff", schemaFile)
+		t.Errorf("%s does not match the rules; run \"go test ./internal/run/trajectory -run SchemaFile -update\" and read the diff", schemaFile)
 	}
 }
 
 func schemaDocument(t testing.TB) []byte {
 	t.Helper()
-	types := Types()
+	types, file := Types(), eventRules(t)
 	defs := ordered{
 		{"id", ordered{{"type", "string"}, {"pattern", "^sha256:[0-9a-f]{64}$"}}},
 		{"digest", ordered{{"type", "string"}, {"pattern", "^blake3:[0-9a-f]{64}$"}}},
-		{"content", objectSchema(reflect.TypeFor[Content]())},
-		{"args", objectSchema(reflect.TypeFor[Args]())},
+		{"content", valueSchema(file.Shapes["content"])},
+		{"args", valueSchema(file.Shapes["args"])},
 	}
-	var rules []any
+	var byType []any
 	for _, typ := range types {
-		defs = append(defs, member{string(typ), objectSchema(reflect.TypeOf(NewPayload(typ)).Elem())})
-		rules = append(rules, ordered{
+		defs = append(defs, member{string(typ), valueSchema(file.Documents[string(typ)])})
+		byType = append(byType, ordered{
 			{"if", ordered{{"properties", ordered{{"type", ordered{{"const", typ}}}}}}},
 			{"then", ordered{{"properties", ordered{{"payload", ordered{{"$ref", "#/$defs/" + string(typ)}}}}}}},
 		})
@@ -178,7 +104,7 @@ func schemaDocument(t testing.TB) []byte {
 		}},
 		{"required", []string{"payload", "prev", "seq", "t", "turn", "type"}},
 		{"additionalProperties", false},
-		{"allOf", rules},
+		{"allOf", byType},
 		{"$defs", defs},
 	}
 	compact, err := json.Marshal(doc)
@@ -192,92 +118,66 @@ func schemaDocument(t testing.TB) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// objectSchema describes a struct: every member, and no other.
-func objectSchema(typ reflect.Type) ordered {
+// valueSchema says in JSON Schema what a rule says of a value, as far as it can. A
+// schema counts characters and a rule bytes, so a bound here is never the tighter one.
+func valueSchema(s *rules.Shape) any {
+	bounds := func(out ordered, least, most string) ordered {
+		if s.Max != nil {
+			out = append(out, member{most, *s.Max})
+		}
+		if s.Min != nil {
+			out = append(out, member{least, *s.Min})
+		}
+		return out
+	}
+	switch {
+	case s.Is == rules.Any:
+		return true
+	case s.Is == rules.Flag && s.OneOf != nil:
+		return ordered{{"const", s.OneOf[0]}}
+	case s.OneOf != nil:
+		return ordered{{"enum", s.OneOf}}
+	case slices.Contains(s.Like, "sha256"):
+		return ordered{{"$ref", "#/$defs/id"}}
+	case slices.Contains(s.Like, "blake3"):
+		return ordered{{"$ref", "#/$defs/digest"}}
+	case s.Pattern != "":
+		return ordered{{"type", "string"}, {"pattern", "^" + s.Pattern + "$"}}
+	}
+	switch s.Is {
+	case rules.Text:
+		return bounds(ordered{{"type", "string"}}, "minLength", "maxLength")
+	case rules.Flag:
+		return ordered{{"type", "boolean"}}
+	case rules.Count:
+		return bounds(ordered{{"type", "integer"}}, "minimum", "maximum")
+	case rules.Number:
+		return bounds(ordered{{"type", "number"}}, "minimum", "maximum")
+	case rules.List:
+		return bounds(ordered{{"type", "array"}, {"items", valueSchema(s.Of)}}, "minItems", "maxItems")
+	case rules.Map:
+		object := ordered{{"type", "object"}, {"additionalProperties", valueSchema(s.Of)}}
+		if s.Names != nil {
+			object = append(object, member{"propertyNames", valueSchema(s.Names)})
+		}
+		return bounds(object, "minProperties", "maxProperties")
+	case rules.Object:
+		return objectSchema(s)
+	}
+	return ordered{{"$ref", "#/$defs/" + s.Is}}
+}
+
+// objectSchema has every member, and no other.
+func objectSchema(s *rules.Shape) ordered {
 	var properties ordered
 	required := []string{}
-	for f := range typ.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		optional := strings.Contains(options, "omit")
-		if !optional {
+	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
+		if !s.Members[name].Optional {
 			required = append(required, name)
 		}
-		properties = append(properties, member{name, valueSchema(ruleOf(f), f.Type, optional)})
+		properties = append(properties, member{name, valueSchema(s.Members[name])})
 	}
 	return ordered{{"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}}
-}
-
-func valueSchema(r rule, typ reflect.Type, optional bool) any {
-	if typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	if r.words != nil {
-		return ordered{{"enum", r.words}}
-	}
-	switch typ {
-	case reflect.TypeFor[digest.ID]():
-		return ordered{{"$ref", "#/$defs/id"}}
-	case reflect.TypeFor[digest.Content]():
-		return ordered{{"$ref", "#/$defs/digest"}}
-	case reflect.TypeFor[Content]():
-		return ordered{{"$ref", "#/$defs/content"}}
-	case reflect.TypeFor[Args]():
-		return ordered{{"$ref", "#/$defs/args"}}
-	case reflect.TypeFor[policy.ShortHash]():
-		return ordered{{"type", "string"}, {"pattern", "^[0-9a-f]{16}$"}}
-	case reflect.TypeFor[canon.RawMessage]():
-		return true
-	}
-	switch typ.Kind() {
-	case reflect.String:
-		return textSchema(r)
-	case reflect.Bool:
-		// An optional flag is there only when it is true.
-		if optional {
-			return ordered{{"const", true}}
-		}
-		return ordered{{"type", "boolean"}}
-	case reflect.Int, reflect.Int64, reflect.Uint8:
-		return numberSchema(r, "integer")
-	case reflect.Float64:
-		return numberSchema(r, "number")
-	case reflect.Slice:
-		list := ordered{{"type", "array"}, {"items", ordered{{"type", "string"}, {"maxLength", maxLong}}}, {"maxItems", maxList}}
-		if r.notEmpty {
-			list = append(list, member{"minItems", 1})
-		}
-		return list
-	case reflect.Map:
-		object := ordered{{"type", "object"}, {"additionalProperties", valueSchema(rule{bounds: r.bounds, maxBytes: r.maxBytes}, typ.Elem(), false)}}
-		if r.names != nil {
-			object = append(object, member{"propertyNames", ordered{{"enum", r.names}}})
-		}
-		if optional {
-			object = append(object, member{"minProperties", 1})
-		}
-		return object
-	}
-	panic("no schema for " + typ.String())
-}
-
-// textSchema bounds a text. A schema counts characters and Validate bytes, so
-// a bound here is never the tighter one.
-func textSchema(r rule) ordered {
-	s := ordered{{"type", "string"}, {"maxLength", r.maxBytes}}
-	if !r.mayEmpty {
-		s = append(s, member{"minLength", 1})
-	}
-	return s
-}
-
-func numberSchema(r rule, typ string) ordered {
-	s := ordered{{"type", typ}}
-	for i, name := range []string{"minimum", "maximum"} {
-		if r.bounds[i] != nil {
-			s = append(s, member{name, r.bounds[i]})
-		}
-	}
-	return s
 }
 
 func readSchema(t testing.TB) *schema.Schema {
@@ -460,27 +360,23 @@ func TestSchemaAndValidateKnowTheSameWords(t *testing.T) {
 			t.Errorf("%s = %v: Validate says %v, the schema %v, want %v", path, v, valid, fits, want)
 		}
 	}
+	file := eventRules(t)
 	for typ := range byType {
-		for f := range reflect.TypeOf(NewPayload(Type(typ))).Elem().Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			path, r := typ+"."+name, ruleOf(f)
+		for name, shape := range file.Documents[typ].Members {
+			path := typ + "." + name
 			switch {
-			case r.words != nil:
-				for _, w := range r.words {
+			case shape.Is == rules.Text && shape.OneOf != nil:
+				for _, w := range shape.OneOf {
 					agree(path, w, true)
 				}
 				agree(path, "zzz", false)
-			case f.Type.Kind() == reflect.String:
-				agree(path, "", r.mayEmpty)
-				agree(path, strings.Repeat("x", r.maxBytes), true)
-				agree(path, strings.Repeat("x", r.maxBytes+1), false)
-			case f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Int64:
-				if path == "context_compiled.used" || r.bounds[0] == nil {
-					continue // tied to other members
-				}
-				least := r.bounds[0].(int)
-				agree(path, least, true)
-				agree(path, least-1, false)
+			case shape.Is == rules.Text && shape.Max != nil:
+				agree(path, "", shape.Min == nil)
+				agree(path, strings.Repeat("x", int(*shape.Max)), true)
+				agree(path, strings.Repeat("x", int(*shape.Max)+1), false)
+			case shape.Is == rules.Count && shape.Min != nil && path != "context_compiled.used" && path != "policy_decision.check": // these are tied to other members
+				agree(path, *shape.Min, true)
+				agree(path, *shape.Min-1, false)
 			}
 		}
 	}

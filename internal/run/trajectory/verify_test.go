@@ -127,7 +127,7 @@ func TestVerifyRefusesForgedLines(t *testing.T) {
 		{"the first line dropped", join(func(l [][]byte) [][]byte { return l[1:] }), 1, "event 2 names", chain},
 		{"the last line dropped", join(func(l [][]byte) [][]byte { return l[:len(l)-1] }), len(lines) - 1, "cut off", chain},
 		{"a changed argument", replace(16, `"tokens":4`, `"tokens":5`), 17, "that line was changed", chain},
-		{"a changed verdict", replace(24, `"verdict":"deny"`, `"verdict":"allow"`), 24, "do not go together", refusal.EntryInvalid},
+		{"a changed verdict", replace(24, `"verdict":"deny"`, `"verdict":"allow"`), 24, "does not fit verdict allow", refusal.EntryInvalid},
 		{"a head that is not the text", replace(18, `"head":"paid"`, `"head":"nope"`), 18, "another digest", refusal.EntryInvalid},
 		{"arguments that are not the digest's", replace(16, `{"amount":100}`, `{"amount":999}`), 16, "another digest", refusal.EntryInvalid},
 		{"an unknown member", replace(3, `"seq":3`, `"seq":3,"seq2":1`), 3, "unknown", refusal.EntryInvalid},
@@ -223,7 +223,7 @@ func TestAppendRefusesAndChangesNothing(t *testing.T) {
 	refuse(0, &LimitReached{Limit: "patience"}, time.Second, "limit is")
 	refuse(0, nil, time.Second, "without a payload")
 	refuse(0, &Plan{Content{Bytes: 1, Digest: digest.ContentOf([]byte("y")), Head: "x"}}, time.Second, "another digest")
-	refuse(0, &Failure{Name: "x", Detail: strings.Repeat("x", maxLong+1)}, time.Second, "bytes")
+	refuse(0, &Failure{Name: "x", Detail: strings.Repeat("x", 4096+1)}, time.Second, "bytes")
 	big := &ContextCompiled{Admitted: slices.Repeat([]string{strings.Repeat("x", 1000)}, 2000)}
 	refuse(0, big, time.Second, "at most 1048576")
 }
@@ -344,12 +344,12 @@ func TestContentCutsBetweenCharacters(t *testing.T) {
 		if c.Head != tt.want || flags != tt.flags || c.Bytes != int64(len(tt.in)) || c.Digest != digest.ContentOf([]byte(tt.in)) {
 			t.Errorf("%q at %d: %+v", tt.in, tt.limit, c)
 		}
-		if err := c.validate("c"); err != nil {
+		if err := c.validate(); err != nil {
 			t.Errorf("%q: %v", tt.in, err)
 		}
 	}
 	secret := NewRedacted([]byte("key sk-12345678"), []byte("key [REDACTED]"), 8)
-	if secret.Head != "key [RED" || !secret.Redacted || !secret.Truncated || strings.Contains(secret.Head, "sk-") || secret.validate("c") != nil {
+	if secret.Head != "key [RED" || !secret.Redacted || !secret.Truncated || strings.Contains(secret.Head, "sk-") || secret.validate() != nil {
 		t.Errorf("%+v", secret)
 	}
 }
@@ -357,20 +357,20 @@ func TestContentCutsBetweenCharacters(t *testing.T) {
 func TestArgsCarryEachValueOrItsHead(t *testing.T) {
 	big := strings.Repeat("x", ArgumentHead)
 	a := NewArgs([]byte(`{"small": 1.0, "big":"` + big + `"}`))
-	if string(a.Values["small"]) != "1" || len(a.Values) != 1 || !a.Cut["big"].Truncated || a.Raw != nil || a.validate("args") != nil {
+	if string(a.Values["small"]) != "1" || len(a.Values) != 1 || !a.Cut["big"].Truncated || a.Raw != nil || a.validate() != nil {
 		t.Errorf("%+v", a)
 	}
 	for _, odd := range []string{"not json", "[1]", `"text"`, `{"a":1,"a":2}`, "null", "\xff"} {
 		a := NewArgs([]byte(odd))
-		if a.Raw == nil || len(a.Values) > 0 || a.validate("args") != nil {
-			t.Errorf("%q: %+v, %v", odd, a, a.validate("args"))
+		if a.Raw == nil || len(a.Values) > 0 || a.validate() != nil {
+			t.Errorf("%q: %+v, %v", odd, a, a.validate())
 		}
 	}
-	if a := NewArgs(nil); a.Raw != nil || a.Bytes != 2 || a.validate("args") != nil {
+	if a := NewArgs(nil); a.Raw != nil || a.Bytes != 2 || a.validate() != nil {
 		t.Errorf("none: %+v", a)
 	}
 	hidden := NewRedactedArgs([]byte(`{"key":"sk-1"}`), []byte(`{"key":"[REDACTED]"}`))
-	if !hidden.Redacted || strings.Contains(string(hidden.Values["key"]), "sk-") || hidden.Digest != digest.ContentOf([]byte(`{"key":"[REDACTED]"}`)) || hidden.validate("args") != nil {
+	if !hidden.Redacted || strings.Contains(string(hidden.Values["key"]), "sk-") || hidden.Digest != digest.ContentOf([]byte(`{"key":"[REDACTED]"}`)) || hidden.validate() != nil {
 		t.Errorf("%+v", hidden)
 	}
 }
@@ -396,7 +396,7 @@ func TestArgumentsAlwaysFitALine(t *testing.T) {
 			if _, err := l.Append(1, &ToolExecuted{Call: "c", Name: "n", Args: a, Source: "fixture", Result: NewContent([]byte(strings.Repeat("\x01", 1<<20)), ResultHead)}, time.Second); err != nil {
 				t.Errorf("%d arguments of %d %q: %v", tt.count, tt.size, filler, err)
 			}
-			if err := a.validate("args"); err != nil {
+			if err := a.validate(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -43,7 +43,7 @@ func TestV1HasNoneOfTheLaterTypes(t *testing.T) {
 
 	withVantage := inV1()
 	withVantage.Vantage = SeenInside
-	if _, err := NewLog().Append(0, withVantage, 0); err == nil || !strings.Contains(err.Error(), "has no such member") {
+	if _, err := NewLog().Append(0, withVantage, 0); err == nil || !strings.Contains(err.Error(), "vantage is there, and format is "+FormatV1) {
 		t.Errorf("v1 with a vantage: %v", err)
 	}
 	offers := &ModelCallStarted{Call: "c1", Model: "m", Prompt: text("p"), Provider: "openai", Request: text("r").Digest, Tools: []string{"t"}}

@@ -65,10 +65,14 @@ const FORMS = {
   name: (v) => /^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$/.test(v),
   objective: isObjective,
   visible: (v) => !INVISIBLE.test(v),
+  no_control: (v) => !/[\u0000-\u001f\u007f-\u009f]/.test(v),
   relative_path: (v) => !v.startsWith("..") && relative(v),
   ssh_public_key: isSSHKey,
   six_decimals: (v) => Math.round(v * 1e6) / 1e6 === v,
 };
+
+// isLike is for texts that stand in no document: a form is in one place.
+export const isLike = (form, text) => FORMS[form](text);
 
 const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
 

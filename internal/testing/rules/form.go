@@ -22,6 +22,7 @@ var forms = map[string]func(string) bool{
 	"name":           regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$`).MatchString,
 	"objective":      isObjective,
 	"visible":        isVisible,
+	"no_control":     func(s string) bool { return !strings.ContainsFunc(s, unicode.IsControl) },
 	"relative_path":  isRelativePath,
 	"ssh_public_key": isSSHKey,
 }

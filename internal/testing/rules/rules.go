@@ -1,12 +1,11 @@
 // Package rules reads the machine-readable rules of our formats, which lie in
 // docs/formats/rules, and says whether a document keeps them.
 //
-// Nothing that the program does depends on it. The program validates documents
-// with code of its own, next to their types; this package is the second
-// opinion. Tests hold the two to each other on thousands of changed documents
-// ([Mutations]), so that a file of rules is the rule and not a description of
-// it, and write the tables of the format pages from the files ([Table]). A
-// stranger's verifier reads the same files: docs/formats/verify.py does.
+// The program's own checks are Go that gen, below this package, writes from the
+// same files; this package interprets them. Tests hold the two to each other,
+// and to docs/formats/verify.py, on thousands of changed documents
+// ([Mutations]), and write the tables of the format pages from the files
+// ([Table]).
 //
 // docs/formats/rules/README.md describes the language. It says nothing about
 // bytes: that a document is canonical JSON is checked before its rules.

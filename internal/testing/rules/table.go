@@ -73,7 +73,7 @@ var formWords = map[string]string{
 	"blake3": "digest `blake3:`", "sha256": "digest `sha256:`", "not_zero": "not of zeros",
 	"time": "time to the millisecond", "second": "time to the second", "origin": "a ledger's name",
 	"name": "a name", "objective": "without the words that no score may claim", "visible": "one line of visible text",
-	"relative_path": "a clean relative path", "ssh_public_key": "an SSH public key", "six_decimals": "at most six decimals",
+	"no_control": "no control characters", "relative_path": "a clean relative path", "ssh_public_key": "an SSH public key", "six_decimals": "at most six decimals",
 }
 
 // words says what a value may be, for a cell of a table.
@@ -100,7 +100,7 @@ func (s *Shape) words() string {
 		what = alternatives(s.OneOf)
 	}
 	for i, form := range s.Like {
-		if i == 0 && s.Is == Text && form != "objective" {
+		if i == 0 && s.Is == Text && form != "objective" && form != "no_control" {
 			what = formWords[form]
 			continue
 		}

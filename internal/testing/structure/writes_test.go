@@ -21,6 +21,7 @@ var mayWrite = map[string]string{
 	"cmd":                   "a program's own start-up, before there is a workspace",
 
 	"internal/testing/pgtest":    "the temporary folder of a PostgreSQL that only tests start",
+	"internal/testing/rules/gen": "checks in Go, which people generate and commit",
 	"internal/testing/servetest": "settings and log of a registry that only tests serve",
 }
 
