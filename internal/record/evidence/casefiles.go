@@ -1,13 +1,9 @@
 package evidence
 
 import (
-	"fmt"
-
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 )
-
-// CaseFilesVersion is the version of [CaseFiles].
-const CaseFilesVersion = 1
 
 // CaseFiles is the index of one case's evidence: what each piece is. It lies in
 // the evidence itself, and its digest is the first that the case's record
@@ -27,7 +23,7 @@ type CaseFiles struct {
 	Rubric     *RubricFiles     `json:"rubric,omitempty"`
 	TestLog    *digest.Content  `json:"test_log,omitempty"` // of the case's test command
 	Trajectory TrajectoryFile   `json:"trajectory"`
-	Version    int              `json:"v"`
+	Version    string           `json:"v"`                  // [format.Version]
 	Verdicts   []VerdictFiles   `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
 	Watch      *digest.Content  `json:"watch,omitempty"`    // what was noted of the texts as they passed: a [Watched]
 }
@@ -79,8 +75,8 @@ type EmbeddingFiles struct {
 
 // Validate checks the version.
 func (c *CaseFiles) Validate() error {
-	if c.Version != CaseFilesVersion {
-		return fmt.Errorf("v is %d, this program knows %d", c.Version, CaseFilesVersion)
+	if err := format.CheckVersion("the index of a case", c.Version); err != nil {
+		return err
 	}
 	return nil
 }

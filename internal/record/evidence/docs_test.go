@@ -13,6 +13,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/testing/rules"
 )
 
@@ -48,7 +49,6 @@ func source() *rules.Source {
 			"attempt.registered.origin":           "like origin",
 			"attempt.registered.number":           "from 1",
 			"attempt.registered.mode":             "one of replay, live",
-			"attempt.registered.rules":            "one of 2",
 			"attempt.registered.plan.cases":       "distinct id",
 			"attempt.registered.plan.case_count":  "from 1",
 			"attempt.registered.plan.repeat":      "from 1",
@@ -126,6 +126,7 @@ func source() *rules.Source {
 			"promotion.recommendation.emitted.evidence":                "each any number",
 			"promotion.recommendation.emitted.requires_human_approval": "is true",
 			"promotion.recommendation.emitted.rules":                   "from 1",
+			"promotion.recommendation.emitted.window_days":             "from 1",
 
 			"registry.configured.deadline_hours":  "from 1",
 			"registry.configured.draw_rule":       "one of 2",
@@ -147,11 +148,11 @@ func source() *rules.Source {
 			"score.failure_modes":    "at most 256; each like objective; each 1 to 128",
 			"score.score":            "0 to 1",
 
-			"index.v": "one of 1",
+			"index.v": "one of 1-draft",
 
 			"entry.body": "any value",
 			"entry.kind": "pattern [a-z_](?:[a-z._]{0,62}[a-z_])?",
-			"entry.v":    "one of 1",
+			"entry.v":    "one of 1-draft",
 		},
 		Relations: map[string][][]any{
 			"attempt.registered.plan":            {{"exactly_one", "cases", "cases_digest"}, {"length", "cases", "case_count"}, {"needs", "selection", "filtered"}, {"absent_when", "stop_early", "filtered", true}, {"needed_when", "recording", "submit_intent", true}, {"needs", "second_view", "judge_digest"}},
@@ -166,7 +167,7 @@ func source() *rules.Source {
 			},
 			"case.scored.cached":  {{"at_most", "replies", "calls"}, {"absent_when", "recording", "replies", 0}, {"needs", "attempt", "recording"}},
 			"case.scored.policy":  {{"at_most", "rollbacks_verified", "rollbacks"}},
-			"attempt.reproduced":  {{"there_when", "divergence", "agrees", false}, {"together", "registered", "finished", "results"}},
+			"attempt.reproduced":  {{"there_when", "divergence", "agrees", false}},
 			"registry.configured": {{"at_most", "quorum", "judges"}},
 			"registry.decided":    {{"there_when", "manifest_chain", "outcome", "published"}},
 			"entry":               {{"document", "body", "kind"}, {"bytes", MaxEntryBytes}},
@@ -385,7 +386,7 @@ func TestRecordsKeepTheirRules(t *testing.T) {
 // validIndex is an index with every member.
 func validIndex(t testing.TB) []byte {
 	d := digest.ContentOf([]byte("x"))
-	return mustMarshal(t, &CaseFiles{Answer: &d, Contents: []digest.Content{d}, Diff: &d, Grading: &d, Plan: &d, Recording: &d, TestLog: &d, Version: 1,
+	return mustMarshal(t, &CaseFiles{Answer: &d, Contents: []digest.Content{d}, Diff: &d, Grading: &d, Plan: &d, Recording: &d, TestLog: &d, Version: format.Version,
 		Folder:     &FolderFiles{Start: d, Changed: []ChangedFile{{Digest: &d, Path: "a"}, {Link: "a", Path: "b"}, {Folder: true, Mode: "0700", Path: "c"}}},
 		Rubric:     &RubricFiles{Input: d, Output: d, Stderr: &d},
 		Trajectory: TrajectoryFile{Digest: d, Head: digest.IDOf([]byte("x"))},
@@ -421,7 +422,7 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	two.Plan.Cases, two.Plan.CaseCount = append(two.Plan.Cases, PlannedCase{ID: "b", Digest: content}), 2
 	variant, seed := *examples()[AttemptRegisteredKind].(*AttemptRegistered), 1
 	variant.Plan.Selection = &Selection{Cases: []string{"a*", "!b"}, Tags: []string{"easy"}, Sample: 1, Seed: &seed, Of: 2}
-	variant.Plan.Reduce, variant.Plan.Repeat, variant.Plan.ScoringDigest = "at_least:2", 3, &content
+	variant.Plan.Reduce, variant.Plan.Repeat, variant.Plan.ScoringDigest = "at_least:2", 3, content
 	variant.Plan.Parameters = []PlannedParameter{{Name: "model", Value: "m"}, {Name: "prompt_file", Value: "prompts/a.md", Digest: &content}}
 	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &long), mustMarshal(t, &two), mustMarshal(t, &variant))
 	agrees := *examples()[AttemptReproducedKind].(*AttemptReproduced)

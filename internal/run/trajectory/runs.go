@@ -4,16 +4,12 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/run/policy"
 )
 
-// Format is the version of the format that is written, in every run_started.
-// FormatV1 is the first one: what was sealed in it verifies for ever, and it has
-// none of the types that came later.
-const (
-	Format   = "tallystick-trajectory/v2"
-	FormatV1 = "tallystick-trajectory/v1"
-)
+// Format names the format, in every run_started.
+const Format = "tallystick-trajectory/" + format.Version
 
 // What of an agent's work can be seen, in run_started: everything it does goes
 // through us; what passes the gateway; nothing but its answers.
@@ -32,14 +28,14 @@ type RunStarted struct {
 	Case        string           `json:"case"`
 	Class       string           `json:"class"`
 	Execution   int              `json:"execution" schema:"from 1"` // from 1
-	Format      string           `json:"format" schema:"one of tallystick-trajectory/v2, tallystick-trajectory/v1"`
+	Format      string           `json:"format" schema:"one of tallystick-trajectory/1-draft"`
 	Governance  policy.Mode      `json:"governance"`
 	Input       *Content         `json:"input,omitempty"`
 	Policy      digest.ID        `json:"policy"`
 	PolicyShort policy.ShortHash `json:"policy_short"`
 	Repeat      int              `json:"repeat" schema:"from 1"` // from 1
 	Target      string           `json:"target"`
-	Vantage     string           `json:"vantage,omitempty" schema:"one of inside, gateway, answers"` // not in v1
+	Vantage     string           `json:"vantage,omitempty" schema:"one of inside, gateway, answers"`
 }
 
 // Type is run_started.
@@ -47,13 +43,10 @@ func (*RunStarted) Type() Type { return RunStartedType }
 
 // Validate checks the shape.
 func (p *RunStarted) Validate() error {
-	if p.Format != Format && p.Format != FormatV1 {
-		return fmt.Errorf("format is %.80q, expected %q or %q", p.Format, Format, FormatV1)
+	if err := format.Check("the trajectory", p.Format, Format); err != nil {
+		return err
 	}
 	if p.Vantage != "" {
-		if p.Format == FormatV1 {
-			return fmt.Errorf("vantage is %.40q, and format %s has no such member", p.Vantage, FormatV1)
-		}
 		if err := oneOf("vantage", p.Vantage, SeenInside, SeenGateway, SeenAnswers); err != nil {
 			return err
 		}
